@@ -1,0 +1,54 @@
+"""What can go wrong, one class per kind; `cli/` alone turns them into exit statuses."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+class KerncapError(Exception):
+    """Any failure that kerncap explains: what, where, expected and found, the next step.
+
+    ``exit_status`` is what the command line ends with: 1 the answer is no, 2 usage,
+    3 malformed or damaged reproducer, 4 something is missing here.
+    """
+
+    exit_status = 1
+
+
+class UsageError(KerncapError):
+    """The request itself is wrong: an option, a selector, a path that is not there."""
+
+    exit_status = 2
+
+
+class FormatError(KerncapError):
+    """A reproducer or session file that is malformed, damaged, or of an unknown version.
+
+    ``path`` is the file inside the reproducer, ``offset`` the byte in it where reading stopped.
+    """
+
+    exit_status = 3
+
+    def __init__(self, path: Path | str, offset: int, message: str) -> None:
+        super().__init__(f"{path}: byte {offset}: {message}")
+        self.path = str(path)
+        self.offset = offset
+
+
+class CaptureError(KerncapError):
+    """A launch that could not be captured; the target is never harmed by it."""
+
+
+class ReplayError(KerncapError):
+    """A replay that could not be carried out (a wrong replay is a result, not an exception)."""
+
+
+class BackendUnavailable(KerncapError):
+    """A device, driver or library that is missing here, by name."""
+
+    exit_status = 4
+
+    def __init__(self, name: str, reason: str) -> None:
+        super().__init__(f"{name} is not available: {reason}")
+        self.name = name
+        self.reason = reason

@@ -1,0 +1,325 @@
+"""The manifest of a reproducer, version 1: one frozen struct per object of FORMAT.md.
+
+Everything here is data. Decoding checks types and bounds (msgspec); what spans several
+objects (a view inside its region, an index that exists) is checked by `reader`.
+Sizes and offsets are bytes, shapes and strides elements, addresses below 2^63.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Union
+
+from msgspec import Meta, Struct
+
+FORMAT_NAME = "kerncap-reproducer"
+FORMAT_MAJOR = 1
+FORMAT_MINOR = 0
+
+CHUNK_BYTES = 256 * 1024  # unit of deduplication, of zero dropping and of the post-state
+
+Address = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+Size = Annotated[int, Meta(ge=0, le=2**48)]
+Index = Annotated[int, Meta(ge=0, le=2**31 - 1)]
+Extent = Annotated[int, Meta(ge=0, le=2**48)]
+Stride = Annotated[int, Meta(ge=-(2**48), le=2**48)]
+Name = Annotated[str, Meta(max_length=4096)]
+Text = Annotated[str, Meta(max_length=4 * 1024 * 1024)]
+RelativePath = Annotated[str, Meta(min_length=1, max_length=1024)]
+Sha256 = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}$")]
+Shape = Annotated[tuple[Extent, ...], Meta(max_length=64)]
+Strides = Annotated[tuple[Stride, ...], Meta(max_length=64)]
+
+
+class _Base(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Unknown keys are ignored: a newer minor version may add some."""
+
+
+# --- values: scalars, constexprs, tensors as arguments see them ------------------------------
+
+
+class NoneValue(_Base, tag="none", tag_field="kind"):
+    pass
+
+
+class BoolValue(_Base, tag="bool", tag_field="kind"):
+    value: bool
+
+
+class IntValue(_Base, tag="int", tag_field="kind"):
+    """Decimal text, so that no reader rounds or truncates it."""
+
+    value: Annotated[str, Meta(pattern=r"^-?[0-9]{1,40}$")]
+
+
+class FloatValue(_Base, tag="float", tag_field="kind"):
+    """`float.hex()` text, or ``inf``, ``-inf``, ``nan``: bit-exact and readable."""
+
+    value: Annotated[str, Meta(pattern=r"^-?(inf|nan|0x[01]\.?[0-9a-f]*p[+-][0-9]+)$")]
+
+
+class StrValue(_Base, tag="str", tag_field="kind"):
+    value: Text
+
+
+class DtypeValue(_Base, tag="dtype", tag_field="kind"):
+    """A dtype as value. ``library``: ``triton`` (``tl.float32``) or ``torch``."""
+
+    name: Name
+    library: Literal["triton", "torch"]
+
+
+class SequenceValue(_Base, tag="sequence", tag_field="kind"):
+    """A tuple or list; ``type_name`` is set for a named tuple, with ``fields``."""
+
+    items: Annotated[tuple[Value, ...], Meta(max_length=4096)]
+    type: Literal["tuple", "list", "namedtuple"] = "tuple"
+    type_name: Name | None = None
+    fields: tuple[Name, ...] | None = None
+
+
+class TensorValue(_Base, tag="tensor", tag_field="kind"):
+    """A tensor argument: the view that it is. Aliasing is what views of one region show."""
+
+    view: Index
+    wrapped_dtype: Name | None = None  # triton.reinterpret(tensor, dtype)
+
+
+class DescriptorValue(_Base, tag="descriptor", tag_field="kind"):
+    """A host-side `triton.tools.tensor_descriptor.TensorDescriptor`."""
+
+    view: Index
+    shape: Shape
+    strides: Strides
+    block_shape: Shape
+    padding: Name = "zero"
+
+
+class FunctionValue(_Base, tag="function", tag_field="kind"):
+    """A `@triton.jit` function passed as an argument: its name in the source module."""
+
+    name: Name
+
+
+class PointerValue(_Base, tag="pointer", tag_field="kind"):
+    """An object with ``data_ptr()`` that is no tensor, or a null pointer: its address."""
+
+    address: Address
+    dtype: Name
+
+
+class OpaqueValue(_Base, tag="opaque", tag_field="kind"):
+    """A value that the format can't hold: kept for the reader's eye, refused by name at replay."""
+
+    type_name: Name
+    repr: Text
+
+
+Value = Union[
+    NoneValue, BoolValue, IntValue, FloatValue, StrValue, DtypeValue, SequenceValue,
+    TensorValue, DescriptorValue, FunctionValue, PointerValue, OpaqueValue,
+]  # fmt: skip
+
+
+class Argument(_Base):
+    """One parameter of the kernel, in the order of its signature."""
+
+    name: Name
+    role: Literal["runtime", "constexpr"]
+    value: Value
+    signature: Name | None = None  # the compiler's type: "*fp32", "i32", "constexpr", …
+    divisibility: int | None = None  # alignment that the compiled kernel was specialised on
+    keyword_only: bool = False
+
+
+# --- memory ------------------------------------------------------------------------------------
+
+
+class Region(_Base):
+    """A range of the device's address space in the closure."""
+
+    base: Address
+    size: Size
+    kind: Literal["device", "managed", "host", "global"]
+    device: int = 0  # ordinal; -1 for the host
+    reason: Name = ""  # why it is in the closure: "argument x", "reached from …"
+    name: Name | None = None  # of a module global
+
+
+class View(_Base):
+    """A typed window on a region."""
+
+    region: Index
+    offset: Size
+    dtype: Name  # "float32", "bfloat16", "float8_e4m3fn", "int64", "bool", …
+    itemsize: Annotated[int, Meta(ge=1, le=64)]
+    shape: Shape
+    strides: Strides
+    name: Name = ""  # "x", or "args[2]" for one inside a tuple
+    requires_grad: bool = False
+
+
+class Closure(_Base):
+    mode: Literal["reachable", "args", "all"]
+    consistency: Literal["gated", "cooperative"]
+    included_bytes: Size
+    left_out_bytes: Size = 0
+    left_out: tuple[Name, ...] = ()
+
+
+# --- the launch --------------------------------------------------------------------------------
+
+
+class Kernel(_Base):
+    name: Name
+    qualified_name: Name
+    language: Literal["triton", "cuda", "hip"]
+    module: Name | None = None
+    file: Name | None = None  # as the application had it
+    line: Index | None = None
+
+
+class GridSource(_Base):
+    """A grid given as a callable: text and captured values, so that it can be recomputed."""
+
+    source: Text
+    bindings: dict[Name, Value] = {}  # closure and global names that it reads
+    unresolved: tuple[Name, ...] = ()  # names whose values could not be stored
+
+
+class Launch(_Base):
+    grid: tuple[Index, Index, Index]
+    ordinal: Index  # 0-based per process and kernel, after -k and --where
+    mode: Literal["interpreter", "jit", "inductor", "native"]
+    options: dict[Name, Value] = {}  # num_warps, num_stages, num_ctas, maxnreg, …
+    block: tuple[Index, Index, Index] | None = None
+    cluster: tuple[Index, Index, Index] | None = None
+    shared_bytes: Size | None = None
+    grid_source: GridSource | None = None
+    python_stack: tuple[tuple[Name, int, Name], ...] = ()  # file, line, function; innermost last
+
+
+class AutotuneConfig(_Base):
+    kwargs: dict[Name, Value]
+    options: dict[Name, Value] = {}
+    grid: tuple[Index, Index, Index] | None = None  # the grid callable's value for it
+    pre_hook: GridSource | None = None
+
+
+class Autotune(_Base):
+    """The `@triton.autotune` that chose this launch's configuration."""
+
+    configs: tuple[AutotuneConfig, ...]
+    chosen: Index | None = None
+    key: tuple[Name, ...] = ()
+    reset_to_zero: tuple[Name, ...] = ()
+    restore_value: tuple[Name, ...] = ()
+
+
+# --- files ---------------------------------------------------------------------------------------
+
+
+class StoredFile(_Base):
+    path: RelativePath
+    size: Size
+    sha256: Sha256
+
+
+class CodeFile(_Base):
+    """One stage of the compiled kernel."""
+
+    stage: Name  # "ttir", "ttgir", "llir", "ptx", "cubin", "amdgcn", "hsaco", "metadata"
+    file: StoredFile
+
+
+class SourceOrigin(_Base):
+    """Where lines of the editable module come from."""
+
+    name: Name  # the function or constant in the module
+    line: Index  # its first line in the module
+    lines: Index
+    original_file: Name
+    original_line: Index
+
+
+class Source(_Base):
+    """The editable standalone module."""
+
+    file: StoredFile
+    entry: Name  # the kernel's name in it
+    origins: tuple[SourceOrigin, ...] = ()
+    originals: tuple[StoredFile, ...] = ()  # untouched copies of the application's files
+    missing: tuple[Name, ...] = ()  # names that could not be resolved, with reasons
+
+
+class Memory(_Base):
+    """`memory/index` and `memory/chunks`; see FORMAT.md for their layout."""
+
+    chunk_bytes: Annotated[int, Meta(ge=4096, le=16 * 1024 * 1024)]
+    index: StoredFile
+    chunks: StoredFile
+    pre_bytes: Size = 0  # non-zero bytes stored before compression
+    post_bytes: Size = 0
+
+
+# --- the whole -----------------------------------------------------------------------------------
+
+
+class Tool(_Base):
+    name: Name
+    version: Name
+
+
+class Platform(_Base):
+    system: Name
+    machine: Name
+    python: Name
+    packages: dict[Name, Name] = {}  # torch, triton, … as found in the target
+    machine_digest: Sha256 | None = None  # tells "captured here" from "a stranger's"
+
+
+class Device(_Base):
+    kind: Literal["cpu", "cuda", "hip"]
+    name: Name
+    arch: Name | None = None  # "sm_90", "gfx942"
+    ordinal: int = 0
+    memory_bytes: Size | None = None
+    driver: Name | None = None
+
+
+class Oracle(_Base):
+    """What the application itself produced, and how far to believe it."""
+
+    kind: Literal["trusted", "suspect", "fault", "timeout", "regenerated"]
+    error: Text | None = None
+    condition: Name | None = None  # "nonfinite", "differs": why it was kept
+    detail: Text | None = None
+
+
+class Version(_Base):
+    major: Index
+    minor: Index
+
+
+class Manifest(_Base):
+    format: Literal["kerncap-reproducer"]
+    version: Version
+    tool: Tool
+    created: Name  # UTC, ISO 8601
+    command: tuple[Name, ...]
+    platform: Platform
+    device: Device
+    kernel: Kernel
+    launch: Launch
+    arguments: Annotated[tuple[Argument, ...], Meta(max_length=4096)]
+    regions: Annotated[tuple[Region, ...], Meta(max_length=1_000_000)]
+    views: Annotated[tuple[View, ...], Meta(max_length=1_000_000)]
+    closure: Closure
+    memory: Memory
+    oracle: Oracle
+    environment: dict[Name, Name] = {}
+    code: tuple[CodeFile, ...] = ()
+    compiled: dict[Name, Value] = {}  # facts of the compiled kernel: shared, num_warps, name, …
+    source: Source | None = None
+    autotune: Autotune | None = None
+    files: tuple[StoredFile, ...] = ()  # README.md and other extras
+    notes: tuple[Text, ...] = ()  # what a reader should know: refusals, relocations
