@@ -1,0 +1,1 @@
+"""Replay: one captured launch run alone, in a process of its own, and judged against its oracle."""

@@ -7,7 +7,7 @@ Sizes and offsets are bytes, shapes and strides elements, addresses below 2^63.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Union
+from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
@@ -21,6 +21,7 @@ Address = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 Size = Annotated[int, Meta(ge=0, le=2**48)]
 Index = Annotated[int, Meta(ge=0, le=2**31 - 1)]
 Extent = Annotated[int, Meta(ge=0, le=2**48)]
+Ordinal = Annotated[int, Meta(ge=-1, le=2**31 - 1)]
 Stride = Annotated[int, Meta(ge=-(2**48), le=2**48)]
 Name = Annotated[str, Meta(max_length=4096)]
 Text = Annotated[str, Meta(max_length=4 * 1024 * 1024)]
@@ -28,6 +29,12 @@ RelativePath = Annotated[str, Meta(min_length=1, max_length=1024)]
 Sha256 = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}$")]
 Shape = Annotated[tuple[Extent, ...], Meta(max_length=64)]
 Strides = Annotated[tuple[Stride, ...], Meta(max_length=64)]
+# No list or map of a manifest may fill the memory of who reads it.
+MAX_LIST = 65_536
+MAX_MAP = 4096
+Names = Annotated[tuple[Name, ...], Meta(max_length=MAX_LIST)]
+Stack = Annotated[tuple[tuple[Name, Index, Name], ...], Meta(max_length=MAX_MAP)]  # file, line, function
+NameMap = Annotated[dict[Name, Name], Meta(max_length=MAX_MAP)]
 
 
 class _Base(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -37,54 +44,54 @@ class _Base(Struct, frozen=True, kw_only=True, omit_defaults=True):
 # --- values: scalars, constexprs, tensors as arguments see them ------------------------------
 
 
-class NoneValue(_Base, tag="none", tag_field="kind"):
+class NoneValue(_Base, frozen=True, tag="none", tag_field="kind"):
     pass
 
 
-class BoolValue(_Base, tag="bool", tag_field="kind"):
+class BoolValue(_Base, frozen=True, tag="bool", tag_field="kind"):
     value: bool
 
 
-class IntValue(_Base, tag="int", tag_field="kind"):
+class IntValue(_Base, frozen=True, tag="int", tag_field="kind"):
     """Decimal text, so that no reader rounds or truncates it."""
 
     value: Annotated[str, Meta(pattern=r"^-?[0-9]{1,40}$")]
 
 
-class FloatValue(_Base, tag="float", tag_field="kind"):
+class FloatValue(_Base, frozen=True, tag="float", tag_field="kind"):
     """`float.hex()` text, or ``inf``, ``-inf``, ``nan``: bit-exact and readable."""
 
     value: Annotated[str, Meta(pattern=r"^-?(inf|nan|0x[01]\.?[0-9a-f]*p[+-][0-9]+)$")]
 
 
-class StrValue(_Base, tag="str", tag_field="kind"):
+class StrValue(_Base, frozen=True, tag="str", tag_field="kind"):
     value: Text
 
 
-class DtypeValue(_Base, tag="dtype", tag_field="kind"):
+class DtypeValue(_Base, frozen=True, tag="dtype", tag_field="kind"):
     """A dtype as value. ``library``: ``triton`` (``tl.float32``) or ``torch``."""
 
     name: Name
     library: Literal["triton", "torch"]
 
 
-class SequenceValue(_Base, tag="sequence", tag_field="kind"):
+class SequenceValue(_Base, frozen=True, tag="sequence", tag_field="kind"):
     """A tuple or list; ``type_name`` is set for a named tuple, with ``fields``."""
 
     items: Annotated[tuple[Value, ...], Meta(max_length=4096)]
     type: Literal["tuple", "list", "namedtuple"] = "tuple"
     type_name: Name | None = None
-    fields: tuple[Name, ...] | None = None
+    fields: Names | None = None
 
 
-class TensorValue(_Base, tag="tensor", tag_field="kind"):
+class TensorValue(_Base, frozen=True, tag="tensor", tag_field="kind"):
     """A tensor argument: the view that it is. Aliasing is what views of one region show."""
 
     view: Index
     wrapped_dtype: Name | None = None  # triton.reinterpret(tensor, dtype)
 
 
-class DescriptorValue(_Base, tag="descriptor", tag_field="kind"):
+class DescriptorValue(_Base, frozen=True, tag="descriptor", tag_field="kind"):
     """A host-side `triton.tools.tensor_descriptor.TensorDescriptor`."""
 
     view: Index
@@ -94,58 +101,59 @@ class DescriptorValue(_Base, tag="descriptor", tag_field="kind"):
     padding: Name = "zero"
 
 
-class FunctionValue(_Base, tag="function", tag_field="kind"):
+class FunctionValue(_Base, frozen=True, tag="function", tag_field="kind"):
     """A `@triton.jit` function passed as an argument: its name in the source module."""
 
     name: Name
 
 
-class PointerValue(_Base, tag="pointer", tag_field="kind"):
+class PointerValue(_Base, frozen=True, tag="pointer", tag_field="kind"):
     """An object with ``data_ptr()`` that is no tensor, or a null pointer: its address."""
 
     address: Address
     dtype: Name
 
 
-class OpaqueValue(_Base, tag="opaque", tag_field="kind"):
+class OpaqueValue(_Base, frozen=True, tag="opaque", tag_field="kind"):
     """A value that the format can't hold: kept for the reader's eye, refused by name at replay."""
 
     type_name: Name
     repr: Text
 
 
-Value = Union[
-    NoneValue, BoolValue, IntValue, FloatValue, StrValue, DtypeValue, SequenceValue,
-    TensorValue, DescriptorValue, FunctionValue, PointerValue, OpaqueValue,
-]  # fmt: skip
+Value = (
+    NoneValue | BoolValue | IntValue | FloatValue | StrValue | DtypeValue | SequenceValue
+    | TensorValue | DescriptorValue | FunctionValue | PointerValue | OpaqueValue
+)  # fmt: skip
+ValueMap = Annotated[dict[Name, Value], Meta(max_length=MAX_MAP)]
 
 
-class Argument(_Base):
+class Argument(_Base, frozen=True):
     """One parameter of the kernel, in the order of its signature."""
 
     name: Name
     role: Literal["runtime", "constexpr"]
     value: Value
     signature: Name | None = None  # the compiler's type: "*fp32", "i32", "constexpr", …
-    divisibility: int | None = None  # alignment that the compiled kernel was specialised on
+    divisibility: Index | None = None  # alignment that the compiled kernel was specialised on
     keyword_only: bool = False
 
 
 # --- memory ------------------------------------------------------------------------------------
 
 
-class Region(_Base):
+class Region(_Base, frozen=True):
     """A range of the device's address space in the closure."""
 
     base: Address
     size: Size
     kind: Literal["device", "managed", "host", "global"]
-    device: int = 0  # ordinal; -1 for the host
+    device: Ordinal = 0  # -1 for the host
     reason: Name = ""  # why it is in the closure: "argument x", "reached from …"
     name: Name | None = None  # of a module global
 
 
-class View(_Base):
+class View(_Base, frozen=True):
     """A typed window on a region."""
 
     region: Index
@@ -158,18 +166,18 @@ class View(_Base):
     requires_grad: bool = False
 
 
-class Closure(_Base):
+class Closure(_Base, frozen=True):
     mode: Literal["reachable", "args", "all"]
     consistency: Literal["gated", "cooperative"]
     included_bytes: Size
     left_out_bytes: Size = 0
-    left_out: tuple[Name, ...] = ()
+    left_out: Names = ()
 
 
 # --- the launch --------------------------------------------------------------------------------
 
 
-class Kernel(_Base):
+class Kernel(_Base, frozen=True):
     name: Name
     qualified_name: Name
     language: Literal["triton", "cuda", "hip"]
@@ -178,60 +186,63 @@ class Kernel(_Base):
     line: Index | None = None
 
 
-class GridSource(_Base):
+class GridSource(_Base, frozen=True):
     """A grid given as a callable: text and captured values, so that it can be recomputed."""
 
     source: Text
-    bindings: dict[Name, Value] = {}  # closure and global names that it reads
-    unresolved: tuple[Name, ...] = ()  # names whose values could not be stored
+    bindings: ValueMap = {}  # closure and global names that it reads
+    unresolved: Names = ()  # names whose values could not be stored
 
 
-class Launch(_Base):
+class Launch(_Base, frozen=True):
     grid: tuple[Index, Index, Index]
     ordinal: Index  # 0-based per process and kernel, after -k and --where
     mode: Literal["interpreter", "jit", "inductor", "native"]
-    options: dict[Name, Value] = {}  # num_warps, num_stages, num_ctas, maxnreg, …
+    options: ValueMap = {}  # num_warps, num_stages, num_ctas, maxnreg, …
     block: tuple[Index, Index, Index] | None = None
     cluster: tuple[Index, Index, Index] | None = None
     shared_bytes: Size | None = None
     grid_source: GridSource | None = None
-    python_stack: tuple[tuple[Name, int, Name], ...] = ()  # file, line, function; innermost last
+    python_stack: Stack = ()  # innermost last
 
 
-class AutotuneConfig(_Base):
-    kwargs: dict[Name, Value]
-    options: dict[Name, Value] = {}
+class AutotuneConfig(_Base, frozen=True):
+    kwargs: ValueMap
+    options: ValueMap = {}
     grid: tuple[Index, Index, Index] | None = None  # the grid callable's value for it
     pre_hook: GridSource | None = None
 
 
-class Autotune(_Base):
+class Autotune(_Base, frozen=True):
     """The `@triton.autotune` that chose this launch's configuration."""
 
-    configs: tuple[AutotuneConfig, ...]
+    configs: Annotated[tuple[AutotuneConfig, ...], Meta(max_length=MAX_LIST)]
     chosen: Index | None = None
-    key: tuple[Name, ...] = ()
-    reset_to_zero: tuple[Name, ...] = ()
-    restore_value: tuple[Name, ...] = ()
+    key: Names = ()
+    reset_to_zero: Names = ()
+    restore_value: Names = ()
 
 
 # --- files ---------------------------------------------------------------------------------------
 
 
-class StoredFile(_Base):
+class StoredFile(_Base, frozen=True):
     path: RelativePath
     size: Size
     sha256: Sha256
 
 
-class CodeFile(_Base):
+StoredFiles = Annotated[tuple[StoredFile, ...], Meta(max_length=MAX_LIST)]
+
+
+class CodeFile(_Base, frozen=True):
     """One stage of the compiled kernel."""
 
     stage: Name  # "ttir", "ttgir", "llir", "ptx", "cubin", "amdgcn", "hsaco", "metadata"
     file: StoredFile
 
 
-class SourceOrigin(_Base):
+class SourceOrigin(_Base, frozen=True):
     """Where lines of the editable module come from."""
 
     name: Name  # the function or constant in the module
@@ -241,17 +252,17 @@ class SourceOrigin(_Base):
     original_line: Index
 
 
-class Source(_Base):
+class Source(_Base, frozen=True):
     """The editable standalone module."""
 
     file: StoredFile
     entry: Name  # the kernel's name in it
-    origins: tuple[SourceOrigin, ...] = ()
-    originals: tuple[StoredFile, ...] = ()  # untouched copies of the application's files
-    missing: tuple[Name, ...] = ()  # names that could not be resolved, with reasons
+    origins: Annotated[tuple[SourceOrigin, ...], Meta(max_length=MAX_LIST)] = ()
+    originals: StoredFiles = ()  # untouched copies of the application's files
+    missing: Names = ()  # names that could not be resolved, with reasons
 
 
-class Memory(_Base):
+class Memory(_Base, frozen=True):
     """`memory/index` and `memory/chunks`; see FORMAT.md for their layout."""
 
     chunk_bytes: Annotated[int, Meta(ge=4096, le=16 * 1024 * 1024)]
@@ -264,29 +275,29 @@ class Memory(_Base):
 # --- the whole -----------------------------------------------------------------------------------
 
 
-class Tool(_Base):
+class Tool(_Base, frozen=True):
     name: Name
     version: Name
 
 
-class Platform(_Base):
+class Platform(_Base, frozen=True):
     system: Name
     machine: Name
     python: Name
-    packages: dict[Name, Name] = {}  # torch, triton, … as found in the target
+    packages: NameMap = {}  # torch, triton, … as found in the target
     machine_digest: Sha256 | None = None  # tells "captured here" from "a stranger's"
 
 
-class Device(_Base):
+class Device(_Base, frozen=True):
     kind: Literal["cpu", "cuda", "hip"]
     name: Name
     arch: Name | None = None  # "sm_90", "gfx942"
-    ordinal: int = 0
+    ordinal: Ordinal = 0
     memory_bytes: Size | None = None
     driver: Name | None = None
 
 
-class Oracle(_Base):
+class Oracle(_Base, frozen=True):
     """What the application itself produced, and how far to believe it."""
 
     kind: Literal["trusted", "suspect", "fault", "timeout", "regenerated"]
@@ -295,17 +306,17 @@ class Oracle(_Base):
     detail: Text | None = None
 
 
-class Version(_Base):
+class Version(_Base, frozen=True):
     major: Index
     minor: Index
 
 
-class Manifest(_Base):
+class Manifest(_Base, frozen=True):
     format: Literal["kerncap-reproducer"]
     version: Version
     tool: Tool
     created: Name  # UTC, ISO 8601
-    command: tuple[Name, ...]
+    command: Names
     platform: Platform
     device: Device
     kernel: Kernel
@@ -316,10 +327,11 @@ class Manifest(_Base):
     closure: Closure
     memory: Memory
     oracle: Oracle
-    environment: dict[Name, Name] = {}
-    code: tuple[CodeFile, ...] = ()
-    compiled: dict[Name, Value] = {}  # facts of the compiled kernel: shared, num_warps, name, …
+    environment: NameMap = {}
+    code: Annotated[tuple[CodeFile, ...], Meta(max_length=MAX_LIST)] = ()
+    compiled: ValueMap = {}  # facts of the compiled kernel: shared, num_warps, name, …
     source: Source | None = None
     autotune: Autotune | None = None
-    files: tuple[StoredFile, ...] = ()  # README.md and other extras
-    notes: tuple[Text, ...] = ()  # what a reader should know: refusals, relocations
+    files: StoredFiles = ()  # README.md and other extras
+    # What a reader should know: refusals, relocations.
+    notes: Annotated[tuple[Text, ...], Meta(max_length=MAX_MAP)] = ()

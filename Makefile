@@ -1,0 +1,90 @@
+# `make help` lists the targets. Variables are given on the command line: make setup PYTHON=python3.12
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+PYTHON ?= python3
+VENV ?= .venv
+JOBS ?= 2
+
+# Where torch comes from when PYTHON has none. Empty: pip's own default. On a machine with no GPU,
+# PyTorch's CPU index saves some gigabytes.
+TORCH_INDEX ?=
+TORCH_VERSION ?= 2.13.0
+TRITON_VERSION ?= 3.9.0
+LIGER_VERSION ?= 0.8.5
+export PYTHON VENV TORCH_INDEX TORCH_VERSION TRITON_VERSION LIGER_VERSION
+
+# For machines with no network: see docs/offline.md.
+WHEELHOUSE ?=
+WHEELHOUSE_PYTHON ?= 3.12
+WHEELHOUSE_PLATFORM ?= manylinux_2_28_x86_64
+export WHEELHOUSE WHEELHOUSE_PYTHON WHEELHOUSE_PLATFORM LIGER_VERSION
+
+FUZZ_SECONDS ?= 300
+PYTEST_ARGS ?=
+
+STAMP := $(VENV)/.kerncap-ready
+BIN := $(VENV)/bin
+
+.PHONY: help
+help: ## this list
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' \
+	    | while IFS=$$'\t' read -r name text; do printf '  make %-11s %s\n' "$$name" "$$text"; done
+
+# --- setting up ------------------------------------------------------------------------------------
+
+.PHONY: setup
+setup: $(STAMP) ## .venv with everything that this machine can use (PYTHON, TORCH_INDEX)
+	@echo "$(VENV): ready, $$($(BIN)/python --version) (another one: make clean setup PYTHON=...)"
+
+$(STAMP): pyproject.toml tools/setup.sh tools/make_venv.sh
+	@bash tools/setup.sh
+	@touch $@
+
+.PHONY: demo
+demo: $(STAMP) ## capture a launch from a sample, replay it, verify it
+	@PATH="$(abspath $(BIN)):$$PATH" bash tools/demo.sh
+
+# --- checks ----------------------------------------------------------------------------------------
+
+.PHONY: test
+test: $(STAMP) ## everything that needs no GPU, with a seeded slice of each campaign (JOBS, PYTEST_ARGS)
+	@$(BIN)/python -m pytest -m "not gpu" -n $(JOBS) $(PYTEST_ARGS)
+
+.PHONY: fuzz
+fuzz: $(STAMP) ## the campaigns whole: properties with many examples, fuzz targets (FUZZ_SECONDS each)
+	@bash tools/fuzz.sh "$(BIN)/python" "$(FUZZ_SECONDS)"
+
+.PHONY: test-gpu
+test-gpu: ## the tests marked gpu, with PYTHON's own torch; WHEELHOUSE=wheelhouse needs no network
+	@bash tools/test_gpu.sh $(PYTEST_ARGS)
+
+.PHONY: lint
+lint: $(STAMP) ## ruff, mypy, import-linter, clang-format, shellcheck
+	@bash tools/lint.sh "$(abspath $(BIN))"
+
+.PHONY: format
+format: $(STAMP) ## write what `make lint` asks for
+	@$(BIN)/ruff check --fix-only --quiet .
+	@$(BIN)/ruff format .
+	@git ls-files --cached --others --exclude-standard '*.h' '*.hpp' '*.c' '*.cc' '*.cpp' \
+	    | xargs --no-run-if-empty $(BIN)/clang-format -i
+
+.PHONY: bench
+bench: $(STAMP) ## every benchmarks/*.py: a ratio against a named baseline of the same run
+	@for file in benchmarks/[a-z]*.py; do echo "== $$file"; $(BIN)/python "$$file"; done
+
+# --- what leaves the tree --------------------------------------------------------------------------
+
+.PHONY: wheel
+wheel: $(STAMP) ## dist/kerncap-*.whl
+	@$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist . && ls -l dist/kerncap-*.whl
+
+.PHONY: wheelhouse
+wheelhouse: $(STAMP) ## wheels for a machine with no network (WHEELHOUSE_PYTHON, WHEELHOUSE_PLATFORM)
+	@bash tools/wheelhouse.sh "$(BIN)/python" "$(or $(WHEELHOUSE),wheelhouse)"
+
+.PHONY: clean
+clean: ## all that was built, .venv too
+	rm -rf $(VENV) build dist wheelhouse kerncap-out .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -1,0 +1,1 @@
+"""One module per verb: what the command line, pytest and scripts call."""

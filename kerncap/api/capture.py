@@ -1,0 +1,205 @@
+"""Run a program, take launches out of it, check each of them by one replay."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import time
+from pathlib import Path
+
+from kerncap import env, log
+from kerncap.capture import reasons
+from kerncap.capture.collect import Collector, collect_left_behind
+from kerncap.capture.options import CaptureOptions
+from kerncap.capture.outcome import CaptureResult, KernelSummary, SelfCheck
+from kerncap.capture.payloads import KernelCounts
+from kerncap.capture.process_log import ProcessLog
+from kerncap.capture.seal import Sealer, remove_unfinished
+from kerncap.capture.session import Session
+from kerncap.capture.target import Target, TargetResult
+from kerncap.errors import KerncapError
+
+SELF_CHECK_TIMEOUT_S = 30.0
+SELF_CHECKS_TOTAL_S = 120.0
+
+
+def capture(options: CaptureOptions) -> CaptureResult:
+    """Run ``options.command`` and seal what it launches and the options choose.
+
+    Raises CaptureError if no session can be made; a target that fails is a result. On
+    KeyboardInterrupt while sealing, the session folder stays for `seal_session`.
+    """
+    current = dict(os.environ if options.environment is None else options.environment)
+    had_output = options.output.exists()
+    session = Session.create(
+        options,
+        {
+            "command": [env.hide_home(part) for part in options.command],
+            "environment": env.stored_environment(current),
+            "output": str(options.output.resolve()),
+            "time_ns": time.time_ns(),
+        },
+    )
+    try:
+        return _run_in(session, options, current)
+    except BaseException:
+        _leave(session, options.output)
+        raise
+    finally:
+        if not had_output:
+            with contextlib.suppress(OSError):  # it holds something, as it should
+                options.output.rmdir()
+
+
+def seal_session(folder: Path, output: Path | None = None) -> CaptureResult:
+    """Seal what a session holds whose kerncap was killed; launches kept in its memory are lost.
+
+    Raises CaptureError for no session, or one whose target still runs.
+    """
+    session = Session.reopen(folder)
+    command = session.context.get("command")
+    environment = session.context.get("environment")
+    words = tuple(str(part) for part in command) if isinstance(command, list) else ()
+    sealer = Sealer(
+        session,
+        output if output is not None else folder.resolve().parent,
+        words,
+        {str(k): str(v) for k, v in environment.items()} if isinstance(environment, dict) else {},
+        keep_raw=True,
+    )
+    if output is not None:
+        output.mkdir(parents=True, exist_ok=True)
+    collector = collect_left_behind(folder, sealer)
+    result = _result(words or ("?",), TargetResult(0), collector)
+    if not result.captured:
+        result.reason = result.failed[0] if result.failed else "nothing in the session is left to seal"
+    if collector.unsealed:
+        result.kept_session = folder
+    else:
+        session.remove()
+    return result
+
+
+def _run_in(session: Session, options: CaptureOptions, current: dict[str, str]) -> CaptureResult:
+    environment = env.compose_target_environment(current, session.folder)
+    sealer = Sealer(
+        session,
+        options.output.resolve(),
+        options.command,
+        env.stored_environment(current),
+        keep_raw=options.keep_session,
+    )
+    collector = Collector(session.folder, sealer, at_the_end=options.last is not None)
+    started = Target.start(options.command, environment, options.stdout_to_stderr)
+    if isinstance(started, TargetResult):
+        session.remove()
+        result = CaptureResult(options.command, started, reason=started.error, list_only=options.list_only)
+        return result
+    collector.follow()
+    target = started.wait()
+    alive = collector.finish(target)
+    result = _result(options.command, target, collector)
+    result.default_selection = options.default_selection
+    result.list_only = options.list_only
+    result.stop = options.stop
+    if options.memory_was_asked and options.memory != "args" and result.captured:
+        result.notes.append(
+            f"--memory {options.memory}: the Triton hook alone sees the storages of the arguments; "
+            "the reproducers hold those (closure: args)"
+        )
+    if not result.captured and not options.list_only or not result.kernels and options.list_only:
+        processes = list(collector.processes.values())
+        started_here = reasons.Started.of(session.folder)
+        result.reason = reasons.explain_nothing(
+            options, processes, result.kernels, result.failed, started_here
+        )
+    _end_session(session, options, collector, alive, result)
+    if options.self_check:
+        _check_all(result)
+    return result
+
+
+def _result(command: tuple[str, ...], target: TargetResult, collector: Collector) -> CaptureResult:
+    kernels, totals = collector.counts()
+    processes = collector.processes.values()
+    seen = {name: record for process in processes for name, record in process.seen.items()}
+    failed = list(collector.failed)
+    for process in processes:
+        for failure in process.failed:
+            kernel = f"{failure.kernel}: " if failure.kernel else ""
+            full = "[Errno 28]" in failure.reason  # the hook passes on what the system said
+            hint = "; the session lies beside the output, -o chooses another disk" if full else ""
+            failed.append(log.one_line(kernel + failure.reason + hint))
+        failed += process.complaints
+    return CaptureResult(
+        command=command,
+        target=target,
+        captured=list(collector.sealed),
+        kernels=[
+            # A process that was killed may have said SEEN and no COUNTS yet.
+            KernelSummary(name, kernels.get(name, KernelCounts()), seen.get(name))
+            for name in {**kernels, **seen}
+        ],
+        failed=failed,
+        launches=totals.launches,
+        overhead_ns=totals.overhead_ns,
+        hooked_processes=sum(process.process is not None for process in processes),
+    )
+
+
+def _end_session(
+    session: Session,
+    options: CaptureOptions,
+    collector: Collector,
+    alive: list[ProcessLog],
+    result: CaptureResult,
+) -> None:
+    if alive:
+        pids = ", ".join(str(process.pid) for process in alive)
+        result.notes.append(f"process {pids} still runs; what it captures from here on stays in the session")
+    if alive or collector.unsealed or options.keep_session:
+        session.close()
+        result.kept_session = session.folder
+    else:
+        session.remove()
+
+
+def _leave(session: Session, output: Path) -> None:
+    """The session as it is, for `kerncap seal`; removed if nothing was recorded in it."""
+    remove_unfinished(output)  # the writer may have been stopped in the middle
+    if any(path.is_dir() for path in session.folder.glob("*-*")):
+        session.close()
+        log.line(f"stopped; what was recorded stays in {session.folder} (kerncap seal {session.folder})")
+    else:
+        session.remove()
+
+
+def _check_all(result: CaptureResult) -> None:
+    """Replay each once; neither many reproducers nor an impatient user lose the report."""
+    start = time.monotonic()
+    stopped = ""
+    if result.captured and sys.stderr.isatty():
+        log.line(f"self-check of {len(result.captured)} (--no-self-check leaves it out)")
+    for sealed in result.captured:
+        if time.monotonic() - start > SELF_CHECKS_TOTAL_S:
+            stopped = f"the self-checks before it took over {SELF_CHECKS_TOTAL_S:.0f} s"
+        if not stopped:
+            try:
+                result.self_checks[sealed.path] = _self_check(sealed.path)
+                continue
+            except KeyboardInterrupt:
+                stopped = "interrupted"
+        result.self_checks[sealed.path] = SelfCheck("skipped", stopped)
+
+
+def _self_check(path: Path) -> SelfCheck:
+    try:
+        from kerncap.api.verify import self_check
+    except ImportError as error:
+        return SelfCheck("skipped", f"replay is not installed here: {error}")
+    try:
+        result, reason = self_check(path, timeout_s=SELF_CHECK_TIMEOUT_S)
+    except KerncapError as error:
+        return SelfCheck("skipped", log.one_line(error))
+    return SelfCheck(result, reason or "")

@@ -1,0 +1,156 @@
+"""Questions that `doctor` asks in a process of its own, with a time limit.
+
+Importing torch or starting a driver can crash, hang or write to stdout; kerncap's own process does neither.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+PACKAGES_TIMEOUT_S = 120.0  # a cold import of torch from a network file system takes this long
+DRIVER_TIMEOUT_S = 30.0
+
+# Runs under the target's Python, which may be older than ours and need not have kerncap. It is a file
+# of its own when it runs, because Triton reads a kernel's source from its file.
+_PACKAGES_PROBE = r"""
+import importlib.util, json, os, platform, sys
+found = {"python": platform.python_version(), "executable": sys.executable}
+spec = importlib.util.find_spec("sitecustomize")
+found["sitecustomize"] = None if spec is None else (spec.origin or "built in")
+real, sys.stdout = sys.stdout, sys.stderr
+
+def attempt(name, action):
+    try:
+        found[name] = action()
+    except BaseException as error:
+        text = str(error).strip().splitlines()
+        found[name] = {"error": type(error).__name__ + (": " + text[0] if text else "")}
+
+def torch_facts():
+    import torch
+    build = torch.version
+    facts = {"version": torch.__version__, "cuda": build.cuda, "hip": build.hip, "devices": []}
+    if torch.cuda.is_available():
+        for index in range(torch.cuda.device_count()):
+            facts["devices"].append(
+                [torch.cuda.get_device_name(index), list(torch.cuda.get_device_capability(index))])
+    return facts
+
+def triton_facts():
+    import triton
+    return {"version": triton.__version__}
+
+def interpreter_facts():
+    import torch, triton, triton.language as tl
+    @triton.jit
+    def kerncap_doctor(x, y, n, BLOCK: tl.constexpr):
+        i = tl.arange(0, BLOCK)
+        tl.store(y + i, tl.load(x + i, mask=i < n) + 1, mask=i < n)
+    x, y = torch.arange(6), torch.zeros(6, dtype=torch.int64)
+    kerncap_doctor[(1,)](x, y, 5, BLOCK=8)
+    assert y.tolist() == [1, 2, 3, 4, 5, 0], "the interpreter computed %r" % (y.tolist(),)
+    return {"runs": True}
+
+def bindings_facts():
+    from importlib.metadata import version
+    from cuda.bindings import driver
+    return {"version": version("cuda-bindings")}
+
+for name, action in (("torch", torch_facts), ("triton", triton_facts), ("interpreter", interpreter_facts),
+                     ("bindings", bindings_facts)):
+    attempt(name, action)
+real.write("\n" + json.dumps(found) + "\n")
+real.flush()
+os._exit(0)  # nothing in a driver's exit handlers may turn a good answer into a bad one
+"""
+
+# ctypes alone: it answers without torch, triton or cuda-bindings.
+_DRIVER_PROBE = r"""
+import ctypes, json, os, sys
+def done(**found):
+    print(json.dumps(found), flush=True)
+    os._exit(0)
+try:
+    cuda = ctypes.CDLL("libcuda.so.1")
+except OSError as error:
+    done(error=str(error), stage="load")
+status = cuda.cuInit(0)
+if status:
+    text = ctypes.c_char_p()
+    cuda.cuGetErrorName(status, ctypes.byref(text))
+    done(error="cuInit: " + (text.value or str(status).encode()).decode(), stage="init")
+version, count = ctypes.c_int(), ctypes.c_int()
+cuda.cuDriverGetVersion(ctypes.byref(version))
+cuda.cuDeviceGetCount(ctypes.byref(count))
+names = []
+for index in range(count.value):
+    device, name = ctypes.c_int(), ctypes.create_string_buffer(256)
+    if cuda.cuDeviceGet(ctypes.byref(device), index) == 0 and cuda.cuDeviceGetName(name, 256, device) == 0:
+        names.append(name.value.decode(errors="replace"))
+done(cuda="%d.%d" % (version.value // 1000, version.value % 1000 // 10), devices=names)
+"""
+
+
+def packages(python: str, timeout_s: float = PACKAGES_TIMEOUT_S) -> dict[str, Any]:
+    """What ``python`` has of torch, triton and cuda-bindings; a part that failed is ``{"error": why}``."""
+    return probe(python, _PACKAGES_PROBE, timeout_s)
+
+
+def driver(timeout_s: float = DRIVER_TIMEOUT_S) -> dict[str, Any]:
+    """``{"cuda": version, "devices": names}`` of the NVIDIA driver, or ``{"error": why, "stage": where}``."""
+    return probe(sys.executable, _DRIVER_PROBE, timeout_s)
+
+
+def probe(python: str, program: str, timeout_s: float) -> dict[str, Any]:
+    """The JSON object on the program's last line, or ``{"error": why}``; never raises."""
+    environment = {k: v for k, v in os.environ.items() if k != "KERNCAP_SESSION"}
+    environment["TRITON_INTERPRET"] = "1"
+    with tempfile.TemporaryDirectory(prefix="kerncap-doctor-", ignore_cleanup_errors=True) as folder:
+        path, out, err = (Path(folder, name) for name in ("probe.py", "out", "err"))
+        path.write_text(program)
+        try:
+            with out.open("wb") as stdout, err.open("wb") as stderr:
+                process = subprocess.Popen(
+                    [python, str(path)],
+                    env=environment,
+                    stdin=subprocess.DEVNULL,
+                    stdout=stdout,
+                    stderr=stderr,
+                    start_new_session=True,
+                )
+        except OSError as error:
+            return {"error": f"{python} can't be started: {error.strerror}", "stage": "probe"}
+        if not _ends_within(process, timeout_s):
+            return {"error": f"no answer within {timeout_s:.0f} s", "stage": "probe"}
+        lines = out.read_text(errors="replace").strip().splitlines()
+        said = err.read_text(errors="replace").strip().splitlines()
+    try:
+        answer = json.loads(lines[-1])
+    except (IndexError, ValueError):
+        answer = None
+    if not isinstance(answer, dict):
+        detail = f"the probe ended with status {process.returncode}" + (f": {said[-1]}" if said else "")
+        return {"error": detail, "stage": "probe"}
+    return answer
+
+
+def _ends_within(process: subprocess.Popen[bytes], timeout_s: float) -> bool:
+    """Wait, then kill the process and all that it started; a process stuck in a driver is left behind."""
+    try:
+        process.wait(timeout_s)
+        return True
+    except subprocess.TimeoutExpired:
+        pass
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait(1.0)
+    except (ProcessLookupError, subprocess.TimeoutExpired):
+        pass  # in an uninterruptible call even SIGKILL waits; the answer is the same
+    return False

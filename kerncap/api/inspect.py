@@ -1,0 +1,139 @@
+"""`inspect`: everything about a reproducer, and what follows from it. Nothing in it is executed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from kerncap import log
+from kerncap.format import Reproducer, WriteSet, schema
+from kerncap.format.validate import view_bounds
+
+DIGESTS_CHECKED_UP_TO = 256_000_000  # stored bytes; more only on request
+MAX_ALIASES = 1000
+
+
+def inspect(path: Path | str, verify: bool = False) -> dict[str, Any]:
+    """The manifest and derived facts of the reproducer at ``path``, as plain data for JSON.
+
+    Keys: path, manifest_sha256, manifest, arguments (views resolved), aliases, stored (bytes),
+    checks, write_set, digests ("verified", or what was not checked), notes. All digests are
+    checked up to `DIGESTS_CHECKED_UP_TO` stored bytes; ``verify`` unpacks and checks every chunk.
+    Raises FormatError, UsageError.
+    """
+    with Reproducer.open(path) as reproducer:
+        digests = _check_digests(reproducer, verify)
+        checks = reproducer.checks()
+        write_set = WriteSet.load(reproducer)
+        manifest = reproducer.manifest
+        return {
+            "path": str(path),
+            "manifest_sha256": reproducer.manifest_sha256,
+            "manifest": msgspec.to_builtins(manifest),
+            "arguments": [_argument(manifest, argument) for argument in manifest.arguments],
+            "aliases": _aliases(manifest),
+            "stored": _stored(reproducer),
+            "checks": msgspec.to_builtins(checks) if checks is not None else None,
+            "write_set": _write_set(reproducer, write_set),
+            "digests": digests,
+            "notes": [*manifest.notes, *reproducer.notes],
+        }
+
+
+def _check_digests(reproducer: Reproducer, verify: bool) -> str:
+    if verify:
+        reproducer.verify()
+        return "verified"
+    stored = reproducer.manifest.memory.chunks.size
+    small = stored <= DIGESTS_CHECKED_UP_TO
+    reproducer.verify_files(memory=small)
+    return "verified" if small else f"digests of memory not checked ({log.size(stored)}; --verify)"
+
+
+def _stored(reproducer: Reproducer) -> dict[str, Any]:
+    memory = reproducer.manifest.memory
+    regions = []
+    for number in range(len(reproducer.manifest.regions)):
+        pre, post = reproducer.index.region_bytes(number)
+        changed = len(reproducer.chunks_changed(number))
+        regions.append({"pre_bytes": pre, "post_bytes": post, "chunks_changed": changed})
+    return {
+        "memory_bytes": memory.chunks.size + memory.index.size,
+        "pre_bytes": memory.pre_bytes,
+        "post_bytes": memory.post_bytes,
+        "chunks": len(reproducer.index.table),
+        "regions": regions,
+    }
+
+
+def _write_set(reproducer: Reproducer, write_set: WriteSet | None) -> list[dict[str, Any]] | None:
+    if write_set is None:
+        return None
+    return [
+        {
+            "region": region,
+            "written_bytes": write_set.written_bytes(region),
+            "size": reproducer.manifest.regions[region].size,
+            "also_input": write_set.also_input(region),
+        }
+        for region in write_set.regions
+    ]
+
+
+def _argument(manifest: schema.Manifest, argument: schema.Argument) -> dict[str, Any]:
+    """The argument with its tensors resolved to dtype, shape, strides and address."""
+    plain: dict[str, Any] = {"name": argument.name, "role": argument.role}
+    tensors = [_tensor(manifest, number) for number in _views_of(argument.value)]
+    plain["kind"] = argument.value.__struct_config__.tag
+    if tensors:
+        plain["tensors"] = tensors
+    return plain
+
+
+def _tensor(manifest: schema.Manifest, number: int) -> dict[str, Any]:
+    view = manifest.views[number]
+    address = manifest.regions[view.region].base + view.offset
+    return {
+        "view": number,
+        "name": view.name,
+        "dtype": view.dtype,
+        "shape": list(view.shape),
+        "strides": list(view.strides),
+        "region": view.region,
+        "offset": view.offset,
+        "address": address,
+        "alignment": min(address & -address, 4096) if address else 4096,
+    }
+
+
+def _views_of(value: schema.Value) -> Iterator[int]:
+    if isinstance(value, schema.TensorValue | schema.DescriptorValue):
+        yield value.view
+    elif isinstance(value, schema.SequenceValue):
+        for item in value.items:
+            yield from _views_of(item)
+
+
+def _aliases(manifest: schema.Manifest) -> list[dict[str, Any]]:
+    """Pairs of tensor arguments whose byte ranges overlap, the first `MAX_ALIASES` of them."""
+    ranges = []
+    for argument in manifest.arguments:
+        whole = not isinstance(argument.value, schema.SequenceValue)
+        for number in _views_of(argument.value):
+            view = manifest.views[number]
+            bounds = view_bounds(view)
+            if bounds is not None:
+                ranges.append((view.region, *bounds, argument.name if whole else view.name or argument.name))
+    ranges.sort()
+    found: list[dict[str, Any]] = []
+    for place, (region, first, last, name) in enumerate(ranges):
+        for other_region, other_first, other_last, other in ranges[place + 1 :]:
+            if other_region != region or other_first >= last or len(found) >= MAX_ALIASES:
+                break
+            overlap = min(last, other_last) - other_first
+            same = (first, last) == (other_first, other_last)
+            found.append({"arguments": [name, other], "region": region, "bytes": overlap, "same_range": same})
+    return found

@@ -1,0 +1,220 @@
+"""Replay: run a reproducer's launch alone and say whether it does what it did in the application."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from kerncap.errors import KerncapError, UsageError
+from kerncap.format import Checks, Reproducer
+from kerncap.replay import trust
+from kerncap.replay.engine import CANDIDATE, ORIGINAL, Engine
+from kerncap.replay.verdict import Tolerance, Verdict, differs_from_capture, fail, judge
+from kerncap.replay.write_set import Measured, load, measure
+
+_DEVICE_RUNS = 20  # timed without being asked on a GPU, where a run is cheap
+_WARMUP_RUNS = 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReplayOptions:
+    """What replay and verify share. ``timeout_s`` is the limit of one launch."""
+
+    engine: str = "auto"
+    device: str = "auto"
+    python: str | None = None
+    candidate: Path | None = None
+    timeout_s: float = 60.0
+    rtol: float | None = None
+    atol: float | None = None
+    trust: bool = False
+    timed_runs: int | None = None
+    until_fail: int | None = None
+
+    @property
+    def tolerance(self) -> Tolerance:
+        return Tolerance(self.rtol, self.atol)
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Milliseconds of timed runs after a warm-up."""
+
+    runs: int
+    median_ms: float
+    low_ms: float  # first decile
+    high_ms: float  # last decile
+    clock: str  # "device events" or "host clock"
+
+
+@dataclass
+class ReplayResult:
+    """A verdict and where it was reached; ``judged_by`` names what it was held against."""
+
+    path: Path
+    kernel: str
+    engine: str
+    device: str
+    triton: str
+    judged_by: str
+    verdict: Verdict
+    relocated: list[int] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    timing: Timing | None = None
+    runs: int = 1
+
+    @property
+    def passed(self) -> bool:
+        return self.verdict.passed
+
+    def as_dict(self) -> dict[str, Any]:
+        """The document of ``--json``."""
+        verdict = self.verdict
+        return {
+            "result": "pass" if verdict.passed else "fail",
+            "reasons": verdict.reasons,
+            "summary": verdict.summary,
+            "exact": verdict.exact,
+            "path": str(self.path),
+            "kernel": self.kernel,
+            "engine": self.engine,
+            "device": self.device,
+            "triton": self.triton,
+            "judged_by": self.judged_by,
+            "compared_bytes": verdict.compared_bytes,
+            "poisoned_bytes": verdict.poisoned_bytes,
+            "relocated": self.relocated,
+            "notes": [*self.notes, *verdict.notes],
+            "views": verdict.views,
+            "runs": self.runs,
+            "timing": None if self.timing is None else vars(self.timing),
+        }
+
+
+def replay(path: Path, options: ReplayOptions = ReplayOptions()) -> ReplayResult:
+    """Run the launch, or a candidate for it, and compare with the application's own result.
+
+    Raises FormatError, UsageError, BackendUnavailable or ReplayError; a wrong result is no exception.
+    """
+    with opened(path, options) as (reproducer, engine):
+        which = CANDIDATE if options.candidate else ORIGINAL
+        if reproducer.manifest.oracle.kind in ("fault", "timeout"):
+            return outcome_result(engine, which, "the captured end", end_again(engine, which))
+        measured = write_set(reproducer, engine)
+        verdict, runs = _judge_repeatedly(engine, measured, which, options)
+        result = outcome_result(engine, which, "the application's result", verdict)
+        result.runs = runs
+        if verdict.passed:
+            result.timing = timing(engine, measured, which, options.timed_runs)
+        return result
+
+
+@contextmanager
+def opened(path: Path, options: ReplayOptions) -> Iterator[tuple[Reproducer, Engine]]:
+    """The reproducer, trusted, and an engine for it with the candidate loaded."""
+    if options.candidate is not None and not options.candidate.is_file():
+        raise UsageError(f"{options.candidate}: no such candidate file")
+    if options.timeout_s <= 0:
+        raise UsageError(f"--timeout {options.timeout_s:g}: expected a positive number of seconds")
+    with Reproducer.open(path) as reproducer:
+        trust.require(reproducer, options.trust)
+        with Engine(reproducer, options.engine, options.device, options.python, options.timeout_s) as engine:
+            if options.candidate is not None:
+                engine.load_candidate(options.candidate)
+            yield reproducer, engine
+
+
+def write_set(reproducer: Reproducer, engine: Engine) -> Measured:
+    """The kept write set, or a new one, which is kept where the folder can be written."""
+    measured = load(reproducer)
+    if measured is None:
+        measured = measure(engine)
+        save_checks(reproducer, measured, None)
+    return measured
+
+
+def save_checks(reproducer: Reproducer, measured: Measured | None, self_check: Any) -> None:
+    """Put what was found out into the reproducer; a folder that can't be written keeps less."""
+    try:
+        before = reproducer.checks()
+        stored = measured.as_write_set().save(reproducer) if measured is not None else None
+        reproducer.write_checks(
+            Checks(
+                manifest_sha256=reproducer.manifest_sha256,
+                self_check=self_check or (before.self_check if before else None),
+                write_set=stored or (before.write_set if before else None),
+            )
+        )
+    except OSError:
+        pass
+
+
+def end_again(engine: Engine, which: str) -> Verdict:
+    """For an oracle that is a fault or a timeout: whether the launch ends that way again."""
+    expected = engine.manifest.oracle.kind
+    engine.restore()
+    outcome = engine.launch(which)
+    again = outcome.status == "timeout" if expected == "timeout" else outcome.status in ("fault", "error")
+    if which == CANDIDATE:
+        if outcome.ok:
+            return Verdict(
+                True, f"the candidate ends without the captured {expected}; verify says whether it is correct"
+            )
+        return fail(f"the candidate ended with {outcome.status}: {outcome.message}")
+    if again:
+        return Verdict(True, f"{expected} reproduced: {outcome.message}")
+    return fail(
+        f"{expected} not reproduced: the launch ended {'well' if outcome.ok else f'with {outcome.message}'}"
+    )
+
+
+def outcome_result(engine: Engine, which: str, judged_by: str, verdict: Verdict) -> ReplayResult:
+    """A result with everything about the engine that a reader must know."""
+    manifest, facts = engine.manifest, engine.facts
+    notes = differs_from_capture(engine)
+    if facts.relocated:
+        regions = ", ".join(map(str, facts.relocated))
+        notes.append(
+            f"relocated: the captured address of region {regions} is taken here; "
+            "arguments were moved, pointers in memory not"
+        )
+    if manifest.oracle.kind == "suspect":
+        why = manifest.oracle.detail or manifest.oracle.condition or "no reason kept"
+        notes.append(f"the oracle is suspect ({why}): reproduced is not correct")
+    return ReplayResult(
+        engine.reproducer.path, manifest.kernel.name, engine.choice.launcher, facts.device, facts.triton,
+        judged_by, verdict, facts.relocated, notes,
+    )  # fmt: skip
+
+
+def _judge_repeatedly(
+    engine: Engine, measured: Measured, which: str, options: ReplayOptions
+) -> tuple[Verdict, int]:
+    runs = 1
+    verdict = judge(engine, measured, which, options.tolerance)
+    while verdict.passed and runs < (options.until_fail or 1):
+        verdict = judge(engine, measured, which, options.tolerance)
+        runs += 1
+    return verdict, runs
+
+
+def timing(engine: Engine, measured: Measured, which: str, runs: int | None) -> Timing | None:
+    """Median and spread of ``runs``; without a wish, only where a device makes it cheap."""
+    on_device = engine.choice.memory == "cuda"
+    if runs is None:
+        runs = _DEVICE_RUNS if on_device else 0
+    if runs <= 0:
+        return None
+    try:
+        times = sorted(engine.time(which, _WARMUP_RUNS if on_device else 1, runs, sorted(measured.written)))
+    except KerncapError:
+        return None
+    tenth = len(times) // 10
+    return Timing(
+        len(times), statistics.median(times), times[tenth], times[-1 - tenth],
+        "device events" if on_device else "host clock",
+    )  # fmt: skip

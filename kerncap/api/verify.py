@@ -1,0 +1,222 @@
+"""Verify: is a kernel, or a candidate for it, correct? And the self-check after a capture.
+
+Held against the application's own result where that is trusted; else against the user's reference, a
+predicate, or the agreement of several replays, and the result says which.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from kerncap.api.replay import (
+    ReplayOptions,
+    ReplayResult,
+    end_again,
+    opened,
+    outcome_result,
+    save_checks,
+    write_set,
+)
+from kerncap.env import machine_digest
+from kerncap.errors import BackendUnavailable, KerncapError, UsageError
+from kerncap.format import Reproducer, SelfCheck
+from kerncap.replay import trust
+from kerncap.replay.engine import CANDIDATE, ORIGINAL, Engine
+from kerncap.replay.tolerance import view_tolerance
+from kerncap.replay.verdict import (
+    Tolerance,
+    Verdict,
+    baseline_noise,
+    fail,
+    gap_reasons,
+    judge,
+    mismatch,
+    run_poisoned,
+    within,
+)
+from kerncap.replay.write_set import SEED_A, Measured, OutOfTime, measure
+
+AGREEING_REPLAYS = 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class VerifyOptions(ReplayOptions):
+    """``reference``: a Python file with ``reference(args)``; ``expect``: a predicate on what is written."""
+
+    reference: Path | None = None
+    expect: Literal["finite"] | None = None
+
+
+VerifyResult = ReplayResult
+
+
+def verify(path: Path, options: VerifyOptions = VerifyOptions()) -> VerifyResult:
+    """Judge the captured kernel, or ``options.candidate``.
+
+    Raises FormatError, UsageError, BackendUnavailable or ReplayError; a wrong result is no exception.
+    """
+    if options.reference is not None and not options.reference.is_file():
+        raise UsageError(f"{options.reference}: no such reference file")
+    with opened(path, options) as (reproducer, engine):
+        which = CANDIDATE if options.candidate else ORIGINAL
+        trusted = reproducer.manifest.oracle.kind == "trusted"
+        ended = _ends(engine, which)
+        if ended is not None:
+            return outcome_result(engine, which, "whether it ends", ended)
+        measured = write_set(reproducer, engine) if trusted else measure(engine, which)
+        judges: list[tuple[str, Verdict]] = []
+        if options.reference is not None:
+            judged = by_reference(engine, measured, which, options.reference, options.tolerance)
+            judges.append((f"the reference {options.reference.name}", judged))
+        if options.expect == "finite":
+            judges.append(("finite", by_finiteness(engine, measured, which)))
+        if trusted and options.reference is None:
+            judges.insert(0, ("the application's result", judge(engine, measured, which, options.tolerance)))
+        if not judges:
+            judges.append(
+                (f"the agreement of {AGREEING_REPLAYS} replays", by_agreement(engine, measured, which))
+            )
+        name, verdict = next((j for j in judges if not j[1].passed), judges[0])
+        return outcome_result(
+            engine, which, name if not verdict.passed else ", ".join(n for n, _ in judges), verdict
+        )
+
+
+def _ends(engine: Engine, which: str) -> Verdict | None:
+    """A failed verdict when a plain run does not even end well."""
+    engine.restore()
+    outcome = engine.launch(which)
+    if outcome.ok:
+        return None
+    verdict = fail(outcome.message)
+    if outcome.detail:
+        verdict.notes.append(outcome.detail)
+    return verdict
+
+
+def by_reference(engine: Engine, measured: Measured, which: str, file: Path, tolerance: Tolerance) -> Verdict:
+    """Compare the views that the user's reference speaks of."""
+    views = engine.reference(file)
+    if not views:
+        return fail("nothing to compare", f"{file.name} gives no tensor and changes none")
+    failed = run_poisoned(engine, measured, which, SEED_A)
+    if failed is not None:
+        return failed
+    generation = engine.generation
+    manifest = engine.manifest
+    wanted = [
+        (v, *view_tolerance(manifest.views[v].dtype, 0.0, tolerance.rtol, tolerance.atol)) for v in views
+    ]
+    assert engine.generation == generation
+    found = engine.compare(wanted, "reference")
+    reasons = gap_reasons(engine) + [mismatch(stats) for stats in found if stats["outside"]]
+    if reasons:
+        return Verdict(False, reasons[0], reasons, views=found)
+    names = ", ".join(str(stats["name"]) for stats in found)
+    exact = not any(stats["different"] for stats in found)
+    summary = f"{names} as the reference has it" + ("" if exact else f", {within(found)}")
+    return Verdict(True, summary, views=found, exact=exact)
+
+
+def by_finiteness(engine: Engine, measured: Measured, which: str) -> Verdict:
+    """No NaN and no infinity among the floating-point elements that were written."""
+    failed = run_poisoned(engine, measured, which, SEED_A)
+    if failed is not None:
+        return failed
+    manifest = engine.manifest
+    views = [n for n, view in enumerate(manifest.views) if view.region in measured.written]
+    found = engine.nonfinite(views, measured.written)
+    elements = sum(int(stats["elements"]) for stats in found)
+    if not elements:
+        return fail("nothing to compare", "no floating-point element is written")
+    reasons = gap_reasons(engine)
+    for stats in found:
+        if stats["nonfinite"]:
+            index = ", ".join(map(str, stats["first"]["index"]))
+            reasons.append(
+                f"{stats['name']}: {stats['nonfinite']:,} of {stats['elements']:,} written elements "
+                f"are not finite, first {stats['name']}[{index}] = {stats['first']['found']}"
+            )
+    if reasons:
+        return Verdict(False, reasons[0], reasons)
+    return Verdict(True, f"{elements:,} written elements are finite")
+
+
+def by_agreement(engine: Engine, measured: Measured, which: str) -> Verdict:
+    """Several replays on the same pre-state, each after the same poison, give the same."""
+    if not measured.written_bytes:
+        return fail("nothing to compare", "the launch writes nothing that was captured")
+    noise, noisy = baseline_noise(engine, which, AGREEING_REPLAYS)
+    reasons = gap_reasons(engine)
+    for view, largest in noise.items():
+        dtype = engine.manifest.views[view].dtype
+        rtol, atol = view_tolerance(dtype)
+        if largest > atol + rtol * largest or not dtype.startswith(("float", "bfloat")):
+            name = engine.manifest.views[view].name or f"view {view}"
+            reasons.append(f"{name}: {AGREEING_REPLAYS} replays differ by up to {largest:.3g}")
+    if noisy and not noise:
+        reasons.append(f"{AGREEING_REPLAYS} replays differ in bytes that no view describes")
+    if reasons:
+        return Verdict(False, reasons[0], reasons)
+    word = "agree within tolerance" if noise else "agree"
+    return Verdict(
+        True,
+        f"{AGREEING_REPLAYS} replays {word}; there is no reference to be correct against",
+        exact=not noise,
+    )
+
+
+def self_check(path: Path, timeout_s: float = 30.0) -> tuple[str, str]:
+    """Replay a new reproducer once and measure its write set; both are kept in it.
+
+    Returns (``pass``, ``fail`` or ``skipped``, reason). Never raises for what the reproducer does.
+    """
+    deadline = time.monotonic() + timeout_s
+    measured: Measured | None = None
+    engine_name = ""
+    try:
+        with Reproducer.open(path) as reproducer:
+            if machine_digest() is None:
+                # No identity to tell "captured here" by: this very check runs where the capture did.
+                trust.remember(reproducer)
+            try:
+                with Engine(reproducer, timeout_s=timeout_s) as engine:
+                    engine_name = engine.choice.launcher
+                    result, reason, measured = _self_check(engine, deadline)
+            except BackendUnavailable as error:
+                result, reason = "skipped", str(error)
+            except KerncapError as error:
+                result, reason = "fail", str(error)
+            check = SelfCheck(result=result, reason=reason[:4096], engine=engine_name)
+            save_checks(reproducer, measured, check)
+    except KerncapError as error:
+        return "fail", str(error)
+    return result, reason
+
+
+def _self_check(
+    engine: Engine, deadline: float
+) -> tuple[Literal["pass", "fail", "skipped"], str, Measured | None]:
+    if engine.manifest.oracle.kind in ("fault", "timeout"):
+        engine.timeout_s = max(1.0, deadline - time.monotonic())
+        verdict = end_again(engine, ORIGINAL)
+        return ("pass" if verdict.passed else "fail"), verdict.summary, None
+    engine.timeout_s = max(1.0, deadline - time.monotonic())
+    engine.restore()
+    outcome = engine.launch()
+    if outcome.status == "timeout":
+        return "skipped", "one replay takes longer than the self-check may", None
+    if not outcome.ok:
+        return "fail", outcome.message, None
+    same = not any(engine.diff(region, "post").any() for region in range(len(engine.manifest.regions)))
+    try:
+        measured = measure(engine, ORIGINAL, deadline)
+    except OutOfTime:
+        if same:
+            return "pass", "the replay agrees; the write set was not measured in the time given", None
+        return "skipped", "the replay differs, and how far it may was not measured in the time given", None
+    verdict = judge(engine, measured)
+    return ("pass" if verdict.passed else "fail"), verdict.summary, measured

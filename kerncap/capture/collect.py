@@ -1,0 +1,178 @@
+"""Reads what the hooks write while the target runs, and has each launch sealed once it is complete."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from pathlib import Path
+
+from kerncap import log
+from kerncap.capture import manifest
+from kerncap.capture.payloads import CompleteRecord, CountsRecord, KernelCounts
+from kerncap.capture.process_log import FOLDER, PendingLaunch, ProcessLog
+from kerncap.capture.seal import SealedLaunch, Sealer
+from kerncap.capture.target import TargetResult, block_signals_in_this_thread, signal_name
+from kerncap.errors import CaptureError
+from kerncap.format import schema
+
+POLL_S = 0.1
+LINGER_S = 30.0  # how long children that outlive the target are waited for
+SAY_LINGER_AFTER_S = 0.5
+MAX_PROCESSES = 100_000
+
+
+class Collector:
+    """Follows one session folder. Use from one thread at a time; `follow` starts one of its own."""
+
+    def __init__(self, folder: Path, sealer: Sealer, *, at_the_end: bool = False) -> None:
+        """``at_the_end``: a launch may still be dropped after COMPLETE (``--last``), so seal late."""
+        self.processes: dict[str, ProcessLog] = {}
+        self.sealed: list[SealedLaunch] = []
+        self.failed: list[str] = []
+        self.unsealed = 0  # launches whose bytes are still in the session only
+        self._folder = folder
+        self._sealer = sealer
+        self._at_the_end = at_the_end
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._crash: BaseException | None = None
+
+    def follow(self) -> None:
+        """Poll in a thread until `finish`."""
+        self._thread = threading.Thread(target=self._run, name="kerncap-collect", daemon=True)
+        self._thread.start()
+
+    def finish(self, target: TargetResult | None, wait_for_children: bool = True) -> list[ProcessLog]:
+        """Take in the rest after the target's end; gives the processes that are still running.
+
+        Waits up to LINGER_S for children that outlive the target. ``target`` is None where its end
+        is not known (a session left behind).
+        """
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+        if self._crash is not None:
+            raise self._crash
+        alive = self._wait_for_children() if wait_for_children else self._alive()
+        self.poll()
+        for process in self.processes.values():
+            if process not in alive:
+                self._settle(process, target)
+        return alive
+
+    def poll(self) -> None:
+        """Take in what is new; seal what is complete."""
+        try:
+            names = sorted(os.listdir(self._folder))
+        except OSError:
+            return
+        for name in names:
+            match = FOLDER.match(name)
+            if match and name not in self.processes and len(self.processes) < MAX_PROCESSES:
+                path = self._folder / name
+                if path.is_dir() and not path.is_symlink():
+                    self.processes[name] = ProcessLog(path, int(match[1]))
+        for process in self.processes.values():
+            process.read_new()
+            if not self._at_the_end:
+                self._seal_complete(process)
+
+    def counts(self) -> tuple[dict[str, KernelCounts], CountsRecord]:
+        """Launches by kernel summed over the processes, and the totals."""
+        kernels: dict[str, KernelCounts] = {}
+        overhead = launches = 0
+        for process in self.processes.values():
+            if process.counts is None:
+                continue
+            overhead += process.counts.overhead_ns
+            launches += process.counts.launches
+            for name, counts in process.counts.kernels.items():
+                kernels[name] = kernels[name] + counts if name in kernels else counts
+        return kernels, CountsRecord(overhead_ns=overhead, launches=launches)
+
+    def _run(self) -> None:
+        block_signals_in_this_thread()
+        try:
+            while not self._stop.wait(POLL_S):
+                self.poll()
+        except BaseException as error:  # handed to the main thread, which reports it
+            self._crash = error
+
+    def _alive(self) -> list[ProcessLog]:
+        return [process for process in self.processes.values() if process.alive()]
+
+    def _wait_for_children(self) -> list[ProcessLog]:
+        start = time.monotonic()
+        said = False
+        while True:
+            self.poll()
+            alive = self._alive()
+            waited = time.monotonic() - start
+            if not alive or waited > LINGER_S:
+                return alive
+            if not said and waited > SAY_LINGER_AFTER_S:
+                said = True
+                pids = ", ".join(str(process.pid) for process in alive[:5])
+                log.line(f"the target has ended; waiting up to {LINGER_S:.0f} s for its process {pids}")
+            threading.Event().wait(POLL_S)
+
+    def _seal_complete(self, process: ProcessLog) -> None:
+        for number, pending in list(process.pending.items()):
+            if pending.complete is not None:
+                del process.pending[number]
+                if pending.complete.keep:
+                    oracle = manifest.oracle_of(pending.complete)
+                    self._seal(process, pending, pending.complete, oracle)
+
+    def _settle(self, process: ProcessLog, target: TargetResult | None) -> None:
+        """Everything of a process that has ended: what is complete, and what was cut short."""
+        self._seal_complete(process)
+        for pending in list(process.pending.values()):
+            record = pending.record
+            ending = _ending(process, target)
+            if record.condition == "on_fault":
+                interrupted = target is not None and target.pid == process.pid and target.forwarded
+                oracle = schema.Oracle(kind="timeout" if interrupted else "fault", error=ending)
+                self._seal(process, pending, None, oracle)
+            else:
+                self.failed.append(
+                    f"{log.one_line(record.kernel.name)} (launch {record.ordinal}) was cut short, "
+                    f"{ending} before its output was recorded: no reproducer (--on-fault keeps such a launch)"
+                )
+        process.pending.clear()
+
+    def _seal(
+        self,
+        process: ProcessLog,
+        pending: PendingLaunch,
+        complete: CompleteRecord | None,
+        oracle: schema.Oracle,
+    ) -> None:
+        if (process.folder / f"{pending.record.launch}.sealed").exists():
+            return  # by the kerncap that made this session
+        try:
+            self.sealed.append(self._sealer.seal(process, pending.record, complete, oracle))
+        except CaptureError as error:
+            self.unsealed += 1
+            self.failed.append(log.one_line(error))
+
+
+def _ending(process: ProcessLog, target: TargetResult | None) -> str:
+    """How a process ended, as far as the command line can know it."""
+    if target is None or target.pid != process.pid:
+        return f"process {process.pid} ended (status unknown)"
+    if target.signal is not None:
+        return f"killed by {signal_name(target.signal)}"
+    return f"exited with status {target.status}"
+
+
+def collect_left_behind(folder: Path, sealer: Sealer) -> Collector:
+    """Seal everything of a session whose command line is gone; CaptureError if its target still runs."""
+    collector = Collector(folder, sealer, at_the_end=True)
+    collector.poll()
+    if any(process.alive() for process in collector.processes.values()):
+        raise CaptureError(f"{folder}: processes of this session are still running; wait for them to end")
+    collector.finish(None, wait_for_children=False)
+    return collector

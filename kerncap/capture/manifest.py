@@ -1,0 +1,137 @@
+"""A launch's records put together as the manifest of a reproducer."""
+
+from __future__ import annotations
+
+import datetime
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+import kerncap
+from kerncap import env
+from kerncap.capture.payloads import CompleteRecord, LaunchRecord, ProcessRecord
+from kerncap.errors import CaptureError
+from kerncap.format import schema
+
+
+def arguments_of(launch: LaunchRecord, complete: CompleteRecord | None) -> tuple[schema.Argument, ...]:
+    """The arguments with what only the compiled kernel knew: signature and divisibility."""
+    if complete is None:
+        return launch.arguments
+    merged = []
+    for argument in launch.arguments:
+        changes: dict[str, Any] = {}
+        if complete.signature.get(argument.name) is not None:
+            changes["signature"] = complete.signature[argument.name]
+        if complete.divisibility.get(argument.name) is not None:
+            changes["divisibility"] = complete.divisibility[argument.name]
+        merged.append(msgspec.structs.replace(argument, **changes) if changes else argument)
+    return tuple(merged)
+
+
+def name_functions(arguments: Sequence[schema.Argument], names: Sequence[str]) -> tuple[schema.Argument, ...]:
+    """Functions among the arguments get the names that they have in the source module, in order."""
+    rest = iter(names)
+
+    def renamed(value: schema.Value) -> schema.Value:
+        if isinstance(value, schema.FunctionValue):
+            return schema.FunctionValue(name=next(rest, value.name))
+        if isinstance(value, schema.SequenceValue):
+            return msgspec.structs.replace(value, items=tuple(renamed(item) for item in value.items))
+        return value
+
+    return tuple(msgspec.structs.replace(item, value=renamed(item.value)) for item in arguments)
+
+
+def oracle_of(complete: CompleteRecord) -> schema.Oracle:
+    """What COMPLETE says about the application's own output."""
+    kind = complete.oracle
+    if complete.status != "complete" and kind == "trusted":
+        kind = complete.status  # a fault's memory is nothing to compare with
+    return schema.Oracle(
+        kind=kind,
+        error=env.hide_home(complete.error) if complete.error else None,
+        condition=complete.condition,
+        detail=complete.detail,
+    )
+
+
+def platform_of(process: ProcessRecord | None) -> schema.Platform:
+    """This machine, and Python and packages as the target found them."""
+    system = os.uname()
+    packages = {} if process is None else {k: v for k, v in process.packages.items() if v is not None}
+    return schema.Platform(
+        system=f"{system.sysname} {system.release}",
+        machine=system.machine,
+        python=process.python if process is not None else "unknown",
+        packages=packages,
+        machine_digest=env.machine_digest(),
+    )
+
+
+def build_manifest(
+    launch: LaunchRecord,
+    complete: CompleteRecord | None,
+    *,
+    process: ProcessRecord | None,
+    oracle: schema.Oracle,
+    command: Sequence[str],
+    environment: Mapping[str, str],
+    memory: schema.Memory,
+    code: Sequence[schema.CodeFile],
+    source: schema.Source | None,
+    functions: Sequence[str],
+    notes: Sequence[str],
+) -> schema.Manifest:
+    """The manifest; raises CaptureError where the launch's own indices do not fit together."""
+    check_indices(launch)
+    kernel = launch.kernel
+    created = datetime.datetime.fromtimestamp(launch.time_ns / 1e9, datetime.timezone.utc)
+    return schema.Manifest(
+        format="kerncap-reproducer",
+        version=schema.Version(schema.FORMAT_MAJOR, schema.FORMAT_MINOR),
+        tool=schema.Tool(name="kerncap", version=kerncap.__version__),
+        created=created.strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
+        command=tuple(env.hide_home(part)[:4096] for part in command),
+        platform=platform_of(process),
+        device=launch.device,
+        kernel=schema.Kernel(
+            name=kernel.name,
+            qualified_name=kernel.qualified_name,
+            language="triton",
+            module=kernel.module,
+            file=kernel.file,
+            line=kernel.line,
+        ),
+        launch=schema.Launch(
+            grid=launch.grid,
+            ordinal=launch.ordinal,
+            mode=launch.mode,
+            options=launch.options,
+            grid_source=launch.grid_source,
+            python_stack=launch.python_stack,
+        ),
+        arguments=name_functions(arguments_of(launch, complete), functions),
+        regions=launch.regions,
+        views=launch.views,
+        closure=launch.closure,
+        memory=memory,
+        oracle=oracle,
+        environment=dict(environment),
+        code=tuple(code),
+        compiled=complete.compiled if complete is not None else {},
+        source=source,
+        autotune=launch.autotune,
+        notes=tuple(notes),
+    )
+
+
+def check_indices(launch: LaunchRecord) -> None:
+    """Every view lies on a region that exists, and each region has its place in the pre-state."""
+    for number, view in enumerate(launch.views):
+        if view.region >= len(launch.regions):
+            raise CaptureError(f"view {number} is on region {view.region} of {len(launch.regions)}")
+    if launch.pre is not None and len(launch.pre_offsets) != len(launch.regions):
+        raise CaptureError(f"{len(launch.pre_offsets)} offsets for {len(launch.regions)} regions")

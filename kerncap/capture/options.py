@@ -1,0 +1,132 @@
+"""What a capture is asked to do: checked at birth, written to session.json for the hook."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from kerncap.errors import UsageError
+from kerncap.format.schema import CHUNK_BYTES
+
+DEFAULT_KERNELS = 10  # with no selector: at most this many kernels ...
+DEFAULT_BYTES = 4 << 30  # ... and this many bytes
+DEFAULT_MAX_SIZE = 8 << 30
+BACKENDS = ("auto", "triton")
+MEMORIES = ("reachable", "args", "all")
+CONDITIONS = ("nonfinite", "differs")
+
+_SIZE = re.compile(r"^\s*([0-9]+(?:\.[0-9]+)?)\s*([kmgt]?)(i?)(b?)\s*$", re.IGNORECASE)
+_POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
+
+
+def parse_size(text: str) -> int:
+    """``8GiB``, ``512M``, ``1.5g``, ``4096`` in bytes; units are powers of 1024, of 1000 for ``8GB``."""
+    match = _SIZE.match(text)
+    if match is None:
+        raise UsageError(f"size {text!r}: expected a number with a unit, such as 512MiB or 8GiB")
+    number, unit, binary, byte = match.groups()
+    base = 1000 if unit and byte and not binary else 1024
+    size = int(float(number) * base ** _POWERS[unit.lower()])
+    if not 0 < size < 2**48:
+        raise UsageError(f"size {text!r}: must be above 0 and below 256 TiB")
+    return size
+
+
+def parse_launch(text: str) -> tuple[int, int]:
+    """``N`` or ``N:M`` (half open) as first and last-exclusive ordinal, 0-based."""
+    match = re.fullmatch(r"([0-9]{1,12})(?::([0-9]{1,12}))?", text.strip())
+    if match is None:
+        raise UsageError(f"--launch {text!r}: expected N or N:M, 0-based, M excluded")
+    first = int(match[1])
+    last = int(match[2]) if match[2] else first + 1
+    if last <= first:
+        raise UsageError(f"--launch {text!r}: empty, {last} is not above {first}")
+    return first, last
+
+
+def check_regex(text: str) -> str:
+    """``text`` itself, if it compiles; the place of the error otherwise."""
+    try:
+        re.compile(text)
+    except re.error as error:
+        where = "" if error.pos is None else f" at column {error.pos + 1}"
+        raise UsageError(f"-k {text!r}: {error.msg}{where}") from error
+    return text
+
+
+@dataclass(frozen=True)
+class CaptureOptions:
+    """One capture. Sizes are bytes; raises UsageError for what contradicts itself."""
+
+    command: tuple[str, ...]
+    output: Path = Path("kerncap-out")
+    kernel: str | None = None
+    launch: tuple[int, int] | None = None
+    per_config: bool = False
+    where: list[Any] | None = None
+    on_fault: bool = False
+    fault_timeout_s: float = 60.0
+    when: Literal["nonfinite", "differs"] | None = None
+    last: int | None = None
+    memory: Literal["reachable", "args", "all"] = "reachable"
+    memory_was_asked: bool = False  # then it is said that the hook alone gives less
+    max_size: int = DEFAULT_MAX_SIZE
+    backend: Literal["auto", "triton"] = "auto"
+    stop: bool = False
+    no_values: bool = False
+    keep_session: bool = False
+    self_check: bool = True
+    list_only: bool = False
+    stdout_to_stderr: bool = False  # kerncap's own stdout carries one JSON document
+    environment: dict[str, str] | None = field(default=None, repr=False)  # None: this process's own
+
+    def __post_init__(self) -> None:
+        if not self.command:
+            raise UsageError("no command: give the program after --")
+        if self.kernel is not None:
+            check_regex(self.kernel)
+        if self.last is not None and self.last < 1:
+            raise UsageError(f"--last {self.last}: at least 1")
+        if not 0 < self.fault_timeout_s <= 86400:
+            raise UsageError(f"--fault-timeout {self.fault_timeout_s}: above 0 and at most 86400 seconds")
+        if self.on_fault and self.when:
+            raise UsageError("--on-fault and --when exclude each other: one keeps faults, the other results")
+        if self.last is not None and (self.on_fault or self.launch):
+            raise UsageError("--last goes with neither --on-fault nor --launch")
+
+    @property
+    def default_selection(self) -> bool:
+        """No selector: the first launch of each distinct kernel whose source is known."""
+        return not (
+            self.kernel or self.launch or self.per_config or self.where or self.on_fault
+            or self.when or self.last
+        )  # fmt: skip
+
+    def for_hook(self, token: str, socket_path: str) -> dict[str, Any]:
+        """The object of session.json, as docs/session.md has it."""
+        return {
+            "version": 1,
+            "token": token,
+            "socket": socket_path,
+            "backend": self.backend,
+            "select": {
+                "kernel": self.kernel,
+                "launch": list(self.launch) if self.launch else None,
+                "per_config": self.per_config,
+                "where": self.where,
+                "default": self.default_selection,
+            },
+            "limits": {"kernels": DEFAULT_KERNELS, "bytes": DEFAULT_BYTES, "max_size": self.max_size},
+            "on_fault": self.on_fault,
+            "fault_timeout_s": self.fault_timeout_s,
+            "when": self.when,
+            "last": self.last,
+            "stop": self.stop,
+            "no_values": self.no_values,
+            "list_only": self.list_only,
+            "drain_timeout_s": 5.0,
+            "chunk_bytes": CHUNK_BYTES,
+            "memory": self.memory,
+        }

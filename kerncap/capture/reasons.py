@@ -1,0 +1,158 @@
+"""Why nothing was captured: always one cause, with what to do about it."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from kerncap.capture.options import CaptureOptions
+from kerncap.capture.outcome import KernelSummary
+from kerncap.capture.payloads import KernelCounts
+from kerncap.capture.process_log import ProcessLog
+
+MAX_NAMES = 5
+
+
+@dataclass(frozen=True)
+class Started:
+    """How many Python processes of the session the hook was in, and how many imported Triton."""
+
+    python: int = 0
+    triton: int = 0
+
+    @classmethod
+    def of(cls, folder: Path) -> Started:
+        """Counted by the empty files ``python-<pid>`` and ``triton-<pid>`` of the session folder."""
+        try:
+            names = os.listdir(folder)
+        except OSError:
+            return cls()
+        return cls(
+            sum(name.startswith("python-") for name in names),
+            sum(name.startswith("triton-") for name in names),
+        )
+
+
+_ISOLATED = re.compile(r"^-[A-Za-z]*[IESs]")
+
+
+def explain_nothing(
+    options: CaptureOptions,
+    processes: Sequence[ProcessLog],
+    kernels: Sequence[KernelSummary],
+    failed: Sequence[str],
+    started: Started,
+) -> str:
+    """One sentence or two: the most specific cause that the session's records support."""
+    if failed:
+        return failed[0] + (f" (and {len(failed) - 1} more)" if len(failed) > 1 else "")
+    hooked = [process for process in processes if process.process is not None]
+    if not hooked:
+        return _not_hooked(options.command, started)
+    launches = sum(kernel.counts.launches for kernel in kernels)
+    if not launches:
+        return _uncounted(kernels) if kernels else _no_launches(hooked)
+    total: KernelCounts = sum((kernel.counts for kernel in kernels), KernelCounts())
+    return _filtered(options, kernels, total)
+
+
+def _not_hooked(command: Sequence[str], started: Started) -> str:
+    if started.triton:
+        return f"no Triton kernel was launched, though {_processes(started.triton)} imported Triton"
+    if started.python:
+        return f"no Triton in the program: {_processes(started.python)} ran, and none imported it"
+    flag = _isolating_flag(command)
+    if flag:
+        return (
+            f"no Python process could be hooked: `{flag}` makes Python ignore PYTHONPATH or sitecustomize; "
+            "run the program without it"
+        )
+    return (
+        "no hooked Python process launched a Triton kernel: the program uses no Triton, starts no Python, "
+        "clears PYTHONPATH, or runs Python with -I, -E or -S"
+    )
+
+
+def _isolating_flag(command: Sequence[str]) -> str | None:
+    if not os.path.basename(command[0]).startswith("python"):
+        return None
+    for part in command[1:]:
+        if not part.startswith("-") or part in ("-c", "-m", "-"):
+            return None
+        if _ISOLATED.match(part):
+            return part
+    return None
+
+
+def _no_launches(hooked: Sequence[ProcessLog]) -> str:
+    versions: dict[str, str] = {}
+    for process in hooked:
+        packages: Mapping[str, str | None] = process.process.packages if process.process is not None else {}
+        versions.update({name: version for name, version in packages.items() if version})
+    triton = f"Triton {versions['triton']}" if "triton" in versions else "Triton"
+    return f"no Triton kernel was launched ({triton}, {_processes(len(hooked))})"
+
+
+def _uncounted(kernels: Sequence[KernelSummary]) -> str:
+    names = sorted({kernel.name for kernel in kernels})
+    return f"the process was killed before it said what became of its launches; kernels seen: {_shown(names)}"
+
+
+def _shown(names: Sequence[str]) -> str:
+    return ", ".join(names[:MAX_NAMES]) + (", …" if len(names) > MAX_NAMES else "")
+
+
+def _processes(count: int) -> str:
+    return "one Python process" if count == 1 else f"{count} Python processes"
+
+
+def _filtered(options: CaptureOptions, kernels: Sequence[KernelSummary], total: KernelCounts) -> str:
+    """The last filter that something reached is the cause: what fell earlier was not meant."""
+    by = {name: count for name, count in total.filtered.items() if count}
+    names_only = [kernel for kernel in kernels if set(_nonzero(kernel.counts.filtered)) - {"name"}]
+    missing = sorted(name for name in by if name.startswith("where: "))
+    if options.kernel and not names_only and not total.matched:
+        return _no_such_name(options.kernel, kernels)
+    if by.get("ordinal"):
+        most = max((kernel.counts.matched for kernel in kernels), default=0)
+        first = options.launch[0] if options.launch else 0
+        return (
+            f"--launch {first}: no kernel that matched was launched that often "
+            f"(the most is {most}; ordinals start at 0 and count after -k and --where)"
+        )
+    if missing or by.get("where"):
+        detail = f" ({'; '.join(missing[:MAX_NAMES])})" if missing else ""
+        count = by.get("where", 0) + sum(by[name] for name in missing)
+        return f"--where filtered out all {count} launches that it saw{detail}"
+    if options.when and total.matched:
+        word = "a non-finite value" if options.when == "nonfinite" else "a different result"
+        return f"none of {total.matched} launches showed {word}"
+    if options.on_fault and total.matched:
+        return f"none of {total.matched} launches faulted"
+    rest = {name: count for name, count in by.items() if name != "name"}
+    if set(rest) == {"autotuner"}:
+        return (
+            f"all {rest['autotuner']} launches were the autotuner's own measurements, "
+            "which are never captured; the program itself launched nothing"
+        )
+    if rest:
+        listing = ", ".join(f"{name}: {count}" for name, count in sorted(rest.items(), key=lambda p: -p[1]))
+        return f"all launches were filtered out ({listing})"
+    return f"{total.launches} launches were seen and none was chosen"
+
+
+def _nonzero(filtered: Mapping[str, int]) -> list[str]:
+    return [name for name, count in filtered.items() if count]
+
+
+def _no_such_name(pattern: str, kernels: Sequence[KernelSummary]) -> str:
+    names = sorted({kernel.name for kernel in kernels})
+    plain = re.sub(r"[^A-Za-z0-9_]", "", pattern)
+    near = difflib.get_close_matches(plain, names, n=MAX_NAMES, cutoff=0.5)
+    if near:
+        return f"-k {pattern!r} matches none of {len(names)} kernels; nearest: {', '.join(near)}"
+    return f"-k {pattern!r} matches none of {len(names)} kernels: {_shown(names)}"

@@ -1,0 +1,247 @@
+"""Makes a reproducer of one finished launch of a session."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from kerncap import log
+from kerncap.capture import manifest as manifests
+from kerncap.capture.payloads import CompleteRecord, LaunchRecord, StateBytes
+from kerncap.capture.process_log import ProcessLog
+from kerncap.capture.session import Session
+from kerncap.capture.source import assemble
+from kerncap.errors import CaptureError, KerncapError
+from kerncap.format import ReproducerWriter, schema
+
+SAY_SIZE_ABOVE = 100 * 1000 * 1000
+MAX_CODE_BYTES = 1 << 30
+MAX_SOURCE_GRAPH_BYTES = 256 << 20
+SOURCE_NAME = "kernel.py"
+
+
+@dataclass(frozen=True)
+class SealedLaunch:
+    """A reproducer that is complete on disk."""
+
+    path: Path
+    kernel: str
+    qualified_name: str
+    ordinal: int
+    grid: tuple[int, int, int]
+    regions_bytes: int
+    disk_bytes: int
+    oracle: str
+
+
+class Sealer:
+    """Seals launches of one session into one output folder."""
+
+    def __init__(
+        self,
+        session: Session,
+        output: Path,
+        command: Sequence[str],
+        environment: Mapping[str, str],
+        keep_raw: bool = False,
+    ) -> None:
+        self._session = session
+        self._output = output
+        self._command = command
+        self._environment = environment
+        self._keep_raw = keep_raw
+
+    def seal(
+        self,
+        process: ProcessLog,
+        launch: LaunchRecord,
+        complete: CompleteRecord | None,
+        oracle: schema.Oracle,
+        notes: Sequence[str] = (),
+    ) -> SealedLaunch:
+        """Write the reproducer, rename it into place, drop the session's raw bytes of it.
+
+        Raises CaptureError with one clear line; nothing half-written is left behind then.
+        """
+        what = f"{launch.kernel.name} (launch {launch.ordinal})"
+        total = sum(region.size for region in launch.regions)
+        if total > SAY_SIZE_ABOVE:
+            log.line(f"{what}: writing {log.size(total)} to {self._output}")
+        try:
+            manifests.check_indices(launch)
+            writer = ReproducerWriter(self._output, launch.kernel.name)
+            # The stack outlives finish_memory: the writer's threads read from these files.
+            with writer, contextlib.ExitStack() as files:
+                path = self._write(writer, files, process, launch, complete, oracle, list(notes))
+        except OSError as error:
+            remove_unfinished(self._output)
+            raise CaptureError(f"{what}: {_explain(error, self._output)}") from error
+        except (KerncapError, ValueError) as error:
+            raise CaptureError(f"{what}: {error}") from error
+        if not self._keep_raw:
+            self._remove_raw(process, launch, complete)
+        self._mark(process, launch.launch, path)
+        return SealedLaunch(
+            path=path,
+            kernel=launch.kernel.name,
+            qualified_name=launch.kernel.qualified_name,
+            ordinal=launch.ordinal,
+            grid=launch.grid,
+            regions_bytes=total,
+            disk_bytes=_size_on_disk(path),
+            oracle=oracle.kind,
+        )
+
+    def _write(
+        self,
+        writer: ReproducerWriter,
+        files: contextlib.ExitStack,
+        process: ProcessLog,
+        launch: LaunchRecord,
+        complete: CompleteRecord | None,
+        oracle: schema.Oracle,
+        notes: list[str],
+    ) -> Path:
+        self._write_pre(writer, files, process, launch)
+        if complete is not None:
+            self._write_post(writer, process, launch, complete)
+        code = [
+            writer.add_code(item.stage, process.read_file(item.file, MAX_CODE_BYTES))
+            for item in (complete.code if complete is not None else ())
+        ]
+        source, functions = self._write_source(writer, process, launch, notes)
+        has_values = launch.pre is not None or not launch.regions
+        if not has_values:
+            notes.append("Captured with --no-values: the memory's contents are not in here.")
+        manifest = manifests.build_manifest(
+            launch,
+            complete,
+            process=process.process,
+            oracle=oracle,
+            command=self._command,
+            environment=self._environment,
+            memory=writer.finish_memory(),
+            code=code,
+            source=source,
+            functions=functions,
+            notes=notes,
+        )
+        return writer.seal(manifest)
+
+    def _write_pre(
+        self,
+        writer: ReproducerWriter,
+        files: contextlib.ExitStack,
+        process: ProcessLog,
+        launch: LaunchRecord,
+    ) -> None:
+        file = None
+        if launch.pre is not None and launch.regions:
+            file = files.enter_context(self._open_state(process, launch.pre))
+        for number, region in enumerate(launch.regions):
+            writer.add_region_pre(number, region.size, file, launch.pre_offsets[number] if file else 0)
+
+    def _write_post(
+        self, writer: ReproducerWriter, process: ProcessLog, launch: LaunchRecord, complete: CompleteRecord
+    ) -> None:
+        if complete.post is None or not complete.chunks:
+            return
+        unit = schema.CHUNK_BYTES
+        with self._open_state(process, complete.post) as file:
+            for position, (number, chunk) in enumerate(complete.chunks):
+                size = launch.regions[number].size if number < len(launch.regions) else 0
+                length = min(unit, size - chunk * unit)
+                if length <= 0:
+                    raise CaptureError(f"post-state chunk {chunk} lies outside region {number}")
+                data = os.pread(file.fileno(), length, position * unit)
+                if len(data) != length:
+                    raise CaptureError(f"the post-state is cut short at byte {position * unit + len(data)}")
+                writer.add_post_chunk(number, chunk, data)
+
+    def _write_source(
+        self, writer: ReproducerWriter, process: ProcessLog, launch: LaunchRecord, notes: list[str]
+    ) -> tuple[schema.Source | None, tuple[str, ...]]:
+        """The editable module, and its names of the functions that were arguments.
+
+        A source that can't be put together is a note in the manifest, not a lost launch.
+        """
+        if launch.source is None:
+            return None, ()
+        try:
+            graph = json.loads(process.read_file(launch.source, MAX_SOURCE_GRAPH_BYTES))
+            assembled = assemble(graph)
+        except (CaptureError, ValueError, RecursionError) as error:
+            text = log.one_line(f"the source could not be put together: {error}")
+            notes.append(text)
+            log.line(f"{launch.kernel.name}: {text}")
+            return None, ()
+        stored = schema.Source(
+            file=writer.add_source(SOURCE_NAME, assembled.text.encode()),
+            entry=assembled.entry,
+            origins=tuple(
+                schema.SourceOrigin(
+                    name=origin.name,
+                    line=origin.line,
+                    lines=origin.lines,
+                    original_file=origin.original_file,
+                    original_line=origin.original_line,
+                )
+                for origin in assembled.origins
+            ),
+            originals=tuple(
+                writer.add_source(f"original/{name}", data) for name, data in assembled.originals.items()
+            ),
+            missing=assembled.missing,
+        )
+        return stored, assembled.extras
+
+    def _open_state(self, process: ProcessLog, state: StateBytes) -> BinaryIO:
+        if state.file is not None:
+            return os.fdopen(process.open_file(state.file), "rb")
+        descriptor = self._session.memfd(process.name, state.memfd if state.memfd is not None else -1)
+        if descriptor is None:
+            gone = "its bytes were in the memory of the kerncap that was killed"
+            raise CaptureError(gone if self._session.server is None else "its memfd was never handed over")
+        # A description of its own: the session's descriptor keeps its offset and its life.
+        return open(f"/proc/self/fd/{descriptor}", "rb")
+
+    def _remove_raw(self, process: ProcessLog, launch: LaunchRecord, complete: CompleteRecord | None) -> None:
+        for state in (launch.pre, complete.post if complete is not None else None):
+            if state is not None and state.file is not None:
+                with contextlib.suppress(OSError):
+                    os.unlink(process.folder / state.file)
+            elif state is not None and state.memfd is not None:
+                self._session.release_memfd(process.name, state.memfd)
+
+    @staticmethod
+    def _mark(process: ProcessLog, launch: int, path: Path) -> None:
+        """So that a later `kerncap seal` of a kept session does not do it again."""
+        with contextlib.suppress(OSError):
+            (process.folder / f"{launch}.sealed").write_text(str(path))
+
+
+def remove_unfinished(output: Path) -> None:
+    """Take away what this process's writer left when closing its files failed too, as on a full disk."""
+    for folder in output.glob(f".*.tmp-{os.getpid()}-*"):
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _explain(error: OSError, output: Path) -> str:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        try:
+            free = f", {log.size(shutil.disk_usage(output).free)} free"
+        except OSError:
+            free = ""
+        return f"no space left on the device of {output}{free}; nothing was left half-written"
+    return f"{error.filename or output}: {error.strerror or error}"
+
+
+def _size_on_disk(path: Path) -> int:
+    return sum(item.stat().st_size for item in path.rglob("*") if item.is_file())

@@ -1,0 +1,155 @@
+"""Keeps what must outlive the target: hooks hand over memfds through a Unix socket.
+
+A hook sends one message, ``{"token", "process", "memfd"}`` with the descriptor attached
+(SCM_RIGHTS), and waits for one byte: ``k`` for kept, ``n`` for refused.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hmac
+import json
+import os
+import re
+import resource
+import select
+import shutil
+import socket
+import stat
+import struct
+import tempfile
+import threading
+from pathlib import Path
+
+from kerncap.capture.target import block_signals_in_this_thread
+
+MAX_MESSAGE = 4096
+MAX_DESCRIPTORS = 512  # of one session; more are refused, and the hook uses files
+MAX_PATH = 100  # sun_path holds 108 bytes
+ANSWER_TIMEOUT_S = 2.0
+_PROCESS = re.compile(r"^[0-9]{1,10}-[0-9]{1,6}$")
+
+
+class MemfdServer:
+    """A listening socket and the descriptors that came in; one thread, ended by ``close``."""
+
+    def __init__(self, folder: Path, token: str) -> None:
+        self._token = token
+        self._descriptors: dict[tuple[str, int], int] = {}
+        self._lock = threading.Lock()
+        self._private_folder: str | None = None
+        self._socket, self.path = self._listen(folder)
+        self._wake_read, self._wake_write = os.pipe()
+        self._thread = threading.Thread(target=self._serve, name="kerncap-memfds", daemon=True)
+        self._thread.start()
+
+    def descriptor(self, process: str, number: int) -> int | None:
+        """The descriptor, still owned by the server; None if it never came."""
+        with self._lock:
+            return self._descriptors.get((process, number))
+
+    def release(self, process: str, number: int) -> None:
+        """Let a descriptor go whose bytes are sealed: its memory is the machine's again."""
+        with self._lock:
+            descriptor = self._descriptors.pop((process, number), None)
+        if descriptor is not None:
+            os.close(descriptor)
+
+    def close(self) -> None:
+        """Stop the thread, close every descriptor, remove the socket. May be called twice."""
+        if self._thread.is_alive():
+            os.write(self._wake_write, b"x")
+            self._thread.join()
+            os.close(self._wake_write)
+            os.close(self._wake_read)
+        self._socket.close()
+        with self._lock:
+            for descriptor in self._descriptors.values():
+                os.close(descriptor)
+            self._descriptors.clear()
+        with contextlib.suppress(OSError):
+            os.unlink(self.path)
+        if self._private_folder is not None:
+            shutil.rmtree(self._private_folder, ignore_errors=True)
+
+    def _listen(self, folder: Path) -> tuple[socket.socket, str]:
+        """In the session folder if its path is short enough and its file system holds sockets."""
+        path = str(folder / "socket")
+        if len(os.fsencode(path)) <= MAX_PATH:
+            with contextlib.suppress(OSError):
+                return self._bind(path), path
+        self._private_folder = tempfile.mkdtemp(prefix="kerncap-", dir=_short_temporary_folder())
+        path = os.path.join(self._private_folder, "socket")
+        return self._bind(path), path
+
+    @staticmethod
+    def _bind(path: str) -> socket.socket:
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+        try:
+            listener.bind(path)
+            os.chmod(path, 0o600)
+            listener.listen(64)
+        except OSError:
+            listener.close()
+            raise
+        return listener
+
+    def _serve(self) -> None:
+        block_signals_in_this_thread()
+        poller = select.poll()
+        poller.register(self._socket, select.POLLIN)
+        poller.register(self._wake_read, select.POLLIN)
+        while True:
+            ready = {descriptor for descriptor, _ in poller.poll()}
+            if self._wake_read in ready:
+                return
+            try:
+                connection, _ = self._socket.accept()
+            except OSError:
+                continue
+            with connection:
+                try:
+                    self._take(connection)
+                except (OSError, ValueError, KeyError, TypeError):
+                    continue  # a stranger, or a target that died in the middle of it
+
+    def _take(self, connection: socket.socket) -> None:
+        connection.settimeout(ANSWER_TIMEOUT_S)
+        _pid, uid, _gid = struct.unpack(
+            "3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+        )
+        data, descriptors, _flags, _address = socket.recv_fds(connection, MAX_MESSAGE, 4)
+        kept = False
+        try:
+            kept = uid in (os.getuid(), 0) and self._keep(data, descriptors)
+        finally:
+            for descriptor in descriptors[1 if kept else 0 :]:
+                os.close(descriptor)
+        connection.sendall(b"k" if kept else b"n")
+
+    def _keep(self, data: bytes, descriptors: list[int]) -> bool:
+        message = json.loads(data)
+        process, number = message["process"], message["memfd"]
+        if not hmac.compare_digest(str(message["token"]).encode(), self._token.encode()):
+            return False
+        if not (isinstance(process, str) and _PROCESS.match(process) and type(number) is int and number >= 0):
+            return False
+        if len(descriptors) != 1 or not stat.S_ISREG(os.fstat(descriptors[0]).st_mode):
+            return False
+        os.set_inheritable(descriptors[0], False)
+        with self._lock:
+            if len(self._descriptors) >= min(
+                MAX_DESCRIPTORS, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2
+            ):
+                return False
+            previous = self._descriptors.pop((process, number), None)
+            self._descriptors[process, number] = descriptors[0]
+        if previous is not None:
+            os.close(previous)
+        return True
+
+
+def _short_temporary_folder() -> str:
+    """The usual temporary folder, or /tmp where that one is too deep for a socket."""
+    usual = tempfile.gettempdir()
+    return usual if len(os.fsencode(usual)) <= MAX_PATH - 40 else "/tmp"

@@ -1,0 +1,86 @@
+"""The session folder: made before the target starts, removed when everything in it is sealed."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from kerncap.capture.options import CaptureOptions
+from kerncap.capture.server import MemfdServer
+from kerncap.errors import CaptureError
+
+PREFIX = ".kerncap-session-"
+CONTEXT_FILE = "context.json"  # what `kerncap seal` needs to know of the run
+
+
+class Session:
+    """One run's session folder and the memfds that its hooks handed over."""
+
+    def __init__(self, folder: Path, server: MemfdServer | None, context: dict[str, Any]) -> None:
+        self.folder = folder
+        self.server = server
+        self.context = context
+
+    @classmethod
+    def create(cls, options: CaptureOptions, context: dict[str, Any]) -> Session:
+        """A new folder (mode 0700) in the output's file system, with session.json and a live socket.
+
+        ``context`` holds what a later ``kerncap seal`` needs: command line, environment, time.
+        Raises CaptureError if the output folder can't be made or written.
+        """
+        output = options.output
+        try:
+            output.mkdir(parents=True, exist_ok=True)
+            folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=output.resolve()))
+        except OSError as error:
+            raise CaptureError(f"output folder {output}: {error.strerror}") from error
+        token = secrets.token_hex(16)
+        try:
+            server = MemfdServer(folder, token)
+        except OSError:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+        session = cls(folder, server, context)
+        session._write_json(CONTEXT_FILE, context)
+        session._write_json("session.json", options.for_hook(token, server.path))
+        return session
+
+    @classmethod
+    def reopen(cls, folder: Path) -> Session:
+        """A session that its kerncap left behind; its memfds went with that process."""
+        if not (folder / "session.json").is_file():
+            raise CaptureError(f"{folder}: no session.json in it, so it is no session folder")
+        try:
+            context = json.loads((folder / CONTEXT_FILE).read_bytes())
+        except (OSError, ValueError):
+            context = {}
+        return cls(folder, None, context if isinstance(context, dict) else {})
+
+    def memfd(self, process: str, number: int) -> int | None:
+        """The descriptor that process ``<pid>-<n>`` handed over as ``number``; it stays the session's."""
+        return self.server.descriptor(process, number) if self.server is not None else None
+
+    def release_memfd(self, process: str, number: int) -> None:
+        """Give back a memfd whose launch is sealed."""
+        if self.server is not None:
+            self.server.release(process, number)
+
+    def close(self) -> None:
+        """Stop the socket and let the memfds go; the folder stays."""
+        if self.server is not None:
+            self.server.close()
+
+    def remove(self) -> None:
+        """Close, and delete the folder."""
+        self.close()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _write_json(self, name: str, data: dict[str, Any]) -> None:
+        descriptor = os.open(self.folder / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            json.dump(data, file, indent=1)

@@ -1,0 +1,81 @@
+"""The command line: a click group that loads one file per command, when it is needed.
+
+The short helps stand here so that ``kerncap --help`` loads no command, and with that neither
+numpy nor msgspec.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+import click
+
+import kerncap
+from kerncap import log
+from kerncap.errors import KerncapError
+
+# name -> one line; the command itself is `kerncap.cli.<name>:command`.
+COMMANDS = {
+    "capture": "Run a program and take kernel launches out of it.",
+    "list": "Run a program and list its kernels by time.",
+    "inspect": "Show everything about a reproducer; nothing is executed.",
+    "replay": "Run a reproducer's launch alone.",
+    "verify": "Prove a kernel or a candidate against the application's own output.",
+    "seal": "Make reproducers of a session that kerncap could not finish.",
+    "doctor": "Say what works on this machine and what is missing.",
+}
+INTERRUPTED = 130  # what a shell shows for a process that SIGINT ended
+
+
+class LazyGroup(click.Group):
+    """Commands by name, imported when one is called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        command = importlib.import_module(f"kerncap.cli.{cmd_name}").command
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(kerncap.__version__, prog_name="kerncap")
+def group() -> None:
+    """Take one kernel launch out of a running program; replay, edit and prove it alone."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit status; every KerncapError ends here, as one line."""
+    try:
+        result = group.main(args=arguments, prog_name="kerncap", standalone_mode=False)
+        sys.stdout.flush()
+    except KerncapError as error:
+        log.line(" ".join(str(error).split("\n")))
+        return error.exit_status
+    except click.exceptions.Exit as error:
+        return error.exit_code
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        return INTERRUPTED
+    except BrokenPipeError:
+        _leave_a_broken_pipe()
+    return result if isinstance(result, int) else 0
+
+
+def _leave_a_broken_pipe() -> NoReturn:
+    """End as a program does that SIGPIPE stops; the interpreter must not flush stdout again."""
+    os._exit(128 + signal.SIGPIPE)

@@ -1,0 +1,29 @@
+"""``kerncap inspect``: everything about a reproducer, nothing executed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from kerncap.api import inspect as api
+from kerncap.report import inspect_text
+
+
+@click.command("inspect")
+@click.argument("reproducer", type=click.Path(path_type=Path))
+@click.option("--verify", is_flag=True, help="Unpack and check every chunk of memory, however large.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+def command(reproducer: Path, verify: bool, as_json: bool) -> int:
+    """Show everything about a reproducer; nothing in it is executed.
+
+    Exit status 0, or 3 if it is malformed or damaged: one line says where.
+    """
+    document = api.inspect(reproducer, verify=verify)
+    if as_json:
+        # ASCII only: text out of a reproducer can't reach a terminal as control characters.
+        click.echo(json.dumps(document, indent=1))
+    else:
+        click.echo(inspect_text.render(document), nl=False)
+    return 0

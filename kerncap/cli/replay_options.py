@@ -1,0 +1,53 @@
+"""Options that replay and verify share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_OPTIONS = (
+    click.option(
+        "--engine",
+        type=click.Choice(["auto", "binary", "jit", "interpreter"]),
+        default="auto",
+        show_default=True,
+        help="How to run it: the captured image, the source compiled, or the source interpreted on the host.",
+    ),
+    click.option(
+        "--device", default="auto", show_default=True, metavar="auto|cuda:N|cpu", help="Where to run it."
+    ),
+    click.option(
+        "--candidate",
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+        help="A source module (.py), or an image (.cubin) for the binary engine, in place of the kernel.",
+    ),
+    click.option(
+        "--python", metavar="PATH", help="A Python that has torch and triton. Default: kerncap's own."
+    ),
+    click.option(
+        "--timeout",
+        "timeout_s",
+        type=float,
+        default=60.0,
+        show_default=True,
+        metavar="S",
+        help="Seconds for one launch.",
+    ),
+    click.option("--rtol", type=click.FloatRange(min=0), help="Relative tolerance in place of the dtype's."),
+    click.option("--atol", type=click.FloatRange(min=0), help="Absolute tolerance in place of the dtype's."),
+    click.option("--trust", is_flag=True, help="Run a reproducer that was not captured here; remembered."),
+    click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout."),
+)
+
+
+def replay_options(function: F) -> F:
+    """Put the shared options on a command."""
+    for option in reversed(_OPTIONS):
+        function = option(function)
+    return function

@@ -1,0 +1,35 @@
+"""``kerncap seal SESSION``: what a killed kerncap left behind."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+
+@click.command("seal")
+@click.argument("session", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Where reproducers go (the folder that the session lies in).",
+)
+@click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout; the rest to stderr.")
+def command(session: Path, output: Path | None, as_json: bool) -> int:
+    """Make reproducers of SESSION, a folder that kerncap could not finish.
+
+    Launches whose bytes were held in kerncap's own memory (--on-fault, --when) are lost with that
+    process, and named.
+    """
+    from kerncap import log
+    from kerncap.api.capture import seal_session
+    from kerncap.report.capture_text import capture_document, render_capture
+
+    result = seal_session(session, output)
+    if as_json:
+        click.echo(json.dumps(capture_document(result), indent=2))
+    else:
+        log.block(render_capture(result))
+    return 0 if result.captured else 1

@@ -1,0 +1,35 @@
+"""``kerncap verify``: prove a kernel or a candidate."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from kerncap.cli.replay_options import replay_options
+
+
+@click.command("verify")
+@click.argument("repro", type=click.Path(path_type=Path))
+@replay_options
+@click.option(
+    "--reference", type=click.Path(path_type=Path), metavar="FILE",
+    help="A Python file with reference(args): it returns {name: tensor}, or changes tensors in place.",
+)  # fmt: skip
+@click.option(
+    "--expect", type=click.Choice(["finite"]), help="What must hold for everything that is written."
+)
+def command(repro: Path, as_json: bool, **options: Any) -> int:
+    """Judge the kernel of REPRO, or a candidate for it, against the application's own result.
+
+    Where that is not to be trusted (a NaN, a fault), by --reference, by --expect, or else by the agreement of
+    three replays. The last line is "Result: PASS ..." or "Result: FAIL ...".
+    """
+    from kerncap.api.verify import VerifyOptions, verify
+    from kerncap.report.verdict_text import render
+
+    result = verify(repro, VerifyOptions(**options))
+    click.echo(json.dumps(result.as_dict(), indent=2) if as_json else render(result))
+    return 0 if result.passed else 1

@@ -1,0 +1,9 @@
+"""The reproducer format: schema, writer, reader. FORMAT.md in this folder is normative."""
+
+from kerncap.format.checks import Checks, SelfCheck
+from kerncap.format.memory import MemoryIndex
+from kerncap.format.reader import Reproducer
+from kerncap.format.write_set import WriteSet
+from kerncap.format.writer import ReproducerWriter
+
+__all__ = ["Checks", "MemoryIndex", "Reproducer", "ReproducerWriter", "SelfCheck", "WriteSet"]

@@ -1,0 +1,376 @@
+"""Reading a reproducer. Everything in it comes from strangers: nothing is believed, nothing executed.
+
+Caps come before allocation, digests before use; every failure is a FormatError of one line that
+names the file and the byte.
+"""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import hashlib
+import os
+import re
+import weakref
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from kerncap.errors import FormatError, UsageError
+from kerncap.format import schema
+from kerncap.format.checks import MAX_CHECKS_BYTES, Checks, decode_checks, encode_checks
+from kerncap.format.chunks import MAX_IN_FLIGHT, ChunkDecoder, worker_count
+from kerncap.format.documents import decode_json, error_at
+from kerncap.format.memory import STATES, ZERO_ROW, MemoryIndex, State
+from kerncap.format.stored import (
+    check_digest,
+    check_size,
+    digest_file,
+    format_error,
+    one_line,
+    open_file,
+    read_file,
+    refuse_links,
+)
+from kerncap.format.validate import (
+    CHECKS_PATH,
+    CHUNKS_PATH,
+    INDEX_PATH,
+    MANIFEST_DIGEST_PATH,
+    MANIFEST_PATH,
+    MAX_FILE_BYTES,
+    MAX_INDEX_BYTES,
+    ManifestProblem,
+    stored_files,
+    validate,
+    version_message,
+)
+
+MAX_MANIFEST_BYTES = 16 << 20
+MAX_RAW_IN_FLIGHT = 32 << 20
+
+
+class Reproducer:
+    """A reproducer that was opened: manifest and memory index are checked, memory is on disk.
+
+    Chunks and other files are checked when they are read, all of them by `verify`. Safe to read
+    from several threads. Close it, or use it as a context manager.
+    """
+
+    path: Path
+    manifest: schema.Manifest
+    manifest_sha256: str
+    notes: list[str]  # what a user should know about this folder beyond the manifest
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.notes = []
+        self._decoder = ChunkDecoder()
+        self._closing = contextlib.ExitStack()
+        weakref.finalize(self, self._closing.close)
+        try:
+            self._root_fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            raise UsageError(f"{one_line(path)}: no such reproducer") from None
+        except OSError as error:
+            reason = error.strerror or error
+            raise UsageError(f"{one_line(path)}: not a reproducer folder ({reason})") from error
+        self._closing.callback(os.close, self._root_fd)
+
+    @classmethod
+    def open(cls, path: Path | str) -> Reproducer:
+        """Check manifest and index of the folder ``path``.
+
+        Raises FormatError for anything malformed, UsageError when there is no such folder.
+        """
+        self = cls(Path(path))
+        try:
+            self._load()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __enter__(self) -> Reproducer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._closing.close()
+
+    # --- memory ------------------------------------------------------------------------------
+
+    def read(self, state: State, region: int, offset: int, size: int) -> bytes:
+        """``size`` bytes of a region from ``offset`` on, before (pre) or after (post) the launch."""
+        buffer = bytearray(size)
+        self.read_into(state, region, offset, memoryview(buffer))
+        return bytes(buffer)
+
+    def read_into(self, state: State, region: int, offset: int, target: memoryview) -> None:
+        """Fill ``target`` (writable, contiguous) with the region's bytes from ``offset`` on."""
+        target = target.cast("B")
+        end = offset + len(target)
+        region_size = self.manifest.regions[region].size
+        if offset < 0 or end > region_size:
+            raise ValueError(f"bytes {offset} to {end} of region {region}, which has {region_size}")
+        if not len(target):
+            return
+        step = self._index.chunk_bytes
+        first, last = offset // step, -(-end // step)
+        rows = self._index.rows(state, region, first, last)
+
+        def place(number: int, row: int) -> None:
+            start = (first + number) * step
+            begin, stop = max(start, offset), min(start + step, end)
+            place_at = target[begin - offset : stop - offset]
+            if row == ZERO_ROW:
+                place_at[:] = bytes(len(place_at))
+            else:
+                place_at[:] = memoryview(self._chunk(row))[begin - start : stop - start]
+
+        self._parallel((place, number, int(row)) for number, row in enumerate(rows))
+
+    def stage(self, state: State, region: int, target: Path | str | int) -> None:
+        """Write the whole region into a file (a path or a descriptor), holes for what is zero.
+
+        The file is truncated first and then has the region's size.
+        """
+        if isinstance(target, int):
+            self._stage(state, region, target)
+            return
+        fd = os.open(target, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            self._stage(state, region, fd)
+        finally:
+            os.close(fd)
+
+    def _stage(self, state: State, region: int, fd: int) -> None:
+        os.ftruncate(fd, 0)
+        os.ftruncate(fd, self.manifest.regions[region].size)
+        step = self._index.chunk_bytes
+
+        def place(chunk: int, row: int) -> None:
+            data = memoryview(self._chunk(row))
+            at = chunk * step
+            while data:
+                written = os.pwrite(fd, data, at)
+                data, at = data[written:], at + written
+
+        chunks, rows = self._index.nonzero(state, region)
+        self._parallel((place, int(chunk), int(row)) for chunk, row in zip(chunks, rows, strict=True))
+
+    def chunks_changed(self, region: int) -> list[int]:
+        """Numbers of the chunks that the launch changed, ascending."""
+        chunks, _ = self._index.stored("post", region)
+        return [int(chunk) for chunk in chunks]
+
+    @property
+    def index(self) -> MemoryIndex:
+        return self._index
+
+    # --- files -------------------------------------------------------------------------------
+
+    def code(self, stage: str) -> bytes | None:
+        """One stage of the compiled kernel, or None if it was not saved."""
+        for code in self.manifest.code:
+            if code.stage == stage:
+                return self.file(code.file)
+        return None
+
+    def source_text(self) -> str | None:
+        """The editable module, or None if the source was not found."""
+        source = self.manifest.source
+        if source is None:
+            return None
+        data = self.file(source.file)
+        try:
+            return data.decode()
+        except UnicodeDecodeError as error:
+            raise format_error(self.path / source.file.path, error.start, "not UTF-8") from error
+
+    def file(self, stored: schema.StoredFile) -> bytes:
+        """The bytes of a file that the manifest lists, its size and digest checked."""
+        data = read_file(self.path, self._root_fd, stored.path, MAX_FILE_BYTES, stored.size)
+        check_digest(self.path / stored.path, data, stored.sha256)
+        return data
+
+    def verify(self) -> None:
+        """Check everything: the digests of all files, and of every chunk. Raises FormatError."""
+        self.verify_files(memory=True)
+        self._verify_chunks()
+
+    def verify_files(self, memory: bool) -> None:
+        """Check the digests of all files, of memory/chunks only with ``memory``. Raises FormatError.
+
+        Unpacks nothing, so it costs no more than reading the files.
+        """
+        for _, stored in stored_files(self.manifest):
+            if stored.path == CHUNKS_PATH and not memory:
+                continue
+            try:
+                digest_file(self.path, self._root_fd, stored.path, stored.size, stored.sha256)
+            except FormatError:
+                if stored.path == CHUNKS_PATH:
+                    self._verify_chunks()  # the damaged chunk says where it is
+                raise
+
+    def _verify_chunks(self) -> None:
+        def check(row: int) -> None:
+            self._chunk(row)  # not returned: a pending result would keep the bytes
+
+        self._parallel((check, row) for row in range(1, len(self._index.table) + 1))
+
+    # --- checks ------------------------------------------------------------------------------
+
+    def checks(self) -> Checks | None:
+        """What was found out after sealing; None if there is nothing, or only for another manifest."""
+        where = self.path / CHECKS_PATH
+        if not os.path.lexists(where):
+            return None
+        data = read_file(self.path, self._root_fd, CHECKS_PATH, MAX_CHECKS_BYTES)
+        checks = decode_checks(data, where)
+        if checks.manifest_sha256 != self.manifest_sha256:
+            note = "checks.json belongs to another manifest and is ignored"
+            if note not in self.notes:
+                self.notes.append(note)
+            return None
+        return checks
+
+    def write_checks(self, checks: Checks) -> None:
+        """Write checks.json in one step. Raises ValueError for checks of another manifest."""
+        if checks.manifest_sha256 != self.manifest_sha256:
+            raise ValueError("these checks belong to another manifest")
+        self.replace_file(CHECKS_PATH, encode_checks(checks))
+
+    def replace_file(self, name: str, data: bytes) -> None:
+        """Put a file beside the manifest in one step, durable; for what is found after sealing."""
+        temporary = f".{name}.tmp-{os.getpid()}-{os.urandom(4).hex()}"
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        fd = os.open(temporary, flags, 0o644, dir_fd=self._root_fd)
+        try:
+            with os.fdopen(fd, "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            os.rename(temporary, name, src_dir_fd=self._root_fd, dst_dir_fd=self._root_fd)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary, dir_fd=self._root_fd)
+            raise
+        os.fsync(self._root_fd)
+
+    def read_beside(self, name: str, limit: int, expected: int) -> bytes:
+        """A file that was put there after sealing; the caller checks its digest."""
+        return read_file(self.path, self._root_fd, name, limit, expected)
+
+    # --- inside ------------------------------------------------------------------------------
+
+    def _load(self) -> None:
+        data = read_file(self.path, self._root_fd, MANIFEST_PATH, MAX_MANIFEST_BYTES)
+        self.manifest = decode_manifest(data, self.path / MANIFEST_PATH)
+        self.manifest_sha256 = hashlib.sha256(data).hexdigest()
+        self._check_manifest_digest()
+        refuse_links(self.path)
+        for _, stored in stored_files(self.manifest):
+            fd, size = open_file(self.path, self._root_fd, stored.path)
+            os.close(fd)
+            check_size(self.path / stored.path, size, stored.size)
+        memory = self.manifest.memory
+        self._chunks_fd, size = open_file(self.path, self._root_fd, CHUNKS_PATH)
+        self._closing.callback(os.close, self._chunks_fd)
+        check_size(self.path / CHUNKS_PATH, size, memory.chunks.size)
+        where = self.path / INDEX_PATH
+        index = read_file(self.path, self._root_fd, INDEX_PATH, MAX_INDEX_BYTES, memory.index.size)
+        check_digest(where, index, memory.index.sha256)
+        sizes = [region.size for region in self.manifest.regions]
+        self._index = MemoryIndex.decode(index, where, sizes, memory.chunk_bytes, memory.chunks.size)
+        for state in STATES:
+            stated, found = getattr(memory, f"{state}_bytes"), self._index.raw_bytes(state)
+            if stated != found:
+                message = f"{state}_bytes is {stated}, the index lists {found}"
+                raise error_at(data, self.path / MANIFEST_PATH, ("memory", f"{state}_bytes"), message)
+
+    def _check_manifest_digest(self) -> None:
+        # A flipped byte inside a name or a number is still a valid manifest: only this tells.
+        where = self.path / MANIFEST_DIGEST_PATH
+        line = read_file(self.path, self._root_fd, MANIFEST_DIGEST_PATH, 256)
+        found = re.fullmatch(rb"([0-9a-f]{64})  manifest\.json\n", line)
+        if found is None:
+            raise format_error(where, 0, "not '<SHA-256>  manifest.json'")
+        expected = found[1].decode()
+        if expected != self.manifest_sha256:
+            found_digest = self.manifest_sha256[:16]
+            message = f"damaged: SHA-256 is {found_digest}…, {MANIFEST_DIGEST_PATH} says {expected[:16]}…"
+            raise format_error(self.path / MANIFEST_PATH, 0, message)
+
+    def _chunk(self, row: int) -> bytes:
+        record = self._index.table[row - 1]
+        offset, stored = int(record["offset"]), int(record["stored"])
+        where = self.path / CHUNKS_PATH
+        payload = os.pread(self._chunks_fd, stored, offset)
+        if len(payload) != stored:
+            raise format_error(where, offset + len(payload), f"truncated: chunk {row} has {stored} bytes")
+        try:
+            return self._decoder.decode(
+                int(record["encoding"]), payload, int(record["raw"]), record["sha256"].tobytes()
+            )
+        except ValueError as error:
+            raise format_error(where, offset, f"chunk {row} is damaged: {error}") from error
+
+    def _parallel(self, jobs: Iterator[tuple[Any, ...]]) -> None:
+        """Run (function, arguments…) on threads, a bounded number at a time; the first error wins."""
+        first = [job for _, job in zip(range(2), jobs, strict=False)]
+        if len(first) < 2:
+            for function, *arguments in first:
+                function(*arguments)
+            return
+        pending: collections.deque[Future[Any]] = collections.deque()
+        # A thread holds a chunk twice, packed and raw: larger chunks, fewer threads.
+        workers = min(worker_count(), max(1, MAX_RAW_IN_FLIGHT // self._index.chunk_bytes))
+        with ThreadPoolExecutor(workers, thread_name_prefix="kerncap-chunks") as pool:
+            try:
+                for function, *arguments in first:
+                    pending.append(pool.submit(function, *arguments))
+                for function, *arguments in jobs:
+                    if len(pending) >= MAX_IN_FLIGHT:
+                        pending.popleft().result()
+                    pending.append(pool.submit(function, *arguments))
+                while pending:
+                    pending.popleft().result()
+            except BaseException:
+                pool.shutdown(wait=True, cancel_futures=True)
+                raise
+
+
+def decode_manifest(data: bytes, where: Path) -> schema.Manifest:
+    """The manifest in ``data``, all rules checked. Raises FormatError."""
+    try:
+        data.decode()
+    except UnicodeDecodeError as error:
+        raise format_error(where, error.start, "not UTF-8") from error
+    _check_version(data, where)
+    manifest: schema.Manifest = decode_json(data, where, schema.Manifest)
+    try:
+        validate(manifest)
+    except ManifestProblem as problem:
+        raise error_at(data, where, problem.steps, problem.message) from problem
+    return manifest
+
+
+class _VersionOnly(msgspec.Struct):
+    format: str
+    version: schema.Version
+
+
+def _check_version(data: bytes, where: Path) -> None:
+    """Look at format and version alone: of another version nothing else can be expected to fit."""
+    head = decode_json(data, where, _VersionOnly)
+    if head.format != schema.FORMAT_NAME:
+        raise error_at(data, where, ("format",), f"format {head.format!r}; expected {schema.FORMAT_NAME!r}")
+    if head.version.major != schema.FORMAT_MAJOR:
+        raise error_at(data, where, ("version", "major"), version_message(head.version.major))

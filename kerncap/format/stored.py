@@ -1,0 +1,158 @@
+"""Opening the files of a reproducer that a stranger made: plain relative names, no links, real files.
+
+Every name is walked from the folder's own descriptor, one component at a time and without
+following links, so that neither a name nor a link (nor a swap of one while we read) leads out.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from pathlib import Path
+
+from kerncap.errors import FormatError
+
+MAX_FOLDER_ENTRIES = 65_536
+MAX_FOLDER_DEPTH = 32
+_READ_BYTES = 1 << 20
+_DIRECTORY_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+# O_NONBLOCK: opening a FIFO must not wait for a writer.
+_FILE_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+
+
+def one_line(text: object, limit: int = 400) -> str:
+    """``text`` with everything unprintable escaped, cut to ``limit``: names may be hostile."""
+    raw = str(text)
+    line = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in raw[: limit + 1])
+    return line if len(line) <= limit else line[: limit - 1] + "…"
+
+
+def format_error(path: Path | str, offset: int, message: object) -> FormatError:
+    """A FormatError that is sure to be one line."""
+    return FormatError(one_line(path, 4096), max(0, offset), one_line(message))
+
+
+def path_problem(name: str) -> str | None:
+    """Why ``name`` is no plain relative path, or None when it is one."""
+    if not name:
+        return "an empty path"
+    if "\0" in name:
+        return "a path with a NUL byte"
+    if "\\" in name:
+        return f"path {name!r} has a backslash; paths are written with '/'"
+    if name.startswith("/") or (len(name) > 1 and name[1] == ":"):
+        return f"path {name!r} is absolute; only paths inside the reproducer are allowed"
+    parts = name.split("/")
+    if ".." in parts:
+        return f"path {name!r} leads out of the reproducer ('..')"
+    if "" in parts or "." in parts:
+        return f"path {name!r} is not in its plain form"
+    if len(parts) > MAX_FOLDER_DEPTH or any(len(os.fsencode(part)) > 255 for part in parts):
+        return f"path {name!r} is too deep or has too long a component"
+    return None
+
+
+def open_file(root: Path, root_fd: int, name: str) -> tuple[int, int]:
+    """Open the regular file ``name`` for reading; gives (descriptor, size in bytes).
+
+    The caller closes the descriptor. Raises FormatError for a name that is not plain, a link
+    anywhere on the way, a file that is missing or not regular.
+    """
+    problem = path_problem(name)
+    if problem:
+        raise format_error(root / "manifest.json", 0, problem)
+    where = root / name
+    *folders, last = name.split("/")
+    folder_fd = os.dup(root_fd)
+    try:
+        for folder in folders:
+            below = os.open(folder, _DIRECTORY_FLAGS, dir_fd=folder_fd)
+            os.close(folder_fd)
+            folder_fd = below
+        fd = os.open(last, _FILE_FLAGS, dir_fd=folder_fd)
+    except FileNotFoundError:
+        raise format_error(where, 0, "the file is missing") from None
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise format_error(where, 0, f"not a regular file that can be read ({reason})") from error
+    finally:
+        os.close(folder_fd)
+    try:
+        info = os.fstat(fd)
+        if not stat.S_ISREG(info.st_mode):
+            raise format_error(where, 0, "not a regular file")
+        return fd, info.st_size
+    except BaseException:
+        os.close(fd)
+        raise
+
+
+def read_file(root: Path, root_fd: int, name: str, limit: int, expected: int | None = None) -> bytes:
+    """The bytes of ``name``, at most ``limit``; exactly ``expected`` when that is given."""
+    fd, size = open_file(root, root_fd, name)
+    try:
+        check_size(root / name, size, expected)
+        if size > limit:
+            raise format_error(root / name, limit, f"{size} bytes; at most {limit} are allowed")
+        data = bytearray()
+        while len(data) < size:
+            piece = os.pread(fd, min(_READ_BYTES, size - len(data)), len(data))
+            if not piece:
+                raise format_error(root / name, len(data), f"ends early; expected {size} bytes")
+            data += piece
+        return bytes(data)
+    finally:
+        os.close(fd)
+
+
+def check_size(where: Path, size: int, expected: int | None) -> None:
+    if expected is None or size == expected:
+        return
+    if size < expected:
+        raise format_error(where, size, f"truncated: {size} bytes, the manifest says {expected}")
+    raise format_error(where, expected, f"too long: {size} bytes, the manifest says {expected}")
+
+
+def check_digest(where: Path, data: bytes | memoryview, expected: str) -> None:
+    found = hashlib.sha256(data).hexdigest()
+    if found != expected:
+        raise format_error(where, 0, f"damaged: SHA-256 is {found[:16]}…, expected {expected[:16]}…")
+
+
+def digest_file(root: Path, root_fd: int, name: str, expected_size: int, expected: str) -> None:
+    """Check size and SHA-256 of ``name`` without holding it in memory."""
+    fd, size = open_file(root, root_fd, name)
+    try:
+        check_size(root / name, size, expected_size)
+        digest = hashlib.sha256()
+        offset = 0
+        while piece := os.pread(fd, _READ_BYTES, offset):
+            digest.update(piece)
+            offset += len(piece)
+        found = digest.hexdigest()
+    finally:
+        os.close(fd)
+    if found != expected:
+        raise format_error(root / name, 0, f"damaged: SHA-256 is {found[:16]}…, expected {expected[:16]}…")
+
+
+def refuse_links(root: Path) -> None:
+    """Raise FormatError when anything in the folder is neither a folder nor a regular file."""
+    left = MAX_FOLDER_ENTRIES
+    pending = [(root, 0)]
+    while pending:
+        folder, depth = pending.pop()
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                left -= 1
+                if left < 0 or depth > MAX_FOLDER_DEPTH:
+                    raise format_error(
+                        root, 0, f"holds more than {MAX_FOLDER_ENTRIES} entries or is too deep"
+                    )
+                if entry.is_symlink():
+                    raise format_error(entry.path, 0, "a symbolic link; a reproducer has none")
+                if entry.is_dir(follow_symlinks=False):
+                    pending.append((Path(entry.path), depth + 1))
+                elif not entry.is_file(follow_symlinks=False):
+                    raise format_error(entry.path, 0, "neither a folder nor a regular file")

@@ -1,0 +1,177 @@
+"""What a manifest must hold beyond the types of `schema`: the rules that span several objects.
+
+The writer applies the same rules before it seals, so nothing is written that can't be read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kerncap.format import schema
+from kerncap.format.position import Step
+from kerncap.format.stored import path_problem
+
+MAX_REGIONS_BYTES = 1 << 40
+MAX_INDEX_BYTES = 256 << 20
+MAX_CHUNKS_BYTES = MAX_REGIONS_BYTES + (1 << 32)
+MAX_FILE_BYTES = 4 << 30  # code, source and extras
+MAX_VALUE_DEPTH = 32
+ADDRESS_LIMIT = 1 << 63
+INDEX_PATH = "memory/index"
+CHUNKS_PATH = "memory/chunks"
+MANIFEST_PATH = "manifest.json"
+MANIFEST_DIGEST_PATH = "manifest.sha256"
+CHECKS_PATH = "checks.json"
+
+Steps = tuple[Step, ...]
+
+
+class ManifestProblem(Exception):
+    """A rule that is broken: where (steps from the root of the manifest) and why."""
+
+    def __init__(self, steps: Steps, message: str) -> None:
+        super().__init__(message)
+        self.steps = steps
+        self.message = message
+
+
+def validate(manifest: schema.Manifest) -> None:
+    """Raise ManifestProblem for the first rule that ``manifest`` breaks."""
+    if manifest.version.major != schema.FORMAT_MAJOR:
+        raise ManifestProblem(("version", "major"), version_message(manifest.version.major))
+    _regions(manifest)
+    for number, view in enumerate(manifest.views):
+        _view(view, manifest.regions, ("views", number))
+    for steps, value in _values(manifest):
+        _value(value, len(manifest.views), steps, 1)
+    if manifest.autotune is not None:
+        chosen, count = manifest.autotune.chosen, len(manifest.autotune.configs)
+        if chosen is not None and chosen >= count:
+            raise ManifestProblem(("autotune", "chosen"), f"configuration {chosen} of only {count}")
+    _files(manifest)
+
+
+def version_message(major: object) -> str:
+    known = schema.FORMAT_MAJOR
+    return f"format version {major} is not known; this kerncap reads version {known}: try a newer kerncap"
+
+
+def stored_files(manifest: schema.Manifest) -> Iterator[tuple[Steps, schema.StoredFile]]:
+    """Every file that the manifest lists, with its place in the manifest."""
+    yield ("memory", "index"), manifest.memory.index
+    yield ("memory", "chunks"), manifest.memory.chunks
+    for number, code in enumerate(manifest.code):
+        yield ("code", number, "file"), code.file
+    if manifest.source is not None:
+        yield ("source", "file"), manifest.source.file
+        for number, original in enumerate(manifest.source.originals):
+            yield ("source", "originals", number), original
+    for number, extra in enumerate(manifest.files):
+        yield ("files", number), extra
+
+
+def view_bounds(view: schema.View) -> tuple[int, int] | None:
+    """First and one-past-last byte of the region that the view touches; None if it is empty."""
+    if 0 in view.shape:
+        return None
+    reach = [(extent - 1) * stride for extent, stride in zip(view.shape, view.strides, strict=True)]
+    first = view.offset + sum(r for r in reach if r < 0) * view.itemsize
+    last = view.offset + sum(r for r in reach if r > 0) * view.itemsize
+    return first, last + view.itemsize
+
+
+def _regions(manifest: schema.Manifest) -> None:
+    total = 0
+    for number, region in enumerate(manifest.regions):
+        total += region.size
+        if region.base + region.size > ADDRESS_LIMIT:
+            raise ManifestProblem(("regions", number, "size"), f"region {number} ends beyond address 2^63")
+        if total > MAX_REGIONS_BYTES:
+            message = f"regions add up to more than {MAX_REGIONS_BYTES} bytes"
+            raise ManifestProblem(("regions", number, "size"), message)
+
+
+def _view(view: schema.View, regions: tuple[schema.Region, ...], steps: Steps) -> None:
+    if view.region >= len(regions):
+        raise ManifestProblem((*steps, "region"), f"region {view.region} of only {len(regions)}")
+    if len(view.shape) != len(view.strides):
+        message = f"{len(view.strides)} strides for {len(view.shape)} dimensions"
+        raise ManifestProblem((*steps, "strides"), message)
+    size = regions[view.region].size
+    bounds = view_bounds(view)
+    if bounds is None:
+        if view.offset > size:
+            raise ManifestProblem((*steps, "offset"), f"offset {view.offset} in a region of {size} bytes")
+    elif bounds[0] < 0 or bounds[1] > size:
+        message = f"view reaches bytes {bounds[0]} to {bounds[1]} of region {view.region}, which has {size}"
+        raise ManifestProblem((*steps, "offset"), message)
+
+
+def _values(manifest: schema.Manifest) -> Iterator[tuple[Steps, schema.Value]]:
+    for number, argument in enumerate(manifest.arguments):
+        yield ("arguments", number, "value"), argument.value
+    yield from _mapping(manifest.launch.options, ("launch", "options"))
+    yield from _mapping(manifest.compiled, ("compiled",))
+    if manifest.launch.grid_source is not None:
+        yield from _mapping(manifest.launch.grid_source.bindings, ("launch", "grid_source", "bindings"))
+    for number, config in enumerate(manifest.autotune.configs if manifest.autotune else ()):
+        steps: Steps = ("autotune", "configs", number)
+        yield from _mapping(config.kwargs, (*steps, "kwargs"))
+        yield from _mapping(config.options, (*steps, "options"))
+        if config.pre_hook is not None:
+            yield from _mapping(config.pre_hook.bindings, (*steps, "pre_hook", "bindings"))
+
+
+def _mapping(values: dict[str, schema.Value], steps: Steps) -> Iterator[tuple[Steps, schema.Value]]:
+    for name, value in values.items():
+        yield (*steps, name), value
+
+
+def _value(value: schema.Value, views: int, steps: Steps, depth: int) -> None:
+    if depth > MAX_VALUE_DEPTH:
+        raise ManifestProblem(steps, f"values nested deeper than {MAX_VALUE_DEPTH}")
+    if isinstance(value, schema.SequenceValue):
+        if value.fields is not None and len(value.fields) != len(value.items):
+            message = f"{len(value.fields)} field names for {len(value.items)} items"
+            raise ManifestProblem((*steps, "fields"), message)
+        for number, item in enumerate(value.items):
+            _value(item, views, (*steps, "items", number), depth + 1)
+    elif isinstance(value, schema.FloatValue):
+        try:
+            float.fromhex(value.value)
+        except (OverflowError, ValueError):
+            raise ManifestProblem((*steps, "value"), "not a 64-bit float") from None
+    elif isinstance(value, schema.TensorValue | schema.DescriptorValue):
+        if value.view >= views:
+            raise ManifestProblem((*steps, "view"), f"view {value.view} of only {views}")
+        if isinstance(value, schema.DescriptorValue):
+            ranks = {len(value.shape), len(value.strides), len(value.block_shape)}
+            if len(ranks) != 1:
+                raise ManifestProblem((*steps, "block_shape"), "a descriptor's shapes differ in rank")
+
+
+def _files(manifest: schema.Manifest) -> None:
+    memory = manifest.memory
+    for name, file, path, limit in (
+        ("index", memory.index, INDEX_PATH, MAX_INDEX_BYTES),
+        ("chunks", memory.chunks, CHUNKS_PATH, MAX_CHUNKS_BYTES),
+    ):
+        problem = path_problem(file.path)
+        if problem or file.path != path:
+            raise ManifestProblem(("memory", name, "path"), problem or f"{file.path!r}; expected {path!r}")
+        if file.size > limit:
+            message = f"{file.size} bytes; at most {limit} are allowed"
+            raise ManifestProblem(("memory", name, "size"), message)
+    known: dict[str, schema.StoredFile] = {}
+    reserved = {MANIFEST_PATH, MANIFEST_DIGEST_PATH, CHECKS_PATH}
+    for steps, file in stored_files(manifest):
+        problem = path_problem(file.path)
+        if problem is None and file.path in reserved:
+            problem = f"{file.path!r} is not a file that a manifest may list"
+        if problem is None and known.setdefault(file.path, file) != file:
+            problem = f"{file.path!r} is listed twice with different content"
+        if problem:
+            raise ManifestProblem((*steps, "path"), problem)
+        if steps[0] != "memory" and file.size > MAX_FILE_BYTES:
+            message = f"{file.size} bytes; at most {MAX_FILE_BYTES} are allowed"
+            raise ManifestProblem((*steps, "size"), message)

@@ -1,0 +1,331 @@
+"""Writing a reproducer: beside its final name, then one rename. A final name means a whole folder."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import io
+import os
+import re
+import secrets
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+import msgspec
+import numpy as np
+
+from kerncap.errors import KerncapError
+from kerncap.format import readme, schema
+from kerncap.format.chunks import ChunkWriter, Loader
+from kerncap.format.documents import canonical_json
+from kerncap.format.memory import ENTRY, MemoryIndex, Table
+from kerncap.format.reader import Reproducer
+from kerncap.format.stored import path_problem
+from kerncap.format.validate import (
+    CHUNKS_PATH,
+    INDEX_PATH,
+    MANIFEST_DIGEST_PATH,
+    MANIFEST_PATH,
+    ManifestProblem,
+    stored_files,
+    validate,
+)
+
+MAX_STEM = 120
+
+
+def file_stem(name: str) -> str:
+    """``name`` as the first part of a folder's name."""
+    return re.sub(r"[^A-Za-z0-9._-]+", "_", name).strip("._")[:MAX_STEM] or "kernel"
+
+
+class ReproducerWriter:
+    """Builds one reproducer in ``<final_parent>/.<stem>.tmp-<pid>-<random>`` until `seal` renames it.
+
+    One thread calls it. Use it as a context manager, or call `abort` on any error: both take the
+    temporary folder away unless it was sealed.
+    """
+
+    def __init__(self, final_parent: Path, name_stem: str) -> None:
+        self._parent = Path(final_parent)
+        self._stem = file_stem(name_stem)
+        self._parent.mkdir(parents=True, exist_ok=True)
+        self._folder = self._parent / f".{self._stem}.tmp-{os.getpid()}-{secrets.token_hex(4)}"
+        self._folder.mkdir(mode=0o755)
+        self._open = True
+        try:
+            (self._folder / "memory").mkdir()
+            self._chunks_file: BinaryIO = open(  # noqa: SIM115 (closed by finish_memory or abort)
+                self._folder / CHUNKS_PATH, "xb", buffering=1 << 20
+            )
+            self._chunks = ChunkWriter(self._chunks_file)
+        except BaseException:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            raise
+        self._sizes: dict[int, int] = {}
+        self._entries: dict[str, dict[tuple[int, int], int]] = {"pre": {}, "post": {}}
+        self._files: dict[str, schema.StoredFile] = {}
+        self._memory: schema.Memory | None = None
+
+    def __enter__(self) -> ReproducerWriter:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.abort()
+
+    def add_region_pre(
+        self, region: int, size: int, source: BinaryIO | memoryview | bytes | None, offset: int = 0
+    ) -> None:
+        """Store ``size`` bytes of ``source`` from ``offset`` on as the pre-state of region ``region``.
+
+        A file is read at absolute offsets and its holes are skipped; it must stay open until
+        `finish_memory`. None stands for zeros. Raises ValueError when the region was given before,
+        KerncapError when the source ends early.
+        """
+        if region in self._sizes:
+            raise ValueError(f"region {region} was added before")
+        self._sizes[region] = size
+        for start, load in _pieces(source, offset, size):
+            self._add("pre", region, start // schema.CHUNK_BYTES, load)
+
+    def add_post_chunk(self, region: int, chunk: int, data: bytes | memoryview) -> None:
+        """Chunk number ``chunk`` of the region after the launch; one equal to the pre-state is dropped."""
+        expected = min(schema.CHUNK_BYTES, self._sizes.get(region, 0) - chunk * schema.CHUNK_BYTES)
+        held = bytes(data)  # the caller may reuse its buffer while a thread still reads this
+        if chunk < 0 or len(held) != expected:
+            raise ValueError(f"region {region} chunk {chunk}: {len(held)} bytes, expected {max(0, expected)}")
+        self._add("post", region, chunk, lambda: held)
+
+    def add_code(self, stage: str, data: bytes) -> schema.CodeFile:
+        """Store one stage of the compiled kernel as ``code/kernel.<stage>``."""
+        return schema.CodeFile(stage=stage, file=self.add_file(f"code/kernel.{file_stem(stage)}", data))
+
+    def add_source(self, name: str, data: bytes) -> schema.StoredFile:
+        """Store ``source/<name>``."""
+        return self.add_file(f"source/{name}", data)
+
+    def add_file(self, relpath: str, data: bytes) -> schema.StoredFile:
+        """Store ``data`` under a plain relative path. The same path again must have the same bytes."""
+        problem = path_problem(relpath)
+        if problem:
+            raise ValueError(problem)
+        stored = schema.StoredFile(path=relpath, size=len(data), sha256=hashlib.sha256(data).hexdigest())
+        if self._files.get(relpath) == stored:
+            return stored
+        path = self._folder / relpath
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with open(path, "xb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        self._files[relpath] = stored
+        return stored
+
+    def finish_memory(self) -> schema.Memory:
+        """Write the index; no region or chunk can be added afterwards."""
+        if self._memory is not None:
+            return self._memory
+        table = self._chunks.finish()
+        pre, post = self._entries["pre"], self._entries["post"]
+        changed = {key: row for key, row in post.items() if pre.get(key, 0) != row}
+        stored = {key: row for key, row in pre.items() if row}
+        index = MemoryIndex(schema.CHUNK_BYTES, table, _entry_table(stored), _entry_table(changed))
+        self._chunks.close()
+        self._chunks_file.flush()
+        os.fsync(self._chunks_file.fileno())
+        self._chunks_file.close()
+        size, digest = self._chunks.written()
+        chunks = schema.StoredFile(path=CHUNKS_PATH, size=size, sha256=digest)
+        index_file = self.add_file(INDEX_PATH, index.encode())
+        self._files[CHUNKS_PATH] = chunks
+        self._memory = schema.Memory(
+            chunk_bytes=schema.CHUNK_BYTES,
+            index=index_file,
+            chunks=chunks,
+            pre_bytes=index.raw_bytes("pre"),
+            post_bytes=index.raw_bytes("post"),
+        )
+        return self._memory
+
+    def seal(self, manifest: schema.Manifest) -> Path:
+        """Write manifest and README.md, make all of it durable, and give the folder its final name.
+
+        The name is ``<stem>-<8 hex of the manifest's SHA-256>``. A whole reproducer with the same
+        manifest is returned as it is; other content under that name is left alone and more digits
+        are used. Files that were added and that the manifest does not list are listed in ``files``.
+        Raises ValueError for a manifest that could not be read back.
+        """
+        memory = self.finish_memory()
+        if manifest.memory != memory:
+            raise ValueError("manifest.memory is not what finish_memory() gave")
+        manifest = self._complete(manifest)
+        data = canonical_json(manifest)
+        digest = hashlib.sha256(data).hexdigest()
+        self.add_file(MANIFEST_PATH, data)
+        self.add_file(MANIFEST_DIGEST_PATH, f"{digest}  {MANIFEST_PATH}\n".encode())
+        for folder, _, _ in os.walk(self._folder, topdown=False):
+            _sync_folder(Path(folder))
+        final = self._rename(digest)
+        self.abort()
+        return final
+
+    def abort(self) -> None:
+        """Take the temporary folder away; does nothing once sealed or aborted."""
+        if not self._open:
+            return
+        self._open = False
+        self._chunks.close()
+        self._chunks_file.close()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _add(self, state: str, region: int, chunk: int, load: Loader) -> None:
+        if self._memory is not None:
+            raise ValueError("the memory is finished")
+        entries = self._entries[state]
+
+        def placed(row: int, _raw_size: int) -> None:
+            if row or state == "post":
+                entries[region, chunk] = row
+
+        self._chunks.add(load, placed)
+
+    def _complete(self, manifest: schema.Manifest) -> schema.Manifest:
+        """The manifest with every added file listed and README.md made; checked as a reader would."""
+        listed = {file.path for _, file in stored_files(manifest)}
+        extra = [file for path, file in sorted(self._files.items()) if path not in listed]
+        manifest = msgspec.structs.replace(manifest, files=(*manifest.files, *extra))
+        manifest = _as_read(manifest)
+        if "README.md" not in {file.path for file in manifest.files}:
+            file = self.add_file("README.md", readme.render(manifest).encode("utf-8", "replace"))
+            manifest = _as_read(msgspec.structs.replace(manifest, files=(*manifest.files, file)))
+        for _, file in stored_files(manifest):
+            if self._files.get(file.path) != file:
+                raise ValueError(f"the manifest lists {file.path!r}, which was not added so")
+        sizes = {number: region.size for number, region in enumerate(manifest.regions)}
+        for region, size in self._sizes.items():
+            if sizes.get(region) != size:
+                raise ValueError(f"region {region} was added with {size} bytes, not as in the manifest")
+        return manifest
+
+    def _rename(self, digest: str) -> Path:
+        for digits in (8, 16, 64):
+            final = self._parent / f"{self._stem}-{digest[:digits]}"
+            if not os.path.lexists(final):
+                try:
+                    os.rename(self._folder, final)
+                except OSError as error:  # somebody else was quicker
+                    if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
+                        raise
+                else:
+                    self._open = False
+                    _sync_folder(self._parent)
+                    return final
+            if _same_and_whole(final, digest):
+                return final
+        raise KerncapError(f"{final}: already there with other content; give another output folder with -o")
+
+
+def _as_read(manifest: schema.Manifest) -> schema.Manifest:
+    """The manifest through JSON and back: types, bounds and rules are checked as they will be on reading."""
+    try:
+        manifest = msgspec.json.decode(canonical_json(manifest), type=schema.Manifest)
+        validate(manifest)
+    except (msgspec.ValidationError, ManifestProblem) as error:
+        where = "/".join(map(str, getattr(error, "steps", ())))
+        raise ValueError(f"the manifest breaks the format: {where} {error}") from error
+    return manifest
+
+
+def _pieces(
+    source: BinaryIO | memoryview | bytes | None, offset: int, size: int
+) -> Iterator[tuple[int, Loader]]:
+    """(start in the region, loader) of each chunk that may hold something."""
+    step = schema.CHUNK_BYTES
+    if source is None:
+        return
+    if isinstance(source, bytes | memoryview):
+        flat = memoryview(source).cast("B")
+        if len(flat) < offset + size:
+            raise KerncapError(f"memory source has {len(flat)} bytes, expected {offset + size}")
+        for start in range(0, size, step):
+            piece = flat[offset + start : offset + min(start + step, size)]
+            yield start, lambda piece=piece: piece  # type: ignore[misc]
+        return
+    fd = _descriptor(source)
+    if fd is None:
+        for start in range(0, size, step):
+            source.seek(offset + start)
+            data = source.read(min(step, size - start))
+            if len(data) != min(step, size - start):
+                raise KerncapError(f"memory source ends at byte {offset + start + len(data)}")
+            yield start, lambda data=data: data  # type: ignore[misc]
+        return
+    if os.fstat(fd).st_size < offset + size:
+        raise KerncapError(f"memory source has {os.fstat(fd).st_size} bytes, expected {offset + size}")
+    for start in _data_chunks(fd, offset, size, step):
+        yield start, _file_loader(fd, offset + start, min(step, size - start))
+
+
+def _descriptor(source: BinaryIO) -> int | None:
+    with contextlib.suppress(AttributeError, io.UnsupportedOperation):
+        fd = source.fileno()
+        with contextlib.suppress(OSError):
+            os.pread(fd, 0, 0)  # a pipe or socket refuses
+            return fd
+    return None
+
+
+def _file_loader(fd: int, offset: int, size: int) -> Loader:
+    def load() -> bytes:
+        data = os.pread(fd, size, offset)
+        while len(data) < size:
+            more = os.pread(fd, size - len(data), offset + len(data))
+            if not more:
+                raise KerncapError(f"memory source ends at byte {offset + len(data)}")
+            data += more
+        return data
+
+    return load
+
+
+def _data_chunks(fd: int, offset: int, size: int, step: int) -> Iterator[int]:
+    """Starts of the chunks of [offset, offset + size) that are not entirely in a hole of the file."""
+    start = 0
+    while start < size:
+        try:
+            data = os.lseek(fd, offset + start, os.SEEK_DATA)
+            hole = os.lseek(fd, data, os.SEEK_HOLE)
+        except OSError as error:
+            if error.errno == errno.ENXIO:  # nothing but a hole up to the end
+                return
+            data, hole = offset + start, offset + size  # a file system without holes
+        start = max(start, (data - offset) // step * step)
+        while start < min(hole - offset, size):
+            yield start
+            start += step
+
+
+def _entry_table(rows: dict[tuple[int, int], int]) -> Table:
+    return np.array([(region, chunk, row) for (region, chunk), row in sorted(rows.items())], dtype=ENTRY)
+
+
+def _same_and_whole(folder: Path, digest: str) -> bool:
+    try:
+        with Reproducer.open(folder) as there:
+            if there.manifest_sha256 != digest:
+                return False
+            there.verify()
+            return True
+    except (KerncapError, OSError):
+        return False
+
+
+def _sync_folder(folder: Path) -> None:
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

@@ -1,0 +1,53 @@
+"""Lines on stderr: the one place where kerncap talks beside its result."""
+
+from __future__ import annotations
+
+import sys
+import threading
+
+_lock = threading.Lock()
+
+
+def line(text: str) -> None:
+    """Write ``kerncap: text`` to stderr as one piece; a closed stderr is no error."""
+    block("".join(f"kerncap: {part}\n" for part in text.splitlines()))
+
+
+def block(text: str) -> None:
+    """Write a prepared block (a table, a listing) to stderr in one piece.
+
+    One write per block, because the target shares the same descriptor: its own lines
+    may come between two blocks, not into the middle of one.
+    """
+    with _lock:
+        try:
+            sys.stderr.write(text if text.endswith("\n") or not text else text + "\n")
+            sys.stderr.flush()
+        except (OSError, ValueError):
+            pass  # nobody reads it any more; the result does not depend on that
+
+
+def size(count: int) -> str:
+    """Bytes for people: ``1.2 GiB``, ``12 KiB``, ``96 B``."""
+    value = float(count)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if value < 1024:
+            return f"{value:.0f} {unit}" if unit == "B" or value >= 100 else f"{value:.1f} {unit}"
+        value /= 1024
+    return f"{value:.1f} TiB"
+
+
+def duration(nanoseconds: int) -> str:
+    """A time for people: ``830 us``, ``12 ms``, ``3.4 s``."""
+    value = float(nanoseconds)
+    for unit in ("ns", "us", "ms"):
+        if value < 1000:
+            return f"{value:.0f} {unit}" if unit == "ns" or value >= 10 else f"{value:.1f} {unit}"
+        value /= 1000
+    return f"{value:.1f} s"
+
+
+def one_line(text: object, limit: int = 600) -> str:
+    """``text`` on one line, without control characters, cut at ``limit``: targets choose names."""
+    plain = "".join(c if c.isprintable() else " " for c in str(text)).strip()
+    return plain if len(plain) <= limit else plain[: limit - 1] + "…"

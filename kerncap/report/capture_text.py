@@ -1,0 +1,144 @@
+"""A capture's result as lines for a person, and as the document of ``--json``."""
+
+from __future__ import annotations
+
+import collections
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+from kerncap import log
+from kerncap.capture.outcome import CaptureResult, KernelSummary, SelfCheck
+from kerncap.capture.seal import SealedLaunch
+from kerncap.capture.target import signal_name
+from kerncap.report.tables import table
+
+MAX_ROWS = 30
+
+
+def render_capture(result: CaptureResult) -> str:
+    """One line per reproducer, what failed, what else there is, what to do next."""
+    lines = [_captured_line(sealed, result.self_checks.get(sealed.path)) for sealed in result.captured]
+    lines += _problem_lines(result)
+    lines += result.notes
+    if result.reason is not None:
+        lines.append(result.reason if result.target.pid is None else f"nothing captured: {result.reason}")
+    if result.stopped_as_asked:
+        lines.append("the target was stopped (--stop)")
+    elif result.target.signal is not None:
+        lines.append(f"the target was killed by {signal_name(result.target.signal)}")
+    elif result.target.pid is not None and result.target.status:
+        lines.append(f"the target ended with status {result.target.status}")
+    if result.launches:
+        lines.append(f"armed cost: {log.duration(result.overhead_ns)} over {result.launches:,} launches")
+    if result.kept_session is not None:
+        place = shlex.quote(str(result.kept_session))
+        lines.append(f"the session stays in {place}; seal the rest of it with: kerncap seal {place}")
+    if result.captured:
+        lines.append(f"next: kerncap replay {shlex.quote(_shown(result.captured[0]))}")
+    text = "".join(f"kerncap: {line}\n" for line in lines)
+    if result.default_selection:
+        text += _rest_table(result)
+    return text
+
+
+def capture_document(result: CaptureResult) -> dict[str, Any]:
+    """The document of ``kerncap capture --json``; keys are only ever added."""
+    return {
+        "captured": [str(sealed.path) for sealed in result.captured],
+        "reason": result.reason,
+        "target_status": result.target.status,
+        "target_signal": signal_name(result.target.signal) if result.target.signal else None,
+        "kernels": [kernel_document(kernel) for kernel in result.kernels],
+        "failed": result.failed,
+        "notes": result.notes,
+        "self_checks": {
+            str(path): {"result": check.result, "reason": check.reason}
+            for path, check in result.self_checks.items()
+        },
+        "launches": result.launches,
+        "overhead_ns": result.overhead_ns,
+        "session": str(result.kept_session) if result.kept_session is not None else None,
+    }
+
+
+def kernel_document(kernel: KernelSummary) -> dict[str, Any]:
+    """One kernel's counts as JSON."""
+    counts = kernel.counts
+    return {
+        "name": kernel.name,
+        "qualified_name": kernel.qualified_name,
+        "file": kernel.seen.file if kernel.seen is not None else None,
+        "line": kernel.seen.line if kernel.seen is not None else None,
+        "launches": counts.launches,
+        "matched": counts.matched,
+        "captured": counts.captured,
+        "filtered": counts.filtered,
+        "configs": counts.configs,
+        "time_ns": counts.time_ns,
+        "bytes": counts.bytes,
+    }
+
+
+def capture_command(name: str, command: tuple[str, ...]) -> str:
+    """A command line that captures the first launch of exactly this kernel."""
+    pattern = f"^{re.escape(name)}$"
+    return f"kerncap capture -k {shlex.quote(pattern)} -- {shlex.join(command)}"
+
+
+def _problem_lines(result: CaptureResult) -> list[str]:
+    """Each problem once, with how often; the one that is the reason is said there."""
+    counted = collections.Counter(result.failed)
+    return [
+        f"problem: {text}" + (f" ({count} times)" if count > 1 else "")
+        for text, count in counted.items()
+        if result.reason is None or not result.reason.startswith(text)
+    ]
+
+
+def _captured_line(sealed: SealedLaunch, check: SelfCheck | None) -> str:
+    grid = "x".join(map(str, sealed.grid))
+    oracle = "" if sealed.oracle == "trusted" else f", oracle: {sealed.oracle}"
+    line = (
+        f"captured {log.one_line(sealed.kernel)} (launch {sealed.ordinal}, grid {grid}, "
+        f"{log.size(sealed.regions_bytes)}{oracle}) -> {_shown(sealed)}"
+    )
+    if check is not None:
+        reason = f": {log.one_line(check.reason)}" if check.reason and check.result != "pass" else ""
+        line += f" [self-check: {check.result}{reason}]"
+    return line
+
+
+def _shown(sealed: SealedLaunch) -> str:
+    """The path relative to here where that is shorter to read."""
+    try:
+        return str(sealed.path.relative_to(Path.cwd()))
+    except (ValueError, OSError):
+        return str(sealed.path)
+
+
+def _rest_table(result: CaptureResult) -> str:
+    done = {sealed.qualified_name for sealed in result.captured}
+    rest = [kernel for kernel in result.kernels if kernel.qualified_name not in done]
+    rest.sort(key=lambda kernel: -kernel.counts.launches)
+    if not rest:
+        return ""
+    rows = [
+        [
+            log.one_line(kernel.name, 60),
+            str(kernel.counts.launches),
+            _why(kernel),
+            capture_command(kernel.name, result.command),
+        ]
+        for kernel in rest[:MAX_ROWS]
+    ]
+    more = f"… and {len(rest) - MAX_ROWS} more: kerncap list shows all\n" if len(rest) > MAX_ROWS else ""
+    return (
+        "not captured:\n" + table(["kernel", "launches", "because", "to capture it"], rows, right=[1]) + more
+    )
+
+
+def _why(kernel: KernelSummary) -> str:
+    reasons = sorted((item for item in kernel.counts.filtered.items() if item[1]), key=lambda item: -item[1])
+    return ", ".join(log.one_line(name, 60) for name, _ in reasons[:2]) or "it failed, see above"

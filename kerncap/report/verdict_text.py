@@ -1,0 +1,44 @@
+"""A verdict as text: what ran where, what differs, and the one line to look for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kerncap.log import one_line
+
+_SHOWN_REASONS = 12
+_SHOWN_TRACEBACK = 30  # lines
+
+
+def render(result: Any) -> str:
+    """All lines of a `ReplayResult`; the last one is ``Result: PASS …`` or ``Result: FAIL …``."""
+    lines = [
+        f"{one_line(result.kernel)}: {result.engine} on {result.device}, Triton {result.triton}; "
+        f"judged by {result.judged_by}"
+    ]
+    for note in [*result.notes, *result.verdict.notes]:
+        text = note.strip().splitlines()
+        if len(text) > 1:  # a traceback
+            lines += ["", *(f"  {line}" for line in text[-_SHOWN_TRACEBACK:]), ""]
+        else:
+            lines.append(f"note: {one_line(note)}")
+    if result.timing is not None:
+        t = result.timing
+        spread = f"{milliseconds(t.low_ms)} to {milliseconds(t.high_ms)}"
+        lines.append(f"time: median {milliseconds(t.median_ms)}, {spread} in {t.runs} runs ({t.clock})")
+    if result.runs > 1:
+        lines.append(f"runs: {result.runs}")
+    if not result.passed:
+        reasons = result.verdict.reasons
+        lines += [f"- {one_line(reason)}" for reason in reasons[:_SHOWN_REASONS]]
+        if len(reasons) > _SHOWN_REASONS:
+            lines.append(f"- and {len(reasons) - _SHOWN_REASONS} more")
+    lines.append(one_line(result.verdict.line))
+    return "\n".join(lines)
+
+
+def milliseconds(value: float) -> str:
+    """A time for people: ``12.4 us``, ``3.1 ms``, ``2.5 s``."""
+    if value < 1:
+        return f"{value * 1000:.3g} us"
+    return f"{value:.3g} ms" if value < 1000 else f"{value / 1000:.3g} s"

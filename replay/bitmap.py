@@ -1,0 +1,49 @@
+"""Packed bitmaps, one bit a byte of memory, the lowest bit of a byte first."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+Bits = npt.NDArray[np.uint8]
+
+_ONES = np.array([bin(value).count("1") for value in range(256)], dtype=np.uint8)
+
+
+def empty(size: int) -> Bits:
+    """A bitmap of ``size`` bits, none set."""
+    return np.zeros((size + 7) // 8, dtype=np.uint8)
+
+
+def span(size: int, start: int, stop: int) -> Bits:
+    """A bitmap of ``size`` bits with [start, stop) set."""
+    bits = empty(size)
+    if start >= stop:
+        return bits
+    first, last = start // 8, (stop - 1) // 8
+    bits[first : last + 1] = 0xFF
+    bits[first] &= (0xFF << (start % 8)) & 0xFF
+    bits[last] &= 0xFF >> (7 - (stop - 1) % 8)
+    return bits
+
+
+def count(bits: Bits) -> int:
+    """How many bits are set."""
+    return int(_ONES[bits].sum(dtype=np.int64))
+
+
+def first(bits: Bits) -> int:
+    """The lowest set bit, -1 if there is none."""
+    found = np.flatnonzero(bits)
+    if not found.size:
+        return -1
+    byte = int(found[0])
+    return byte * 8 + (int(bits[byte]) & -int(bits[byte])).bit_length() - 1
+
+
+def positions(bits: Bits) -> npt.NDArray[np.int64]:
+    """All set bits, ascending."""
+    found = np.flatnonzero(bits)
+    inside = np.unpackbits(bits[found, None], axis=1, bitorder="little")
+    byte, bit = np.nonzero(inside)
+    return found[byte] * 8 + bit

@@ -1,0 +1,138 @@
+"""Which engine runs a reproducer here: Python, launcher, memory, device. Every refusal has its reason."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import dataclass
+
+from kerncap.errors import BackendUnavailable, UsageError
+from kerncap.format.schema import Manifest
+
+ENGINES = ("auto", "binary", "jit", "interpreter")
+
+# Looks without importing: torch takes seconds. cuInit alone says whether a device is there.
+_PROBE = """
+import ctypes, importlib.util, json, sys
+sys.path[:] = [p for p in sys.path if p != ""]
+found = {name: importlib.util.find_spec(name) is not None for name in ("torch", "triton", "numpy")}
+try:
+    cuda, count = ctypes.CDLL("libcuda.so.1"), ctypes.c_int()
+    status = cuda.cuInit(0) or cuda.cuDeviceGetCount(ctypes.byref(count))
+    reason = "" if not status else f"the CUDA driver answers error {status}"
+except OSError:
+    count, reason = ctypes.c_int(), "there is no CUDA driver (libcuda.so.1)"
+json.dump({**found, "cuda": count.value, "cuda_reason": reason}, sys.stdout)
+"""
+
+
+@dataclass(frozen=True)
+class Probe:
+    """What a Python can bring to a replay."""
+
+    python: str
+    missing: tuple[str, ...]
+    cuda_devices: int
+    cuda_reason: str
+
+
+@dataclass(frozen=True)
+class Choice:
+    """An engine: ``launcher`` in ``memory`` on CUDA device ``device`` (-1: host)."""
+
+    python: str
+    launcher: str
+    memory: str
+    device: int
+
+
+def probe(python: str) -> Probe:
+    """Ask ``python`` what it has, in a process of its own.
+
+    Raises BackendUnavailable when it can't be run.
+    """
+    try:
+        done = subprocess.run([python, "-c", _PROBE], capture_output=True, timeout=60, check=True)
+        found = json.loads(done.stdout)
+    except (OSError, subprocess.SubprocessError, ValueError) as error:
+        detail = (
+            error.stderr.decode(errors="replace").strip()[-300:]
+            if hasattr(error, "stderr") and error.stderr
+            else error
+        )
+        raise BackendUnavailable(f"the Python {python}", str(detail)) from error
+    missing = tuple(name for name in ("torch", "triton", "numpy") if not found[name])
+    return Probe(python, missing, found["cuda"], found["cuda_reason"])
+
+
+def choose(
+    manifest: Manifest, engine: str = "auto", device: str = "auto", python: str | None = None
+) -> Choice:
+    """The engine for a reproducer, as asked for or the nearest to how it was captured.
+
+    Raises BackendUnavailable, naming what is missing; UsageError for contradicting options.
+    """
+    if engine not in ENGINES:
+        raise UsageError(f"--engine {engine}: expected one of {', '.join(ENGINES)}")
+    if manifest.kernel.language != "triton":
+        raise BackendUnavailable(
+            "replay", f"this version replays Triton kernels, not {manifest.kernel.language}"
+        )
+    found = probe(python or sys.executable)
+    if found.missing:
+        raise BackendUnavailable(
+            "replay",
+            f"{found.python} has no {' and no '.join(found.missing)}; "
+            "name a Python that has them with --python (the one that ran the captured program)",
+        )
+    ordinal = _ordinal(device, manifest, found)
+    launcher = _launcher(manifest, engine, ordinal, found)
+    if launcher == "interpreter":
+        if manifest.source is None:
+            raise BackendUnavailable("the interpreter", "the kernel's source was not found at capture")
+        if device.startswith("cuda"):
+            raise UsageError("--engine interpreter runs on the host: leave --device out, or say cpu")
+        return Choice(found.python, launcher, "host", -1)
+    if ordinal < 0:
+        reason = found.cuda_reason or "no CUDA device" if device != "cpu" else "--device cpu was asked for"
+        raise BackendUnavailable(f"the {launcher} engine", f"it needs a CUDA device: {reason}")
+    if launcher == "jit" and manifest.source is None:
+        raise BackendUnavailable(
+            "the jit engine", "the kernel's source was not found at capture; try --engine binary"
+        )
+    if launcher == "binary" and not any(code.stage == "cubin" for code in manifest.code):
+        raise BackendUnavailable("the binary engine", "the reproducer holds no cubin; try --engine jit")
+    return Choice(found.python, launcher, "cuda", ordinal)
+
+
+def _ordinal(device: str, manifest: Manifest, found: Probe) -> int:
+    """The CUDA device that was asked for, -1 for the host."""
+    if device == "cpu":
+        return -1
+    if device == "auto":
+        if not found.cuda_devices:
+            return -1
+        captured = manifest.device.ordinal if manifest.device.kind == "cuda" else 0
+        return captured if captured < found.cuda_devices else 0
+    kind, _, number = device.partition(":")
+    if kind != "cuda" or not (number or "0").isdigit():
+        raise UsageError(f"--device {device}: expected auto, cpu or cuda:N")
+    ordinal = int(number or "0")
+    if ordinal >= found.cuda_devices:
+        reason = found.cuda_reason or f"this machine shows {found.cuda_devices} of them"
+        raise BackendUnavailable(f"CUDA device {ordinal}", reason)
+    return ordinal
+
+
+def _launcher(manifest: Manifest, engine: str, ordinal: int, found: Probe) -> str:
+    if engine != "auto":
+        return engine
+    captured_on_device = manifest.device.kind == "cuda"
+    if ordinal >= 0 and captured_on_device:
+        return "jit" if manifest.source is not None else "binary"
+    if manifest.source is not None:
+        return "interpreter"
+    raise BackendUnavailable(
+        "an engine", f"the reproducer has no source, and its image needs a CUDA device: {found.cuda_reason}"
+    )

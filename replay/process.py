@@ -1,0 +1,161 @@
+"""One worker process: started, spoken to in JSON lines, timed, buried."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+from kerncap.errors import ReplayError
+
+_WORKER = Path(__file__).parent / "worker"
+_HELLO_TIMEOUT_S = 120.0
+_LOG_TAIL_BYTES = 8192
+
+
+class WorkerDied(Exception):
+    """The worker's process is gone; the message says how."""
+
+
+class WorkerTimeout(Exception):
+    """No answer in time; the worker was killed."""
+
+
+class Refusal(Exception):
+    """The worker can't do what was asked, with its reason; it lives on."""
+
+
+class TargetError(Exception):
+    """The kernel or a user's file raised while loading; ``detail`` is the traceback."""
+
+    def __init__(self, message: str, detail: str) -> None:
+        super().__init__(message)
+        self.detail = detail
+
+
+class Worker:
+    """A running worker. ``taken`` are the regions that it could not place."""
+
+    def __init__(
+        self, python: str, job: Path, log: Path, environment: dict[str, str], relocate: bool
+    ) -> None:
+        to_worker_read, to_worker_write = os.pipe()
+        from_worker_read, from_worker_write = os.pipe()
+        self._log = log
+        self._requests = to_worker_write
+        self._replies = from_worker_read
+        self._buffer = b""
+        text = (_WORKER / "bootstrap.py").read_text(encoding="utf-8")
+        arguments = [
+            str(_WORKER),
+            str(job),
+            str(to_worker_read),
+            str(from_worker_write),
+            "1" if relocate else "0",
+        ]
+        try:
+            with log.open("ab") as output:
+                self._process = subprocess.Popen(
+                    [python, "-c", text, *arguments],
+                    stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=environment, cwd=job.parent,
+                    pass_fds=(to_worker_read, from_worker_write), start_new_session=True,
+                )  # fmt: skip
+        except OSError as error:
+            os.close(to_worker_write)
+            os.close(from_worker_read)
+            raise ReplayError(f"{python}: can't be started: {error}") from error
+        finally:
+            os.close(to_worker_read)
+            os.close(from_worker_write)
+        try:
+            hello = self._read(_HELLO_TIMEOUT_S)
+        except BaseException:
+            self.close()
+            raise
+        self.refused: str | None = hello.get("refused")
+        self.taken: list[int] = hello.get("taken", [])
+
+    @property
+    def alive(self) -> bool:
+        return self._process.poll() is None
+
+    def request(self, timeout_s: float, op: str, **arguments: Any) -> dict[str, Any]:
+        """The reply to one operation.
+
+        Raises Refusal, TargetError, WorkerDied or WorkerTimeout; after the last two the worker is gone.
+        """
+        line = json.dumps({"op": op, **arguments}).encode() + b"\n"
+        try:
+            while line:
+                line = line[os.write(self._requests, line) :]
+        except OSError as error:
+            self.close()
+            raise WorkerDied(self._how_it_ended()) from error
+        reply = self._read(timeout_s)
+        if reply.get("ok"):
+            return reply
+        kind, message = reply.get("kind"), str(reply.get("message"))
+        if kind == "refused":
+            raise Refusal(message)
+        if kind == "error":
+            raise TargetError(message, str(reply.get("detail", "")))
+        if kind == "fault":
+            self.close()
+            raise WorkerDied(message)
+        raise ReplayError(f"the replay worker failed in {op}: {message}\n{reply.get('detail', '')}")
+
+    def close(self) -> None:
+        """End the process; nothing happens the second time."""
+        for fd in (self._requests, self._replies):
+            if fd >= 0:
+                with contextlib.suppress(OSError):
+                    os.close(fd)
+        self._requests = self._replies = -1
+        try:
+            self._process.wait(timeout=1.0 if self._process.poll() is None else None)
+        except subprocess.TimeoutExpired:
+            self._kill()
+
+    def log_tail(self) -> str:
+        """The end of what the worker and the kernel printed."""
+        try:
+            with self._log.open("rb") as file:
+                file.seek(max(0, os.fstat(file.fileno()).st_size - _LOG_TAIL_BYTES))
+                return file.read().decode(errors="replace").strip()
+        except OSError:
+            return ""
+
+    def _kill(self) -> None:
+        # The group: a launch on the host runs in a child of the worker.
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+
+    def _read(self, timeout_s: float) -> dict[str, Any]:
+        deadline = time.monotonic() + timeout_s
+        while b"\n" not in self._buffer:
+            ready, _, _ = select.select([self._replies], [], [], max(0.0, deadline - time.monotonic()))
+            if not ready:
+                self._kill()
+                self.close()
+                raise WorkerTimeout(f"no answer within {timeout_s:g} s")
+            data = os.read(self._replies, 1 << 20)
+            if not data:
+                self.close()
+                raise WorkerDied(self._how_it_ended())
+            self._buffer += data
+        line, _, self._buffer = self._buffer.partition(b"\n")
+        return dict(json.loads(line))
+
+    def _how_it_ended(self) -> str:
+        code = self._process.returncode
+        if code is not None and code < 0:
+            return f"the kernel died with {signal.Signals(-code).name}"
+        last = self.log_tail().splitlines()[-1:] or ["it printed nothing"]
+        return f"the replay worker ended with status {code}: {last[0]}"

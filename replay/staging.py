@@ -1,0 +1,127 @@
+"""A job folder: what of a reproducer a worker needs, as plain files that any Python can read."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from kerncap.errors import ReplayError
+from kerncap.format import Reproducer
+
+_SHM = Path("/dev/shm")
+_MARGIN = 512 * 1024 * 1024  # what is left free in memory-backed storage
+
+
+class Job:
+    """A staged reproducer; the folder goes when the job is closed."""
+
+    def __init__(self, folder: Path, content: dict[str, Any]) -> None:
+        self.folder = folder
+        self.content = content
+
+    @property
+    def path(self) -> Path:
+        return self.folder / "job.json"
+
+    @property
+    def log(self) -> Path:
+        return self.folder / "worker.log"
+
+    def close(self) -> None:
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def stage(reproducer: Reproducer, launcher: str, memory: str, device: int) -> Job:
+    """Write the job folder of ``reproducer`` for one launcher, memory and device ordinal.
+
+    Regions become sparse files; a region that the launch did not change has no post file.
+    Raises FormatError for damaged content, ReplayError when there is no room.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="kerncap-job-", dir=_place(reproducer)))
+    try:
+        content = _content(reproducer, launcher, memory, device)
+        _write_files(reproducer, content, folder)
+        (folder / "job.json").write_text(json.dumps(content))
+    except OSError as error:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise ReplayError(f"{folder}: no room to stage the reproducer ({error}); set TMPDIR") from error
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    return Job(folder, content)
+
+
+def _place(reproducer: Reproducer) -> Path | None:
+    """Memory-backed storage when everything fits there with room to spare, else the usual place."""
+    memory = reproducer.manifest.memory
+    needed = 2 * memory.pre_bytes + memory.post_bytes + _MARGIN
+    try:
+        if shutil.disk_usage(_SHM).free > 2 * needed:
+            return _SHM
+    except OSError:
+        pass
+    return None
+
+
+def _content(reproducer: Reproducer, launcher: str, memory: str, device: int) -> dict[str, Any]:
+    manifest = reproducer.manifest
+    regions = []
+    for index, region in enumerate(manifest.regions):
+        changed = bool(reproducer.chunks_changed(index))
+        regions.append({
+            "base": region.base, "size": region.size, "kind": region.kind, "device": region.device,
+            "name": region.name, "pre": f"regions/{index}.pre",
+            "post": f"regions/{index}.post" if changed else None,
+        })  # fmt: skip
+    return {
+        "version": 1,
+        "launcher": launcher,
+        "memory": memory,
+        "device": device,
+        "kernel": manifest.kernel.name,
+        "entry": manifest.source.entry if manifest.source else None,
+        "source": f"source/{Path(manifest.source.file.path).name}" if manifest.source else None,
+        "code": {code.stage: f"code/{i}.{_suffix(code.stage)}" for i, code in enumerate(manifest.code)},
+        "arguments": _plain(manifest.arguments),
+        "views": _plain(manifest.views),
+        "launch": {"grid": list(manifest.launch.grid), "mode": manifest.launch.mode,
+                   "options": _plain(manifest.launch.options), "shared_bytes": manifest.launch.shared_bytes},
+        "compiled": _plain(manifest.compiled),
+        "regions": regions,
+    }  # fmt: skip
+
+
+def _plain(value: Any) -> Any:
+    """Structs as the objects that JSON has, defaults included, so that a worker needs no schema."""
+    if isinstance(value, msgspec.Struct):
+        fields = {name: _plain(getattr(value, name)) for name in value.__struct_fields__}
+        tag = value.__struct_config__.tag
+        return {value.__struct_config__.tag_field or "kind": tag, **fields} if tag else fields
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, tuple | list):
+        return [_plain(item) for item in value]
+    return value
+
+
+def _suffix(stage_name: str) -> str:
+    return stage_name if stage_name.isalnum() else "bin"
+
+
+def _write_files(reproducer: Reproducer, content: dict[str, Any], folder: Path) -> None:
+    for name in ("regions", "source", "code"):
+        (folder / name).mkdir()
+    for index, region in enumerate(content["regions"]):
+        reproducer.stage("pre", index, folder / region["pre"])
+        if region["post"]:
+            reproducer.stage("post", index, folder / region["post"])
+    text = reproducer.source_text()
+    if text is not None:
+        (folder / content["source"]).write_text(text, encoding="utf-8")
+    for stage_name, path in content["code"].items():
+        (folder / path).write_bytes(reproducer.code(stage_name) or b"")

@@ -1,0 +1,317 @@
+"""The verdict on one replay: everything compared with the oracle, no benefit of the doubt.
+
+Bytes that the launch writes and does not read are poisoned first, so that stale contents can't pass for a
+result. Then: all bytes as the oracle has them, or, where that can't be asked for (a candidate, another
+device, a kernel that differs from run to run), every view within its dtype's tolerance.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from kerncap.replay import bitmap
+from kerncap.replay.bitmap import Bits
+from kerncap.replay.engine import CANDIDATE, ORIGINAL, Engine
+from kerncap.replay.tolerance import view_tolerance
+from kerncap.replay.units import address_name, extent, place_name, view_name
+from kerncap.replay.write_set import SEED_A, SEED_B, Measured
+
+_BASELINE_RUNS = 3
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """What the user asked for in place of the dtypes' own."""
+
+    rtol: float | None = None
+    atol: float | None = None
+
+
+@dataclass
+class Verdict:
+    """``summary`` is what stands in brackets behind PASS or FAIL."""
+
+    passed: bool
+    summary: str
+    reasons: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    compared_bytes: int = 0
+    poisoned_bytes: int = 0
+    views: list[dict[str, Any]] = field(default_factory=list)
+    exact: bool = False
+
+    @property
+    def line(self) -> str:
+        return f"Result: {'PASS' if self.passed else 'FAIL'} ({self.summary})"
+
+
+def fail(summary: str, *reasons: str) -> Verdict:
+    return Verdict(False, summary, list(reasons) or [summary])
+
+
+def differs_from_capture(engine: Engine) -> list[str]:
+    """What is another here than where the launch was captured: reasons to allow for rounding."""
+    manifest, facts = engine.manifest, engine.facts
+    found = []
+    interpreted = manifest.launch.mode == "interpreter"
+    if interpreted != (engine.choice.launcher == "interpreter"):
+        found.append(
+            f"captured by Triton's {'interpreter' if interpreted else 'compiler'}, "
+            f"replayed by {engine.choice.launcher}"
+        )
+    elif not interpreted and facts.device != manifest.device.name:
+        found.append(f"captured on {manifest.device.name}, replayed on {facts.device}")
+    captured = manifest.platform.packages.get("triton")
+    if captured and captured != facts.triton and engine.choice.launcher != "binary":
+        found.append(f"captured with Triton {captured}, replayed with {facts.triton}")
+    return found
+
+
+def run_poisoned(engine: Engine, measured: Measured, which: str, seed: int) -> Verdict | None:
+    """Restore, poison what is written and not read, launch; a failed verdict if that does not end well."""
+    engine.restore()
+    for region in measured.written:
+        mask = measured.poisonable(region)
+        if mask.any():
+            engine.fill(region, 0, measured.sizes[region], seed, mask)
+    outcome = engine.launch(which)
+    if outcome.ok:
+        return None
+    word = {"error": "the kernel raised", "fault": "fault", "timeout": "timeout"}[outcome.status]
+    verdict = fail(f"{word}: {outcome.message}" if outcome.status == "error" else outcome.message)
+    if outcome.detail:
+        verdict.notes.append(outcome.detail)
+    return verdict
+
+
+def judge(
+    engine: Engine,
+    measured: Measured,
+    which: str = ORIGINAL,
+    tolerance: Tolerance = Tolerance(),
+) -> Verdict:
+    """Replay ``which`` once under poison and compare all of memory with the oracle."""
+    if not measured.written_bytes:
+        return fail("nothing to compare", "the launch writes nothing that was captured")
+    failed = run_poisoned(engine, measured, which, SEED_A)
+    if failed is not None:
+        return failed
+    return _Comparison(engine, measured, which, tolerance).judge()
+
+
+class _Comparison:
+    """Of memory as it is after a poisoned run."""
+
+    def __init__(self, engine: Engine, measured: Measured, which: str, tolerance: Tolerance) -> None:
+        self.engine = engine
+        self.measured = measured
+        self.which = which
+        self.tolerance = tolerance
+        self.manifest = engine.manifest
+        self.sizes = measured.sizes
+        self.poisoned = sum(bitmap.count(measured.poisonable(r)) for r in measured.written)
+        self.reasons = gap_reasons(engine)
+        self.notes: list[str] = []
+
+    def judge(self) -> Verdict:
+        different = {r: self.engine.diff(r, "post") for r in range(len(self.sizes))}
+        count = sum(bitmap.count(bits) for bits in different.values())
+        total = sum(self.sizes)
+        if not count and not self.reasons:
+            summary = f"{total:,} bytes identical, {self.poisoned:,} written bytes poisoned"
+            return self._verdict(True, summary, exact=True)
+        self._outside(different)
+        self._never_written(different)
+        if self.reasons:
+            self._explain(different)
+            return self._verdict(False, self.reasons[0])
+        return self._by_view(different)
+
+    def _verdict(self, passed: bool, summary: str, exact: bool = False, views: Any = ()) -> Verdict:
+        return Verdict(
+            passed, summary, [] if passed else self.reasons, self.notes,
+            sum(self.sizes), self.poisoned, list(views), exact,
+        )  # fmt: skip
+
+    def _outside(self, different: dict[int, Bits]) -> None:
+        """Bytes that changed although the captured kernel does not write them."""
+        for region, bits in different.items():
+            outside = bits & ~self.measured.written.get(region, bitmap.empty(self.sizes[region]))
+            if outside.any():
+                where = place_name(self.manifest, region, bitmap.first(outside))
+                self.reasons.append(
+                    f"{bitmap.count(outside):,} bytes outside the write set were changed (first at {where})"
+                )
+
+    def _never_written(self, different: dict[int, Bits]) -> None:
+        """Poison that is still there. A wrong result could look like one poison, but not like two."""
+        remaining = {
+            region: self.measured.poisonable(region) & ~self.engine.diff(region, "poison", SEED_A)
+            for region in different
+        }
+        if not any((bits & different[region]).any() for region, bits in remaining.items()):
+            return
+        self.engine.snapshot("result")
+        generation = self.engine.generation
+        if run_poisoned(self.engine, self.measured, self.which, SEED_B) is not None:
+            return
+        for region in remaining:
+            remaining[region] = remaining[region] & ~self.engine.diff(region, "poison", SEED_B)
+        if self.engine.generation == generation:
+            self.engine.restore("result")
+            self.engine.drop("result")
+        for region, bits in remaining.items():
+            for owner, part in self._by_owner(region, bits):
+                where = place_name(self.manifest, region, bitmap.first(part))
+                self.reasons.append(
+                    f"{bitmap.count(part):,} bytes of {owner} were never written (first at {where})"
+                )
+
+    def _by_owner(self, region: int, bits: Bits) -> list[tuple[str, Bits]]:
+        """The parts of a region's bitmap by the view that they lie in, each byte once."""
+        parts = []
+        left = bits
+        for number, view in enumerate(self.manifest.views):
+            if view.region == region and left.any():
+                start, stop = extent(view)
+                inside = left & bitmap.span(self.sizes[region], max(0, start), min(stop, self.sizes[region]))
+                if inside.any():
+                    parts.append((view_name(self.manifest, number), inside))
+                    left = left & ~inside
+        if left.any():
+            parts.append((f"region {region}", left))
+        return parts
+
+    def _views_of(self, different: dict[int, Bits]) -> list[int]:
+        found = []
+        for number, view in enumerate(self.manifest.views):
+            start, stop = extent(view)
+            size = self.sizes[view.region]
+            if (different[view.region] & bitmap.span(size, max(0, start), min(stop, size))).any():
+                found.append(number)
+        return found
+
+    def _explain(self, different: dict[int, Bits]) -> None:
+        """One line for each view that differs, for a verdict that has failed anyway."""
+        for stats in self.engine.compare([(v, 0.0, 0.0) for v in self._views_of(different)], "post"):
+            if stats["different"]:
+                self.reasons.append(mismatch(stats))
+
+    def _by_view(self, different: dict[int, Bits]) -> Verdict:
+        elsewhere = differs_from_capture(self.engine)
+        noise, noisy_bytes = self._noise()
+        if (
+            self.which == ORIGINAL
+            and not elsewhere
+            and not noise
+            and not any(b.any() for b in noisy_bytes.values())
+        ):
+            self._explain(different)
+            return self._verdict(False, self.reasons[0] if self.reasons else "memory differs")
+        if noise:
+            self.notes.append(
+                "the kernel's own results differ from run to run: the noise floor was measured and allowed"
+            )
+        views = self._views_of(different)
+        wanted = [
+            (
+                v,
+                *view_tolerance(
+                    self.manifest.views[v].dtype, noise.get(v, 0.0), self.tolerance.rtol, self.tolerance.atol
+                ),
+            )
+            for v in views
+        ]
+        found = self.engine.compare(wanted, "post")
+        for stats in found:
+            if stats["outside"]:
+                self.reasons.append(mismatch(stats))
+        self._untyped(different, noisy_bytes)
+        if self.reasons:
+            return self._verdict(False, self.reasons[0], views=found)
+        return self._verdict(True, within(found), views=found)
+
+    def _untyped(self, different: dict[int, Bits], noisy: dict[int, Bits]) -> None:
+        """Bytes that no view gives a type to must agree, but for those that differ between baseline runs."""
+        for region, bits in different.items():
+            for owner, part in self._by_owner(region, bits):
+                if owner == f"region {region}":
+                    part = part & ~noisy.get(region, bitmap.empty(self.sizes[region]))
+                    if part.any():
+                        where = place_name(self.manifest, region, bitmap.first(part))
+                        self.reasons.append(f"{bitmap.count(part):,} bytes differ (first at {where})")
+
+    def _noise(self) -> tuple[dict[int, float], dict[int, Bits]]:
+        """Views, and bytes, in which replays of the captured kernel differ from each other; keeps memory."""
+        if self.which == CANDIDATE and self.manifest.oracle.kind in ("fault", "timeout"):
+            return {}, {}
+        generation = self.engine.generation
+        self.engine.snapshot("result")
+        noise, noisy = baseline_noise(self.engine)
+        if self.engine.generation == generation:
+            self.engine.restore("result")
+            self.engine.drop("result")
+        return noise, noisy
+
+
+def baseline_noise(
+    engine: Engine, which: str = ORIGINAL, runs: int = _BASELINE_RUNS
+) -> tuple[dict[int, float], dict[int, Bits]]:
+    """The largest difference per view, and the bytes, between ``runs`` replays on the same pre-state."""
+    noise: dict[int, float] = {}
+    noisy: dict[int, Bits] = {}
+    manifest = engine.manifest
+    for run in range(runs):
+        engine.restore()
+        if not engine.launch(which).ok:
+            break
+        if run == 0:
+            engine.snapshot("first")
+            continue
+        for region in range(len(manifest.regions)):
+            bits = engine.diff(region, "first")
+            if bits.any():
+                noisy[region] = noisy.get(region, bitmap.empty(manifest.regions[region].size)) | bits
+        if noisy:
+            for stats in engine.compare([(v, 0.0, 0.0) for v in range(len(manifest.views))], "first"):
+                if stats["different"]:
+                    view = int(stats["view"])
+                    noise[view] = max(noise.get(view, 0.0), float(stats["max_abs"]))
+    return noise, noisy
+
+
+def gap_reasons(engine: Engine) -> list[str]:
+    """Writes to memory that belongs to no region."""
+    moved = set(engine.facts.relocated)
+    bases = [region.base for region in engine.manifest.regions]
+    found = []
+    for start, _last, count in engine.gap_writes():
+        where = f"address {start:#x}" if moved else address_name(engine.manifest, start, bases)
+        found.append(f"{count:,} bytes outside every captured region were written (first at {where})")
+    return found
+
+
+def mismatch(stats: dict[str, Any]) -> str:
+    """One line about a view that differs."""
+    name = stats["name"] or f"view {stats['view']}"
+    count = stats["outside"] or stats["different"]
+    first = stats["first"]
+    text = f"{name}: {count:,} of {stats['elements']:,} elements differ"
+    if first:
+        index = ", ".join(map(str, first["index"]))
+        text += f", first at {name}[{index}]: expected {first['expected']}, found {first['found']}"
+    text += f"; max abs {stats['max_abs']:.3g}, max rel {stats['max_rel']:.3g}"
+    if stats["nan"]:
+        text += f"; {stats['nan']:,} elements are NaN on one side only"
+    return text
+
+
+def within(found: list[dict[str, Any]]) -> str:
+    """The summary of a pass by tolerance."""
+    worst = max(found, key=lambda stats: float(stats["max_rel"]), default=None)
+    if worst is None:
+        return "within tolerance: bytes that differ between baseline replays"
+    name = worst["name"] or f"view {worst['view']}"
+    largest = max(float(stats["max_abs"]) for stats in found)
+    return f"within tolerance: max abs {largest:.3g}, max rel {worst['max_rel']:.3g} in {name}"

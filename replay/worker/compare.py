@@ -1,0 +1,150 @@
+"""Comparison of typed views: what differs, by how much, and where first.
+
+NaN is never a wildcard: the maps of NaN and of each infinity must agree, whatever the tolerance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+ELEMENTS = 2 * 1024 * 1024  # per step; float64 differences of a step are held at once
+
+
+def dtype_of(name: str) -> Any:
+    """The torch dtype of that name.
+
+    Raises ValueError for one that this torch does not have, and for complex numbers.
+    """
+    dtype = getattr(torch, name, None)
+    if not isinstance(dtype, torch.dtype):
+        raise ValueError(f"torch {torch.__version__} has no dtype {name}")
+    if dtype.is_complex:
+        raise ValueError(f"{name}: Triton kernels take no complex tensors")
+    return dtype
+
+
+_BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+
+
+def strided(data: Any, view: dict[str, Any], dtype: Any) -> Any:
+    """A view over the bytes of its region; ``data`` starts at the region's base."""
+    itemsize = view["itemsize"]
+    skew = view["offset"] % itemsize
+    usable = (data.numel() - skew) // itemsize * itemsize
+    if not usable or 0 in view["shape"]:
+        return torch.empty(view["shape"], dtype=dtype, device=data.device)
+    typed = data[skew : skew + usable]
+    if (typed.storage_offset() % itemsize) or (typed.data_ptr() % itemsize):
+        typed = typed.clone()  # torch reads no typed data at an odd address
+    typed = typed.view(dtype)
+    first = typed.storage_offset() + view["offset"] // itemsize  # as_strided counts from the storage's start
+    return typed.as_strided(view["shape"], view["strides"], first)
+
+
+def _pieces(
+    now: Any, expected: Any, start: tuple[int, ...] = ()
+) -> Iterator[tuple[tuple[int, ...], Any, Any]]:
+    """Blocks small enough to be compared at once, each with the index at which it starts."""
+    if now.numel() <= ELEMENTS or now.dim() == 0:
+        yield start, now, expected
+        return
+    inner = max(1, now[0].numel())
+    if inner > ELEMENTS:
+        for i in range(now.shape[0]):
+            yield from _pieces(now[i], expected[i], (*start, i))
+        return
+    step = max(1, ELEMENTS // inner)
+    for i in range(0, now.shape[0], step):
+        yield (*start, i, -1), now[i : i + step], expected[i : i + step]
+
+
+def _index(start: tuple[int, ...], flat: int, shape: tuple[int, ...]) -> list[int]:
+    within: list[int] = []
+    for extent in reversed(shape):
+        within.append(flat % extent)
+        flat //= extent
+    within.reverse()
+    if start and start[-1] == -1:  # a block of rows: its first coordinate counts from there
+        return [*start[:-2], start[-2] + within[0], *within[1:]]
+    return [*start, *within]
+
+
+def _number(value: Any) -> str:
+    item = value.item()
+    return repr(item)
+
+
+def _bits(tensor: Any) -> Any:
+    return tensor.view(_BITS[tensor.element_size()]) if tensor.element_size() in _BITS else tensor
+
+
+def compare(now: Any, expected: Any, rtol: float, atol: float) -> dict[str, Any]:
+    """Statistics of ``now`` against ``expected`` (same shape and dtype).
+
+    ``different``: elements whose bits differ; ``outside``: those beyond ``atol + rtol * |expected|`` or
+    whose NaN or infinity does not match; ``first``: the first of these, or of the merely different.
+    """
+    result: dict[str, Any] = {
+        "elements": now.numel(), "different": 0, "outside": 0, "nan": 0,
+        "max_abs": 0.0, "max_rel": 0.0, "first": None,
+    }  # fmt: skip
+    if now.dtype == torch.bool:
+        now, expected = now.view(torch.uint8), expected.view(torch.uint8)
+    floating = now.dtype.is_floating_point
+    first_is_outside = False
+    for start, a, b in _pieces(now, expected):
+        unequal = _bits(a.contiguous()) != _bits(b.contiguous())
+        count = int(unequal.sum())
+        if not count:
+            continue
+        result["different"] += count
+        # float64 is exact for every narrower float; integers beyond 2^53 are judged by their bits.
+        x, y = a.to(torch.float64), b.to(torch.float64)
+        special = ~(torch.isfinite(x) & torch.isfinite(y))
+        same_special = (x == y) | (torch.isnan(x) & torch.isnan(y))
+        difference = (x - y).abs()
+        if floating:
+            outside = torch.where(special, ~same_special, difference > atol + rtol * y.abs())
+        else:
+            outside = unequal & (difference > atol if atol else unequal)
+        result["nan"] += int((torch.isnan(x) != torch.isnan(y)).sum())
+        result["outside"] += int(outside.sum())
+        finite = torch.where(special, torch.zeros_like(difference), difference)
+        result["max_abs"] = max(result["max_abs"], float(finite.max()))
+        relative = torch.where(y == 0, torch.zeros_like(finite), finite / y.abs())
+        relative = torch.where(special, torch.zeros_like(relative), relative)
+        result["max_rel"] = max(result["max_rel"], float(relative.max()))
+        has_outside = bool(outside.any())
+        if result["first"] is None or (has_outside and not first_is_outside):
+            flat = int((outside if has_outside else unequal).reshape(-1).to(torch.uint8).argmax())
+            result["first"] = {
+                "index": _index(start, flat, tuple(a.shape)),
+                "found": _number(a.reshape(-1)[flat]),
+                "expected": _number(b.reshape(-1)[flat]),
+            }
+            first_is_outside = has_outside
+    return result
+
+
+def nonfinite(now: Any, written: Any | None) -> dict[str, Any]:
+    """How many elements (of those whose first byte was ``written``) are NaN or infinite, and the first."""
+    result: dict[str, Any] = {"elements": 0, "nonfinite": 0, "first": None}
+    if not now.dtype.is_floating_point:
+        return result
+    chosen = written if written is not None else torch.ones(now.shape, dtype=torch.uint8, device=now.device)
+    for start, a, w in _pieces(now, chosen):
+        counted = w.to(torch.bool)
+        bad = ~torch.isfinite(a.to(torch.float64)) & counted
+        result["elements"] += int(counted.sum())
+        count = int(bad.sum())
+        result["nonfinite"] += count
+        if count and result["first"] is None:
+            flat = int(bad.reshape(-1).to(torch.uint8).argmax())
+            result["first"] = {
+                "index": _index(start, flat, tuple(a.shape)),
+                "found": _number(a.reshape(-1)[flat]),
+            }
+    return result

@@ -1,0 +1,19 @@
+"""How an operation of the worker can fail; `server` turns each into a reply."""
+
+from __future__ import annotations
+
+
+class Refused(Exception):
+    """The job can't be done here as asked, with the reason by name; another engine might."""
+
+
+class Fault(Exception):
+    """The device or the kernel died: what was in memory is lost and so is this process's context."""
+
+
+class KernelError(Exception):
+    """The kernel (or the user's file) raised; ``detail`` holds the traceback."""
+
+    def __init__(self, message: str, detail: str = "") -> None:
+        super().__init__(message)
+        self.detail = detail

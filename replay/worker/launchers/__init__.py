@@ -1,0 +1,1 @@
+"""Launchers: how one launch is run in a memory."""

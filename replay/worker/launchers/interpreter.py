@@ -1,0 +1,33 @@
+"""The launcher that runs the source through Triton's interpreter, on host memory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from ..values import Values
+from .source import SourceKernel
+
+NAME = "interpreter"
+
+
+class Interpreter:
+    """One source module's entry, run program by program in this process."""
+
+    def __init__(self, path: Path, job: dict[str, Any], values: Values) -> None:
+        from .. import gaps
+
+        gaps.fill()
+        self._kernel = SourceKernel(path, job, values)
+        signatures = {a["name"]: a.get("signature") for a in job["arguments"] if a["role"] == "runtime"}
+        # Under the interpreter the application's own launch saw bare Python floats: only what it could not do
+        # (`x.to(...)`) is added. A compiled launch saw typed scalars, and so does its replay.
+        typed = job["launch"]["mode"] != "interpreter"
+        self._arguments = {
+            name: gaps.scalar(value, signatures[name], typed) if name in signatures else value
+            for name, value in self._kernel.arguments.items()
+        }
+        self._grid = tuple(job["launch"]["grid"])
+
+    def run(self) -> None:
+        self._kernel.function[self._grid](**self._arguments)

@@ -1,0 +1,87 @@
+"""The kernel's source module: loading it, finding the entry, binding the launch's arguments to it."""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import itertools
+import sys
+import traceback
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from ..failures import KernelError, Refused
+from ..values import Values
+
+_serial = itertools.count()
+
+
+def load(path: Path) -> ModuleType:
+    """The module in ``path`` under a name of its own.
+
+    Raises KernelError with the traceback when it does not import.
+    """
+    name = f"_kerncap_source_{next(_serial)}_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise Refused(f"{path} is no Python source file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # Triton reads sources through inspect, which looks here
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise KernelError(f"{path.name} does not import: {error!r}", traceback.format_exc()) from error
+    return module
+
+
+class SourceKernel:
+    """The entry of a module, bound to the arguments of the launch."""
+
+    def __init__(self, path: Path, job: dict[str, Any], values: Values) -> None:
+        self.module = load(path)
+        self.job = job
+        entry = job["entry"]
+        function = getattr(self.module, entry, None)
+        if function is None:
+            names = [name for name, item in vars(self.module).items() if hasattr(item, "run")]
+            raise Refused(f"{path.name} has no kernel {entry}; it has {', '.join(names) or 'none'}")
+        # The captured configuration is what is replayed: decorators that choose another are passed by.
+        while not _is_jit(function) and hasattr(function, "fn"):
+            function = function.fn
+        if not _is_jit(function):
+            raise Refused(
+                f"{entry} in {path.name} is no @triton.jit function but a {type(function).__name__}"
+            )
+        self.function = function
+        self._check_signature(path)
+        self.arguments = {
+            a["name"]: values.build(a["value"], a["name"], self.module) for a in job["arguments"]
+        }
+        self.options = {
+            name: values.build(value, name, self.module)
+            for name, value in job["launch"].get("options", {}).items()
+            if name not in self.arguments
+        }
+
+    def _check_signature(self, path: Path) -> None:
+        parameters = inspect.signature(self.function.fn).parameters
+        given = [a["name"] for a in self.job["arguments"]]
+        unknown = [name for name in given if name not in parameters]
+        unbound = [
+            n for n, p in parameters.items() if n not in given and p.default is inspect.Parameter.empty
+        ]
+        if unknown or unbound:
+            problems = []
+            if unknown:
+                problems.append(f"the launch passes {', '.join(unknown)}, which it does not take")
+            if unbound:
+                problems.append(f"it takes {', '.join(unbound)}, which the launch does not pass")
+            raise Refused(
+                f"{self.job['entry']} in {path.name} has another signature than the captured kernel: "
+                f"{'; '.join(problems)}. Expected ({', '.join(given)}), found ({', '.join(parameters)})"
+            )
+
+
+def _is_jit(function: Any) -> bool:
+    return type(function).__name__ in ("JITFunction", "InterpretedFunction", "GluonJITFunction")

@@ -1,0 +1,1 @@
+"""Memories: where regions are placed, captured address first."""

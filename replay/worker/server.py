@@ -1,0 +1,69 @@
+"""The worker's loop: one JSON request a line in, one reply a line out, over its own descriptors."""
+
+from __future__ import annotations
+
+import json
+import sys
+import traceback
+from pathlib import Path
+from typing import Any
+
+from .failures import Fault, KernelError, Refused
+
+
+def serve(job_path: str, read_fd: int, write_fd: int, relocate: bool) -> None:
+    """Place the job's regions, say hello, then answer requests until the pipe closes.
+
+    The first reply is ``{"placed": bool, "taken": [region, …]}``; a worker that could not place every
+    region and was not told to relocate ends there, and a fresh process tries again.
+    """
+    # Nothing that maps much memory (numpy, torch) may be loaded before this.
+    job = json.loads(Path(job_path).read_text())
+    requests = open(read_fd, encoding="utf-8")  # noqa: SIM115
+    replies = open(write_fd, "w", encoding="utf-8")  # noqa: SIM115
+
+    def answer(reply: dict[str, Any]) -> None:
+        replies.write(json.dumps(reply) + "\n")
+        replies.flush()
+
+    try:
+        memory = _memory(job)
+        taken = memory.reserve(relocate)
+    except Refused as error:
+        answer({"refused": str(error)})
+        return
+    answer({"placed": not taken, "taken": taken})
+    if taken and not relocate:
+        return
+    session = None
+    for line in requests:
+        request = json.loads(line)
+        try:
+            if session is None:
+                from .session import Session  # loads torch
+
+                session = Session(job, Path(job_path).parent, memory)
+            answer({"ok": True, **session.handle(request)})
+        except Refused as error:
+            answer({"ok": False, "kind": "refused", "message": str(error)})
+        except KernelError as error:
+            answer({"ok": False, "kind": "error", "message": str(error), "detail": error.detail})
+        except Fault as error:
+            answer({"ok": False, "kind": "fault", "message": str(error)})
+            return
+        except Exception as error:  # the engine must learn of it, whatever it is
+            traceback.print_exc()
+            sys.stderr.flush()
+            answer(
+                {"ok": False, "kind": "internal", "message": repr(error), "detail": traceback.format_exc()}
+            )
+
+
+def _memory(job: dict[str, Any]) -> Any:
+    if job["memory"] == "cuda":
+        from .memory.cuda import CudaMemory
+
+        return CudaMemory(job["regions"], job["device"])
+    from .memory.host import HostMemory
+
+    return HostMemory(job["regions"])

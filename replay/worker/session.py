@@ -1,0 +1,238 @@
+"""One opened job: its memory, states and launchers, and the operations on them."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from . import compare
+from .failures import Fault, KernelError, Refused
+from .isolation import run_here, run_isolated
+from .launchers.source import load
+from .states import States, unpack
+from .values import Values
+
+ORIGINAL = "original"
+CANDIDATE = "candidate"
+
+
+class Session:
+    """Answers the engine's requests; every operation is one method named ``op_…``."""
+
+    def __init__(self, job: dict[str, Any], folder: Path, memory: Any) -> None:
+        self.job = {**job, "folder": str(folder)}
+        self.folder = folder
+        self.memory = memory
+        memory.open(torch)
+        self.states = States(memory, job, folder)
+        self.values = Values(self.job, memory)
+        self._launchers: dict[str, Any] = {}
+        self._expected: dict[int, Any] = {}  # view -> what the reference says
+
+    def handle(self, request: dict[str, Any]) -> dict[str, Any]:
+        arguments = {key: value for key, value in request.items() if key != "op"}
+        return dict(getattr(self, f"op_{request['op']}")(**arguments) or {})
+
+    # --- running -----------------------------------------------------------------------------------
+
+    def op_open(self) -> dict[str, Any]:
+        import triton
+
+        return {
+            "torch": torch.__version__, "triton": triton.__version__, "pid": os.getpid(),
+            "relocated": {str(region): old for region, old in self.memory.relocated.items()},
+            "device": torch.cuda.get_device_name(self.job["device"]) if self.memory.kind == "cuda" else "cpu",
+        }  # fmt: skip
+
+    def op_load(self, which: str, path: str) -> None:
+        """Make a launcher of a file: the job's own source or image, or a candidate's."""
+        self._launchers[which] = self._launcher(Path(path))
+
+    def _launcher(self, path: Path) -> Any:
+        if self.job["launcher"] == "binary":
+            from .launchers.binary import Binary
+
+            return Binary(path, self.job, self.values)
+        if self.job["launcher"] == "jit":
+            from .launchers.triton_jit import TritonJit
+
+            return TritonJit(path, self.job, self.values)
+        from .launchers.interpreter import Interpreter
+
+        return Interpreter(path, self.job, self.values)
+
+    def op_launch(self, which: str, limit_s: float) -> dict[str, Any]:
+        """Run one launch to its end. Its outcome is data: ok, error, fault or timeout."""
+        launcher = self._launchers[which]
+        if self.memory.kind == "host":
+            return {"outcome": run_isolated(launcher.run, limit_s)}
+
+        def whole() -> None:
+            launcher.run()
+            self.memory.synchronize()
+
+        outcome = run_here(whole)
+        if outcome["status"] == "error" and self.memory.is_lost():
+            raise Fault(outcome["message"])
+        return {"outcome": outcome}
+
+    def op_time(self, which: str, warmup: int, n: int, limit_s: float, dirty: list[int]) -> dict[str, Any]:
+        """Milliseconds of ``n`` launches, each on the pre-state."""
+        launcher = self._launchers[which]
+        if self.memory.kind == "cuda":
+            from .timing import device_times
+
+            times = device_times(torch, lambda: self.states.restore("pre", dirty), launcher.run, warmup, n)
+            return {"times_ms": times}
+        times = []
+        deadline = time.monotonic() + limit_s
+        for i in range(warmup + n):
+            self.states.restore("pre", dirty)
+            outcome = run_isolated(launcher.run, max(0.001, deadline - time.monotonic()))
+            if outcome["status"] != "ok":
+                raise KernelError(f"timed run {i}: {outcome['message']}", outcome.get("detail", ""))
+            if i >= warmup:
+                times.append(outcome["ns"] / 1e6)
+        return {"times_ms": times}
+
+    # --- states ------------------------------------------------------------------------------------
+
+    def op_restore(self, state: str = "pre") -> None:
+        self.states.restore(state)
+
+    def op_snapshot(self, name: str) -> None:
+        self.states.snapshot(name)
+
+    def op_drop(self, name: str) -> None:
+        self.states.drop(name)
+
+    def op_fill(self, region: int, start: int, stop: int, seed: int, mask: str | None = None) -> None:
+        self.states.fill(region, start, stop, seed, self._mask(mask) if mask else None)
+
+    def op_diff(self, region: int, against: str, out: str, seed: int = 0) -> dict[str, Any]:
+        """Write the bitmap of differing bytes to ``out``; their number."""
+        bits = self.states.diff(region, against, seed)
+        np.save(self.folder / out, bits)
+        return {"count": int(np.unpackbits(bits).sum()) if bits.any() else 0}
+
+    def op_gap_writes(self) -> dict[str, Any]:
+        return {"writes": self.states.gap_writes()}
+
+    def _mask(self, path: str) -> Any:
+        return np.load(self.folder / path, allow_pickle=False)
+
+    # --- comparing typed views ---------------------------------------------------------------------
+
+    def op_compare(self, views: list[dict[str, Any]], against: str) -> dict[str, Any]:
+        """Statistics per view ``{view, rtol, atol}`` against a state, or ``reference``."""
+        found = []
+        for wanted in views:
+            index = wanted["view"]
+            view = self.job["views"][index]
+            now = self._typed(index, None)
+            if against == "reference":
+                expected = self._expected[index].to(now.device)
+            else:
+                expected = self._typed(index, against)
+            stats = compare.compare(now, expected, wanted["rtol"], wanted["atol"])
+            found.append({"view": index, "name": view.get("name", ""), **stats})
+        return {"views": found}
+
+    def op_nonfinite(self, views: list[int], masks: dict[str, str]) -> dict[str, Any]:
+        """NaN and infinities among the written elements of each view."""
+        found = []
+        for index in views:
+            view = self.job["views"][index]
+            written = None
+            if str(view["region"]) in masks:
+                size = self.states.sizes[view["region"]]
+                bits = torch.from_numpy(unpack(self._mask(masks[str(view["region"])]), 0, size))
+                strides = [stride * view["itemsize"] for stride in view["strides"]]
+                written = bits.as_strided(view["shape"], strides, view["offset"]) if bits.numel() else None
+                written = self.memory.to_device(written) if written is not None else None
+            stats = compare.nonfinite(self._typed(index, None), written)
+            found.append({"view": index, "name": view.get("name", ""), **stats})
+        return {"views": found}
+
+    def _typed(self, index: int, state: str | None) -> Any:
+        view = self.job["views"][index]
+        region = view["region"]
+        try:
+            dtype = compare.dtype_of(view["dtype"])
+        except ValueError as error:
+            raise Refused(str(error)) from error
+        size = self.states.sizes[region]
+        data = self.memory.tensor(region, 0, size) if state is None else self.states.whole(state, region)
+        return compare.strided(data, view, dtype)
+
+    # --- the user's reference ----------------------------------------------------------------------
+
+    def op_reference(self, path: str) -> dict[str, Any]:
+        """Run the user's ``reference(args)`` on copies of the pre-state; the views that it speaks of."""
+        self.states.restore("pre")
+        module = load(Path(path))
+        function = getattr(module, "reference", None)
+        if not callable(function):
+            raise Refused(f"{path} defines no function reference(args)")
+        named: dict[str, int] = {}
+        originals: dict[str, Any] = {}
+        arguments: dict[str, Any] = {}
+        for argument in self.job["arguments"]:
+            name, value = argument["name"], argument["value"]
+            if value["kind"] in ("tensor", "descriptor"):
+                named[name] = value["view"]
+                originals[name] = self.values.view(value["view"]).clone()
+                arguments[name] = originals[name].clone()
+            else:
+                arguments[name] = self._plain(value, name)
+        try:
+            returned = function(arguments)
+        except Exception as error:
+            import traceback
+
+            raise KernelError(f"reference() raised {error!r}", traceback.format_exc()) from error
+        expected = self._expected_of(returned, arguments, originals, named, path)
+        self._expected = {named[name]: tensor for name, tensor in expected.items()}
+        return {"views": sorted(self._expected)}
+
+    def _plain(self, value: dict[str, Any], name: str) -> Any:
+        try:
+            return self.values.build(value, name, None)
+        except Refused:
+            return None  # a function or an opaque object is nothing that a reference computes with
+
+    @staticmethod
+    def _expected_of(
+        returned: Any, arguments: dict[str, Any], originals: dict[str, Any], named: dict[str, int], path: str
+    ) -> dict[str, Any]:
+        if returned is None:
+            changed = {}
+            for name in named:
+                now, old = arguments[name], originals[name]
+                if compare.compare(now, old, 0.0, 0.0)["different"]:
+                    changed[name] = now
+            return changed
+        if not isinstance(returned, dict):
+            raise Refused(
+                f"reference() in {path} must return a dict of tensors or None, not {type(returned).__name__}"
+            )
+        expected = {}
+        for name, tensor in returned.items():
+            if name not in named:
+                raise Refused(
+                    f"reference() names {name}, which is no tensor of the launch; "
+                    f"those are {', '.join(named)}"
+                )
+            tensor = torch.as_tensor(tensor)
+            if tuple(tensor.shape) != tuple(originals[name].shape):
+                raise Refused(
+                    f"reference() gives {name} the shape {tuple(tensor.shape)}, "
+                    f"the launch {tuple(originals[name].shape)}"
+                )
+            expected[name] = tensor.to(originals[name].dtype)
+        return expected

@@ -1,0 +1,146 @@
+"""One launch as the hook sees it, before anything is copied: arguments, grid, device, names."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import os
+import sys
+import types
+from typing import Any, Callable, Dict, List, Optional, Tuple
+
+from . import cuda, values
+from .kernels import Kernel
+
+MAX_FRAMES = 64
+_HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+class Call:
+    """A bound launch. ``grid`` is the target's own object: a tuple, or a callable.
+
+    A callable grid is evaluated here once more with the bound arguments as the target passed them
+    (the interpreter hands it converted ones); the target's own evaluation is left to Triton, so a
+    chosen launch's grid callable runs twice.
+    """
+
+    def __init__(self, kernel: Kernel, arguments: Dict[str, Any], options: Dict[str, Any], grid: Any) -> None:
+        self.kernel = kernel
+        self.arguments = arguments
+        self.options = options
+        self.grid = grid
+        self.stream: Optional[int] = None
+        self.signature: Dict[str, str] = {}  # known before the launch under Inductor only
+        self._evaluated: Optional[Tuple[int, int, int]] = None
+
+    def grid_value(self) -> Tuple[int, int, int]:
+        """The grid as three numbers. Raises what the callable raises."""
+        if self._evaluated is None:
+            self._evaluated = evaluate_grid(self.grid, self.arguments)
+        return self._evaluated
+
+    def is_constexpr(self, name: str) -> bool:
+        return name in self.kernel.constexprs
+
+    def config_key(self) -> str:
+        """Constexprs and options as text: what tells one configuration of a kernel from another."""
+        constants = {n: values.encode(v, n) for n, v in self.arguments.items() if self.is_constexpr(n)}
+        options = {n: values.encode(v, n) for n, v in self.options.items()}
+        return json.dumps([constants, options], sort_keys=True)
+
+    def names(self) -> "_Names":
+        return _Names(self)
+
+    def device(self) -> Tuple[str, int]:
+        """Where it runs: ``("cpu", 0)`` under the interpreter, else the current CUDA device."""
+        if self.kernel.mode == "interpreter":
+            return "cpu", 0
+        return "cuda", int(cuda.torch_module().cuda.current_device())
+
+
+class _Names(Dict[str, Any]):
+    """Names for ``--where``, looked up lazily: evaluating the grid may be costly."""
+
+    def __init__(self, call: Call) -> None:
+        super().__init__(call.options)
+        self.update(call.arguments)
+        self._call = call
+
+    def __contains__(self, name: object) -> bool:
+        return super().__contains__(name) or name in ("grid", "device", "stream")
+
+    def __missing__(self, name: str) -> Any:
+        if name == "grid":
+            return self._call.grid_value()
+        if name == "device":
+            kind, index = self._call.device()
+            return "cpu" if kind == "cpu" else f"{kind}:{index}"
+        if name == "stream":
+            stream = self._call.stream
+            if stream is None and cuda.is_live():
+                stream = int(cuda.torch_module().cuda.current_stream().cuda_stream)
+            return stream or 0
+        raise KeyError(name)
+
+
+def evaluate_grid(grid: Any, arguments: Dict[str, Any]) -> Tuple[int, int, int]:
+    value = grid(dict(arguments)) if callable(grid) else grid
+    if isinstance(value, int):
+        value = (value,)
+    numbers = [int(n) for n in value]
+    if not 1 <= len(numbers) <= 3:
+        raise ValueError(f"a grid of {len(numbers)} dimensions")
+    return tuple((numbers + [1, 1])[:3])  # type: ignore[return-value]
+
+
+def callable_source(function: Any) -> Optional[Dict[str, Any]]:
+    """GridSource: a callable's text and the names that it reads, as far as they can be stored."""
+    if function is None or not callable(function):
+        return None
+    function = getattr(function, "func", function)  # functools.partial
+    if not isinstance(function, types.FunctionType):
+        function = getattr(function, "__func__", None) or vars(type(function)).get("__call__")
+    if not isinstance(function, types.FunctionType):
+        return None
+    try:
+        source = inspect.getsource(function)
+    except (OSError, TypeError):
+        return None
+    bindings: Dict[str, Any] = {}
+    unresolved: List[str] = []
+    for name, value in _free_names(function):
+        if isinstance(value, types.ModuleType):
+            continue
+        encoded = values.encode(value, name)
+        if encoded["kind"] == "opaque":
+            unresolved.append(name)
+        else:
+            bindings[name] = encoded
+    return {"source": values.clean(source.strip()), "bindings": bindings, "unresolved": unresolved}
+
+
+def _free_names(function: types.FunctionType) -> List[Tuple[str, Any]]:
+    found = []
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or ()):
+        try:
+            found.append((name, cell.cell_contents))
+        except ValueError:
+            continue  # a cell that is not filled yet
+    names = set(function.__code__.co_names)
+    found.extend((name, function.__globals__[name]) for name in sorted(names) if name in function.__globals__)
+    return found
+
+
+def python_stack() -> List[Tuple[str, int, str]]:
+    """The target's frames, innermost last; ours left out."""
+    frames: List[Tuple[str, int, str]] = []
+    frame: Optional[types.FrameType] = sys._getframe(1)
+    while frame is not None and len(frames) < MAX_FRAMES:
+        code = frame.f_code
+        if not code.co_filename.startswith(_HERE):
+            frames.append((values.clean(code.co_filename)[:4096], frame.f_lineno or 0, code.co_name))
+        frame = frame.f_back
+    return frames[::-1]
+
+
+Run = Callable[[], Any]

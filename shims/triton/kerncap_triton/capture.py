@@ -1,0 +1,376 @@
+"""One capture: pre-state, the application's own launch, post-state, and the records of both."""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import os
+import platform
+import sys
+import time
+from typing import Any, Callable, Deque, Dict, List, Optional, Tuple
+
+from . import compiled, conditions, copying, cuda, values, wire
+from .call import Call, callable_source, python_stack
+from .images import Image, images_of
+from .kernels import Counters
+from .memory import Closure, Unsupported, size_text
+from .session import Session
+
+
+class Refused(Exception):
+    """The limits of the default selection leave no room; no failure."""
+
+
+class Capture:
+    """Used in this order: ``begin``, then the launch, then ``finish`` or ``raised``.
+
+    ``again`` launches a second time (``--when differs``). The caller guards each step: an error
+    in one of them goes to ``fail`` and never to the target.
+    """
+
+    def __init__(
+        self, session: Session, counters: Counters, call: Call, fn: Any, ordinal: int, config: Optional[str]
+    ):
+        self.session = session
+        self.counters = counters
+        self.call = call
+        self.fn = fn
+        self.ordinal = ordinal
+        self.config = config
+        self.again: Optional[Callable[[], Any]] = None
+        self.autotune: Optional[Dict[str, Any]] = None
+        self.describe_compiled: Callable[[Any], Dict[str, Any]] = self._describe_compiled
+        options = session.options
+        self.condition: Optional[str] = "on_fault" if options.get("on_fault") else options.get("when") or None
+        self.chunk = int(options.get("chunk_bytes") or 256 * 1024)
+        self.drain_s = float(options.get("drain_timeout_s") or 5.0)
+        self.fault_s = float(options.get("fault_timeout_s") or 60.0)
+        self.closure = Closure()
+        self.launch: Optional[int] = None
+        self.pre: Optional[Image] = None
+        self.offsets: List[int] = []
+        self.size = 0
+        self.started_ns = 0
+        self.settled = False
+
+    # --- before the launch -----------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """Copy the pre-state and write LAUNCH. Raises Unsupported or Refused with the reason."""
+        arguments = self._encode_arguments()
+        self.closure.close()
+        if self.uses_device and cuda.is_capturing():
+            raise Unsupported(
+                "this launch is inside a CUDA graph capture, where nothing can be copied; "
+                "it needs the CUDA shim, which takes it when the graph is launched"
+            )
+        self._check_size()
+        try:
+            grid = list(self.call.grid_value())
+        except Exception as error:
+            raise Unsupported(f"its grid can't be evaluated: {type(error).__name__}: {error}") from error
+        self.launch = self.session.next_launch()
+        self.offsets, self.size = self.closure.offsets()
+        self._drain("before the launch")
+        if self.keeps_values:
+            self._store_pre()
+        self.session.write(wire.LAUNCH, self._launch_record(arguments, grid))
+        self.started_ns = time.perf_counter_ns()
+
+    @property
+    def uses_device(self) -> bool:
+        return self.call.kernel.mode != "interpreter" or any(not r.is_host for r in self.closure.regions)
+
+    @property
+    def keeps_values(self) -> bool:
+        return not self.session.options.get("no_values")
+
+    def _encode_arguments(self) -> List[Dict[str, Any]]:
+        call, encoded = self.call, []
+        for name, value in call.arguments.items():
+            argument: Dict[str, Any] = {
+                "name": name,
+                "role": "constexpr" if call.is_constexpr(name) else "runtime",
+                "value": values.encode(value, name, self.closure.add),
+            }
+            if name in call.kernel.keyword_only:
+                argument["keyword_only"] = True
+            if name in call.signature:
+                argument["signature"] = call.signature[name]
+            encoded.append(argument)
+        return encoded
+
+    def _check_size(self) -> None:
+        size = self.closure.size
+        limit = int(self.session.options.get("limits", {}).get("max_size") or 0)
+        if limit and size > limit and self.keeps_values:
+            raise Unsupported(
+                f"its arguments hold {size_text(size)}, more than --max-size {size_text(limit)}: "
+                f"{self.closure.describe_sizes()}"
+            )
+        if self.session.selection.exceeds_limit(size):
+            raise Refused("limit")
+
+    def _drain(self, when: str, timeout_s: Optional[float] = None) -> None:
+        if not (self.uses_device and cuda.is_live()):
+            return
+        deadline = self.drain_s if timeout_s is None else timeout_s
+        if not cuda.drain(cuda.record_event(), deadline):
+            raise Unsupported(f"stream did not finish within {deadline:g} s {when}")
+
+    def _store_pre(self) -> None:
+        assert self.launch is not None
+        images = images_of(self.session)
+        self.pre = images.surviving(self.launch, "pre") if self.condition else images.file(self.launch, "pre")
+        self.pre.resize(self.size)
+        self.each_piece(copying.Store(self.pre.fd, self.offsets, self.chunk))
+
+    def each_piece(self, work: copying.Work) -> None:
+        """Apply ``work`` to all of the closure's current bytes."""
+        regions = list(enumerate(self.closure.regions))
+        for number, region in regions:
+            if region.is_host:
+                copying.run(copying.host_pieces(number, region), work, region.size)
+        device = [(number, region) for number, region in regions if not region.is_host and region.size]
+        if device:
+            cuda.copy_out(device, work, self.drain_s)
+
+    def _launch_record(self, arguments: List[Dict[str, Any]], grid: List[int]) -> Dict[str, Any]:
+        kept = self.keeps_values
+        closure = {
+            "mode": "args",
+            "consistency": "cooperative",
+            "included_bytes": self.closure.size if kept else 0,
+            "left_out_bytes": 0 if kept else self.closure.size,
+            "left_out": [] if kept else ["all contents (--no-values)"],
+        }
+        return {
+            "launch": self.launch,
+            "mode": self.call.kernel.mode,
+            "kernel": self.call.kernel.describe(),
+            "ordinal": self.ordinal,
+            "grid": grid,
+            "grid_source": callable_source(self.call.grid) if callable(self.call.grid) else None,
+            "device": describe_device(*self.call.device()),
+            "arguments": arguments,
+            "options": {name: values.encode(value, name) for name, value in self.call.options.items()},
+            "regions": [region.as_record() for region in self.closure.regions],
+            "views": self.closure.views,
+            "pre": self.pre.reference if self.pre is not None else None,
+            "pre_offsets": self.offsets if self.pre is not None else [],
+            "closure": closure,
+            "autotune": self.autotune,
+            "source": self._source(),
+            "python_stack": python_stack(),
+            "time_ns": time.time_ns(),
+            "condition": self.condition,
+        }
+
+    def _source(self) -> Optional[str]:
+        """Collect the kernel's source graph, once per kernel."""
+        if self.counters.source is None:
+            self.counters.source = ""
+            try:
+                from . import source_graph
+
+                graph = source_graph.collect(self.fn)
+                name = f"source-{sum(1 for c in self.session.all_counters() if c.source)}.json"
+                _write_json(self.session.path(name), graph)
+                self.counters.source = name
+            except Exception as error:
+                reason = f"its source could not be collected: {type(error).__name__}: {error}"
+                self.session.failed(self.call.kernel.qualified_name, reason)
+        return self.counters.source or None
+
+    # --- after the launch ------------------------------------------------------------------------
+
+    def finish(self, result: Any) -> None:
+        """The launch returned: wait for it, keep or drop it, write COMPLETE or DROPPED."""
+        try:
+            self._drain("after the launch", self.fault_s if self.condition == "on_fault" else None)
+        except Unsupported as error:
+            if self.condition != "on_fault":
+                raise
+            return self._ended_badly("timeout", str(error), result)
+        except Exception as error:
+            return self._ended_badly("fault", f"{type(error).__name__}: {error}", result)
+        duration_ns = time.perf_counter_ns() - self.started_ns
+        if self.condition == "on_fault":
+            return self.drop("the launch succeeded")
+        fields: Dict[str, Any] = {
+            "status": "complete",
+            "error": None,
+            "duration_ns": duration_ns,
+            "oracle": "trusted",
+        }
+        if self.condition:
+            detail = self._condition_holds()
+            if detail is None:
+                return self.drop(f"not {self.condition}")
+            fields.update(oracle="suspect", condition=self.condition, detail=detail)
+        if self.pre is not None:
+            fields.update(self._post_state(self.pre))
+        self._complete({**fields, **self._compiled(result)})
+
+    def raised(self, error: BaseException) -> None:
+        """The launch raised; the caller raises the same error on."""
+        text = f"{type(error).__name__}: {error}"
+        if self.condition == "on_fault" and is_fault(error):
+            return self._ended_badly("fault", text, None)
+        if self.condition:
+            return self.drop(f"the launch raised {text}"[:2000])
+        self.fail(f"the launch raised {text}")
+
+    def fail(self, reason: str) -> None:
+        """The capture did not work out; the next match gets its place."""
+        if self.settled:
+            return
+        self._give_back_pre()
+        self.session.failed(self.call.kernel.qualified_name, reason, self.launch)
+        self._settle("failed")
+
+    def drop(self, reason: str) -> None:
+        self._give_back_pre()
+        self.session.write(wire.DROPPED, {"launch": self.launch, "reason": reason})
+        self._settle("dropped")
+
+    def refuse(self, reason: str) -> None:
+        """The default selection's limit: counted, not reported as a failure."""
+        with self.session.lock:
+            self.counters.filter(reason)
+            self.counters.finish(reason)
+        self._settle("refused")
+
+    def _ended_badly(self, status: str, error: str, result: Any) -> None:
+        fields = {"status": status, "error": values.clean(error), "duration_ns": None, "oracle": status}
+        self._complete({**fields, **self._compiled(result)})
+
+    def _post_state(self, pre: Image) -> Dict[str, Any]:
+        assert self.launch is not None
+        post = images_of(self.session).file(self.launch, "post")
+        try:
+            with self.mapped(pre) as image:
+                compare = copying.Compare(image, self.offsets, self.chunk, post.fd)
+                self.each_piece(compare)
+        finally:
+            post.close()
+        return {"post": post.reference, "chunks": [list(chunk) for chunk in compare.chunks]}
+
+    @contextlib.contextmanager
+    def mapped(self, image: Image) -> Any:
+        mapping = copying.Mapping(image.fd, self.size)
+        try:
+            yield mapping.address
+        finally:
+            mapping.close()
+
+    def _condition_holds(self) -> Optional[str]:
+        if self.pre is None:
+            raise Unsupported(f"--when {self.condition} needs the values")
+        if self.condition == "nonfinite":
+            with self.mapped(self.pre) as address:
+                return conditions.nonfinite(self.closure, address, self.offsets)
+        return conditions.differs(self)
+
+    def _compiled(self, result: Any) -> Dict[str, Any]:
+        empty: Dict[str, Any] = {"code": [], "compiled": {}, "signature": {}, "divisibility": {}}
+        try:
+            return {**empty, **self.describe_compiled(result)}
+        except Exception as error:
+            self.session.failed(
+                self.call.kernel.qualified_name, f"its compiled code could not be kept: {error!r}"
+            )
+            return empty
+
+    def _describe_compiled(self, result: Any) -> Dict[str, Any]:
+        if self.call.kernel.mode == "interpreter":
+            return {}
+        return compiled.describe(self.session, result, self.call.kernel.name, self.call.kernel.arg_names)
+
+    def _complete(self, fields: Dict[str, Any]) -> None:
+        base: Dict[str, Any] = {
+            "launch": self.launch,
+            "post": None,
+            "chunks": [],
+            "condition": None,
+            "detail": None,
+            "keep": True,
+        }
+        if self.pre is not None:
+            self.pre.close()  # the file, or the command line's own descriptor, keeps the bytes
+        self.session.write(wire.COMPLETE, {**base, **fields})
+        self._remember_last()
+        self._settle("kept")
+
+    def _remember_last(self) -> None:
+        """``--last N``: the oldest kept capture makes room. Its files go with a DROPPED record."""
+        limit = self.session.options.get("last")
+        if not limit:
+            return
+        with self.session.lock:
+            ring: Deque[Tuple[int, Counters]] = self.session.resources.setdefault("last", collections.deque())
+            ring.append((self.launch or 0, self.counters))
+            while len(ring) > int(limit):
+                launch, counters = ring.popleft()
+                counters.captured -= 1
+                self.session.write(wire.DROPPED, {"launch": launch, "reason": f"not among the last {limit}"})
+                for kind in ("pre", "post"):
+                    with contextlib.suppress(OSError):
+                        os.unlink(self.session.path(f"{launch}.{kind}"))
+
+    def _give_back_pre(self) -> None:
+        if self.pre is not None:
+            images_of(self.session).discard(self.pre)
+            self.pre = None
+
+    def _settle(self, outcome: str) -> None:
+        session = self.session
+        with session.lock:
+            self.settled = True
+            done = session.selection.settle(self.counters, self.config, outcome, self.closure.size)
+            done = done or session.selection.range_done(session.all_counters())
+        if outcome in ("kept", "failed"):
+            session.write_counts()
+        if done and outcome == "kept" and session.options.get("stop"):
+            session.stop()
+
+
+def is_fault(error: BaseException) -> bool:
+    """Whether an exception is the kernel's own failing, rather than a launch that never began."""
+    names = {kind.__name__ for kind in type(error).__mro__}
+    if names & {"InterpreterError", "AcceleratorError"}:
+        return True
+    text = str(error)
+    return isinstance(error, RuntimeError) and (
+        "CUDA error" in text or "Triton Error" in text or "HIP error" in text
+    )
+
+
+def describe_device(kind: str, index: int) -> Dict[str, Any]:
+    if kind != "cpu":
+        return cuda.describe_device(index)
+    name = platform.machine()
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
+            name = next(
+                (line.split(":", 1)[1].strip() for line in file if line.startswith("model name")), name
+            )
+    except OSError:
+        pass
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") if sys.platform == "linux" else None
+    return {
+        "kind": "cpu",
+        "name": name,
+        "arch": platform.machine(),
+        "ordinal": 0,
+        "memory_bytes": memory,
+        "driver": None,
+    }
+
+
+def _write_json(path: str, data: Any) -> None:
+    import json
+
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump(data, file)

@@ -1,0 +1,222 @@
+"""The device side, through the target's own torch: draining, pinned copies, facts of the device.
+
+Nothing here waits without a deadline, and the current device and stream are as before afterwards.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import queue
+import sys
+import threading
+import time
+from typing import Any, Dict, Iterator, List, Optional, Tuple
+
+from . import copying
+from .copying import PIECE, Work
+from .memory import Region, Unsupported
+
+RING = 8  # pinned buffers of PIECE bytes
+
+_ring: List[Any] = []
+_ring_lock = threading.Lock()
+_sides: Dict[int, Any] = {}
+_abandoned: List[Any] = []
+
+
+def _after_fork() -> None:
+    """A child can use none of this, and freeing pinned memory there would call into CUDA."""
+    global _ring, _ring_lock, _sides
+    _abandoned.extend((_ring, _sides))
+    _ring, _ring_lock, _sides = [], threading.Lock(), {}
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
+def torch_module() -> Any:
+    return sys.modules["torch"]
+
+
+def is_live() -> bool:
+    """Whether the target has a CUDA (or HIP) context; asks without making one."""
+    torch = sys.modules.get("torch")
+    cuda = getattr(torch, "cuda", None)
+    return bool(cuda is not None and cuda.is_initialized())
+
+
+def is_capturing() -> bool:
+    return is_live() and bool(torch_module().cuda.is_current_stream_capturing())
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Our own tensor operations: no autograd, no dispatch or function modes of the target."""
+    torch = torch_module()
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(torch.no_grad())
+        modes = sys.modules.get("torch.utils._python_dispatch")
+        if modes is not None and hasattr(modes, "_disable_current_modes"):
+            stack.enter_context(modes._disable_current_modes())
+        disable = getattr(torch._C, "DisableTorchFunction", None)
+        if disable is not None:
+            stack.enter_context(disable())
+        yield
+
+
+def record_event() -> Any:
+    """An event at the end of the current stream's work."""
+    event = torch_module().cuda.Event()
+    event.record()
+    return event
+
+
+def drain(event: Any, timeout_s: float) -> bool:
+    """Poll until the event has happened; False past the deadline. A fault of the device raises."""
+    deadline = time.monotonic() + timeout_s
+    pause_s = 0.0
+    while not event.query():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(pause_s)
+        pause_s = min(pause_s + 20e-6, 1e-3)
+    return True
+
+
+def copy_out(regions: List[Tuple[int, Region]], work: Work, timeout_s: float) -> None:
+    """Bring device regions to the host piece by piece and apply ``work`` to each piece there.
+
+    Copies run on a side stream through a ring of pinned buffers while the writers work on the
+    pieces before. The caller has drained the launch's stream.
+    """
+    with _ring_lock, quiet():
+        _copy_out(regions, work, timeout_s)
+
+
+def _copy_out(regions: List[Tuple[int, Region]], work: Work, timeout_s: float) -> None:
+    torch = torch_module()
+    buffers = _pinned_ring(torch)
+    addresses = [buffer.data_ptr() for buffer in buffers]
+    events = [torch.cuda.Event() for _ in buffers]
+    free: "queue.SimpleQueue[int]" = queue.SimpleQueue()
+    ready: "queue.SimpleQueue[Optional[Tuple[int, int, int, int]]]" = queue.SimpleQueue()
+    errors: List[BaseException] = []
+    for slot in range(len(buffers)):
+        free.put(slot)
+
+    def loop() -> None:
+        while True:
+            item = ready.get()
+            if item is None:
+                return
+            slot, number, offset, length = item
+            try:
+                if not errors:
+                    if not drain(events[slot], timeout_s):
+                        raise Unsupported("a copy from the device did not finish")
+                    work(number, offset, addresses[slot], length)
+            except BaseException as error:
+                errors.append(error)
+            finally:
+                free.put(slot)
+
+    total = sum(region.size for _, region in regions)
+    count = 1 if total < copying.INLINE_BELOW else min(copying.writer_count(), 2 * RING)
+    threads = [threading.Thread(target=loop, daemon=True) for _ in range(count)]
+    for thread in threads:
+        thread.start()
+    try:
+        for number, region in regions:
+            side = _side_stream(torch, region.device_index)
+            with torch.cuda.device(region.device_index), torch.cuda.stream(side):
+                source = _as_bytes(torch, region)
+                for offset in range(0, region.size, PIECE):
+                    length = min(PIECE, region.size - offset)
+                    slot = free.get()
+                    if errors:
+                        return
+                    buffers[slot][:length].copy_(source[offset : offset + length], non_blocking=True)
+                    events[slot] = torch.cuda.Event()
+                    events[slot].record(side)
+                    ready.put((slot, number, offset, length))
+    finally:
+        for _ in threads:
+            ready.put(None)
+        for thread in threads:
+            thread.join()
+        if errors:
+            raise errors[0]
+
+
+def copy_in(region: Region, image: int, changed: List[int], chunk: int) -> None:
+    """Write the chunks of ``changed`` from a host image back to the device, synchronously."""
+    torch = torch_module()
+    with _ring_lock, quiet(), torch.cuda.device(region.device_index):
+        buffer = _pinned_ring(torch)[0]
+        target = _as_bytes(torch, region)
+        for number in changed:
+            offset = number * chunk
+            length = min(chunk, region.size - offset)
+            ctypes.memmove(buffer.data_ptr(), image + offset, length)
+            target[offset : offset + length].copy_(buffer[:length])
+        torch.cuda.current_stream().synchronize()
+
+
+def _pinned_ring(torch: Any) -> List[Any]:
+    if not _ring:
+        for _ in range(RING):
+            _ring.append(torch.empty(PIECE, dtype=torch.uint8, device="cpu", pin_memory=True))
+    return _ring
+
+
+def _side_stream(torch: Any, device: int) -> Any:
+    if device not in _sides:
+        _sides[device] = torch.cuda.Stream(device=device)
+    return _sides[device]
+
+
+class _ByAddress:
+    """Any device range as a tensor, through the array interface."""
+
+    def __init__(self, base: int, size: int) -> None:
+        self.__cuda_array_interface__ = {
+            "data": (base, False),
+            "shape": (size,),
+            "typestr": "|u1",
+            "version": 3,
+        }
+
+
+def _as_bytes(torch: Any, region: Region) -> Any:
+    device = torch.device("cuda", region.device_index)
+    if len(region.storages) == 1:
+        empty = torch.empty(0, dtype=torch.uint8, device=device)
+        return empty.set_(region.storages[0], 0, (region.size,), (1,))
+    return torch.as_tensor(_ByAddress(region.base, region.size), device=device)
+
+
+def describe_device(index: int) -> Dict[str, Any]:
+    torch = torch_module()
+    facts = torch.cuda.get_device_properties(index)
+    is_hip = bool(getattr(torch.version, "hip", None))
+    arch = (
+        str(getattr(facts, "gcnArchName", "")).split(":")[0] if is_hip else f"sm_{facts.major}{facts.minor}"
+    )
+    return {
+        "kind": "hip" if is_hip else "cuda",
+        "name": str(facts.name),
+        "arch": arch,
+        "ordinal": index,
+        "memory_bytes": int(facts.total_memory),
+        "driver": _driver(torch),
+    }
+
+
+def _driver(torch: Any) -> Optional[str]:
+    try:
+        number = int(torch._C._cuda_getDriverVersion())
+        return f"{number // 1000}.{number % 1000 // 10}"
+    except Exception:
+        return None

@@ -1,0 +1,43 @@
+"""Puts the wraps on Triton's classes, one session per process."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any, Dict, Optional
+
+from . import autotune, launch
+from .session import Session
+
+_session: Optional[Session] = None
+_lock = threading.Lock()
+
+
+def patch(session_path: str, name: str, module: Any) -> None:
+    """Called once per watched module, right after the target imported it."""
+    global _session
+    with _lock:
+        if _session is None:
+            _session = Session(session_path)
+    _PATCHES[name](_session, module)
+
+
+def _jit(session: Session, module: Any) -> None:
+    launch.patch(session, module.JITFunction, "jit")
+
+
+def _interpreter(session: Session, module: Any) -> None:
+    launch.patch(session, module.InterpretedFunction, "interpreter")
+
+
+def _inductor(session: Session, module: Any) -> None:
+    from . import inductor
+
+    inductor.patch(session, module)
+
+
+_PATCHES: Dict[str, Any] = {
+    "triton.runtime.jit": _jit,
+    "triton.runtime.interpreter": _interpreter,
+    "triton.runtime.autotuner": autotune.patch,
+    "torch._inductor.runtime.triton_heuristics": _inductor,
+}

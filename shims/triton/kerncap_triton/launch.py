@@ -1,0 +1,217 @@
+"""The wrap around a kernel's ``run``: cheap for what is not wanted, guarded for what is."""
+
+from __future__ import annotations
+
+import functools
+import time
+from types import MethodType
+from typing import Any, Callable, Dict, Optional, Tuple
+
+from . import autotune, where
+from .call import Call
+from .capture import Capture, Refused
+from .kernels import Counters, Kernel
+from .memory import Unsupported
+from .session import Session
+from .timing import Timing
+
+MAX_WHERE_REASONS = 16
+
+Bind = Callable[[Kernel], Call]
+
+
+class RunHook:
+    """Stands for a class's ``run``; the whole cost of a launch that is surely not wanted.
+
+    A descriptor, because a wrapping function would pack and unpack every argument once more: for
+    such a launch the look-up counts it and hands out the original method. So what is counted here
+    is look-ups of ``run``, which Triton does once per launch. Two threads in the same subtraction
+    may lose a count; a lock would cost more than the launch may.
+    """
+
+    def __init__(self, session: Session, original: Callable[..., Any], watched: Callable[..., Any]) -> None:
+        self._get = session.by_object.get
+        self._original = original
+        self._watched = functools.wraps(original)(watched)
+
+    def __get__(self, fn: Any, owner: Any = None) -> Callable[..., Any]:
+        counters = self._get(id(fn))
+        if counters is not None and counters.left > 0:
+            counters.left -= 1
+            return MethodType(self._original, fn)
+        return self._watched if fn is None else MethodType(self._watched, fn)
+
+
+def patch(session: Session, kind: Any, mode: str) -> None:
+    """Put the hook on JITFunction or InterpretedFunction."""
+    original, warmup = kind.run, kind.warmup
+
+    def watched(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return _slow(session, original, mode, self, args, kwargs)
+
+    @functools.wraps(warmup)
+    def warm_up(self: Any, *args: Any, **kwargs: Any) -> Any:
+        counters = session.by_object.get(id(self))
+        if counters is not None and counters.left > 0:
+            counters.left += 1  # it looks up `run` too, and launches nothing
+        return warmup(self, *args, **kwargs)
+
+    kind.run = RunHook(session, original, watched)
+    kind.warmup = warm_up
+
+
+def _slow(
+    session: Session,
+    original: Callable[..., Any],
+    mode: str,
+    fn: Any,
+    args: Tuple[Any, ...],
+    kwargs: Dict[str, Any],
+) -> Any:
+    if kwargs.get("warmup") or session.thread.busy:
+        return original(fn, *args, **kwargs)
+
+    def bind(kernel: Kernel) -> Call:
+        arguments, options = kernel.bind(args, kwargs)
+        return Call(kernel, arguments, options, kwargs.get("grid"))
+
+    watch = consider(session, fn, lambda f: Kernel(f, mode), bind)
+    if watch is None:
+        return original(fn, *args, **kwargs)
+    return observe(session, watch, lambda: original(fn, *args, **kwargs))
+
+
+def observe(session: Session, watch: Any, launch: Callable[[], Any]) -> Any:
+    """Launch between the two halves of a capture (or of a timing); only the target's errors leave here."""
+    watch.again = launch
+    if not guarded(session, watch, watch.begin):
+        return launch()
+    try:
+        result = launch()
+    except BaseException as error:
+        caught = error  # the name `error` ends with this block
+        guarded(session, watch, lambda: watch.raised(caught))
+        raise
+    guarded(session, watch, lambda: watch.finish(result))
+    return result
+
+
+def consider(session: Session, fn: Any, make: Callable[[Any], Kernel], bind: Bind) -> Any:
+    """What to do with this launch: None, a Capture or a Timing. Never raises."""
+    started = time.perf_counter_ns()
+    session.thread.busy = True
+    try:
+        return _consider(session, fn, make, bind)
+    except Exception as error:
+        _report(session, "", f"a launch could not be looked at: {type(error).__name__}: {error}")
+        return None
+    finally:
+        session.thread.busy = False
+        session.overhead_ns += time.perf_counter_ns() - started
+
+
+def _consider(session: Session, fn: Any, make: Callable[[Any], Kernel], bind: Bind) -> Any:
+    counters = session.counters_of(fn, make)
+    selection = session.selection
+    with session.lock:
+        counters.launches += 1
+        if counters.done:
+            counters.filter(counters.reason)
+            session.tick(counters)
+            return None
+        counters.fold()
+        if session.thread.tuning:
+            counters.filter("autotuner")
+            return None
+    call: Optional[Call] = None
+    config: Optional[str] = None
+    if selection.where is not None:
+        call = bind(counters.kernel)
+        reason = _where_refuses(counters, selection.where, call)
+        if reason is not None:
+            with session.lock:
+                counters.filter(reason)
+            return None
+    if selection.per_config or selection.list_only:
+        call = call or bind(counters.kernel)
+        config = call.config_key()
+    with session.lock:
+        ordinal = counters.ordinal
+        counters.ordinal += 1
+        counters.matched += 1
+        if config is not None:
+            counters.configs.add(config)
+        if selection.list_only:
+            return Timing(session, counters)
+        refusal = selection.wants(counters, ordinal, config)
+        if refusal is not None:
+            counters.filter(refusal)
+            session.tick(counters)
+            return None
+    return _capture(session, counters, call, fn, ordinal, config, bind)
+
+
+def _capture(
+    session: Session,
+    counters: Counters,
+    call: Optional[Call],
+    fn: Any,
+    ordinal: int,
+    config: Optional[str],
+    bind: Bind,
+) -> Optional[Capture]:
+    try:
+        call = call or bind(counters.kernel)
+    except Exception as error:
+        with session.lock:
+            session.selection.settle(counters, config, "failed", 0)
+        session.failed(counters.kernel.qualified_name, f"its call can't be bound: {error}")
+        return None
+    capture = Capture(session, counters, call, fn, ordinal, config)
+    try:
+        capture.autotune = autotune.describe(session, fn, call)
+    except Exception as error:
+        session.failed(counters.kernel.qualified_name, f"its autotuner can't be described: {error!r}")
+    return capture
+
+
+def _where_refuses(counters: Counters, expression: Any, call: Call) -> Optional[str]:
+    try:
+        return None if where.holds(expression, call.names()) else "where"
+    except where.Unanswerable as error:
+        reason = f"where: {error}"[:200]
+        known = reason in counters.filtered
+        return reason if known or len(counters.filtered) < MAX_WHERE_REASONS else "where: …"
+
+
+def guarded(session: Session, watch: Any, step: Callable[[], None]) -> bool:
+    """Run our half of a capture; an error in it fails the capture, never the target."""
+    started = time.perf_counter_ns()
+    session.thread.busy = True
+    try:
+        step()
+        return True
+    except Refused as reason:
+        watch.refuse(str(reason))
+    except Unsupported as reason:
+        _fail(session, watch, str(reason))
+    except Exception as error:
+        _fail(session, watch, f"{type(error).__name__}: {error}")
+    finally:
+        session.thread.busy = False
+        session.overhead_ns += time.perf_counter_ns() - started
+    return False
+
+
+def _fail(session: Session, watch: Any, reason: str) -> None:
+    try:
+        watch.fail(reason)
+    except Exception as error:
+        _report(session, "", f"{reason}; then {type(error).__name__}: {error}")
+
+
+def _report(session: Session, kernel: str, reason: str) -> None:
+    try:
+        session.failed(kernel, reason)
+    except Exception:
+        pass  # the session folder is gone or full: nothing is left to say it with

@@ -1,0 +1,124 @@
+"""Which launches are wanted: name, ordinal, configuration, limits; and when to disarm."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Dict, List, Optional
+
+from .kernels import Counters, Kernel
+
+MAX_FAILURES = 20  # failed captures of one kernel before it is left alone
+
+
+class Selection:
+    """DESIGN.md's selection for one process. Its methods are called under the session's lock.
+
+    ``wants`` reserves a launch; ``settle`` says what became of it, so that a failed or dropped
+    capture gives its place to the next match.
+    """
+
+    def __init__(self, options: Dict[str, Any]) -> None:
+        select = options.get("select") or {}
+        limits = options.get("limits") or {}
+        pattern = select.get("kernel")
+        self.pattern = re.compile(pattern) if pattern else None
+        launch = select.get("launch")
+        self.first: Optional[int] = int(launch[0]) if launch else None
+        self.end: Optional[int] = int(launch[1]) if launch else None
+        self.per_config = bool(select.get("per_config"))
+        self.where = select.get("where")
+        self.default = bool(select.get("default"))
+        self.max_kernels = int(limits.get("kernels") or 10)
+        self.max_bytes = int(limits.get("bytes") or 4 << 30)
+        self.conditional = bool(options.get("on_fault") or options.get("when"))
+        self.last: Optional[int] = options.get("last")
+        self.list_only = bool(options.get("list_only"))
+        # One launch and no more: a name or a condition was given, but neither ordinals nor a set.
+        self.single = not (launch or self.per_config or self.default or self.last)
+        self.disarmed = False
+        self.kept_kernels = 0
+        self.kept_bytes = 0
+        self.reserved = 0
+
+    def name_matches(self, kernel: Kernel) -> bool:
+        if self.pattern is None:
+            return True
+        return bool(self.pattern.search(kernel.name) or self.pattern.search(kernel.qualified_name))
+
+    def wants(self, counters: Counters, ordinal: int, config: Optional[str]) -> Optional[str]:
+        """None and a reservation, or the filter that this launch fell into."""
+        if self.disarmed:
+            counters.finish("ordinal")
+            return "ordinal"
+        if self.first is not None and self.end is not None and not self.first <= ordinal < self.end:
+            if ordinal >= self.end:
+                counters.finish("ordinal")
+            return "ordinal"
+        if self.per_config:
+            assert config is not None
+            if config in counters.wanted_configs:
+                return "config"
+        if self.default:
+            reason = self._default_refuses(counters)
+            if reason is not None:
+                return reason
+        if self.single and self.reserved and not self.conditional:
+            return "ordinal"
+        if counters.failures >= MAX_FAILURES:
+            counters.finish("failed")
+            return "failed"
+        if self.per_config and config is not None:
+            counters.wanted_configs.add(config)
+        self.reserved += 1
+        counters.reserved += 1
+        return None
+
+    def _default_refuses(self, counters: Counters) -> Optional[str]:
+        if not counters.kernel.source_known:
+            counters.finish("no source")
+            return "no source"
+        if counters.captured or (counters.reserved and not self.conditional):
+            return "ordinal"
+        if self.kept_kernels >= self.max_kernels:
+            counters.finish("limit")
+            return "limit"
+        return None
+
+    def skippable(self, counters: Counters) -> int:
+        """How many of this kernel's next launches are surely not wanted, whatever their arguments."""
+        if self.first is None or self.where is not None or self.list_only:
+            return 0
+        return max(0, self.first - counters.ordinal)
+
+    def exceeds_limit(self, size: int) -> bool:
+        """Whether the default selection has no room for a closure of this size."""
+        return self.default and self.kept_bytes + size > self.max_bytes
+
+    def settle(self, counters: Counters, config: Optional[str], outcome: str, size: int) -> bool:
+        """``kept``, ``dropped`` or ``failed``. True when nothing more is wanted of this process."""
+        self.reserved -= 1
+        counters.reserved -= 1
+        if outcome != "kept":
+            if outcome == "failed":
+                counters.failures += 1
+            if config is not None:
+                counters.wanted_configs.discard(config)
+            return False
+        counters.captured += 1
+        counters.bytes += size
+        self.kept_bytes += size
+        if self.default:
+            counters.finish("ordinal")
+            self.kept_kernels += counters.captured == 1
+            return self.kept_kernels >= self.max_kernels
+        if self.single:
+            self.disarmed = True
+            return True
+        return False
+
+    def range_done(self, all_counters: List[Counters]) -> bool:
+        """With ``--launch``: every kernel that matched so far is past its last wanted ordinal."""
+        if self.end is None or self.per_config or self.last:
+            return False
+        matching = [c for c in all_counters if c.name_matches and c.ordinal]
+        return bool(matching) and not self.reserved and all(c.ordinal >= (self.end or 0) for c in matching)

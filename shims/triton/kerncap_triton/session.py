@@ -1,0 +1,243 @@
+"""One process's part of a session: its folder, records, counters; fork and exit."""
+
+from __future__ import annotations
+
+import atexit
+import fcntl
+import json
+import os
+import signal
+import sys
+import threading
+import time
+import weakref
+from typing import Any, Dict, List, Optional, Tuple
+
+from . import generations, wire
+from .kernels import MAX_STEP, Counters, Kernel
+from .selection import Selection
+
+COUNTS_EVERY_S = 5.0
+
+
+class ThreadState(threading.local):
+    """What this thread is doing inside Triton and inside us."""
+
+    tuning = 0  # depth of an autotuner's own measuring
+    busy = False  # we are at work: launches from here are nobody's
+    autotuners: Tuple[Any, ...] = ()  # running Autotuner objects, innermost last
+    interception: Any = None  # of a wanted run of Inductor's
+
+
+class Session:
+    def __init__(self, path: str) -> None:
+        with open(path, encoding="utf-8") as file:
+            self.options: Dict[str, Any] = json.load(file)
+        self.folder = os.path.dirname(os.path.abspath(path))
+        self.thread = ThreadState()
+        self.fork_count = 0
+        self._parent_folder: Optional[str] = None
+        self._start_afresh()
+        os.register_at_fork(after_in_child=self._after_fork)
+
+    def _start_afresh(self) -> None:
+        """The state of a process that has launched nothing; a forked child counts from zero again."""
+        self.lock = threading.RLock()
+        self.selection = Selection(self.options)
+        self.by_object: Dict[int, Counters] = {}
+        self._references: Dict[int, Any] = {}
+        self._by_key: Dict[Tuple[Any, ...], Counters] = {}
+        self.process_folder: Optional[str] = None
+        self._records: Optional[wire.RecordFile] = None
+        self._lock_fd: Optional[int] = None
+        self._next_launch = 0
+        self._next_counts_s = time.monotonic() + COUNTS_EVERY_S
+        self.overhead_ns = 0
+        self.stopping = False
+        self.at_exit: List[Any] = []  # called before the last counts
+        self.resources: Dict[str, Any] = {}  # other modules' state of this process: memfds, rings
+
+    def _after_fork(self) -> None:
+        if self._records is not None:
+            # Only our copies of the descriptors: the parent's lock must end with the parent.
+            self._parent_folder = os.path.basename(self.process_folder or "")
+            self._records.close()
+            os.close(self._lock_fd or 0)
+        self.fork_count += 1
+        self.thread = ThreadState()
+        by_object = self.by_object  # the wrappers hold this very dictionary
+        self._start_afresh()
+        by_object.clear()
+        self.by_object = by_object
+
+    # --- kernels ---------------------------------------------------------------------------------
+
+    def counters_of(self, fn: Any, make: Any) -> Counters:
+        """The counters of a kernel object; ``make`` builds its Kernel the first time it is seen."""
+        counters = self.by_object.get(id(fn))
+        if counters is not None:
+            return counters
+        kernel = make(fn)
+        with self.lock:
+            counters = self._by_key.get(kernel.key)
+            if counters is None:
+                counters = Counters(kernel, self.selection.name_matches(kernel))
+                self._by_key[kernel.key] = counters
+                self.write(
+                    wire.SEEN, {**_seen(kernel), "mode": kernel.mode, "source_known": kernel.source_known}
+                )
+            number = id(fn)
+            # The number may be used again when the object is gone, so it goes with it.
+            self._references[number] = weakref.ref(fn, lambda _: self._forget(number))
+            self.by_object[number] = counters
+        return counters
+
+    def _forget(self, number: int) -> None:
+        self.by_object.pop(number, None)
+        self._references.pop(number, None)
+
+    def all_counters(self) -> List[Counters]:
+        return list(self._by_key.values())
+
+    def tick(self, counters: Counters) -> None:
+        """Called now and then by the unmatched path: refill it, and write counts when they are due."""
+        most = MAX_STEP if counters.done else self.selection.skippable(counters)
+        if most > 0:
+            counters.refill(time.monotonic(), most)
+        self.tick_counts()
+
+    def tick_counts(self) -> None:
+        if time.monotonic() >= self._next_counts_s:
+            self.write_counts()
+
+    # --- records ---------------------------------------------------------------------------------
+
+    def write(self, kind: int, payload: Dict[str, Any]) -> None:
+        with self.lock:
+            if self._records is None:
+                self._open()
+            assert self._records is not None
+            self._records.append(kind, payload)
+
+    def path(self, name: str) -> str:
+        """A file in this process's folder."""
+        with self.lock:
+            if self.process_folder is None:
+                self._open()
+            assert self.process_folder is not None
+            return os.path.join(self.process_folder, name)
+
+    def next_launch(self) -> int:
+        with self.lock:
+            self._next_launch += 1
+            return self._next_launch - 1
+
+    def failed(self, kernel: str, reason: str, launch: Optional[int] = None) -> None:
+        self.write(wire.FAILED, {"launch": launch, "kernel": kernel, "reason": reason[:4000]})
+
+    def write_counts(self) -> None:
+        with self.lock:
+            self._next_counts_s = time.monotonic() + COUNTS_EVERY_S
+            kernels: Dict[str, Dict[str, Any]] = {}
+            launches = 0
+            for counters in self._by_key.values():
+                counters.fold()
+                launches += counters.launches
+                name = counters.kernel.qualified_name
+                record = counters.as_record()
+                kernels[name] = _sum(kernels[name], record) if name in kernels else record
+            self.write(
+                wire.COUNTS, {"kernels": kernels, "overhead_ns": self.overhead_ns, "launches": launches}
+            )
+
+    def _open(self) -> None:
+        number = self.fork_count
+        while True:
+            folder = os.path.join(self.folder, f"{os.getpid()}-{number}")
+            try:
+                os.mkdir(folder, 0o700)
+                break
+            except FileExistsError:  # a process id used twice, or an exec in the same process
+                number += 1
+        os.mkdir(os.path.join(folder, "code"), 0o700)
+        self._lock_fd = os.open(os.path.join(folder, "lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        fcntl.flock(self._lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        self.process_folder = folder
+        self._records = wire.RecordFile(os.path.join(folder, "records"))
+        self._records.append(wire.PROCESS, self._describe())
+        atexit.register(self._at_exit, os.getpid())
+        self._flush_when_multiprocessing_ends()
+
+    def _describe(self) -> Dict[str, Any]:
+        notes = generations.notes()
+        described: Dict[str, Any] = {
+            "pid": os.getpid(),
+            "ppid": os.getppid(),
+            "parent_folder": self._parent_folder,
+            "argv": [str(a) for a in getattr(sys, "orig_argv", None) or getattr(sys, "argv", [])],
+            "executable": sys.executable,
+            "python": sys.version.split()[0],
+            "cwd": os.getcwd(),
+            "time_ns": time.time_ns(),
+            "packages": _packages(),
+            "prefix": sys.prefix,
+        }
+        if notes:
+            described["notes"] = notes
+        return described
+
+    # --- the end ---------------------------------------------------------------------------------
+
+    def flush(self) -> None:
+        for call in self.at_exit:
+            try:
+                call()
+            except Exception as error:
+                self.failed("", f"at exit: {type(error).__name__}: {error}")
+        self.write_counts()
+        self.write(wire.END, {"time_ns": time.time_ns()})
+
+    def _at_exit(self, pid: int) -> None:
+        try:
+            if pid == os.getpid() and self._records is not None:
+                self.flush()
+        except Exception:
+            pass
+
+    def _flush_when_multiprocessing_ends(self) -> None:
+        """A forked multiprocessing worker leaves with os._exit, which runs its finalizers but no atexit."""
+        util = sys.modules.get("multiprocessing.util")
+        process = sys.modules.get("multiprocessing.process")
+        if util is None or process is None or process.parent_process() is None:
+            return
+        util.Finalize(None, self._at_exit, args=(os.getpid(),), exitpriority=-100)
+
+    def stop(self) -> None:
+        """``--stop``: end the target as an operator would. Its own SIGTERM handler still runs."""
+        self.stopping = True
+        self.flush()
+        os.kill(os.getpid(), signal.SIGTERM)
+
+
+def _seen(kernel: Kernel) -> Dict[str, Any]:
+    described = kernel.describe()
+    described["kernel"] = described.pop("name")
+    return described
+
+
+def _packages() -> Dict[str, Any]:
+    found = {}
+    for name in ("torch", "triton", "numpy"):
+        version = getattr(sys.modules.get(name), "__version__", None)
+        if version is not None:
+            found[name] = str(version)
+    return found
+
+
+def _sum(one: Dict[str, Any], other: Dict[str, Any]) -> Dict[str, Any]:
+    """Two kernels of one name (defined again, or one per closure) are one line of the counts."""
+    total = {key: one[key] + other[key] for key in one if key != "filtered"}
+    total["filtered"] = dict(one["filtered"])
+    for reason, count in other["filtered"].items():
+        total["filtered"][reason] = total["filtered"].get(reason, 0) + count
+    return total

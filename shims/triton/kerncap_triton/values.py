@@ -1,0 +1,140 @@
+"""Encodes arguments as `Value` of kerncap/format/schema.py: tagged JSON objects."""
+
+from __future__ import annotations
+
+import math
+import sys
+from typing import Any, Callable, Dict, Optional
+
+JsonObject = Dict[str, Any]
+AddView = Callable[[str, Any], int]  # (name, tensor) -> index of its view
+
+MAX_ITEMS = 4096
+MAX_TEXT = 1 << 20
+_INT_DIGITS = 40
+
+
+def encode(value: Any, name: str = "", add_view: Optional[AddView] = None, depth: int = 0) -> JsonObject:
+    """One argument, constant or option. Tensors need ``add_view``; without it they are opaque."""
+    if type(value).__name__ == "constexpr" and hasattr(value, "value"):
+        return encode(value.value, name, add_view, depth)
+    if value is None:
+        return {"kind": "none"}
+    if isinstance(value, bool):  # before int: a bool is one
+        return {"kind": "bool", "value": bool(value)}
+    if isinstance(value, int):
+        text = str(int(value))
+        return opaque(value) if len(text.lstrip("-")) > _INT_DIGITS else {"kind": "int", "value": text}
+    if isinstance(value, float):
+        return {"kind": "float", "value": float_text(float(value))}
+    if isinstance(value, str):
+        return (
+            {"kind": "str", "value": clean(str.__str__(value))} if len(value) <= MAX_TEXT else opaque(value)
+        )
+    dtype = dtype_value(value)
+    if dtype is not None:
+        return dtype
+    if isinstance(value, (tuple, list)):
+        return _sequence(value, name, add_view, depth)
+    return _object(value, name, add_view)
+
+
+def float_text(value: float) -> str:
+    """Bit-exact text: ``float.hex()``, ``inf``, ``-inf`` or ``nan``."""
+    if math.isnan(value):
+        return "nan"
+    return value.hex()
+
+
+def dtype_value(value: Any) -> Optional[JsonObject]:
+    kind = type(value)
+    if kind.__name__ != "dtype":
+        return None
+    if kind.__module__ == "torch":
+        return {"kind": "dtype", "name": dtype_name(value), "library": "torch"}
+    if kind.__module__.startswith("triton."):
+        return {"kind": "dtype", "name": str(value.name), "library": "triton"}
+    return None
+
+
+def dtype_name(dtype: Any) -> str:
+    """``float32`` for torch.float32, Triton's own name (``fp32``) for one of Triton's."""
+    return str(dtype).replace("torch.", "", 1)
+
+
+def _sequence(value: Any, name: str, add_view: Optional[AddView], depth: int) -> JsonObject:
+    if len(value) > MAX_ITEMS or depth > 16:
+        return opaque(value)
+    items = [encode(item, f"{name}[{i}]", add_view, depth + 1) for i, item in enumerate(value)]
+    fields = getattr(type(value), "_fields", None)
+    if isinstance(value, tuple) and fields is not None:
+        name = type(value).__name__
+        return {
+            "kind": "sequence",
+            "items": items,
+            "type": "namedtuple",
+            "type_name": name,
+            "fields": list(fields),
+        }
+    return {"kind": "sequence", "items": items, "type": "list" if isinstance(value, list) else "tuple"}
+
+
+def _object(value: Any, name: str, add_view: Optional[AddView]) -> JsonObject:
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(value, torch.Tensor):
+        if add_view is None:
+            return opaque(value)
+        return {"kind": "tensor", "view": add_view(name, value)}
+    kind = type(value)
+    if kind.__name__ == "TensorWrapper" and add_view is not None and hasattr(value, "base"):
+        return {
+            "kind": "tensor",
+            "view": add_view(name, value.base),
+            "wrapped_dtype": dtype_name(value.dtype),
+        }
+    if (
+        kind.__name__ == "TensorDescriptor"
+        and kind.__module__.startswith("triton.tools")
+        and add_view is not None
+    ):
+        return {
+            "kind": "descriptor",
+            "view": add_view(name, value.base),
+            "shape": [int(n) for n in value.shape],
+            "strides": [int(n) for n in value.strides],
+            "block_shape": [int(n) for n in value.block_shape],
+            "padding": str(getattr(value, "padding", "zero")),
+        }
+    if kind.__name__ in ("JITFunction", "InterpretedFunction", "ConstexprFunction") and hasattr(value, "fn"):
+        return {"kind": "function", "name": getattr(value, "__name__", None) or value.fn.__name__}
+    numpy = sys.modules.get("numpy")
+    if numpy is not None and isinstance(value, numpy.generic):
+        item = value.item()
+        return opaque(value) if isinstance(item, numpy.generic) else encode(item, name)
+    if hasattr(value, "data_ptr") and hasattr(value, "dtype"):
+        return {"kind": "pointer", "address": int(value.data_ptr()), "dtype": dtype_name(value.dtype)}
+    return opaque(value)
+
+
+def opaque(value: Any) -> JsonObject:
+    """A value that the format can't hold: its type and a bounded repr."""
+    try:
+        text = f"<{type(value).__name__}>" if _is_tensor(value) else repr(value)
+    except Exception as error:
+        text = f"<repr raised {type(error).__name__}>"
+    kind = type(value)
+    return {
+        "kind": "opaque",
+        "type_name": f"{kind.__module__}.{kind.__qualname__}",
+        "repr": clean(text[:2000]),
+    }
+
+
+def _is_tensor(value: Any) -> bool:
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(value, torch.Tensor)  # its repr would compute
+
+
+def clean(text: str) -> str:
+    """Text that is surely UTF-8: lone surrogates become question marks."""
+    return text.encode("utf-8", "replace").decode("utf-8")

@@ -1,0 +1,45 @@
+"""Profiles of the property tests, and what a test marked ``gpu`` needs."""
+
+from __future__ import annotations
+
+import ctypes
+from functools import cache
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+# `make test` takes the same seeded slice every time; `make fuzz` runs the campaign whole.
+# No deadline: a shared machine is slow at times, and a slow example is not a wrong one.
+settings.register_profile("slice", max_examples=60, derandomize=True, deadline=None)
+settings.register_profile(
+    "campaign", max_examples=5000, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("slice")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--require-gpu", action="store_true", help="where there is no GPU, fail what needs one")
+
+
+@cache
+def _no_gpu() -> str | None:
+    """Why there is no NVIDIA GPU, or None. Asks the driver: a broken torch must fail its tests."""
+    try:
+        libcuda = ctypes.CDLL("libcuda.so.1")
+    except OSError as error:
+        return str(error)
+    count = ctypes.c_int()
+    status = libcuda.cuInit(0) or libcuda.cuDeviceGetCount(ctypes.byref(count))
+    if status:
+        return f"the driver answers {status}"
+    return None if count.value else "the driver has no device"
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if item.get_closest_marker("gpu") is None:
+        return
+    reason = _no_gpu()
+    if reason is not None:
+        if item.config.getoption("--require-gpu"):
+            pytest.fail(f"needs an NVIDIA GPU: {reason}", pytrace=False)
+        pytest.skip(f"needs an NVIDIA GPU: {reason}")

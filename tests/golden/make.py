@@ -1,0 +1,173 @@
+"""Builds the golden reproducer of the current format version: `python tests/golden/make.py OUT`.
+
+Its content is fixed, so that it can be made again for a later version and compared. A golden folder
+of a released version is never made anew: it shows that old files stay readable.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from kerncap.format import Checks, Reproducer, ReproducerWriter, SelfCheck, WriteSet, schema
+
+CHUNK = schema.CHUNK_BYTES
+SOURCE = b"import triton\n\n\n@triton.jit\ndef scale(x_ptr, n, FACTOR):\n    pass\n"
+
+
+def noise(size: int, seed: int) -> bytes:
+    """Incompressible bytes that are the same everywhere (an LCG: no library's generator)."""
+    state = np.uint32(seed)
+    out = np.empty(size, dtype=np.uint8)
+    with np.errstate(over="ignore"):
+        for i in range(size):
+            state = state * np.uint32(1664525) + np.uint32(1013904223)
+            out[i] = state >> np.uint32(24)
+    return out.tobytes()
+
+
+def contents() -> dict[int, tuple[bytes, bytes]]:
+    """Pre- and post-state of each region: noise, zeros, repeats, a short last chunk, an empty one."""
+    ramp = bytes(range(256)) * (CHUNK // 256)
+    region0 = ramp + bytes(CHUNK) + ramp + noise(1000, 7)
+    changed0 = ramp + ramp + ramp + noise(1000, 8)
+    region1 = bytes(3 * CHUNK)
+    region2 = noise(4096, 9)
+    return {0: (region0, changed0), 1: (region1, region1), 2: (region2, bytes(4096)), 3: (b"", b"")}
+
+
+def manifest(memory: schema.Memory, code: schema.CodeFile, source: schema.StoredFile) -> schema.Manifest:
+    sizes = [len(pre) for pre, _ in contents().values()]
+    bases = [0x7F0000000000, 0x7F1000000000, 0x7F2000000000, 0x7F3000000000]
+    kinds: list[Literal["device", "managed", "host"]] = ["device", "device", "managed", "host"]
+    regions = tuple(
+        schema.Region(base=base, size=size, kind=kind, device=-1 if kind == "host" else 0, reason=reason)
+        for base, size, kind, reason in zip(
+            bases,
+            sizes,
+            kinds,
+            ["argument x", "argument y", "reached from argument x", "argument empty"],
+            strict=True,
+        )
+    )
+    views = (
+        schema.View(
+            region=0, offset=0, dtype="float32", itemsize=4, shape=(64, 128), strides=(128, 1), name="x"
+        ),
+        schema.View(
+            region=0, offset=508, dtype="float32", itemsize=4, shape=(128,), strides=(-1,), name="x_flip"
+        ),
+        schema.View(
+            region=2, offset=0, dtype="float8_e4m3fn", itemsize=1, shape=(4096,), strides=(1,), name="y"
+        ),
+        schema.View(region=3, offset=0, dtype="bool", itemsize=1, shape=(0,), strides=(1,), name="empty"),
+    )
+    arguments = (
+        schema.Argument(
+            name="x_ptr", role="runtime", value=schema.TensorValue(view=0), signature="*fp32", divisibility=16
+        ),
+        schema.Argument(name="flip", role="runtime", value=schema.TensorValue(view=1), signature="*fp32"),
+        schema.Argument(
+            name="pair",
+            role="runtime",
+            value=schema.SequenceValue(items=(schema.TensorValue(view=2), schema.TensorValue(view=3))),
+        ),
+        schema.Argument(
+            name="n", role="runtime", value=schema.IntValue(value="8192"), signature="i32", divisibility=16
+        ),
+        schema.Argument(name="FACTOR", role="constexpr", value=schema.FloatValue(value="-inf")),
+        schema.Argument(
+            name="DTYPE", role="constexpr", value=schema.DtypeValue(name="float32", library="triton")
+        ),
+        schema.Argument(name="MASK", role="constexpr", value=schema.NoneValue()),
+    )
+    return schema.Manifest(
+        format="kerncap-reproducer",
+        version=schema.Version(major=schema.FORMAT_MAJOR, minor=schema.FORMAT_MINOR),
+        tool=schema.Tool(name="kerncap", version="0.1.0"),
+        created="2026-01-02T03:04:05Z",
+        command=("python", "train.py", "--steps", "3"),
+        platform=schema.Platform(
+            system="Linux", machine="x86_64", python="3.12.3", packages={"triton": "3.6.0"}
+        ),
+        device=schema.Device(kind="cuda", name="NVIDIA H200", arch="sm_90", memory_bytes=150_754_820_096),
+        kernel=schema.Kernel(
+            name="scale",
+            qualified_name="app.kernels.scale",
+            language="triton",
+            module="app.kernels",
+            file="/app/kernels.py",
+            line=41,
+        ),
+        launch=schema.Launch(
+            grid=(64, 1, 1),
+            ordinal=3,
+            mode="jit",
+            options={"num_warps": schema.IntValue(value="4")},
+            grid_source=schema.GridSource(
+                source="lambda meta: (triton.cdiv(n, meta['BLOCK']),)",
+                bindings={"n": schema.IntValue(value="8192")},
+            ),
+            python_stack=(("train.py", 12, "<module>"), ("/app/layer.py", 80, "forward")),
+        ),
+        arguments=arguments,
+        regions=regions,
+        views=views,
+        closure=schema.Closure(
+            mode="args",
+            consistency="cooperative",
+            included_bytes=sum(sizes),
+            left_out_bytes=4096,
+            left_out=("argument z: pinned",),
+        ),
+        memory=memory,
+        oracle=schema.Oracle(kind="trusted"),
+        environment={"CUDA_VISIBLE_DEVICES": "0"},
+        code=(code,),
+        compiled={"shared": schema.IntValue(value="0")},
+        source=schema.Source(
+            file=source,
+            entry="scale",
+            origins=(
+                schema.SourceOrigin(
+                    name="scale", line=4, lines=3, original_file="/app/kernels.py", original_line=41
+                ),
+            ),
+            missing=("helper: a C function",),
+        ),
+        autotune=schema.Autotune(
+            configs=(schema.AutotuneConfig(kwargs={"BLOCK": schema.IntValue(value="128")}, grid=(64, 1, 1)),),
+            chosen=0,
+            key=("n",),
+            reset_to_zero=("x_ptr",),
+        ),
+        notes=("argument z was left out",),
+    )
+
+
+def make(parent: Path) -> Path:
+    """Write the reproducer with its checks below ``parent``."""
+    with ReproducerWriter(parent, "scale") as writer:
+        states = contents()
+        for region, (pre, _) in states.items():
+            writer.add_region_pre(region, len(pre), memoryview(pre))
+        for region, (_, post) in states.items():
+            for chunk in range(-(-len(post) // CHUNK)):
+                writer.add_post_chunk(region, chunk, post[chunk * CHUNK : (chunk + 1) * CHUNK])
+        code = writer.add_code("ttir", b"module {\n}\n")
+        source = writer.add_source("scale.py", SOURCE)
+        folder = writer.seal(manifest(writer.finish_memory(), code, source))
+    with Reproducer.open(folder) as made:
+        sizes = {2: 4096}
+        written = np.full(512, 0xFF, dtype=np.uint8)
+        write_set = WriteSet.from_masks({2: (True, written)}, sizes).save(made)
+        check = SelfCheck(result="pass", reason="bit for bit", engine="interpreter")
+        made.write_checks(Checks(manifest_sha256=made.manifest_sha256, self_check=check, write_set=write_set))
+    return folder
+
+
+if __name__ == "__main__":
+    print(make(Path(sys.argv[1])))

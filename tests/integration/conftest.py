@@ -1,0 +1,89 @@
+"""How an integration test runs the command line: as a user does, in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+PRELUDE = """\
+import os, sys
+import torch
+import triton
+import triton.language as tl
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+torch.manual_seed(0)
+"""
+
+
+@dataclass(frozen=True)
+class Finished:
+    """What one run of `kerncap` left: its streams and exit status."""
+
+    status: int
+    stdout: str
+    stderr: str
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """The one JSON document of a ``--json`` run whose target printed nothing."""
+        parsed = json.loads(self.stdout)
+        assert isinstance(parsed, dict)
+        return parsed
+
+    @property
+    def result_line(self) -> str:
+        return self.stdout.strip().splitlines()[-1]
+
+
+@dataclass(frozen=True)
+class CommandLine:
+    """`kerncap` in a folder of the test's own."""
+
+    folder: Path
+
+    def __call__(self, *arguments: str | Path, env: Mapping[str, str] | None = None, timeout: float = 110) -> Finished:
+        finished = subprocess.run(
+            [sys.executable, "-m", "kerncap", *map(str, arguments)],
+            cwd=self.folder,
+            env=self.environment(env),
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            check=False,
+        )
+        return Finished(finished.returncode, finished.stdout, finished.stderr)
+
+    def environment(self, extra: Mapping[str, str] | None = None) -> dict[str, str]:
+        base = dict(os.environ)
+        if not Path("/dev/nvidia0").exists():
+            base["TRITON_INTERPRET"] = "1"
+        base["XDG_CONFIG_HOME"] = str(self.folder / "config")
+        return {**base, **(extra or {})}
+
+    def target(self, text: str, name: str = "target.py") -> Path:
+        """A program under capture: the usual imports, then ``text``."""
+        path = self.folder / name
+        path.write_text(PRELUDE + textwrap.dedent(text))
+        return path
+
+    def capture(self, *options: str | Path, target: Path, expect: int = 1) -> list[Path]:
+        """Capture, assert the number of reproducers, return their folders."""
+        done = self("capture", "--json", "-o", "out", *options, "--", sys.executable, target)
+        assert done.status in (0, 1), done.stderr
+        document = done.document
+        assert len(document["captured"]) == expect, done.stderr
+        return [self.folder / path for path in document["captured"]]
+
+
+@pytest.fixture
+def kerncap(tmp_path: Path) -> CommandLine:
+    return CommandLine(tmp_path)

@@ -1,0 +1,101 @@
+"""Nothing captured has its cause; a listing shows what there is."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.integration.conftest import CommandLine
+
+ADD = Path(__file__).parent / "targets" / "capture_add.py"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "cause"),
+    [
+        (["-k", "^ad$"], "-k '^ad$' matches none of 2 kernels; nearest: add"),
+        (["-k", "conv"], "-k 'conv' matches none of 2 kernels: add, scale"),
+        (["--where", "m > 3"], r"--where filtered out all 4 launches that it saw (where: no name m)"),
+        (["-k", "add", "--where", "x.ndim == 2"], "--where filtered out all 3 launches"),
+        (
+            ["-k", "add", "--launch", "3"],
+            "no kernel that matched was launched that often (the most is 3",
+        ),
+        (["-k", "add", "--max-size", "1KiB"], "more than --max-size 1 KiB: x"),
+        (["--when", "nonfinite"], "none of 4 launches showed a non-finite value"),
+    ],
+)
+def test_the_cause(kerncap: CommandLine, arguments: list[str], cause: str) -> None:
+    done = kerncap("capture", *arguments, "--no-self-check", "--", sys.executable, ADD)
+    assert done.status == 1
+    assert cause in done.stderr
+    assert not (kerncap.folder / "kerncap-out").exists()
+
+
+@pytest.mark.parametrize(
+    ("command", "cause"),
+    [
+        (["true"], "no hooked Python process launched"),
+        ([sys.executable, "-I", ADD], "`-I` makes Python ignore PYTHONPATH"),
+        ([sys.executable, "-c", "print(1)"], "no (Triton in the program|hooked Python process)"),
+        ([sys.executable, "-c", "import triton"], "no (Triton kernel was|hooked Python process) launched"),
+    ],
+)
+def test_the_cause_without_any_launch(kerncap: CommandLine, command: list[str | Path], cause: str) -> None:
+    done = kerncap("capture", "--json", "--", *command)
+    assert done.status == 1 and re.search(cause, done.document["reason"]), done.document["reason"]
+
+
+def test_where_selects_and_counts_ordinals_after_it(kerncap: CommandLine) -> None:
+    done = kerncap(
+        "capture", "--json", "-k", "add", "--where", "n >= 2000 and x.shape[0] == n and grid[0] > 1",
+        "--launch", "1", "--no-self-check", "--", sys.executable, ADD,
+    )  # fmt: skip
+    [path] = done.document["captured"]
+    assert 'n": ' not in path  # a folder, not a document
+    manifest = (Path(path) / "manifest.json").read_text()
+    assert re.search(r'"name": "n".{0,80}"value": "3000"', manifest, re.DOTALL)
+
+
+def test_without_a_selector_the_rest_comes_with_commands(kerncap: CommandLine) -> None:
+    target = kerncap.folder / "many.py"
+    kernels = "".join(f"@triton.jit\ndef k{n}(x):\n    tl.store(x, {n})\n\n" for n in range(12))
+    calls = "".join(f"k{n}[(1,)](x)\n" for n in range(12))
+    target.write_text(
+        f"import torch, triton\nimport triton.language as tl\n{kernels}x = torch.zeros(4)\n{calls}"
+    )
+    done = kerncap("capture", "--no-self-check", "--", sys.executable, target)
+    assert done.status == 0
+    assert done.stderr.count("kerncap: captured k") == 10
+    rows = [line for line in done.stderr.splitlines() if line.startswith("k1") and "limit" in line]
+    assert len(rows) == 2
+    ready = shlex.split(rows[0][rows[0].index("kerncap capture") :])
+    assert ready[:4] == ["kerncap", "capture", "-k", "^k10$"]
+    again = kerncap(*ready[1:])
+    assert "captured k10 " in again.stderr
+
+
+def test_list_counts_and_times_and_captures_nothing(kerncap: CommandLine) -> None:
+    done = kerncap("list", "--json", "--", sys.executable, ADD)
+    assert done.status == 0
+    document = done.document
+    rows = {row["name"]: row for row in document["kernels"]}
+    assert set(rows) == {"add", "scale"}
+    assert (rows["add"]["launches"], rows["scale"]["launches"]) == (3, 1)
+    assert document["kernels"][0]["name"] == "add", "the most expensive first"
+    assert rows["add"]["time_ns"] > rows["scale"]["time_ns"] > 0
+    assert sum(row["share"] for row in document["kernels"]) == pytest.approx(1)
+    assert list(kerncap.folder.iterdir()) == []
+    ready = shlex.split(rows["scale"]["command"])
+    assert "captured scale" in kerncap(*ready[1:]).stderr
+
+
+def test_list_passes_output_and_status_through(kerncap: CommandLine) -> None:
+    script = "import sys; from capture_add import main; main([64]); sys.exit(5)"
+    done = kerncap("list", "--", sys.executable, "-c", script, env={"PYTHONPATH": str(ADD.parent)})
+    assert done.status == 5 and done.stdout == "sum 4032.0\n"
+    assert re.search(r"^add +1 +1 .* kerncap capture -k '\^add\$' -- ", done.stderr, re.MULTILINE)

@@ -1,0 +1,137 @@
+"""Every sample does what its README says: as a plain program, and captured, replayed and verified."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.integration.conftest import CommandLine
+
+SAMPLES = Path(__file__).parents[3] / "samples"
+NAMES = sorted(path.parent.name for path in SAMPLES.glob("*/run.py"))
+# sample -> (options of capture, the kernels that come out)
+CAPTURES: dict[str, tuple[tuple[str, ...], set[str]]] = {
+    "vector_add": ((), {"add_kernel"}),
+    "inplace_scale": ((), {"scale_kernel"}),
+    "softmax": ((), {"softmax_kernel"}),
+    "autotuned_matmul": ((), {"matmul_kernel"}),
+    "layer_norm": ((), {"layer_norm_forward", "layer_norm_backward"}),
+    "flash_attention": ((), {"attention_kernel"}),
+    "gather": ((), {"gather_kernel"}),
+    "atomic_histogram": (("-k", "histogram_kernel", "--launch", "1"), {"histogram_kernel"}),
+    "out_of_bounds": ((), {"square_kernel"}),
+    "nan_on_seventh": (("-k", "standardise_kernel", "--launch", "0"), {"standardise_kernel"}),
+}
+REPAIRED = ("--candidate", SAMPLES / "nan_on_seventh" / "repaired.py")
+BY_REFERENCE = ("--reference", SAMPLES / "nan_on_seventh" / "reference.py")
+
+
+def capture(kerncap: CommandLine, sample: str, *options: str) -> list[Path]:
+    done = kerncap("capture", "-o", "out", *options, "--", sys.executable, SAMPLES / sample / "run.py")
+    assert done.status == 0, done.stderr
+    assert done.stdout.startswith(f"{sample}: "), "the target's own output was not passed through"
+    return sorted((kerncap.folder / "out").iterdir())
+
+
+def verify(kerncap: CommandLine, reproducer: Path, *options: str | Path) -> str:
+    """The `Result:` line, which must agree with the exit status."""
+    done = kerncap("verify", reproducer, *options)
+    assert done.status == (0 if done.result_line.startswith("Result: PASS") else 1), done.stderr
+    return done.result_line
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_plain_run_prints_what_the_readme_says(kerncap: CommandLine, name: str) -> None:
+    pytest.importorskip("triton")
+    environment = kerncap.environment()
+    environment.pop("TRITON_INTERPRET", None)  # the script decides
+    done = subprocess.run(
+        [sys.executable, SAMPLES / name / "run.py"],
+        cwd=kerncap.folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=110,
+    )
+    assert done.returncode == 0, done.stderr
+    [line] = done.stdout.splitlines()
+    promised = re.findall(rf"`({name}: [^`]*)`", (SAMPLES / name / "README.md").read_text().replace("\n", " "))
+    if name == "torch_compile_block" and "there is none here" in line:
+        return
+    assert promised and line.startswith(promised[0]), (promised, line)
+
+
+def test_every_sample_is_listed_and_says_what_to_run() -> None:
+    index = (SAMPLES / "README.md").read_text()
+    for name in NAMES:
+        readme = (SAMPLES / name / "README.md").read_text()
+        assert f"]({name})" in index
+        assert f"python samples/{name}/run.py" in readme
+        for named in re.findall(r"samples/\w+/\w+\.py", readme):
+            assert (SAMPLES.parent / named).is_file(), f"{name}/README.md names {named}"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CAPTURES)
+def test_captured_replayed_and_verified(kerncap: CommandLine, name: str) -> None:
+    options, kernels = CAPTURES[name]
+    reproducers = capture(kerncap, name, *options)
+    assert {path.name.rpartition("-")[0] for path in reproducers} == kernels
+    for reproducer in reproducers:
+        replayed = kerncap("replay", reproducer)
+        assert (replayed.status, replayed.result_line.startswith("Result: PASS")) == (0, True), replayed
+        assert verify(kerncap, reproducer).startswith("Result: PASS")
+
+
+@pytest.mark.slow
+def test_candidates_of_vector_add_fail(kerncap: CommandLine) -> None:
+    [first] = capture(kerncap, "vector_add", "-k", "add_kernel", "--launch", "1")
+    noop = verify(kerncap, first, "--candidate", SAMPLES / "vector_add" / "noop.py")
+    assert "40,000 bytes of z_ptr were never written" in noop
+    past = verify(kerncap, first, "--candidate", SAMPLES / "vector_add" / "past_the_end.py")
+    assert "outside" in past and "z_ptr" in past
+
+
+@pytest.mark.slow
+def test_edits_of_softmax_are_told_apart(kerncap: CommandLine) -> None:
+    [reproducer] = capture(kerncap, "softmax")
+    faster = verify(kerncap, reproducer, "--candidate", SAMPLES / "softmax" / "faster.py")
+    assert faster.startswith("Result: PASS (within tolerance")
+    wrong = verify(kerncap, reproducer, "--candidate", SAMPLES / "softmax" / "wrong.py")
+    assert wrong.startswith("Result: FAIL") and "out_ptr" in wrong
+
+
+@pytest.mark.slow
+def test_out_of_bounds_store_is_detected(kerncap: CommandLine) -> None:
+    [reproducer] = capture(kerncap, "out_of_bounds")
+    candidate = ("--candidate", SAMPLES / "out_of_bounds" / "repaired.py")
+    unlike = verify(kerncap, reproducer, *candidate)
+    assert unlike.startswith("Result: FAIL") and "past the end of scores_ptr" in unlike
+    by_reference = ("--reference", SAMPLES / "out_of_bounds" / "reference.py")
+    assert verify(kerncap, reproducer, *candidate, *by_reference).startswith("Result: PASS")
+
+
+@pytest.mark.slow
+def test_nan_on_seventh_is_kept_alone_and_repaired(kerncap: CommandLine) -> None:
+    [reproducer] = capture(kerncap, "nan_on_seventh", "-k", "standardise_kernel", "--when", "nonfinite")
+    told = kerncap("inspect", "--json", reproducer).document
+    assert '"ordinal": 6' in str(told).replace("'", '"')
+    assert '"suspect"' in str(told).replace("'", '"')
+    broken = verify(kerncap, reproducer, *BY_REFERENCE)
+    assert broken.startswith("Result: FAIL") and "nan" in broken
+    assert verify(kerncap, reproducer, *REPAIRED, *BY_REFERENCE).startswith("Result: PASS")
+    assert verify(kerncap, reproducer, *REPAIRED, "--expect", "finite").startswith("Result: PASS")
+
+
+@pytest.mark.gpu
+@pytest.mark.slow
+def test_inductor_kernels_replay(kerncap: CommandLine) -> None:
+    reproducers = capture(kerncap, "torch_compile_block")
+    assert len(reproducers) >= 2
+    for reproducer in reproducers:
+        assert reproducer.name.startswith("triton_")
+        assert verify(kerncap, reproducer).startswith("Result: PASS")

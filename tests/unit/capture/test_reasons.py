@@ -1,0 +1,82 @@
+"""Nothing captured always has its cause."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kerncap.capture.options import CaptureOptions
+from kerncap.capture.outcome import KernelSummary
+from kerncap.capture.payloads import KernelCounts, ProcessRecord, SeenRecord
+from kerncap.capture.process_log import ProcessLog
+from kerncap.capture.reasons import Started, explain_nothing
+
+HOOKED = [ProcessLog(Path("1-0"), 1, process=ProcessRecord(pid=1, packages={"triton": "3.5"}))]
+IMPORTED = Started(python=1, triton=1)
+
+
+def kernel(name: str, **counts: Any) -> KernelSummary:
+    return KernelSummary(f"app.{name}", KernelCounts(**counts), SeenRecord(name, f"app.{name}"))
+
+
+def reason(
+    kernels: list[KernelSummary],
+    processes: list[ProcessLog] = HOOKED,
+    failed: list[str] | None = None,
+    started: Started = IMPORTED,
+    **options: Any,
+) -> str:
+    asked = CaptureOptions(**{"command": ("python", "app.py"), **options})
+    return explain_nothing(asked, processes, kernels, failed or [], started)
+
+
+@pytest.mark.parametrize(
+    ("command", "flag"),
+    [
+        (("python", "-I", "app.py"), "`-I`"),
+        (("/usr/bin/python3.12", "-X", "-E", "a.py"), "`-E`"),
+        (("python3", "-sS", "a.py"), "`-sS`"),
+    ],
+)
+def test_an_isolated_python_is_named(command: tuple[str, ...], flag: str) -> None:
+    assert flag in reason([], [], started=Started(), command=command)
+
+
+def test_no_python_no_triton_no_launch() -> None:
+    assert "no hooked Python process" in reason([], [], started=Started(), command=("true",))
+    assert "`-I`" not in reason([], [], started=Started(), command=("python", "app.py", "-I"))
+    assert "no Triton in the program: 2 Python processes" in reason([], [], started=Started(2, 0))
+    assert "no Triton kernel was launched, though one" in reason([], [], started=Started(2, 1))
+    assert "no Triton kernel was launched (Triton 3.5" in reason([])
+
+
+def test_a_failure_is_the_cause_before_any_filter() -> None:
+    text = reason([kernel("a", launches=1, matched=1)], failed=["a: too large", "b: too large"])
+    assert text == "a: too large (and 1 more)"
+
+
+def test_the_nearest_names() -> None:
+    kernels = [kernel(n, launches=1, filtered={"name": 1}) for n in ("softmax_fwd", "softmax_bwd", "relu")]
+    text = reason(kernels, kernel="sofmax_fw")
+    assert "matches none of 3 kernels" in text
+    assert text.index("softmax_fwd") < text.index("softmax_bwd") and "relu" not in text
+    assert "relu, softmax_bwd, softmax_fwd" in reason(kernels, kernel="zzz")
+
+
+def test_filters_are_named_with_their_counts() -> None:
+    assert "--where filtered out all 7 launches" in reason(
+        [kernel("a", launches=7, filtered={"where": 4, "where: no name m": 3})], where=["name", "m"]
+    )
+    assert "no name m" in reason(
+        [kernel("a", launches=3, filtered={"where: no name m": 3})], where=["name", "m"]
+    )
+    text = reason([kernel("a", launches=4, matched=4, filtered={"ordinal": 4})], launch=(9, 10))
+    assert "--launch 9" in text and "the most is 4" in text
+    assert "autotuner's own" in reason([kernel("a", launches=5, filtered={"autotuner": 5})])
+    assert "none of 6 launches showed a non-finite value" in reason(
+        [kernel("a", launches=6, matched=6)], when="nonfinite"
+    )
+    assert "none of 6 launches faulted" in reason([kernel("a", launches=6, matched=6)], on_fault=True)
+    assert "no source: 2" in reason([kernel("a", launches=2, filtered={"no source": 2})])

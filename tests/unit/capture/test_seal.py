@@ -1,0 +1,173 @@
+"""Sealing where the disk or the session fails it: a clear line, nothing half-written."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kerncap.capture.collect import Collector
+from kerncap.capture.payloads import LaunchRecord, convert
+from kerncap.capture.server import MemfdServer
+from kerncap.capture.session import Session
+from kerncap.capture.target import TargetResult
+from kerncap.errors import CaptureError
+from kerncap.format import Reproducer, ReproducerWriter, schema
+from tests.unit.capture.recorded import (
+    BYTES,
+    RecordedProcess,
+    bare_session,
+    launch_payload,
+    pre_bytes,
+    sealer,
+)
+
+
+def collect(session: Session, output: Path, process: RecordedProcess) -> Collector:
+    output.mkdir(exist_ok=True)
+    collector = Collector(session.folder, sealer(session, output))
+    process.end()
+    collector.finish(TargetResult(0, process.pid))
+    return collector
+
+
+@pytest.mark.parametrize("where", ["add_region_pre", "add_post_chunk", "finish_memory", "seal"])
+def test_a_full_disk_is_said_and_the_raw_bytes_stay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    def full(*_: Any, **__: Any) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(ReproducerWriter, where, full)
+    session = bare_session(tmp_path / "session")
+    process = RecordedProcess(session.folder)
+    process.launch(0)
+    process.complete(0)
+    collector = collect(session, tmp_path / "out", process)
+    [line] = collector.failed
+    assert "no space left" in line and str(tmp_path / "out") in line and "free" in line
+    assert os.listdir(tmp_path / "out") == [] and collector.unsealed == 1
+    assert (process.folder / "0.pre").exists()
+
+    monkeypatch.undo()
+    again = Collector(session.folder, sealer(session, tmp_path / "out"))
+    again.finish(None, wait_for_children=False)
+    assert len(again.sealed) == 1, "with room it can be sealed later"
+
+
+def test_a_disk_too_full_to_close_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: Any, **__: Any) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    def closing_fails(writer: Any) -> None:
+        writer._chunks.close()
+        writer._chunks_file.close()
+        full()
+
+    monkeypatch.setattr(ReproducerWriter, "finish_memory", full)
+    monkeypatch.setattr(ReproducerWriter, "abort", closing_fails)
+    session = bare_session(tmp_path / "session")
+    process = RecordedProcess(session.folder)
+    process.launch(0)
+    process.complete(0)
+    collector = collect(session, tmp_path / "out", process)
+    assert "no space left" in collector.failed[0] and os.listdir(tmp_path / "out") == []
+
+
+def test_a_memfd_is_sealed_and_its_memory_given_back(tmp_path: Path) -> None:
+    session = bare_session(tmp_path / "session")
+    session.server = MemfdServer(session.folder, "t")
+    process = RecordedProcess(session.folder)
+    descriptor = os.memfd_create("state")
+    os.write(descriptor, pre_bytes(0))
+    assert session.server._keep(
+        f'{{"token": "t", "process": "{process.folder.name}", "memfd": 0}}'.encode(), [descriptor]
+    )
+    process.launch(0, pre={"memfd": 0}, condition="on_fault")
+    collector = collect(session, tmp_path / "out", process)
+    [sealed] = collector.sealed
+    with Reproducer.open(sealed.path) as reproducer:
+        assert reproducer.read("pre", 0, 0, BYTES) == pre_bytes(0)
+    assert session.memfd(process.folder.name, 0) is None
+    session.close()
+
+
+def test_a_memfd_of_a_killed_kerncap_is_said_to_be_lost(tmp_path: Path) -> None:
+    session = bare_session(tmp_path / "session")
+    process = RecordedProcess(session.folder)
+    process.launch(0, pre={"memfd": 0}, condition="on_fault")
+    collector = collect(session, tmp_path / "out", process)
+    assert collector.sealed == []
+    assert "memory of the kerncap that was killed" in collector.failed[0]
+
+
+def test_a_large_launch_says_its_size_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("kerncap.capture.seal.SAY_SIZE_ABOVE", 1000)
+    session = bare_session(tmp_path / "session")
+    process = RecordedProcess(session.folder)
+    process.launch(0)
+    process.complete(0)
+    collect(session, tmp_path / "out", process)
+    assert capsys.readouterr().err == f"kerncap: scale (launch 0): writing 4.0 KiB to {tmp_path / 'out'}\n"
+
+
+def test_code_and_source_come_along(tmp_path: Path) -> None:
+    session = bare_session(tmp_path / "session")
+    process = RecordedProcess(session.folder)
+    (process.folder / "code" / "scale-1.ttir").write_bytes(b"module {}")
+    (process.folder / "source-0.json").write_text('{"entry": 5}')
+    process.launch(0, source="source-0.json")
+    process.complete(0, code=[{"stage": "ttir", "file": "code/scale-1.ttir"}])
+    collector = collect(session, tmp_path / "out", process)
+    with Reproducer.open(collector.sealed[0].path) as reproducer:
+        assert reproducer.code("ttir") == b"module {}"
+        assert reproducer.manifest.source is None, "a damaged source graph costs the source alone"
+        assert "source" in reproducer.manifest.notes[0]
+
+
+def test_functions_among_the_arguments_get_their_names_in_the_module() -> None:
+    from kerncap.capture.manifest import name_functions
+
+    payload = launch_payload(0)
+    function = {"kind": "function", "name": "<locals>.act"}
+    payload["arguments"] = [
+        {"name": "f", "role": "constexpr", "value": function},
+        {
+            "name": "g",
+            "role": "constexpr",
+            "value": {"kind": "sequence", "items": [function, {"kind": "none"}]},
+        },
+    ]
+    launch = convert(payload, LaunchRecord, "launch")
+    first, second = name_functions(launch.arguments, ["act", "act_1"])
+    assert first.value == schema.FunctionValue(name="act")
+    assert second.value == schema.SequenceValue(
+        items=(schema.FunctionValue(name="act_1"), schema.NoneValue())
+    )
+    [unnamed, _] = name_functions(launch.arguments, [])
+    assert unnamed.value == schema.FunctionValue(name="<locals>.act")
+
+
+def test_a_launch_without_values_says_so(tmp_path: Path) -> None:
+    session = bare_session(tmp_path / "session")
+    process = RecordedProcess(session.folder)
+    process.launch(0, pre=None, pre_offsets=[])
+    process.complete(0, post=None, chunks=[])
+    collector = collect(session, tmp_path / "out", process)
+    with Reproducer.open(collector.sealed[0].path) as reproducer:
+        assert any("--no-values" in note for note in reproducer.manifest.notes)
+        assert reproducer.manifest.memory.pre_bytes == 0
+
+
+def test_a_payload_is_refused_with_its_place() -> None:
+    with pytest.raises(CaptureError, match=r"launch 0: .*regions\[0\]\.size"):
+        convert(
+            {**launch_payload(0), "regions": [{"base": 0, "size": -1, "kind": "host"}]},
+            LaunchRecord,
+            "launch 0",
+        )

@@ -1,0 +1,239 @@
+"""`kerncap doctor`: probes that misbehave, and what a report makes of their answers."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from kerncap import env
+from kerncap.api import doctor as api
+from kerncap.api import doctor_probes
+from kerncap.cli.doctor import as_text, command
+
+GOOD_PACKAGES = {
+    "python": "3.12.3",
+    "executable": "/usr/bin/python3",
+    "sitecustomize": None,
+    "torch": {"version": "2.11.0", "cuda": "13.0", "hip": None, "devices": [["NVIDIA H200", [9, 0]]]},
+    "triton": {"version": "3.6.0"},
+    "interpreter": {"runs": True},
+    "bindings": {"version": "13.0.0"},
+}
+NO_DRIVER = {"error": "libcuda.so.1: cannot open shared object file", "stage": "load"}
+GOOD_DRIVER = {"cuda": "13.0", "devices": ["NVIDIA H200"]}
+
+
+def report(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, packages: dict, driver: dict) -> api.Report:
+    monkeypatch.setattr(doctor_probes, "packages", lambda python: packages)
+    monkeypatch.setattr(doctor_probes, "driver", lambda: driver)
+    return api.doctor(output=tmp_path / "out")
+
+
+def ways(found: api.Report) -> list[bool]:
+    return [way.works for way in found.ways]
+
+
+def check(found: api.Report, name: str) -> api.Check:
+    return next(check for check in found.checks if check.name == name)
+
+
+def script(folder: Path, body: str) -> str:
+    """An executable that stands in for a Python."""
+    path = folder / "python"
+    path.write_text(f"#!/bin/sh\n{body}\n")
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+    return str(path)
+
+
+# --- probes that misbehave -------------------------------------------------------------------------
+
+
+def test_a_probe_that_hangs_is_ended_with_its_children(tmp_path: Path) -> None:
+    # The probe's child holds the write end of a pipe; reading the other end returns when it is gone.
+    read_end, write_end = os.pipe()
+    program = (
+        "import os, subprocess, sys\n"
+        f"pipe = os.open('/proc/{os.getpid()}/fd/{write_end}', os.O_WRONLY)\n"
+        "subprocess.run([sys.executable, '-c', 'import signal; signal.pause()'], pass_fds=[pipe])\n"
+    )
+    answer = doctor_probes.probe(sys.executable, program, timeout_s=1.5)
+    os.close(write_end)
+    assert answer["error"] == "no answer within 2 s"
+    with os.fdopen(read_end, "rb") as pipe:
+        assert pipe.read() == b""
+
+
+def test_a_probe_that_crashes_says_how() -> None:
+    answer = doctor_probes.probe(sys.executable, "import os; os.kill(os.getpid(), 11)", timeout_s=30)
+    assert answer == {"error": "the probe ended with status -11", "stage": "probe"}
+
+
+def test_a_probe_that_talks_is_still_understood() -> None:
+    answer = doctor_probes.probe(sys.executable, "print('banner'); print('{\"a\": 1}')", timeout_s=30)
+    assert answer == {"a": 1}
+
+
+@pytest.mark.parametrize("last_line", ["nonsense", "[1]", "3", ""])
+def test_an_answer_that_is_no_object_is_an_error(last_line: str) -> None:
+    answer = doctor_probes.probe(sys.executable, f"print({last_line!r})", timeout_s=30)
+    assert answer["stage"] == "probe"
+
+
+def test_a_python_that_is_not_there(tmp_path: Path) -> None:
+    answer = doctor_probes.packages(str(tmp_path / "nothing"))
+    assert "can't be started: No such file or directory" in answer["error"]
+
+
+def test_a_python_that_fails_quotes_its_last_words(tmp_path: Path) -> None:
+    answer = doctor_probes.packages(script(tmp_path, "echo first >&2; echo 'no encodings' >&2; exit 7"))
+    assert answer["error"] == "the probe ended with status 7: no encodings"
+
+
+# --- the packages probe, for real ------------------------------------------------------------------
+
+
+def test_packages_that_are_broken_are_told_one_by_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "torch.py").write_text("print('noise on stdout')\nraise SystemError('undefined symbol: x')\n")
+    (tmp_path / "triton.py").write_text("__version__ = '3.8.1'\n")
+    (tmp_path / "sitecustomize.py").write_text("")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    answer = doctor_probes.packages(sys.executable)
+    assert answer["torch"] == {"error": "SystemError: undefined symbol: x"}
+    assert answer["triton"] == {"version": "3.8.1"}
+    assert "error" in answer["interpreter"]
+    assert answer["sitecustomize"] == str(tmp_path / "sitecustomize.py")
+
+
+# --- what the report makes of it -------------------------------------------------------------------
+
+
+def test_a_gpu_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    found = report(monkeypatch, tmp_path, GOOD_PACKAGES, GOOD_DRIVER)
+    assert ways(found) == [True, True]
+    assert check(found, "torch").detail == "2.11.0, CUDA 13.0, NVIDIA H200 (sm_90)"
+    assert check(found, "libcuda").detail == "CUDA 13.0, 1 x NVIDIA H200"
+
+
+def test_a_machine_without_gpu_runs_the_interpreter(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    found = report(monkeypatch, tmp_path, GOOD_PACKAGES, NO_DRIVER)
+    assert ways(found) == [True, False]
+    assert found.ways[1].reason == "libcuda: libcuda.so.1: cannot open shared object file"
+    assert found.ways[1].next_step is not None and "driver" in found.ways[1].next_step
+
+
+def test_a_cpu_build_beside_a_gpu_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    torch = {"version": "2.13.0+cpu", "cuda": None, "hip": None, "devices": []}
+    found = report(monkeypatch, tmp_path, {**GOOD_PACKAGES, "torch": torch}, GOOD_DRIVER)
+    assert ways(found) == [True, False]
+    assert found.ways[1].reason == "torch's GPU: torch 2.13.0+cpu is a CPU build"
+
+
+def test_missing_bindings_matter_only_beside_a_gpu(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    packages = {**GOOD_PACKAGES, "bindings": {"error": "ModuleNotFoundError: No module named 'cuda'"}}
+    beside = check(report(monkeypatch, tmp_path, packages, GOOD_DRIVER), "cuda-bindings")
+    without = check(report(monkeypatch, tmp_path, packages, NO_DRIVER), "cuda-bindings")
+    assert beside.next_step == "pip install 'kerncap[cuda]'"
+    assert without.next_step is None
+
+
+@pytest.mark.parametrize(
+    ("version", "status", "words"),
+    [
+        ("3.3.1", "missing", "older"),
+        ("3.4.0", "ok", "known"),
+        ("3.9.0+git1234", "ok", "known"),
+        ("3.10.0", "note", "unknown, will be tried"),
+        ("4.0.0", "note", "unknown, will be tried"),
+        ("nightly", "note", "unknown, will be tried"),
+    ],
+)
+def test_triton_generations(version: str, status: str, words: str) -> None:
+    found = api.describe_triton(version)
+    assert (found.status, words in found.detail) == (status, True)
+
+
+def test_doctor_and_hook_know_the_same_newest_triton() -> None:
+    """The hook can't be imported by kerncap's own process, so the number stands in both."""
+    path = env.triton_hook_folder() / "kerncap_triton" / "generations.py"
+    (newest,) = re.findall(r"^NEWEST = \((\d+), (\d+)\)", path.read_text(), re.MULTILINE)
+    assert api.KNOWN_TRITON[1] == tuple(map(int, newest))
+
+
+def test_an_environment_of_its_own_is_probed(tmp_path: Path) -> None:
+    """The Python of the target is asked, not kerncap's: here one that has nothing."""
+    bare = tmp_path / "bare"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(bare)], check=True)
+    found = api.doctor(python=str(bare / "bin" / "python"), output=tmp_path)
+    assert ways(found) == [False, False]
+    assert check(found, "torch").detail == "ModuleNotFoundError: No module named 'torch'"
+    assert found.ways[0].reason is not None and found.ways[0].reason.startswith("torch: ")
+
+
+def test_the_output_folder_is_not_created(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    found = report(monkeypatch, tmp_path, GOOD_PACKAGES, NO_DRIVER)
+    assert check(found, "output folder").detail.startswith(f"{tmp_path}: ")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_output_folder_that_is_a_file_is_said(tmp_path: Path) -> None:
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    found = api._writable("output folder", blocked / "out")
+    assert found.status == "note"
+    assert found.next_step == "give captures another folder: kerncap capture -o DIR"
+
+
+# --- the command -----------------------------------------------------------------------------------
+
+
+def test_json_is_one_document_with_a_verdict(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(doctor_probes, "packages", lambda python: GOOD_PACKAGES)
+    monkeypatch.setattr(doctor_probes, "driver", lambda: NO_DRIVER)
+    run = CliRunner().invoke(command, ["--json", "-o", str(tmp_path)], standalone_mode=False)
+    document = json.loads(run.stdout)
+    assert run.return_value == 0
+    assert document["result"] == "ok"
+    assert [way["works"] for way in document["ways"]] == [True, False]
+    assert {"name", "status", "detail", "next_step"} == set(document["checks"][0])
+
+
+def test_exit_status_4_when_nothing_works(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(doctor_probes, "driver", lambda: NO_DRIVER)
+    missing = str(tmp_path / "no-python")
+    run = CliRunner().invoke(command, ["--python", missing, "-o", str(tmp_path)], standalone_mode=False)
+    assert run.return_value == 4
+    assert "kerncap doctor --python PATH" in run.stdout
+
+
+def test_text_shows_every_next_step(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    found = report(monkeypatch, tmp_path, {"error": "no answer within 120 s"}, NO_DRIVER)
+    text = as_text(found)
+    steps = [check.next_step for check in found.checks if check.next_step]
+    assert steps and all(f"-> {step}" in text for step in steps)
+    assert not found.works
+
+
+def test_kerncap_itself_loads_no_gpu_package(tmp_path: Path) -> None:
+    code = (
+        "import sys\nfrom kerncap.cli import main\n"
+        "main(['doctor', '--json', '--python', sys.argv[1]])\n"
+        "print(sorted({'torch', 'triton', 'cuda', 'numpy'} & set(sys.modules)), file=sys.stderr)\n"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "none")],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert run.stderr.strip().splitlines()[-1] == "[]"

@@ -1,0 +1,56 @@
+"""Changing a reproducer as its maker could: digests are set right again, so that the rule itself is met."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from kerncap.format.documents import canonical_json
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "v1.0"
+Edit = Callable[[Any], None]
+
+
+def write_manifest(folder: Path, data: bytes) -> None:
+    """Put ``data`` there as manifest.json, with its digest."""
+    (folder / "manifest.json").write_bytes(data)
+    digest = hashlib.sha256(data).hexdigest()
+    (folder / "manifest.sha256").write_text(f"{digest}  manifest.json\n")
+
+
+def edit_manifest(folder: Path, edit: Edit) -> bytes:
+    """Apply ``edit`` to the manifest's plain form; gives the new text."""
+    manifest = json.loads((folder / "manifest.json").read_bytes())
+    edit(manifest)
+    data = canonical_json(manifest)
+    write_manifest(folder, data)
+    return data
+
+
+def write_stored(folder: Path, place: tuple[str, ...], path: str, data: bytes) -> None:
+    """Replace a listed file and set its size and digest in the manifest right."""
+    (folder / path).write_bytes(data)
+
+    def edit(manifest: Any) -> None:
+        entry = manifest
+        for step in place:
+            entry = entry[step]
+        entry["size"], entry["sha256"] = len(data), hashlib.sha256(data).hexdigest()
+
+    edit_manifest(folder, edit)
+
+
+def edit_index(folder: Path, edit: Edit) -> bytes:
+    """Apply ``edit`` to the index's map (columns as bytearrays); gives the new bytes."""
+    index = msgspec.msgpack.decode((folder / "memory/index").read_bytes())
+    for column in ("table", "pre", "post"):
+        index[column] = bytearray(index[column])
+    edit(index)
+    data = msgspec.msgpack.encode({k: bytes(v) if isinstance(v, bytearray) else v for k, v in index.items()})
+    write_stored(folder, ("memory", "index"), "memory/index", data)
+    return data

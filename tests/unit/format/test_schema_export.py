@@ -1,0 +1,36 @@
+"""The documents beside the code say what the code does."""
+
+from __future__ import annotations
+
+import re
+
+from kerncap.format import checks, memory, reader, schema, validate, write_set
+from kerncap.format.export_schema import SCHEMA_FILE, schema_text
+
+FORMAT = " ".join(SCHEMA_FILE.with_name("FORMAT.md").read_text(encoding="utf-8").split())
+
+
+def test_the_exported_schema_is_up_to_date() -> None:
+    text = SCHEMA_FILE.read_text(encoding="utf-8")
+    assert text == schema_text(), "run: python -m kerncap.format.export_schema"
+
+
+def test_format_md_names_this_version_and_these_limits() -> None:
+    assert FORMAT.startswith(f"# The reproducer format, version {schema.FORMAT_MAJOR}.{schema.FORMAT_MINOR} ")
+    for text, bytes_ in (
+        ("manifest 16 MiB", reader.MAX_MANIFEST_BYTES),
+        ("`memory/index` 256 MiB", validate.MAX_INDEX_BYTES),
+        ("other listed files 4096 MiB", validate.MAX_FILE_BYTES),
+        ("checks.json 1 MiB", checks.MAX_CHECKS_BYTES),
+        ("write set 1024 MiB", write_set.MAX_WRITE_SET_BYTES),
+    ):
+        found = re.search(r"(\d+) MiB", text)
+        assert found is not None
+        assert int(found[1]) << 20 == bytes_
+        assert text in FORMAT
+    assert f"sum of region sizes 2^{validate.MAX_REGIONS_BYTES.bit_length() - 1}" in FORMAT
+    assert f"nested deeper than {validate.MAX_VALUE_DEPTH}" in FORMAT
+    assert f"one {memory.ROW.itemsize}-byte record" in FORMAT
+    assert f"one {memory.ENTRY.itemsize}-byte record" in FORMAT
+    assert f"writers of this version: {schema.CHUNK_BYTES >> 10} KiB" in FORMAT
+    assert f"pieces of {write_set.PIECE_BYTES >> 20} MiB" in FORMAT

@@ -1,0 +1,124 @@
+"""The pinned ring: pieces, writers and errors, with host memory in the device's place."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import random
+import threading
+import types
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .conftest import CHUNK
+
+torch = pytest.importorskip("torch")
+
+
+class Event:
+    """Happens a few polls after it was recorded, like one of a busy device."""
+
+    def __init__(self) -> None:
+        self.polls = 0
+
+    def record(self, stream: Any = None) -> None:
+        self.polls = random.Random(7).randrange(4)
+
+    def query(self) -> bool:
+        self.polls -= 1
+        return self.polls < 0
+
+
+@pytest.fixture
+def cuda(package: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+    from kerncap_triton import copying, cuda  # type: ignore[import-not-found,unused-ignore]
+
+    fake = types.SimpleNamespace(
+        Event=Event,
+        Stream=lambda device: object(),
+        device=lambda index: contextlib.nullcontext(),
+        stream=lambda stream: contextlib.nullcontext(),
+        current_stream=lambda: types.SimpleNamespace(synchronize=lambda: None),
+    )
+    monkeypatch.setattr(torch, "cuda", fake)
+    ring = [torch.empty(copying.PIECE, dtype=torch.uint8) for _ in range(3)]
+    monkeypatch.setattr(cuda, "_pinned_ring", lambda _: ring)
+    monkeypatch.setattr(cuda, "_as_bytes", lambda _, region: region.storages[0])
+    monkeypatch.setattr(copying, "writer_count", lambda: 4)
+    return types.SimpleNamespace(module=cuda, copying=copying)
+
+
+def regions_of(*sizes: int) -> list[tuple[int, Any]]:
+    from kerncap_triton.memory import Region  # type: ignore[import-not-found,unused-ignore]
+
+    generator = torch.Generator().manual_seed(3)
+    found = []
+    for number, size in enumerate(sizes):
+        data = torch.randint(0, 256, (size,), dtype=torch.uint8, generator=generator)
+        found.append((number, Region(data.data_ptr(), size, "cuda", 0, "x", data)))
+    return found
+
+
+def test_store_compare_and_restore(cuda: Any, tmp_path: Path) -> None:
+    regions = regions_of(45 << 20, 1000, (8 << 20) + 5)
+    offsets, total = [], 0
+    for _, region in regions:
+        offsets.append(total)
+        total += -(-region.size // 4096) * 4096
+    fd = os.open(tmp_path / "pre", os.O_RDWR | os.O_CREAT)
+    os.ftruncate(fd, total)
+    cuda.module.copy_out(regions, cuda.copying.Store(fd, offsets, CHUNK), 5.0)
+    before = [bytes(region.storages[0].numpy()) for _, region in regions]
+    for (_, region), offset, expected in zip(regions, offsets, before, strict=True):
+        assert os.pread(fd, region.size, offset) == expected
+
+    regions[0][1].storages[0][30 << 20] += 1
+    regions[0][1].storages[0][-1] += 1
+    regions[1][1].storages[0][999] += 1
+    mapping = cuda.copying.Mapping(fd, total)
+    out = os.open(tmp_path / "post", os.O_RDWR | os.O_CREAT)
+    compare = cuda.copying.Compare(mapping.address, offsets, CHUNK, out)
+    cuda.module.copy_out(regions, compare, 5.0)
+    assert sorted(compare.chunks) == [(0, 120), (0, 179), (1, 0)]
+    for position, (number, chunk) in enumerate(compare.chunks):
+        data = bytes(regions[number][1].storages[0].numpy()[chunk * CHUNK : (chunk + 1) * CHUNK])
+        assert os.pread(out, len(data), position * CHUNK) == data
+
+    for number, region in regions:
+        changed = [chunk for found, chunk in compare.chunks if found == number]
+        cuda.module.copy_in(region, mapping.address + offsets[number], changed, CHUNK)
+    assert [bytes(region.storages[0].numpy()) for _, region in regions] == before
+    mapping.close()
+    os.close(fd)
+    os.close(out)
+
+
+def test_an_error_of_one_writer_ends_the_copy(cuda: Any) -> None:
+    def full(region: int, offset: int, address: int, length: int) -> None:
+        if offset >= 16 << 20:
+            raise OSError(28, "No space left on device")
+
+    threads = threading.active_count()
+    with pytest.raises(OSError, match="No space left"):
+        cuda.module.copy_out(regions_of(64 << 20), full, 5.0)
+    assert threading.active_count() == threads
+
+
+def test_a_copy_that_never_ends_is_given_up(cuda: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Event, "query", lambda self: False)
+    with pytest.raises(Exception, match="did not finish"):
+        cuda.module.copy_out(regions_of(1000), lambda *piece: None, 0.01)
+    assert not cuda.module.drain(Event(), 0.01)
+
+
+def test_host_memory_is_restored_by_chunks(package: Any) -> None:
+    from kerncap_triton import copying, memory
+
+    now = ctypes.create_string_buffer(3 * CHUNK)
+    image = ctypes.create_string_buffer(b"a" * (3 * CHUNK))
+    region = memory.Region(ctypes.addressof(now), 3 * CHUNK - 1, "cpu", 0, "x", now)
+    copying.restore_host(region, ctypes.addressof(image), CHUNK)
+    assert now.raw == b"a" * (3 * CHUNK - 1) + b"\0"

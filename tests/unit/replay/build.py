@@ -1,0 +1,153 @@
+"""Reproducers made by hand: a kernel's text, its arguments, and what numpy says that it should do.
+
+The oracle is never taken from a replay.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from kerncap.env import machine_digest
+from kerncap.format import ReproducerWriter, schema
+
+BASE = 0x6000_0000_0000  # far from where Linux puts programs, heaps and libraries
+SPACING = 0x1000_0000
+
+HEADER = "import triton\nimport triton.language as tl\n\n\n"
+
+
+def value(item: Any) -> Any:
+    if item is None:
+        return schema.NoneValue()
+    if isinstance(item, bool):
+        return schema.BoolValue(value=item)
+    if isinstance(item, int):
+        return schema.IntValue(value=str(item))
+    if isinstance(item, float):
+        return schema.FloatValue(value=str(item) if item != item or item in (np.inf, -np.inf) else item.hex())
+    if isinstance(item, str):
+        return schema.StrValue(value=item)
+    return item  # already encoded
+
+
+@dataclass
+class Launch:
+    """A launch under construction; `seal` writes it."""
+
+    source: str
+    entry: str
+    grid: tuple[int, int, int] = (1, 1, 1)
+    oracle: schema.Oracle = field(default_factory=lambda: schema.Oracle(kind="trusted"))
+    machine: str | None = field(default_factory=machine_digest)
+    mode: Literal["interpreter", "jit"] = "interpreter"
+    regions: list[tuple[int, bytes, bytes]] = field(default_factory=list)
+    views: list[schema.View] = field(default_factory=list)
+    arguments: list[schema.Argument] = field(default_factory=list)
+
+    def region(self, pre: Any, post: Any = None, base: int | None = None) -> int:
+        """Add memory; without ``post`` the launch leaves it alone."""
+        before = np.ascontiguousarray(pre).tobytes()
+        after = before if post is None else np.ascontiguousarray(post).tobytes()
+        assert len(before) == len(after)
+        index = len(self.regions)
+        self.regions.append((BASE + index * SPACING if base is None else base, before, after))
+        return index
+
+    def view(
+        self, name: str, region: int, dtype: str, shape: tuple[int, ...],
+        strides: tuple[int, ...] | None = None,
+        offset: int = 0, itemsize: int | None = None,
+    ) -> int:  # fmt: skip
+        if strides is None:
+            strides = tuple(int(np.prod(shape[i + 1 :])) for i in range(len(shape)))
+        itemsize = itemsize or np.dtype(dtype).itemsize
+        self.views.append(
+            schema.View(
+                region=region,
+                offset=offset,
+                dtype=dtype,
+                itemsize=itemsize,
+                shape=shape,
+                strides=strides,
+                name=name,
+            )
+        )
+        return len(self.views) - 1
+
+    def tensor(
+        self, name: str, pre: Any, post: Any = None, base: int | None = None, dtype: str | None = None
+    ) -> Launch:
+        """An argument with a region of its own."""
+        pre = np.ascontiguousarray(pre)
+        region = self.region(pre, post, base)
+        view = self.view(name, region, dtype or str(pre.dtype), pre.shape, itemsize=pre.dtype.itemsize)
+        return self.argument(name, schema.TensorValue(view=view))
+
+    def argument(self, name: str, item: Any, role: Any = "runtime") -> Launch:
+        self.arguments.append(schema.Argument(name=name, role=role, value=value(item)))
+        return self
+
+    def constexpr(self, name: str, item: Any) -> Launch:
+        return self.argument(name, item, "constexpr")
+
+    def seal(self, parent: Path) -> Path:
+        writer = ReproducerWriter(parent, self.entry)
+        for index, (_, before, after) in enumerate(self.regions):
+            writer.add_region_pre(index, len(before), memoryview(before))
+            step = schema.CHUNK_BYTES
+            for start in range(0, len(before), step):
+                if before[start : start + step] != after[start : start + step]:
+                    writer.add_post_chunk(index, start // step, after[start : start + step])
+        source = writer.add_source(f"{self.entry}.py", (HEADER + self.source).encode())
+        kind: Literal["cpu", "cuda"] = "cpu" if self.mode == "interpreter" else "cuda"
+        manifest = schema.Manifest(
+            format="kerncap-reproducer",
+            version=schema.Version(major=schema.FORMAT_MAJOR, minor=schema.FORMAT_MINOR),
+            tool=schema.Tool(name="kerncap", version="test"),
+            created="2025-01-01T00:00:00Z",
+            command=("python", "test.py"),
+            platform=schema.Platform(
+                system="Linux", machine="x86_64", python="3.11", machine_digest=self.machine
+            ),
+            device=schema.Device(kind=kind, name="cpu" if kind == "cpu" else "NVIDIA H200"),
+            kernel=schema.Kernel(name=self.entry, qualified_name=f"test.{self.entry}", language="triton"),
+            launch=schema.Launch(grid=self.grid, ordinal=0, mode=self.mode),
+            arguments=tuple(self.arguments),
+            regions=tuple(
+                schema.Region(
+                    base=base, size=len(before), kind="host" if kind == "cpu" else "device", device=-1
+                )
+                for base, before, _ in self.regions
+            ),
+            views=tuple(self.views),
+            closure=schema.Closure(
+                mode="args", consistency="cooperative", included_bytes=sum(len(b) for _, b, _ in self.regions)
+            ),
+            memory=writer.finish_memory(),
+            oracle=self.oracle,
+            source=schema.Source(file=source, entry=self.entry),
+        )
+        return writer.seal(manifest)
+
+
+ADD = """
+@triton.jit
+def add(x_ptr, y_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = i < n
+    tl.store(out_ptr + i, tl.load(x_ptr + i, mask=mask) + tl.load(y_ptr + i, mask=mask), mask=mask)
+"""
+
+
+def add(n: int = 1000, block: int = 256, source: str = ADD, out_before: Any = None) -> Launch:
+    """``out = x + y``; ``out_before`` is what the output held (default: something else)."""
+    random = np.random.default_rng(1)
+    x, y = random.standard_normal(n).astype(np.float32), random.standard_normal(n).astype(np.float32)
+    before = np.full(n, 7, dtype=np.float32) if out_before is None else out_before
+    launch = Launch(source, "add", grid=(-(-n // block), 1, 1))
+    launch.tensor("x_ptr", x).tensor("y_ptr", y).tensor("out_ptr", before, x + y)
+    return launch.argument("n", n).constexpr("BLOCK", block)

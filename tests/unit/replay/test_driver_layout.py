@@ -1,0 +1,77 @@
+"""The driver's structures and numbers, as ctypes has them, against cuda.h (Triton ships one)."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from kerncap.replay.worker import driver
+
+_STRUCTURES = {
+    "CUmemAllocationProp": (driver.MemAllocationProp, {
+        "type": "type", "requestedHandleTypes": "requested_handle_types", "location": "location",
+        "win32HandleMetaData": "win32_handle_meta_data", "allocFlags": "flags"}),
+    "CUmemAccessDesc": (driver.MemAccessDesc, {"location": "location", "flags": "flags"}),
+    "CUlaunchAttribute": (driver.LaunchAttribute, {"id": "id", "value": "value"}),
+    "CUlaunchConfig": (driver.LaunchConfig, {
+        "gridDimX": "grid", "blockDimX": "block", "sharedMemBytes": "shared_bytes", "hStream": "stream",
+        "attrs": "attributes", "numAttrs": "attribute_count"}),
+}  # fmt: skip
+_NUMBERS = {
+    "CU_LAUNCH_ATTRIBUTE_COOPERATIVE": driver.ATTRIBUTE_COOPERATIVE,
+    "CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION": driver.ATTRIBUTE_CLUSTER_DIMENSION,
+    "CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE": driver.ATTRIBUTE_CLUSTER_SCHEDULING,
+    "CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION": (
+        driver.ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
+    ),
+    "CU_CLUSTER_SCHEDULING_POLICY_SPREAD": driver.CLUSTER_SCHEDULING_SPREAD,
+    "CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES": driver.FUNC_SHARED_SIZE_BYTES,
+    "CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES": driver.FUNC_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+    "CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED": driver.FUNC_NON_PORTABLE_CLUSTER_SIZE_ALLOWED,
+    "CU_FUNC_CACHE_PREFER_SHARED": driver.FUNC_CACHE_PREFER_SHARED,
+    "CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN": driver.DEVICE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN,
+    "CU_MEM_ALLOCATION_TYPE_PINNED": driver.MEM_ALLOCATION_TYPE_PINNED,
+    "CU_MEM_LOCATION_TYPE_DEVICE": driver.MEM_LOCATION_TYPE_DEVICE,
+    "CU_MEM_ACCESS_FLAGS_PROT_READWRITE": driver.MEM_ACCESS_READWRITE,
+}
+
+
+def _header() -> Path | None:
+    spec = importlib.util.find_spec("triton")
+    if spec is None or spec.origin is None:
+        return None
+    folder = Path(spec.origin).parent / "backends" / "nvidia" / "include"
+    return folder if (folder / "cuda.h").is_file() else None
+
+
+def test_layouts_and_numbers_are_those_of_the_header(tmp_path: Path) -> None:
+    folder, compiler = _header(), shutil.which("cc") or shutil.which("gcc")
+    if folder is None or compiler is None:
+        pytest.skip("needs a C compiler and Triton's cuda.h")
+    lines = []
+    expected = {}
+    for name, (structure, fields) in _STRUCTURES.items():
+        lines.append(f'printf("{name} %zu\\n", sizeof({name}));')
+        expected[name] = ctypes.sizeof(structure)
+        for theirs, ours in fields.items():
+            lines.append(f'printf("{name}.{theirs} %zu\\n", offsetof({name}, {theirs}));')
+            expected[f"{name}.{theirs}"] = getattr(structure, ours).offset
+    for name, number in _NUMBERS.items():
+        lines.append(f'printf("{name} %d\\n", (int){name});')
+        expected[name] = number
+    source = tmp_path / "layout.c"
+    source.write_text(
+        "#include <cuda.h>\n#include <stddef.h>\n#include <stdio.h>\nint main(void) {"
+        + "\n".join(lines)
+        + "return 0;}"
+    )
+    subprocess.run([compiler, f"-I{folder}", str(source), "-o", str(tmp_path / "layout")], check=True)
+    printed = subprocess.run([str(tmp_path / "layout")], check=True, capture_output=True, text=True).stdout
+    assert {
+        name: int(value) for name, value in re.findall(r"^(\S+) (\d+)$", printed, re.MULTILINE)
+    } == expected

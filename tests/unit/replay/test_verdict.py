@@ -1,0 +1,416 @@
+"""What a replay must and must not pass: cases that a tool comparing replay with replay gets wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kerncap.api.replay import ReplayOptions, ReplayResult, replay
+from kerncap.api.verify import VerifyOptions, verify
+from kerncap.errors import ReplayError
+from kerncap.format import schema
+
+from . import build
+from .build import HEADER, Launch
+
+pytest.importorskip("triton")
+pytest.importorskip("torch")
+
+
+def candidate(folder: Path, source: str, name: str = "candidate.py") -> Path:
+    path = folder / name
+    path.write_text(HEADER + source)
+    return path
+
+
+def run(path: Path, **options: Any) -> ReplayResult:
+    return replay(path, ReplayOptions(**{"timeout_s": 20.0, **options}))
+
+
+def test_vector_add_is_identical(tmp_path: Path) -> None:
+    result = run(build.add().seal(tmp_path))
+    assert result.verdict.line == "Result: PASS (12,000 bytes identical, 4,000 written bytes poisoned)"
+
+
+def test_a_wrong_oracle_fails_with_index_and_values(tmp_path: Path) -> None:
+    launch = build.add()
+    base, before, after = launch.regions[2]
+    wrong = np.frombuffer(after, np.float32).copy()
+    wrong[17] += 1
+    launch.regions[2] = (base, before, wrong.tobytes())
+    result = run(launch.seal(tmp_path))
+    assert not result.passed
+    assert "out_ptr: 1 of 1,000 elements differ, first at out_ptr[17]" in result.verdict.reasons[0]
+
+
+SCALE = """
+@triton.jit
+def scale(x_ptr, s, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(x_ptr + i, tl.load(x_ptr + i, mask=i < n) * s, mask=i < n)
+"""
+
+
+def scale() -> Launch:
+    x = np.arange(1, 513, dtype=np.float32)
+    launch = Launch(SCALE, "scale", grid=(2, 1, 1)).tensor("x_ptr", x, x * 3)
+    return launch.argument("s", 3.0).argument("n", 512).constexpr("BLOCK", 256)
+
+
+def test_in_place_scale_is_applied_once(tmp_path: Path) -> None:
+    path = scale().seal(tmp_path)
+    first, second = run(path), run(path)
+    assert first.passed and second.passed
+    assert first.verdict.poisoned_bytes == 0  # what is read can't be poisoned
+    twice = candidate(tmp_path, SCALE.replace("* s,", "* s * s,"))
+    assert not run(path, candidate=twice).passed
+    assert not run(path, candidate=candidate(tmp_path, SCALE.replace("* s,", ","))).passed
+
+
+HISTOGRAM = """
+@triton.jit
+def histogram(x_ptr, bins_ptr, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + i, mask=i < n, other=0)
+    tl.atomic_add(bins_ptr + x, 1, mask=i < n)
+"""
+
+
+def test_histogram_is_not_doubled(tmp_path: Path) -> None:
+    x = np.random.default_rng(2).integers(0, 16, 500).astype(np.int32)
+    before = np.arange(16, dtype=np.int32)
+    launch = Launch(HISTOGRAM, "histogram", grid=(4, 1, 1))
+    launch.tensor("x_ptr", x).tensor(
+        "bins_ptr", before, before + np.bincount(x, minlength=16).astype(np.int32)
+    )
+    path = launch.argument("n", 500).constexpr("BLOCK", 128).seal(tmp_path)
+    assert run(path).passed
+    assert run(path).passed
+    twice = candidate(tmp_path, HISTOGRAM.replace("x, 1,", "x, 2,"))
+    assert not run(path, candidate=twice).passed
+
+
+NOTHING = """
+@triton.jit
+def add(x_ptr, y_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    pass
+"""
+
+
+def test_a_candidate_that_does_nothing_fails(tmp_path: Path) -> None:
+    result = run(build.add().seal(tmp_path), candidate=candidate(tmp_path, NOTHING))
+    assert not result.passed
+    assert result.verdict.reasons[0] == "4,000 bytes of out_ptr were never written (first at out_ptr[0])"
+
+
+def test_after_a_second_launch_into_the_same_output_doing_nothing_still_fails(tmp_path: Path) -> None:
+    launch = build.add()
+    base, _, after = launch.regions[2]
+    launch.regions[2] = (base, after, after)  # nothing changes: the output held the result already
+    path = launch.seal(tmp_path)
+    assert run(path).verdict.line == "Result: PASS (12,000 bytes identical, 4,000 written bytes poisoned)"
+    assert not run(path, candidate=candidate(tmp_path, NOTHING)).passed
+
+
+def test_work_that_is_skipped_is_named(tmp_path: Path) -> None:
+    lazy = candidate(tmp_path, build.ADD.replace("mask = i < n", "mask = (i < n) & (i != 300)"))
+    result = run(build.add().seal(tmp_path), candidate=lazy)
+    assert result.verdict.reasons[0] == "4 bytes of out_ptr were never written (first at out_ptr[300])"
+
+
+def test_a_write_out_of_bounds_is_detected(tmp_path: Path) -> None:
+    wide = candidate(tmp_path, build.ADD.replace("mask=mask)\n", "mask=i < n + 3)\n"))
+    result = run(build.add().seal(tmp_path), candidate=wide)
+    assert not result.passed
+    assert "outside every captured region" in result.verdict.reasons[0]
+    assert "0 bytes past the end of region 2, which holds out_ptr" in result.verdict.reasons[0]
+
+
+def test_a_write_beside_the_view_is_outside_the_write_set(tmp_path: Path) -> None:
+    x = np.ones(64, dtype=np.float32)
+    launch = Launch(build.ADD, "add")
+    launch.tensor("x_ptr", x).tensor("y_ptr", x)
+    pre, post = np.zeros(128, np.float32), np.zeros(128, np.float32)
+    post[:64] = 2
+    region = launch.region(pre, post)
+    launch.argument("out_ptr", schema.TensorValue(view=launch.view("out_ptr", region, "float32", (64,))))
+    path = launch.argument("n", 64).constexpr("BLOCK", 128).seal(tmp_path)
+    assert run(path).passed
+    wide = candidate(
+        tmp_path, build.ADD.replace("tl.load(y_ptr + i, mask=mask), mask=mask", "1.0, mask=i < n + 2")
+    )
+    result = run(path, candidate=wide)
+    # Half of the bytes of 1.0 are zero, as they were before.
+    assert "4 bytes outside the write set were changed" in result.verdict.reasons[0]
+    assert "2 bytes past the end of out_ptr" in result.verdict.reasons[0]
+
+
+HALVES = """
+@triton.jit
+def halves(src_ptr, dst_ptr, n, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    tl.store(dst_ptr + i, tl.load(src_ptr + i, mask=i < n) + 1, mask=i < n)
+"""
+
+
+@pytest.mark.parametrize("overlapping", [False, True])
+def test_input_and_output_share_one_buffer(tmp_path: Path, overlapping: bool) -> None:
+    pre = np.arange(256, dtype=np.float32)
+    post = pre.copy()
+    post[128:] = pre[:128] + 1
+    launch = Launch(HALVES, "halves")
+    region = launch.region(pre, post)
+    # Overlapping: the input's view spans the whole buffer, as a tensor passed with its storage does.
+    source = launch.view("src_ptr", region, "float32", (256,) if overlapping else (128,))
+    target = launch.view("dst_ptr", region, "float32", (128,), offset=512)
+    launch.argument("src_ptr", schema.TensorValue(view=source)).argument(
+        "dst_ptr", schema.TensorValue(view=target)
+    )
+    path = launch.argument("n", 128).constexpr("BLOCK", 128).seal(tmp_path)
+    result = run(path)
+    assert result.verdict.line == "Result: PASS (1,024 bytes identical, 512 written bytes poisoned)"
+    nothing = candidate(
+        tmp_path, "@triton.jit\ndef halves(src_ptr, dst_ptr, n, BLOCK: tl.constexpr):\n    pass\n"
+    )
+    assert not run(path, candidate=nothing).passed
+
+
+STRIDED = """
+@triton.jit
+def every_other(x_ptr, out_ptr, n, STRIDE: tl.constexpr, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    tl.store(out_ptr + i * STRIDE, tl.load(x_ptr + i, mask=i < n), mask=i < n)
+"""
+
+
+def test_gaps_of_a_strided_output_stay_untouched(tmp_path: Path) -> None:
+    x = np.arange(100, dtype=np.float32)
+    pre = np.full(200, 5, np.float32)
+    post = pre.copy()
+    post[::2] = x
+    launch = Launch(STRIDED, "every_other").tensor("x_ptr", x)
+    region = launch.region(pre, post)
+    view = launch.view("out_ptr", region, "float32", (100,), strides=(2,))
+    launch.argument("out_ptr", schema.TensorValue(view=view)).argument("n", 100)
+    path = launch.constexpr("STRIDE", 2).constexpr("BLOCK", 128).seal(tmp_path)
+    result = run(path)
+    assert result.passed and result.verdict.poisoned_bytes == 400
+    dense = candidate(tmp_path, STRIDED + "    tl.store(out_ptr + i * STRIDE + 1, 6.0, mask=i < 1)\n")
+    assert "outside the write set" in run(path, candidate=dense).verdict.reasons[0]
+
+
+MAXIMUM = """
+@triton.jit
+def maximum(x_ptr, best_ptr, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + i)
+    tl.store(best_ptr + i, x, mask=x > tl.load(best_ptr + i))
+"""
+
+
+def test_an_update_that_depends_on_old_contents_keeps_them(tmp_path: Path) -> None:
+    random = np.random.default_rng(3)
+    x, best = (random.standard_normal(128).astype(np.float32) for _ in range(2))
+    launch = Launch(MAXIMUM, "maximum").tensor("x_ptr", x).tensor("best_ptr", best, np.maximum(x, best))
+    result = run(launch.constexpr("BLOCK", 128).seal(tmp_path))
+    assert result.passed and result.verdict.poisoned_bytes == 0
+
+
+GATHER = """
+@triton.jit
+def gather(index_ptr, x_ptr, out_ptr, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    tl.store(out_ptr + i, tl.load(x_ptr + tl.load(index_ptr + i)))
+"""
+
+
+def test_poisoned_indices_crash_the_run_and_not_the_measurement(tmp_path: Path) -> None:
+    random = np.random.default_rng(4)
+    index = random.integers(0, 300, 128).astype(np.int64)
+    x = random.standard_normal(300).astype(np.float32)
+    launch = Launch(GATHER, "gather").tensor("index_ptr", index).tensor("x_ptr", x)
+    path = (
+        launch.tensor("out_ptr", np.zeros(128, np.float32), x[index]).constexpr("BLOCK", 128).seal(tmp_path)
+    )
+    result = run(path)
+    assert result.passed and result.verdict.poisoned_bytes == 512
+
+
+TABLE = """
+@triton.jit
+def through_table(table_ptr, out_ptr, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    row = tl.load(table_ptr + tl.program_id(0)).to(tl.pointer_type(tl.float32))
+    tl.store(out_ptr + tl.program_id(0) * BLOCK + i, tl.load(row + i) * 2)
+"""
+
+
+def table(base: int | None = None) -> Launch:
+    rows = [np.arange(64, dtype=np.float32) + k for k in (0, 1000)]
+    launch = Launch(TABLE, "through_table", grid=(2, 1, 1))
+    addresses = np.array([build.BASE + (2 + k) * build.SPACING for k in range(2)], np.int64)
+    launch.tensor("table_ptr", addresses)
+    launch.tensor("out_ptr", np.zeros(128, np.float32), np.concatenate(rows) * 2, base=base)
+    for row in rows:
+        launch.region(row)
+    return launch.constexpr("BLOCK", 64)
+
+
+def test_pointers_in_memory_stay_valid(tmp_path: Path) -> None:
+    assert run(table().seal(tmp_path)).verdict.line.startswith("Result: PASS (1,040 bytes identical")
+
+
+def test_a_taken_address_is_relocated_and_said(tmp_path: Path) -> None:
+    unmappable = 0x0800_0000_0000_0000  # no program has memory there
+    result = run(table(base=unmappable).seal(tmp_path))
+    assert result.passed and result.relocated == [1]
+    assert any(note.startswith("relocated: the captured address of region 1") for note in result.notes)
+
+
+def test_a_kernel_that_writes_nothing_has_nothing_to_compare(tmp_path: Path) -> None:
+    launch = build.add(source=NOTHING)
+    base, before, _ = launch.regions[2]
+    launch.regions[2] = (base, before, before)
+    assert run(launch.seal(tmp_path)).verdict.line == "Result: FAIL (nothing to compare)"
+
+
+def test_tolerance_is_honoured_for_a_candidate(tmp_path: Path) -> None:
+    path = build.add().seal(tmp_path)
+    near = candidate(
+        tmp_path, build.ADD.replace("tl.load(y_ptr + i, mask=mask),", "tl.load(y_ptr + i, mask=mask) + 3e-6,")
+    )
+    result = run(path, candidate=near)
+    assert result.verdict.line.startswith("Result: PASS (within tolerance: max abs 3")
+    assert not run(path, candidate=near, rtol=0.0, atol=1e-7).passed
+    far = candidate(
+        tmp_path, build.ADD.replace("tl.load(y_ptr + i, mask=mask),", "tl.load(y_ptr + i, mask=mask) + 1e-2,")
+    )
+    assert not run(path, candidate=far).passed
+    assert run(path, candidate=far, atol=2e-2).passed
+
+
+def test_the_captured_kernel_gets_no_tolerance(tmp_path: Path) -> None:
+    launch = build.add()
+    base, before, after = launch.regions[2]
+    near = np.frombuffer(after, np.float32) + np.float32(3e-6)
+    launch.regions[2] = (base, before, near.astype(np.float32).tobytes())
+    assert not run(launch.seal(tmp_path)).passed
+
+
+def test_nan_is_no_wildcard(tmp_path: Path) -> None:
+    path = build.add().seal(tmp_path)
+    nan = candidate(
+        tmp_path,
+        build.ADD.replace(
+            "tl.load(y_ptr + i, mask=mask),", "tl.where(i == 5, float('nan'), tl.load(y_ptr + i, mask=mask)),"
+        ),
+    )
+    result = run(path, candidate=nan, atol=1e30, rtol=1e30)
+    assert not result.passed
+    assert "1 elements are NaN on one side only" in result.verdict.reasons[0]
+
+
+def test_nan_where_the_application_got_nan_agrees(tmp_path: Path) -> None:
+    launch = build.add()
+    x = np.frombuffer(launch.regions[0][1], np.float32).copy()
+    y = np.frombuffer(launch.regions[1][1], np.float32)
+    x[3], x[4] = np.nan, np.inf
+    for region, (pre, post) in {0: (x, x), 2: (np.zeros(1000, np.float32), x + y)}.items():
+        launch.regions[region] = (launch.regions[region][0], pre.tobytes(), post.tobytes())
+    path = launch.seal(tmp_path)
+    assert run(path).passed
+    near = candidate(
+        tmp_path, build.ADD.replace("tl.load(y_ptr + i, mask=mask),", "tl.load(y_ptr + i, mask=mask) + 1e-6,")
+    )
+    assert run(path, candidate=near).passed
+
+
+def test_an_endless_loop_is_a_timeout(tmp_path: Path) -> None:
+    endless = build.ADD + "    while tl.load(x_ptr) == tl.load(x_ptr):\n        pass\n"
+    path = build.add().seal(tmp_path)
+    result = run(path, candidate=candidate(tmp_path, endless), timeout_s=2.0)
+    assert result.verdict.line == "Result: FAIL (the kernel did not end within 2 s)"
+
+
+def test_a_crash_is_reported(tmp_path: Path) -> None:
+    wild = (
+        build.ADD + "    tl.store((tl.program_id(0) + 8).to(tl.int64).to(tl.pointer_type(tl.float32)), 1.0)\n"
+    )
+    result = run(build.add().seal(tmp_path), candidate=candidate(tmp_path, wild))
+    assert result.verdict.line == "Result: FAIL (the kernel died with SIGSEGV)"
+
+
+def test_a_captured_fault_is_reproduced(tmp_path: Path) -> None:
+    wild = (
+        build.ADD + "    tl.store((tl.program_id(0) + 8).to(tl.int64).to(tl.pointer_type(tl.float32)), 1.0)\n"
+    )
+    launch = build.add(source=wild)
+    launch.oracle = schema.Oracle(kind="fault", error="SIGSEGV")
+    path = launch.seal(tmp_path)
+    assert run(path).verdict.line == "Result: PASS (fault reproduced: the kernel died with SIGSEGV)"
+    assert not verify(path).passed
+    fixed = candidate(tmp_path, build.ADD)
+    by_replays = verify(path, VerifyOptions(candidate=fixed))
+    assert by_replays.passed and by_replays.judged_by == "the agreement of 3 replays"
+    nothing = verify(path, VerifyOptions(candidate=candidate(tmp_path, NOTHING)))
+    assert nothing.verdict.line == "Result: FAIL (nothing to compare)"
+
+
+def test_another_signature_is_explained(tmp_path: Path) -> None:
+    path = build.add().seal(tmp_path)
+    other = candidate(
+        tmp_path, build.ADD.replace("out_ptr, n,", "dst_ptr, n,").replace("out_ptr +", "dst_ptr +")
+    )
+    with pytest.raises(
+        Exception, match="the launch passes out_ptr, which it does not take; it takes dst_ptr"
+    ) as caught:
+        run(path, candidate=other)
+    assert "Expected (x_ptr, y_ptr, out_ptr, n, BLOCK)" in str(caught.value)
+
+
+def test_a_candidate_that_does_not_import_is_explained(tmp_path: Path) -> None:
+    with pytest.raises(ReplayError, match="does not import"):
+        run(build.add().seal(tmp_path), candidate=candidate(tmp_path, "def broken(:\n"))
+
+
+def test_an_exception_in_the_kernel_is_a_failed_run(tmp_path: Path) -> None:
+    raising = candidate(tmp_path, build.ADD + "    tl.load(no_such_name)\n")
+    result = run(build.add().seal(tmp_path), candidate=raising)
+    assert not result.passed and "no_such_name" in result.verdict.reasons[0]
+
+
+def test_bfloat16_and_float8_are_compared_in_their_own_dtype(tmp_path: Path) -> None:
+    bits = np.arange(0x3F00, 0x3F80, dtype=np.uint16)  # bfloat16 from 0.5 to 1
+    copy = """
+@triton.jit
+def copy(x_ptr, out_ptr, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    tl.store(out_ptr + i, tl.load(x_ptr + i))
+"""
+    launch = Launch(copy, "copy").tensor("x_ptr", bits, dtype="bfloat16")
+    launch.tensor("out_ptr", np.zeros(128, np.uint16), bits, dtype="bfloat16")
+    path = launch.constexpr("BLOCK", 128).seal(tmp_path)
+    assert run(path).passed
+    scaled = candidate(
+        tmp_path,
+        copy.replace("tl.load(x_ptr + i))", "(tl.load(x_ptr + i).to(tl.float32) * 1.005).to(tl.bfloat16))"),
+    )
+    assert run(path, candidate=scaled).verdict.line.startswith("Result: PASS (within tolerance")
+    eight = np.arange(0x30, 0x40, dtype=np.uint8)
+    launch = Launch(copy, "copy").tensor("x_ptr", eight, dtype="float8_e4m3fn")
+    launch.tensor("out_ptr", np.zeros(16, np.uint8), eight, dtype="float8_e4m3fn")
+    assert run(launch.constexpr("BLOCK", 16).seal(tmp_path)).passed
+
+
+def test_until_fail_counts_runs(tmp_path: Path) -> None:
+    result = run(build.add().seal(tmp_path), until_fail=3)
+    assert result.passed and result.runs == 3
+
+
+def test_timed_runs_give_median_and_spread(tmp_path: Path) -> None:
+    timing = run(scale().seal(tmp_path), timed_runs=3).timing
+    assert timing is not None and timing.runs == 3
+    assert 0 < timing.low_ms <= timing.median_ms <= timing.high_ms

@@ -1,0 +1,88 @@
+"""Collects every case once under the interpreter and once under the JIT, and uses what was assembled of them.
+
+A few processes serve all tests: each costs an import of torch.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kerncap.capture.source import AssembledSource, assemble
+
+HERE = Path(__file__).parent
+COLLECTOR = Path(__file__).parents[3] / "shims" / "triton" / "kerncap_triton" / "source_graph.py"
+
+
+def run(interpret: bool, script: Path, *args: str, path: tuple[Path, ...] = (), cwd: Path) -> None:
+    """Run a script in a process of its own, with nothing but ``path`` on PYTHONPATH."""
+    environment = {key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "TRITON"))}
+    environment["PYTHONPATH"] = os.pathsep.join(map(str, path))
+    environment["TRITON_INTERPRET"] = "1" if interpret else "0"
+    environment["TRITON_CACHE_DIR"] = str(cwd / "cache")
+    done = subprocess.run(
+        [sys.executable, str(script), *args], env=environment, cwd=cwd, text=True, capture_output=True, timeout=300
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@dataclass(frozen=True)
+class Cases:
+    graphs: Mapping[str, dict[str, Any]]  # by "mode/case"
+    assembled: Mapping[str, AssembledSource]
+    target_results: Mapping[str, list[float]]
+    interpreted: Mapping[str, Any]
+    compiled: Mapping[str, Any]
+
+
+@pytest.fixture(scope="session")
+def cases(tmp_path_factory: pytest.TempPathFactory) -> Cases:
+    """Every case in both modes: "interpreter/single", "jit/single", …"""
+    pytest.importorskip("triton")
+    work = tmp_path_factory.mktemp("source")
+    graphs: dict[str, dict[str, Any]] = {}
+    results: dict[str, list[float]] = {}
+    assembled: dict[str, AssembledSource] = {}
+    made: dict[str, dict[str, Any]] = {}
+    for mode in ("interpreter", "jit"):
+        package = work / mode
+        shutil.copytree(HERE / "target", package)  # a copy each: one case rewrites its own file
+        shutil.copy(COLLECTOR, package)  # alone: beside it lies the hook's sitecustomize
+        run(mode == "interpreter", package / "collect_all.py", str(work / f"{mode}.json"), *all_cases(),
+            path=(package,), cwd=work)  # fmt: skip
+        collected = json.loads((work / f"{mode}.json").read_text())
+        results.update({f"{mode}/{name}": value for name, value in collected["results"].items()})
+        for name, graph in collected["graphs"].items():
+            key = f"{mode}/{name}"
+            graphs[key] = graph
+            assembled[key] = assemble(graph)
+            folder = work / "made" / mode / name
+            folder.mkdir(parents=True)
+            (folder / "kernel.py").write_text(assembled[key].text)
+            made[key] = {"path": str(folder / "kernel.py"), "short": name.rpartition(".")[2],
+                         "entry": assembled[key].entry, **graph["test"]}  # fmt: skip
+    (work / "made.json").write_text(json.dumps(made))
+    shutil.copy(HERE / "target" / "use_all.py", work / "made")
+    used: list[Any] = []
+    for mode in ("interpreter", "jit"):
+        out = work / f"used-{mode}.json"
+        run(mode == "interpreter", work / "made" / "use_all.py", str(work / "made.json"), str(out), cwd=work)
+        used.append(json.loads(out.read_text()))
+    return Cases(graphs, assembled, results, used[0], used[1])
+
+
+def all_cases() -> list[str]:
+    """The case modules, by name below `kc_cases`."""
+    root = HERE / "target" / "kc_cases"
+    found = [path.relative_to(root).with_suffix("") for path in root.rglob("*.py")]
+    helpers = {"__init__", "lib", "inner.__init__", "inner.other"}
+    return sorted({".".join(path.parts) for path in found} - helpers)

@@ -1,0 +1,46 @@
+"""Runs without the package: imports every module made of a graph; runs it, or compiles it for a GPU that is not there."""
+
+import importlib.util
+import json
+import sys
+
+import torch
+import triton
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+
+LAUNCHES = {
+    "nested": lambda kernel, x, y, module: kernel[(1,)](x, y, 16, 16),
+    "tuned": lambda kernel, x, y, module: kernel[(1,)](x, y, 16, 16, True),
+    "passed": lambda kernel, x, y, module: kernel[(1,)](x, y, module.scale, 16),
+    "inductor": lambda kernel, x, y, module: kernel[(1,)](x, y, 16, 16),
+}
+out = {}
+for name, case in json.load(open(sys.argv[1])).items():
+    try:
+        spec = importlib.util.spec_from_file_location(f"made_{case['short']}", case["path"])
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        kernel = getattr(module, case["entry"])
+        if triton.knobs.runtime.interpret:
+            if case["runs"]:
+                x, y = torch.arange(16.0), torch.zeros(16)
+                launch = LAUNCHES.get(case["short"], lambda kernel, x, y, module: kernel[(1,)](x, y, B=16))
+                launch(kernel, x, y, module)
+                out[name] = y.tolist()
+            else:
+                out[name] = None
+        else:
+            signature = case.get("signature", {"x": "*fp32", "y": "*fp32", "B": "constexpr"})
+            defaults = {each.name: each.default for each in kernel.params if each.has_default and each.is_constexpr}
+            signature = {**{each: "constexpr" for each in defaults}, **signature}
+            signature = {each: signature[each] for each in kernel.arg_names}
+            constants = {**defaults, **case.get("constexprs", {})}
+            constants |= {"B": 16} if "B" in signature else {}
+            constants |= {"f": module.scale} if "f" in signature else {}
+            source = ASTSource(kernel, signature, {(kernel.arg_names.index(k),): v for k, v in constants.items()})
+            compiled = triton.compile(source, target=GPUTarget("cuda", 90, 32))
+            out[name] = "st.global" in compiled.asm["ptx"]
+    except Exception as error:
+        out[name] = f"{type(error).__name__}: {error}"
+json.dump(out, open(sys.argv[2], "w"))

@@ -1,0 +1,176 @@
+"""The project as a whole: what the wheel holds, what starting costs, what the pages promise."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+import kerncap
+from kerncap.cli import COMMANDS, group
+
+ROOT = Path(__file__).resolve().parents[2]
+PLACES = {"kerncap": "kerncap", "replay": "kerncap/replay", "shims/triton": "kerncap/shims/triton"}
+HEAVY = {"torch", "triton", "numpy", "cuda", "msgspec", "zstandard"}
+
+
+def listed(*patterns: str) -> list[str]:
+    """The files of the tree that git tracks or would track."""
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", *patterns]
+    return sorted(set(subprocess.check_output(command, cwd=ROOT, text=True).split()))
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
+    """The wheel, built with what is installed: no network."""
+    pytest.importorskip("scikit_build_core")
+    folder = tmp_path_factory.mktemp("wheel")
+    subprocess.run(
+        [sys.executable, "-c", f"import scikit_build_core.build as b; b.build_wheel({str(folder)!r})"],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+    )
+    (path,) = folder.glob("kerncap-*.whl")
+    return zipfile.ZipFile(path)
+
+
+# --- the wheel -------------------------------------------------------------------------------------
+
+
+def test_wheel_has_every_module_in_its_place(wheel: zipfile.ZipFile) -> None:
+    names = set(wheel.namelist())
+    for tree, place in PLACES.items():
+        for path in (ROOT / tree).rglob("*.py"):
+            assert f"{place}/{path.relative_to(ROOT / tree)}" in names
+    assert "kerncap/format/FORMAT.md" in names
+    assert "kerncap/format/schema.py" in names
+
+
+def test_wheel_has_nothing_else(wheel: zipfile.ZipFile) -> None:
+    tops = {name.split("/")[0] for name in wheel.namelist()}
+    assert tops == {"kerncap", f"kerncap-{kerncap.__version__}.dist-info"}
+    assert not [n for n in wheel.namelist() if n.endswith(".pyc") or "__pycache__" in n or "/tests/" in n]
+
+
+def test_wheel_is_one_for_every_python(wheel: zipfile.ZipFile) -> None:
+    assert wheel.filename is not None
+    assert Path(wheel.filename).name == f"kerncap-{kerncap.__version__}-py3-none-any.whl"
+
+
+def test_wheel_pins_neither_torch_nor_triton(wheel: zipfile.ZipFile) -> None:
+    metadata = wheel.read(f"kerncap-{kerncap.__version__}.dist-info/METADATA").decode()
+    required = re.findall(r"^Requires-Dist: (.+)$", metadata, re.MULTILINE)
+    gpu = [line for line in required if re.match(r"(torch|triton)\b", line)]
+    assert all("extra == 'demo'" in line.replace('"', "'") and "==" not in line.split(";")[0] for line in gpu)
+    assert "License-Expression: Apache-2.0" in metadata
+
+
+def test_version_is_written_once() -> None:
+    own = re.compile(rf"(?<![\w.]){re.escape(kerncap.__version__)}(?![\w.])")
+    files = [
+        n for n in listed("*.py", "*.toml", "Makefile", "*.sh") if not n.startswith(("tests/", "samples/"))
+    ]
+    places = [
+        name
+        for name in files
+        if any(own.search(line) and "version" in line for line in (ROOT / name).read_text().splitlines())
+    ]
+    assert places == ["kerncap/__init__.py"]
+
+
+# --- starting --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["--version"], *([name, "--help"] for name in COMMANDS)])
+def test_help_loads_no_gpu_package(arguments: list[str], tmp_path: Path) -> None:
+    code = (
+        "import json, sys\nfrom kerncap.cli import main\n"
+        "status = main(sys.argv[1:])\n"
+        "print(json.dumps([status, sorted({m.split('.')[0] for m in sys.modules})]), file=sys.stderr)\n"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", code, *arguments], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    status, loaded = json.loads(run.stderr.strip().splitlines()[-1])
+    # The group's own pages load nothing at all; a command may load the format, never a GPU package.
+    unwanted = HEAVY if arguments[0].startswith("-") else {"torch", "triton", "cuda"}
+    assert status == 0
+    assert not unwanted & set(loaded)
+
+
+def test_every_command_has_a_help() -> None:
+    assert group.list_commands(None) == list(COMMANDS)  # type: ignore[arg-type]
+    for name in COMMANDS:
+        found = group.get_command(None, name)  # type: ignore[arg-type]
+        assert found is not None and found.help, name
+
+
+# --- the pages -------------------------------------------------------------------------------------
+
+
+def pages() -> list[Path]:
+    return [ROOT / name for name in listed("*.md")]
+
+
+def written(page: Path, program: str) -> list[tuple[str, str]]:
+    """First word and rest of each ``program …`` in the page's code, inline or in a block."""
+    text = page.read_text()
+    blocks = re.findall(r"^```[a-z]*\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    prose = re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)
+    lines = [line.removeprefix("$ ").split("  #")[0] for block in blocks for line in block.splitlines()]
+    lines += re.findall(r"`([^`\n]+)`", prose)
+    found = (re.match(rf"{program} ([a-z][a-z-]*)(.*)", line) for line in lines)
+    return [(match[1], match[2]) for match in found if match]
+
+
+def test_every_command_in_the_pages_exists() -> None:
+    wrong = [
+        f"{page.relative_to(ROOT)}: kerncap {name}"
+        for page in pages()
+        for name, _ in written(page, "kerncap")
+        if name not in COMMANDS
+    ]
+    assert wrong == []
+
+
+def test_the_readme_names_every_command() -> None:
+    assert set(COMMANDS) <= {name for name, _ in written(ROOT / "README.md", "kerncap")}
+
+
+def test_every_option_in_the_pages_exists() -> None:
+    """Up to the target's own command line, which follows ``--``."""
+    wrong = []
+    for page in pages():
+        for name, rest in written(page, "kerncap"):
+            command = group.get_command(None, name)  # type: ignore[arg-type]
+            assert command is not None
+            known = {option for parameter in command.params for option in parameter.opts} | {"--help"}
+            own = re.split(r"\s--(?:\s|$)", rest)[0]
+            used = re.findall(r"(?<![\w-])--?[a-z][a-z-]*", own)
+            wrong += [f"{page.relative_to(ROOT)}: kerncap {name} {o}" for o in used if o not in known]
+    assert wrong == []
+
+
+def test_every_make_target_in_the_pages_exists() -> None:
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    named = {name for page in pages() for name, _ in written(page, "make")}
+    assert named and named <= targets
+
+
+def test_every_link_between_the_pages_leads_somewhere() -> None:
+    for page in pages():
+        for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", page.read_text()):
+            if "://" not in target:
+                assert (page.parent / target).exists(), f"{page.relative_to(ROOT)} links to {target}"
+
+
+def test_make_help_documents_every_target() -> None:
+    phony = set(re.findall(r"^\.PHONY: ([a-z-]+)$", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    shown = subprocess.check_output(["make", "--no-print-directory", "help"], cwd=ROOT, text=True)
+    assert {line.split()[1] for line in shown.splitlines()} == phony

@@ -1,0 +1,50 @@
+#!/usr/bin/env bash
+# lint.sh BIN: every check, all of them run even when one fails. The layers and the types are checked
+# on the installed wheel, since replay/ is kerncap.replay only there.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+bin=$1
+site=build/lint
+failed=()
+check() {
+    local name=$1
+    shift
+    echo "== $name"
+    "$@" || failed+=("$name")
+}
+
+mapfile -t cpp < <(git ls-files --cached --others --exclude-standard '*.h' '*.hpp' '*.c' '*.cc' '*.cpp')
+mapfile -t shell < <(git ls-files --cached --others --exclude-standard '*.sh' .ci/run)
+
+check "ruff check" "$bin/ruff" check .
+check "ruff format" "$bin/ruff" format --check .
+
+rm -rf "$site"
+"$bin/python" -m pip install --quiet --no-deps --no-compile --target "$site" .
+settings=$PWD/pyproject.toml
+cache=$PWD/.mypy_cache
+check "mypy (the package)" env -C "$site" "$bin/mypy" --config-file "$settings" --cache-dir "$cache/package" \
+    --exclude '^kerncap/shims/' -p kerncap
+# The hook's folder goes to the front of the target's path: its modules have names of their own there.
+check "mypy (the hook)" env -C "$site/kerncap/shims/triton" "$bin/mypy" --config-file "$settings" \
+    --cache-dir "$cache/hook" --explicit-package-bases .
+# grimp finds the package through the path, not through the editable install's finder.
+check "import-linter" env PYTHONPATH="$site" "$bin/lint-imports" --config pyproject.toml --cache-dir .import_linter_cache
+
+if [[ ${#cpp[@]} -gt 0 ]]; then
+    check "clang-format" "$bin/clang-format" --dry-run --Werror "${cpp[@]}"
+fi
+if command -v shellcheck >/dev/null; then
+    check "shellcheck" shellcheck "${shell[@]}"
+elif [[ ${CI:-} == true ]]; then
+    failed+=("shellcheck (not installed)")
+else
+    echo "== shellcheck: not installed here, skipped (apt-get install shellcheck)"
+fi
+
+if [[ ${#failed[@]} -gt 0 ]]; then
+    printf 'lint: FAIL: %s\n' "${failed[@]}" >&2
+    exit 1
+fi
+echo "lint: all good"

@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# smoke.sh PYTHON: the wheel alone, in an environment with neither torch nor triton, away from the checkout.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+python=$1
+root=$PWD
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+run() {
+    printf '$ %s\n' "$*"
+    "$@"
+}
+
+.venv/bin/python -m pip wheel --quiet --no-deps --wheel-dir "$work/dist" .
+"$python" -m venv "$work/venv" 2>/dev/null || bash tools/make_venv.sh "$work/venv" "$python"
+"$work/venv/bin/python" -m pip install --quiet --progress-bar off "$work"/dist/kerncap-*.whl
+
+cd "$work"
+export PATH="$work/venv/bin:$PATH"
+run kerncap --version
+run kerncap --help
+python - <<'PY'
+import importlib.util as u
+found = [n for n in ("torch", "triton") if u.find_spec(n)]
+assert not found, f"this environment should be empty, but it has {found}"
+import kerncap.replay  # from replay/
+PY
+
+# 4 says that nothing can run here, which is true; the report itself must be one JSON document.
+status=0
+kerncap doctor --json >doctor.json || status=$?
+echo "kerncap doctor --json: exit status $status"
+[[ $status -eq 0 || $status -eq 4 ]]
+python -m json.tool doctor.json >/dev/null
+
+mapfile -t manifests < <(find "$root/tests/golden" -name manifest.json | sort)
+[[ ${#manifests[@]} -gt 0 ]] || {
+    echo "smoke: no golden reproducer under tests/golden" >&2
+    exit 1
+}
+for manifest in "${manifests[@]}"; do
+    run kerncap inspect "$(dirname "$manifest")"
+    kerncap inspect --json "$(dirname "$manifest")" | python -m json.tool >/dev/null
+done
+echo "smoke: all good"

@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# wheelhouse.sh PYTHON FOLDER: what a machine with no network needs to install kerncap and to run
+# `make test-gpu`, for Python WHEELHOUSE_PYTHON. torch, triton and numpy are taken as found there.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+python=$1
+folder=$2
+dependencies=(
+    "click>=8.1" "msgspec>=0.19" "rich>=13" "zstandard>=0.22" "cuda-bindings>=12.6"
+    "pytest>=8.2" "pytest-timeout>=2.3" "pytest-xdist>=3.6" "hypothesis>=6.100"
+    "scikit-build-core>=1.0" pip
+)
+# pip evaluates markers for its own Python, not for WHEELHOUSE_PYTHON: name what only 3.10 needs.
+if [[ $WHEELHOUSE_PYTHON == 3.10 ]]; then dependencies+=(exceptiongroup tomli typing-extensions); fi
+platforms=(--platform "$WHEELHOUSE_PLATFORM" --platform manylinux_2_17_x86_64 --platform manylinux2014_x86_64)
+case $WHEELHOUSE_PLATFORM in
+    *_x86_64) ;;
+    *) platforms=(--platform "$WHEELHOUSE_PLATFORM") ;;
+esac
+download=("$python" -m pip download --quiet --progress-bar off --dest "$folder" --only-binary ":all:"
+    --python-version "$WHEELHOUSE_PYTHON" --implementation cp "${platforms[@]}")
+
+rm -rf "$folder"
+mkdir -p "$folder"
+"$python" -m pip wheel --quiet --no-deps --wheel-dir "$folder" .
+"${download[@]}" "${dependencies[@]}"
+"${download[@]}" --no-deps "liger-kernel==$LIGER_VERSION"
+
+bytes=$(du -sb "$folder" | cut -f1)
+ls -l "$folder"
+echo "$folder: $((bytes / 1000000)) MB for Python $WHEELHOUSE_PYTHON"
+if ((bytes > 60000000)); then
+    echo "wheelhouse: over 60 MB: something large came in (torch, triton and numpy must not)" >&2
+    exit 1
+fi
