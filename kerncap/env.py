@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 from collections.abc import Mapping
@@ -15,7 +14,6 @@ from kerncap.errors import BackendUnavailable
 _STORED = re.compile(r"^(TRITON_\w+|CUDA_VISIBLE_DEVICES|TORCH\w*|PYTORCH_\w+)$")
 _SECRET = re.compile(r"TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL|(^|_)(API_?)?KEY($|_)|AUTH", re.IGNORECASE)
 _MAX_VALUE = 4096
-_MACHINE_SALT = b"kerncap machine "
 
 
 def triton_hook_folder() -> Path:
@@ -55,15 +53,3 @@ def hide_home(text: str) -> str:
     if not home.startswith("/") or len(home) < 2:
         return text
     return re.sub(re.escape(home) + r"(?=/|$|[:;,'\"\s])", "~", text)
-
-
-def machine_digest() -> str | None:
-    """SHA-256 that is the same on one machine and tells nothing about it; None where it has no identity.
-
-    Source: machine-id(5), which asks that the identity itself be kept private.
-    """
-    try:
-        identity = Path("/etc/machine-id").read_bytes().strip()
-    except OSError:
-        return None
-    return hashlib.sha256(_MACHINE_SALT + identity).hexdigest() if identity else None

@@ -19,6 +19,8 @@ def block(text: str) -> None:
     One write per block, because the target shares the same descriptor: its own lines
     may come between two blocks, not into the middle of one.
     """
+    if sys.stderr is None:  # started with it closed
+        return
     with _lock:
         try:
             sys.stderr.write(text if text.endswith("\n") or not text else text + "\n")

@@ -1,14 +1,16 @@
 """Strangers' reproducers: what replaying one would execute, and whether the user said yes.
 
-Trust is given to one manifest, by its SHA-256, and kept in the user's configuration folder.
+Trust is given to one manifest, by its SHA-256, and kept in the user's configuration folder. What was
+captured here is trusted from its sealing on. (No mark inside a reproducer could say "captured here": whoever
+gets one could copy the mark into another.)
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 from pathlib import Path
 
-from kerncap.env import machine_digest
 from kerncap.errors import UsageError
 from kerncap.format import Reproducer
 from kerncap.log import one_line
@@ -20,12 +22,6 @@ def trusted_file() -> Path:
     return Path(root) / "kerncap" / "trusted"
 
 
-def is_own(reproducer: Reproducer) -> bool:
-    """Whether it was captured on this machine; a machine or reproducer with no identity is a stranger's."""
-    here = machine_digest()
-    return here is not None and reproducer.manifest.platform.machine_digest == here
-
-
 def is_remembered(reproducer: Reproducer) -> bool:
     try:
         return reproducer.manifest_sha256 in trusted_file().read_text().split()
@@ -35,29 +31,37 @@ def is_remembered(reproducer: Reproducer) -> bool:
 
 def remember(reproducer: Reproducer) -> None:
     """Keep the manifest's digest; a configuration folder that can't be written is no error."""
-    if is_remembered(reproducer):
-        return
+    if not is_remembered(reproducer):
+        _append(reproducer.manifest_sha256)
+
+
+def remember_captured(folder: Path) -> None:
+    """Trust a reproducer that was sealed here a moment ago."""
+    _append(hashlib.sha256((folder / "manifest.json").read_bytes()).hexdigest())
+
+
+def _append(digest: str) -> None:
     path = trusted_file()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("a") as file:
-            file.write(reproducer.manifest_sha256 + "\n")
+            file.write(digest + "\n")
     except OSError:
         pass  # it is asked again next time
 
 
 def require(reproducer: Reproducer, trust: bool) -> None:
-    """Let pass what was captured here or is trusted; ``trust`` is the user's yes, and is remembered.
+    """Let pass what is remembered; ``trust`` is the user's yes, and is remembered.
 
     Raises UsageError that lists what would execute.
     """
-    if is_own(reproducer) or is_remembered(reproducer):
+    if is_remembered(reproducer):
         return
     if trust:
         remember(reproducer)
         return
     raise UsageError(
-        f"{reproducer.path} was not captured on this machine. Replaying it would execute: "
+        f"{reproducer.path} was not captured here. Replaying it would execute: "
         f"{'; '.join(executes(reproducer)) or 'nothing'}. Look at it, then repeat with --trust"
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from functools import cache
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -15,6 +16,12 @@ settings.register_profile(
     "campaign", max_examples=5000, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("slice")
+
+
+@pytest.fixture(autouse=True)
+def _private_configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is trusted in a test is remembered for that test alone."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -17,7 +17,7 @@ mkdir -p build
 out=$(mktemp -d build/demo-XXXXXX)
 trap 'rm -rf "$out"' EXIT
 
-run kerncap capture -k softmax -o "$out" -- python samples/softmax/softmax.py
+run kerncap capture -k softmax_kernel -o "$out" -- python samples/softmax/run.py
 reproducer=$(find "$out" -mindepth 2 -maxdepth 2 -name manifest.json -printf '%h\n' | head -n 1)
 if [[ -z $reproducer ]]; then
     echo "Result: FAIL (nothing was captured)"

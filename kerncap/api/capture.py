@@ -19,6 +19,7 @@ from kerncap.capture.seal import Sealer, remove_unfinished
 from kerncap.capture.session import Session
 from kerncap.capture.target import Target, TargetResult
 from kerncap.errors import KerncapError
+from kerncap.replay import trust
 
 SELF_CHECK_TIMEOUT_S = 30.0
 SELF_CHECKS_TOTAL_S = 120.0
@@ -108,7 +109,7 @@ def _run_in(session: Session, options: CaptureOptions, current: dict[str, str]) 
             f"--memory {options.memory}: the Triton hook alone sees the storages of the arguments; "
             "the reproducers hold those (closure: args)"
         )
-    if not result.captured and not options.list_only or not result.kernels and options.list_only:
+    if not (result.kernels if options.list_only else result.captured):
         processes = list(collector.processes.values())
         started_here = reasons.Started.of(session.folder)
         result.reason = reasons.explain_nothing(
@@ -122,6 +123,8 @@ def _run_in(session: Session, options: CaptureOptions, current: dict[str, str]) 
 
 def _result(command: tuple[str, ...], target: TargetResult, collector: Collector) -> CaptureResult:
     kernels, totals = collector.counts()
+    for sealed in collector.sealed:
+        trust.remember_captured(sealed.path)
     processes = collector.processes.values()
     seen = {name: record for process in processes for name, record in process.seen.items()}
     failed = list(collector.failed)

@@ -20,7 +20,6 @@ from kerncap.api.replay import (
     save_checks,
     write_set,
 )
-from kerncap.env import machine_digest
 from kerncap.errors import BackendUnavailable, KerncapError, UsageError
 from kerncap.format import Reproducer, SelfCheck
 from kerncap.replay import trust
@@ -179,9 +178,6 @@ def self_check(path: Path, timeout_s: float = 30.0) -> tuple[str, str]:
     engine_name = ""
     try:
         with Reproducer.open(path) as reproducer:
-            if machine_digest() is None:
-                # No identity to tell "captured here" by: this very check runs where the capture did.
-                trust.remember(reproducer)
             try:
                 with Engine(reproducer, timeout_s=timeout_s) as engine:
                     engine_name = engine.choice.launcher

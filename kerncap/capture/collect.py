@@ -155,7 +155,7 @@ class Collector:
         try:
             self.sealed.append(self._sealer.seal(process, pending.record, complete, oracle))
         except CaptureError as error:
-            self.unsealed += 1
+            self.unsealed += not self._sealer.is_lost(process, pending.record)
             self.failed.append(log.one_line(error))
 
 

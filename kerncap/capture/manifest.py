@@ -67,7 +67,6 @@ def platform_of(process: ProcessRecord | None) -> schema.Platform:
         machine=system.machine,
         python=process.python if process is not None else "unknown",
         packages=packages,
-        machine_digest=env.machine_digest(),
     )
 
 

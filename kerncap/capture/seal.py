@@ -58,6 +58,11 @@ class Sealer:
         self._environment = environment
         self._keep_raw = keep_raw
 
+    def is_lost(self, process: ProcessLog, launch: LaunchRecord) -> bool:
+        """Whether the pre-state was in a memfd that nobody holds any more: no later try can seal it."""
+        number = launch.pre.memfd if launch.pre is not None else None
+        return number is not None and self._session.memfd(process.name, number) is None
+
     def seal(
         self,
         process: ProcessLog,

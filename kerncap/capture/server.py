@@ -27,6 +27,7 @@ MAX_MESSAGE = 4096
 MAX_DESCRIPTORS = 512  # of one session; more are refused, and the hook uses files
 MAX_PATH = 100  # sun_path holds 108 bytes
 ANSWER_TIMEOUT_S = 2.0
+_PRIVATE = "kerncap-socket-"
 _PROCESS = re.compile(r"^[0-9]{1,10}-[0-9]{1,6}$")
 
 
@@ -78,7 +79,7 @@ class MemfdServer:
         if len(os.fsencode(path)) <= MAX_PATH:
             with contextlib.suppress(OSError):
                 return self._bind(path), path
-        self._private_folder = tempfile.mkdtemp(prefix="kerncap-", dir=_short_temporary_folder())
+        self._private_folder = tempfile.mkdtemp(prefix=_PRIVATE, dir=_short_temporary_folder())
         path = os.path.join(self._private_folder, "socket")
         return self._bind(path), path
 
@@ -149,7 +150,21 @@ class MemfdServer:
         return True
 
 
+def remove_abandoned_socket(session: Path) -> None:
+    """Take away the private folder of a killed kerncap's socket, as the session names it.
+
+    Nothing but a socket in a folder of ours is removed: the session's files may be anybody's.
+    """
+    try:
+        path = Path(json.loads((session / "session.json").read_bytes())["socket"])
+        if path.name == "socket" and path.parent.name.startswith(_PRIVATE) and path.is_socket():
+            path.unlink()
+            path.parent.rmdir()
+    except (OSError, ValueError, KeyError, TypeError):
+        return
+
+
 def _short_temporary_folder() -> str:
     """The usual temporary folder, or /tmp where that one is too deep for a socket."""
     usual = tempfile.gettempdir()
-    return usual if len(os.fsencode(usual)) <= MAX_PATH - 40 else "/tmp"
+    return usual if len(os.fsencode(usual)) <= MAX_PATH - 48 else "/tmp"

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from kerncap.capture.options import CaptureOptions
-from kerncap.capture.server import MemfdServer
+from kerncap.capture.server import MemfdServer, remove_abandoned_socket
 from kerncap.errors import CaptureError
 
 PREFIX = ".kerncap-session-"
@@ -78,6 +78,8 @@ class Session:
     def remove(self) -> None:
         """Close, and delete the folder."""
         self.close()
+        if self.server is None:
+            remove_abandoned_socket(self.folder)
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def _write_json(self, name: str, data: dict[str, Any]) -> None:

@@ -48,8 +48,9 @@ class Target:
         blocked = {*FORWARDED, signal.SIGCHLD}
         old_mask = signal.pthread_sigmask(signal.SIG_BLOCK, blocked)
         actions = [(os.POSIX_SPAWN_DUP2, 2, 1)] if stdout_to_stderr else []
-        sys.stdout.flush()
-        sys.stderr.flush()
+        for stream in (sys.stdout, sys.stderr):
+            if stream is not None:  # None: kerncap was started with it closed
+                stream.flush()
         try:
             pid = os.posix_spawnp(
                 command[0],

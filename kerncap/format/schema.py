@@ -285,7 +285,6 @@ class Platform(_Base, frozen=True):
     machine: Name
     python: Name
     packages: NameMap = {}  # torch, triton, … as found in the target
-    machine_digest: Sha256 | None = None  # tells "captured here" from "a stranger's"
 
 
 class Device(_Base, frozen=True):

@@ -24,6 +24,8 @@ def render_capture(result: CaptureResult) -> str:
     lines += result.notes
     if result.reason is not None:
         lines.append(result.reason if result.target.pid is None else f"nothing captured: {result.reason}")
+    if result.target.pid is not None and result.target.error:
+        lines.append(result.target.error)
     if result.stopped_as_asked:
         lines.append("the target was stopped (--stop)")
     elif result.target.signal is not None:

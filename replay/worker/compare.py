@@ -73,8 +73,8 @@ def _index(start: tuple[int, ...], flat: int, shape: tuple[int, ...]) -> list[in
 
 
 def _number(value: Any) -> str:
-    item = value.item()
-    return repr(item)
+    # Not every dtype of eight bits gives its own item.
+    return repr(float(value.to(torch.float64)) if value.dtype.is_floating_point else value.item())
 
 
 def _bits(tensor: Any) -> Any:

@@ -63,6 +63,12 @@ def _memory(job: dict[str, Any]) -> Any:
     if job["memory"] == "cuda":
         from .memory.cuda import CudaMemory
 
+        if job["launch"]["mode"] != "interpreter":
+            host = [i for i, region in enumerate(job["regions"]) if region["kind"] == "host"]
+            if host:
+                raise Refused(
+                    f"region {host[0]} is host memory that the kernel reads: only device memory is placed"
+                )
         return CudaMemory(job["regions"], job["device"])
     from .memory.host import HostMemory
 

@@ -78,10 +78,8 @@ def main() -> None:
 
     matmul_kernel[grid](a, b, c, m, n, k, *a.stride(), *b.stride(), *c.stride())
     torch.testing.assert_close(c.float(), a.float() @ b.float(), atol=5e-2, rtol=1e-2)
-    print(
-        f"autotuned_matmul: {m}x{k} @ {k}x{n} agrees with torch, "
-        f"BLOCK_M={matmul_kernel.best_config.kwargs['BLOCK_M']} of {len(benchmarked)} configurations ({device})"
-    )
+    chosen = f"BLOCK_M={matmul_kernel.best_config.kwargs['BLOCK_M']} of {len(benchmarked)} configurations"
+    print(f"autotuned_matmul: {m}x{k} @ {k}x{n} agrees with torch, {chosen} ({device})")
 
 
 if __name__ == "__main__":

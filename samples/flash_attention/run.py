@@ -48,7 +48,9 @@ def main() -> None:
     device = "cuda" if torch.cuda.is_available() else "cpu"
     torch.manual_seed(0)
     batch, heads, length, head_dim = 1, 2, 80, 32
-    q, k, v = (torch.randn(batch, heads, length, head_dim, device=device, dtype=torch.float16) for _ in range(3))
+    q, k, v = (
+        torch.randn(batch, heads, length, head_dim, device=device, dtype=torch.float16) for _ in range(3)
+    )
     out = torch.empty_like(q)
     scale = head_dim**-0.5
     grid = (triton.cdiv(length, 32), batch * heads)
@@ -56,7 +58,9 @@ def main() -> None:
         q, k, v, out, scale, q.stride(1), q.stride(2), length,
         HEAD_DIM=head_dim, BLOCK_M=32, BLOCK_N=16, CAUSAL=True, num_warps=4,
     )  # fmt: skip
-    expected = torch.nn.functional.scaled_dot_product_attention(q.float(), k.float(), v.float(), is_causal=True)
+    expected = torch.nn.functional.scaled_dot_product_attention(
+        q.float(), k.float(), v.float(), is_causal=True
+    )
     torch.testing.assert_close(out.float(), expected, atol=1e-2, rtol=1e-2)
     print(f"flash_attention: {heads} heads of {length}x{head_dim} agree with torch ({device})")
 

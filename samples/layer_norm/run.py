@@ -20,7 +20,9 @@ def moments(x, mask, columns):
 
 
 @triton.jit
-def layer_norm_forward(x_ptr, w_ptr, b_ptr, y_ptr, mean_ptr, rstd_ptr, stride, columns, eps, BLOCK: tl.constexpr):
+def layer_norm_forward(
+    x_ptr, w_ptr, b_ptr, y_ptr, mean_ptr, rstd_ptr, stride, columns, eps, BLOCK: tl.constexpr
+):
     row = tl.program_id(0)
     offsets = tl.arange(0, BLOCK)
     mask = offsets < columns

@@ -31,7 +31,8 @@ def main() -> None:
     assert torch.equal(scores, x * x)
     overwritten = int((labels != 1.0).sum())
     assert overwritten == 24
-    print(f"out_of_bounds: {n} scores agree with torch, {overwritten} labels behind them were overwritten ({device})")
+    damage = f"{overwritten} labels behind them were overwritten"
+    print(f"out_of_bounds: {n} scores agree with torch, {damage} ({device})")
 
 
 if __name__ == "__main__":

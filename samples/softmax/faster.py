@@ -1,4 +1,4 @@
-"""A correct edit: one exp2 with the factor folded in, and one multiplication instead of a division per value."""
+"""A correct edit: exp2 with the factor folded in, one division for the row instead of one per value."""
 
 import triton
 import triton.language as tl

@@ -7,18 +7,18 @@ Three promises: without a readable session nothing happens; another `sitecustomi
 import sys
 
 
-def _start(folder):
+def _start(folder: str) -> None:
     # Our folder leaves sys.path, so that the target can't import anything of ours by accident.
     # os.environ keeps PYTHONPATH: children find their way here by it.
     import os
 
-    def is_ours(entry):
+    def is_ours(entry: str) -> bool:
         try:
             return os.path.realpath(entry) == folder
         except Exception:
             return False
 
-    sys.path[:] = [entry for entry in sys.path if not (isinstance(entry, str) and is_ours(entry))]
+    sys.path[:] = [entry for entry in sys.path if not is_ours(entry)]
     session = os.environ.get("KERNCAP_SESSION")
     if not session:
         return
@@ -33,6 +33,8 @@ def _start(folder):
     spec = spec_from_file_location(
         "kerncap_triton", os.path.join(package, "__init__.py"), submodule_search_locations=[package]
     )
+    if spec is None or spec.loader is None:
+        return
     module = module_from_spec(spec)
     sys.modules["kerncap_triton"] = module
     spec.loader.exec_module(module)
@@ -41,7 +43,7 @@ def _start(folder):
     importer.install(session)
 
 
-def _chain():
+def _chain() -> None:
     """Run the next sitecustomize under its own name, or be absent where there is none."""
     from importlib.machinery import PathFinder
     from importlib.util import module_from_spec

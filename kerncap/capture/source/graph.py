@@ -10,7 +10,7 @@ import keyword
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Union
+from typing import Any
 
 from kerncap.errors import CaptureError
 
@@ -84,10 +84,10 @@ class OpaqueRef:
     text: str
 
 
-Ref = Union[
-    NodeRef, ModuleRef, ImportRef, ValueRef, AttributeRef, CallRef, SequenceRef, MappingRef, ConstexprRef,
-    OpaqueRef,
-]  # fmt: skip
+Ref = (
+    NodeRef | ModuleRef | ImportRef | ValueRef | AttributeRef | CallRef | SequenceRef | MappingRef
+    | ConstexprRef | OpaqueRef
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -123,9 +123,6 @@ def parse_graph(graph: object) -> SourceGraph:
 
 
 def identifier(value: object, what: str) -> str:
-    if isinstance(value, str) and value.isascii() and value.isidentifier() and len(value) <= 200:
-        if not keyword.iskeyword(value):
-            return value
     if isinstance(value, str) and value.isidentifier() and len(value) <= 200 and not keyword.iskeyword(value):
         return value
     raise CaptureError(f"source graph: {what} is no identifier: {_short(value)}")
@@ -187,7 +184,9 @@ class _Parser:
         if not isinstance(entry, str) or entry not in nodes:
             reason = missing[0] if missing else "the graph has no entry"
             raise CaptureError(f"the kernel's source was not found: {reason}")
-        extra = tuple(key for key in _list(graph.get("extra", []), "extra") if key in nodes)
+        extra = tuple(
+            key for key in _list(graph.get("extra", []), "extra") if isinstance(key, str) and key in nodes
+        )
         return SourceGraph(entry, extra, nodes, files, missing, tuple(self.modules))
 
     def node(self, key: str, raw: Mapping[str, Any]) -> Node:
@@ -223,7 +222,7 @@ class _Parser:
 
     def _bare(self, raw: Mapping[str, Any], depth: int) -> Ref:
         if "node" in raw:
-            if raw["node"] not in self.known:
+            if not isinstance(raw["node"], str) or raw["node"] not in self.known:
                 raise CaptureError(f"source graph: a reference to an unknown node {_short(raw['node'])}")
             return NodeRef(raw["node"])
         if "module" in raw:
@@ -247,7 +246,9 @@ class _Parser:
             return CallRef(
                 self.ref(raw["call"], depth),
                 tuple(self.ref(each, depth) for each in _list(raw.get("arguments", []), "arguments")),
-                tuple((identifier(name, "a keyword"), self.ref(each, depth)) for name, each in keywords.items()),
+                tuple(
+                    (identifier(name, "a keyword"), self.ref(each, depth)) for name, each in keywords.items()
+                ),
             )
         if "sequence" in raw:
             items = tuple(self.ref(each, depth) for each in _list(raw["sequence"], "a sequence"))

@@ -131,8 +131,9 @@ class _Module:
         if wanted not in inside and self.names.setdefault(wanted, ref) == ref:
             self.primary.setdefault(ref, wanted)
             return wanted
-        if not isinstance(ref, (ValueRef, ConstexprRef)) and self.primary.get(ref, wanted) not in {wanted, *inside}:
-            return self.primary[ref]
+        known = None if isinstance(ref, (ValueRef, ConstexprRef)) else self.primary.get(ref)
+        if known is not None and known != wanted and known not in inside:
+            return known
         number = 2
         while (name := f"{wanted}_{number}") in self.used or self.names.get(name, ref) != ref:
             number += 1
@@ -196,9 +197,9 @@ class _Module:
         arguments = definition.args
         every = [*arguments.posonlyargs, *arguments.args]
         pairs: list[tuple[ast.arg, ast.expr | None]] = list(
-            zip(every[len(every) - len(arguments.defaults) :], arguments.defaults)
+            zip(every[len(every) - len(arguments.defaults) :], arguments.defaults, strict=True)
         )
-        pairs += zip(arguments.kwonlyargs, arguments.kw_defaults)
+        pairs += zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
         for argument, default in pairs:
             if default is not None and argument.arg in node.defaults:
                 yield node.defaults[argument.arg], default
@@ -217,7 +218,9 @@ class _Module:
             ):
                 yield annotation
 
-    def _odd_constexprs(self, node: Node, definition: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[ast.expr]:
+    def _odd_constexprs(
+        self, node: Node, definition: ast.FunctionDef | ast.AsyncFunctionDef
+    ) -> Iterator[ast.expr]:
         """Annotations that are `tl.constexpr` in other words: the interpreter goes by their text."""
         language = (ModuleRef("triton.language"), ModuleRef("triton.language.core"))
         for each in _annotations(definition):
@@ -225,9 +228,10 @@ class _Module:
                 odd = each.value in ("constexpr", "tl.constexpr", "triton.language.constexpr")
             elif isinstance(each, ast.Name) and each.id != "constexpr":
                 ref = node.bindings.get(each.id)
-                odd = isinstance(ref, ImportRef) and ref.attribute == "constexpr" and ModuleRef(ref.module) in language
-            elif isinstance(each, ast.Attribute) and isinstance(each.value, ast.Name) and each.value.id != "tl":
-                odd = each.attr == "constexpr" and node.bindings.get(each.value.id) in language
+                odd = ref in [ImportRef(module.name, "constexpr") for module in language]
+            elif isinstance(each, ast.Attribute) and isinstance(each.value, ast.Name):
+                known = node.bindings.get(each.value.id) in language
+                odd = known and each.attr == "constexpr" and each.value.id != "tl"
             else:
                 continue
             if odd:
@@ -309,7 +313,7 @@ class _Module:
         out = _Lines()
         out.add(
             f"# {_comment(entry.name)}: {_comment(entry.file)}:{entry.line}\n"
-            "# One Triton kernel with everything that it needs, as the application had it when it was launched.\n"
+            "# One Triton kernel with everything that it needs, as the application had it at the launch.\n"
             "# Edit it, then: kerncap replay REPRODUCER --candidate THIS_FILE\n"
         )
         out.add(self._imports())
@@ -354,7 +358,9 @@ class _Module:
             order.append(key)
 
     def _imports(self) -> str:
-        first = [_import(self.primary[ModuleRef(name)], ModuleRef(name)) for name in ("triton", "triton.language")]
+        first = [
+            _import(self.primary[ModuleRef(name)], ModuleRef(name)) for name in ("triton", "triton.language")
+        ]
         lines = {f"import {name}" for name in self.graph.modules}
         for name, ref in self.names.items():
             if isinstance(ref, (ModuleRef, ImportRef)):
@@ -390,7 +396,8 @@ class _Module:
         if name in done or ref is None:
             return
         needed = {each.key for each in _inside(ref) if isinstance(each, NodeRef)}
-        if needed <= ready and self.primary.get(ref) != name or not isinstance(ref, NodeRef) and needed <= ready:
+        is_definition = isinstance(ref, NodeRef) and self.primary[ref] == name
+        if needed <= ready and not is_definition:
             out.add(f"\n{name} = {self._expression(ref)}\n")
             done.add(name)
 

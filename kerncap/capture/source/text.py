@@ -54,7 +54,7 @@ class FunctionText:
         return self._bytes[start:end].decode("utf-8", "surrogatepass")
 
     def replace(self, node: ast.expr, expected: str | None, text: str) -> None:
-        """Replace what ``node`` covers; ``expected`` guards against wrong positions (f-strings before 3.12)."""
+        """Replace what ``node`` covers; ``expected`` guards against wrong positions (old f-strings)."""
         start, end = self.span(node)
         if expected is not None and re.sub(rb"[\s\\()]", b"", self._bytes[start:end]).decode() != expected:
             self.problems.append(f"{expected} could not be renamed in line {node.lineno} of {self.name}")
@@ -209,9 +209,7 @@ def _assigned(statements: list[ast.stmt]) -> frozenset[str]:
             names.add(node.name)
         elif isinstance(node, (ast.Import, ast.ImportFrom)):
             names.update((alias.asname or alias.name.partition(".")[0]) for alias in node.names)
-        elif isinstance(node, ast.ExceptHandler) and node.name:
-            names.add(node.name)
-        elif isinstance(node, (ast.MatchAs, ast.MatchStar)) and node.name:
+        elif isinstance(node, (ast.ExceptHandler, ast.MatchAs, ast.MatchStar)) and node.name:
             names.add(node.name)
         elif isinstance(node, ast.MatchMapping) and node.rest:
             names.add(node.rest)

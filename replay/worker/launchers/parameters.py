@@ -1,7 +1,8 @@
 """Parameters of a compiled Triton kernel, packed as its launcher packs them.
 
-The compiled signature says what is left of each argument: constexprs vanish, tuples are flattened, a
-descriptor becomes a TMA map, or a pointer with shape and strides. Scratch pointers follow that no signature names.
+The compiled signature says what is left of each argument: constexprs vanish, tuples are flattened, a tensor
+descriptor becomes a TMA map, or a pointer with shape and strides. Scratch pointers follow, which no
+signature names.
 Source: triton/backends/nvidia/driver.py of Triton 3.6 and 3.9.
 """
 

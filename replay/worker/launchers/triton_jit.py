@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import traceback
 from pathlib import Path
 from typing import Any
 
+from ..failures import KernelError
 from ..values import Values
 from .source import SourceKernel
 
@@ -25,6 +27,15 @@ class TritonJit:
             for name, value in self._kernel.options.items()
             if value is not None and name not in _NOT_OPTIONS
         }
+
+        self._compile(path)
+
+    def _compile(self, path: Path) -> None:
+        """Ahead of the first launch, so that no launch's time limit pays for it."""
+        try:
+            self._kernel.function.warmup(grid=self._grid, **self._kernel.arguments, **self._options)
+        except Exception as error:
+            raise KernelError(f"{path.name} does not compile: {error}", traceback.format_exc()) from error
 
     def run(self) -> None:
         self._kernel.function[self._grid](**self._kernel.arguments, **self._options)

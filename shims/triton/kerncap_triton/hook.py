@@ -35,9 +35,15 @@ def _inductor(session: Session, module: Any) -> None:
     inductor.patch(session, module)
 
 
+def _dynamo(session: Session, module: Any) -> None:
+    """Dynamo must run our frames as they are, like Triton's own, instead of tracing into them."""
+    module.add("kerncap_triton")
+
+
 _PATCHES: Dict[str, Any] = {
     "triton.runtime.jit": _jit,
     "triton.runtime.interpreter": _interpreter,
     "triton.runtime.autotuner": autotune.patch,
     "torch._inductor.runtime.triton_heuristics": _inductor,
+    "torch._dynamo.trace_rules": _dynamo,
 }

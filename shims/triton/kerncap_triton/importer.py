@@ -11,6 +11,7 @@ WATCHED = (
     "triton.runtime.interpreter",
     "triton.runtime.autotuner",
     "torch._inductor.runtime.triton_heuristics",
+    "torch._dynamo.trace_rules",
 )
 
 

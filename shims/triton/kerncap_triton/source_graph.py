@@ -6,34 +6,51 @@ cannot be followed becomes an entry of ``missing``. `kerncap.capture.source` mak
 (docs/session.md, "Source graph").
 """
 
+from __future__ import annotations
+
 import ast
 import builtins
-import dis
 import enum
 import inspect
 import linecache
-import os
 import sys
 import textwrap
 import types
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Dict, List, Set, Tuple
+
+from .source_text import chains, free_names, position, source_text
+from .source_values import (
+    import_of,
+    is_library,
+    is_triton,
+    jit_kind,
+    jit_options,
+    opaque,
+    plain_value,
+    raw_function,
+    unwrap,
+)
 
 MAX_NODES = 2000
 MAX_FILE_BYTES = 4 << 20
 MAX_FILES_BYTES = 32 << 20
-MAX_DEPTH = 16
-MAX_TEXT = 1 << 20
+MAX_DEPTH = 16  # of values in values
+MAX_VALUES = 20_000  # a table of that size is data, not source
 
-LIBRARIES = ("triton", "torch", "numpy")  # what a replay has anyway; all else is inlined
-JIT_OPTIONS = ("version", "do_not_specialize", "do_not_specialize_on_alignment", "debug", "noinline")
-_STDLIB = os.path.dirname(os.path.abspath(os.__file__))
+Ref = Dict[str, Any]  # see docs/session.md
+Node = Dict[str, Any]
+Scopes = Sequence[Tuple[str, Dict[str, Any]]]
+Chains = Sequence[Tuple[str, ...]]
+Scan = Callable[[Node], None]
 
 
-def collect(fn, extra=()):
-    """The source graph of the jit function ``fn`` and of the functions ``extra`` that it is passed; never raises."""
+def collect(fn: Any, extra: Iterable[Any] = ()) -> dict[str, Any]:
+    """The source graph of ``fn`` and of the jit functions ``extra`` that it is passed; never raises."""
     graph = _Graph()
     try:
         entry = graph.reference(unwrap(fn), "kernel", entry=True)
-        out = {"entry": entry.get("node", ""), "extra": []}
+        out: Dict[str, Any] = {"entry": entry.get("node", ""), "extra": []}
         for each in extra:
             found = graph.reference(unwrap(each), "extra", entry=True)
             if "node" in found:
@@ -46,42 +63,22 @@ def collect(fn, extra=()):
     return out
 
 
-def unwrap(fn):
-    """The jit function inside of autotuners, heuristics and Inductor's wrappers."""
-    for _ in range(MAX_DEPTH):
-        inner = getattr(fn, "fn", None)
-        if jit_kind(fn) or inner is None:
-            return fn
-        fn = inner
-    return fn
-
-
-def jit_kind(obj):
-    """``jit``, ``constexpr_function``, or None for anything else."""
-    for base in type(obj).__mro__:
-        if base.__module__.partition(".")[0] == "triton":
-            if base.__name__ in ("JITFunction", "InterpretedFunction", "GluonJITFunction"):
-                return "jit"
-            if base.__name__ == "ConstexprFunction":
-                return "constexpr_function"
-    return None
-
-
 class _Graph:
-    def __init__(self):
-        self.nodes = {}
-        self.files = {}
-        self.missing = []
-        self._ids = {}  # id(object) -> node; the objects are kept alive by _kept
-        self._kept = []
-        self._queue = []
+    def __init__(self) -> None:
+        self.nodes: Dict[str, Node] = {}
+        self.files: Dict[str, str] = {}
+        self.missing: List[List[str]] = []
+        self._ids: Dict[int, str] = {}  # id(object) -> node; the objects are kept alive by _kept
+        self._kept: List[Any] = []
+        self._queue: List[Tuple[Node, Scan]] = []
         self._file_bytes = 0
+        self._values = 0
 
-    def lost(self, name, reason):
+    def lost(self, name: str, reason: str) -> None:
         if [name, reason] not in self.missing and len(self.missing) < 1000:
             self.missing.append([str(name)[:200], str(reason)[:500]])
 
-    def drain(self):
+    def drain(self) -> None:
         while self._queue:
             node, scan = self._queue.pop(0)
             try:
@@ -91,13 +88,14 @@ class _Graph:
 
     # --- what an object is ---------------------------------------------------------------------
 
-    def reference(self, obj, name, depth=0, entry=False):
+    def reference(self, obj: Any, name: str, depth: int = 0, entry: bool = False) -> Ref:
         """The REF of ``obj``, bound to ``name`` where it was found."""
-        if depth > MAX_DEPTH:
-            return _opaque(obj)
-        if _is_triton(obj, "constexpr", "triton.language.core"):
+        self._values += 1
+        if depth > MAX_DEPTH or self._values > MAX_VALUES:
+            return opaque(obj)
+        if is_triton(obj, "constexpr", "triton.language.core"):
             return dict(self.reference(obj.value, name, depth + 1), constexpr=True)
-        plain = _plain_value(obj)
+        plain = plain_value(obj)
         if plain is not None:
             return {"value": plain, "constexpr": False}
         again = lambda item: self.reference(item, name, depth + 1)  # noqa: E731
@@ -106,7 +104,7 @@ class _Graph:
             return {"module": obj.__name__}
         if isinstance(obj, enum.Enum):
             member = obj.__dict__.get("_name_")
-            return {"attribute": [again(kind), member]} if isinstance(member, str) else _opaque(obj)
+            return {"attribute": [again(kind), member]} if isinstance(member, str) else opaque(obj)
         function = jit_kind(obj) or isinstance(obj, (type, types.FunctionType, types.BuiltinFunctionType))
         if kind.__name__ == "_lru_cache_wrapper":
             function = True
@@ -126,33 +124,34 @@ class _Graph:
         if isinstance(fields, dict) and all(field in vars(obj) for field in fields):
             named = {field: again(vars(obj)[field]) for field, of in fields.items() if of.init}
             return {"call": again(kind), "keywords": named}
-        if _is_triton(obj, "pointer_type", "triton.language.core"):
-            home = {"import": ["triton.language", "pointer_type"]}
-            return {"call": home, "arguments": [again(obj.element_ty)]}
-        return _opaque(obj)
+        if is_triton(obj, "pointer_type", "triton.language.core"):
+            return {
+                "call": {"import": ["triton.language", "pointer_type"]},
+                "arguments": [again(obj.element_ty)],
+            }
+        return opaque(obj)
 
-    def _node(self, obj, name):
+    def _node(self, obj: Any, name: str) -> Ref:
         known = self._ids.get(id(obj))
         if known:
             return {"node": known}
         if len(self.nodes) >= MAX_NODES:
             self.lost(name, "more than %d functions" % MAX_NODES)
-            return _opaque(obj)
+            return opaque(obj)
         if isinstance(obj, types.BuiltinFunctionType):
             self.lost(name, "a compiled function of %s" % getattr(obj, "__module__", None))
-            return _opaque(obj)
-        node = _class_node(obj, name, self) if isinstance(obj, type) else _function_node(obj, name, self)
-        if node is None:
-            return _opaque(obj)
+            return opaque(obj)
+        made = _class_node(obj, self) if isinstance(obj, type) else _function_node(obj, name, self)
+        if made is None:
+            return opaque(obj)
         key = "n%d" % len(self.nodes)
         self._ids[id(obj)] = key
         self._kept.append(obj)
-        node, scan = node
-        self.nodes[key] = node
-        self._queue.append((node, scan))
+        self.nodes[key] = made[0]
+        self._queue.append(made)
         return {"node": key}
 
-    def keep_file(self, path):
+    def keep_file(self, path: str) -> None:
         if not path or path in self.files:
             return
         text = "".join(linecache.getlines(path))
@@ -163,31 +162,31 @@ class _Graph:
 
     # --- names -----------------------------------------------------------------------------------
 
-    def bind(self, node, tree, scopes, soft=()):
+    def bind(self, node: Node, tree: ast.Module, scopes: Scopes, soft: Iterable[str] = ()) -> None:
         """Fill the bindings of ``node`` with what the free names of ``tree`` are in ``scopes``.
 
         ``scopes`` are (kind, dict) from the inside out; names of ``soft`` may stay unresolved (annotations).
         """
-        chains = _chains(tree)
-        for name in sorted(set(free_names(tree)) | set(soft), key=_position(tree)):
+        hanging = chains(tree)
+        for name in sorted(set(free_names(tree)) | set(soft), key=position(tree)):
             for kind, scope in scopes:
                 if name in scope:
-                    self._bind_one(node[kind], name, scope[name], chains.get(name, ()), name in soft)
+                    self.bind_one(node[kind], name, scope[name], hanging.get(name, ()), name in soft)
                     break
             else:
                 if not hasattr(builtins, name) and name not in soft:
                     self.lost(name, "not defined in %s" % node["module"])
 
-    def _bind_one(self, into, name, value, chains, soft):
+    def bind_one(self, into: dict[str, Ref], name: str, value: Any, found_chains: Chains, soft: bool) -> None:
         if isinstance(value, types.ModuleType):
-            self._bind_module(into, name, value, chains)
+            self._bind_module(into, name, value, found_chains)
             return
         found = self.reference(value, name)
         if soft and ("node" in found or "opaque" in found):
             return  # an annotation that Triton never reads: not worth a class
         if "opaque" in found:
             members = vars(value) if hasattr(value, "__dict__") else {}
-            inner = {chain[0]: members[chain[0]] for chain in chains if chain and chain[0] in members}
+            inner = {chain[0]: members[chain[0]] for chain in found_chains if chain and chain[0] in members}
             parts = {key: self.reference(item, key) for key, item in inner.items()}
             if parts and not any("opaque" in part for part in parts.values()):
                 into.update({"%s.%s" % (name, key): part for key, part in parts.items()})
@@ -195,15 +194,18 @@ class _Graph:
             self.lost(name, "a value of type %s" % found["type"])
         into[name] = found
 
-    def _bind_module(self, into, name, module, chains):
+    def _bind_module(
+        self, into: dict[str, Ref], name: str, module: types.ModuleType, found_chains: Chains
+    ) -> None:
         """Libraries are imported; of the user's own modules only what is used is taken, by dotted name."""
         library = is_library(module)
-        if library or not chains:
+        if library or not found_chains:
             into[name] = {"module": module.__name__}
             if not library:
                 self.lost(name, "the module %s is imported, not copied" % module.__name__)
-        for chain in sorted(set(chains)):
-            here, path = module, [name]
+        for chain in sorted(set(found_chains)):
+            path = [name]
+            here: Any = module
             for attribute in chain:
                 following = vars(here).get(attribute, here) if isinstance(here, types.ModuleType) else here
                 if following is here:
@@ -220,9 +222,9 @@ class _Graph:
                 self.lost(".".join(path), "the module %s is imported, not copied" % here.__name__)
                 into[".".join(path)] = {"module": here.__name__}
             else:
-                self._bind_one(into, ".".join(path), here, (), False)
+                self.bind_one(into, ".".join(path), here, (), False)
 
-    def _bind_library(self, into, name, found, path):
+    def _bind_library(self, into: dict[str, Ref], name: str, found: Any, path: list[str]) -> None:
         deepest = found.__name__ if isinstance(found, types.ModuleType) else None
         if deepest and len(path) > 1:
             needs = into[name].setdefault("with", [])
@@ -235,7 +237,7 @@ class _Graph:
 # --- nodes ------------------------------------------------------------------------------------------
 
 
-def _function_node(obj, name, graph):
+def _function_node(obj: Any, name: str, graph: _Graph) -> tuple[Node, Scan] | None:
     kind = jit_kind(obj) or "function"
     raw = raw_function(obj)
     if raw is None:
@@ -251,12 +253,12 @@ def _function_node(obj, name, graph):
     path = raw.__code__.co_filename
     graph.keep_file(path)
     node = {
-        "type": kind, "name": shown, "module": str(raw.__module__), "file": path, "line": line, "source": text,
-        "decorator": _jit_options(obj), "bindings": {}, "freevars": {}, "defaults": {},
+        "type": kind, "name": shown, "module": str(raw.__module__), "file": path, "line": line,
+        "source": text, "decorator": jit_options(obj), "bindings": {}, "freevars": {}, "defaults": {},
         "future": bool(raw.__code__.co_flags & 0x1000000),  # from __future__ import annotations
     }  # fmt: skip
 
-    def scan(node):
+    def scan(node: Node) -> None:
         tree = ast.parse(text)
         cells = {}
         for variable, cell in zip(raw.__code__.co_freevars, raw.__closure__ or ()):
@@ -273,7 +275,9 @@ def _function_node(obj, name, graph):
     return node, scan
 
 
-def _scan_function(node, tree, scopes, raw, decorated, graph, late=False):
+def _scan_function(
+    node: Node, tree: ast.Module, scopes: Scopes, raw: Any, decorated: bool, graph: _Graph, late: bool = False
+) -> None:
     definition = tree.body[0]
     if not isinstance(definition, (ast.FunctionDef, ast.AsyncFunctionDef)):
         graph.bind(node, tree, scopes)
@@ -283,7 +287,7 @@ def _scan_function(node, tree, scopes, raw, decorated, graph, late=False):
     arguments = definition.args
     every = arguments.posonlyargs + arguments.args + arguments.kwonlyargs
     every += [one for one in (arguments.vararg, arguments.kwarg) if one]
-    soft = set()
+    soft: Set[str] = set()
     for holder, field in [(one, "annotation") for one in every] + [(definition, "returns")]:
         annotation = getattr(holder, field)
         if annotation is not None:
@@ -302,7 +306,9 @@ def _scan_function(node, tree, scopes, raw, decorated, graph, late=False):
     graph.bind(node, tree, scopes, soft)
 
 
-def _bind_defaults(node, arguments, scopes, given, late, graph):
+def _bind_defaults(
+    node: Node, arguments: ast.arguments, scopes: Scopes, given: dict[str, Any], late: bool, graph: _Graph
+) -> None:
     """A default was evaluated long ago: its text is kept where it still means the same, else the value.
 
     ``late``: Triton's interpreter will evaluate it (again) at the first launch, with the names of that time.
@@ -326,7 +332,7 @@ def _bind_defaults(node, arguments, scopes, given, late, graph):
         same = isinstance(expression, ast.Name) and known and found.get(names[0], (0, given))[1] is value
         if same or (known and (fixed or late)):
             for name, (kind, held) in found.items():
-                graph._bind_one(node[kind], name, held, _chains(expression).get(name, ()), False)
+                graph.bind_one(node[kind], name, held, chains(expression).get(name, ()), False)
         else:
             reference = graph.reference(value, argument.arg)
             if "opaque" in reference:
@@ -334,20 +340,20 @@ def _bind_defaults(node, arguments, scopes, given, late, graph):
             node["defaults"][argument.arg] = reference
 
 
-def _detached_node(obj, name, graph):
+def _detached_node(obj: Any, name: str, graph: _Graph) -> tuple[Node, Scan] | None:
     """A jit function that Inductor stripped of its Python function to send it between processes."""
     text = getattr(obj, "src", None)
     path = getattr(obj, "file_name", None) or ""
     if not isinstance(text, str):
         return None
     shown = str(getattr(obj, "__name__", name))
-    node = {
+    node: Node = {
         "type": "jit", "name": shown, "module": str(getattr(obj, "__module__", "")), "file": path,
         "line": int(getattr(obj, "starting_line_number", 0) or 0), "source": textwrap.dedent(text),
-        "decorator": _jit_options(obj), "bindings": {}, "freevars": {}, "defaults": {}, "future": False,
+        "decorator": jit_options(obj), "bindings": {}, "freevars": {}, "defaults": {}, "future": False,
     }  # fmt: skip
 
-    def scan(node):
+    def scan(node: Node) -> None:
         graph.keep_file(path)
         scope = getattr(obj, "__globals__", None) or _imported_by(graph.files.get(path, _INDUCTOR_IMPORTS))
         _scan_function(node, ast.parse(node["source"]), (("bindings", scope),), None, False, graph)
@@ -364,7 +370,7 @@ from torch._inductor.runtime.triton_helpers import libdevice, math as tl_math
 """
 
 
-def _imported_by(text):
+def _imported_by(text: str) -> dict[str, Any]:
     """What the import statements of a module's text bind, as far as it is loaded already."""
     scope = {}
     for statement in ast.walk(ast.parse(text)):
@@ -382,7 +388,7 @@ def _imported_by(text):
     return scope
 
 
-def _class_node(cls, name, graph):
+def _class_node(cls: type, graph: _Graph) -> tuple[Node, Scan] | None:
     path, line = "", 0
     try:
         path = inspect.getsourcefile(cls) or ""
@@ -402,7 +408,7 @@ def _class_node(cls, name, graph):
         "source": text, "decorator": "", "bindings": {}, "freevars": {}, "defaults": {}, "future": False,
     }  # fmt: skip
 
-    def scan(node):
+    def scan(node: Node) -> None:
         scope = dict(vars(sys.modules[cls.__module__])) if cls.__module__ in sys.modules else {}
         if text.startswith("%s = collections." % cls.__name__):
             scope = {"collections": sys.modules["collections"]}
@@ -411,243 +417,3 @@ def _class_node(cls, name, graph):
         graph.bind(node, ast.parse(text), (("bindings", scope),))
 
     return node, scan
-
-
-# --- text -------------------------------------------------------------------------------------------
-
-
-def raw_function(obj):
-    """The Python function inside of a jit function, a cache wrapper or `functools.wraps`."""
-    for _ in range(MAX_DEPTH):
-        if isinstance(obj, types.FunctionType):
-            inner = obj.__dict__.get("__wrapped__")
-            if inner is None:
-                return obj
-            obj = inner
-        elif isinstance(obj, types.MethodType):
-            obj = obj.__func__
-        else:
-            obj = getattr(obj, "fn", None) or getattr(obj, "__wrapped__", None)
-    return None
-
-
-def source_text(obj, raw):
-    """(text, first line, doubt) of a function; the text is None where there is none."""
-    if raw.__name__ == "<lambda>":
-        return _lambda_text(raw)
-    live = getattr(obj, "src", None) if jit_kind(obj) else None  # the user may have replaced it
-    doubt = "no source text"
-    first = None
-    for text, line in _texts(obj, raw):
-        text = textwrap.dedent(text)
-        if len(text) > MAX_TEXT:
-            return None, 0, "more than %d characters" % MAX_TEXT
-        if isinstance(live, str) and live.strip() not in text:
-            continue
-        if _same_code(raw.__code__, text):
-            return text, line, None
-        first = first or (text, line)
-    if isinstance(live, str):
-        same = first is not None
-        return live, getattr(obj, "starting_line_number", 0), None if same else "its text was replaced at run time"
-    if first:
-        return first[0], first[1], "its file changed since it was imported: the text may not be what ran"
-    return None, 0, doubt
-
-
-def _texts(obj, raw):
-    """Texts that may be the function's, the likeliest first: as of import, as cached, as on disk now."""
-    lines = getattr(obj, "raw_src", None)
-    if isinstance(lines, (list, tuple)):
-        yield "".join(lines), obj.starting_line_number
-    code = raw.__code__
-    for refresh in (False, True):
-        if refresh:
-            linecache.checkcache(code.co_filename)
-        lines = linecache.getlines(code.co_filename, raw.__globals__)
-        if 0 < code.co_firstlineno <= len(lines):
-            yield "".join(inspect.getblock(lines[code.co_firstlineno - 1 :])), code.co_firstlineno
-    try:
-        definitions = [each for each in ast.walk(ast.parse("".join(lines))) if isinstance(each, ast.FunctionDef)]
-    except SyntaxError:
-        return
-    for each in definitions:  # moved by an edit above it
-        if each.name == raw.__name__:
-            start = min([each.lineno] + [one.lineno for one in each.decorator_list])
-            yield "".join(lines[start - 1 : each.end_lineno]), start
-
-
-def _lambda_text(raw):
-    try:
-        lines, line = inspect.getsourcelines(raw)
-        text = textwrap.dedent("".join(lines))
-        tree = _parse_leniently(text)
-    except (OSError, TypeError, SyntaxError):
-        return None, 0, "a lambda without source text"
-    for each in ast.walk(tree):
-        if isinstance(each, ast.Lambda):
-            part = ast.get_source_segment(text, each)
-            if part and _same_code(raw.__code__, part):
-                return part if "\n" not in part else "(%s)" % part, line, None
-    return None, 0, "a lambda that its source lines do not show"
-
-
-def _parse_leniently(text):
-    """A lambda's lines may be the middle of a call: drop what stands before it until it parses."""
-    for start in [0] + [at for at in range(len(text)) if text.startswith("lambda", at)]:
-        for end in [len(text)] + [at for at in range(len(text) - 1, start, -1) if text[at] in ",)]}\n"]:
-            try:
-                return ast.parse(text[start:end])
-            except SyntaxError:
-                continue
-    raise SyntaxError("no lambda")
-
-
-def _same_code(code, text):
-    """Whether ``text`` compiles to ``code``, as far as names and constants tell."""
-    try:
-        module = compile(text, "<text>", "exec", dont_inherit=True)
-    except (SyntaxError, ValueError):
-        return False
-    return any(_gist(code) == _gist(each) for each in _codes(module) if each.co_name == code.co_name)
-
-
-def _gist(code):
-    constants = [repr(each) for each in code.co_consts if not isinstance(each, types.CodeType)]
-    names = sorted(set(code.co_names) | set(code.co_freevars))
-    return names, code.co_varnames[: code.co_argcount + code.co_kwonlyargcount], constants
-
-
-def _codes(code):
-    yield code
-    for constant in code.co_consts:
-        if isinstance(constant, types.CodeType):
-            for each in _codes(constant):
-                yield each
-
-
-def free_names(tree):
-    """The global names that a module of this tree loads: Python's own scoping decides, nothing runs."""
-    found = {}
-    for code in _codes(compile(ast.fix_missing_locations(tree), "<names>", "exec", dont_inherit=True)):
-        instructions = list(dis.get_instructions(code))
-        stored = {each.argval for each in instructions if each.opname == "STORE_NAME"}
-        for each in instructions:
-            if each.opname in ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"):
-                if each.opname == "LOAD_GLOBAL" or each.argval not in stored:
-                    found[each.argval] = True
-    return [name for name in found if not (name.startswith("__") and name.endswith("__"))]
-
-
-def _chains(tree):
-    """Root name -> the attribute chains that the text hangs on it, longest form."""
-    inner = {id(each.value) for each in ast.walk(tree) if isinstance(each, ast.Attribute)}
-    chains = {}
-    for each in ast.walk(tree):
-        if isinstance(each, ast.Attribute) and id(each) not in inner:
-            path = []
-            while isinstance(each, ast.Attribute):
-                path.append(each.attr)
-                each = each.value
-            if isinstance(each, ast.Name):
-                chains.setdefault(each.id, []).append(tuple(reversed(path)))
-    return chains
-
-
-def _position(tree):
-    first = {}
-    for each in ast.walk(tree):
-        if isinstance(each, ast.Name):
-            at = (each.lineno, each.col_offset)
-            first[each.id] = min(first.get(each.id, at), at)
-    return lambda name: (first.get(name, (1 << 30, 0)), name)
-
-
-# --- libraries and values ----------------------------------------------------------------------------
-
-
-def is_library(module):
-    """Whether a replay can import this module: triton, torch, numpy, the standard library."""
-    name = getattr(module, "__name__", "") or ""
-    if sys.modules.get(name) is not module:
-        return False
-    root = name.partition(".")[0]
-    path = getattr(module, "__file__", None)
-    if root in LIBRARIES:
-        # Inductor files its generated kernels under torch's name: where the file lies decides
-        package = getattr(sys.modules.get(root), "__file__", None)
-        return bool(package) and (path is None or path.startswith(os.path.dirname(package) + os.sep))
-    if root not in getattr(sys, "stdlib_module_names", ()) or root == "__main__":
-        return False
-    inside = path is not None and os.path.abspath(path).startswith(_STDLIB + os.sep)
-    return path is None or (inside and "site-packages" not in path and "dist-packages" not in path)
-
-
-def import_of(obj, name):
-    """[module, attribute] from which a replay gets the very same object, or None."""
-    raw = obj if isinstance(obj, (type, types.BuiltinFunctionType)) else (raw_function(obj) or obj)
-    last = name.rpartition(".")[2]
-    own = (getattr(raw, "__module__", None), getattr(raw, "__qualname__", None) or getattr(raw, "__name__", None))
-    places = [own, (own[0], last)]
-    if isinstance(own[0], str) and own[0].partition(".")[0] == "triton":
-        places += [("triton.language", last), ("triton.language", own[1])]
-    for place, attribute in places:
-        module = sys.modules.get(place) if isinstance(place, str) else None
-        if module is None or not is_library(module) or not isinstance(attribute, str) or "." in attribute:
-            continue
-        found = vars(module).get(attribute)
-        original = (getattr(found, "__kwdefaults__", None) or {}).get("member")  # the interpreter's patch over it
-        if found is obj or original is obj:
-            return [place, attribute]
-    return None
-
-
-def _is_triton(obj, name, module):
-    return type(obj).__name__ == name and type(obj).__module__ == module
-
-
-def _opaque(obj):
-    try:
-        text = repr(obj)[:200]
-    except Exception:
-        text = "?"
-    return {"opaque": text, "type": "%s.%s" % (type(obj).__module__, type(obj).__qualname__)}
-
-
-def _plain_value(obj):
-    """The encoded Value of a scalar, a string, a dtype; None for all else."""
-    kind = type(obj)
-    if obj is None:
-        return {"kind": "none"}
-    if kind is bool:
-        return {"kind": "bool", "value": obj}
-    if kind is int and abs(obj) < 10**40:
-        return {"kind": "int", "value": str(obj)}
-    if kind is float:
-        special = obj != obj or obj in (float("inf"), float("-inf"))
-        return {"kind": "float", "value": repr(obj) if special else obj.hex()}
-    if kind is str and len(obj) <= MAX_TEXT:
-        return {"kind": "str", "value": obj}
-    if kind.__module__ == "numpy" and hasattr(obj, "item") and getattr(obj, "shape", None) == ():
-        return _plain_value(obj.item())
-    if kind.__module__ == "torch" and kind.__name__ == "dtype":
-        return {"kind": "dtype", "name": str(obj).rpartition(".")[2], "library": "torch"}
-    if _is_triton(obj, "dtype", "triton.language.core"):
-        for name, value in vars(sys.modules["triton.language"]).items():
-            if type(value) is kind and value.name == obj.name:
-                return {"kind": "dtype", "name": name, "library": "triton"}
-    return None
-
-
-def _jit_options(obj):
-    """The arguments of `@triton.jit` that a literal can say; repr and launch_metadata name things only."""
-    options = getattr(obj, "kwargs", None)
-    parts = []
-    for name in JIT_OPTIONS:
-        value = options.get(name) if isinstance(options, dict) else getattr(obj, name, None)
-        if value is not None and value != [] and value is not False:
-            if isinstance(value, (list, tuple)):
-                value = [each for each in value if isinstance(each, (int, str))]
-            if isinstance(value, (bool, int, str, list)):
-                parts.append("%s=%r" % (name, value))
-    return ", ".join(parts)

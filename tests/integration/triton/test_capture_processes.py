@@ -7,16 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from kerncap.format import Reproducer
+from kerncap.format import Reproducer, schema
 from tests.integration.conftest import CommandLine
 
 CHILDREN = Path(__file__).parent / "targets" / "capture_children.py"
 
 
-@pytest.mark.parametrize(
-    ("how", "expected"), [("fork", ["1", "2"]), ("spawn", ["3"]), ("daemon", ["4", "5"])]
-)
-def test_children_are_captured(kerncap: CommandLine, how: str, expected: list[str]) -> None:
+@pytest.mark.parametrize(("how", "expected"), [("fork", [1, 2]), ("spawn", [3]), ("daemon", [4, 5])])
+def test_children_are_captured(kerncap: CommandLine, how: str, expected: list[int]) -> None:
     done = kerncap(
         "capture", "--json", "-k", "mark", "--launch", "0:4", "--no-self-check", "--",
         sys.executable, CHILDREN, how,
@@ -25,8 +23,9 @@ def test_children_are_captured(kerncap: CommandLine, how: str, expected: list[st
     values = []
     for path in done.document["captured"]:
         with Reproducer.open(Path(path)) as reproducer:
-            arguments = {argument.name: argument.value for argument in reproducer.manifest.arguments}
-            values.append(str(int(float.fromhex(arguments["value"].value))))  # type: ignore[union-attr]
+            value = next(item.value for item in reproducer.manifest.arguments if item.name == "value")
+            assert isinstance(value, schema.FloatValue)
+            values.append(float.fromhex(value.value))
     assert sorted(values) == expected
     assert list((kerncap.folder / "kerncap-out").glob(".*")) == [], "the session is gone"
 

@@ -102,6 +102,7 @@ def test_a_memfd_of_a_killed_kerncap_is_said_to_be_lost(tmp_path: Path) -> None:
     collector = collect(session, tmp_path / "out", process)
     assert collector.sealed == []
     assert "memory of the kerncap that was killed" in collector.failed[0]
+    assert collector.unsealed == 0, "no reason to keep the session for it"
 
 
 def test_a_large_launch_says_its_size_first(

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from kerncap.format.records import RecordKind, decode
 
 HOOK = Path(__file__).resolve().parents[3] / "shims" / "triton"
@@ -81,7 +82,7 @@ class Process:
         size, offset = record["regions"][number]["size"], record["pre_offsets"][number]
         if "memfd" in record["pre"]:
             return os.pread(self.memfds[record["pre"]["memfd"]], size, offset)
-        data = (self.folder / record["pre"]["file"]).read_bytes()
+        data: bytes = (self.folder / record["pre"]["file"]).read_bytes()
         assert len(data) >= offset + size
         return data[offset : offset + size]
 

@@ -23,8 +23,8 @@ def helper(a):
 
 @triton.jit
 def many(t, pair, n, flag, scale, nothing, limit: tl.constexpr, kind: tl.constexpr, torch_kind: tl.constexpr,
-         shape: tl.constexpr, text: tl.constexpr, fn: tl.constexpr, color: tl.constexpr, wrapped: tl.constexpr,
-         unknown: tl.constexpr, nan: tl.constexpr, last: tl.constexpr = 5):
+         shape: tl.constexpr, text: tl.constexpr, fn: tl.constexpr, color: tl.constexpr,
+         wrapped: tl.constexpr, unknown: tl.constexpr, nan: tl.constexpr, last: tl.constexpr = 5):
     pass
 
 x = torch.arange(4.)
@@ -79,12 +79,14 @@ def both(d, w, out):
 
 x = torch.arange(64.).reshape(4, 16)
 out = torch.zeros(1)
-both[(1,)](TensorDescriptor.from_tensor(x, [4, 8]), triton.reinterpret(torch.zeros(8, dtype=torch.uint8), tl.int8), out)
+bytes_ = triton.reinterpret(torch.zeros(8, dtype=torch.uint8), tl.int8)
+both[(1,)](TensorDescriptor.from_tensor(x, [4, 8]), bytes_, out)
 """
     ).only
     descriptor = process.argument("d")["value"]
     assert descriptor == {
-        "kind": "descriptor", "view": 0, "shape": [4, 16], "strides": [16, 1], "block_shape": [4, 8], "padding": "zero",
+        "kind": "descriptor", "view": 0, "shape": [4, 16], "strides": [16, 1], "block_shape": [4, 8],
+        "padding": "zero",
     }  # fmt: skip
     assert process.argument("w")["value"]["wrapped_dtype"] == "int8"
     assert len(process.launches[0]["regions"]) == 3
@@ -162,7 +164,8 @@ def test_ordinals_skip_the_autotuner_also_far_ahead(run: Run) -> None:
     """The quick count up to a wanted ordinal stops while an autotuner measures."""
     script = TUNED.replace("range(3)", "range(30)").replace(
         "    accumulate[grid](x, out, 100)\n",
-        "    if _ in (10, 20):\n        DELAYS[:] = [3.0, 1.0]\n    accumulate[grid](x, out, 100 - _ // 10)\n",
+        "    if _ in (10, 20):\n        DELAYS[:] = [3.0, 1.0]\n"
+        "    accumulate[grid](x, out, 100 - _ // 10)\n",
     )
     process = run(script, kernel="accumulate", launch=[25, 26]).only
     assert [launch["ordinal"] for launch in process.launches] == [25]

@@ -14,7 +14,8 @@ import torch._inductor.runtime.triton_heuristics as heuristics
 from triton import Config
 
 torch.cuda.current_device = lambda: 0
-torch.cuda.get_device_properties = lambda index: types.SimpleNamespace(name="GPU", major=9, minor=0, total_memory=1)
+FACTS = types.SimpleNamespace(name="GPU", major=9, minor=0, total_memory=1)
+torch.cuda.get_device_properties = lambda index: FACTS
 
 @triton.jit
 def triton_(in_ptr0, in_out_ptr0, xnumel, flag, XBLOCK: tl.constexpr):
@@ -105,7 +106,8 @@ def test_the_applications_launch_is_captured_after_tuning(run: Run, ordinal: int
 def test_a_single_configuration_and_a_benchmark_run(run: Run) -> None:
     script = SETUP + (
         "tuner = Tuner([Config({'XBLOCK': 16}, num_warps=2)])\n"
-        "tuner.run(x, y, 100, stream=0, benchmark_run=True)\ntuner.run(x, y, 100, stream=0)\nprint(is_clean(tuner))"
+        "tuner.run(x, y, 100, stream=0, benchmark_run=True)\n"
+        "tuner.run(x, y, 100, stream=0)\nprint(is_clean(tuner))"
     )
     outcome = run(script, environment={"TRITON_INTERPRET": "0"})
     assert outcome.stdout == "True\n", outcome.stderr

@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 
 import pytest
+
 from kerncap.capture import payloads
 from kerncap.format.records import RecordKind
 

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from kerncap.format.records import RecordKind
 
 from .conftest import ADD, HOOK, Run
@@ -39,7 +40,8 @@ def test_multiprocessing_children_are_seen_to_their_end(run: Run, method: str) -
         "    for _ in range(3): add[(1,)](x, x, x, 8, BLOCK=8)\n"
         "if __name__ == '__main__':\n    torch.set_num_threads(1)\n"
         f"    context = multiprocessing.get_context('{method}')\n"
-        "    child = context.Process(target=work, args=(2,)); child.start(); child.join()\n    print(child.exitcode)"
+        "    child = context.Process(target=work, args=(2,))\n"
+        "    child.start(); child.join()\n    print(child.exitcode)"
     )
     outcome = run(script)
     assert outcome.stdout == "0\n", outcome.stderr
@@ -76,7 +78,8 @@ def test_another_sitecustomize_runs_as_if_ours_were_not_there(run: Run, tmp_path
     other.mkdir()
     (other / "sitecustomize.py").write_text("import sys\nsys.seen = (__name__, __file__)\n")
     script = (
-        "import sys, sitecustomize\nprint(sys.seen[0], sys.seen[1] == sitecustomize.__file__, len(sys.path))\n"
+        "import sys, sitecustomize\n"
+        "print(sys.seen[0], sys.seen[1] == sitecustomize.__file__, len(sys.path))\n"
         "print(sitecustomize is sys.modules['sitecustomize'])\n" + ADD + CALL
     )
     environment = {"PYTHONPATH": str(other)}
@@ -101,7 +104,8 @@ def test_a_broken_sitecustomize_says_what_it_would_have_said(run: Run, tmp_path:
 def test_without_another_there_is_none(run: Run) -> None:
     script = (
         "import os, sys\n"
-        "try:\n    import sitecustomize\n    print('found')\nexcept ImportError as error:\n    print(error.name)\n"
+        "try:\n    import sitecustomize\n    print('found')\n"
+        "except ImportError as error:\n    print(error.name)\n"
         "print(any('shims' in entry for entry in sys.path), 'shims' in os.environ.get('PYTHONPATH', ''))\n"
     )
     assert run(script).stdout == "sitecustomize\nFalse True\n"
@@ -146,7 +150,8 @@ def test_nothing_is_imported_that_the_target_did_not_import(run: Run) -> None:
 
 def test_the_targets_exception_is_the_same_object(run: Run) -> None:
     script = ADD + (
-        "class Mine(Exception): pass\nerror = Mine('theirs')\ndef grid(meta): raise error\nx = torch.ones(8)\n"
+        "class Mine(Exception): pass\nerror = Mine('theirs')\n"
+        "def grid(meta): raise error\nx = torch.ones(8)\n"
         "for _ in range(2):\n    try:\n        add[grid](x, x, x, 8, BLOCK=8)\n"
         "    except BaseException as caught: print(caught is error, caught.__context__)\n"
         "try:\n    add[(1,)](x, x)\nexcept TypeError as caught: print(caught)\n"
@@ -170,7 +175,8 @@ def test_lazy_and_unused_lookups(run: Run) -> None:
         "import inspect\nprint(type(spec.loader).__name__, spec.origin.endswith('jit.py'))\n"
         + ADD
         + CALL
-        + "import triton.runtime.jit as jit\nprint(type(jit.__loader__).__name__, 'exec_module' in vars(jit.__loader__))\n"
+        + "import triton.runtime.jit as jit\n"
+        "print(type(jit.__loader__).__name__, 'exec_module' in vars(jit.__loader__))\n"
         "print(len(inspect.getsource(jit)) > 1000)"
     )
     outcome = run(script)
@@ -202,3 +208,17 @@ def test_threads_share_one_count(run: Run) -> None:
     process = run(script, kernel="add", launch=[0, 100]).only
     assert [launch["ordinal"] for launch in process.launches] == list(range(20))
     assert [complete["launch"] for complete in process.completes] == list(range(20))
+
+
+def test_dynamo_does_not_trace_into_the_hook(run: Run) -> None:
+    script = (
+        ADD
+        + CALL
+        + (
+            "import sys, torch._dynamo\nours = sys.modules['kerncap_triton.launch']\n"
+            "functions = (ours.observe, ours.consider, ours.RunHook.__get__)\n"
+            "print([torch._dynamo.trace_rules.check(f) for f in functions])\n"
+            "def mine(): pass\nprint(torch._dynamo.trace_rules.check(mine))"
+        )
+    )
+    assert run(script).stdout == "[True, True, True]\nFalse\n"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+
 from kerncap.format.records import RecordKind
 
 from .conftest import ADD, Outcome, Process, Run
@@ -58,8 +59,8 @@ def where_of(run: Run, expression: list[Any]) -> Process:
 
 
 def test_where_counts_ordinals_after_itself(run: Run) -> None:
-    expression = ["and", ["==", ["name", "BLOCK"], ["const", 8]], ["==", ["item", ["attr", ["name", "x"], "shape"], 0],
-                  ["const", 32]]]  # fmt: skip
+    size = ["item", ["attr", ["name", "x"], "shape"], 0]
+    expression = ["and", ["==", ["name", "BLOCK"], ["const", 8]], ["==", size, ["const", 32]]]
     outcome = run(TWO, kernel="add", where=expression, launch=[1, 2])
     assert captured(outcome) == [("add", 1)]
     assert len(outcome.only.launches) == 1

@@ -11,8 +11,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from kerncap.env import machine_digest
 from kerncap.format import ReproducerWriter, schema
+from kerncap.replay import trust
 
 BASE = 0x6000_0000_0000  # far from where Linux puts programs, heaps and libraries
 SPACING = 0x1000_0000
@@ -42,7 +42,7 @@ class Launch:
     entry: str
     grid: tuple[int, int, int] = (1, 1, 1)
     oracle: schema.Oracle = field(default_factory=lambda: schema.Oracle(kind="trusted"))
-    machine: str | None = field(default_factory=machine_digest)
+    stranger: bool = False  # not captured here
     mode: Literal["interpreter", "jit"] = "interpreter"
     regions: list[tuple[int, bytes, bytes]] = field(default_factory=list)
     views: list[schema.View] = field(default_factory=list)
@@ -110,9 +110,7 @@ class Launch:
             tool=schema.Tool(name="kerncap", version="test"),
             created="2025-01-01T00:00:00Z",
             command=("python", "test.py"),
-            platform=schema.Platform(
-                system="Linux", machine="x86_64", python="3.11", machine_digest=self.machine
-            ),
+            platform=schema.Platform(system="Linux", machine="x86_64", python="3.11"),
             device=schema.Device(kind=kind, name="cpu" if kind == "cpu" else "NVIDIA H200"),
             kernel=schema.Kernel(name=self.entry, qualified_name=f"test.{self.entry}", language="triton"),
             launch=schema.Launch(grid=self.grid, ordinal=0, mode=self.mode),
@@ -131,7 +129,10 @@ class Launch:
             oracle=self.oracle,
             source=schema.Source(file=source, entry=self.entry),
         )
-        return writer.seal(manifest)
+        path = writer.seal(manifest)
+        if not self.stranger:
+            trust.remember_captured(path)
+        return path
 
 
 ADD = """

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from kerncap.replay.engine import CANDIDATE, Engine
+from kerncap.replay.verdict import Tolerance, Verdict, judge
+from kerncap.replay.write_set import Measured, measure
 
 from kerncap.api.replay import ReplayOptions, ReplayResult, replay
 from kerncap.api.verify import VerifyOptions, verify
-from kerncap.errors import ReplayError
-from kerncap.format import schema
+from kerncap.errors import BackendUnavailable, ReplayError
+from kerncap.format import Reproducer, schema
 
 from . import build
 from .build import HEADER, Launch
@@ -28,6 +33,29 @@ def candidate(folder: Path, source: str, name: str = "candidate.py") -> Path:
 
 def run(path: Path, **options: Any) -> ReplayResult:
     return replay(path, ReplayOptions(**{"timeout_s": 20.0, **options}))
+
+
+@dataclass
+class Adder:
+    """A vector add in a resident engine: candidates are judged without starting anew."""
+
+    engine: Engine
+    measured: Measured
+    folder: Path
+
+    def judge(self, source: str, tolerance: Tolerance = Tolerance(), timeout_s: float = 20.0) -> Verdict:  # noqa: B008
+        self.engine.load_candidate(candidate(self.folder, source))
+        self.engine.timeout_s = timeout_s
+        return judge(self.engine, self.measured, CANDIDATE, tolerance)
+
+
+@pytest.fixture(scope="module")
+def adder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Adder]:
+    folder = tmp_path_factory.mktemp("adder")
+    launch = build.add()
+    launch.stranger = True  # the engine itself asks nobody; nothing is put into the configuration
+    with Reproducer.open(launch.seal(folder)) as reproducer, Engine(reproducer) as engine:
+        yield Adder(engine, measure(engine), folder)
 
 
 def test_vector_add_is_identical(tmp_path: Path) -> None:
@@ -100,10 +128,10 @@ def add(x_ptr, y_ptr, out_ptr, n, BLOCK: tl.constexpr):
 """
 
 
-def test_a_candidate_that_does_nothing_fails(tmp_path: Path) -> None:
-    result = run(build.add().seal(tmp_path), candidate=candidate(tmp_path, NOTHING))
-    assert not result.passed
-    assert result.verdict.reasons[0] == "4,000 bytes of out_ptr were never written (first at out_ptr[0])"
+def test_a_candidate_that_does_nothing_fails(adder: Adder) -> None:
+    verdict = adder.judge(NOTHING)
+    assert not verdict.passed
+    assert verdict.reasons[0] == "4,000 bytes of out_ptr were never written (first at out_ptr[0])"
 
 
 def test_after_a_second_launch_into_the_same_output_doing_nothing_still_fails(tmp_path: Path) -> None:
@@ -115,18 +143,16 @@ def test_after_a_second_launch_into_the_same_output_doing_nothing_still_fails(tm
     assert not run(path, candidate=candidate(tmp_path, NOTHING)).passed
 
 
-def test_work_that_is_skipped_is_named(tmp_path: Path) -> None:
-    lazy = candidate(tmp_path, build.ADD.replace("mask = i < n", "mask = (i < n) & (i != 300)"))
-    result = run(build.add().seal(tmp_path), candidate=lazy)
-    assert result.verdict.reasons[0] == "4 bytes of out_ptr were never written (first at out_ptr[300])"
+def test_work_that_is_skipped_is_named(adder: Adder) -> None:
+    verdict = adder.judge(build.ADD.replace("mask = i < n", "mask = (i < n) & (i != 300)"))
+    assert verdict.reasons[0] == "4 bytes of out_ptr were never written (first at out_ptr[300])"
 
 
-def test_a_write_out_of_bounds_is_detected(tmp_path: Path) -> None:
-    wide = candidate(tmp_path, build.ADD.replace("mask=mask)\n", "mask=i < n + 3)\n"))
-    result = run(build.add().seal(tmp_path), candidate=wide)
-    assert not result.passed
-    assert "outside every captured region" in result.verdict.reasons[0]
-    assert "0 bytes past the end of region 2, which holds out_ptr" in result.verdict.reasons[0]
+def test_a_write_out_of_bounds_is_detected(adder: Adder) -> None:
+    verdict = adder.judge(build.ADD.replace("mask=mask)\n", "mask=i < n + 3)\n"))
+    assert not verdict.passed
+    assert "outside every captured region" in verdict.reasons[0]
+    assert "0 bytes past the end of region 2, which holds out_ptr" in verdict.reasons[0]
 
 
 def test_a_write_beside_the_view_is_outside_the_write_set(tmp_path: Path) -> None:
@@ -277,19 +303,16 @@ def test_a_kernel_that_writes_nothing_has_nothing_to_compare(tmp_path: Path) -> 
     assert run(launch.seal(tmp_path)).verdict.line == "Result: FAIL (nothing to compare)"
 
 
-def test_tolerance_is_honoured_for_a_candidate(tmp_path: Path) -> None:
-    path = build.add().seal(tmp_path)
-    near = candidate(
-        tmp_path, build.ADD.replace("tl.load(y_ptr + i, mask=mask),", "tl.load(y_ptr + i, mask=mask) + 3e-6,")
-    )
-    result = run(path, candidate=near)
-    assert result.verdict.line.startswith("Result: PASS (within tolerance: max abs 3")
-    assert not run(path, candidate=near, rtol=0.0, atol=1e-7).passed
-    far = candidate(
-        tmp_path, build.ADD.replace("tl.load(y_ptr + i, mask=mask),", "tl.load(y_ptr + i, mask=mask) + 1e-2,")
-    )
-    assert not run(path, candidate=far).passed
-    assert run(path, candidate=far, atol=2e-2).passed
+def plus(error: str) -> str:
+    """The vector add with an error on every element."""
+    return build.ADD.replace("tl.load(y_ptr + i, mask=mask),", f"tl.load(y_ptr + i, mask=mask) + {error},")
+
+
+def test_tolerance_is_honoured_for_a_candidate(adder: Adder) -> None:
+    assert adder.judge(plus("3e-6")).line.startswith("Result: PASS (within tolerance: max abs 3")
+    assert not adder.judge(plus("3e-6"), Tolerance(rtol=0.0, atol=1e-7)).passed
+    assert not adder.judge(plus("1e-2")).passed
+    assert adder.judge(plus("1e-2"), Tolerance(atol=2e-2)).passed
 
 
 def test_the_captured_kernel_gets_no_tolerance(tmp_path: Path) -> None:
@@ -300,17 +323,10 @@ def test_the_captured_kernel_gets_no_tolerance(tmp_path: Path) -> None:
     assert not run(launch.seal(tmp_path)).passed
 
 
-def test_nan_is_no_wildcard(tmp_path: Path) -> None:
-    path = build.add().seal(tmp_path)
-    nan = candidate(
-        tmp_path,
-        build.ADD.replace(
-            "tl.load(y_ptr + i, mask=mask),", "tl.where(i == 5, float('nan'), tl.load(y_ptr + i, mask=mask)),"
-        ),
-    )
-    result = run(path, candidate=nan, atol=1e30, rtol=1e30)
-    assert not result.passed
-    assert "1 elements are NaN on one side only" in result.verdict.reasons[0]
+def test_nan_is_no_wildcard(adder: Adder) -> None:
+    verdict = adder.judge(plus("tl.where(i == 5, float('nan'), 0.0)"), Tolerance(1e30, 1e30))
+    assert not verdict.passed
+    assert "1 elements are NaN on one side only" in verdict.reasons[0]
 
 
 def test_nan_where_the_application_got_nan_agrees(tmp_path: Path) -> None:
@@ -322,32 +338,25 @@ def test_nan_where_the_application_got_nan_agrees(tmp_path: Path) -> None:
         launch.regions[region] = (launch.regions[region][0], pre.tobytes(), post.tobytes())
     path = launch.seal(tmp_path)
     assert run(path).passed
-    near = candidate(
-        tmp_path, build.ADD.replace("tl.load(y_ptr + i, mask=mask),", "tl.load(y_ptr + i, mask=mask) + 1e-6,")
-    )
-    assert run(path, candidate=near).passed
+    assert run(path, candidate=candidate(tmp_path, plus("1e-6"))).passed
 
 
-def test_an_endless_loop_is_a_timeout(tmp_path: Path) -> None:
+def test_an_endless_loop_is_a_timeout(adder: Adder) -> None:
     endless = build.ADD + "    while tl.load(x_ptr) == tl.load(x_ptr):\n        pass\n"
-    path = build.add().seal(tmp_path)
-    result = run(path, candidate=candidate(tmp_path, endless), timeout_s=2.0)
-    assert result.verdict.line == "Result: FAIL (the kernel did not end within 2 s)"
+    assert adder.judge(endless, timeout_s=1.0).line == "Result: FAIL (the kernel did not end within 1 s)"
+    assert adder.judge(build.ADD).exact  # and the engine lives on
 
 
-def test_a_crash_is_reported(tmp_path: Path) -> None:
-    wild = (
-        build.ADD + "    tl.store((tl.program_id(0) + 8).to(tl.int64).to(tl.pointer_type(tl.float32)), 1.0)\n"
-    )
-    result = run(build.add().seal(tmp_path), candidate=candidate(tmp_path, wild))
-    assert result.verdict.line == "Result: FAIL (the kernel died with SIGSEGV)"
+WILD = build.ADD + "    tl.store((tl.program_id(0) + 8).to(tl.int64).to(tl.pointer_type(tl.float32)), 1.0)\n"
+
+
+def test_a_crash_is_reported(adder: Adder) -> None:
+    assert adder.judge(WILD).line == "Result: FAIL (the kernel died with SIGSEGV)"
+    assert adder.judge(build.ADD).exact
 
 
 def test_a_captured_fault_is_reproduced(tmp_path: Path) -> None:
-    wild = (
-        build.ADD + "    tl.store((tl.program_id(0) + 8).to(tl.int64).to(tl.pointer_type(tl.float32)), 1.0)\n"
-    )
-    launch = build.add(source=wild)
+    launch = build.add(source=WILD)
     launch.oracle = schema.Oracle(kind="fault", error="SIGSEGV")
     path = launch.seal(tmp_path)
     assert run(path).verdict.line == "Result: PASS (fault reproduced: the kernel died with SIGSEGV)"
@@ -359,27 +368,22 @@ def test_a_captured_fault_is_reproduced(tmp_path: Path) -> None:
     assert nothing.verdict.line == "Result: FAIL (nothing to compare)"
 
 
-def test_another_signature_is_explained(tmp_path: Path) -> None:
-    path = build.add().seal(tmp_path)
-    other = candidate(
-        tmp_path, build.ADD.replace("out_ptr, n,", "dst_ptr, n,").replace("out_ptr +", "dst_ptr +")
-    )
-    with pytest.raises(
-        Exception, match="the launch passes out_ptr, which it does not take; it takes dst_ptr"
-    ) as caught:
-        run(path, candidate=other)
+def test_another_signature_is_explained(adder: Adder) -> None:
+    other = build.ADD.replace("out_ptr", "dst_ptr")
+    with pytest.raises(BackendUnavailable) as caught:
+        adder.judge(other)
+    assert "the launch passes out_ptr, which it does not take; it takes dst_ptr" in str(caught.value)
     assert "Expected (x_ptr, y_ptr, out_ptr, n, BLOCK)" in str(caught.value)
 
 
-def test_a_candidate_that_does_not_import_is_explained(tmp_path: Path) -> None:
+def test_a_candidate_that_does_not_import_is_explained(adder: Adder) -> None:
     with pytest.raises(ReplayError, match="does not import"):
-        run(build.add().seal(tmp_path), candidate=candidate(tmp_path, "def broken(:\n"))
+        adder.judge("def broken(:\n")
 
 
-def test_an_exception_in_the_kernel_is_a_failed_run(tmp_path: Path) -> None:
-    raising = candidate(tmp_path, build.ADD + "    tl.load(no_such_name)\n")
-    result = run(build.add().seal(tmp_path), candidate=raising)
-    assert not result.passed and "no_such_name" in result.verdict.reasons[0]
+def test_an_exception_in_the_kernel_is_a_failed_run(adder: Adder) -> None:
+    verdict = adder.judge(build.ADD + "    tl.load(no_such_name)\n")
+    assert not verdict.passed and "no_such_name" in verdict.reasons[0]
 
 
 def test_bfloat16_and_float8_are_compared_in_their_own_dtype(tmp_path: Path) -> None:

@@ -20,19 +20,34 @@ import pytest
 from kerncap.capture.source import AssembledSource, assemble
 
 HERE = Path(__file__).parent
-COLLECTOR = Path(__file__).parents[3] / "shims" / "triton" / "kerncap_triton" / "source_graph.py"
+HOOK = Path(__file__).parents[3] / "shims" / "triton" / "kerncap_triton"
 
 
 def run(interpret: bool, script: Path, *args: str, path: tuple[Path, ...] = (), cwd: Path) -> None:
     """Run a script in a process of its own, with nothing but ``path`` on PYTHONPATH."""
-    environment = {key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "TRITON"))}
+    environment = {
+        key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "TRITON"))
+    }
     environment["PYTHONPATH"] = os.pathsep.join(map(str, path))
     environment["TRITON_INTERPRET"] = "1" if interpret else "0"
     environment["TRITON_CACHE_DIR"] = str(cwd / "cache")
     done = subprocess.run(
-        [sys.executable, str(script), *args], env=environment, cwd=cwd, text=True, capture_output=True, timeout=300
+        [sys.executable, str(script), *args],
+        env=environment,
+        cwd=cwd,
+        text=True,
+        capture_output=True,
+        timeout=300,
     )
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def copy_collector(folder: Path) -> None:
+    """The collector as a package of its own: the hook's folder has a sitecustomize that would start."""
+    (folder / "collector").mkdir()
+    (folder / "collector" / "__init__.py").touch()
+    for path in HOOK.glob("source_*.py"):
+        shutil.copy(path, folder / "collector")
 
 
 @dataclass(frozen=True)
@@ -56,7 +71,7 @@ def cases(tmp_path_factory: pytest.TempPathFactory) -> Cases:
     for mode in ("interpreter", "jit"):
         package = work / mode
         shutil.copytree(HERE / "target", package)  # a copy each: one case rewrites its own file
-        shutil.copy(COLLECTOR, package)  # alone: beside it lies the hook's sitecustomize
+        copy_collector(package)
         run(mode == "interpreter", package / "collect_all.py", str(work / f"{mode}.json"), *all_cases(),
             path=(package,), cwd=work)  # fmt: skip
         collected = json.loads((work / f"{mode}.json").read_text())

@@ -10,14 +10,15 @@ import pytest
 
 from kerncap.capture.source import assemble
 
-from .conftest import COLLECTOR, HERE, run
+from .conftest import HERE, copy_collector, run
 
 
 @pytest.mark.parametrize("interpret", [True, False], ids=["interpreter", "jit"])
 def test_every_kernel_becomes_a_module_of_its_own(tmp_path: Path, interpret: bool) -> None:
     pytest.importorskip("liger_kernel")
-    for script in (COLLECTOR, HERE / "target" / "collect_liger.py", HERE / "target" / "import_all.py"):
-        shutil.copy(script, tmp_path)
+    copy_collector(tmp_path)
+    for script in ("collect_liger.py", "import_all.py"):
+        shutil.copy(HERE / "target" / script, tmp_path)
     run(interpret, tmp_path / "collect_liger.py", "graphs.json", cwd=tmp_path)
     graphs = json.loads((tmp_path / "graphs.json").read_text())["graphs"]
     assert len(graphs) >= 60, "liger_kernel has fewer kernels than it had"

@@ -1,4 +1,4 @@
-"""Every situation of `target/kc_cases`: collected in the target, assembled, then used where the package is not."""
+"""Every situation of `target/kc_cases`: collected, assembled, then used where the package is not."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ import sys
 
 import torch
 import triton
-from source_graph import collect
+from collector.source_graph import collect
 
 INTERPRET = triton.knobs.runtime.interpret
 graphs, results = {}, {}

@@ -6,7 +6,7 @@ import pkgutil
 import sys
 
 import liger_kernel.ops
-from source_graph import collect, jit_kind, unwrap
+from collector.source_graph import collect, jit_kind, unwrap
 
 graphs, skipped = {}, {}
 for found in pkgutil.walk_packages(liger_kernel.ops.__path__, "liger_kernel.ops."):

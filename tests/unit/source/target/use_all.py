@@ -1,8 +1,9 @@
-"""Runs without the package: imports every module made of a graph; runs it, or compiles it for a GPU that is not there."""
+"""Runs without the package: imports every module made of a graph, then runs it or compiles it for a GPU."""
 
 import importlib.util
 import json
 import sys
+from pathlib import Path
 
 import torch
 import triton
@@ -16,7 +17,7 @@ LAUNCHES = {
     "inductor": lambda kernel, x, y, module: kernel[(1,)](x, y, 16, 16),
 }
 out = {}
-for name, case in json.load(open(sys.argv[1])).items():
+for name, case in json.loads(Path(sys.argv[1]).read_text()).items():
     try:
         spec = importlib.util.spec_from_file_location(f"made_{case['short']}", case["path"])
         module = importlib.util.module_from_spec(spec)
@@ -32,15 +33,19 @@ for name, case in json.load(open(sys.argv[1])).items():
                 out[name] = None
         else:
             signature = case.get("signature", {"x": "*fp32", "y": "*fp32", "B": "constexpr"})
-            defaults = {each.name: each.default for each in kernel.params if each.has_default and each.is_constexpr}
-            signature = {**{each: "constexpr" for each in defaults}, **signature}
+            defaults = {
+                each.name: each.default for each in kernel.params if each.has_default and each.is_constexpr
+            }
+            signature = {**dict.fromkeys(defaults, "constexpr"), **signature}
             signature = {each: signature[each] for each in kernel.arg_names}
             constants = {**defaults, **case.get("constexprs", {})}
             constants |= {"B": 16} if "B" in signature else {}
             constants |= {"f": module.scale} if "f" in signature else {}
-            source = ASTSource(kernel, signature, {(kernel.arg_names.index(k),): v for k, v in constants.items()})
+            source = ASTSource(
+                kernel, signature, {(kernel.arg_names.index(k),): v for k, v in constants.items()}
+            )
             compiled = triton.compile(source, target=GPUTarget("cuda", 90, 32))
             out[name] = "st.global" in compiled.asm["ptx"]
     except Exception as error:
         out[name] = f"{type(error).__name__}: {error}"
-json.dump(out, open(sys.argv[2], "w"))
+Path(sys.argv[2]).write_text(json.dumps(out))

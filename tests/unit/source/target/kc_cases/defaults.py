@@ -8,7 +8,7 @@ BLOCK = tl.constexpr(16)
 
 
 @triton.jit
-def helper(x, offset: tl.constexpr = OFFSET, more: tl.constexpr = OFFSET * 2 + 1, *, last: tl.constexpr = 1.5):
+def helper(x, offset: tl.constexpr = OFFSET, more: tl.constexpr = OFFSET * 2 + 1, last: tl.constexpr = 1.5):
     return x + offset + more + last
 
 

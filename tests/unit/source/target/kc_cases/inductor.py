@@ -16,14 +16,14 @@ class triton_heuristics:
 
 
 @triton_heuristics.pointwise(
-    size_hints={'x': 16},
+    size_hints={"x": 16},
     filename=__file__,
-    triton_meta={'signature': {'in_ptr0': '*fp32', 'out_ptr0': '*fp32', 'xnumel': 'i32'}, 'constants': {}},
-    inductor_meta={'kernel_name': 'triton_poi_fused_relu_0', 'mutated_arg_names': []},
-    min_elem_per_thread=0
+    triton_meta={"signature": {"in_ptr0": "*fp32", "out_ptr0": "*fp32", "xnumel": "i32"}, "constants": {}},
+    inductor_meta={"kernel_name": "triton_poi_fused_relu_0", "mutated_arg_names": []},
+    min_elem_per_thread=0,
 )
 @triton.jit
-def triton_poi_fused_relu_0(in_ptr0, out_ptr0, xnumel, XBLOCK : tl.constexpr):
+def triton_poi_fused_relu_0(in_ptr0, out_ptr0, xnumel, XBLOCK: tl.constexpr):
     xoffset = tl.program_id(0) * XBLOCK
     xindex = xoffset + tl.arange(0, XBLOCK)[:]
     xmask = xindex < xnumel

@@ -1,0 +1,97 @@
+"""What the target is started with, and what a manifest keeps of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kerncap import env, log
+
+
+def test_the_hook_goes_in_front_and_nothing_else_changes() -> None:
+    hook = str(env.triton_hook_folder())
+    assert (Path(hook) / "sitecustomize.py").is_file()
+    before = {"PYTHONPATH": "/a::/b", "HOME": "/h", "LD_PRELOAD": "x.so"}
+    after = env.compose_target_environment(before, Path("/s"))
+    assert after == {**before, "PYTHONPATH": f"{hook}:/a::/b", "KERNCAP_SESSION": "/s"}
+    assert before["PYTHONPATH"] == "/a::/b"
+
+
+@pytest.mark.parametrize("existing", [{}, {"PYTHONPATH": ""}])
+def test_without_a_pythonpath_no_empty_entry_appears(existing: dict[str, str]) -> None:
+    """An empty entry would put the working directory on the target's path."""
+    composed = env.compose_target_environment(existing, Path("/s"))
+    assert composed["PYTHONPATH"] == str(env.triton_hook_folder())
+
+
+def test_a_short_list_of_variables_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/ada")
+    given = {
+        "TRITON_INTERPRET": "1",
+        "TRITON_CACHE_DIR": "/home/ada/cache",
+        "CUDA_VISIBLE_DEVICES": "1",
+        "TORCHINDUCTOR_MAX_AUTOTUNE": "1",
+        "PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True",
+        "TORCH_HUB_TOKEN": "s3cret",
+        "TORCH_API_KEY": "s3cret",
+        "AWS_SECRET_ACCESS_KEY": "s3cret",
+        "HF_TOKEN": "s3cret",
+        "MY_TRITON_THING": "no",
+        "PATH": "/bin",
+    }
+    assert env.stored_environment(given) == {
+        "CUDA_VISIBLE_DEVICES": "1",
+        "PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True",
+        "TORCHINDUCTOR_MAX_AUTOTUNE": "1",
+        "TRITON_CACHE_DIR": "~/cache",
+        "TRITON_INTERPRET": "1",
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "hidden"),
+    [
+        ("/home/ada/train.py", "~/train.py"),
+        ("--path=/home/ada", "--path=~"),
+        ("/home/ada/a:/home/ada/b", "~/a:~/b"),
+        ("/home/adam/train.py", "/home/adam/train.py"),
+        ("train.py", "train.py"),
+    ],
+)
+def test_the_home_directory_is_hidden(monkeypatch: pytest.MonkeyPatch, text: str, hidden: str) -> None:
+    monkeypatch.setenv("HOME", "/home/ada")
+    assert env.hide_home(text) == hidden
+
+
+def test_a_home_at_the_root_hides_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/")
+    assert env.hide_home("/usr/bin/python") == "/usr/bin/python"
+
+
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [
+        (0, "0 B"),
+        (1023, "1023 B"),
+        (1024, "1.0 KiB"),
+        (150 * 1024, "150 KiB"),
+        (1288490189, "1.2 GiB"),
+        (1 << 41, "2.0 TiB"),
+    ],
+)
+def test_sizes_for_people(size: int, text: str) -> None:
+    assert log.size(size) == text
+
+
+@pytest.mark.parametrize(
+    ("nanoseconds", "text"),
+    [(5, "5 ns"), (12_345_678, "12 ms"), (1_500_000, "1.5 ms"), (90_000_000_000, "90.0 s")],
+)
+def test_times_for_people(nanoseconds: int, text: str) -> None:
+    assert log.duration(nanoseconds) == text
+
+
+def test_names_from_a_target_stay_on_one_line() -> None:
+    assert log.one_line("a\nb\x1b[31mc") == "a b [31mc"
+    assert len(log.one_line("x" * 5000)) == 600

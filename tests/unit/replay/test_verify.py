@@ -1,0 +1,151 @@
+"""Verify, trust and the command line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from kerncap.api.replay import ReplayOptions, replay
+from kerncap.api.verify import VerifyOptions, self_check, verify
+from kerncap.cli.replay import command as replay_command
+from kerncap.cli.verify import command as verify_command
+from kerncap.errors import BackendUnavailable, UsageError
+from kerncap.format import Reproducer, WriteSet, schema
+
+from . import build
+from .build import HEADER
+
+pytest.importorskip("triton")
+pytest.importorskip("torch")
+
+NAN = build.ADD.replace(
+    "tl.load(y_ptr + i, mask=mask),", "tl.where(i == 5, float('nan'), tl.load(y_ptr + i, mask=mask)),"
+)
+
+
+def suspect(folder: Path) -> Path:
+    """A captured launch that made a NaN."""
+    launch = build.add(source=NAN)
+    base, before, after = launch.regions[2]
+    wrong = np.frombuffer(after, np.float32).copy()
+    wrong[5] = np.nan
+    launch.regions[2] = (base, before, wrong.tobytes())
+    launch.oracle = schema.Oracle(kind="suspect", condition="nonfinite", detail="1 NaN in out_ptr")
+    return launch.seal(folder)
+
+
+def write(folder: Path, name: str, text: str) -> Path:
+    path = folder / name
+    path.write_text(text)
+    return path
+
+
+def test_reproduced_and_correct_are_two_verdicts(tmp_path: Path) -> None:
+    path = suspect(tmp_path)
+    again = replay(path)
+    assert again.passed and any("reproduced is not correct" in note for note in again.notes)
+    wrong = verify(path, VerifyOptions(expect="finite"))
+    assert not wrong.passed
+    assert "1 of 1,000 written elements are not finite, first out_ptr[5] = nan" in wrong.verdict.reasons[0]
+    fixed = write(tmp_path, "fixed.py", HEADER + build.ADD)
+    assert verify(path, VerifyOptions(candidate=fixed, expect="finite")).judged_by == "finite"
+    reference = write(
+        tmp_path,
+        "reference.py",
+        "def reference(args):\n    return {'out_ptr': args['x_ptr'] + args['y_ptr']}\n",
+    )
+    by_reference = verify(path, VerifyOptions(candidate=fixed, reference=reference))
+    assert by_reference.passed and by_reference.judged_by == "the reference reference.py"
+    assert not verify(path, VerifyOptions(reference=reference)).passed
+
+
+def test_a_reference_may_change_tensors_in_place(tmp_path: Path) -> None:
+    path = build.add().seal(tmp_path)
+    right = write(
+        tmp_path, "right.py", "def reference(args):\n    args['out_ptr'][:] = args['x_ptr'] + args['y_ptr']\n"
+    )
+    assert verify(path, VerifyOptions(reference=right)).passed
+    wrong = write(tmp_path, "wrong.py", "def reference(args):\n    args['out_ptr'][:] = args['x_ptr']\n")
+    assert (
+        "out_ptr: 1,000 of 1,000 elements differ"
+        in verify(path, VerifyOptions(reference=wrong)).verdict.reasons[0]
+    )
+    idle = write(tmp_path, "idle.py", "def reference(args):\n    pass\n")
+    assert verify(path, VerifyOptions(reference=idle)).verdict.line == "Result: FAIL (nothing to compare)"
+
+
+def test_a_reference_that_names_no_tensor_is_explained(tmp_path: Path) -> None:
+    other = write(tmp_path, "other.py", "def reference(args):\n    return {'result': args['x_ptr']}\n")
+    with pytest.raises(
+        BackendUnavailable, match="names result, which is no tensor of the launch; those are x_ptr"
+    ):
+        verify(build.add().seal(tmp_path), VerifyOptions(reference=other))
+
+
+def test_self_check_keeps_its_result_and_the_write_set(tmp_path: Path) -> None:
+    path = build.add().seal(tmp_path)
+    assert self_check(path) == ("pass", "12,000 bytes identical, 4,000 written bytes poisoned")
+    with Reproducer.open(path) as reproducer:
+        checks = reproducer.checks()
+        kept = WriteSet.load(reproducer)
+    assert checks is not None and checks.self_check is not None and checks.self_check.result == "pass"
+    assert kept is not None and kept.written_bytes(2) == 4000 and not kept.also_input(2)
+
+
+def test_self_check_of_a_wrong_oracle_fails(tmp_path: Path) -> None:
+    launch = build.add()
+    base, before, _ = launch.regions[2]
+    launch.regions[2] = (base, before, np.zeros(1000, np.float32).tobytes())
+    result, reason = self_check(launch.seal(tmp_path))
+    assert result == "fail" and "out_ptr" in reason
+
+
+def test_a_stranger_needs_trust_once(tmp_path: Path) -> None:
+    launch = build.add()
+    launch.stranger = True
+    path = launch.seal(tmp_path)
+    with pytest.raises(UsageError) as caught:
+        replay(path)
+    assert "source/add.py" in str(caught.value) and "--trust" in str(caught.value)
+    assert replay(path, ReplayOptions(trust=True)).passed
+    assert replay(path).passed
+
+
+def test_a_python_without_triton_is_named(tmp_path: Path) -> None:
+    bare = write(tmp_path, "bare", '#!/bin/sh\nexec /usr/bin/env python3 -I -S "$@"\n')
+    bare.chmod(0o755)
+    with pytest.raises(BackendUnavailable, match="has no torch and no triton.*--python"):
+        replay(build.add().seal(tmp_path), ReplayOptions(python=str(bare)))
+
+
+def test_an_engine_that_needs_a_gpu_says_so(tmp_path: Path) -> None:
+    with pytest.raises(BackendUnavailable, match="jit engine is not available: it needs a CUDA device"):
+        replay(build.add().seal(tmp_path), ReplayOptions(engine="jit", device="cpu"))
+
+
+def test_an_opaque_argument_is_refused_by_name(tmp_path: Path) -> None:
+    launch = build.add()
+    launch.arguments[3] = schema.Argument(
+        name="n", role="runtime", value=schema.OpaqueValue(type_name="mylib.Thing", repr="<Thing>")
+    )
+    with pytest.raises(BackendUnavailable, match="argument n holds a mylib.Thing"):
+        replay(launch.seal(tmp_path))
+
+
+def test_the_command_line_ends_with_the_result(tmp_path: Path) -> None:
+    path = build.add().seal(tmp_path)
+    done = CliRunner().invoke(replay_command, [str(path)], standalone_mode=False)
+    assert done.return_value == 0
+    assert done.output.strip().splitlines()[-1].startswith("Result: PASS (12,000 bytes identical")
+    nothing = write(
+        tmp_path, "nothing.py", HEADER + "@triton.jit\ndef add(x_ptr, y_ptr, out_ptr, n, BLOCK): pass\n"
+    )
+    arguments = [str(path), "--candidate", str(nothing), "--json"]
+    done = CliRunner().invoke(verify_command, arguments, standalone_mode=False)
+    assert done.return_value == 1
+    document = json.loads(done.output)
+    assert document["result"] == "fail" and "never written" in document["reasons"][0]
