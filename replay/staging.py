@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
 import shutil
 import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +17,19 @@ from kerncap.errors import ReplayError
 from kerncap.format import Reproducer
 
 _SHM = Path("/dev/shm")
+_PREFIX = "kerncap-job-"
+_LOCK = "lock"
+_FRESH_S = 60.0
 _MARGIN = 512 * 1024 * 1024  # what is left free in memory-backed storage
 
 
 class Job:
-    """A staged reproducer; the folder goes when the job is closed."""
+    """A staged reproducer; the folder goes when the job is closed. ``lock`` says that it is in use."""
 
-    def __init__(self, folder: Path, content: dict[str, Any]) -> None:
+    def __init__(self, folder: Path, content: dict[str, Any], lock: int) -> None:
         self.folder = folder
         self.content = content
+        self._lock = lock
 
     @property
     def path(self) -> Path:
@@ -33,7 +40,10 @@ class Job:
         return self.folder / "worker.log"
 
     def close(self) -> None:
-        shutil.rmtree(self.folder, ignore_errors=True)
+        if self._lock >= 0:
+            shutil.rmtree(self.folder, ignore_errors=True)
+            os.close(self._lock)
+            self._lock = -1
 
 
 def stage(reproducer: Reproducer, launcher: str, memory: str, device: int) -> Job:
@@ -42,18 +52,42 @@ def stage(reproducer: Reproducer, launcher: str, memory: str, device: int) -> Jo
     Regions become sparse files; a region that the launch did not change has no post file.
     Raises FormatError for damaged content, ReplayError when there is no room.
     """
-    folder = Path(tempfile.mkdtemp(prefix="kerncap-job-", dir=_place(reproducer)))
+    place = _place(reproducer) or Path(tempfile.gettempdir())
+    _sweep(place)
+    folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=place))
+    lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
         content = _content(reproducer, launcher, memory, device)
         _write_files(reproducer, content, folder)
         (folder / "job.json").write_text(json.dumps(content))
     except OSError as error:
+        os.close(lock)
         shutil.rmtree(folder, ignore_errors=True)
         raise ReplayError(f"{folder}: no room to stage the reproducer ({error}); set TMPDIR") from error
     except BaseException:
+        os.close(lock)
         shutil.rmtree(folder, ignore_errors=True)
         raise
-    return Job(folder, content)
+    return Job(folder, content, lock)
+
+
+def _sweep(place: Path) -> None:
+    """Remove job folders that a killed kerncap left behind: nobody holds their lock."""
+    for folder in place.glob(_PREFIX + "*"):
+        try:
+            if time.time() - folder.stat().st_mtime < _FRESH_S:
+                continue  # may be between its making and its locking
+            lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+        except OSError:
+            continue  # somebody else's, or gone
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(folder, ignore_errors=True)
+        except OSError:
+            pass  # in use
+        finally:
+            os.close(lock)
 
 
 def _place(reproducer: Reproducer) -> Path | None:

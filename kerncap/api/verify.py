@@ -22,7 +22,6 @@ from kerncap.api.replay import (
 )
 from kerncap.errors import BackendUnavailable, KerncapError, UsageError
 from kerncap.format import Reproducer, SelfCheck
-from kerncap.replay import trust
 from kerncap.replay.engine import CANDIDATE, ORIGINAL, Engine
 from kerncap.replay.tolerance import view_tolerance
 from kerncap.replay.verdict import (

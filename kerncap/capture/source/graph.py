@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import keyword
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -115,6 +115,24 @@ class SourceGraph:
     files: dict[str, str]
     missing: tuple[str, ...]
     modules: tuple[str, ...]  # to be imported besides those that a name stands for
+
+
+def inside(ref: Ref) -> Iterator[Ref]:
+    """``ref`` and everything that its expression mentions."""
+    yield ref
+    parts: tuple[Ref, ...] = ()
+    if isinstance(ref, ConstexprRef):
+        parts = (ref.value,)
+    elif isinstance(ref, AttributeRef):
+        parts = (ref.of,)
+    elif isinstance(ref, CallRef):
+        parts = (ref.of, *ref.arguments, *(each for _, each in ref.keywords))
+    elif isinstance(ref, SequenceRef):
+        parts = ref.items
+    elif isinstance(ref, MappingRef):
+        parts = tuple(each for pair in ref.items for each in pair)
+    for part in parts:
+        yield from inside(part)
 
 
 def parse_graph(graph: object) -> SourceGraph:

@@ -27,9 +27,17 @@ from kerncap.capture.source.graph import (
     SequenceRef,
     SourceGraph,
     ValueRef,
+    inside,
     parse_graph,
 )
-from kerncap.capture.source.text import FunctionText, attribute_parents, chain_at, global_names
+from kerncap.capture.source.text import (
+    FunctionText,
+    annotations_of,
+    attribute_parents,
+    chain_at,
+    global_names,
+    identifiers,
+)
 from kerncap.errors import CaptureError
 
 MAX_MODULE = 4 << 20  # characters: the manifest's readers show it
@@ -81,7 +89,7 @@ class _Module:
         self.graph = graph
         self.missing = list(graph.missing)
         self.texts = {key: FunctionText(node.source, node.name) for key, node in graph.nodes.items()}
-        self.used = frozenset(name for text in self.texts.values() for name in _identifiers(text.definition))
+        self.used = frozenset(name for text in self.texts.values() for name in identifiers(text.definition))
         self.names: dict[str, Ref] = {}  # what the module binds, in the order of allocation
         self.primary: dict[Ref, str] = {}
         self.renamed: dict[str, dict[str, str]] = {}  # node -> name in its text -> name in the module
@@ -111,7 +119,7 @@ class _Module:
                 seen[key] = None
                 node = self.graph.nodes[key]
                 for ref in (*node.bindings.values(), *node.defaults.values()):
-                    todo += [each.key for each in _inside(ref) if isinstance(each, NodeRef)]
+                    todo += [each.key for each in inside(ref) if isinstance(each, NodeRef)]
         return [self.graph.nodes[key] for key in seen]
 
     def _reserve_builtins(self, node: Node) -> None:
@@ -123,16 +131,16 @@ class _Module:
             if each.id not in roots and each.id != node.name:
                 self.names.setdefault(each.id, _BUILTIN)
 
-    def _allocate(self, wanted: str, ref: Ref, inside: frozenset[str] = frozenset()) -> str:
+    def _allocate(self, wanted: str, ref: Ref, hidden: frozenset[str] = frozenset()) -> str:
         """A name of the module for ``ref``: the one that is wanted, or one like it that nobody uses.
 
-        ``inside`` are the names of the text that will say it: a local of that text would hide it.
+        ``hidden`` are the names of the text that will say it: a local of that text would hide it.
         """
-        if wanted not in inside and self.names.setdefault(wanted, ref) == ref:
+        if wanted not in hidden and self.names.setdefault(wanted, ref) == ref:
             self.primary.setdefault(ref, wanted)
             return wanted
         known = None if isinstance(ref, (ValueRef, ConstexprRef)) else self.primary.get(ref)
-        if known is not None and known != wanted and known not in inside:
+        if known is not None and known != wanted and known not in hidden:
             return known
         number = 2
         while (name := f"{wanted}_{number}") in self.used or self.names.get(name, ref) != ref:
@@ -148,9 +156,9 @@ class _Module:
 
     def _name_bindings(self, node: Node) -> None:
         renamed = self.renamed.setdefault(node.key, {})
-        here = frozenset(_identifiers(self.texts[node.key].definition))
+        here = frozenset(identifiers(self.texts[node.key].definition))
         for ref in (*node.bindings.values(), *node.defaults.values()):
-            for inner in _inside(ref):
+            for inner in inside(ref):
                 if inner is not ref or isinstance(ref, (NodeRef, ValueRef)) or ref in node.defaults.values():
                     self._name_parts(inner)
         for name, ref in node.bindings.items():
@@ -208,7 +216,7 @@ class _Module:
         self, node: Node, definition: ast.FunctionDef | ast.AsyncFunctionDef
     ) -> Iterator[ast.expr]:
         roots = {name.partition(".")[0] for name in node.bindings}
-        for annotation in _annotations(definition):
+        for annotation in annotations_of(definition):
             if isinstance(annotation, ast.Constant):
                 continue
             names = {each.id for each in ast.walk(annotation) if isinstance(each, ast.Name)}
@@ -223,7 +231,7 @@ class _Module:
     ) -> Iterator[ast.expr]:
         """Annotations that are `tl.constexpr` in other words: the interpreter goes by their text."""
         language = (ModuleRef("triton.language"), ModuleRef("triton.language.core"))
-        for each in _annotations(definition):
+        for each in annotations_of(definition):
             if isinstance(each, ast.Constant):
                 odd = each.value in ("constexpr", "tl.constexpr", "triton.language.constexpr")
             elif isinstance(each, ast.Name) and each.id != "constexpr":
@@ -320,7 +328,7 @@ class _Module:
         done: set[str] = set()
         constants = []
         for name, ref in self.names.items():
-            if not any(isinstance(each, NodeRef) for each in _inside(ref)):
+            if not any(isinstance(each, NodeRef) for each in inside(ref)):
                 constants.append(self._constant(name, ref))
                 done.add(name)
         out.add("\n" + "".join(constants) if any(constants) else "")
@@ -351,7 +359,7 @@ class _Module:
             return
         node = self.graph.nodes[key]
         for ref in (*node.defaults.values(), *node.bindings.values()):
-            for each in _inside(ref):
+            for each in inside(ref):
                 if isinstance(each, NodeRef):
                     self._visit(each.key, order, busy | {key})
         if key not in order:
@@ -395,7 +403,7 @@ class _Module:
         ref = self.names.get(name)
         if name in done or ref is None:
             return
-        needed = {each.key for each in _inside(ref) if isinstance(each, NodeRef)}
+        needed = {each.key for each in inside(ref) if isinstance(each, NodeRef)}
         is_definition = isinstance(ref, NodeRef) and self.primary[ref] == name
         if needed <= ready and not is_definition:
             out.add(f"\n{name} = {self._expression(ref)}\n")
@@ -433,39 +441,6 @@ def _import(name: str, ref: ModuleRef | ImportRef) -> str:
     if isinstance(ref, ModuleRef):
         return f"import {ref.name}" if name == ref.name else f"import {ref.name} as {name}"
     return f"from {ref.module} import {ref.attribute}" + ("" if name == ref.attribute else f" as {name}")
-
-
-def _inside(ref: Ref) -> Iterator[Ref]:
-    """``ref`` and everything that its expression mentions."""
-    yield ref
-    parts: tuple[Ref, ...] = ()
-    if isinstance(ref, ConstexprRef):
-        parts = (ref.value,)
-    elif isinstance(ref, AttributeRef):
-        parts = (ref.of,)
-    elif isinstance(ref, CallRef):
-        parts = (ref.of, *ref.arguments, *(each for _, each in ref.keywords))
-    elif isinstance(ref, SequenceRef):
-        parts = ref.items
-    elif isinstance(ref, MappingRef):
-        parts = tuple(each for pair in ref.items for each in pair)
-    for part in parts:
-        yield from _inside(part)
-
-
-def _annotations(definition: ast.FunctionDef | ast.AsyncFunctionDef) -> list[ast.expr]:
-    arguments = definition.args
-    every = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
-    every += [one for one in (arguments.vararg, arguments.kwarg) if one]
-    return [each for each in [*(one.annotation for one in every), definition.returns] if each is not None]
-
-
-def _identifiers(definition: ast.stmt) -> Iterator[str]:
-    for each in ast.walk(definition):
-        if isinstance(each, ast.Name):
-            yield each.id
-        elif isinstance(each, ast.arg):
-            yield each.arg
 
 
 def _checked_options(text: str) -> str:

@@ -119,6 +119,21 @@ def chain_at(name: ast.Name, parents: dict[int, ast.Attribute]) -> list[ast.Attr
     return chain
 
 
+def annotations_of(definition: ast.FunctionDef | ast.AsyncFunctionDef) -> list[ast.expr]:
+    arguments = definition.args
+    every = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
+    every += [one for one in (arguments.vararg, arguments.kwarg) if one]
+    return [each for each in [*(one.annotation for one in every), definition.returns] if each is not None]
+
+
+def identifiers(definition: ast.stmt) -> Iterator[str]:
+    for each in ast.walk(definition):
+        if isinstance(each, ast.Name):
+            yield each.id
+        elif isinstance(each, ast.arg):
+            yield each.arg
+
+
 def attribute_parents(definition: ast.stmt) -> dict[int, ast.Attribute]:
     return {id(each.value): each for each in ast.walk(definition) if isinstance(each, ast.Attribute)}
 
