@@ -108,7 +108,9 @@ def captured_rate(folder: Path, size: int, env: dict[str, str]) -> tuple[float, 
         raise SystemExit(finished.stdout + finished.stderr)
     from kerncap.format import records
 
-    pinned = next((float(line.split()[1]) for line in finished.stdout.splitlines() if line.startswith("pinned")), None)
+    pinned = next(
+        (float(line.split()[1]) for line in finished.stdout.splitlines() if line.startswith("pinned")), None
+    )
     for path in session_out.glob(".kerncap-session-*/*/records"):
         for record in records.decode(path.read_bytes()):
             if record.kind is records.RecordKind.COMPLETE:

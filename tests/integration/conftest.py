@@ -50,7 +50,9 @@ class CommandLine:
 
     folder: Path
 
-    def __call__(self, *arguments: str | Path, env: Mapping[str, str] | None = None, timeout: float = 110) -> Finished:
+    def __call__(
+        self, *arguments: str | Path, env: Mapping[str, str] | None = None, timeout: float = 110
+    ) -> Finished:
         finished = subprocess.run(
             [sys.executable, "-m", "kerncap", *map(str, arguments)],
             cwd=self.folder,

@@ -107,9 +107,13 @@ def test_case_04_noop_fails_even_on_a_second_launch_into_one_output(kerncap: Com
     )
     [path] = kerncap.capture("-k", "^double_into$", "--launch", "1", target=target)
     repro = Reproducer.open(path)
-    assert view_bytes(repro, "y_ptr", "pre") == view_bytes(repro, "y_ptr", "post"), "the second launch changes no byte"
+    assert view_bytes(repro, "y_ptr", "pre") == view_bytes(repro, "y_ptr", "post"), (
+        "the second launch changes no byte"
+    )
     assert kerncap("verify", path).status == 0
-    noop = edited(path, "mask=i < n) * 2, mask=i < n", "mask=i < n) * 2, mask=i < 0", kerncap.folder / "noop.py")
+    noop = edited(
+        path, "mask=i < n) * 2, mask=i < n", "mask=i < n) * 2, mask=i < 0", kerncap.folder / "noop.py"
+    )
     done = kerncap("verify", "--json", path, "--candidate", noop)
     assert done.status == 1
     assert done.document["result"] == "fail"
@@ -179,9 +183,7 @@ def test_case_18_a_used_folder_keeps_what_it_has(kerncap: CommandLine) -> None:
     )
     [first] = kerncap.capture(target=target)
     digests = {path: path.read_bytes() for path in sorted(first.rglob("*")) if path.is_file()}
-    missed = kerncap(
-        "capture", "--json", "-o", "out", "-k", "no_such_kernel", "--", _python(), target
-    )
+    missed = kerncap("capture", "--json", "-o", "out", "-k", "no_such_kernel", "--", _python(), target)
     assert missed.status == 1
     assert missed.document["captured"] == []
     assert "scale" in missed.document["reason"], "the nearest names"
@@ -191,7 +193,9 @@ def test_case_18_a_used_folder_keeps_what_it_has(kerncap: CommandLine) -> None:
     assert {path: path.read_bytes() for path in digests} == digests
 
 
-@pytest.mark.parametrize("ending", ["os._exit(3)", "os.kill(os.getpid(), 9)", "os.abort()", "sys.exit('bad')"])
+@pytest.mark.parametrize(
+    "ending", ["os._exit(3)", "os.kill(os.getpid(), 9)", "os.abort()", "sys.exit('bad')"]
+)
 def test_case_19_a_crash_keeps_what_was_complete(kerncap: CommandLine, ending: str) -> None:
     target = kerncap.target(
         SCALE
@@ -202,8 +206,15 @@ def test_case_19_a_crash_keeps_what_was_complete(kerncap: CommandLine, ending: s
     {ending}
     """
     )
-    done = kerncap("capture", "--json", "-o", "out", "-k", "scale", "--launch", "0:2", "--", _python(), target)
-    expected = {"os._exit(3)": 3, "os.kill(os.getpid(), 9)": 128 + 9, "os.abort()": 128 + 6, "sys.exit('bad')": 1}
+    done = kerncap(
+        "capture", "--json", "-o", "out", "-k", "scale", "--launch", "0:2", "--", _python(), target
+    )
+    expected = {
+        "os._exit(3)": 3,
+        "os.kill(os.getpid(), 9)": 128 + 9,
+        "os.abort()": 128 + 6,
+        "sys.exit('bad')": 1,
+    }
     assert done.status == expected[ending], done.stderr
     captured = done.document["captured"]
     assert len(captured) == 2
@@ -273,8 +284,8 @@ def test_case_26_strided_tensors_and_odd_constexprs(kerncap: CommandLine) -> Non
 
     base = torch.randn(8, 5, device=DEVICE)
     y = torch.full((8, 2), 7.0, dtype=torch.bfloat16, device=DEVICE)
-    odd[(1,)](base[:, 2], y, base.stride(0), None, float("-inf"), float("inf"), None, tl.bfloat16, "clip", (1, 2),
-              BLOCK=8)
+    odd[(1,)](base[:, 2], y, base.stride(0), None, float("-inf"), float("inf"), None, tl.bfloat16, "clip",
+              (1, 2), BLOCK=8)
     """
     )
     [path] = kerncap.capture(target=target)
@@ -300,8 +311,9 @@ def test_case_27_autotuned_is_pinned_to_what_ran(kerncap: CommandLine) -> None:
         return [10.0 - first_is_worst.calls] * 3
     first_is_worst.calls = 0
 
-    @triton.autotune(configs=[triton.Config({"BLOCK": b}, num_warps=w) for b, w in ((16, 1), (32, 2), (64, 4))],
-                     key=["n"], do_bench=first_is_worst, restore_value=["x_ptr"])
+    configs = [triton.Config({"BLOCK": b}, num_warps=w) for b, w in ((16, 1), (32, 2), (64, 4))]
+
+    @triton.autotune(configs=configs, key=["n"], do_bench=first_is_worst, restore_value=["x_ptr"])
     @triton.jit
     def bump(x_ptr, n, BLOCK: tl.constexpr):
         i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)

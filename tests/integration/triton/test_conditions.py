@@ -62,7 +62,9 @@ def test_a_fault_is_sealed_reproduced_and_its_repair_passes(kerncap: CommandLine
     assert again.result_line.startswith("Result: PASS"), again.stdout + again.stderr
     source = (path / "source" / "kernel.py").read_text()
     repaired = kerncap.folder / "repaired.py"
-    repaired.write_text(source.replace("tl.load(x_ptr + index)", "tl.load(x_ptr + index, mask=(index < n), other=0.0)"))
+    repaired.write_text(
+        source.replace("tl.load(x_ptr + index)", "tl.load(x_ptr + index, mask=(index < n), other=0.0)")
+    )
     assert kerncap("verify", path, "--candidate", repaired, "--expect", "finite").status == 0
     assert kerncap("verify", path, "--expect", "finite").status == 1, "the original still faults"
 

@@ -22,7 +22,9 @@ NOISY = {"_layer_norm_bwd_dwdb", "layer_norm_backward"}
 
 
 def capture_all(kerncap: CommandLine, *command: str | Path, select: tuple[str, ...] = ()) -> list[Path]:
-    done = kerncap("capture", "-o", "out", "--no-self-check", *select, "--", sys.executable, *command, timeout=400)
+    done = kerncap(
+        "capture", "-o", "out", "--no-self-check", *select, "--", sys.executable, *command, timeout=400
+    )
     assert done.status == 0, done.stdout + done.stderr
     paths = sorted(path for path in (kerncap.folder / "out").iterdir() if not path.name.startswith("."))
     assert paths
@@ -89,7 +91,9 @@ def test_a_fault_kills_the_target_and_is_sealed(kerncap: CommandLine) -> None:
         assert again.result_line.startswith("Result: PASS"), again.stdout + again.stderr
     source = (path / "source" / "kernel.py").read_text()
     repaired = kerncap.folder / "repaired.py"
-    repaired.write_text(source.replace("tl.load(x_ptr + index)", "tl.load(x_ptr + index, mask=(index < n), other=0.0)"))
+    repaired.write_text(
+        source.replace("tl.load(x_ptr + index)", "tl.load(x_ptr + index, mask=(index < n), other=0.0)")
+    )
     fixed = kerncap("verify", path, "--candidate", repaired, "--expect", "finite")
     assert fixed.result_line.startswith("Result: PASS"), fixed.stdout + fixed.stderr
     assert kerncap("verify", path, "--expect", "finite").status == 1
@@ -156,7 +160,8 @@ def test_tensor_descriptors(kerncap: CommandLine) -> None:
 
     x = torch.randn(128, 64, device="cuda", dtype=torch.float16)
     y = torch.zeros_like(x)
-    copy_tile[(4,)](TensorDescriptor.from_tensor(x, [32, 64]), TensorDescriptor.from_tensor(y, [32, 64]), BLOCK=32)
+    source, destination = (TensorDescriptor.from_tensor(t, [32, 64]) for t in (x, y))
+    copy_tile[(4,)](source, destination, BLOCK=32)
     torch.testing.assert_close(y, x + 1)
     """
     )

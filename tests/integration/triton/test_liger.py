@@ -13,7 +13,8 @@ from kerncap.format import Reproducer
 from tests.integration.conftest import CommandLine
 
 pytestmark = pytest.mark.skipif(
-    importlib.util.find_spec("liger_kernel") is None, reason="liger-kernel is not installed (make setup brings it)"
+    importlib.util.find_spec("liger_kernel") is None,
+    reason="liger-kernel is not installed (make setup brings it)",
 )
 
 TARGET = Path(__file__).parent / "targets" / "liger_ops.py"
@@ -32,7 +33,17 @@ ON_THE_CPU = {
 def test_every_captured_kernel_replays_to_the_applications_output(kerncap: CommandLine) -> None:
     plain_status_line = "softmax: ok"
     done = kerncap(
-        "capture", "-o", "out", "-k", r"^liger_kernel\.", "--launch", "0:1", "--", sys.executable, TARGET, timeout=300
+        "capture",
+        "-o",
+        "out",
+        "-k",
+        r"^liger_kernel\.",
+        "--launch",
+        "0:1",
+        "--",
+        sys.executable,
+        TARGET,
+        timeout=300,
     )
     assert done.status == 0, done.stderr
     assert plain_status_line in done.stdout.splitlines()

@@ -25,7 +25,9 @@ def rand(*shape: int, grad: bool = True) -> torch.Tensor:
 
 def backward(result: object) -> None:
     outputs = result if isinstance(result, tuple) else (result,)
-    total = sum(out.float().pow(2).sum() for out in outputs if isinstance(out, torch.Tensor) and out.requires_grad)
+    total = sum(
+        out.float().pow(2).sum() for out in outputs if isinstance(out, torch.Tensor) and out.requires_grad
+    )
     if isinstance(total, torch.Tensor):
         total.backward()
 
@@ -50,7 +52,9 @@ def jsd() -> object:
 
 def cross_entropy() -> object:
     target = torch.tensor([1, 5, 39, 7, 0, 3], device=DEVICE)
-    result = ops.LigerCrossEntropyFunction.apply(rand(6, 40), target, None, -100, 0.0, 0.1, "mean", None, False)
+    result = ops.LigerCrossEntropyFunction.apply(
+        rand(6, 40), target, None, -100, 0.0, 0.1, "mean", None, False
+    )
     return result[0] if isinstance(result, tuple) else result
 
 
@@ -117,7 +121,9 @@ def embedding() -> object:
 
 
 def fused_add_rms_norm() -> object:
-    return ops.LigerFusedAddRMSNormFunction.apply(rand(4, 64), rand(4, 64), rand(64), 1e-6, 0.0, "llama", False)
+    return ops.LigerFusedAddRMSNormFunction.apply(
+        rand(4, 64), rand(4, 64), rand(64), 1e-6, 0.0, "llama", False
+    )
 
 
 def fused_linear_cross_entropy() -> object:
@@ -138,6 +144,7 @@ for operator in OPERATORS:
     try:
         backward(operator())
     except Exception as error:
-        print(f"{operator.__name__}: cannot run here: {type(error).__name__}: {str(error).splitlines()[0][:160]}")
+        first_line = str(error).splitlines()[0][:160]
+        print(f"{operator.__name__}: cannot run here: {type(error).__name__}: {first_line}")
     else:
         print(f"{operator.__name__}: ok")
