@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -79,13 +81,7 @@ def choose(
         raise BackendUnavailable(
             "replay", f"this version replays Triton kernels, not {manifest.kernel.language}"
         )
-    found = probe(python or sys.executable)
-    if found.missing:
-        raise BackendUnavailable(
-            "replay",
-            f"{found.python} has no {' and no '.join(found.missing)}; "
-            "name a Python that has them with --python (the one that ran the captured program)",
-        )
+    found = _capable(python)
     ordinal = _ordinal(device, manifest, found)
     launcher = _launcher(manifest, engine, ordinal, found)
     if launcher == "interpreter":
@@ -104,6 +100,24 @@ def choose(
     if launcher == "binary" and not any(code.stage == "cubin" for code in manifest.code):
         raise BackendUnavailable("the binary engine", "the reproducer holds no cubin; try --engine jit")
     return Choice(found.python, launcher, "cuda", ordinal)
+
+
+def _capable(python: str | None) -> Probe:
+    """The Python that was asked for; else the first that has what a replay needs: kerncap's own, which may
+    live in an environment of its own, or the one that `python` means to the user."""
+    found = [probe(python or sys.executable)]
+    if python is None and found[0].missing:
+        others = (shutil.which(name) for name in ("python", "python3"))
+        for other in dict.fromkeys(path for path in others if path and path != sys.executable):
+            with contextlib.suppress(BackendUnavailable):  # it was not asked for: not running is no error
+                found.append(probe(other))
+    for each in found:
+        if not each.missing:
+            return each
+    lacks = ", ".join(f"{each.python} has no {' and no '.join(each.missing)}" for each in found)
+    raise BackendUnavailable(
+        "replay", f"{lacks}; name a Python that has them with --python (the one that ran the captured program)"
+    )
 
 
 def _ordinal(device: str, manifest: Manifest, found: Probe) -> int:
