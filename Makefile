@@ -50,10 +50,10 @@ demo: $(STAMP) ## capture a launch from a sample, replay it, verify it
 
 .PHONY: test
 test: $(STAMP) ## everything that needs no GPU, with a seeded slice of each campaign (JOBS, PYTEST_ARGS)
-	@$(BIN)/python -m pytest -m "not gpu" -n $(JOBS) $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest -m "not gpu" -n $(JOBS) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
 
 .PHONY: fuzz
-fuzz: $(STAMP) ## the campaigns whole: properties with many examples, fuzz targets (FUZZ_SECONDS each)
+fuzz: $(STAMP) ## the campaigns whole: properties with many examples, fuzz targets (FUZZ_SECONDS)
 	@bash tools/fuzz.sh "$(BIN)/python" "$(FUZZ_SECONDS)"
 
 .PHONY: test-gpu

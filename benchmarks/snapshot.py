@@ -99,11 +99,12 @@ def captured_rate(folder: Path, size: int, env: dict[str, str]) -> tuple[float, 
     target = folder / "target.py"
     target.write_text(textwrap.dedent(TARGET))
     session_out = folder / "out"
+    options = ["--keep-session", "--no-self-check", "-k", "touch", "--launch", "2", "-o", str(session_out)]
+    command = [sys.executable, "-m", "kerncap", "capture", *options]
+    program = [sys.executable, str(target), str(size // 4)]
     finished = subprocess.run(
-        [sys.executable, "-m", "kerncap", "capture", "-o", str(session_out), "--keep-session", "--no-self-check",
-         "-k", "touch", "--launch", "2", "--", sys.executable, str(target), str(size // 4)],
-        env=env, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        [*command, "--", *program], env=env, capture_output=True, text=True, check=False
+    )
     if finished.returncode:
         raise SystemExit(finished.stdout + finished.stderr)
     from kerncap.format import records

@@ -47,3 +47,14 @@ def positions(bits: Bits) -> npt.NDArray[np.int64]:
     inside = np.unpackbits(bits[found, None], axis=1, bitorder="little")
     byte, bit = np.nonzero(inside)
     return found[byte] * 8 + bit
+
+
+def widened(bits: Bits, size: int) -> Bits:
+    """Every aligned group of ``size`` (1, 2, 4 or 8) bits in which one is set, set as a whole."""
+    group = (1 << size) - 1
+    table = np.zeros(256, dtype=np.uint8)
+    for value in range(256):
+        for at in range(0, 8, size):
+            if value >> at & group:
+                table[value] |= group << at
+    return table[bits]

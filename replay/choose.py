@@ -116,7 +116,7 @@ def _capable(python: str | None) -> Probe:
             return each
     lacks = ", ".join(f"{each.python} has no {' and no '.join(each.missing)}" for each in found)
     raise BackendUnavailable(
-        "replay", f"{lacks}; name a Python that has them with --python (the one that ran the captured program)"
+        "replay", f"{lacks}; name one that has them with --python (the one that ran the captured program)"
     )
 
 

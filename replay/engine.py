@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -77,7 +78,7 @@ class Engine:
         self.facts = Facts()
         self._job: Job = stage(reproducer, self.choice.launcher, self.choice.memory, self.choice.device)
         self._worker: Worker | None = None
-        self._loaded: dict[str, str] = {}
+        self._loaded: dict[str, tuple[str, dict[str, str]]] = {}
         self._names = itertools.count()
         try:
             self._start()
@@ -111,7 +112,18 @@ class Engine:
         wanted = ".cubin" if self.choice.launcher == "binary" else ".py"
         if path.suffix != wanted:
             raise ReplayError(f"{path}: the {self.choice.launcher} engine takes a {wanted} file as candidate")
+        for variant in [name for name in self._loaded if name.startswith(f"{CANDIDATE} ")]:
+            del self._loaded[variant]
         self._load(CANDIDATE, str(path.resolve()))
+
+    def variant(self, which: str, scalars: dict[str, str]) -> str:
+        """``which`` with other values of numeric arguments, loaded under the name that this gives."""
+        if not scalars:
+            return which
+        name = f"{which} with {', '.join(f'{key}={value}' for key, value in scalars.items())}"
+        if name not in self._loaded:
+            self._load(name, self._loaded[which][0], scalars)
+        return name
 
     def launch(self, which: str = ORIGINAL, timeout_s: float | None = None) -> Outcome:
         """Run one launch in memory as it is. A dead worker is an outcome too, and is replaced."""
@@ -154,6 +166,24 @@ class Engine:
             np.save(self._job.folder / name, mask)
             self._call("fill", region=region, start=start, stop=stop, seed=seed, mask=name)
 
+    def put(self, state: str, region: int, mask: Bits) -> None:
+        """Put the bytes of ``mask`` as a state has them."""
+        with self._file("mask") as name:
+            np.save(self._job.folder / name, mask)
+            self._call("put", state=state, region=region, mask=name)
+
+    def perturb(self, views: list[int], masks: dict[int, Bits]) -> int:
+        """Give other contents, the same each time, to the elements of ``views`` in the regions' masks.
+
+        How many elements were changed.
+        """
+        with self._mask_files(masks) as files:
+            return int(self._call("perturb", views=views, masks=files)["changed"])
+
+    def differing(self, state: str) -> list[int]:
+        """The regions that differ from a state anywhere."""
+        return [int(region) for region in self._call("differing", state=state)["regions"]]
+
     def diff(self, region: int, against: str, seed: int = 0) -> Bits:
         """Packed bitmap of the bytes that differ from a state, or from ``poison`` of a seed."""
         with self._file("diff") as name:
@@ -172,12 +202,7 @@ class Engine:
 
     def nonfinite(self, views: list[int], written: dict[int, Bits]) -> list[dict[str, Any]]:
         """NaN and infinities among the written elements of ``views``."""
-        with contextlib.ExitStack() as files:
-            masks = {}
-            for region, bits in written.items():
-                name = files.enter_context(self._file("mask"))
-                np.save(self._job.folder / name, bits)
-                masks[str(region)] = name
+        with self._mask_files(written) as masks:
             return list(self._call("nonfinite", views=views, masks=masks)["views"])
 
     def reference(self, path: Path) -> list[int]:
@@ -216,9 +241,9 @@ class Engine:
             if self.choice.launcher == "binary"
             else self._job.content["source"]
         )
-        self._loaded.setdefault(ORIGINAL, str(self._job.folder / path))
-        for which, file in list(self._loaded.items()):
-            self._load(which, file)
+        self._loaded.setdefault(ORIGINAL, (str(self._job.folder / path), {}))
+        for which, (file, scalars) in list(self._loaded.items()):
+            self._load(which, file, scalars)
 
     def _spawn(self, relocate: bool) -> Worker:
         environment = {
@@ -231,9 +256,9 @@ class Engine:
         except (WorkerDied, WorkerTimeout) as error:
             raise ReplayError(f"the replay worker did not start: {error}\n{self._log_text()}") from error
 
-    def _load(self, which: str, path: str) -> None:
-        self._call("load", _START_TIMEOUT_S, which=which, path=path)
-        self._loaded[which] = path
+    def _load(self, which: str, path: str, scalars: dict[str, str] | None = None) -> None:
+        self._call("load", _START_TIMEOUT_S, which=which, path=path, scalars=scalars or {})
+        self._loaded[which] = (path, scalars or {})
 
     def _request(self, timeout_s: float, op: str, **arguments: Any) -> dict[str, Any]:
         if self._worker is None or not self._worker.alive:
@@ -258,6 +283,16 @@ class Engine:
             return self._job.log.read_text(errors="replace")[-2000:].strip()
         except OSError:
             return ""
+
+    @contextlib.contextmanager
+    def _mask_files(self, masks: dict[int, Bits]) -> Iterator[dict[str, str]]:
+        """The names of files with the regions' masks for one exchange."""
+        with contextlib.ExitStack() as files:
+            names = {}
+            for region, bits in masks.items():
+                names[str(region)] = files.enter_context(self._file("mask"))
+                np.save(self._job.folder / names[str(region)], bits)
+            yield names
 
     @contextlib.contextmanager
     def _file(self, kind: str) -> Any:

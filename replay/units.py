@@ -4,21 +4,42 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from kerncap.replay import bitmap
+from kerncap.replay.bitmap import Bits
+
 from kerncap.format.schema import Manifest, View
 
 
 @dataclass(frozen=True)
 class Unit:
-    """Bytes [start, stop) of a region that views share; no views: a region that only pointers reach."""
+    """Bytes of a region, as ascending [start, stop), that are measured together.
+
+    What views share; or, with no views, all that lies outside of them: memory that only pointers reach, and
+    the neighbours of a view in its allocation.
+    """
 
     region: int
-    start: int
-    stop: int
+    spans: tuple[tuple[int, int], ...]
     views: tuple[int, ...]
 
     @property
+    def start(self) -> int:
+        return self.spans[0][0]
+
+    @property
+    def stop(self) -> int:
+        return self.spans[-1][1]
+
+    @property
     def size(self) -> int:
-        return self.stop - self.start
+        return sum(stop - start for start, stop in self.spans)
+
+    def bits(self, region_size: int) -> Bits:
+        """The unit's bytes as a bitmap of its region."""
+        found = bitmap.empty(region_size)
+        for start, stop in self.spans:
+            found |= bitmap.span(region_size, start, stop)
+        return found
 
 
 def extent(view: View) -> tuple[int, int]:
@@ -33,31 +54,63 @@ def extent(view: View) -> tuple[int, int]:
 
 
 def units(manifest: Manifest) -> list[Unit]:
-    """Connected groups of overlapping views, and whole regions that have none."""
+    """Of each region: connected groups of overlapping views, then all the rest as one."""
     found: list[Unit] = []
     for index, region in enumerate(manifest.regions):
-        spans = []
-        for number, view in enumerate(manifest.views):
-            if view.region == index:
-                start, stop = extent(view)
-                start, stop = max(0, start), min(stop, region.size)
-                if start < stop:
-                    spans.append((start, stop, number))
-        if not spans:
-            if region.size:
-                found.append(Unit(index, 0, region.size, ()))
-            continue
-        spans.sort()
-        at, end, views = spans[0][0], spans[0][1], [spans[0][2]]
-        for start, stop, number in spans[1:]:
-            if start < end:
-                end = max(end, stop)
-                views.append(number)
-            else:
-                found.append(Unit(index, at, end, tuple(views)))
-                at, end, views = start, stop, [number]
-        found.append(Unit(index, at, end, tuple(views)))
+        groups = _groups(manifest, index)
+        found += [Unit(index, ((start, stop),), views) for start, stop, views in groups]
+        edges = [0, *(edge for start, stop, _ in groups for edge in (start, stop)), region.size]
+        rest = tuple(
+            (start, stop) for start, stop in zip(edges[::2], edges[1::2], strict=True) if start < stop
+        )
+        if rest:
+            found.append(Unit(index, rest, ()))
     return found
+
+
+def _groups(manifest: Manifest, region: int) -> list[tuple[int, int, tuple[int, ...]]]:
+    """(start, stop, views) of the views of a region that overlap, ascending."""
+    size = manifest.regions[region].size
+    spans = []
+    for number, view in enumerate(manifest.views):
+        if view.region == region:
+            start, stop = extent(view)
+            start, stop = max(0, start), min(stop, size)
+            if start < stop:
+                spans.append((start, stop, (number,)))
+    groups: list[tuple[int, int, tuple[int, ...]]] = []
+    for start, stop, views in sorted(spans):
+        if groups and start < groups[-1][1]:
+            first, end, others = groups[-1]
+            groups[-1] = (first, max(end, stop), others + views)
+        else:
+            groups.append((start, stop, views))
+    return groups
+
+
+def whole_elements(manifest: Manifest, unit: Unit, bits: Bits) -> Bits:
+    """The bytes and all others of the unit's elements that they belong to.
+
+    Twice a float has another exponent and the same last bytes: those were written all the same.
+    """
+    size = manifest.regions[unit.region].size
+    for number in unit.views:
+        view = manifest.views[number]
+        if view.itemsize in (2, 4, 8) and view.offset % view.itemsize == 0:
+            start, stop = extent(view)
+            inside = bitmap.span(size, max(0, start), min(stop, size))
+            bits = bits | bitmap.widened(bits & inside, view.itemsize) & inside
+    return bits
+
+
+def outside_views(manifest: Manifest, region: int) -> Bits:
+    """The bytes of a region that no view spans; none for a region that has no view at all."""
+    size = manifest.regions[region].size
+    groups = _groups(manifest, region)
+    if not groups:
+        return bitmap.empty(size)
+    inside = Unit(region, tuple((start, stop) for start, stop, _ in groups), ()).bits(size)
+    return bitmap.span(size, 0, size) & ~inside
 
 
 def view_name(manifest: Manifest, number: int) -> str:

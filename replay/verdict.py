@@ -1,53 +1,34 @@
 """The verdict on one replay: everything compared with the oracle, no benefit of the doubt.
 
 Bytes that the launch writes and does not read are poisoned first, so that stale contents can't pass for a
-result. Then: all bytes as the oracle has them, or, where that can't be asked for (a candidate, another
-device, a kernel that differs from run to run), every view within its dtype's tolerance.
+result; so are bytes that it leaves alone, so that a write there shows whatever it writes. Then: all bytes as
+the oracle has them, or, where that can't be asked for (a candidate, another device, a kernel that differs
+from run to run), every view within its dtype's tolerance.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
 
-from kerncap.replay import bitmap
+from kerncap.replay import bitmap, in_place
 from kerncap.replay.bitmap import Bits
 from kerncap.replay.engine import CANDIDATE, ORIGINAL, Engine
 from kerncap.replay.tolerance import view_tolerance
-from kerncap.replay.units import address_name, extent, place_name, view_name
-from kerncap.replay.write_set import SEED_A, SEED_B, Measured
+from kerncap.replay.units import (
+    address_name,
+    extent,
+    outside_views,
+    place_name,
+    units,
+    view_name,
+    whole_elements,
+)
+from kerncap.replay.wording import BY_DTYPE, Tolerance, Verdict, fail, mismatch, within
+from kerncap.replay.write_set import SEED_A, SEED_B, Measured, poison
+
+from kerncap.format.schema import Manifest
 
 _BASELINE_RUNS = 3
-
-
-@dataclass(frozen=True)
-class Tolerance:
-    """What the user asked for in place of the dtypes' own."""
-
-    rtol: float | None = None
-    atol: float | None = None
-
-
-@dataclass
-class Verdict:
-    """``summary`` is what stands in brackets behind PASS or FAIL."""
-
-    passed: bool
-    summary: str
-    reasons: list[str] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-    compared_bytes: int = 0
-    poisoned_bytes: int = 0
-    views: list[dict[str, Any]] = field(default_factory=list)
-    exact: bool = False
-
-    @property
-    def line(self) -> str:
-        return f"Result: {'PASS' if self.passed else 'FAIL'} ({self.summary})"
-
-
-def fail(summary: str, *reasons: str) -> Verdict:
-    return Verdict(False, summary, list(reasons) or [summary])
 
 
 def differs_from_capture(engine: Engine) -> list[str]:
@@ -69,12 +50,12 @@ def differs_from_capture(engine: Engine) -> list[str]:
 
 
 def run_poisoned(engine: Engine, measured: Measured, which: str, seed: int) -> Verdict | None:
-    """Restore, poison what is written and not read, launch; a failed verdict if that does not end well."""
+    """Restore, poison what is not read, launch; a failed verdict if that does not end well.
+
+    Then `settle`, before anything is compared.
+    """
     engine.restore()
-    for region in measured.written:
-        mask = measured.poisonable(region)
-        if mask.any():
-            engine.fill(region, 0, measured.sizes[region], seed, mask)
+    poison(engine, measured, seed)
     outcome = engine.launch(which)
     if outcome.ok:
         return None
@@ -85,11 +66,52 @@ def run_poisoned(engine: Engine, measured: Measured, which: str, seed: int) -> V
     return verdict
 
 
+def settle(engine: Engine, measured: Measured, seed: int) -> dict[int, Bits]:
+    """Put idle bytes as the oracle has them; those that are no poison any more: something wrote there."""
+    hit: dict[int, Bits] = {}
+    for region in measured.untouched:
+        idle = measured.idle(region)
+        if idle.any():
+            touched = engine.diff(region, "poison", seed) & idle
+            if touched.any():
+                # A byte that equals poison by chance goes with the element that it belongs to.
+                for unit in units(engine.manifest):
+                    if unit.region == region:
+                        touched |= whole_elements(engine.manifest, unit, touched) & idle
+                hit[region] = touched
+            engine.put("post", region, idle)
+    return hit
+
+
+def outside_reasons(manifest: Manifest, outside: dict[int, Bits]) -> list[str]:
+    """Bytes that were changed although the captured kernel does not write them."""
+    return [
+        f"{bitmap.count(bits):,} bytes outside the write set were changed "
+        f"(first at {place_name(manifest, region, bitmap.first(bits))})"
+        for region, bits in outside.items()
+        if bits.any()
+    ]
+
+
+def stray_notes(manifest: Manifest, measured: Measured) -> list[str]:
+    """What the captured kernel itself writes beside its arguments."""
+    found = []
+    for region, written in measured.written.items():
+        stray = written & outside_views(manifest, region)
+        if stray.any():
+            where = place_name(manifest, region, bitmap.first(stray))
+            found.append(
+                f"the captured kernel writes {bitmap.count(stray):,} bytes outside every argument "
+                f"(first at {where})"
+            )
+    return found
+
+
 def judge(
     engine: Engine,
     measured: Measured,
     which: str = ORIGINAL,
-    tolerance: Tolerance = Tolerance(),
+    tolerance: Tolerance = BY_DTYPE,
 ) -> Verdict:
     """Replay ``which`` once under poison and compare all of memory with the oracle."""
     if not measured.written_bytes:
@@ -97,7 +119,10 @@ def judge(
     failed = run_poisoned(engine, measured, which, SEED_A)
     if failed is not None:
         return failed
-    return _Comparison(engine, measured, which, tolerance).judge()
+    verdict = _Comparison(engine, measured, which, tolerance).judge()
+    if verdict.passed and which == CANDIDATE:
+        return in_place.judge(engine, measured, verdict, tolerance)
+    return verdict
 
 
 class _Comparison:
@@ -110,15 +135,16 @@ class _Comparison:
         self.tolerance = tolerance
         self.manifest = engine.manifest
         self.sizes = measured.sizes
-        self.poisoned = sum(bitmap.count(measured.poisonable(r)) for r in measured.written)
+        self.poisoned = sum(bitmap.count(measured.output(r)) for r in measured.written)
         self.reasons = gap_reasons(engine)
+        self.hit = settle(engine, measured, SEED_A)
         self.notes: list[str] = []
 
     def judge(self) -> Verdict:
         different = {r: self.engine.diff(r, "post") for r in range(len(self.sizes))}
         count = sum(bitmap.count(bits) for bits in different.values())
         total = sum(self.sizes)
-        if not count and not self.reasons:
+        if not count and not self.reasons and not self.hit:
             summary = f"{total:,} bytes identical, {self.poisoned:,} written bytes poisoned"
             return self._verdict(True, summary, exact=True)
         self._outside(different)
@@ -136,18 +162,16 @@ class _Comparison:
 
     def _outside(self, different: dict[int, Bits]) -> None:
         """Bytes that changed although the captured kernel does not write them."""
+        outside = {}
         for region, bits in different.items():
-            outside = bits & ~self.measured.written.get(region, bitmap.empty(self.sizes[region]))
-            if outside.any():
-                where = place_name(self.manifest, region, bitmap.first(outside))
-                self.reasons.append(
-                    f"{bitmap.count(outside):,} bytes outside the write set were changed (first at {where})"
-                )
+            none = bitmap.empty(self.sizes[region])
+            outside[region] = bits & ~self.measured.written.get(region, none) | self.hit.get(region, none)
+        self.reasons += outside_reasons(self.manifest, outside)
 
     def _never_written(self, different: dict[int, Bits]) -> None:
         """Poison that is still there. A wrong result could look like one poison, but not like two."""
         remaining = {
-            region: self.measured.poisonable(region) & ~self.engine.diff(region, "poison", SEED_A)
+            region: self.measured.output(region) & ~self.engine.diff(region, "poison", SEED_A)
             for region in different
         }
         if not any((bits & different[region]).any() for region, bits in remaining.items()):
@@ -290,28 +314,3 @@ def gap_reasons(engine: Engine) -> list[str]:
         where = f"address {start:#x}" if moved else address_name(engine.manifest, start, bases)
         found.append(f"{count:,} bytes outside every captured region were written (first at {where})")
     return found
-
-
-def mismatch(stats: dict[str, Any]) -> str:
-    """One line about a view that differs."""
-    name = stats["name"] or f"view {stats['view']}"
-    count = stats["outside"] or stats["different"]
-    first = stats["first"]
-    text = f"{name}: {count:,} of {stats['elements']:,} elements differ"
-    if first:
-        index = ", ".join(map(str, first["index"]))
-        text += f", first at {name}[{index}]: expected {first['expected']}, found {first['found']}"
-    text += f"; max abs {stats['max_abs']:.3g}, max rel {stats['max_rel']:.3g}"
-    if stats["nan"]:
-        text += f"; {stats['nan']:,} elements are NaN on one side only"
-    return text
-
-
-def within(found: list[dict[str, Any]]) -> str:
-    """The summary of a pass by tolerance."""
-    worst = max(found, key=lambda stats: float(stats["max_rel"]), default=None)
-    if worst is None:
-        return "within tolerance: bytes that differ between baseline replays"
-    name = worst["name"] or f"view {worst['view']}"
-    largest = max(float(stats["max_abs"]) for stats in found)
-    return f"within tolerance: max abs {largest:.3g}, max rel {worst['max_rel']:.3g} in {name}"

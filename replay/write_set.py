@@ -1,9 +1,10 @@
 """The write set, measured: what a launch writes is found by poisoning memory, not by looking for changes.
 
 A second launch into the same output changes no byte, and yet writes all of them. Unit by unit:
-the pre-state with one unit poisoned is run; bytes of it that are not poison any more were written.
-If they then hold what the plain run gives they are output; if not, the unit's old contents went into the
-result, so it is input too and keeps its pre-state in a verdict.
+the pre-state with one unit poisoned is run; bytes of it that are not poison any more were written. If all
+else is as the plain run leaves it, nothing of the unit was input: what was written is pure output, the rest
+is untouched, and a verdict poisons both. Otherwise the written part and the rest are poisoned alone, and what
+the result depends on keeps its pre-state.
 """
 
 from __future__ import annotations
@@ -14,11 +15,12 @@ from dataclasses import dataclass, field
 from kerncap.replay import bitmap
 from kerncap.replay.bitmap import Bits
 from kerncap.replay.engine import ORIGINAL, Engine, Outcome
+from kerncap.replay.scalars import scalar_variants
 from kerncap.replay.tolerance import exceeds, view_tolerance
-from kerncap.replay.units import Unit, units
+from kerncap.replay.units import Unit, outside_views, units, whole_elements
 
 from kerncap.errors import KerncapError, ReplayError
-from kerncap.format import Reproducer, WriteSet
+from kerncap.format import Masks, Reproducer, WriteSet
 
 SEED_A, SEED_B = 0, 1
 _SMALL = 64  # bytes: below it, poison could equal what was written by chance
@@ -32,25 +34,42 @@ class OutOfTime(KerncapError):
 
 @dataclass
 class Measured:
-    """Per region: bytes that the launch writes, and those of them that it also reads."""
+    """Per region: bytes that the launch writes, those of them that it also reads, and untouched ones."""
 
     sizes: list[int]
     written: dict[int, Bits] = field(default_factory=dict)
     also_input: dict[int, Bits] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
+    untouched: dict[int, Bits] = field(default_factory=dict)
 
-    def add(self, region: int, bits: Bits, also_input: bool) -> None:
-        size = self.sizes[region]
-        self.written[region] = self.written.get(region, bitmap.empty(size)) | bits
-        if also_input:
-            self.also_input[region] = self.also_input.get(region, bitmap.empty(size)) | bits
+    def add(self, region: int, written: Bits, also_input: Bits | None = None) -> None:
+        """More bytes that are written, and those of them that are also input."""
+        self.written[region] = self._of(self.written, region) | written
+        if also_input is not None:
+            self.also_input[region] = self._of(self.also_input, region) | also_input
+
+    def leave(self, region: int, bits: Bits) -> None:
+        """More bytes that are neither read nor written."""
+        self.untouched[region] = self._of(self.untouched, region) | bits
+
+    def _of(self, masks: dict[int, Bits], region: int) -> Bits:
+        found = masks.get(region)
+        return bitmap.empty(self.sizes[region]) if found is None else found
+
+    def output(self, region: int) -> Bits:
+        """Written, and not read first: whatever lay there must be gone after a launch."""
+        return self._of(self.written, region) & ~self._of(self.also_input, region)
+
+    def in_place(self, region: int) -> Bits:
+        """Written, and read first."""
+        return self._of(self.written, region) & self._of(self.also_input, region)
+
+    def idle(self, region: int) -> Bits:
+        """Neither read nor written: whatever lay there must be there after a launch."""
+        return self._of(self.untouched, region) & ~self._of(self.written, region)
 
     def poisonable(self, region: int) -> Bits:
-        """What a verdict may poison: written, and not read first."""
-        written = self.written.get(region, bitmap.empty(self.sizes[region]))
-        if region in self.also_input:
-            written = written & ~self.also_input[region]
-        return written
+        """What a verdict may poison."""
+        return self.output(region) | self.idle(region)
 
     @property
     def written_bytes(self) -> int:
@@ -59,34 +78,22 @@ class Measured:
     def as_write_set(self) -> WriteSet:
         """The form that a reproducer keeps."""
         masks = {
-            region: (region in self.also_input and bool(self.also_input[region].any()), bits)
-            for region, bits in self.written.items()
+            region: Masks(self._of(self.written, region), self.in_place(region), self.idle(region))
+            for region in sorted({*self.written, *self.untouched})
         }
         return WriteSet.from_masks(masks, dict(enumerate(self.sizes)))
 
 
 def load(reproducer: Reproducer) -> Measured | None:
-    """The write set that the reproducer keeps; None if there is none, or if it says too little.
-
-    It knows by region only whether writes are input as well: where a region holds more than one written
-    unit, and one of them is input, it is measured again.
-    """
+    """The write set that the reproducer keeps; None if there is none."""
     kept = WriteSet.load(reproducer)
     if kept is None:
         return None
-    sizes = [region.size for region in reproducer.manifest.regions]
-    measured = Measured(sizes)
+    measured = Measured([region.size for region in reproducer.manifest.regions])
     for region in kept.regions:
-        bits = kept.mask(region)
-        if kept.also_input(region):
-            parts = [
-                u
-                for u in units(reproducer.manifest)
-                if u.region == region and (bits & _unit_bits(u, sizes)).any()
-            ]
-            if len(parts) > 1:
-                return None
-        measured.add(region, bits, kept.also_input(region))
+        masks = kept.masks(region)
+        measured.add(region, masks.written, masks.also_input)
+        measured.leave(region, masks.untouched)
     return measured
 
 
@@ -99,8 +106,21 @@ def measure(engine: Engine, which: str = ORIGINAL, deadline: float | None = None
     return _Measurement(engine, which, deadline).run()
 
 
-def _unit_bits(unit: Unit, sizes: list[int]) -> Bits:
-    return bitmap.span(sizes[unit.region], unit.start, unit.stop)
+def poison(engine: Engine, measured: Measured, seed: int, idle: bool = True) -> None:
+    """Poison all that may be poisoned in memory as it is; without ``idle`` what is written, and no more."""
+    for region, size in enumerate(measured.sizes):
+        mask = measured.poisonable(region) if idle else measured.output(region)
+        if mask.any():
+            engine.fill(region, 0, size, seed, mask)
+
+
+@dataclass
+class _Run:
+    """One run under poison: bytes that were written, bytes that stayed, whether something depends on it."""
+
+    seen: Bits
+    left: Bits
+    matters: bool
 
 
 class _Measurement:
@@ -113,7 +133,7 @@ class _Measurement:
         self.measured = Measured(self.sizes)
         self.limit_s = engine.timeout_s
         self._generation = 0
-        self._noise: dict[int, float] | None = None
+        self._noise: tuple[dict[int, float], dict[int, Bits]] | None = None
 
     def run(self) -> Measured:
         self._baseline()
@@ -123,9 +143,14 @@ class _Measurement:
             if trusted and self.engine.reproducer.chunks_changed(region):
                 changed = changed | self._oracle_changes(region)
             if changed.any():
-                self.measured.add(region, changed, also_input=False)
+                self.measured.add(region, changed)
         for unit in units(self.manifest):
             self._unit(unit)
+        try:
+            self._identities()
+            self._together()
+        except OutOfTime:
+            self.measured.untouched.clear()  # what is known holds; this alone was not confirmed
         return self.measured
 
     def _oracle_changes(self, region: int) -> Bits:
@@ -147,45 +172,74 @@ class _Measurement:
         self.engine.snapshot("baseline")
         self._generation = self.engine.generation
 
-    def _launch(self, limit_s: float) -> Outcome:
+    def _launch(self, limit_s: float, which: str | None = None) -> Outcome:
         if self.deadline is not None:
             left = self.deadline - time.monotonic()
             if left <= 0:
                 raise OutOfTime("the write set could not be measured in the time given")
             limit_s = min(limit_s, left)
-        return self.engine.launch(self.which, limit_s)
+        return self.engine.launch(which or self.which, limit_s)
+
+    # --- one unit ----------------------------------------------------------------------------------
 
     def _unit(self, unit: Unit) -> None:
-        nothing = bitmap.empty(self.sizes[unit.region])
-        changed = self.measured.written.get(unit.region, nothing) & _unit_bits(unit, self.sizes)
-        first = self._poisoned(unit, SEED_A, None)
-        if first is None:
-            self._add(unit, changed, also_input=True)
-            return
-        seen, wrong = first
-        seen = seen | changed
-        if seen.any() or unit.size < _SMALL:
-            second = self._poisoned(unit, SEED_B, None)
-            if second is None:
-                self._add(unit, seen, also_input=True)
+        whole = unit.bits(self.sizes[unit.region])
+        seen = self.measured.written.get(unit.region, bitmap.empty(self.sizes[unit.region])) & whole
+        runs = []
+        for seed in (SEED_A, SEED_B):
+            run = self._poisoned(unit, seed, whole)
+            if run is None:
+                self._in_place_after_a_crash(unit, seen, whole)
                 return
-            seen, wrong = seen | second[0], wrong | second[1]
-        # Every written byte must hold the plain run's result under both poisons: one that was written under
-        # only one of them was written because of what lay there.
-        same = not (wrong & seen).any()
-        if seen.any() and not same and (seen != _unit_bits(unit, self.sizes)).any():
-            # Input and output may share the unit: poison what was written, and that alone.
-            again = [self._poisoned(unit, seed, seen) for seed in (SEED_A, SEED_B)]
-            same = all(result is not None and not (result[1] & seen).any() for result in again)
-        if seen.any():
-            self._add(unit, seen, also_input=not same and not self._is_noise(unit, seen))
+            runs.append(run)
+            if run.matters and not (seen | run.seen).any() and unit.size >= _SMALL:
+                return  # input, and nothing else
+            seen = seen | run.seen
+        # What was written under only one of the two was written because of what lay there.
+        if not any(run.matters or (run.left & seen).any() for run in runs):
+            self._output(unit, seen)
+            self.measured.leave(unit.region, whole & ~seen)
+            return
+        rest = whole & ~seen
+        if not seen.any():
+            return
+        if not rest.any():
+            self._in_place(unit, seen)
+        elif self._does_not_matter(unit, seen, written=True):
+            self._output(unit, seen)
+        else:
+            self._in_place(unit, seen)
+            rest = whole & ~self.measured.written[unit.region]
+            if rest.any() and self._does_not_matter(unit, rest, written=False):
+                self.measured.leave(unit.region, rest)
 
-    def _add(self, unit: Unit, bits: Bits, also_input: bool) -> None:
+    def _in_place_after_a_crash(self, unit: Unit, seen: Bits, whole: Bits) -> None:
+        """A unit that the launch can't do without: what changed in it may still be pure output."""
+        if not seen.any():
+            return
+        if (seen != whole).any() and self._does_not_matter(unit, seen, written=True):
+            self._output(unit, seen)
+        else:
+            self._in_place(unit, seen)
+
+    def _output(self, unit: Unit, bits: Bits) -> None:
         if bits.any():
-            self.measured.add(unit.region, bits, also_input)
+            self.measured.add(unit.region, bits)
 
-    def _poisoned(self, unit: Unit, seed: int, mask: Bits | None) -> tuple[Bits, Bits] | None:
-        """(bytes of the unit that are no poison any more, bytes unlike the plain run's); None if it broke."""
+    def _in_place(self, unit: Unit, bits: Bits) -> None:
+        bits = whole_elements(self.manifest, unit, bits)
+        self.measured.add(unit.region, bits, also_input=bits)
+
+    def _does_not_matter(self, unit: Unit, mask: Bits, written: bool) -> bool:
+        """Whether these bytes alone can be poisoned with no effect, all of them or none being written."""
+        for seed in (SEED_A, SEED_B):
+            run = self._poisoned(unit, seed, mask)
+            if run is None or run.matters or (run.left if written else run.seen).any():
+                return False
+        return True
+
+    def _poisoned(self, unit: Unit, seed: int, mask: Bits) -> _Run | None:
+        """Run with these bytes of the unit poisoned; None if it did not end well."""
         engine, region = self.engine, unit.region
         if engine.generation != self._generation:
             self._baseline()  # the worker was replaced, and the snapshot went with it
@@ -193,37 +247,121 @@ class _Measurement:
         engine.fill(region, unit.start, unit.stop, seed, mask)
         if not self._launch(self.limit_s).ok:
             return None
-        poisoned = _unit_bits(unit, self.sizes)
-        if mask is not None:
-            poisoned &= mask
-        return engine.diff(region, "poison", seed) & poisoned, engine.diff(region, "baseline") & poisoned
+        seen = engine.diff(region, "poison", seed) & mask
+        poison_left = mask & ~seen
+        left = poison_left
+        if left.any():
+            # Poison that is the plain run's byte by chance says nothing.
+            left = left & engine.diff(region, "baseline")
+            engine.put("baseline", region, poison_left)
+        return _Run(seen, left, self._unlike_baseline())
 
-    def _is_noise(self, unit: Unit, seen: Bits) -> bool:
-        """Whether the difference from the baseline is no more than runs of the kernel differ anyway."""
-        floor = self._noise_floor()
-        views = [v for v in unit.views if v in floor]
-        if not views:
+    # --- the rest of memory ------------------------------------------------------------------------
+
+    def _unlike_baseline(self) -> bool:
+        """Whether memory differs from the plain run's by more than runs of the kernel differ anyway."""
+        regions = self.engine.differing("baseline")
+        if not regions:
             return False
-        wanted = [(v, *view_tolerance(self.manifest.views[v].dtype, floor[v])) for v in views]
-        self._rerun_poisoned(unit, seen)
-        return not any(exceeds(stats) for stats in self.engine.compare(wanted, "baseline"))
-
-    def _rerun_poisoned(self, unit: Unit, seen: Bits) -> None:
-        self.engine.restore()
-        self.engine.fill(unit.region, unit.start, unit.stop, SEED_A, seen)
-        self._launch(self.limit_s)
-
-    def _noise_floor(self) -> dict[int, float]:
-        """Views whose contents differ from one plain run to the next, with the largest difference."""
         if self._noise is None:
-            self._noise = {}
+            self.engine.snapshot("poisoned run")
+            self._noise_floor()
+            if self.engine.generation != self._generation:
+                return True
+            self.engine.restore("poisoned run")
+            self.engine.drop("poisoned run")
+        floor, noisy = self._noise_floor()
+        if not noisy:
+            return True
+        different = {region: self.engine.diff(region, "baseline") for region in regions}
+        for region, bits in different.items():
+            # Within views their tolerance decides; elsewhere, bytes that were seen to differ.
+            allowed = noisy.get(region, bitmap.empty(self.sizes[region]))
+            for unit in units(self.manifest):
+                if unit.region == region and any(view in floor for view in unit.views):
+                    allowed = allowed | unit.bits(self.sizes[region])
+            if (bits & ~allowed).any():
+                return True
+        wanted = [(v, *view_tolerance(self.manifest.views[v].dtype, floor[v])) for v in floor]
+        return any(exceeds(stats) for stats in self.engine.compare(wanted, "baseline"))
+
+    def _noise_floor(self) -> tuple[dict[int, float], dict[int, Bits]]:
+        """What differs from one plain run to the next: views, with the largest difference, and bytes."""
+        if self._noise is None:
+            floor: dict[int, float] = {}
+            noisy: dict[int, Bits] = {}
             everything = [(v, 0.0, 0.0) for v in range(len(self.manifest.views))]
-            for _ in range(2):
+            # The host runs one program after the other: what differs there differs at once.
+            for _ in range(1 if self.engine.choice.memory == "host" else 2):
                 self.engine.restore()
                 if not self._launch(self.limit_s).ok:
                     break
-                for stats in self.engine.compare(everything, "baseline"):
-                    if stats["different"]:
-                        view = int(stats["view"])
-                        self._noise[view] = max(self._noise.get(view, 0.0), float(stats["max_abs"]))
+                for region in self.engine.differing("baseline"):
+                    bits = self.engine.diff(region, "baseline")
+                    noisy[region] = noisy.get(region, bitmap.empty(self.sizes[region])) | bits
+                if noisy:
+                    for stats in self.engine.compare(everything, "baseline"):
+                        if stats["different"]:
+                            view = int(stats["view"])
+                            floor[view] = max(floor.get(view, 0.0), float(stats["max_abs"]))
+            self._noise = floor, noisy
         return self._noise
+
+    # --- all units ---------------------------------------------------------------------------------
+
+    def _identities(self) -> None:
+        """Find what is written with the value that it has, whatever that is: ``x *= s`` where s is 1.
+
+        No contents show that, but another s does.
+        """
+        suspects = [unit for unit in units(self.manifest) if unit.views and self._seems_idle(unit)]
+        if not suspects:
+            return
+        for scalars in scalar_variants(self.manifest, self.engine.choice.memory == "host"):
+            for region, bits in self._changes_with(scalars, suspects).items():
+                self.measured.add(region, bits, also_input=bits)
+
+    def _seems_idle(self, unit: Unit) -> bool:
+        """Whether next to nothing of a unit is written: a multiplication by 1 changes signalling NaN only."""
+        whole = unit.bits(self.sizes[unit.region])
+        written = self.measured.written.get(unit.region, bitmap.empty(self.sizes[unit.region])) & whole
+        idle = self.measured.idle(unit.region) & whole
+        return bool(idle.any()) and bitmap.count(written) * 16 < unit.size
+
+    def _changes_with(self, scalars: dict[str, str], suspects: list[Unit]) -> dict[int, Bits]:
+        """Bytes of idle views that change with other scalars; none if anything else goes astray."""
+        try:
+            which = self.engine.variant(self.which, scalars)
+        except KerncapError:
+            return {}
+        self.engine.restore()
+        if not self._launch(self.limit_s, which).ok or self.engine.gap_writes():
+            return {}
+        changed: dict[int, Bits] = {}
+        for region in self.engine.differing("pre"):
+            bits = self.engine.diff(region, "pre")
+            if (bits & outside_views(self.manifest, region)).any():
+                return {}
+            for unit in suspects:
+                if unit.region == region:
+                    found = bits & unit.bits(self.sizes[region]) & self.measured.idle(region)
+                    if found.any():
+                        found = whole_elements(self.manifest, unit, found)
+                        changed[region] = changed.get(region, bitmap.empty(self.sizes[region])) | found
+        return changed
+
+    def _together(self) -> None:
+        """What may be poisoned alone must bear it together: else idle memory is not poisoned."""
+        idle = [region for region in self.measured.untouched if self.measured.idle(region).any()]
+        if not idle:
+            return
+        if self.engine.generation != self._generation:
+            self._baseline()
+        self.engine.restore()
+        poison(self.engine, self.measured, SEED_A)
+        if self._launch(self.limit_s).ok:
+            for region in idle:
+                self.engine.put("baseline", region, self.measured.idle(region))
+            if not self._unlike_baseline():
+                return
+        self.measured.untouched.clear()

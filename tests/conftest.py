@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import ctypes
+import os
 from functools import cache
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+# Several tests run at once, and each starts processes that import torch: one thread each.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 # `make test` takes the same seeded slice every time; `make fuzz` runs the campaign whole.
 # No deadline: a shared machine is slow at times, and a slow example is not a wrong one.
 settings.register_profile("slice", max_examples=60, derandomize=True, deadline=None)
 settings.register_profile(
-    "campaign", max_examples=5000, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    "campaign",
+    max_examples=int(os.environ.get("KERNCAP_FUZZ_EXAMPLES", "5000")),
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("slice")
 

@@ -21,7 +21,8 @@ patterns="$here(/|\$|[^a-z0-9_-])"
 if [[ -n $home && $home != / ]]; then patterns="$patterns|$home/"; fi
 if git grep -nIE "$patterns"; then complain "an absolute path of this machine is named above"; fi
 
-large=$(git ls-files -z | xargs -0 -r stat -c '%s %n' 2>/dev/null | awk '$1 > 1000000 {print $2}')
+# A file that is deleted and not yet committed is not there for stat.
+large=$({ git ls-files -z | xargs -0 -r stat -c '%s %n' 2>/dev/null || true; } | awk '$1 > 1000000 {print $2}')
 if [[ -n $large ]]; then complain "larger than 1 MB: $large"; fi
 
 if [[ $status -eq 0 ]]; then echo "check_tree: all good"; fi

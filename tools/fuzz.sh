@@ -6,9 +6,11 @@ cd "$(dirname "$0")/.."
 python=$1
 seconds=$2
 
-echo "== properties"
-KERNCAP_FUZZ_CASES=20000 "$python" -m pytest -m "not gpu" --hypothesis-profile=campaign --timeout=3600 \
-    tests/unit tests/fuzz
+# Properties have no clock, so the number of examples follows the seconds: 5,100 and 20,100 for 300 s.
+export KERNCAP_FUZZ_EXAMPLES=$((seconds * 17)) KERNCAP_FUZZ_CASES=$((seconds * 67))
+echo "== properties, $KERNCAP_FUZZ_EXAMPLES examples each"
+"$python" -m pytest -m "hypothesis and not gpu" --hypothesis-profile=campaign --timeout=3600 tests/unit
+"$python" -m pytest --timeout=3600 tests/fuzz
 
 shopt -s nullglob
 targets=(tests/fuzz/fuzz_*.py)

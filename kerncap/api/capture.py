@@ -11,7 +11,7 @@ from pathlib import Path
 from kerncap import env, log
 from kerncap.capture import reasons
 from kerncap.capture.collect import Collector, collect_left_behind
-from kerncap.capture.options import CaptureOptions
+from kerncap.capture.options import DEFAULT_OUTPUT, CaptureOptions
 from kerncap.capture.outcome import CaptureResult, KernelSummary, SelfCheck
 from kerncap.capture.payloads import KernelCounts
 from kerncap.capture.process_log import ProcessLog
@@ -103,6 +103,7 @@ def _run_in(session: Session, options: CaptureOptions, current: dict[str, str]) 
     result = _result(options.command, target, collector)
     result.default_selection = options.default_selection
     result.list_only = options.list_only
+    result.output = None if options.list_only or options.output == DEFAULT_OUTPUT else options.output
     result.stop = options.stop
     if options.memory_was_asked and options.memory != "args" and result.captured:
         result.notes.append(

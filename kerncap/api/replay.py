@@ -13,7 +13,8 @@ from kerncap.errors import KerncapError, UsageError
 from kerncap.format import Checks, Reproducer
 from kerncap.replay import trust
 from kerncap.replay.engine import CANDIDATE, ORIGINAL, Engine
-from kerncap.replay.verdict import Tolerance, Verdict, differs_from_capture, fail, judge
+from kerncap.replay.verdict import differs_from_capture, judge, stray_notes
+from kerncap.replay.wording import Tolerance, Verdict, fail
 from kerncap.replay.write_set import Measured, load, measure
 
 _DEVICE_RUNS = 20  # timed without being asked on a GPU, where a run is cheap
@@ -53,7 +54,10 @@ class Timing:
 
 @dataclass
 class ReplayResult:
-    """A verdict and where it was reached; ``judged_by`` names what it was held against."""
+    """A verdict and where it was reached; ``judged_by`` names what it was held against.
+
+    ``relocated`` are those of the ``regions`` that could not be placed at their captured addresses.
+    """
 
     path: Path
     kernel: str
@@ -62,6 +66,7 @@ class ReplayResult:
     triton: str
     judged_by: str
     verdict: Verdict
+    regions: int = 0
     relocated: list[int] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     timing: Timing | None = None
@@ -87,7 +92,7 @@ class ReplayResult:
             "judged_by": self.judged_by,
             "compared_bytes": verdict.compared_bytes,
             "poisoned_bytes": verdict.poisoned_bytes,
-            "relocated": self.relocated,
+            "placement": {"honoured": self.regions - len(self.relocated), "relocated": self.relocated},
             "notes": [*self.notes, *verdict.notes],
             "views": verdict.views,
             "runs": self.runs,
@@ -106,6 +111,7 @@ def replay(path: Path, options: ReplayOptions = ReplayOptions()) -> ReplayResult
             return outcome_result(engine, which, "the captured end", end_again(engine, which))
         measured = write_set(reproducer, engine)
         verdict, runs = _judge_repeatedly(engine, measured, which, options)
+        verdict.notes += stray_notes(engine.manifest, measured)
         result = outcome_result(engine, which, "the application's result", verdict)
         result.runs = runs
         if verdict.passed:
@@ -187,7 +193,7 @@ def outcome_result(engine: Engine, which: str, judged_by: str, verdict: Verdict)
         notes.append(f"the oracle is suspect ({why}): reproduced is not correct")
     return ReplayResult(
         engine.reproducer.path, manifest.kernel.name, engine.choice.launcher, facts.device, facts.triton,
-        judged_by, verdict, facts.relocated, notes,
+        judged_by, verdict, len(manifest.regions), facts.relocated, notes,
     )  # fmt: skip
 
 

@@ -25,16 +25,15 @@ from kerncap.format import Reproducer, SelfCheck
 from kerncap.replay.engine import CANDIDATE, ORIGINAL, Engine
 from kerncap.replay.tolerance import view_tolerance
 from kerncap.replay.verdict import (
-    Tolerance,
-    Verdict,
     baseline_noise,
-    fail,
     gap_reasons,
     judge,
-    mismatch,
+    outside_reasons,
     run_poisoned,
-    within,
+    settle,
+    stray_notes,
 )
+from kerncap.replay.wording import Tolerance, Verdict, fail, mismatch, within
 from kerncap.replay.write_set import SEED_A, Measured, OutOfTime, measure
 
 AGREEING_REPLAYS = 3
@@ -78,6 +77,8 @@ def verify(path: Path, options: VerifyOptions = VerifyOptions()) -> VerifyResult
                 (f"the agreement of {AGREEING_REPLAYS} replays", by_agreement(engine, measured, which))
             )
         name, verdict = next((j for j in judges if not j[1].passed), judges[0])
+        if trusted or which == ORIGINAL:
+            verdict.notes += stray_notes(engine.manifest, measured)
         return outcome_result(
             engine, which, name if not verdict.passed else ", ".join(n for n, _ in judges), verdict
         )
@@ -109,8 +110,10 @@ def by_reference(engine: Engine, measured: Measured, which: str, file: Path, tol
         (v, *view_tolerance(manifest.views[v].dtype, 0.0, tolerance.rtol, tolerance.atol)) for v in views
     ]
     assert engine.generation == generation
+    hit = settle(engine, measured, SEED_A)
     found = engine.compare(wanted, "reference")
-    reasons = gap_reasons(engine) + [mismatch(stats) for stats in found if stats["outside"]]
+    reasons = gap_reasons(engine) + outside_reasons(manifest, hit)
+    reasons += [mismatch(stats) for stats in found if stats["outside"]]
     if reasons:
         return Verdict(False, reasons[0], reasons, views=found)
     names = ", ".join(str(stats["name"]) for stats in found)
@@ -125,12 +128,13 @@ def by_finiteness(engine: Engine, measured: Measured, which: str) -> Verdict:
     if failed is not None:
         return failed
     manifest = engine.manifest
+    hit = settle(engine, measured, SEED_A)
     views = [n for n, view in enumerate(manifest.views) if view.region in measured.written]
     found = engine.nonfinite(views, measured.written)
     elements = sum(int(stats["elements"]) for stats in found)
     if not elements:
         return fail("nothing to compare", "no floating-point element is written")
-    reasons = gap_reasons(engine)
+    reasons = gap_reasons(engine) + outside_reasons(manifest, hit)
     for stats in found:
         if stats["nonfinite"]:
             index = ", ".join(map(str, stats["first"]["index"]))

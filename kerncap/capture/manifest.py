@@ -32,7 +32,12 @@ def arguments_of(launch: LaunchRecord, complete: CompleteRecord | None) -> tuple
 
 
 def name_functions(arguments: Sequence[schema.Argument], names: Sequence[str]) -> tuple[schema.Argument, ...]:
-    """Functions among the arguments get the names that they have in the source module, in order."""
+    """Functions among the arguments get the names that they have in the source module, in order.
+
+    They keep their own where the source lacks one of them: no function must stand for another.
+    """
+    if sum(_count_functions(item.value) for item in arguments) != len(names):
+        return tuple(arguments)
     rest = iter(names)
 
     def renamed(value: schema.Value) -> schema.Value:
@@ -43,6 +48,12 @@ def name_functions(arguments: Sequence[schema.Argument], names: Sequence[str]) -
         return value
 
     return tuple(msgspec.structs.replace(item, value=renamed(item.value)) for item in arguments)
+
+
+def _count_functions(value: schema.Value) -> int:
+    if isinstance(value, schema.SequenceValue):
+        return sum(map(_count_functions, value.items))
+    return isinstance(value, schema.FunctionValue)
 
 
 def oracle_of(complete: CompleteRecord) -> schema.Oracle:

@@ -10,6 +10,7 @@ from typing import Any, Literal
 from kerncap.errors import UsageError
 from kerncap.format.schema import CHUNK_BYTES
 
+DEFAULT_OUTPUT = Path("kerncap-out")
 DEFAULT_KERNELS = 10  # with no selector: at most this many kernels ...
 DEFAULT_BYTES = 4 << 30  # ... and this many bytes
 DEFAULT_MAX_SIZE = 8 << 30
@@ -61,7 +62,7 @@ class CaptureOptions:
     """One capture. Sizes are bytes; raises UsageError for what contradicts itself."""
 
     command: tuple[str, ...]
-    output: Path = Path("kerncap-out")
+    output: Path = DEFAULT_OUTPUT
     kernel: str | None = None
     launch: tuple[int, int] | None = None
     per_config: bool = False

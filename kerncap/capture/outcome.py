@@ -47,6 +47,7 @@ class CaptureResult:
     launches: int = 0
     overhead_ns: int = 0
     hooked_processes: int = 0
+    output: Path | None = None  # where -o was given; ready-made commands repeat it
     kept_session: Path | None = None
     default_selection: bool = False
     list_only: bool = False

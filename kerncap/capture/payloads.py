@@ -100,6 +100,7 @@ class CompleteRecord(Struct, frozen=True):
     oracle: Literal["trusted", "suspect", "fault", "timeout"] = "trusted"
     condition: schema.Name | None = None
     detail: schema.Text | None = None
+    copy_ns: dict[schema.Name, Count] = {}
     keep: bool = True
 
 

@@ -72,8 +72,8 @@ def _not_hooked(command: Sequence[str], started: Started) -> str:
             "run the program without it"
         )
     return (
-        "no hooked Python process launched a Triton kernel: the program uses no Triton, starts no Python, "
-        "clears PYTHONPATH, or runs Python with -I, -E or -S"
+        "no Python process was hooked: the program starts no Python, clears PYTHONPATH, "
+        "or runs Python with -I, -E or -S"
     )
 
 

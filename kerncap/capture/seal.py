@@ -86,7 +86,6 @@ class Sealer:
             with writer, contextlib.ExitStack() as files:
                 path = self._write(writer, files, process, launch, complete, oracle, list(notes))
         except OSError as error:
-            remove_unfinished(self._output)
             raise CaptureError(f"{what}: {_explain(error, self._output)}") from error
         except (KerncapError, ValueError) as error:
             raise CaptureError(f"{what}: {error}") from error
@@ -233,7 +232,7 @@ class Sealer:
 
 
 def remove_unfinished(output: Path) -> None:
-    """Take away what this process's writer left when closing its files failed too, as on a full disk."""
+    """Take away what this process's writer left: an interrupt may have ended it in the middle."""
     for folder in output.glob(f".*.tmp-{os.getpid()}-*"):
         shutil.rmtree(folder, ignore_errors=True)
 

@@ -3,7 +3,7 @@
 from kerncap.format.checks import Checks, SelfCheck
 from kerncap.format.memory import MemoryIndex
 from kerncap.format.reader import Reproducer
-from kerncap.format.write_set import WriteSet
+from kerncap.format.write_set import Masks, WriteSet
 from kerncap.format.writer import ReproducerWriter
 
-__all__ = ["Checks", "MemoryIndex", "Reproducer", "ReproducerWriter", "SelfCheck", "WriteSet"]
+__all__ = ["Checks", "Masks", "MemoryIndex", "Reproducer", "ReproducerWriter", "SelfCheck", "WriteSet"]

@@ -1,6 +1,7 @@
-"""The measured write set: which bytes of each region the launch writes (FORMAT.md, "Checks").
+"""The measured write set: what the launch does to each byte of a region (FORMAT.md, "Checks").
 
-A mask has one bit per byte of its region, the lowest bit of a mask byte first.
+A mask has one bit per byte of its region, the lowest bit of a mask byte first. A byte that is in no mask is
+input, or was not told apart from it: it keeps its pre-state.
 """
 
 from __future__ import annotations
@@ -8,7 +9,9 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 import numpy as np
@@ -23,15 +26,26 @@ from kerncap.format.stored import check_digest, format_error
 
 MAX_WRITE_SET_BYTES = 1 << 30
 PIECE_BYTES = 1 << 20  # of a mask: 8 MiB of the region
-WRITE_SET_VERSION = 1
+WRITE_SET_VERSION = 2
 Mask = npt.NDArray[np.uint8]
+Kind = Literal["written", "also_input", "untouched"]
+
+
+@dataclass(frozen=True)
+class Masks:
+    """One region's: what is written; of that, what is also input; what is neither read nor written."""
+
+    written: Mask
+    also_input: Mask
+    untouched: Mask
 
 
 class _RegionFile(msgspec.Struct, frozen=True, array_like=True):
     region: schema.Index
     size: schema.Size
-    also_input: bool
-    pieces: list[bytes]
+    written: list[bytes]
+    also_input: list[bytes]
+    untouched: list[bytes]
 
 
 class _WriteSetFile(msgspec.Struct, frozen=True):
@@ -41,7 +55,7 @@ class _WriteSetFile(msgspec.Struct, frozen=True):
 
 
 class WriteSet:
-    """Per region: the bytes that are written, and whether the region is also input.
+    """Per region: the bytes that are written, those of them that are also input, the untouched ones.
 
     Held compressed; a mask is unpacked when it is asked for.
     """
@@ -51,54 +65,63 @@ class WriteSet:
         self._decoder = ChunkDecoder()
 
     @classmethod
-    def from_masks(
-        cls, masks: Mapping[int, tuple[bool, Mask]], sizes: Mapping[int, int] | None = None
-    ) -> WriteSet:
-        """From ``{region: (also_input, mask)}``; a mask has ceil(size / 8) bytes.
+    def from_masks(cls, masks: Mapping[int, Masks], sizes: Mapping[int, int] | None = None) -> WriteSet:
+        """From the masks of each region, of ceil(size / 8) bytes each.
 
         ``sizes`` are the regions' sizes in bytes; without them a region is taken to end with its
-        mask, and `save` sets that right.
+        masks, and `save` sets that right. Raises ValueError for masks that contradict each other.
         """
-        compressor = zstandard.ZstdCompressor(level=ZSTD_LEVEL)
         regions = {}
-        for region, (also_input, mask) in masks.items():
-            flat = np.ascontiguousarray(mask, dtype=np.uint8).reshape(-1)
-            size = sizes[region] if sizes is not None else len(flat) * 8
-            if len(flat) != -(-size // 8):
-                raise ValueError(f"region {region}: mask of {len(flat)} bytes for {size} bytes of memory")
-            if size % 8 and int(flat[-1]) >> (size % 8):
-                raise ValueError(f"region {region}: the mask has bits beyond the region's {size} bytes")
-            pieces = [
-                compressor.compress(flat[start : start + PIECE_BYTES].tobytes())
-                for start in range(0, len(flat), PIECE_BYTES)
+        for region, found in masks.items():
+            flat = [
+                np.ascontiguousarray(mask, dtype=np.uint8).reshape(-1)
+                for mask in (found.written, found.also_input, found.untouched)
             ]
-            regions[region] = _RegionFile(region, size, also_input, pieces)
-        return cls(regions)
+            size = sizes[region] if sizes is not None else len(flat[0]) * 8
+            if any(len(mask) != -(-size // 8) for mask in flat):
+                lengths = ", ".join(str(len(mask)) for mask in flat)
+                raise ValueError(f"region {region}: masks of {lengths} bytes for {size} bytes of memory")
+            regions[region] = _RegionFile(region, size, *(_packed(mask) for mask in flat))
+        self = cls(regions)
+        for region, entry in self._regions.items():
+            try:
+                self._check(entry)
+            except ValueError as error:
+                raise ValueError(f"region {region}: {error}") from error
+        return self
 
     @property
     def regions(self) -> tuple[int, ...]:
         """The regions that were measured, ascending."""
         return tuple(self._regions)
 
-    def also_input(self, region: int) -> bool:
-        """Whether the launch reads bytes of the region that it also writes (or faults without them)."""
-        found = self._regions.get(region)
-        return found is not None and found.also_input
+    def masks(self, region: int) -> Masks:
+        """All three of a region. Raises KeyError if it was not measured."""
+        return Masks(self.mask(region), self.mask(region, "also_input"), self.mask(region, "untouched"))
 
-    def mask(self, region: int) -> Mask:
+    def mask(self, region: int, kind: Kind = "written") -> Mask:
         """The packed bitmap of a region: ceil(size / 8) bytes. Raises KeyError if it was not measured."""
         found = self._regions[region]
-        mask = np.empty(-(-found.size // 8), dtype=np.uint8)
-        for start, piece in self._pieces(found):
+        mask = np.zeros(-(-found.size // 8), dtype=np.uint8)
+        for start, piece in self._pieces(found, kind):
             mask[start : start + len(piece)] = piece
         return mask
 
-    def written_bytes(self, region: int) -> int:
-        """How many bytes of the region are written; 0 for one that was not measured."""
+    def count(self, region: int, kind: Kind) -> int:
+        """How many bytes of the region are in a mask; 0 for a region that was not measured."""
         found = self._regions.get(region)
         if found is None:
             return 0
-        return sum(int(np.unpackbits(piece).sum(dtype=np.int64)) for _, piece in self._pieces(found))
+        return sum(int(np.unpackbits(piece).sum(dtype=np.int64)) for _, piece in self._pieces(found, kind))
+
+    def written_bytes(self, region: int) -> int:
+        """How many bytes of the region are written; 0 for one that was not measured."""
+        return self.count(region, "written")
+
+    def also_input(self, region: int) -> bool:
+        """Whether the launch reads bytes of the region that it also writes (or faults without them)."""
+        found = self._regions.get(region)
+        return found is not None and any(found.also_input)
 
     def save(self, reproducer: Reproducer) -> schema.StoredFile:
         """Put it into the reproducer; `Checks.write_set` must then name the file that this gives.
@@ -111,8 +134,7 @@ class WriteSet:
             if number >= len(sizes) or -(-sizes[number] // 8) != -(-found.size // 8):
                 raise ValueError(f"region {number} of {found.size} bytes is not in the reproducer")
             sized = msgspec.structs.replace(found, size=sizes[number])
-            for _ in self._pieces(sized):
-                pass  # raises ValueError for bits beyond the region
+            self._check(sized)
             regions.append(sized)
         file = _WriteSetFile(WRITE_SET_VERSION, reproducer.manifest_sha256, regions)
         data = msgspec.msgpack.encode(file)
@@ -154,26 +176,52 @@ class WriteSet:
                 problem = f"region {found.region} is not in the manifest, or there twice"
             elif found.size != sizes[found.region]:
                 problem = f"region {found.region} has {sizes[found.region]} bytes, not {found.size}"
-            elif len(found.pieces) != -(-found.size // (8 * PIECE_BYTES)):
-                problem = f"region {found.region}: {len(found.pieces)} pieces do not fit {found.size} bytes"
+            else:
+                for pieces in (found.written, found.also_input, found.untouched):
+                    if len(pieces) != -(-found.size // (8 * PIECE_BYTES)):
+                        problem = f"region {found.region}: {len(pieces)} pieces do not fit {found.size} bytes"
             if problem:
                 raise format_error(where, 0, problem)
             regions[found.region] = found
         self = cls(regions)
         try:
             for found in regions.values():
-                for _ in self._pieces(found):
-                    pass
+                self._check(found)
         except ValueError as error:
             raise format_error(where, 0, f"damaged mask: {error}") from error
         return self
 
-    def _pieces(self, found: _RegionFile) -> Iterator[tuple[int, Mask]]:
-        """(first mask byte, mask bytes) of each piece. Raises ValueError for a damaged one."""
-        length = -(-found.size // 8)
-        for number, piece in enumerate(found.pieces):
-            start = number * PIECE_BYTES
-            raw = self._decoder.unpack(Encoding.ZSTD, piece, min(PIECE_BYTES, length - start))
-            if found.size % 8 and start + len(raw) == length and raw[-1] >> (found.size % 8):
-                raise ValueError("bits beyond the region")
-            yield start, np.frombuffer(raw, np.uint8)
+    def _check(self, found: _RegionFile) -> None:
+        """Raises ValueError for a damaged mask, and for masks that contradict each other."""
+        for number in range(len(found.written)):
+            written = self._piece(found, "written", number)
+            also_input = self._piece(found, "also_input", number)
+            untouched = self._piece(found, "untouched", number)
+            if also_input is not None and (written is None or (also_input & ~written).any()):
+                raise ValueError("a byte is also input but not written")
+            if untouched is not None and written is not None and (untouched & written).any():
+                raise ValueError("a byte is untouched and written")
+
+    def _pieces(self, found: _RegionFile, kind: Kind) -> Iterator[tuple[int, Mask]]:
+        """(first mask byte, mask bytes) of each piece that has a bit. Raises ValueError for a damaged one."""
+        for number in range(len(found.written)):
+            piece = self._piece(found, kind, number)
+            if piece is not None:
+                yield number * PIECE_BYTES, piece
+
+    def _piece(self, found: _RegionFile, kind: Kind, number: int) -> Mask | None:
+        packed: bytes = getattr(found, kind)[number]
+        if not packed:
+            return None
+        length, start = -(-found.size // 8), number * PIECE_BYTES
+        raw = self._decoder.unpack(Encoding.ZSTD, packed, min(PIECE_BYTES, length - start))
+        if found.size % 8 and start + len(raw) == length and raw[-1] >> (found.size % 8):
+            raise ValueError("bits beyond the region")
+        return np.frombuffer(raw, np.uint8)
+
+
+def _packed(mask: Mask) -> list[bytes]:
+    """The pieces of a mask; one with no bit set is no bytes."""
+    compressor = zstandard.ZstdCompressor(level=ZSTD_LEVEL)
+    pieces = (mask[start : start + PIECE_BYTES] for start in range(0, len(mask), PIECE_BYTES))
+    return [compressor.compress(piece.tobytes()) if piece.any() else b"" for piece in pieces]

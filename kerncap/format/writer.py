@@ -177,9 +177,12 @@ class ReproducerWriter:
         if not self._open:
             return
         self._open = False
-        self._chunks.close()
-        self._chunks_file.close()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        try:
+            self._chunks.close()
+            with contextlib.suppress(OSError):  # what it still buffers may not fit on the disk
+                self._chunks_file.close()
+        finally:
+            shutil.rmtree(self._folder, ignore_errors=True)
 
     def _add(self, state: str, region: int, chunk: int, load: Loader) -> None:
         if self._memory is not None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from kerncap import log
+from kerncap.capture.options import DEFAULT_BYTES, DEFAULT_KERNELS
 from kerncap.capture.outcome import CaptureResult, KernelSummary, SelfCheck
 from kerncap.capture.seal import SealedLaunch
 from kerncap.capture.target import signal_name
@@ -83,10 +84,12 @@ def kernel_document(kernel: KernelSummary) -> dict[str, Any]:
     }
 
 
-def capture_command(name: str, command: tuple[str, ...]) -> str:
-    """A command line that captures the first launch of exactly this kernel."""
-    pattern = f"^{re.escape(name)}$"
-    return f"kerncap capture -k {shlex.quote(pattern)} -- {shlex.join(command)}"
+def capture_command(kernel: KernelSummary, result: CaptureResult) -> str:
+    """A command line for a shell that captures the first launch of exactly this kernel."""
+    alone = sum(other.name == kernel.name for other in result.kernels) == 1
+    pattern = f"^{re.escape(kernel.name if alone else kernel.qualified_name)}$"
+    output = [] if result.output is None else ["-o", str(result.output)]
+    return shlex.join(["kerncap", "capture", "-k", pattern, *output, "--", *result.command])
 
 
 def _problem_lines(result: CaptureResult) -> list[str]:
@@ -131,7 +134,7 @@ def _rest_table(result: CaptureResult) -> str:
             log.one_line(kernel.name, 60),
             str(kernel.counts.launches),
             _why(kernel),
-            capture_command(kernel.name, result.command),
+            capture_command(kernel, result),
         ]
         for kernel in rest[:MAX_ROWS]
     ]
@@ -141,6 +144,16 @@ def _rest_table(result: CaptureResult) -> str:
     )
 
 
+_REASONS = {
+    "limit": f"limit: {DEFAULT_KERNELS} kernels or {log.size(DEFAULT_BYTES)}",
+    "no source": "no source text",
+    "autotuner": "only measured by the autotuner",
+    "ordinal": "its first launch failed",
+    "failed": "failed too often",
+}
+
+
 def _why(kernel: KernelSummary) -> str:
     reasons = sorted((item for item in kernel.counts.filtered.items() if item[1]), key=lambda item: -item[1])
-    return ", ".join(log.one_line(name, 60) for name, _ in reasons[:2]) or "it failed, see above"
+    known = [_REASONS.get(name, log.one_line(name, 60)) for name, _ in reasons[:2]]
+    return ", ".join(known) or "it failed, see above"

@@ -31,7 +31,7 @@ def render_listing(result: CaptureResult) -> str:
             str(kernel.counts.configs),
             log.duration(kernel.counts.time_ns),
             f"{100 * kernel.counts.time_ns / total:.1f} %",
-            capture_command(kernel.name, result.command),
+            capture_command(kernel, result),
         ]
         for kernel in by_time(result)
     ]
@@ -47,7 +47,7 @@ def listing_document(result: CaptureResult) -> dict[str, Any]:
             {
                 **kernel_document(kernel),
                 "share": kernel.counts.time_ns / total,
-                "command": capture_command(kernel.name, result.command),
+                "command": capture_command(kernel, result),
             }
             for kernel in by_time(result)
         ],

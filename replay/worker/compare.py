@@ -44,7 +44,7 @@ def strided(data: Any, view: dict[str, Any], dtype: Any) -> Any:
     return typed.as_strided(view["shape"], view["strides"], first)
 
 
-def _pieces(
+def pieces(
     now: Any, expected: Any, start: tuple[int, ...] = ()
 ) -> Iterator[tuple[tuple[int, ...], Any, Any]]:
     """Blocks small enough to be compared at once, each with the index at which it starts."""
@@ -54,7 +54,7 @@ def _pieces(
     inner = max(1, now[0].numel())
     if inner > ELEMENTS:
         for i in range(now.shape[0]):
-            yield from _pieces(now[i], expected[i], (*start, i))
+            yield from pieces(now[i], expected[i], (*start, i))
         return
     step = max(1, ELEMENTS // inner)
     for i in range(0, now.shape[0], step):
@@ -95,7 +95,7 @@ def compare(now: Any, expected: Any, rtol: float, atol: float) -> dict[str, Any]
         now, expected = now.view(torch.uint8), expected.view(torch.uint8)
     floating = now.dtype.is_floating_point
     first_is_outside = False
-    for start, a, b in _pieces(now, expected):
+    for start, a, b in pieces(now, expected):
         unequal = _bits(a.contiguous()) != _bits(b.contiguous())
         count = int(unequal.sum())
         if not count:
@@ -135,7 +135,7 @@ def nonfinite(now: Any, written: Any | None) -> dict[str, Any]:
     if not now.dtype.is_floating_point:
         return result
     chosen = written if written is not None else torch.ones(now.shape, dtype=torch.uint8, device=now.device)
-    for start, a, w in _pieces(now, chosen):
+    for start, a, w in pieces(now, chosen):
         counted = w.to(torch.bool)
         bad = ~torch.isfinite(a.to(torch.float64)) & counted
         result["elements"] += int(counted.sum())

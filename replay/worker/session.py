@@ -14,6 +14,7 @@ from . import compare
 from .failures import Fault, KernelError, Refused
 from .isolation import run_here, run_isolated
 from .launchers.source import load
+from .perturb import perturb
 from .states import States, unpack
 from .values import Values
 
@@ -49,22 +50,33 @@ class Session:
             "device": torch.cuda.get_device_name(self.job["device"]) if self.memory.kind == "cuda" else "cpu",
         }  # fmt: skip
 
-    def op_load(self, which: str, path: str) -> None:
-        """Make a launcher of a file: the job's own source or image, or a candidate's."""
-        self._launchers[which] = self._launcher(Path(path))
+    def op_load(self, which: str, path: str, scalars: dict[str, str] | None = None) -> None:
+        """Make a launcher of a file: the job's own source or image, or a candidate's.
 
-    def _launcher(self, path: Path) -> Any:
-        if self.job["launcher"] == "binary":
+        ``scalars`` are the values of numeric arguments that the launch did not have.
+        """
+        job, values = self.job, self.values
+        if scalars:
+            arguments = [
+                {**a, "value": {**a["value"], "value": scalars[a["name"]]}} if a["name"] in scalars else a
+                for a in job["arguments"]
+            ]
+            job = {**job, "arguments": arguments}
+            values = Values(job, self.memory)
+        self._launchers[which] = self._launcher(Path(path), job, values)
+
+    def _launcher(self, path: Path, job: dict[str, Any], values: Values) -> Any:
+        if job["launcher"] == "binary":
             from .launchers.binary import Binary
 
-            return Binary(path, self.job, self.values)
-        if self.job["launcher"] == "jit":
+            return Binary(path, job, values)
+        if job["launcher"] == "jit":
             from .launchers.triton_jit import TritonJit
 
-            return TritonJit(path, self.job, self.values)
+            return TritonJit(path, job, values)
         from .launchers.interpreter import Interpreter
 
-        return Interpreter(path, self.job, self.values)
+        return Interpreter(path, job, values)
 
     def op_launch(self, which: str, limit_s: float) -> dict[str, Any]:
         """Run one launch to its end. Its outcome is data: ok, error, fault or timeout."""
@@ -114,6 +126,21 @@ class Session:
     def op_fill(self, region: int, start: int, stop: int, seed: int, mask: str | None = None) -> None:
         self.states.fill(region, start, stop, seed, self._mask(mask) if mask else None)
 
+    def op_put(self, state: str, region: int, mask: str) -> None:
+        self.states.put(state, region, self._mask(mask))
+
+    def op_perturb(self, views: list[int], masks: dict[str, str]) -> dict[str, Any]:
+        """Other contents, the same each time, for those elements of ``views`` that are in a mask."""
+        changed = 0
+        for index in views:
+            view = self.job["views"][index]
+            chosen = self._chosen(view, self._mask(masks[str(view["region"])]))
+            changed += perturb(self.values.view(index), chosen, index)
+        return {"changed": changed}
+
+    def op_differing(self, state: str) -> dict[str, Any]:
+        return {"regions": self.states.differing(state)}
+
     def op_diff(self, region: int, against: str, out: str, seed: int = 0) -> dict[str, Any]:
         """Write the bitmap of differing bytes to ``out``; their number."""
         bits = self.states.diff(region, against, seed)
@@ -150,14 +177,18 @@ class Session:
             view = self.job["views"][index]
             written = None
             if str(view["region"]) in masks:
-                size = self.states.sizes[view["region"]]
-                bits = torch.from_numpy(unpack(self._mask(masks[str(view["region"])]), 0, size))
-                strides = [stride * view["itemsize"] for stride in view["strides"]]
-                written = bits.as_strided(view["shape"], strides, view["offset"]) if bits.numel() else None
-                written = self.memory.to_device(written) if written is not None else None
+                written = self._chosen(view, self._mask(masks[str(view["region"])]))
             stats = compare.nonfinite(self._typed(index, None), written)
             found.append({"view": index, "name": view.get("name", ""), **stats})
         return {"views": found}
+
+    def _chosen(self, view: dict[str, Any], mask: Any) -> Any:
+        """For each element of a view 1 if its first byte is in the mask of its region, else 0."""
+        if 0 in view["shape"]:
+            return self.memory.to_device(torch.zeros(view["shape"], dtype=torch.uint8))
+        bits = torch.from_numpy(unpack(mask, 0, self.states.sizes[view["region"]]))
+        strides = [stride * view["itemsize"] for stride in view["strides"]]
+        return self.memory.to_device(bits.as_strided(view["shape"], strides, view["offset"]))
 
     def _typed(self, index: int, state: str | None) -> Any:
         view = self.job["views"][index]

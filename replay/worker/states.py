@@ -89,6 +89,28 @@ class States:
                 chosen = self.memory.to_device(torch.from_numpy(unpack(mask, offset, size).view(np.bool_)))
                 target.copy_(torch.where(chosen, poison, target))
 
+    def put(self, name: str, region: int, mask: Any) -> None:
+        """The bytes of a packed ``mask`` as a state has them."""
+        for offset, size in chunks(self.sizes[region]):
+            bits = unpack(mask, offset, size)
+            if bits.any():
+                target = self.memory.tensor(region, offset, size)
+                chosen = self.memory.to_device(torch.from_numpy(bits.view(np.bool_)))
+                target.copy_(torch.where(chosen, self.chunk(name, region, offset, size), target))
+
+    def differing(self, name: str) -> list[int]:
+        """The regions that differ from a state anywhere."""
+        return [
+            region
+            for region, size in enumerate(self.sizes)
+            if any(
+                not torch.equal(
+                    self.memory.tensor(region, offset, length), self.chunk(name, region, offset, length)
+                )
+                for offset, length in chunks(size)
+            )
+        ]
+
     def diff(self, region: int, against: str, seed: int) -> Any:
         """Packed bitmap (little-endian bits) of bytes that differ from a state, or from poison."""
         size = self.sizes[region]

@@ -12,7 +12,7 @@ from typing import Literal
 
 import numpy as np
 
-from kerncap.format import Checks, Reproducer, ReproducerWriter, SelfCheck, WriteSet, schema
+from kerncap.format import Checks, Masks, Reproducer, ReproducerWriter, SelfCheck, WriteSet, schema
 
 CHUNK = schema.CHUNK_BYTES
 SOURCE = b"import triton\n\n\n@triton.jit\ndef scale(x_ptr, n, FACTOR):\n    pass\n"
@@ -148,6 +148,13 @@ def manifest(memory: schema.Memory, code: schema.CodeFile, source: schema.Stored
     )
 
 
+def masks() -> Masks:
+    """Region 2: its first half is written, a quarter of that in place; the last byte is left alone."""
+    written, also_input, untouched = np.zeros((3, 512), dtype=np.uint8)
+    written[:256], also_input[:64], untouched[-1] = 0xFF, 0xFF, 0x80
+    return Masks(written, also_input, untouched)
+
+
 def make(parent: Path) -> Path:
     """Write the reproducer with its checks below ``parent``."""
     with ReproducerWriter(parent, "scale") as writer:
@@ -161,9 +168,7 @@ def make(parent: Path) -> Path:
         source = writer.add_source("scale.py", SOURCE)
         folder = writer.seal(manifest(writer.finish_memory(), code, source))
     with Reproducer.open(folder) as made:
-        sizes = {2: 4096}
-        written = np.full(512, 0xFF, dtype=np.uint8)
-        write_set = WriteSet.from_masks({2: (True, written)}, sizes).save(made)
+        write_set = WriteSet.from_masks({2: masks()}, {2: 4096}).save(made)
         check = SelfCheck(result="pass", reason="bit for bit", engine="interpreter")
         made.write_checks(Checks(manifest_sha256=made.manifest_sha256, self_check=check, write_set=write_set))
     return folder

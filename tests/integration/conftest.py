@@ -68,7 +68,8 @@ class CommandLine:
         base = dict(os.environ)
         if not Path("/dev/nvidia0").exists():
             base["TRITON_INTERPRET"] = "1"
-        base["XDG_CONFIG_HOME"] = str(self.folder / "config")
+        # Beside the folders of all tests: what one test's fixture captured is trusted in every test.
+        base["XDG_CONFIG_HOME"] = str(self.folder.parent / "config")
         return {**base, **(extra or {})}
 
     def target(self, text: str, name: str = "target.py") -> Path:
@@ -89,3 +90,9 @@ class CommandLine:
 @pytest.fixture
 def kerncap(tmp_path: Path) -> CommandLine:
     return CommandLine(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def kerncap_of_module(tmp_path_factory: pytest.TempPathFactory) -> CommandLine:
+    """For what all tests of a file share: most of a run's time is the import of torch."""
+    return CommandLine(tmp_path_factory.mktemp("module"))

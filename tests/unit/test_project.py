@@ -170,6 +170,20 @@ def test_every_link_between_the_pages_leads_somewhere() -> None:
                 assert (page.parent / target).exists(), f"{page.relative_to(ROOT)} links to {target}"
 
 
+def test_every_test_that_the_support_page_names_exists() -> None:
+    text = (ROOT / "docs" / "support.md").read_text()
+    named = set(re.findall(r"`(test_\w+\.py)::(test_\w+)`", text))
+    defined = {
+        (Path(name).name, function)
+        for name in listed("tests/**/test_*.py")
+        if (ROOT / name).exists()
+        for function in re.findall(r"^def (test_\w+)", (ROOT / name).read_text(), re.MULTILINE)
+    }
+    assert named - defined == set()
+    cases = {each for each in defined if each[1].startswith("test_case_")}
+    assert cases and cases <= named, "a numbered case has its row"
+
+
 def test_make_help_documents_every_target() -> None:
     phony = set(re.findall(r"^\.PHONY: ([a-z-]+)$", (ROOT / "Makefile").read_text(), re.MULTILINE))
     shown = subprocess.check_output(["make", "--no-print-directory", "help"], cwd=ROOT, text=True)

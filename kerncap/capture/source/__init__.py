@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
-from kerncap.capture.source.module import AssembledSource, SourceOrigin, assemble
+from kerncap.capture.source.lines import SourceOrigin
+from kerncap.capture.source.module import AssembledSource, assemble
 
 __all__ = ["AssembledSource", "SourceOrigin", "assemble"]

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ast
 import builtins
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -30,6 +29,14 @@ from kerncap.capture.source.graph import (
     inside,
     parse_graph,
 )
+from kerncap.capture.source.lines import (
+    Lines,
+    SourceOrigin,
+    checked_options,
+    comment_text,
+    import_line,
+    named_originals,
+)
 from kerncap.capture.source.text import (
     FunctionText,
     annotations_of,
@@ -42,20 +49,6 @@ from kerncap.errors import CaptureError
 
 MAX_MODULE = 4 << 20  # characters: the manifest's readers show it
 _BUILTIN = OpaqueRef("builtin", "")
-_OPTIONS = frozenset(
-    ("version", "do_not_specialize", "do_not_specialize_on_alignment", "debug", "noinline"),
-)
-
-
-@dataclass(frozen=True)
-class SourceOrigin:
-    """Where lines of the module come from; as in the manifest."""
-
-    name: str
-    line: int
-    lines: int
-    original_file: str
-    original_line: int
 
 
 @dataclass(frozen=True)
@@ -258,7 +251,7 @@ class _Module:
                     text.replace(annotation, None, f"{self.primary[ModuleRef('triton.language')]}.constexpr")
             if node.type != "function":
                 triton = self.primary[ModuleRef("triton")]
-                options = _checked_options(node.options) if node.type == "jit" else ""
+                options = checked_options(node.options) if node.type == "jit" else ""
                 decorator = f"@{triton}.{node.type}" + (f"({options})" if options else "")
                 text.replace_decorators(decorator)
         self._rename(node, text)
@@ -318,9 +311,9 @@ class _Module:
 
     def _render(self, nodes: list[Node]) -> AssembledSource:
         entry = self.graph.nodes[self.graph.entry]
-        out = _Lines()
+        out = Lines()
         out.add(
-            f"# {_comment(entry.name)}: {_comment(entry.file)}:{entry.line}\n"
+            f"# {comment_text(entry.name)}: {comment_text(entry.file)}:{entry.line}\n"
             "# One Triton kernel with everything that it needs, as the application had it at the launch.\n"
             "# Edit it, then: kerncap replay REPRODUCER --candidate THIS_FILE\n"
         )
@@ -348,7 +341,7 @@ class _Module:
             text=text,
             entry=self.primary[NodeRef(self.graph.entry)],
             origins=tuple(out.origins),
-            originals=_originals(self.graph.files),
+            originals=named_originals(self.graph.files),
             missing=tuple(dict.fromkeys([*self.missing, *problems])),
             extras=tuple(self.primary[NodeRef(key)] for key in self.graph.extra),
         )
@@ -367,22 +360,24 @@ class _Module:
 
     def _imports(self) -> str:
         first = [
-            _import(self.primary[ModuleRef(name)], ModuleRef(name)) for name in ("triton", "triton.language")
+            import_line(self.primary[ModuleRef(name)], ModuleRef(name))
+            for name in ("triton", "triton.language")
         ]
         lines = {f"import {name}" for name in self.graph.modules}
         for name, ref in self.names.items():
             if isinstance(ref, (ModuleRef, ImportRef)):
-                lines.add(_import(name, ref))
+                lines.add(import_line(name, ref))
         return "\n".join(sorted(lines - set(first)) + first) + "\n"
 
     def _constant(self, name: str, ref: Ref) -> str:
         if isinstance(ref, OpaqueRef):
             if ref is _BUILTIN:
                 return ""
-            return f"# {name} = {_comment(ref.text)} (a {_comment(ref.type)}, which a file cannot hold)\n"
+            text, kind = comment_text(ref.text), comment_text(ref.type)
+            return f"# {name} = {text} (a {kind}, which a file cannot hold)\n"
         return "" if isinstance(ref, (ModuleRef, ImportRef)) else f"{name} = {self._expression(ref)}\n"
 
-    def _write_node(self, node: Node, out: _Lines, done: set[str]) -> None:
+    def _write_node(self, node: Node, out: Lines, done: set[str]) -> None:
         ready = frozenset(key for key in self.graph.nodes if self.primary.get(NodeRef(key)) in done)
         for name in self._wanted_by(node):
             self._write_alias(name, out, done, ready)
@@ -390,7 +385,7 @@ class _Module:
         text = self.texts[node.key].result()
         out.add("\n\n")
         if node.file:
-            out.add(f"# {_comment(node.file)}:{node.line}\n")
+            out.add(f"# {comment_text(node.file)}:{node.line}\n")
         out.add_function(own, text, node, self.texts[node.key].definition.lineno - 1)
         done.add(own)
 
@@ -399,7 +394,7 @@ class _Module:
         for name in node.bindings:
             yield renamed.get(name, name)
 
-    def _write_alias(self, name: str, out: _Lines, done: set[str], ready: frozenset[str]) -> None:
+    def _write_alias(self, name: str, out: Lines, done: set[str], ready: frozenset[str]) -> None:
         ref = self.names.get(name)
         if name in done or ref is None:
             return
@@ -408,69 +403,3 @@ class _Module:
         if needed <= ready and not is_definition:
             out.add(f"\n{name} = {self._expression(ref)}\n")
             done.add(name)
-
-
-class _Lines:
-    """Text that grows, and which of its lines are which function's."""
-
-    def __init__(self) -> None:
-        self._parts: list[str] = []
-        self._line = 1
-        self.origins: list[SourceOrigin] = []
-
-    def add(self, text: str) -> None:
-        self._parts.append(text)
-        self._line += text.count("\n")
-
-    def add_function(self, name: str, text: str, node: Node, before: int) -> None:
-        """``before`` counts the lines above `def` in the original; those above it here may be fewer."""
-        try:
-            above = ast.parse(text).body[0].lineno - 1
-        except SyntaxError as error:  # an edit went wrong: better no module than one that cannot load
-            raise CaptureError(f"the text of {node.name} no longer parses: {error}") from error
-        lines = text.count("\n") - above
-        if node.file:
-            self.origins.append(SourceOrigin(name, self._line + above, lines, node.file, node.line + before))
-        self.add(text)
-
-    def text(self) -> str:
-        return "".join(self._parts)
-
-
-def _import(name: str, ref: ModuleRef | ImportRef) -> str:
-    if isinstance(ref, ModuleRef):
-        return f"import {ref.name}" if name == ref.name else f"import {ref.name} as {name}"
-    return f"from {ref.module} import {ref.attribute}" + ("" if name == ref.attribute else f" as {name}")
-
-
-def _checked_options(text: str) -> str:
-    """The literal keyword arguments of `@triton.jit`, written anew; anything else is left out."""
-    try:
-        call = ast.parse(f"f({text})", mode="eval").body
-    except (SyntaxError, ValueError, MemoryError):
-        return ""
-    parts = []
-    for each in call.keywords if isinstance(call, ast.Call) else []:
-        try:
-            value = ast.literal_eval(each.value)
-        except (ValueError, TypeError, SyntaxError):
-            continue
-        if each.arg in _OPTIONS and isinstance(value, (bool, int, str, list)):
-            parts.append(f"{each.arg}={ascii(value)}")
-    return ", ".join(parts)
-
-
-def _comment(text: str) -> str:
-    """Text that stays within one comment line, whatever it holds."""
-    return "".join(each if each.isprintable() else "?" for each in text)
-
-
-def _originals(files: dict[str, str]) -> dict[str, bytes]:
-    originals: dict[str, bytes] = {}
-    for path, text in files.items():
-        base = re.sub(r"[^A-Za-z0-9_.-]", "_", path.rpartition("/")[2]).lstrip(".")[-100:] or "source.py"
-        name, number = base, 2
-        while name in originals:
-            name, number = f"{number}-{base}", number + 1
-        originals[name] = text.encode("utf-8", "replace")
-    return originals

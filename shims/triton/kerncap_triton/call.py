@@ -7,12 +7,15 @@ import json
 import os
 import sys
 import types
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from typing import Any, Dict, List, Optional, Tuple
 
 from . import cuda, values
 from .kernels import Kernel
 
 MAX_FRAMES = 64
+# Where Triton, and Inductor for it, take a launch from the target's line to the wrapped `run`.
+_TRITON = "triton.runtime."
+_INDUCTOR = "torch._inductor.runtime.triton_heuristics"
 _HERE = os.path.dirname(os.path.abspath(__file__))
 
 
@@ -132,9 +135,11 @@ def _free_names(function: types.FunctionType) -> List[Tuple[str, Any]]:
 
 
 def python_stack() -> List[Tuple[str, int, str]]:
-    """The target's frames, innermost last; ours left out."""
+    """The target's frames, the line that launches last; what Triton and we put on top is left out."""
     frames: List[Tuple[str, int, str]] = []
     frame: Optional[types.FrameType] = sys._getframe(1)
+    while frame is not None and frame.f_back is not None and _launches(frame):
+        frame = frame.f_back
     while frame is not None and len(frames) < MAX_FRAMES:
         code = frame.f_code
         if not code.co_filename.startswith(_HERE):
@@ -143,4 +148,6 @@ def python_stack() -> List[Tuple[str, int, str]]:
     return frames[::-1]
 
 
-Run = Callable[[], Any]
+def _launches(frame: types.FrameType) -> bool:
+    name = str(frame.f_globals.get("__name__", ""))
+    return frame.f_code.co_filename.startswith(_HERE) or name == _INDUCTOR or name.startswith(_TRITON)

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import itertools
 import os
 import platform
 import sys
 import time
 from typing import Any, Callable, Deque, Dict, List, Optional, Tuple
 
-from . import compiled, conditions, copying, cuda, values, wire
+from . import compiled, conditions, cuda, generations, values, wire
 from .call import Call, callable_source, python_stack
-from .images import Image, images_of
+from .images import images_of
 from .kernels import Counters
 from .memory import Closure, Unsupported, size_text
 from .session import Session
+from .state import State
+
+MAX_SOURCES = 64  # sets of passed functions of one kernel that are remembered
 
 
 class Refused(Exception):
@@ -48,9 +52,9 @@ class Capture:
         self.fault_s = float(options.get("fault_timeout_s") or 60.0)
         self.closure = Closure()
         self.launch: Optional[int] = None
-        self.pre: Optional[Image] = None
-        self.offsets: List[int] = []
-        self.size = 0
+        self.pre: Optional[State] = None
+        self.copy_ns = {"pre": 0, "post": 0}
+        self._variants: Optional[int] = None
         self.started_ns = 0
         self.settled = False
 
@@ -71,11 +75,11 @@ class Capture:
         except Exception as error:
             raise Unsupported(f"its grid can't be evaluated: {type(error).__name__}: {error}") from error
         self.launch = self.session.next_launch()
-        self.offsets, self.size = self.closure.offsets()
-        self._drain("before the launch")
+        self.drain("before the launch")
         if self.keeps_values:
             self._store_pre()
         self.session.write(wire.LAUNCH, self._launch_record(arguments, grid))
+        self._variants = generations.compiled_count(self.fn)
         self.started_ns = time.perf_counter_ns()
 
     @property
@@ -112,7 +116,8 @@ class Capture:
         if self.session.selection.exceeds_limit(size):
             raise Refused("limit")
 
-    def _drain(self, when: str, timeout_s: Optional[float] = None) -> None:
+    def drain(self, when: str, timeout_s: Optional[float] = None) -> None:
+        """Wait for the current stream. Raises Unsupported past the deadline, and a fault of the device."""
         if not (self.uses_device and cuda.is_live()):
             return
         deadline = self.drain_s if timeout_s is None else timeout_s
@@ -121,20 +126,13 @@ class Capture:
 
     def _store_pre(self) -> None:
         assert self.launch is not None
+        started_ns = time.perf_counter_ns()
         images = images_of(self.session)
-        self.pre = images.surviving(self.launch, "pre") if self.condition else images.file(self.launch, "pre")
-        self.pre.resize(self.size)
-        self.each_piece(copying.Store(self.pre.fd, self.offsets, self.chunk))
-
-    def each_piece(self, work: copying.Work) -> None:
-        """Apply ``work`` to all of the closure's current bytes."""
-        regions = list(enumerate(self.closure.regions))
-        for number, region in regions:
-            if region.is_host:
-                copying.run(copying.host_pieces(number, region), work, region.size)
-        device = [(number, region) for number, region in regions if not region.is_host and region.size]
-        if device:
-            cuda.copy_out(device, work, self.drain_s)
+        image = images.surviving(self.launch, "pre") if self.condition else images.file(self.launch, "pre")
+        self.pre = State(self.closure, image, self.chunk, self.drain_s)
+        # Only the host's memory is there after a fault.
+        self.pre.take(on_device=self.condition in ("nonfinite", "differs"))
+        self.copy_ns["pre"] = time.perf_counter_ns() - started_ns
 
     def _launch_record(self, arguments: List[Dict[str, Any]], grid: List[int]) -> Dict[str, Any]:
         kept = self.keeps_values
@@ -157,8 +155,8 @@ class Capture:
             "options": {name: values.encode(value, name) for name, value in self.call.options.items()},
             "regions": [region.as_record() for region in self.closure.regions],
             "views": self.closure.views,
-            "pre": self.pre.reference if self.pre is not None else None,
-            "pre_offsets": self.offsets if self.pre is not None else [],
+            "pre": self.pre.image.reference if self.pre is not None else None,
+            "pre_offsets": self.pre.offsets if self.pre is not None else [],
             "closure": closure,
             "autotune": self.autotune,
             "source": self._source(),
@@ -168,34 +166,43 @@ class Capture:
         }
 
     def _source(self) -> Optional[str]:
-        """Collect the kernel's source graph, once per kernel."""
-        if self.counters.source is None:
-            self.counters.source = ""
-            try:
-                from . import source_graph
+        """Collect the kernel's source graph, once for each set of functions that it is passed."""
+        passed = [one for value in self.call.arguments.values() for one in values.functions(value)]
+        key = tuple(map(id, passed))
+        known = self.counters.sources.get(key)
+        if known is None:
+            if len(self.counters.sources) >= MAX_SOURCES:
+                self.counters.sources.clear()  # functions made anew for every launch would pile up
+            known = self.counters.sources[key] = (self._collect_source(passed), passed)
+        return known[0]
 
-                graph = source_graph.collect(self.fn)
-                name = f"source-{sum(1 for c in self.session.all_counters() if c.source)}.json"
-                _write_json(self.session.path(name), graph)
-                self.counters.source = name
-            except Exception as error:
-                reason = f"its source could not be collected: {type(error).__name__}: {error}"
-                self.session.failed(self.call.kernel.qualified_name, reason)
-        return self.counters.source or None
+    def _collect_source(self, passed: List[Any]) -> Optional[str]:
+        try:
+            from . import source_graph
+
+            graph = source_graph.collect(self.fn, passed)
+            number = self.session.resources.setdefault("sources", itertools.count())
+            name = f"source-{next(number)}.json"
+            _write_json(self.session.path(name), graph)
+            return name
+        except Exception as error:
+            reason = f"its source could not be collected: {type(error).__name__}: {error}"
+            self.session.failed(self.call.kernel.qualified_name, reason)
+            return None
 
     # --- after the launch ------------------------------------------------------------------------
 
     def finish(self, result: Any) -> None:
         """The launch returned: wait for it, keep or drop it, write COMPLETE or DROPPED."""
         try:
-            self._drain("after the launch", self.fault_s if self.condition == "on_fault" else None)
+            self.drain("after the launch", self.fault_s if self.condition == "on_fault" else None)
         except Unsupported as error:
             if self.condition != "on_fault":
                 raise
             return self._ended_badly("timeout", str(error), result)
         except Exception as error:
             return self._ended_badly("fault", f"{type(error).__name__}: {error}", result)
-        duration_ns = time.perf_counter_ns() - self.started_ns
+        duration_ns = self._duration_ns()
         if self.condition == "on_fault":
             return self.drop("the launch succeeded")
         fields: Dict[str, Any] = {
@@ -246,31 +253,31 @@ class Capture:
         fields = {"status": status, "error": values.clean(error), "duration_ns": None, "oracle": status}
         self._complete({**fields, **self._compiled(result)})
 
-    def _post_state(self, pre: Image) -> Dict[str, Any]:
+    def _duration_ns(self) -> Optional[int]:
+        """From the call to an idle stream; None for a launch that also compiled its kernel."""
+        elapsed = time.perf_counter_ns() - self.started_ns
+        if self.call.kernel.mode != "jit":
+            return elapsed
+        now = generations.compiled_count(self.fn)
+        return elapsed if now is not None and now == self._variants else None
+
+    def _post_state(self, pre: State) -> Dict[str, Any]:
         assert self.launch is not None
+        pre.fetch()
+        started_ns = time.perf_counter_ns()
         post = images_of(self.session).file(self.launch, "post")
         try:
-            with self.mapped(pre) as image:
-                compare = copying.Compare(image, self.offsets, self.chunk, post.fd)
-                self.each_piece(compare)
+            chunks = pre.compare(post.fd)
         finally:
             post.close()
-        return {"post": post.reference, "chunks": [list(chunk) for chunk in compare.chunks]}
-
-    @contextlib.contextmanager
-    def mapped(self, image: Image) -> Any:
-        mapping = copying.Mapping(image.fd, self.size)
-        try:
-            yield mapping.address
-        finally:
-            mapping.close()
+        self.copy_ns["post"] = time.perf_counter_ns() - started_ns
+        return {"post": post.reference, "chunks": [list(chunk) for chunk in chunks]}
 
     def _condition_holds(self) -> Optional[str]:
         if self.pre is None:
             raise Unsupported(f"--when {self.condition} needs the values")
         if self.condition == "nonfinite":
-            with self.mapped(self.pre) as address:
-                return conditions.nonfinite(self.closure, address, self.offsets)
+            return conditions.nonfinite(self.closure, self.pre)
         return conditions.differs(self)
 
     def _compiled(self, result: Any) -> Dict[str, Any]:
@@ -295,10 +302,11 @@ class Capture:
             "chunks": [],
             "condition": None,
             "detail": None,
+            "copy_ns": self.copy_ns,
             "keep": True,
         }
         if self.pre is not None:
-            self.pre.close()  # the file, or the command line's own descriptor, keeps the bytes
+            self.pre.image.close()  # the file, or the command line's own descriptor, keeps the bytes
         self.session.write(wire.COMPLETE, {**base, **fields})
         self._remember_last()
         self._settle("kept")
@@ -321,7 +329,7 @@ class Capture:
 
     def _give_back_pre(self) -> None:
         if self.pre is not None:
-            images_of(self.session).discard(self.pre)
+            images_of(self.session).discard(self.pre.image)
             self.pre = None
 
     def _settle(self, outcome: str) -> None:

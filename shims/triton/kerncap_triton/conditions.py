@@ -2,59 +2,107 @@
 
 from __future__ import annotations
 
-import ctypes
-from typing import TYPE_CHECKING, Any, List, Optional, Tuple
+import itertools
+from typing import TYPE_CHECKING, Any, Iterator, List, Optional, Tuple
 
 from . import copying, cuda
 from .images import images_of
 from .memory import Closure
+from .state import Chunks, State, is_on_device
 
 if TYPE_CHECKING:
     from .capture import Capture
 
+PIECE_ELEMENTS = 4 << 20  # looked at in one go: bounds the scratch memory on the target's device
 _BITS = {1: "int8", 2: "int16", 4: "int32", 8: "int64"}
 
 
-def nonfinite(closure: Closure, image: int, offsets: List[int]) -> Optional[str]:
+def nonfinite(closure: Closure, before: State) -> Optional[str]:
     """Where a float view holds a NaN or an infinity that this launch wrote; None if nowhere.
 
-    ``image`` is the address of the pre-state. An element counts if it is not finite now and had
-    other bits before: a NaN that was there already is not this launch's.
+    An element counts if it is not finite now and had other bits ``before``: a NaN that was there
+    already is not this launch's. Only the pieces with such an element are compared with it.
     """
     found = []
     with cuda.quiet():
         for (name, tensor), view in zip(closure.tensors(), closure.views):
-            if not tensor.is_floating_point() or not tensor.numel():
+            if not _can_be_nonfinite(tensor):
                 continue
-            text = _first_nonfinite(name, tensor, view, closure, image, offsets)
+            region = view["region"]
+            text = _first_nonfinite(name, tensor.detach(), region, closure.regions[region].base, before)
             if text is not None and text not in found:
                 found.append(text)
     return "; ".join(found) or None
 
 
-def _first_nonfinite(
-    name: str, tensor: Any, view: Any, closure: Closure, image: int, offsets: List[int]
-) -> Optional[str]:
+def _can_be_nonfinite(tensor: Any) -> bool:
+    kind = str(tensor.dtype)
+    return bool(tensor.is_floating_point() and tensor.numel() and not kind.startswith("torch.float4"))
+
+
+def _first_nonfinite(name: str, tensor: Any, region: int, base: int, before: State) -> Optional[str]:
     torch = cuda.torch_module()
-    bad = ~torch.isfinite(tensor.detach().to(torch.float32 if tensor.element_size() < 8 else torch.float64))
-    if not bool(bad.any()):
+    pieces = list(_pieces(tensor))
+    # One number comes back for all of them, so a device does not wait for the host in between.
+    if bool(torch.stack([torch.isfinite(_wide(piece)).all() for _, piece in pieces]).all()):
         return None
-    region = closure.regions[view["region"]]
-    raw = _tensor_over(torch, image + offsets[view["region"]], region.size)
-    start = view["offset"] % view["itemsize"]
-    whole = (region.size - start) // view["itemsize"] * view["itemsize"]
-    typed = raw[start : start + whole].to(tensor.device).view(tensor.dtype)
-    before = torch.as_strided(typed, view["shape"], view["strides"], view["offset"] // view["itemsize"])
-    bits = getattr(torch, _BITS[view["itemsize"]])
-    bad &= before.view(bits) != tensor.detach().view(bits)
-    count = int(bad.sum())
-    if not count:
-        return None
-    flat = int(bad.flatten().to(torch.uint8).argmax())
-    index = _unravel(flat, view["shape"])
-    value = float(tensor.detach()[index])
-    place = ", ".join(map(str, index))
-    return f"{name}[{place}] = {value}, {count} element{'s' if count > 1 else ''}"
+    count, first = 0, ""
+    for origin, piece in pieces:
+        bad = ~torch.isfinite(_wide(piece))
+        if not bool(bad.any()):
+            continue
+        bad &= _bits(torch, _as_before(piece, region, base, before)) != _bits(torch, piece)
+        here = int(bad.sum())
+        if here and not count:
+            index = _unravel(int(bad.flatten().to(torch.uint8).argmax()), list(piece.shape))
+            place = ", ".join(str(start + step) for start, step in zip(origin, index))
+            first = f"{name}[{place}]" if place else name
+            first += f" = {float(piece[index])}"
+        count += here
+    return f"{first}, {count} element{'s' if count > 1 else ''}" if count else None
+
+
+def _pieces(tensor: Any) -> Iterator[Tuple[Tuple[int, ...], Any]]:
+    """Parts of at most PIECE_ELEMENTS in row-major order, each with the index where it starts.
+
+    A dimension of stride 0 shows the same elements again and is looked at once.
+    """
+    strides = tensor.stride()
+    tensor = tensor[tuple(slice(0, 1) if stride == 0 else slice(None) for stride in strides)]
+    shape = list(tensor.shape)
+    inner, split = 1, len(shape)
+    while split and inner * shape[split - 1] <= PIECE_ELEMENTS:
+        split -= 1
+        inner *= shape[split]
+    if not split:
+        yield (0,) * len(shape), tensor
+        return
+    step = max(1, PIECE_ELEMENTS // inner)
+    outer = [range(extent) for extent in shape[: split - 1]]
+    rest = (0,) * (len(shape) - split)
+    for index in itertools.product(*outer, range(0, shape[split - 1], step)):
+        part = [slice(start, start + 1) for start in index[:-1]] + [slice(index[-1], index[-1] + step)]
+        yield index + rest, tensor[tuple(part)]
+
+
+def _as_before(piece: Any, region: int, base: int, before: State) -> Any:
+    """What a part of a tensor on this region held then, in its own shape."""
+    torch = cuda.torch_module()
+    size = piece.element_size()
+    reach = sum((extent - 1) * stride for extent, stride in zip(piece.shape, piece.stride())) + 1
+    raw = before.bytes_of(region, piece.data_ptr() - base, reach * size, piece.device)
+    if raw.storage_offset() % size:
+        raw = raw.clone()  # a view of another dtype must begin at a multiple of its size
+    typed = raw.view(piece.dtype)
+    return torch.as_strided(typed, piece.shape, piece.stride(), typed.storage_offset())
+
+
+def _wide(tensor: Any) -> Any:
+    return tensor.float() if tensor.element_size() == 1 else tensor  # isfinite knows no 8-bit floats
+
+
+def _bits(torch: Any, tensor: Any) -> Any:
+    return tensor.view(getattr(torch, _BITS[tensor.element_size()]))
 
 
 def differs(capture: "Capture") -> Optional[str]:
@@ -64,57 +112,35 @@ def differs(capture: "Capture") -> Optional[str]:
     """
     assert capture.pre is not None and capture.again is not None and capture.launch is not None
     images = images_of(capture.session)
-    first = images.surviving(capture.launch, "post")
+    after = State(capture.closure, images.surviving(capture.launch, "post"), capture.chunk, capture.drain_s)
     try:
-        first.resize(capture.size)
-        capture.each_piece(copying.Store(first.fd, capture.offsets, capture.chunk))
-        with capture.mapped(first) as after, capture.mapped(capture.pre) as before:
-            try:
-                _restore(capture, before)
-                capture.again()
-                capture._drain("after the second launch")
-                compare = copying.Compare(after, capture.offsets, capture.chunk)
-                capture.each_piece(compare)
-                return _first_difference(capture, compare.chunks, after)
-            finally:
-                _restore(capture, after)
+        after.take(on_device=True)
+        try:
+            capture.pre.restore()
+            capture.again()
+            capture.drain("after the second launch")
+            return _first_difference(capture, after.compare(), after)
+        finally:
+            after.restore()
     finally:
-        images.discard(first)
+        images.discard(after.image)
 
 
-def _restore(capture: "Capture", image: int) -> None:
-    for number, region in enumerate(capture.closure.regions):
-        start = image + capture.offsets[number]
-        if region.is_host:
-            copying.restore_host(region, start, capture.chunk)
-    device = [(n, r) for n, r in enumerate(capture.closure.regions) if not r.is_host and r.size]
-    if not device:
-        return
-    compare = copying.Compare(image, capture.offsets, capture.chunk)
-    cuda.copy_out(device, compare, capture.drain_s)
-    for number, region in device:
-        changed = sorted(chunk for r, chunk in compare.chunks if r == number)
-        cuda.copy_in(region, image + capture.offsets[number], changed, capture.chunk)
-
-
-def _first_difference(capture: "Capture", chunks: List[Tuple[int, int]], image: int) -> Optional[str]:
+def _first_difference(capture: "Capture", chunks: Chunks, after: State) -> Optional[str]:
     if not chunks:
         return None
     number, chunk = min(chunks)
     region = capture.closure.regions[number]
     offset = chunk * capture.chunk
-    if region.is_host:
+    if not is_on_device(region):
         length = min(capture.chunk, region.size - offset)
         now = bytes(copying.read_bytes(region.base + offset, length))
-        then = ctypes.string_at(image + capture.offsets[number] + offset, length)
+        with after.mapped() as address:
+            then = bytes(copying.read_bytes(address + after.offsets[number] + offset, length))
         offset += next(i for i in range(length) if now[i] != then[i])
     names = [v["name"] for v in capture.closure.views if v["region"] == number]
     place = f"{', '.join(names)} near byte {offset}"
     return f"{len(chunks)} chunk{'s' if len(chunks) > 1 else ''} differ, first in {place}"
-
-
-def _tensor_over(torch: Any, address: int, size: int) -> Any:
-    return torch.frombuffer((ctypes.c_char * size).from_address(address), dtype=torch.uint8)
 
 
 def _unravel(flat: int, shape: List[int]) -> Tuple[int, ...]:

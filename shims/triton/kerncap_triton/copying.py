@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import mmap
 import os
+import sys
 import threading
 from typing import Any, Callable, Iterable, Iterator, List, Optional, Tuple
 
@@ -57,6 +58,13 @@ class Mapping:
 def read_bytes(address: int, length: int) -> memoryview:
     """A view of memory by address; valid as long as the memory is."""
     return memoryview((ctypes.c_char * length).from_address(address)).cast("B")
+
+
+def tensor_over(address: int, length: int) -> Any:
+    """The same as a tensor of bytes, through the target's torch."""
+    memory = (ctypes.c_char * length).from_address(address)
+    torch = sys.modules["torch"]
+    return torch.frombuffer(memory, dtype=torch.uint8)
 
 
 def host_pieces(number: int, region: Region) -> Iterator[Piece]:

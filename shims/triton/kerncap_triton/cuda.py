@@ -131,7 +131,7 @@ def _copy_out(regions: List[Tuple[int, Region]], work: Work, timeout_s: float) -
         for number, region in regions:
             side = _side_stream(torch, region.device_index)
             with torch.cuda.device(region.device_index), torch.cuda.stream(side):
-                source = _as_bytes(torch, region)
+                source = as_bytes(region)
                 for offset in range(0, region.size, PIECE):
                     length = min(PIECE, region.size - offset)
                     slot = free.get()
@@ -155,13 +155,77 @@ def copy_in(region: Region, image: int, changed: List[int], chunk: int) -> None:
     torch = torch_module()
     with _ring_lock, quiet(), torch.cuda.device(region.device_index):
         buffer = _pinned_ring(torch)[0]
-        target = _as_bytes(torch, region)
+        target = as_bytes(region)
         for number in changed:
             offset = number * chunk
             length = min(chunk, region.size - offset)
             ctypes.memmove(buffer.data_ptr(), image + offset, length)
             target[offset : offset + length].copy_(buffer[:length])
         torch.cuda.current_stream().synchronize()
+
+
+def clones_of(regions: List[Tuple[int, Region]], timeout_s: float) -> Dict[int, Region]:
+    """Copies of device regions on their own devices, by number.
+
+    Those of a device where this would take more than half of what is free are left out. The copies
+    are made by the current stream, before whatever is launched into it next.
+    """
+    torch = torch_module()
+    found: Dict[int, Region] = {}
+    with quiet():
+        for index in sorted({region.device_index for _, region in regions}):
+            here = [(number, region) for number, region in regions if region.device_index == index]
+            if 2 * sum(region.size for _, region in here) > _free_bytes(torch, index):
+                continue
+            with torch.cuda.device(index):
+                try:
+                    found.update([(number, _clone(torch, region)) for number, region in here])
+                except torch.cuda.OutOfMemoryError:  # free, but in pieces that are too small
+                    continue
+                _finish("a copy on the device", timeout_s)
+    return found
+
+
+def put_back(region: Region, clone: Region, timeout_s: float) -> None:
+    """Copy a clone's bytes to where they came from, and wait."""
+    with quiet(), torch_module().cuda.device(region.device_index):
+        as_bytes(region).copy_(as_bytes(clone))
+        _finish("a copy on the device", timeout_s)
+
+
+def changed_chunks(region: Region, clone: Region, chunk: int) -> List[int]:
+    """The chunks in which a region differs from its clone; compared on the device, piece by piece."""
+    torch = torch_module()
+    step = max(1, PIECE // chunk) * chunk
+    with quiet(), torch.cuda.device(region.device_index):
+        now, then = as_bytes(region), as_bytes(clone)
+        flags = []
+        for start in range(0, region.size, step):
+            unequal = now[start : start + step] != then[start : start + step]
+            whole = unequal.numel() // chunk * chunk
+            flags.append(unequal[:whole].view(-1, chunk).any(1))
+            if whole < unequal.numel():
+                flags.append(unequal[whole:].any().view(1))
+        return [int(number) for number in torch.cat(flags).nonzero().flatten().tolist()] if flags else []
+
+
+def _clone(torch: Any, region: Region) -> Region:
+    source = as_bytes(region)
+    copy = torch.empty(region.size, dtype=torch.uint8, device=source.device)
+    copy.copy_(source)
+    kind, index = region.device_type, region.device_index
+    return Region(int(copy.data_ptr()), region.size, kind, index, region.reason, copy.untyped_storage())
+
+
+def _free_bytes(torch: Any, index: int) -> int:
+    """What an allocation through torch may hope for: free memory, and what torch keeps unused."""
+    free, _ = torch.cuda.mem_get_info(index)
+    return int(free) + max(0, torch.cuda.memory_reserved(index) - torch.cuda.memory_allocated(index))
+
+
+def _finish(what: str, timeout_s: float) -> None:
+    if not drain(record_event(), timeout_s):
+        raise Unsupported(f"{what} did not finish within {timeout_s:g} s")
 
 
 def _pinned_ring(torch: Any) -> List[Any]:
@@ -189,11 +253,13 @@ class _ByAddress:
         }
 
 
-def _as_bytes(torch: Any, region: Region) -> Any:
-    device = torch.device("cuda", region.device_index)
+def as_bytes(region: Region) -> Any:
+    """A region as a tensor of its bytes, over the same memory."""
+    torch = torch_module()
     if len(region.storages) == 1:
-        empty = torch.empty(0, dtype=torch.uint8, device=device)
+        empty = torch.empty(0, dtype=torch.uint8, device=region.storages[0].device)
         return empty.set_(region.storages[0], 0, (region.size,), (1,))
+    device = torch.device("cuda", region.device_index)
     return torch.as_tensor(_ByAddress(region.base, region.size), device=device)
 
 

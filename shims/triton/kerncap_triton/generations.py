@@ -36,6 +36,17 @@ def compiled_kernel(result: Any) -> Any:
     return future() if callable(future) and not hasattr(result, "asm") else result
 
 
+def compiled_count(fn: Any) -> Optional[int]:
+    """How many variants of a jit function this process holds; None where that can't be told."""
+    caches = getattr(fn, "device_caches", None)
+    if not isinstance(caches, dict):
+        return None
+    try:
+        return sum(len(cache[0]) for cache in list(caches.values()))
+    except (TypeError, IndexError):
+        return None
+
+
 def divisibility(source: Any, names: List[str]) -> Dict[str, int]:
     """Specialised alignments of a compiled kernel: 3.x keeps ``{(position, ...): [[name, n]]}`` in attrs."""
     found: Dict[str, int] = {}

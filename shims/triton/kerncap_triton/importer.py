@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 from typing import Any, Callable, Dict, Optional, Sequence
@@ -18,12 +19,25 @@ WATCHED = (
 def install(session_path: str) -> None:
     """Watch for the modules that launch kernels; the rest of the hook is loaded when one comes."""
 
+    mark(session_path, "python")
+
     def patch(name: str, module: Any) -> None:
         from . import hook
 
+        if name.startswith("triton."):
+            mark(session_path, "triton")
         hook.patch(session_path, name, module)
 
     sys.meta_path.insert(0, Finder(patch))
+
+
+def mark(session_path: str, what: str) -> None:
+    """Leave an empty ``<what>-<pid>``, from which "nothing captured" gets its cause."""
+    try:
+        path = os.path.join(os.path.dirname(os.path.abspath(session_path)), "%s-%d" % (what, os.getpid()))
+        os.close(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600))
+    except OSError:
+        pass  # the folder is gone or full: the launches will say so, if there are any
 
 
 class Finder:

@@ -138,7 +138,7 @@ class Interception:
     def _prepare(self, launcher: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> None:
         capture = self.watch
         capture.call = bind_launcher(capture.counters.kernel, self.tuner, launcher, args, kwargs)
-        capture.fn = _with_python(self.tuner) if capture.counters.source is None else self.tuner.fn
+        capture.fn = self.tuner.fn if capture.counters.sources else _with_python(self.tuner)
         capture.describe_compiled = lambda _: describe_compiled(self.session, self.tuner, launcher)
         if capture.config is not None:
             with self.session.lock:  # only now it is known which configuration this is

@@ -97,7 +97,7 @@ class Counters:
 
     __slots__ = (
         "kernel", "left", "start", "step", "tick_s", "reason", "launches", "matched", "captured", "filtered",
-        "ordinal", "configs", "wanted_configs", "time_ns", "bytes", "failures", "reserved", "source",
+        "ordinal", "configs", "wanted_configs", "time_ns", "bytes", "failures", "reserved", "sources",
         "name_matches", "done",
     )  # fmt: skip
 
@@ -113,7 +113,8 @@ class Counters:
         self.configs: Set[str] = set()
         self.wanted_configs: Set[str] = set()
         self.time_ns = self.bytes = self.failures = self.reserved = 0
-        self.source: Optional[str] = None
+        # One graph per set of jit functions that were arguments; the functions are kept for their ids.
+        self.sources: Dict[Tuple[int, ...], Tuple[Optional[str], List[Any]]] = {}
         self.done = not name_matches
 
     def filter(self, reason: str, count: int = 1) -> None:

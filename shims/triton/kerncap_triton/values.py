@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from typing import Any, Callable, Dict, Optional
+from typing import Any, Callable, Dict, Iterator, Optional
 
 JsonObject = Dict[str, Any]
 AddView = Callable[[str, Any], int]  # (name, tensor) -> index of its view
@@ -12,6 +12,7 @@ AddView = Callable[[str, Any], int]  # (name, tensor) -> index of its view
 MAX_ITEMS = 4096
 MAX_TEXT = 1 << 20
 _INT_DIGITS = 40
+_FUNCTIONS = ("JITFunction", "InterpretedFunction", "GluonJITFunction", "ConstexprFunction")
 
 
 def encode(value: Any, name: str = "", add_view: Optional[AddView] = None, depth: int = 0) -> JsonObject:
@@ -79,6 +80,22 @@ def _sequence(value: Any, name: str, add_view: Optional[AddView], depth: int) ->
     return {"kind": "sequence", "items": items, "type": "list" if isinstance(value, list) else "tuple"}
 
 
+def functions(value: Any, depth: int = 0) -> Iterator[Any]:
+    """The jit functions in a value, in the order in which ``encode`` makes function values of them."""
+    if type(value).__name__ == "constexpr" and hasattr(value, "value"):
+        yield from functions(value.value, depth)
+    elif isinstance(value, (tuple, list)):
+        if len(value) <= MAX_ITEMS and depth <= 16:
+            for item in value:
+                yield from functions(item, depth + 1)
+    elif _is_function(value):
+        yield value
+
+
+def _is_function(value: Any) -> bool:
+    return type(value).__name__ in _FUNCTIONS and hasattr(value, "fn")
+
+
 def _object(value: Any, name: str, add_view: Optional[AddView]) -> JsonObject:
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(value, torch.Tensor):
@@ -105,7 +122,7 @@ def _object(value: Any, name: str, add_view: Optional[AddView]) -> JsonObject:
             "block_shape": [int(n) for n in value.block_shape],
             "padding": str(getattr(value, "padding", "zero")),
         }
-    if kind.__name__ in ("JITFunction", "InterpretedFunction", "ConstexprFunction") and hasattr(value, "fn"):
+    if _is_function(value):
         return {"kind": "function", "name": getattr(value, "__name__", None) or value.fn.__name__}
     numpy = sys.modules.get("numpy")
     if numpy is not None and isinstance(value, numpy.generic):

@@ -144,24 +144,6 @@ def test_a_signal_is_the_targets_and_what_was_complete_is_sealed(kerncap: Comman
     assert len(json.loads(stdout)["captured"]) == 2
 
 
-def test_a_used_folder_is_added_to_and_never_reported(kerncap: CommandLine) -> None:
-    def capture(*arguments: str) -> list[str]:
-        done = kerncap("capture", "--json", "--no-self-check", "-k", *arguments)
-        captured = done.document["captured"]
-        assert isinstance(captured, list)
-        return captured
-
-    first = capture("add", "--", sys.executable, str(ADD), "64")
-    manifest = (Path(first[0]) / "manifest.json").read_bytes()
-    second = capture("add", "--", sys.executable, str(ADD), "128")
-    assert second != first
-    assert capture("nothing_like_it", "--", sys.executable, str(ADD), "64") == []
-    assert (Path(first[0]) / "manifest.json").read_bytes() == manifest
-    assert sorted(os.listdir(kerncap.folder / "kerncap-out")) == sorted(
-        Path(path).name for path in first + second
-    ), "and no session folder is left"
-
-
 def test_stop_ends_the_target_and_is_no_failure(kerncap: CommandLine) -> None:
     done = kerncap(
         "capture",

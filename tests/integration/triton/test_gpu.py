@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from kerncap.format import Reproducer
+from kerncap.format import Reproducer, records
 from tests.integration.conftest import CommandLine, Finished
 
 pytestmark = [pytest.mark.gpu, pytest.mark.timeout(500)]
@@ -171,3 +171,75 @@ def test_tensor_descriptors(kerncap: CommandLine) -> None:
     """
     )
     replay_by_both(kerncap, kerncap.capture(target=target))
+
+
+def test_nonfinite_takes_the_seventh_launch(kerncap: CommandLine) -> None:
+    sample = SAMPLES / "nan_on_seventh"
+    done = kerncap(
+        "capture", "--json", "--when", "nonfinite", "-o", "out", "--", sys.executable, sample / "run.py"
+    )
+    [name] = done.document["captured"]
+    path = kerncap.folder / name
+    manifest = Reproducer.open(path).manifest
+    assert manifest.launch.ordinal == 6
+    assert (manifest.oracle.kind, manifest.oracle.condition) == ("suspect", "nonfinite")
+    for launcher in LAUNCHERS:
+        assert kerncap("replay", "--engine", launcher, path).status == 0, "the NaN is reproduced"
+    repaired = kerncap("verify", path, "--candidate", sample / "repaired.py", "--expect", "finite")
+    assert repaired.result_line.startswith("Result: PASS"), repaired.stdout + repaired.stderr
+    assert kerncap("verify", path, "--expect", "finite").status == 1
+
+
+def test_differs_leaves_the_applications_own_result(kerncap: CommandLine) -> None:
+    target = kerncap.target(
+        """
+    @triton.jit
+    def steady(x_ptr, BLOCK: tl.constexpr):
+        i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+        tl.store(x_ptr + i, tl.load(x_ptr + i) + 1)
+
+    @triton.jit
+    def sums(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
+        i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+        tl.atomic_add(y_ptr + i % 64, tl.load(x_ptr + i, mask=i < n), mask=i < n)
+
+    n = 1 << 20
+    x = torch.randn(n, device="cuda") * torch.logspace(-6, 6, n, device="cuda")
+    y = torch.zeros(64, device="cuda")
+    counts = torch.zeros(1024, device="cuda")
+    for _ in range(3):
+        steady[(8,)](counts, BLOCK=128)
+    sums[(n // 256,)](x, y, n, BLOCK=256)
+    assert torch.all(counts == 3), "a second launch must leave nothing behind"
+    torch.testing.assert_close(y, x.view(-1, 64).double().sum(0).float(), rtol=1e-3, atol=10)
+    """
+    )
+    [path] = kerncap.capture("--when", "differs", target=target)
+    manifest = Reproducer.open(path).manifest
+    assert manifest.kernel.name == "sums"
+    assert (manifest.oracle.kind, manifest.oracle.condition) == ("suspect", "differs")
+
+
+def test_the_first_launch_counts_no_compiling(kerncap: CommandLine) -> None:
+    target = kerncap.target(
+        """
+    @triton.jit
+    def bump(x_ptr, BLOCK: tl.constexpr):
+        i = tl.arange(0, BLOCK)
+        tl.store(x_ptr + i, tl.load(x_ptr + i) + 1)
+
+    x = torch.zeros(8, device="cuda")
+    for _ in range(2):
+        bump[(1,)](x, BLOCK=8)
+    """
+    )
+    kerncap.capture("-k", "bump", "--launch", "0:2", "--keep-session", target=target, expect=2)
+    [session] = (kerncap.folder / "out").glob(".kerncap-session-*")
+    durations = [
+        record.payload["duration_ns"]
+        for file in session.glob("*/records")
+        for record in records.decode(file.read_bytes())
+        if record.kind is records.RecordKind.COMPLETE
+    ]
+    assert durations[0] is None
+    assert durations[1] > 0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -40,6 +39,7 @@ def test_every_captured_kernel_replays_to_the_applications_output(kerncap: Comma
         r"^liger_kernel\.",
         "--launch",
         "0:1",
+        "--no-self-check",
         "--",
         sys.executable,
         TARGET,
@@ -52,8 +52,7 @@ def test_every_captured_kernel_replays_to_the_applications_output(kerncap: Comma
     assert names >= _expected(names), sorted(names)
     assert len(names) >= 10
 
-    with ThreadPoolExecutor(2) as pool:
-        results = list(pool.map(lambda path: kerncap("replay", path, timeout=200), paths))
+    results = [kerncap("replay", path, timeout=200) for path in paths]
     failed = {
         path.name: (result.stdout + result.stderr)[-600:]
         for path, result in zip(paths, results, strict=True)

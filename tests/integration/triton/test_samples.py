@@ -1,14 +1,16 @@
-"""Every sample does what its README says: as a plain program, and captured, replayed and verified."""
+"""Every sample does what its README says: its own output, and captured, replayed and verified."""
 
 from __future__ import annotations
 
 import re
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from kerncap.format import Reproducer
 from tests.integration.conftest import CommandLine
 
 SAMPLES = Path(__file__).parents[3] / "samples"
@@ -37,14 +39,32 @@ def kerncap(tmp_path_factory: pytest.TempPathFactory) -> CommandLine:
     return CommandLine(tmp_path_factory.mktemp("samples"))
 
 
-def capture(kerncap: CommandLine, sample: str) -> list[Path]:
-    out = kerncap.folder / sample
-    if not out.is_dir():
+@dataclass(frozen=True)
+class Run:
+    """A sample as it was run under capture: no test runs it again."""
+
+    stdout: str
+    reproducers: tuple[Path, ...]
+
+
+_runs: dict[str, Run] = {}
+
+
+def capture(kerncap: CommandLine, sample: str) -> Run:
+    if sample not in _runs:
         options = CAPTURES[sample][0]
-        done = kerncap("capture", "-o", out, *options, "--", sys.executable, SAMPLES / sample / "run.py")
-        assert done.status == 0, done.stderr
-        assert done.stdout.startswith(f"{sample}: "), "the target's own output was not passed through"
-    return sorted(out.iterdir())
+        environment = kerncap.environment()
+        environment.pop("TRITON_INTERPRET", None)  # the sample decides
+        out = kerncap.folder / sample
+        done = subprocess.run(
+            [sys.executable, "-m", "kerncap", "capture", "-o", out, *options, "--",
+             sys.executable, SAMPLES / sample / "run.py"],
+            cwd=kerncap.folder, env=environment, capture_output=True, text=True, timeout=110,
+        )  # fmt: skip
+        made = tuple(sorted(out.iterdir())) if out.is_dir() else ()
+        assert done.returncode == (0 if made else 1), done.stderr
+        _runs[sample] = Run(done.stdout, made)
+    return _runs[sample]
 
 
 def verify(kerncap: CommandLine, reproducer: Path, *options: str | Path) -> str:
@@ -54,27 +74,30 @@ def verify(kerncap: CommandLine, reproducer: Path, *options: str | Path) -> str:
     return done.result_line
 
 
+def self_check(reproducer: Path) -> str:
+    checks = Reproducer.open(reproducer).checks()
+    assert checks is not None and checks.self_check is not None
+    return checks.self_check.result
+
+
 @pytest.mark.parametrize("name", NAMES)
-def test_plain_run_prints_what_the_readme_says(kerncap: CommandLine, name: str) -> None:
-    pytest.importorskip("triton")
-    environment = kerncap.environment()
-    environment.pop("TRITON_INTERPRET", None)  # the script decides
-    done = subprocess.run(
-        [sys.executable, SAMPLES / name / "run.py"],
-        cwd=kerncap.folder,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=110,
-    )
-    assert done.returncode == 0, done.stderr
-    [line] = done.stdout.splitlines()
+def test_prints_what_the_readme_says(kerncap: CommandLine, name: str) -> None:
+    """The program's own output, which a capture passes through."""
+    [line] = capture(kerncap, name).stdout.splitlines()
     promised = re.findall(
         rf"`({name}: [^`]*)`", (SAMPLES / name / "README.md").read_text().replace("\n", " ")
     )
     if name == "torch_compile_block" and "there is none here" in line:
         return
     assert promised and line.startswith(promised[0]), (promised, line)
+
+
+def test_a_plain_run_is_the_same_program(kerncap: CommandLine) -> None:
+    environment = kerncap.environment()
+    environment.pop("TRITON_INTERPRET", None)
+    command = [sys.executable, SAMPLES / "vector_add" / "run.py"]
+    plain = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=110, check=True)
+    assert plain.stdout == capture(kerncap, "vector_add").stdout
 
 
 def test_every_sample_is_listed_and_says_what_to_run() -> None:
@@ -89,16 +112,23 @@ def test_every_sample_is_listed_and_says_what_to_run() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name, (_, kernels) in CAPTURES.items() if kernels])
-def test_captured_and_verified(kerncap: CommandLine, name: str) -> None:
-    reproducers = capture(kerncap, name)
+def test_captured_and_checked(kerncap: CommandLine, name: str) -> None:
+    """The self-check after a capture replays it and judges it as `verify` does."""
+    reproducers = capture(kerncap, name).reproducers
     assert {path.name.rpartition("-")[0] for path in reproducers} == CAPTURES[name][1]
-    for reproducer in reproducers:
+    assert {self_check(path) for path in reproducers} == {"pass"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["autotuned_matmul", "flash_attention", "layer_norm"])
+def test_verified_on_its_own(kerncap: CommandLine, name: str) -> None:
+    for reproducer in capture(kerncap, name).reproducers:
         assert verify(kerncap, reproducer).startswith("Result: PASS")
 
 
 @pytest.mark.slow
 def test_replay_ten_times_scales_once(kerncap: CommandLine) -> None:
-    [reproducer] = capture(kerncap, "inplace_scale")
+    [reproducer] = capture(kerncap, "inplace_scale").reproducers
     done = kerncap("replay", reproducer, "-n", "10")
     assert done.status == 0, done.stderr
     assert done.result_line.startswith("Result: PASS")
@@ -106,7 +136,7 @@ def test_replay_ten_times_scales_once(kerncap: CommandLine) -> None:
 
 @pytest.mark.slow
 def test_candidates_of_vector_add_fail(kerncap: CommandLine) -> None:
-    [first] = capture(kerncap, "vector_add")
+    [first] = capture(kerncap, "vector_add").reproducers
     noop = verify(kerncap, first, "--candidate", SAMPLES / "vector_add" / "noop.py")
     assert "40,000 bytes of z_ptr were never written" in noop
     past = verify(kerncap, first, "--candidate", SAMPLES / "vector_add" / "past_the_end.py")
@@ -115,7 +145,7 @@ def test_candidates_of_vector_add_fail(kerncap: CommandLine) -> None:
 
 @pytest.mark.slow
 def test_edits_of_softmax_are_told_apart(kerncap: CommandLine) -> None:
-    [reproducer] = capture(kerncap, "softmax")
+    [reproducer] = capture(kerncap, "softmax").reproducers
     faster = verify(kerncap, reproducer, "--candidate", SAMPLES / "softmax" / "faster.py")
     assert faster.startswith("Result: PASS (within tolerance")
     wrong = verify(kerncap, reproducer, "--candidate", SAMPLES / "softmax" / "wrong.py")
@@ -124,7 +154,7 @@ def test_edits_of_softmax_are_told_apart(kerncap: CommandLine) -> None:
 
 @pytest.mark.slow
 def test_out_of_bounds_store_is_detected(kerncap: CommandLine) -> None:
-    [reproducer] = capture(kerncap, "out_of_bounds")
+    [reproducer] = capture(kerncap, "out_of_bounds").reproducers
     candidate = ("--candidate", SAMPLES / "out_of_bounds" / "repaired.py")
     unlike = verify(kerncap, reproducer, *candidate)
     assert unlike.startswith("Result: FAIL") and "past the end of scores_ptr" in unlike
@@ -134,12 +164,15 @@ def test_out_of_bounds_store_is_detected(kerncap: CommandLine) -> None:
 
 @pytest.mark.slow
 def test_nan_on_seventh_is_kept_alone_and_repaired(kerncap: CommandLine) -> None:
-    [reproducer] = capture(kerncap, "nan_on_seventh")
-    told = kerncap("inspect", "--json", reproducer).document
-    assert '"ordinal": 6' in str(told).replace("'", '"')
-    assert '"suspect"' in str(told).replace("'", '"')
+    [reproducer] = capture(kerncap, "nan_on_seventh").reproducers
+    manifest = Reproducer.open(reproducer).manifest
+    assert manifest.launch.ordinal == 6, "0-based: the seventh"
+    assert (manifest.oracle.kind, manifest.oracle.condition) == ("suspect", "nonfinite")
+    assert kerncap("replay", reproducer).status == 0, "the NaN is reproduced"
     broken = verify(kerncap, reproducer, *BY_REFERENCE)
     assert broken.startswith("Result: FAIL") and "nan" in broken
+    infinite = verify(kerncap, reproducer, "--expect", "finite")
+    assert infinite.startswith("Result: FAIL") and "nan" in infinite
     assert verify(kerncap, reproducer, *REPAIRED, *BY_REFERENCE).startswith("Result: PASS")
     assert verify(kerncap, reproducer, *REPAIRED, "--expect", "finite").startswith("Result: PASS")
 
@@ -147,7 +180,7 @@ def test_nan_on_seventh_is_kept_alone_and_repaired(kerncap: CommandLine) -> None
 @pytest.mark.gpu
 @pytest.mark.slow
 def test_inductor_kernels_replay(kerncap: CommandLine) -> None:
-    reproducers = capture(kerncap, "torch_compile_block")
+    reproducers = capture(kerncap, "torch_compile_block").reproducers
     assert len(reproducers) >= 2
     for reproducer in reproducers:
         assert reproducer.name.startswith("triton_")

@@ -45,7 +45,7 @@ def test_an_isolated_python_is_named(command: tuple[str, ...], flag: str) -> Non
 
 
 def test_no_python_no_triton_no_launch() -> None:
-    assert "no hooked Python process" in reason([], [], started=Started(), command=("true",))
+    assert "no Python process was hooked" in reason([], [], started=Started(), command=("true",))
     assert "`-I`" not in reason([], [], started=Started(), command=("python", "app.py", "-I"))
     assert "no Triton in the program: 2 Python processes" in reason([], [], started=Started(2, 0))
     assert "no Triton kernel was launched, though one" in reason([], [], started=Started(2, 1))

@@ -62,13 +62,21 @@ def test_a_disk_too_full_to_close_leaves_nothing(tmp_path: Path, monkeypatch: py
     def full(*_: Any, **__: Any) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    def closing_fails(writer: Any) -> None:
-        writer._chunks.close()
-        writer._chunks_file.close()
+    class Buffered:
+        """The file of chunks, with more in its buffer than there is room for."""
+
+        def __init__(self, file: Any) -> None:
+            self.file = file
+
+        def close(self) -> None:
+            self.file.close()
+            full()
+
+    def flushing_fails(writer: Any) -> None:
+        writer._chunks_file = Buffered(writer._chunks_file)
         full()
 
-    monkeypatch.setattr(ReproducerWriter, "finish_memory", full)
-    monkeypatch.setattr(ReproducerWriter, "abort", closing_fails)
+    monkeypatch.setattr(ReproducerWriter, "finish_memory", flushing_fails)
     session = bare_session(tmp_path / "session")
     process = RecordedProcess(session.folder)
     process.launch(0)

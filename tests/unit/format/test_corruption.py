@@ -492,13 +492,16 @@ def set_region(field: int, value: Any) -> Callable[[Any], None]:
 @pytest.mark.parametrize(
     ("edit", "message"),
     [
-        (lambda c: c.update(version=2), "write set version 2 is not known"),
+        (lambda c: c.update(version=3), "write set version 3 is not known"),
         (lambda c: c.update(manifest_sha256="0" * 64), "belongs to another manifest"),
         (lambda c: c["regions"].append(c["regions"][0]), "region 2 is not in the manifest, or there twice"),
         (set_region(0, 4), "region 4 is not in the manifest"),
         (set_region(1, 2**40), "region 2 has 4096 bytes, not 1099511627776"),
         (set_region(3, []), "0 pieces do not fit 4096 bytes"),
+        (set_region(4, [b"", b""]), "2 pieces do not fit 4096 bytes"),
         (set_region(3, [b"none"]), "damaged mask: not a zstd frame"),
+        (set_region(2, [b""]), "damaged mask: a byte is also input but not written"),
+        (lambda c: c["regions"][0].__setitem__(4, c["regions"][0][2]), "a byte is untouched and written"),
         (lambda c: c.pop("regions"), "not a write set"),
     ],
 )

@@ -11,7 +11,7 @@ import pytest
 
 from kerncap.format import Reproducer, WriteSet, schema
 from kerncap.format.memory import STATES
-from tests.golden.make import CHUNK, SOURCE, contents, make
+from tests.golden.make import CHUNK, SOURCE, contents, make, masks
 from tests.unit.format.damage import GOLDEN
 
 
@@ -62,7 +62,9 @@ def test_checks_of_version_1_0() -> None:
         assert write_set is not None
         assert write_set.regions == (2,)
         assert write_set.also_input(2)
-        np.testing.assert_array_equal(write_set.mask(2), np.full(512, 255, np.uint8))
+        np.testing.assert_array_equal(write_set.mask(2), masks().written)
+        np.testing.assert_array_equal(write_set.mask(2, "also_input"), masks().also_input)
+        np.testing.assert_array_equal(write_set.mask(2, "untouched"), masks().untouched)
 
 
 def test_todays_writer_makes_an_equal_one(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ def test_json_document() -> None:
     assert document["manifest"] == json.loads((GOLDEN / "manifest.json").read_bytes())
     assert document["digests"] == "verified"
     assert document["checks"]["self_check"]["result"] == "pass"
-    assert document["write_set"] == [{"region": 2, "written_bytes": 4096, "size": 4096, "also_input": True}]
+    assert document["write_set"] == [{"region": 2, "written_bytes": 2048, "size": 4096, "also_input": True}]
     assert document["stored"]["pre_bytes"] == 529384
     assert document["stored"]["regions"][0]["chunks_changed"] == 2
     assert document["arguments"][1]["tensors"][0] == {
@@ -58,7 +58,7 @@ def test_aliases_between_arguments() -> None:
         "  DTYPE    constexpr         tl.float32",
         "  -> BLOCK=128  grid (64, 1, 1)",
         "  self-check: pass by interpreter: bit for bit",
-        "  write set: region 2: 4096 of 4096 bytes written, also input",
+        "  write set: region 2: 2048 of 4096 bytes written, also input",
         "  argument z was left out",
         "  CUDA_VISIBLE_DEVICES=0",
     ],

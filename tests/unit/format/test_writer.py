@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -249,3 +250,18 @@ def test_only_what_is_worth_it_is_packed(tmp_path: Path, chunk: bytes, encodings
 )
 def test_file_stem(name: str, stem: str) -> None:
     assert file_stem(name).rstrip("_") == stem
+
+
+def test_abort_takes_the_folder_away_though_its_buffers_do_not_fit_on_the_disk(tmp_path: Path) -> None:
+    """A limit on the size of files stands for the full disk: both fail in write()."""
+    writer = ReproducerWriter(tmp_path, "k")
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    writer.add_region_pre(0, 2 * CHUNK_BYTES, noise(2 * CHUNK_BYTES, 1))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, hard))
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            writer.finish_memory()
+        writer.abort()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert list(tmp_path.iterdir()) == []

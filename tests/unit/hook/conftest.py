@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -151,11 +152,52 @@ class MemfdKeeper:
 Run = Callable[..., Outcome]
 
 
+class Warm:
+    """The process of `warm.py`, started with the first target."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def run(self, folder: Path, environment: dict[str, str]) -> tuple[int, str, str]:
+        """``target.py`` of the folder: its status as of `subprocess`, what it wrote."""
+        if self._process is None:
+            self._process = subprocess.Popen(
+                [sys.executable, Path(__file__).with_name("warm.py")],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                bufsize=0,
+            )
+        stdout, stderr = folder / "stdout", folder / "stderr"
+        message = {
+            "cwd": str(folder), "environment": environment, "stdout": str(stdout), "stderr": str(stderr)
+        }  # fmt: skip
+        assert self._process.stdin is not None and self._process.stdout is not None
+        self._process.stdin.write(json.dumps(message).encode() + b"\n")
+        answer = self._process.stdout.readline()
+        assert answer, "the warm process ended"
+        return os.waitstatus_to_exitcode(int(answer)), stdout.read_text(), stderr.read_text()
+
+    def close(self) -> None:
+        if self._process is not None:
+            assert self._process.stdin is not None and self._process.stdout is not None
+            self._process.stdin.close()
+            self._process.wait(timeout=60)
+            self._process.stdout.close()
+
+
+@pytest.fixture(scope="session")
+def warm() -> Iterator[Warm]:
+    process = Warm()
+    yield process
+    process.close()
+
+
 @pytest.fixture
-def run(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Run]:
+def run(tmp_path: Path, warm: Warm) -> Iterator[Run]:
     """``run(script, **options)``: the program's outcome with the hook in it.
 
-    ``arguments`` replaces ``[script]`` on the command line, ``environment`` adds to the environment,
+    ``fresh`` starts a Python of its own for it instead of a fork of the warm one; ``arguments`` (which
+    imply that) replace ``[script]`` on its command line, ``environment`` adds to the environment,
     ``keep_memfds`` serves a socket.
     """
     pytest.importorskip("triton")
@@ -167,9 +209,11 @@ def run(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Run]:
         environment: dict[str, str] | None = None,
         keep_memfds: bool = False,
         hooked: bool = True,
+        fresh: bool = False,
         **changes: Any,
     ) -> Outcome:
         session = tmp_path / "session"
+        shutil.rmtree(session, ignore_errors=True)  # of a run before
         session.mkdir(exist_ok=True)
         if keep_memfds:
             keepers.append(MemfdKeeper(session / "socket"))
@@ -180,8 +224,12 @@ def run(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Run]:
         if hooked:
             env["KERNCAP_SESSION"] = str(session / "session.json")
             env["PYTHONPATH"] = os.pathsep.join(filter(None, [str(HOOK), env.get("PYTHONPATH")]))
-        command = [sys.executable, *(arguments or ["target.py"])]
-        done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=120)
+        if fresh or arguments:
+            command = [sys.executable, *(arguments or ["target.py"])]
+            done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=120)
+            status, stdout, stderr = done.returncode, done.stdout, done.stderr
+        else:
+            status, stdout, stderr = warm.run(tmp_path, env)
         kept = keepers[-1].kept if keepers else {}
         processes = []
         for file in sorted(session.glob("*/records")):
@@ -189,7 +237,7 @@ def run(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Run]:
             memfds = {number: fd for (process, number), fd in kept.items() if process == name}
             records = [(record.kind, record.payload) for record in decode(file.read_bytes())]
             processes.append(Process(file.parent, records, memfds))
-        return Outcome(done.returncode, done.stdout, done.stderr, processes)
+        return Outcome(status, stdout, stderr, processes)
 
     yield start
     for keeper in keepers:

@@ -181,3 +181,42 @@ def test_the_source_graph_is_written_once_per_kernel(run: Run) -> None:
     assert {launch["source"] for launch in process.launches} == {"source-0.json"}
     graph = json.loads((process.folder / "source-0.json").read_text())
     assert "def add(" in graph["nodes"][graph["entry"]]["source"]
+
+
+def test_each_set_of_passed_functions_has_its_own_graph(run: Run) -> None:
+    process = run(
+        """
+import torch, triton, triton.language as tl
+@triton.jit
+def one(v): return v + 1
+@triton.jit
+def two(v): return v + 2
+@triton.jit
+def apply(x, F: tl.constexpr, PAIR: tl.constexpr):
+    tl.store(x, F(PAIR[1](tl.load(x))))
+x = torch.ones(1)
+for f, g in [(one, two), (two, one), (one, two)]:
+    apply[(1,)](x, f, PAIR=(0, g))
+""",
+        kernel="apply",
+        launch=[0, 3],
+    ).only
+    assert [launch["source"] for launch in process.launches] == [
+        "source-0.json",
+        "source-1.json",
+        "source-0.json",
+    ]
+    for name, order in [("source-0.json", ["one", "two"]), ("source-1.json", ["two", "one"])]:
+        graph = json.loads((process.folder / name).read_text())
+        assert [graph["nodes"][key]["name"] for key in graph["extra"]] == order
+        assert graph["nodes"][graph["entry"]]["name"] == "apply"
+    values = [process.argument("PAIR", launch)["value"]["items"][1]["name"] for launch in range(3)]
+    assert values == ["two", "one", "two"]
+
+
+def test_the_stack_ends_at_the_users_line_under_an_autotuner(run: Run) -> None:
+    process = run(TUNED, kernel="accumulate").only
+    file, line, _ = process.launches[0]["python_stack"][-1]
+    assert TUNED.splitlines()[line - 1].strip() == "accumulate[grid](x, out, 100)" and file.endswith(
+        "target.py"
+    )

@@ -65,6 +65,23 @@ def test_an_interpreter_error_is_a_fault_and_still_raised(run: Run) -> None:
     assert floats(process.pre(complete["launch"], "x")) == [3.0] * 4
 
 
+# Puts host memory in the device's place, so that the whole way of a conditional launch runs here.
+STAND_IN = """
+import contextlib, sys, types, torch, triton
+state, conditions, cuda = (sys.modules["kerncap_triton." + n] for n in ("state", "conditions", "cuda"))
+state.is_on_device = conditions.is_on_device = lambda region: True
+made, clones_of, copy_out = [], cuda.clones_of, cuda.copy_out
+cuda.clones_of = lambda regions, timeout_s: made.append(len(regions)) or clones_of(regions, timeout_s)
+cuda.copy_out = lambda *given: made.append("fetched") or copy_out(*given)
+Event = type("Event", (), {"record": lambda self, stream=None: None, "query": lambda self: True})
+torch.cuda = types.SimpleNamespace(
+    Event=Event, Stream=lambda device: None,
+    device=lambda index: contextlib.nullcontext(), stream=lambda stream: contextlib.nullcontext(),
+    is_initialized=lambda: False, mem_get_info=lambda index: (1 << 30, 1 << 40),
+    memory_reserved=lambda index: 0, memory_allocated=lambda index: 0)
+cuda._pinned_ring = lambda torch: [torch.empty(cuda.PIECE, dtype=torch.uint8) for _ in range(2)]
+"""
+
 NONFINITE = """
 import torch, triton, triton.language as tl
 
@@ -143,3 +160,28 @@ def test_differs_keeps_a_launch_that_does_not_repeat_and_restores_memory(run: Ru
     assert [r["launch"] for r in process.all(RecordKind.DROPPED)] == [0] and complete["launch"] == 1
     assert complete["oracle"] == "suspect" and complete["detail"].startswith("1 chunk differ")
     assert floats(process.pre(1, "x")) == [1.0] * 4 and floats(process.post(1, "x")) == [3.0] * 4
+
+
+def test_on_a_device_only_the_kept_launch_is_fetched(run: Run) -> None:
+    process = (
+        outcome := run(
+            STAND_IN + NONFINITE + "print(made)", when="nonfinite", keep_memfds=True, kernel="divide"
+        )
+    ).only
+    # seven launches were copied there; of the last one the pre-state came, and what it had written
+    assert outcome.stdout == f"1.0\n{[2] * 7 + ['fetched', 'fetched']}\n", outcome.stderr
+    assert [complete["detail"] for complete in process.completes] == ["out[1, 2] = inf, 2 elements"]
+    assert floats(process.pre(6, "x"))[6] == 0.0 and floats(process.post(6, "out"))[6] == float("inf")
+
+
+def test_on_a_device_differing_results_are_found_there(run: Run) -> None:
+    outcome = run(STAND_IN + DIFFERS + "print(made)", when="differs", keep_memfds=True)
+    process = outcome.only
+    assert outcome.stdout == f"[3.0, 3.0, 3.0, 3.0]\n{[1] * 4 + ['fetched', 'fetched']}\n", outcome.stderr
+    assert [complete["launch"] for complete in process.completes] == [1]
+    assert floats(process.pre(1, "x")) == [1.0] * 4 and floats(process.post(1, "x")) == [3.0] * 4
+
+
+def test_on_a_device_a_fault_is_survived_on_the_host(run: Run) -> None:
+    process = run(STAND_IN + CRASH, on_fault=True, keep_memfds=True).only
+    assert floats(process.pre(3, "x")) == [3.0] * 4 and list(process.memfds) == [0]

@@ -48,9 +48,9 @@ def one_launch_ns(kernel: Launchable) -> float:
     [({"kernel": "other"}, "name"), ({"kernel": "add", "launch": [10**9, 10**9 + 1]}, "ordinal")],
 )
 def test_a_launch_of_no_interest_costs_next_to_nothing_and_is_counted(
-    package: Any, tmp_path: Path, changes: dict[str, Any], reason: str
+    package: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any], reason: str
 ) -> None:
-    from kerncap_triton import launch, session  # type: ignore[import-not-found,unused-ignore]
+    from kerncap_triton import kernels, launch, session  # type: ignore[import-not-found,unused-ignore]
 
     class Kernel(Launchable):
         pass
@@ -63,8 +63,15 @@ def test_a_launch_of_no_interest_costs_next_to_nothing_and_is_counted(
     (tmp_path / "session.json").write_text(json.dumps(options(**changes)))
     hooked = session.Session(str(tmp_path / "session.json"))
     launch.patch(hooked, Kernel, "jit")
+    bound: list[Any] = []
+    monkeypatch.setattr(kernels.Kernel, "bind", lambda *call: bound.append(call))
+    looked: list[Any] = []
+    consider = launch.consider
+    monkeypatch.setattr(launch, "consider", lambda *call: looked.append(call) or consider(*call))
     added_ns = one_launch_ns(kernel) - plain_ns
     assert added_ns < LIMIT_NS
+    # All but a few go by with a look-up and a subtraction: no lock, nothing bound, nothing timed.
+    assert not bound and len(looked) < 50
     hooked.write_counts()
     (counters,) = hooked.all_counters()
     assert counters.launches == 40000 and counters.filtered == {reason: 40000}

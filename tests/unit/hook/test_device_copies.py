@@ -16,6 +16,7 @@ import pytest
 from .conftest import CHUNK
 
 torch = pytest.importorskip("torch")
+ROOM = 1 << 30
 
 
 class Event:
@@ -42,11 +43,14 @@ def cuda(package: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
         device=lambda index: contextlib.nullcontext(),
         stream=lambda stream: contextlib.nullcontext(),
         current_stream=lambda: types.SimpleNamespace(synchronize=lambda: None),
+        mem_get_info=lambda index: (ROOM, 1 << 40),
+        memory_reserved=lambda index: 300,
+        memory_allocated=lambda index: 100,
+        OutOfMemoryError=torch.OutOfMemoryError,
     )
     monkeypatch.setattr(torch, "cuda", fake)
     ring = [torch.empty(copying.PIECE, dtype=torch.uint8) for _ in range(3)]
     monkeypatch.setattr(cuda, "_pinned_ring", lambda _: ring)
-    monkeypatch.setattr(cuda, "_as_bytes", lambda _, region: region.storages[0])
     monkeypatch.setattr(copying, "writer_count", lambda: 4)
     return types.SimpleNamespace(module=cuda, copying=copying)
 
@@ -58,8 +62,12 @@ def regions_of(*sizes: int) -> list[tuple[int, Any]]:
     found = []
     for number, size in enumerate(sizes):
         data = torch.randint(0, 256, (size,), dtype=torch.uint8, generator=generator)
-        found.append((number, Region(data.data_ptr(), size, "cuda", 0, "x", data)))
+        found.append((number, Region(data.data_ptr(), size, "cuda", 0, "x", data.untyped_storage())))
     return found
+
+
+def contents(region: Any) -> bytes:
+    return ctypes.string_at(region.base, region.size)
 
 
 def test_store_compare_and_restore(cuda: Any, tmp_path: Path) -> None:
@@ -71,26 +79,26 @@ def test_store_compare_and_restore(cuda: Any, tmp_path: Path) -> None:
     fd = os.open(tmp_path / "pre", os.O_RDWR | os.O_CREAT)
     os.ftruncate(fd, total)
     cuda.module.copy_out(regions, cuda.copying.Store(fd, offsets, CHUNK), 5.0)
-    before = [bytes(region.storages[0].numpy()) for _, region in regions]
+    before = [contents(region) for _, region in regions]
     for (_, region), offset, expected in zip(regions, offsets, before, strict=True):
         assert os.pread(fd, region.size, offset) == expected
 
-    regions[0][1].storages[0][30 << 20] += 1
-    regions[0][1].storages[0][-1] += 1
-    regions[1][1].storages[0][999] += 1
+    cuda.module.as_bytes(regions[0][1])[30 << 20] += 1
+    cuda.module.as_bytes(regions[0][1])[-1] += 1
+    cuda.module.as_bytes(regions[1][1])[999] += 1
     mapping = cuda.copying.Mapping(fd, total)
     out = os.open(tmp_path / "post", os.O_RDWR | os.O_CREAT)
     compare = cuda.copying.Compare(mapping.address, offsets, CHUNK, out)
     cuda.module.copy_out(regions, compare, 5.0)
     assert sorted(compare.chunks) == [(0, 120), (0, 179), (1, 0)]
     for position, (number, chunk) in enumerate(compare.chunks):
-        data = bytes(regions[number][1].storages[0].numpy()[chunk * CHUNK : (chunk + 1) * CHUNK])
+        data = contents(regions[number][1])[chunk * CHUNK : (chunk + 1) * CHUNK]
         assert os.pread(out, len(data), position * CHUNK) == data
 
     for number, region in regions:
         changed = [chunk for found, chunk in compare.chunks if found == number]
         cuda.module.copy_in(region, mapping.address + offsets[number], changed, CHUNK)
-    assert [bytes(region.storages[0].numpy()) for _, region in regions] == before
+    assert [contents(region) for _, region in regions] == before
     mapping.close()
     os.close(fd)
     os.close(out)

@@ -31,7 +31,12 @@ def test_vector_add_has_its_bytes_before_and_after(run: Run) -> None:
     assert launch["grid"] == [3, 1, 1] and launch["ordinal"] == 0 and launch["mode"] == "interpreter"
     assert complete["status"] == "complete" and complete["oracle"] == "trusted"
     assert launch["closure"]["consistency"] == "cooperative"
-    assert any(frame[0].endswith("target.py") for frame in launch["python_stack"])
+    file, line, function = launch["python_stack"][-1]  # the line that launches, not Triton's own
+    assert file.endswith("target.py") and function == "<module>"
+    assert (
+        (process.folder.parents[1] / "target.py").read_text().splitlines()[line - 1].startswith("add[(3,)]")
+    )
+    assert complete["copy_ns"]["pre"] > 0 and complete["copy_ns"]["post"] > 0
 
 
 def test_every_record_passes_the_checks_of_the_reader(run: Run) -> None:

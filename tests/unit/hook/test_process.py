@@ -20,7 +20,7 @@ def test_fork_counts_from_zero_in_its_own_folder(run: Run) -> None:
     script = (
         ADD + CALL + "import os\npid = os.fork()\n" + CALL + "if pid: os.waitpid(pid, 0)\nprint(x[0].item())"
     )
-    outcome = run(script)
+    outcome = run(script, fresh=True)
     assert outcome.status == 0 and outcome.stdout == "2.0\n2.0\n"
     parent, child = sorted(
         outcome.processes, key=lambda p: p.all(RecordKind.PROCESS)[0]["parent_folder"] or ""
@@ -43,7 +43,7 @@ def test_multiprocessing_children_are_seen_to_their_end(run: Run, method: str) -
         "    child = context.Process(target=work, args=(2,))\n"
         "    child.start(); child.join()\n    print(child.exitcode)"
     )
-    outcome = run(script)
+    outcome = run(script, fresh=True)
     assert outcome.stdout == "0\n", outcome.stderr
     child = outcome.only
     assert len(child.launches) == 1 and child.all(RecordKind.END)
@@ -57,7 +57,7 @@ def test_children_of_their_own_session_and_after_exec(run: Run) -> None:
         "    subprocess.run([sys.executable, 'target.py', 'child'], start_new_session=True, check=True)\n"
         "    os.execv(sys.executable, [sys.executable, 'target.py', 'exec'])\n" + ADD + CALL
     )
-    outcome = run(script)
+    outcome = run(script, fresh=True)
     assert outcome.status == 0
     assert sorted(p.all(RecordKind.PROCESS)[0]["argv"][-1] for p in outcome.processes) == ["child", "exec"]
 
@@ -83,8 +83,8 @@ def test_another_sitecustomize_runs_as_if_ours_were_not_there(run: Run, tmp_path
         "print(sitecustomize is sys.modules['sitecustomize'])\n" + ADD + CALL
     )
     environment = {"PYTHONPATH": str(other)}
-    plain = run(script, environment=environment, hooked=False)
-    outcome = run(script, environment=environment)
+    plain = run(script, environment=environment, hooked=False, fresh=True)
+    outcome = run(script, environment=environment, fresh=True)
     assert outcome.stdout == plain.stdout and outcome.stdout.startswith("sitecustomize True")
     assert outcome.stderr == plain.stderr == ""
     assert outcome.only.launches
@@ -95,8 +95,8 @@ def test_a_broken_sitecustomize_says_what_it_would_have_said(run: Run, tmp_path:
     other.mkdir()
     (other / "sitecustomize.py").write_text("raise ValueError('theirs')\n")
     environment = {"PYTHONPATH": str(other)}
-    plain = run("print(1)", environment=environment, hooked=False)
-    outcome = run("print(1)", environment=environment)
+    plain = run("print(1)", environment=environment, hooked=False, fresh=True)
+    outcome = run("print(1)", environment=environment, fresh=True)
     assert "ValueError: theirs" in outcome.stderr
     assert (outcome.stdout, outcome.stderr) == (plain.stdout, plain.stderr)
 
@@ -108,7 +108,7 @@ def test_without_another_there_is_none(run: Run) -> None:
         "except ImportError as error:\n    print(error.name)\n"
         "print(any('shims' in entry for entry in sys.path), 'shims' in os.environ.get('PYTHONPATH', ''))\n"
     )
-    assert run(script).stdout == "sitecustomize\nFalse True\n"
+    assert run(script, fresh=True).stdout == "sitecustomize\nFalse True\n"
 
 
 def test_nothing_happens_without_a_session(run: Run, tmp_path: Path) -> None:
@@ -143,9 +143,9 @@ def test_a_session_folder_that_vanishes_harms_nothing(run: Run) -> None:
 
 def test_nothing_is_imported_that_the_target_did_not_import(run: Run) -> None:
     script = "import sys, json\nimport triton\nprint(sorted(n for n in sys.modules if n.startswith('torch')))"
-    assert run(script).stdout == run(script, hooked=False).stdout
+    assert run(script, fresh=True).stdout == run(script, hooked=False, fresh=True).stdout
     script = "import sys\nprint('ctypes' in sys.modules, 'json' in sys.modules, 'inspect' in sys.modules)"
-    assert run(script).stdout == "False False False\n"
+    assert run(script, fresh=True).stdout == "False False False\n"
 
 
 def test_the_targets_exception_is_the_same_object(run: Run) -> None:
@@ -163,7 +163,9 @@ def test_the_targets_exception_is_the_same_object(run: Run) -> None:
 
 
 def test_status_and_output_pass_through(run: Run) -> None:
-    outcome = run(ADD + CALL + "import sys\nprint('out'); print('err', file=sys.stderr); sys.exit(7)")
+    outcome = run(
+        ADD + CALL + "import sys\nprint('out'); print('err', file=sys.stderr); sys.exit(7)", fresh=True
+    )
     assert (outcome.status, outcome.stdout, outcome.stderr) == (7, "out\n", "err\n")
     assert outcome.only.all(RecordKind.END)
 
@@ -179,14 +181,14 @@ def test_lazy_and_unused_lookups(run: Run) -> None:
         "print(type(jit.__loader__).__name__, 'exec_module' in vars(jit.__loader__))\n"
         "print(len(inspect.getsource(jit)) > 1000)"
     )
-    outcome = run(script)
+    outcome = run(script, fresh=True)
     assert outcome.stdout == "SourceFileLoader True\nSourceFileLoader False\nTrue\n", outcome.stderr
     assert outcome.only.launches
 
 
 def test_warmup_and_kernels_that_go_away(run: Run) -> None:
     script = ADD + (
-        "import gc\nx = torch.ones(8)\n"
+        "import gc\ngc.freeze()\nx = torch.ones(8)\n"
         "def fresh():\n    @triton.jit\n    def inner(p): tl.store(p, 1.0)\n    return inner\n"
         "for _ in range(50):\n    fresh()[(1,)](x); gc.collect()\n"
         "add.warmup(x, x, x, 8, BLOCK=8, grid=(1,))\n" + CALL
@@ -222,3 +224,13 @@ def test_dynamo_does_not_trace_into_the_hook(run: Run) -> None:
         )
     )
     assert run(script).stdout == "[True, True, True]\nFalse\n"
+
+
+def test_markers_tell_how_far_a_process_came(run: Run, tmp_path: Path) -> None:
+    def markers() -> list[str]:
+        return sorted(path.name.split("-")[0] for path in (tmp_path / "session").glob("*-*"))
+
+    run("import sys", fresh=True)
+    assert markers() == ["python"]
+    run("import triton")
+    assert markers() == ["python", "triton"]

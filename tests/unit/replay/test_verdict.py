@@ -3,59 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from kerncap.replay.engine import CANDIDATE, Engine
-from kerncap.replay.verdict import Tolerance, Verdict, judge
-from kerncap.replay.write_set import Measured, measure
+from kerncap.replay.wording import Tolerance
 
 from kerncap.api.replay import ReplayOptions, ReplayResult, replay
 from kerncap.api.verify import VerifyOptions, verify
 from kerncap.errors import BackendUnavailable, ReplayError
-from kerncap.format import Reproducer, schema
+from kerncap.format import schema
 
 from . import build
-from .build import HEADER, Launch
+from .build import Launch
+from .resident import Resident, candidate, resident
 
 pytest.importorskip("triton")
 pytest.importorskip("torch")
-
-
-def candidate(folder: Path, source: str, name: str = "candidate.py") -> Path:
-    path = folder / name
-    path.write_text(HEADER + source)
-    return path
 
 
 def run(path: Path, **options: Any) -> ReplayResult:
     return replay(path, ReplayOptions(**{"timeout_s": 20.0, **options}))
 
 
-@dataclass
-class Adder:
-    """A vector add in a resident engine: candidates are judged without starting anew."""
-
-    engine: Engine
-    measured: Measured
-    folder: Path
-
-    def judge(self, source: str, tolerance: Tolerance = Tolerance(), timeout_s: float = 20.0) -> Verdict:  # noqa: B008
-        self.engine.load_candidate(candidate(self.folder, source))
-        self.engine.timeout_s = timeout_s
-        return judge(self.engine, self.measured, CANDIDATE, tolerance)
-
-
 @pytest.fixture(scope="module")
-def adder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Adder]:
-    folder = tmp_path_factory.mktemp("adder")
-    launch = build.add()
-    launch.stranger = True  # the engine itself asks nobody; nothing is put into the configuration
-    with Reproducer.open(launch.seal(folder)) as reproducer, Engine(reproducer) as engine:
-        yield Adder(engine, measure(engine), folder)
+def adder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Resident]:
+    with resident(build.add(), tmp_path_factory.mktemp("adder")) as opened:
+        yield opened
 
 
 def test_vector_add_is_identical(tmp_path: Path) -> None:
@@ -89,13 +64,12 @@ def scale() -> Launch:
 
 
 def test_in_place_scale_is_applied_once(tmp_path: Path) -> None:
-    path = scale().seal(tmp_path)
-    first, second = run(path), run(path)
-    assert first.passed and second.passed
-    assert first.verdict.poisoned_bytes == 0  # what is read can't be poisoned
-    twice = candidate(tmp_path, SCALE.replace("* s,", "* s * s,"))
-    assert not run(path, candidate=twice).passed
-    assert not run(path, candidate=candidate(tmp_path, SCALE.replace("* s,", ","))).passed
+    with resident(scale(), tmp_path) as launch:
+        first, second = launch.judge(), launch.judge()
+        assert first.passed and second.passed
+        assert first.poisoned_bytes == 0  # what is read can't be poisoned
+        assert not launch.judge(SCALE.replace("* s,", "* s * s,")).passed
+        assert not launch.judge(SCALE.replace("* s,", ",")).passed
 
 
 HISTOGRAM = """
@@ -114,11 +88,10 @@ def test_histogram_is_not_doubled(tmp_path: Path) -> None:
     launch.tensor("x_ptr", x).tensor(
         "bins_ptr", before, before + np.bincount(x, minlength=16).astype(np.int32)
     )
-    path = launch.argument("n", 500).constexpr("BLOCK", 128).seal(tmp_path)
-    assert run(path).passed
-    assert run(path).passed
-    twice = candidate(tmp_path, HISTOGRAM.replace("x, 1,", "x, 2,"))
-    assert not run(path, candidate=twice).passed
+    with resident(launch.argument("n", 500).constexpr("BLOCK", 128), tmp_path) as opened:
+        assert opened.judge().passed
+        assert opened.judge().passed
+        assert not opened.judge(HISTOGRAM.replace("x, 1,", "x, 2,")).passed
 
 
 NOTHING = """
@@ -128,7 +101,7 @@ def add(x_ptr, y_ptr, out_ptr, n, BLOCK: tl.constexpr):
 """
 
 
-def test_a_candidate_that_does_nothing_fails(adder: Adder) -> None:
+def test_a_candidate_that_does_nothing_fails(adder: Resident) -> None:
     verdict = adder.judge(NOTHING)
     assert not verdict.passed
     assert verdict.reasons[0] == "4,000 bytes of out_ptr were never written (first at out_ptr[0])"
@@ -138,17 +111,18 @@ def test_after_a_second_launch_into_the_same_output_doing_nothing_still_fails(tm
     launch = build.add()
     base, _, after = launch.regions[2]
     launch.regions[2] = (base, after, after)  # nothing changes: the output held the result already
-    path = launch.seal(tmp_path)
-    assert run(path).verdict.line == "Result: PASS (12,000 bytes identical, 4,000 written bytes poisoned)"
-    assert not run(path, candidate=candidate(tmp_path, NOTHING)).passed
+    with resident(launch, tmp_path) as opened:
+        line = "Result: PASS (12,000 bytes identical, 4,000 written bytes poisoned)"
+        assert opened.judge().line == line
+        assert not opened.judge(NOTHING).passed
 
 
-def test_work_that_is_skipped_is_named(adder: Adder) -> None:
+def test_work_that_is_skipped_is_named(adder: Resident) -> None:
     verdict = adder.judge(build.ADD.replace("mask = i < n", "mask = (i < n) & (i != 300)"))
     assert verdict.reasons[0] == "4 bytes of out_ptr were never written (first at out_ptr[300])"
 
 
-def test_a_write_out_of_bounds_is_detected(adder: Adder) -> None:
+def test_a_write_out_of_bounds_is_detected(adder: Resident) -> None:
     verdict = adder.judge(build.ADD.replace("mask=mask)\n", "mask=i < n + 3)\n"))
     assert not verdict.passed
     assert "outside every captured region" in verdict.reasons[0]
@@ -163,15 +137,13 @@ def test_a_write_beside_the_view_is_outside_the_write_set(tmp_path: Path) -> Non
     post[:64] = 2
     region = launch.region(pre, post)
     launch.argument("out_ptr", schema.TensorValue(view=launch.view("out_ptr", region, "float32", (64,))))
-    path = launch.argument("n", 64).constexpr("BLOCK", 128).seal(tmp_path)
-    assert run(path).passed
-    wide = candidate(
-        tmp_path, build.ADD.replace("tl.load(y_ptr + i, mask=mask), mask=mask", "1.0, mask=i < n + 2")
-    )
-    result = run(path, candidate=wide)
-    # Half of the bytes of 1.0 are zero, as they were before.
-    assert "4 bytes outside the write set were changed" in result.verdict.reasons[0]
-    assert "2 bytes past the end of out_ptr" in result.verdict.reasons[0]
+    with resident(launch.argument("n", 64).constexpr("BLOCK", 128), tmp_path) as opened:
+        assert opened.judge().line == "Result: PASS (1,024 bytes identical, 256 written bytes poisoned)"
+        store = "tl.load(y_ptr + i, mask=mask), mask=mask"
+        for value in ("1.0", "tl.where(i < n, 2.0, 0.0)"):  # zero lay there before
+            verdict = opened.judge(build.ADD.replace(store, f"{value}, mask=i < n + 2"))
+            assert "8 bytes outside the write set were changed" in verdict.reasons[0]
+            assert "0 bytes past the end of out_ptr" in verdict.reasons[0]
 
 
 HALVES = """
@@ -195,13 +167,11 @@ def test_input_and_output_share_one_buffer(tmp_path: Path, overlapping: bool) ->
     launch.argument("src_ptr", schema.TensorValue(view=source)).argument(
         "dst_ptr", schema.TensorValue(view=target)
     )
-    path = launch.argument("n", 128).constexpr("BLOCK", 128).seal(tmp_path)
-    result = run(path)
-    assert result.verdict.line == "Result: PASS (1,024 bytes identical, 512 written bytes poisoned)"
-    nothing = candidate(
-        tmp_path, "@triton.jit\ndef halves(src_ptr, dst_ptr, n, BLOCK: tl.constexpr):\n    pass\n"
-    )
-    assert not run(path, candidate=nothing).passed
+    with resident(launch.argument("n", 128).constexpr("BLOCK", 128), tmp_path) as opened:
+        line = "Result: PASS (1,024 bytes identical, 512 written bytes poisoned)"
+        assert opened.judge().line == line
+        nothing = "@triton.jit\ndef halves(src_ptr, dst_ptr, n, BLOCK: tl.constexpr):\n    pass\n"
+        assert not opened.judge(nothing).passed
 
 
 STRIDED = """
@@ -221,11 +191,34 @@ def test_gaps_of_a_strided_output_stay_untouched(tmp_path: Path) -> None:
     region = launch.region(pre, post)
     view = launch.view("out_ptr", region, "float32", (100,), strides=(2,))
     launch.argument("out_ptr", schema.TensorValue(view=view)).argument("n", 100)
-    path = launch.constexpr("STRIDE", 2).constexpr("BLOCK", 128).seal(tmp_path)
-    result = run(path)
-    assert result.passed and result.verdict.poisoned_bytes == 400
-    dense = candidate(tmp_path, STRIDED + "    tl.store(out_ptr + i * STRIDE + 1, 6.0, mask=i < 1)\n")
-    assert "outside the write set" in run(path, candidate=dense).verdict.reasons[0]
+    with resident(launch.constexpr("STRIDE", 2).constexpr("BLOCK", 128), tmp_path) as opened:
+        verdict = opened.judge()
+        assert verdict.passed and verdict.poisoned_bytes == 400
+        for value in ("6.0", "5.0"):  # 5.0 lay there before
+            dense = f"{STRIDED}    tl.store(out_ptr + i * STRIDE + 1, {value}, mask=i < 1)\n"
+            assert "4 bytes outside the write set were changed" in opened.judge(dense).reasons[0]
+
+
+UNUSED = """
+@triton.jit
+def use_one(x_ptr, spare_ptr, out_ptr, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    tl.store(out_ptr + i, tl.load(x_ptr + i) * 2)
+"""
+
+
+def test_an_argument_that_is_not_used_stays_untouched(tmp_path: Path) -> None:
+    x, spare = np.arange(64, dtype=np.float32), np.full(64, 3, np.float32)
+    launch = Launch(UNUSED, "use_one").tensor("x_ptr", x).tensor("spare_ptr", spare)
+    launch.tensor("out_ptr", np.zeros(64, np.float32), x * 2).constexpr("BLOCK", 64)
+    with resident(launch, tmp_path) as opened:
+        assert opened.judge().line == "Result: PASS (768 bytes identical, 256 written bytes poisoned)"
+        written = opened.judge(UNUSED + "    tl.store(spare_ptr + i, 3.0)\n")  # 3.0 lay there before
+        assert written.reasons == [
+            "256 bytes outside the write set were changed (first at spare_ptr[0])",
+        ]
+        read = opened.judge(UNUSED.replace("* 2)", "* 2 + tl.load(spare_ptr + i) - 3.0)"))
+        assert not read.passed
 
 
 MAXIMUM = """
@@ -308,7 +301,7 @@ def plus(error: str) -> str:
     return build.ADD.replace("tl.load(y_ptr + i, mask=mask),", f"tl.load(y_ptr + i, mask=mask) + {error},")
 
 
-def test_tolerance_is_honoured_for_a_candidate(adder: Adder) -> None:
+def test_tolerance_is_honoured_for_a_candidate(adder: Resident) -> None:
     assert adder.judge(plus("3e-6")).line.startswith("Result: PASS (within tolerance: max abs 3")
     assert not adder.judge(plus("3e-6"), Tolerance(rtol=0.0, atol=1e-7)).passed
     assert not adder.judge(plus("1e-2")).passed
@@ -323,7 +316,7 @@ def test_the_captured_kernel_gets_no_tolerance(tmp_path: Path) -> None:
     assert not run(launch.seal(tmp_path)).passed
 
 
-def test_nan_is_no_wildcard(adder: Adder) -> None:
+def test_nan_is_no_wildcard(adder: Resident) -> None:
     verdict = adder.judge(plus("tl.where(i == 5, float('nan'), 0.0)"), Tolerance(1e30, 1e30))
     assert not verdict.passed
     assert "1 elements are NaN on one side only" in verdict.reasons[0]
@@ -336,12 +329,12 @@ def test_nan_where_the_application_got_nan_agrees(tmp_path: Path) -> None:
     x[3], x[4] = np.nan, np.inf
     for region, (pre, post) in {0: (x, x), 2: (np.zeros(1000, np.float32), x + y)}.items():
         launch.regions[region] = (launch.regions[region][0], pre.tobytes(), post.tobytes())
-    path = launch.seal(tmp_path)
-    assert run(path).passed
-    assert run(path, candidate=candidate(tmp_path, plus("1e-6"))).passed
+    with resident(launch, tmp_path) as opened:
+        assert opened.judge().passed
+        assert opened.judge(plus("1e-6")).passed
 
 
-def test_an_endless_loop_is_a_timeout(adder: Adder) -> None:
+def test_an_endless_loop_is_a_timeout(adder: Resident) -> None:
     endless = build.ADD + "    while tl.load(x_ptr) == tl.load(x_ptr):\n        pass\n"
     assert adder.judge(endless, timeout_s=1.0).line == "Result: FAIL (the kernel did not end within 1 s)"
     assert adder.judge(build.ADD).exact  # and the engine lives on
@@ -350,7 +343,7 @@ def test_an_endless_loop_is_a_timeout(adder: Adder) -> None:
 WILD = build.ADD + "    tl.store((tl.program_id(0) + 8).to(tl.int64).to(tl.pointer_type(tl.float32)), 1.0)\n"
 
 
-def test_a_crash_is_reported(adder: Adder) -> None:
+def test_a_crash_is_reported(adder: Resident) -> None:
     assert adder.judge(WILD).line == "Result: FAIL (the kernel died with SIGSEGV)"
     assert adder.judge(build.ADD).exact
 
@@ -364,11 +357,9 @@ def test_a_captured_fault_is_reproduced(tmp_path: Path) -> None:
     fixed = candidate(tmp_path, build.ADD)
     by_replays = verify(path, VerifyOptions(candidate=fixed))
     assert by_replays.passed and by_replays.judged_by == "the agreement of 3 replays"
-    nothing = verify(path, VerifyOptions(candidate=candidate(tmp_path, NOTHING)))
-    assert nothing.verdict.line == "Result: FAIL (nothing to compare)"
 
 
-def test_another_signature_is_explained(adder: Adder) -> None:
+def test_another_signature_is_explained(adder: Resident) -> None:
     other = build.ADD.replace("out_ptr", "dst_ptr")
     with pytest.raises(BackendUnavailable) as caught:
         adder.judge(other)
@@ -376,12 +367,12 @@ def test_another_signature_is_explained(adder: Adder) -> None:
     assert "Expected (x_ptr, y_ptr, out_ptr, n, BLOCK)" in str(caught.value)
 
 
-def test_a_candidate_that_does_not_import_is_explained(adder: Adder) -> None:
+def test_a_candidate_that_does_not_import_is_explained(adder: Resident) -> None:
     with pytest.raises(ReplayError, match="does not import"):
         adder.judge("def broken(:\n")
 
 
-def test_an_exception_in_the_kernel_is_a_failed_run(adder: Adder) -> None:
+def test_an_exception_in_the_kernel_is_a_failed_run(adder: Resident) -> None:
     verdict = adder.judge(build.ADD + "    tl.load(no_such_name)\n")
     assert not verdict.passed and "no_such_name" in verdict.reasons[0]
 
@@ -396,13 +387,11 @@ def copy(x_ptr, out_ptr, BLOCK: tl.constexpr):
 """
     launch = Launch(copy, "copy").tensor("x_ptr", bits, dtype="bfloat16")
     launch.tensor("out_ptr", np.zeros(128, np.uint16), bits, dtype="bfloat16")
-    path = launch.constexpr("BLOCK", 128).seal(tmp_path)
-    assert run(path).passed
-    scaled = candidate(
-        tmp_path,
-        copy.replace("tl.load(x_ptr + i))", "(tl.load(x_ptr + i).to(tl.float32) * 1.005).to(tl.bfloat16))"),
-    )
-    assert run(path, candidate=scaled).verdict.line.startswith("Result: PASS (within tolerance")
+    with resident(launch.constexpr("BLOCK", 128), tmp_path) as opened:
+        assert opened.judge().passed
+        product = "(tl.load(x_ptr + i).to(tl.float32) * 1.005).to(tl.bfloat16))"
+        scaled = opened.judge(copy.replace("tl.load(x_ptr + i))", product))
+        assert scaled.line.startswith("Result: PASS (within tolerance")
     eight = np.arange(0x30, 0x40, dtype=np.uint8)
     launch = Launch(copy, "copy").tensor("x_ptr", eight, dtype="float8_e4m3fn")
     launch.tensor("out_ptr", np.zeros(16, np.uint8), eight, dtype="float8_e4m3fn")

@@ -8,16 +8,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from kerncap.replay import bitmap, trust
+from kerncap.replay.engine import CANDIDATE, ORIGINAL
+from kerncap.replay.wording import BY_DTYPE
 
 from kerncap.api.replay import ReplayOptions, replay
-from kerncap.api.verify import VerifyOptions, self_check, verify
+from kerncap.api.verify import VerifyOptions, by_finiteness, by_reference, self_check, verify
 from kerncap.cli.replay import command as replay_command
 from kerncap.cli.verify import command as verify_command
 from kerncap.errors import BackendUnavailable, UsageError
 from kerncap.format import Reproducer, WriteSet, schema
 
 from . import build
-from .build import HEADER
+from .build import HEADER, Launch
+from .resident import resident
 
 pytest.importorskip("triton")
 pytest.importorskip("torch")
@@ -27,7 +31,7 @@ NAN = build.ADD.replace(
 )
 
 
-def suspect(folder: Path) -> Path:
+def suspect() -> Launch:
     """A captured launch that made a NaN."""
     launch = build.add(source=NAN)
     base, before, after = launch.regions[2]
@@ -35,7 +39,7 @@ def suspect(folder: Path) -> Path:
     wrong[5] = np.nan
     launch.regions[2] = (base, before, wrong.tobytes())
     launch.oracle = schema.Oracle(kind="suspect", condition="nonfinite", detail="1 NaN in out_ptr")
-    return launch.seal(folder)
+    return launch
 
 
 def write(folder: Path, name: str, text: str) -> Path:
@@ -45,7 +49,7 @@ def write(folder: Path, name: str, text: str) -> Path:
 
 
 def test_reproduced_and_correct_are_two_verdicts(tmp_path: Path) -> None:
-    path = suspect(tmp_path)
+    path = suspect().seal(tmp_path)
     again = replay(path)
     assert again.passed and any("reproduced is not correct" in note for note in again.notes)
     wrong = verify(path, VerifyOptions(expect="finite"))
@@ -53,29 +57,71 @@ def test_reproduced_and_correct_are_two_verdicts(tmp_path: Path) -> None:
     assert "1 of 1,000 written elements are not finite, first out_ptr[5] = nan" in wrong.verdict.reasons[0]
     fixed = write(tmp_path, "fixed.py", HEADER + build.ADD)
     assert verify(path, VerifyOptions(candidate=fixed, expect="finite")).judged_by == "finite"
-    reference = write(
-        tmp_path,
-        "reference.py",
-        "def reference(args):\n    return {'out_ptr': args['x_ptr'] + args['y_ptr']}\n",
-    )
-    by_reference = verify(path, VerifyOptions(candidate=fixed, reference=reference))
-    assert by_reference.passed and by_reference.judged_by == "the reference reference.py"
-    assert not verify(path, VerifyOptions(reference=reference)).passed
 
 
-def test_a_reference_may_change_tensors_in_place(tmp_path: Path) -> None:
-    path = build.add().seal(tmp_path)
-    right = write(
-        tmp_path, "right.py", "def reference(args):\n    args['out_ptr'][:] = args['x_ptr'] + args['y_ptr']\n"
-    )
-    assert verify(path, VerifyOptions(reference=right)).passed
-    wrong = write(tmp_path, "wrong.py", "def reference(args):\n    args['out_ptr'][:] = args['x_ptr']\n")
-    assert (
-        "out_ptr: 1,000 of 1,000 elements differ"
-        in verify(path, VerifyOptions(reference=wrong)).verdict.reasons[0]
-    )
-    idle = write(tmp_path, "idle.py", "def reference(args):\n    pass\n")
-    assert verify(path, VerifyOptions(reference=idle)).verdict.line == "Result: FAIL (nothing to compare)"
+SUM = "def reference(args):\n    return {'out_ptr': args['x_ptr'] + args['y_ptr']}\n"
+
+
+def test_a_repaired_kernel_agrees_with_the_reference(tmp_path: Path) -> None:
+    reference = write(tmp_path, "reference.py", SUM)
+    fixed = write(tmp_path, "fixed.py", HEADER + build.ADD)
+    options = VerifyOptions(candidate=fixed, reference=reference)
+    by_the_user = verify(suspect().seal(tmp_path), options)
+    assert by_the_user.passed and by_the_user.judged_by == "the reference reference.py"
+
+
+def test_what_a_reference_may_say(tmp_path: Path) -> None:
+    texts = {
+        "right": "def reference(args):\n    args['out_ptr'][:] = args['x_ptr'] + args['y_ptr']\n",
+        "sum": SUM,
+        "wrong": "def reference(args):\n    args['out_ptr'][:] = args['x_ptr']\n",
+        "idle": "def reference(args):\n    pass\n",
+    }
+    with resident(build.add(), tmp_path) as opened:
+        judged = {
+            name: by_reference(
+                opened.engine, opened.measured, ORIGINAL, write(tmp_path, f"{name}.py", text), BY_DTYPE
+            )
+            for name, text in texts.items()
+        }
+    assert judged["right"].passed and judged["sum"].passed
+    assert "out_ptr: 1,000 of 1,000 elements differ" in judged["wrong"].reasons[0]
+    assert judged["idle"].line == "Result: FAIL (nothing to compare)"
+
+
+def pool(stray: bool) -> Launch:
+    """An output that is a slice of a pool; the stray kernel writes two elements past it."""
+    source = build.ADD.replace("mask=mask)\n", "mask=i < n + 2)\n") if stray else build.ADD
+    x, pre = np.arange(64, dtype=np.float32), np.ones(128, np.float32)
+    post = pre.copy()
+    post[:64] = 2 * x
+    if stray:
+        post[64:66] = 0  # what a masked load gives here
+    launch = Launch(source, "add").tensor("x_ptr", x).tensor("y_ptr", x)
+    view = launch.view("out_ptr", launch.region(pre, post), "float32", (64,))
+    launch.argument("out_ptr", schema.TensorValue(view=view))
+    return launch.argument("n", 64).constexpr("BLOCK", 128)
+
+
+def test_what_the_captured_kernel_writes_beside_its_arguments_is_said(tmp_path: Path) -> None:
+    result = verify(pool(stray=True).seal(tmp_path))
+    assert result.passed
+    said = "the captured kernel writes 8 bytes outside every argument (first at byte 256 of region 2 (0 bytes"
+    assert any(note.startswith(said) for note in result.verdict.notes), result.verdict.notes
+
+
+def test_other_judges_see_a_write_beside_the_arguments_too(tmp_path: Path) -> None:
+    reference = write(tmp_path, "reference.py", SUM)
+    with resident(pool(stray=False), tmp_path) as opened:
+        assert bitmap.count(opened.measured.idle(2)) == 256
+        beside = write(
+            tmp_path, "beside.py", HEADER + build.ADD + "    tl.store(out_ptr + n + i, 1.0, mask=i < 1)\n"
+        )
+        opened.engine.load_candidate(beside)
+        outside = "4 bytes outside the write set were changed"
+        arguments = (opened.engine, opened.measured, CANDIDATE)
+        assert outside in by_reference(*arguments, reference, BY_DTYPE).reasons[0]
+        assert outside in by_finiteness(*arguments).reasons[0]
 
 
 def test_a_reference_that_names_no_tensor_is_explained(tmp_path: Path) -> None:
@@ -94,6 +140,7 @@ def test_self_check_keeps_its_result_and_the_write_set(tmp_path: Path) -> None:
         kept = WriteSet.load(reproducer)
     assert checks is not None and checks.self_check is not None and checks.self_check.result == "pass"
     assert kept is not None and kept.written_bytes(2) == 4000 and not kept.also_input(2)
+    assert kept.regions == (2,), "inputs have no mask"
 
 
 def test_self_check_of_a_wrong_oracle_fails(tmp_path: Path) -> None:
@@ -112,7 +159,8 @@ def test_a_stranger_needs_trust_once(tmp_path: Path) -> None:
         replay(path)
     assert "source/add.py" in str(caught.value) and "--trust" in str(caught.value)
     assert replay(path, ReplayOptions(trust=True)).passed
-    assert replay(path).passed
+    with Reproducer.open(path) as reproducer:
+        trust.require(reproducer, False)
 
 
 def test_a_python_without_triton_is_named(tmp_path: Path) -> None:
@@ -149,3 +197,4 @@ def test_the_command_line_ends_with_the_result(tmp_path: Path) -> None:
     assert done.return_value == 1
     document = json.loads(done.output)
     assert document["result"] == "fail" and "never written" in document["reasons"][0]
+    assert document["placement"] == {"honoured": 3, "relocated": []}

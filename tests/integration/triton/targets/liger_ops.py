@@ -133,8 +133,8 @@ def fused_linear_cross_entropy() -> object:
 
 
 OPERATORS: list[Callable[[], object]] = [
-    softmax, sparsemax, relu_squared, jsd, cross_entropy, rope, llama4_rope, qwen2vl_rope, rms_norm, layer_norm,
-    group_norm, swiglu, geglu, kl_div, tvd, dyt, poly_norm, embedding, fused_add_rms_norm,
+    softmax, sparsemax, relu_squared, jsd, cross_entropy, rope, llama4_rope, qwen2vl_rope, rms_norm,
+    layer_norm, group_norm, swiglu, geglu, kl_div, tvd, dyt, poly_norm, embedding, fused_add_rms_norm,
     fused_linear_cross_entropy,
 ]  # fmt: skip
 

@@ -1,0 +1,108 @@
+"""A closure's bytes at one moment, kept where that is cheapest until it is known who wants them.
+
+Without a condition, and where a crash must be survived, they go to an image at once. A launch that
+``--when`` will mostly drop has its device regions copied on the device, where there is room, and
+only what is kept is brought to the host.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any, Dict, Iterator, List, Optional, Tuple
+
+from . import copying, cuda
+from .images import Image
+from .memory import Closure, Region
+
+Chunks = List[Tuple[int, int]]
+
+
+class State:
+    """``image`` has a place for every region; those in ``clones`` are not in it before ``fetch``."""
+
+    def __init__(self, closure: Closure, image: Image, chunk: int, timeout_s: float) -> None:
+        self.image = image
+        self.clones: Dict[int, Region] = {}
+        self.offsets, self.size = closure.offsets()
+        self._regions = closure.regions
+        self._chunk = chunk
+        self._timeout_s = timeout_s
+
+    def take(self, on_device: bool) -> None:
+        """Copy what the regions hold now; ``on_device`` leaves device regions there if they fit."""
+        self.image.resize(self.size)
+        if on_device:
+            device = [(n, r) for n, r in enumerate(self._regions) if is_on_device(r) and r.size]
+            self.clones = cuda.clones_of(device, self._timeout_s) if device else {}
+        self._each_piece(self._rest(), copying.Store(self.image.fd, self.offsets, self._chunk))
+
+    def fetch(self) -> None:
+        """Bring to the image what is still on devices."""
+        store = copying.Store(self.image.fd, self.offsets, self._chunk)
+        self._each_piece(sorted(self.clones.items()), store)
+        self.clones = {}
+
+    def compare(self, out: Optional[int] = None) -> Chunks:
+        """The chunks that the regions hold differently now; written one after the other to ``out``.
+
+        With ``out``, everything must have been fetched.
+        """
+        assert out is None or not self.clones
+        chunks: Chunks = []
+        for number, clone in self.clones.items():
+            changed = cuda.changed_chunks(self._regions[number], clone, self._chunk)
+            chunks.extend((number, chunk) for chunk in changed)
+        with self.mapped() as address:
+            compare = copying.Compare(address, self.offsets, self._chunk, out)
+            self._each_piece(self._rest(), compare)
+        return chunks + compare.chunks
+
+    def restore(self) -> None:
+        """Put the bytes back into the regions."""
+        with self.mapped() as address:
+            device = []
+            for number, region in self._rest():
+                if is_on_device(region):
+                    device.append((number, region))
+                else:
+                    copying.restore_host(region, address + self.offsets[number], self._chunk)
+            if device:
+                compare = copying.Compare(address, self.offsets, self._chunk)
+                cuda.copy_out(device, compare, self._timeout_s)
+                for number, region in device:
+                    changed = sorted(chunk for found, chunk in compare.chunks if found == number)
+                    cuda.copy_in(region, address + self.offsets[number], changed, self._chunk)
+        for number, clone in self.clones.items():
+            cuda.put_back(self._regions[number], clone, self._timeout_s)
+
+    def bytes_of(self, number: int, offset: int, length: int, device: Any) -> Any:
+        """A part of region ``number`` as a tensor of bytes on ``device``; the caller is ``quiet``."""
+        if number in self.clones:
+            return cuda.as_bytes(self.clones[number])[offset : offset + length]
+        with self.mapped() as address:
+            part = copying.tensor_over(address + self.offsets[number] + offset, length)
+            return part.to(device, copy=True)
+
+    @contextlib.contextmanager
+    def mapped(self) -> Iterator[int]:
+        """The address of the image, mapped."""
+        mapping = copying.Mapping(self.image.fd, self.size)
+        try:
+            yield mapping.address
+        finally:
+            mapping.close()
+
+    def _rest(self) -> List[Tuple[int, Region]]:
+        return [(n, r) for n, r in enumerate(self._regions) if n not in self.clones]
+
+    def _each_piece(self, regions: List[Tuple[int, Region]], work: copying.Work) -> None:
+        for number, region in regions:
+            if not is_on_device(region):
+                copying.run(copying.host_pieces(number, region), work, region.size)
+        device = [(number, region) for number, region in regions if is_on_device(region) and region.size]
+        if device:
+            cuda.copy_out(device, work, self._timeout_s)
+
+
+def is_on_device(region: Region) -> bool:
+    return not region.is_host
