@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from kerncap.replay.choose import Choice, choose
-from kerncap.replay.process import Refusal, TargetError, Worker, WorkerDied, WorkerTimeout
-from kerncap.replay.staging import Job, stage
 
 from kerncap.errors import BackendUnavailable, ReplayError
 from kerncap.format import Reproducer
+from kerncap.replay.choose import Choice, choose
+from kerncap.replay.process import Refusal, TargetError, Worker, WorkerDied, WorkerTimeout
+from kerncap.replay.staging import Job, stage
 
 Bits = npt.NDArray[np.uint8]
 

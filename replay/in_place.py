@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from kerncap.errors import KerncapError
 from kerncap.replay import bitmap
 from kerncap.replay.bitmap import Bits
 from kerncap.replay.engine import CANDIDATE, ORIGINAL, Engine
@@ -17,8 +18,6 @@ from kerncap.replay.tolerance import view_tolerance
 from kerncap.replay.units import Unit, units, view_name
 from kerncap.replay.wording import Tolerance, Verdict, fail, mismatch
 from kerncap.replay.write_set import SEED_A, Measured, poison
-
-from kerncap.errors import KerncapError
 
 _BEFORE, _EXPECTED = "perturbed", "expected on perturbed contents"
 _FLOATS = ("float", "bfloat")

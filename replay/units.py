@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from kerncap.format.schema import Manifest, View
 from kerncap.replay import bitmap
 from kerncap.replay.bitmap import Bits
-
-from kerncap.format.schema import Manifest, View
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from kerncap.format.schema import Manifest
 from kerncap.replay import bitmap, in_place
 from kerncap.replay.bitmap import Bits
 from kerncap.replay.engine import CANDIDATE, ORIGINAL, Engine
@@ -25,8 +26,6 @@ from kerncap.replay.units import (
 )
 from kerncap.replay.wording import BY_DTYPE, Tolerance, Verdict, fail, mismatch, within
 from kerncap.replay.write_set import SEED_A, SEED_B, Measured, poison
-
-from kerncap.format.schema import Manifest
 
 _BASELINE_RUNS = 3
 

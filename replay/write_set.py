@@ -12,15 +12,14 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 
+from kerncap.errors import KerncapError, ReplayError
+from kerncap.format import Masks, Reproducer, WriteSet
 from kerncap.replay import bitmap
 from kerncap.replay.bitmap import Bits
 from kerncap.replay.engine import ORIGINAL, Engine, Outcome
 from kerncap.replay.scalars import scalar_variants
 from kerncap.replay.tolerance import exceeds, view_tolerance
 from kerncap.replay.units import Unit, outside_views, units, whole_elements
-
-from kerncap.errors import KerncapError, ReplayError
-from kerncap.format import Masks, Reproducer, WriteSet
 
 SEED_A, SEED_B = 0, 1
 _SMALL = 64  # bytes: below it, poison could equal what was written by chance

@@ -7,8 +7,8 @@ cd "$(dirname "$0")/.."
 python=$1
 folder=$2
 dependencies=(
-    "click>=8.1" "msgspec>=0.19" "rich>=13" "zstandard>=0.22" "cuda-bindings>=12.6"
-    "pytest>=8.2" "pytest-timeout>=2.3" "pytest-xdist>=3.6" "hypothesis>=6.100"
+    "click>=8.1" "msgspec>=0.19" "zstandard>=0.22"
+    "pytest>=8.2" "pytest-timeout>=2.3" "pytest-xdist>=3.8" "hypothesis>=6.100"
     "scikit-build-core>=1.0" pip
 )
 # pip evaluates markers for its own Python, not for WHEELHOUSE_PYTHON: name what only 3.10 needs.

@@ -77,7 +77,6 @@ def doctor(python: str | None = None, output: Path = Path("kerncap-out")) -> Rep
     triton = _triton(packages)
     interpreted = _interpreter(packages)
     libcuda = _libcuda(driver)
-    bindings = _bindings(packages, driver)
     own_python = platform.python_version()
     checks = [
         Check(name="kerncap", status="ok", detail=f"{kerncap.__version__}, Python {own_python}"),
@@ -87,7 +86,6 @@ def doctor(python: str | None = None, output: Path = Path("kerncap-out")) -> Rep
         triton,
         interpreted,
         libcuda,
-        bindings,
         _sitecustomize(packages),
         _memfd(),
         _writable("output folder", output),
@@ -249,20 +247,6 @@ def _libcuda(driver: dict[str, Any]) -> Check:
         )
     names = ", ".join(sorted(set(devices)))
     return Check(name="libcuda", status="ok", detail=f"CUDA {driver['cuda']}, {len(devices)} x {names}")
-
-
-def _bindings(packages: dict[str, Any], driver: dict[str, Any]) -> Check:
-    part, error = _part(packages, "bindings")
-    if error is None:
-        return Check(name="cuda-bindings", status="ok", detail=part["version"])
-    if driver.get("devices"):
-        return Check(
-            name="cuda-bindings",
-            status="note",
-            detail=f"{error}: needed to replay at the captured addresses",
-            next_step="pip install 'kerncap[cuda]'",
-        )
-    return Check(name="cuda-bindings", status="note", detail="not installed; only NVIDIA GPUs need it")
 
 
 def _sitecustomize(packages: dict[str, Any]) -> Check:

@@ -58,20 +58,14 @@ def interpreter_facts():
     assert y.tolist() == [1, 2, 3, 4, 5, 0], "the interpreter computed %r" % (y.tolist(),)
     return {"runs": True}
 
-def bindings_facts():
-    from importlib.metadata import version
-    from cuda.bindings import driver
-    return {"version": version("cuda-bindings")}
-
-for name, action in (("torch", torch_facts), ("triton", triton_facts), ("interpreter", interpreter_facts),
-                     ("bindings", bindings_facts)):
+for name, action in (("torch", torch_facts), ("triton", triton_facts), ("interpreter", interpreter_facts)):
     attempt(name, action)
 real.write("\n" + json.dumps(found) + "\n")
 real.flush()
 os._exit(0)  # nothing in a driver's exit handlers may turn a good answer into a bad one
 """
 
-# ctypes alone: it answers without torch, triton or cuda-bindings.
+# ctypes alone: it answers without torch and triton.
 _DRIVER_PROBE = r"""
 import ctypes, json, os, sys
 def done(**found):
@@ -99,7 +93,7 @@ done(cuda="%d.%d" % (version.value // 1000, version.value % 1000 // 10), devices
 
 
 def packages(python: str, timeout_s: float = PACKAGES_TIMEOUT_S) -> dict[str, Any]:
-    """What ``python`` has of torch, triton and cuda-bindings; a part that failed is ``{"error": why}``."""
+    """What ``python`` has of torch and triton; a part that failed is ``{"error": why}``."""
     return probe(python, _PACKAGES_PROBE, timeout_s)
 
 

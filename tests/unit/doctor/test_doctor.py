@@ -25,7 +25,6 @@ GOOD_PACKAGES = {
     "torch": {"version": "2.11.0", "cuda": "13.0", "hip": None, "devices": [["NVIDIA H200", [9, 0]]]},
     "triton": {"version": "3.6.0"},
     "interpreter": {"runs": True},
-    "bindings": {"version": "13.0.0"},
 }
 NO_DRIVER = {"error": "libcuda.so.1: cannot open shared object file", "stage": "load"}
 GOOD_DRIVER = {"cuda": "13.0", "devices": ["NVIDIA H200"]}
@@ -136,14 +135,6 @@ def test_a_cpu_build_beside_a_gpu_is_named(monkeypatch: pytest.MonkeyPatch, tmp_
     found = report(monkeypatch, tmp_path, {**GOOD_PACKAGES, "torch": torch}, GOOD_DRIVER)
     assert ways(found) == [True, False]
     assert found.ways[1].reason == "torch's GPU: torch 2.13.0+cpu is a CPU build"
-
-
-def test_missing_bindings_matter_only_beside_a_gpu(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    packages = {**GOOD_PACKAGES, "bindings": {"error": "ModuleNotFoundError: No module named 'cuda'"}}
-    beside = check(report(monkeypatch, tmp_path, packages, GOOD_DRIVER), "cuda-bindings")
-    without = check(report(monkeypatch, tmp_path, packages, NO_DRIVER), "cuda-bindings")
-    assert beside.next_step == "pip install 'kerncap[cuda]'"
-    assert without.next_step is None
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from kerncap.replay import trust
 
 from kerncap.format import ReproducerWriter, schema
+from kerncap.replay import trust
 
 BASE = 0x6000_0000_0000  # far from where Linux puts programs, heaps and libraries
 SPACING = 0x1000_0000

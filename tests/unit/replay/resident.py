@@ -7,12 +7,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from kerncap.format import Reproducer
 from kerncap.replay.engine import CANDIDATE, Engine
 from kerncap.replay.verdict import judge
 from kerncap.replay.wording import BY_DTYPE, Tolerance, Verdict
 from kerncap.replay.write_set import Measured, measure
-
-from kerncap.format import Reproducer
 
 from .build import HEADER, Launch
 

@@ -7,10 +7,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from kerncap.replay import choose
 
 from kerncap.errors import BackendUnavailable
 from kerncap.format import Reproducer
+from kerncap.replay import choose
 
 from . import build
 

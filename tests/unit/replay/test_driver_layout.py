@@ -10,6 +10,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+
 from kerncap.replay.worker import driver
 
 _STRUCTURES = {

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
+
+from kerncap.format.schema import View
 from kerncap.replay import bitmap
 from kerncap.replay.tolerance import view_tolerance
 from kerncap.replay.units import _element, extent
 from kerncap.replay.worker.memory.layout import gaps, supersets
-
-from kerncap.format.schema import View
 
 
 @given(st.integers(1, 300), st.data())

@@ -7,9 +7,9 @@ import time
 from pathlib import Path
 
 import pytest
-from kerncap.replay import staging
 
 from kerncap.format import Reproducer
+from kerncap.replay import staging
 
 from . import build
 

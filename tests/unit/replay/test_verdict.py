@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from kerncap.replay.wording import Tolerance
 
 from kerncap.api.replay import ReplayOptions, ReplayResult, replay
 from kerncap.api.verify import VerifyOptions, verify
 from kerncap.errors import BackendUnavailable, ReplayError
 from kerncap.format import schema
+from kerncap.replay.wording import Tolerance
 
 from . import build
 from .build import Launch

@@ -8,9 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from kerncap.replay import bitmap, trust
-from kerncap.replay.engine import CANDIDATE, ORIGINAL
-from kerncap.replay.wording import BY_DTYPE
 
 from kerncap.api.replay import ReplayOptions, replay
 from kerncap.api.verify import VerifyOptions, by_finiteness, by_reference, self_check, verify
@@ -18,6 +15,9 @@ from kerncap.cli.replay import command as replay_command
 from kerncap.cli.verify import command as verify_command
 from kerncap.errors import BackendUnavailable, UsageError
 from kerncap.format import Reproducer, WriteSet, schema
+from kerncap.replay import bitmap, trust
+from kerncap.replay.engine import CANDIDATE, ORIGINAL
+from kerncap.replay.wording import BY_DTYPE
 
 from . import build
 from .build import HEADER, Launch
