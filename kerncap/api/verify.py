@@ -22,8 +22,10 @@ from kerncap.api.replay import (
 )
 from kerncap.errors import BackendUnavailable, KerncapError, UsageError
 from kerncap.format import Reproducer, SelfCheck
+from kerncap.replay import bitmap
 from kerncap.replay.engine import CANDIDATE, ORIGINAL, Engine
 from kerncap.replay.tolerance import view_tolerance
+from kerncap.replay.units import place_name
 from kerncap.replay.verdict import (
     baseline_noise,
     gap_reasons,
@@ -76,12 +78,30 @@ def verify(path: Path, options: VerifyOptions = VerifyOptions()) -> VerifyResult
             judges.append(
                 (f"the agreement of {AGREEING_REPLAYS} replays", by_agreement(engine, measured, which))
             )
+        if not trusted and which == CANDIDATE and (left := unwritten(reproducer, engine, measured)):
+            judges.insert(0, ("what the captured kernel writes", Verdict(False, left[0], left)))
         name, verdict = next((j for j in judges if not j[1].passed), judges[0])
         if trusted or which == ORIGINAL:
             verdict.notes += stray_notes(engine.manifest, measured)
         return outcome_result(
             engine, which, name if not verdict.passed else ", ".join(n for n, _ in judges), verdict
         )
+
+
+def unwritten(reproducer: Reproducer, engine: Engine, measured: Measured) -> list[str]:
+    """What the captured kernel writes and a candidate does not, whose ``measured`` writes these are.
+
+    Finite values and agreement are nothing if they are left over. Empty where the captured kernel can't run.
+    """
+    if reproducer.manifest.oracle.kind in ("fault", "timeout"):
+        return []
+    reasons = []
+    for region, bits in write_set(reproducer, engine).written.items():
+        left = bits & ~measured.written.get(region, bitmap.empty(measured.sizes[region]))
+        if left.any():
+            where = place_name(engine.manifest, region, bitmap.first(left))
+            reasons.append(f"{bitmap.count(left):,} bytes were never written (first at {where})")
+    return reasons
 
 
 def _ends(engine: Engine, which: str) -> Verdict | None:

@@ -57,6 +57,10 @@ def test_reproduced_and_correct_are_two_verdicts(tmp_path: Path) -> None:
     assert "1 of 1,000 written elements are not finite, first out_ptr[5] = nan" in wrong.verdict.reasons[0]
     fixed = write(tmp_path, "fixed.py", HEADER + build.ADD)
     assert verify(path, VerifyOptions(candidate=fixed, expect="finite")).judged_by == "finite"
+    half = write(tmp_path, "half.py", HEADER + build.ADD.replace("i < n", "i < n // 2"))
+    unfinished = verify(path, VerifyOptions(candidate=half, expect="finite"))
+    assert not unfinished.passed
+    assert unfinished.verdict.reasons[0] == "2,000 bytes were never written (first at out_ptr[500])"
 
 
 SUM = "def reference(args):\n    return {'out_ptr': args['x_ptr'] + args['y_ptr']}\n"
