@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 
 from kerncap.errors import BackendUnavailable, UsageError
 from kerncap.format.schema import Manifest
@@ -69,9 +70,16 @@ def probe(python: str) -> Probe:
 
 
 def choose(
-    manifest: Manifest, engine: str = "auto", device: str = "auto", python: str | None = None
+    manifest: Manifest,
+    engine: str = "auto",
+    device: str = "auto",
+    python: str | None = None,
+    target_python: str | None = None,
 ) -> Choice:
     """The engine for a reproducer, as asked for or the nearest to how it was captured.
+
+    ``python`` is the one to use; without it kerncap's own serves, then ``target_python`` (which ran the
+    captured program), then the one on PATH.
 
     Raises BackendUnavailable, naming what is missing; UsageError for contradicting options.
     """
@@ -81,7 +89,7 @@ def choose(
         raise BackendUnavailable(
             "replay", f"this version replays Triton kernels, not {manifest.kernel.language}"
         )
-    found = _capable(python)
+    found = _capable(python, target_python)
     ordinal = _ordinal(device, manifest, found)
     launcher = _launcher(manifest, engine, ordinal, found)
     if launcher == "interpreter":
@@ -102,13 +110,14 @@ def choose(
     return Choice(found.python, launcher, "cuda", ordinal)
 
 
-def _capable(python: str | None) -> Probe:
+def _capable(python: str | None, target_python: str | None) -> Probe:
     """The Python that was asked for; else the first that has what a replay needs: kerncap's own, which may
     live in an environment of its own, or the one that `python` means to the user."""
     found = [probe(python or sys.executable)]
     if python is None and found[0].missing:
-        others = (shutil.which(name) for name in ("python", "python3"))
-        for other in dict.fromkeys(path for path in others if path and path != sys.executable):
+        own = Path(sys.executable).parent
+        others = (target_python, shutil.which("python"), shutil.which("python3"))
+        for other in dict.fromkeys(path for path in others if path and Path(path).parent != own):
             with contextlib.suppress(BackendUnavailable):  # it was not asked for: not running is no error
                 found.append(probe(other))
     for each in found:

@@ -69,10 +69,11 @@ class Engine:
         device: str = "auto",
         python: str | None = None,
         timeout_s: float = 60.0,
+        target_python: str | None = None,
     ) -> None:
         self.reproducer = reproducer
         self.manifest = reproducer.manifest
-        self.choice: Choice = choose(self.manifest, engine, device, python)
+        self.choice: Choice = choose(self.manifest, engine, device, python, target_python)
         self.timeout_s = timeout_s
         self.generation = 0
         self.facts = Facts()

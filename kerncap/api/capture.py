@@ -149,6 +149,7 @@ def _result(command: tuple[str, ...], target: TargetResult, collector: Collector
         launches=totals.launches,
         overhead_ns=totals.overhead_ns,
         hooked_processes=sum(process.process is not None for process in processes),
+        target_python=next((p.process.executable for p in processes if p.process is not None), None),
     )
 
 
@@ -190,20 +191,20 @@ def _check_all(result: CaptureResult) -> None:
             stopped = f"the self-checks before it took over {SELF_CHECKS_TOTAL_S:.0f} s"
         if not stopped:
             try:
-                result.self_checks[sealed.path] = _self_check(sealed.path)
+                result.self_checks[sealed.path] = _self_check(sealed.path, result.target_python)
                 continue
             except KeyboardInterrupt:
                 stopped = "interrupted"
         result.self_checks[sealed.path] = SelfCheck("skipped", stopped)
 
 
-def _self_check(path: Path) -> SelfCheck:
+def _self_check(path: Path, target_python: str | None) -> SelfCheck:
     try:
         from kerncap.api.verify import self_check
     except ImportError as error:
         return SelfCheck("skipped", f"replay is not installed here: {error}")
     try:
-        result, reason = self_check(path, timeout_s=SELF_CHECK_TIMEOUT_S)
+        result, reason = self_check(path, SELF_CHECK_TIMEOUT_S, target_python)
     except KerncapError as error:
         return SelfCheck("skipped", log.one_line(error))
     return SelfCheck(result, reason or "")

@@ -191,9 +191,10 @@ def by_agreement(engine: Engine, measured: Measured, which: str) -> Verdict:
     )
 
 
-def self_check(path: Path, timeout_s: float = 30.0) -> tuple[str, str]:
+def self_check(path: Path, timeout_s: float = 30.0, target_python: str | None = None) -> tuple[str, str]:
     """Replay a new reproducer once and measure its write set; both are kept in it.
 
+    ``target_python`` ran the captured program; it serves where kerncap's own has no torch and triton.
     Returns (``pass``, ``fail`` or ``skipped``, reason). Never raises for what the reproducer does.
     """
     deadline = time.monotonic() + timeout_s
@@ -202,7 +203,7 @@ def self_check(path: Path, timeout_s: float = 30.0) -> tuple[str, str]:
     try:
         with Reproducer.open(path) as reproducer:
             try:
-                with Engine(reproducer, timeout_s=timeout_s) as engine:
+                with Engine(reproducer, timeout_s=timeout_s, target_python=target_python) as engine:
                     engine_name = engine.choice.launcher
                     result, reason, measured = _self_check(engine, deadline)
             except BackendUnavailable as error:

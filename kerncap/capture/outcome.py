@@ -47,6 +47,7 @@ class CaptureResult:
     launches: int = 0
     overhead_ns: int = 0
     hooked_processes: int = 0
+    target_python: str | None = None  # the interpreter of the first hooked process
     output: Path | None = None  # where -o was given; ready-made commands repeat it
     kept_session: Path | None = None
     default_selection: bool = False

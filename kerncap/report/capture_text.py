@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import re
 import shlex
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,7 @@ def render_capture(result: CaptureResult) -> str:
         place = shlex.quote(str(result.kept_session))
         lines.append(f"the session stays in {place}; seal the rest of it with: kerncap seal {place}")
     if result.captured:
-        lines.append(f"next: kerncap replay {shlex.quote(_shown(result.captured[0]))}")
+        lines.append(f"next: kerncap replay {shlex.quote(_shown(result.captured[0]))}{_python(result)}")
     text = "".join(f"kerncap: {line}\n" for line in lines)
     if result.default_selection:
         text += _rest_table(result)
@@ -113,6 +114,13 @@ def _captured_line(sealed: SealedLaunch, check: SelfCheck | None) -> str:
         reason = f": {log.one_line(check.reason)}" if check.reason and check.result != "pass" else ""
         line += f" [self-check: {check.result}{reason}]"
     return line
+
+
+def _python(result: CaptureResult) -> str:
+    """The option that names the target's Python, where kerncap's own can't replay."""
+    if result.target_python is None or all(find_spec(name) for name in ("torch", "triton")):
+        return ""
+    return f" --python {shlex.quote(result.target_python)}"
 
 
 def _shown(sealed: SealedLaunch) -> str:

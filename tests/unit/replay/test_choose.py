@@ -53,3 +53,13 @@ def test_a_broken_python_on_the_path_is_passed_over(bare: Path, tmp_path: Path) 
         pytest.raises(BackendUnavailable, match="lacking has no torch and no triton.*--python"),
     ):
         choose.choose(reproducer.manifest)
+
+
+def test_the_python_of_the_target_serves(bare: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = tmp_path / "target"
+    target.mkdir()
+    real = script(target / "python", f'exec {os.path.realpath("/proc/self/exe")} "$@"')
+    site = os.pathsep.join(path for path in sys.path if path.endswith("site-packages"))
+    monkeypatch.setenv("PYTHONPATH", site)
+    with Reproducer.open(build.add().seal(tmp_path)) as reproducer:
+        assert choose.choose(reproducer.manifest, target_python=real).python == real
