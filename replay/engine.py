@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kerncap.errors import BackendUnavailable, ReplayError
+from kerncap.errors import BackendUnavailable, ReplayError, UsageError
 from kerncap.format import Reproducer
 from kerncap.replay.choose import Choice, choose
 from kerncap.replay.process import Refusal, TargetError, Worker, WorkerDied, WorkerTimeout
@@ -29,6 +29,14 @@ _PLACEMENT_TRIES = 3
 _START_TIMEOUT_S = 300.0  # torch and Triton from a cold disk
 _OPERATION_TIMEOUT_S = 600.0
 _GRACE_S = 15.0  # beyond a launch's own limit, for what the worker does around it
+
+
+class CandidateError(ReplayError):
+    """The candidate can't be run at all, and why; ``detail`` is the traceback, if there is one."""
+
+    def __init__(self, message: str, detail: str = "") -> None:
+        super().__init__(message)
+        self.detail = detail
 
 
 @dataclass(frozen=True)
@@ -106,16 +114,23 @@ class Engine:
     def load_candidate(self, path: Path) -> None:
         """Make ``path`` the candidate: an edited source module, or an image for the binary engine.
 
-        Raises ReplayError with the reason: it does not import, its signature is another one.
+        Raises CandidateError with the reason: it does not import, its signature is another one.
         """
         if not path.is_file():
             raise ReplayError(f"{path}: no such candidate file")
         wanted = ".cubin" if self.choice.launcher == "binary" else ".py"
         if path.suffix != wanted:
-            raise ReplayError(f"{path}: the {self.choice.launcher} engine takes a {wanted} file as candidate")
+            raise UsageError(f"{path}: the {self.choice.launcher} engine takes a {wanted} file as candidate")
         for variant in [name for name in self._loaded if name.startswith(f"{CANDIDATE} ")]:
             del self._loaded[variant]
-        self._load(CANDIDATE, str(path.resolve()))
+        try:
+            self._load(CANDIDATE, str(path.resolve()))
+        except (BackendUnavailable, ReplayError) as error:
+            cause = error.__cause__
+            detail = cause.detail if isinstance(cause, TargetError) else ""
+            raise CandidateError(
+                str(cause if isinstance(cause, Refusal | TargetError) else error), detail
+            ) from error
 
     def variant(self, which: str, scalars: dict[str, str]) -> str:
         """``which`` with other values of numeric arguments, loaded under the name that this gives."""
@@ -130,7 +145,9 @@ class Engine:
         """Run one launch in memory as it is. A dead worker is an outcome too, and is replaced."""
         limit = self.timeout_s if timeout_s is None else timeout_s
         try:
-            reply = self._request(limit + _GRACE_S, "launch", which=which, limit_s=limit)
+            reply = self._request(
+                limit + max(limit, _GRACE_S) + _GRACE_S, "launch", which=which, limit_s=limit
+            )
         except WorkerTimeout:
             self._start()
             return Outcome("timeout", f"the kernel did not end within {limit:g} s")
@@ -164,13 +181,13 @@ class Engine:
             self._call("fill", region=region, start=start, stop=stop, seed=seed)
             return
         with self._file("mask") as name:
-            np.save(self._job.folder / name, mask)
+            self._save(name, mask)
             self._call("fill", region=region, start=start, stop=stop, seed=seed, mask=name)
 
     def put(self, state: str, region: int, mask: Bits) -> None:
         """Put the bytes of ``mask`` as a state has them."""
         with self._file("mask") as name:
-            np.save(self._job.folder / name, mask)
+            self._save(name, mask)
             self._call("put", state=state, region=region, mask=name)
 
     def perturb(self, views: list[int], masks: dict[int, Bits]) -> int:
@@ -258,7 +275,10 @@ class Engine:
             raise ReplayError(f"the replay worker did not start: {error}\n{self._log_text()}") from error
 
     def _load(self, which: str, path: str, scalars: dict[str, str] | None = None) -> None:
-        self._call("load", _START_TIMEOUT_S, which=which, path=path, scalars=scalars or {})
+        self._call(
+            "load", _START_TIMEOUT_S + self.timeout_s,
+            which=which, path=path, scalars=scalars or {}, limit_s=self.timeout_s,
+        )  # fmt: skip
         self._loaded[which] = (path, scalars or {})
 
     def _request(self, timeout_s: float, op: str, **arguments: Any) -> dict[str, Any]:
@@ -285,6 +305,14 @@ class Engine:
         except OSError:
             return ""
 
+    def _save(self, name: str, mask: Bits) -> None:
+        try:
+            np.save(self._job.folder / name, mask)
+        except OSError as error:
+            raise ReplayError(
+                f"{self._job.folder}: the files of the replay can't be written: {error}"
+            ) from error
+
     @contextlib.contextmanager
     def _mask_files(self, masks: dict[int, Bits]) -> Iterator[dict[str, str]]:
         """The names of files with the regions' masks for one exchange."""
@@ -292,7 +320,7 @@ class Engine:
             names = {}
             for region, bits in masks.items():
                 names[str(region)] = files.enter_context(self._file("mask"))
-                np.save(self._job.folder / names[str(region)], bits)
+                self._save(names[str(region)], bits)
             yield names
 
     @contextlib.contextmanager

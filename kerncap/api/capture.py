@@ -105,12 +105,20 @@ def _run_in(session: Session, options: CaptureOptions, current: dict[str, str]) 
     result.list_only = options.list_only
     result.output = None if options.list_only or options.output == DEFAULT_OUTPUT else options.output
     result.stop = options.stop
+    result.no_values = options.no_values
     if options.memory_was_asked and options.memory != "args" and result.captured:
         result.notes.append(
             f"--memory {options.memory}: the Triton hook alone sees the storages of the arguments; "
             "the reproducers hold those (closure: args)"
         )
-    if not (result.kernels if options.list_only else result.captured):
+    found = result.kernels if options.list_only else result.captured
+    if not session.folder.is_dir():
+        gone = f"the session in {options.output} was deleted while the program ran; -o chooses another folder"
+        if found:
+            result.notes.append(gone)
+        else:
+            result.reason = gone
+    elif not found:
         processes = list(collector.processes.values())
         started_here = reasons.Started.of(session.folder)
         result.reason = reasons.explain_nothing(
@@ -191,7 +199,11 @@ def _check_all(result: CaptureResult) -> None:
             stopped = f"the self-checks before it took over {SELF_CHECKS_TOTAL_S:.0f} s"
         if not stopped:
             try:
-                result.self_checks[sealed.path] = _self_check(sealed.path, result.target_python)
+                result.self_checks[sealed.path] = (
+                    SelfCheck("skipped", "captured with --no-values: there is nothing to compare with")
+                    if result.no_values
+                    else _self_check(sealed.path, result.target_python)
+                )
                 continue
             except KeyboardInterrupt:
                 stopped = "interrupted"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,13 +13,14 @@ from typing import Any
 from kerncap.errors import KerncapError, UsageError
 from kerncap.format import Checks, Reproducer
 from kerncap.replay import trust
-from kerncap.replay.engine import CANDIDATE, ORIGINAL, Engine
+from kerncap.replay.engine import CANDIDATE, ORIGINAL, CandidateError, Engine
 from kerncap.replay.verdict import differs_from_capture, judge, stray_notes
 from kerncap.replay.wording import Tolerance, Verdict, fail
 from kerncap.replay.write_set import Measured, load, measure
 
 _DEVICE_RUNS = 20  # timed without being asked on a GPU, where a run is cheap
 _WARMUP_RUNS = 3
+_LONGEST_S = 1e6  # of one launch
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,8 +109,12 @@ def replay(path: Path, options: ReplayOptions = ReplayOptions()) -> ReplayResult
     """
     with opened(path, options) as (reproducer, engine):
         which = CANDIDATE if options.candidate else ORIGINAL
+        if (refused := load_candidate(engine, options.candidate)) is not None:
+            return outcome_result(engine, which, "whether it loads", refused)
         if reproducer.manifest.oracle.kind in ("fault", "timeout"):
             return outcome_result(engine, which, "the captured end", end_again(engine, which))
+        if without_values(engine):
+            return outcome_result(engine, which, "whether it ends", runs_at_all(engine, which))
         measured = write_set(reproducer, engine)
         verdict, runs = _judge_repeatedly(engine, measured, which, options)
         verdict.notes += stray_notes(engine.manifest, measured)
@@ -121,17 +127,32 @@ def replay(path: Path, options: ReplayOptions = ReplayOptions()) -> ReplayResult
 
 @contextmanager
 def opened(path: Path, options: ReplayOptions) -> Iterator[tuple[Reproducer, Engine]]:
-    """The reproducer, trusted, and an engine for it with the candidate loaded."""
+    """The reproducer, trusted, and an engine for it."""
     if options.candidate is not None and not options.candidate.is_file():
         raise UsageError(f"{options.candidate}: no such candidate file")
-    if options.timeout_s <= 0:
-        raise UsageError(f"--timeout {options.timeout_s:g}: expected a positive number of seconds")
+    for name, value in (("--rtol", options.rtol), ("--atol", options.atol)):
+        if value is not None and not 0 <= value < math.inf:
+            raise UsageError(f"{name} {value:g}: expected a number that is not negative")
+    if not 0 < options.timeout_s <= _LONGEST_S:
+        raise UsageError(
+            f"--timeout {options.timeout_s:g}: expected a positive number of seconds, at most {_LONGEST_S:g}"
+        )
     with Reproducer.open(path) as reproducer:
         trust.require(reproducer, options.trust)
         with Engine(reproducer, options.engine, options.device, options.python, options.timeout_s) as engine:
-            if options.candidate is not None:
-                engine.load_candidate(options.candidate)
             yield reproducer, engine
+
+
+def load_candidate(engine: Engine, file: Path | None) -> Verdict | None:
+    """Load a candidate, if there is one; the failed verdict where it can't be run at all."""
+    try:
+        if file is not None:
+            engine.load_candidate(file)
+    except CandidateError as error:
+        verdict = fail(str(error))
+        verdict.notes += [error.detail] if error.detail else []
+        return verdict
+    return None
 
 
 def write_set(reproducer: Reproducer, engine: Engine) -> Measured:
@@ -157,6 +178,22 @@ def save_checks(reproducer: Reproducer, measured: Measured | None, self_check: A
         )
     except OSError:
         pass
+
+
+def without_values(engine: Engine) -> bool:
+    """Whether the capture left all contents out: memory starts as zeros, and there is no oracle."""
+    closure = engine.manifest.closure
+    return closure.left_out_bytes > 0 and closure.included_bytes == 0
+
+
+def runs_at_all(engine: Engine, which: str) -> Verdict:
+    """The failed verdict where there are no values: that, or how the launch ended badly."""
+    engine.restore()
+    outcome = engine.launch(which)
+    if not outcome.ok:
+        return fail(outcome.message)
+    why = "the contents were left out at capture (--no-values): the launch ran to its end, on zeros"
+    return fail(f"nothing to compare: {why}")
 
 
 def end_again(engine: Engine, which: str) -> Verdict:

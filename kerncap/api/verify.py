@@ -15,9 +15,12 @@ from kerncap.api.replay import (
     ReplayOptions,
     ReplayResult,
     end_again,
+    load_candidate,
     opened,
     outcome_result,
+    runs_at_all,
     save_checks,
+    without_values,
     write_set,
 )
 from kerncap.errors import BackendUnavailable, KerncapError, UsageError
@@ -25,7 +28,7 @@ from kerncap.format import Reproducer, SelfCheck
 from kerncap.replay import bitmap
 from kerncap.replay.engine import CANDIDATE, ORIGINAL, Engine
 from kerncap.replay.tolerance import view_tolerance
-from kerncap.replay.units import place_name
+from kerncap.replay.units import place_name, units, view_name
 from kerncap.replay.verdict import (
     baseline_noise,
     gap_reasons,
@@ -61,10 +64,14 @@ def verify(path: Path, options: VerifyOptions = VerifyOptions()) -> VerifyResult
         raise UsageError(f"{options.reference}: no such reference file")
     with opened(path, options) as (reproducer, engine):
         which = CANDIDATE if options.candidate else ORIGINAL
+        if (refused := load_candidate(engine, options.candidate)) is not None:
+            return outcome_result(engine, which, "whether it loads", refused)
         trusted = reproducer.manifest.oracle.kind == "trusted"
         ended = _ends(engine, which)
         if ended is not None:
             return outcome_result(engine, which, "whether it ends", ended)
+        if without_values(engine):
+            return outcome_result(engine, which, "whether it ends", runs_at_all(engine, which))
         measured = write_set(reproducer, engine) if trusted else measure(engine, which)
         judges: list[tuple[str, Verdict]] = []
         if options.reference is not None:
@@ -78,7 +85,7 @@ def verify(path: Path, options: VerifyOptions = VerifyOptions()) -> VerifyResult
             judges.append(
                 (f"the agreement of {AGREEING_REPLAYS} replays", by_agreement(engine, measured, which))
             )
-        if not trusted and which == CANDIDATE and (left := unwritten(reproducer, engine, measured)):
+        if not trusted and which == CANDIDATE and (left := written_otherwise(reproducer, engine, measured)):
             judges.insert(0, ("what the captured kernel writes", Verdict(False, left[0], left)))
         name, verdict = next((j for j in judges if not j[1].passed), judges[0])
         if trusted or which == ORIGINAL:
@@ -88,20 +95,30 @@ def verify(path: Path, options: VerifyOptions = VerifyOptions()) -> VerifyResult
         )
 
 
-def unwritten(reproducer: Reproducer, engine: Engine, measured: Measured) -> list[str]:
-    """What the captured kernel writes and a candidate does not, whose ``measured`` writes these are.
+def written_otherwise(reproducer: Reproducer, engine: Engine, measured: Measured) -> list[str]:
+    """What the captured kernel writes and a candidate does not, whose ``measured`` writes these are; and
+    tensors, or memory beside them, that only the candidate writes to.
 
     Finite values and agreement are nothing if they are left over. Empty where the captured kernel can't run.
     """
     if reproducer.manifest.oracle.kind in ("fault", "timeout"):
         return []
     reasons = []
-    for region, bits in write_set(reproducer, engine).written.items():
+    captured = write_set(reproducer, engine)
+    for region, bits in captured.written.items():
         left = bits & ~measured.written.get(region, bitmap.empty(measured.sizes[region]))
         if left.any():
             where = place_name(engine.manifest, region, bitmap.first(left))
             reasons.append(f"{bitmap.count(left):,} bytes were never written (first at {where})")
-    return reasons
+    more: dict[int, bitmap.Bits] = {}
+    for unit in units(engine.manifest):
+        none = bitmap.empty(measured.sizes[unit.region])
+        whole = unit.bits(measured.sizes[unit.region])
+        added = measured.written.get(unit.region, none) & whole
+        # Within a tensor that the captured kernel writes, more may be just what was wrong with it.
+        if added.any() and not (captured.written.get(unit.region, none) & whole).any():
+            more[unit.region] = more.get(unit.region, none) | added
+    return reasons + outside_reasons(engine.manifest, more)
 
 
 def _ends(engine: Engine, which: str) -> Verdict | None:
@@ -132,14 +149,44 @@ def by_reference(engine: Engine, measured: Measured, which: str, file: Path, tol
     assert engine.generation == generation
     hit = settle(engine, measured, SEED_A)
     found = engine.compare(wanted, "reference")
-    reasons = gap_reasons(engine) + outside_reasons(manifest, hit)
+    reasons = (
+        gap_reasons(engine)
+        + outside_reasons(manifest, hit)
+        + outside_reasons(manifest, _spoiled(engine, measured))
+    )
     reasons += [mismatch(stats) for stats in found if stats["outside"]]
     if reasons:
         return Verdict(False, reasons[0], reasons, views=found)
     names = ", ".join(str(stats["name"]) for stats in found)
     exact = not any(stats["different"] for stats in found)
     summary = f"{names} as the reference has it" + ("" if exact else f", {within(found)}")
-    return Verdict(True, summary, views=found, exact=exact)
+    verdict = Verdict(True, summary, views=found, exact=exact)
+    if unjudged := _unjudged(engine, measured, views):
+        verdict.notes.append(f"{file.name} says nothing of {', '.join(unjudged)}: not judged")
+    return verdict
+
+
+def _spoiled(engine: Engine, measured: Measured) -> dict[int, bitmap.Bits]:
+    """Bytes that are only read by what was ``measured``, and are not as they were."""
+    spoiled = {}
+    for region in engine.differing("pre"):
+        none = bitmap.empty(measured.sizes[region])
+        spoiled[region] = (
+            engine.diff(region, "pre") & ~measured.written.get(region, none) & ~measured.idle(region)
+        )
+    return spoiled
+
+
+def _unjudged(engine: Engine, measured: Measured, views: list[int]) -> list[str]:
+    """The written tensors of which a reference says nothing."""
+    names = []
+    for unit in units(engine.manifest):
+        written = measured.written.get(unit.region)
+        if written is None or set(unit.views) & set(views):
+            continue
+        if (written & unit.bits(measured.sizes[unit.region])).any():
+            names += [view_name(engine.manifest, number) for number in unit.views]
+    return list(dict.fromkeys(names))
 
 
 def by_finiteness(engine: Engine, measured: Measured, which: str) -> Verdict:

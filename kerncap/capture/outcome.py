@@ -53,6 +53,7 @@ class CaptureResult:
     default_selection: bool = False
     list_only: bool = False
     stop: bool = False
+    no_values: bool = False
 
     @property
     def stopped_as_asked(self) -> bool:

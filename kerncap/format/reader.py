@@ -271,6 +271,9 @@ class Reproducer:
     # --- inside ------------------------------------------------------------------------------
 
     def _load(self) -> None:
+        if not os.path.lexists(self.path / MANIFEST_PATH):
+            message = f"the file is missing{_what_is_inside(self.path)}"
+            raise format_error(self.path / MANIFEST_PATH, 0, message)
         data = read_file(self.path, self._root_fd, MANIFEST_PATH, MAX_MANIFEST_BYTES)
         self.manifest = decode_manifest(data, self.path / MANIFEST_PATH)
         self.manifest_sha256 = hashlib.sha256(data).hexdigest()
@@ -374,3 +377,12 @@ def _check_version(data: bytes, where: Path) -> None:
         raise error_at(data, where, ("format",), f"format {head.format!r}; expected {schema.FORMAT_NAME!r}")
     if head.version.major != schema.FORMAT_MAJOR:
         raise error_at(data, where, ("version", "major"), version_message(head.version.major))
+
+
+def _what_is_inside(folder: Path) -> str:
+    """For a folder that is no reproducer: those that it holds, the nearest thing to a next step."""
+    inside = sorted(path.name for path in folder.iterdir() if (path / MANIFEST_PATH).is_file())
+    if not inside:
+        return "; this folder is no reproducer"
+    shown = ", ".join(one_line(name) for name in inside[:5])
+    return f"; this folder holds reproducers: {shown}{', …' if len(inside) > 5 else ''}"

@@ -40,7 +40,11 @@ def render_capture(result: CaptureResult) -> str:
         place = shlex.quote(str(result.kept_session))
         lines.append(f"the session stays in {place}; seal the rest of it with: kerncap seal {place}")
     if result.captured:
-        lines.append(f"next: kerncap replay {shlex.quote(_shown(result.captured[0]))}{_python(result)}")
+        place = shlex.quote(_shown(result.captured[0]))
+        if result.no_values:
+            lines.append(f"next: kerncap inspect {place}")
+        else:
+            lines.append(f"next: kerncap replay {place}{_python(result)}")
     text = "".join(f"kerncap: {line}\n" for line in lines)
     if result.default_selection:
         text += _rest_table(result)

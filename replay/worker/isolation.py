@@ -1,10 +1,14 @@
-"""Runs one launch in a forked child: a crash or a hang there ends the child alone.
+"""Loads a source module and runs one launch of it in a forked child: what it breaks, it breaks there.
 
-Only for host memory, which is shared with the child; a CUDA context does not survive a fork.
+A crash or a hang ends the child alone, and what the module's own code does to Python (patched functions,
+closed descriptors) never reaches the process that compares. Only for host memory, which is shared with the
+child; a CUDA context does not survive a fork.
 """
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import faulthandler
 import json
 import os
@@ -14,50 +18,110 @@ import sys
 import time
 import traceback
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+from .failures import Refused
 
-def run_isolated(launch: Callable[[], None], timeout_s: float) -> dict[str, Any]:
-    """The outcome of ``launch``: status ok (with ``ns``), error, fault or timeout, and why."""
+LEAST_LOAD_S = 10.0  # a module may take this long to load, however short a launch must be
+_PR_SET_CHILD_SUBREAPER = 36
+
+
+def run_isolated(load: Callable[[], Callable[[], None]], timeout_s: float) -> dict[str, Any]:
+    """The outcome of the launch that ``load`` gives: ok (with ``ns``), error, fault or timeout, and why.
+
+    A load that fails is an error, or ``refused``. The time limit is that of the launch alone.
+    """
+    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    others = _children()
     read_fd, write_fd = os.pipe()
     sys.stdout.flush()
     sys.stderr.flush()
     pid = os.fork()
     if pid == 0:
         os.close(read_fd)
-        _child(launch, write_fd)
+        _child(load, write_fd)
     os.close(write_fd)
+    load_s = max(LEAST_LOAD_S, timeout_s)
     try:
-        data, finished = _read_all(read_fd, time.monotonic() + timeout_s)
+        data, loaded, finished = _read_all(read_fd, load_s, timeout_s)
     finally:
         os.close(read_fd)
     if not finished:
         os.kill(pid, signal.SIGKILL)
     _, status = os.waitpid(pid, 0)
+    _end_strays(others)
     if not finished:
-        return {"status": "timeout", "message": f"the kernel did not end within {timeout_s:g} s"}
+        what, limit_s = ("the kernel", timeout_s) if loaded else ("the module's own code", load_s)
+        return {"status": "timeout", "message": f"{what} did not end within {limit_s:g} s"}
     if os.WIFSIGNALED(status):
         name = signal.Signals(os.WTERMSIG(status)).name
         return {"status": "fault", "message": f"the kernel died with {name}"}
-    try:
-        outcome = json.loads(data)
-    except ValueError:
-        return {
-            "status": "fault",
-            "message": f"the kernel ended its process with status {os.WEXITSTATUS(status)}",
-        }
-    return dict(outcome)
+    return _outcome(data) or {
+        "status": "fault",
+        "message": f"the kernel ended its process with status {os.WEXITSTATUS(status)}",
+    }
 
 
-def _child(launch: Callable[[], None], write_fd: int) -> None:
+def _outcome(data: bytes) -> dict[str, Any] | None:
+    """What the child said; None if that is no outcome: its code ended the process, or got at the pipe."""
     try:
+        said = dict(json.loads(data))
+        outcome = {"status": said["status"], "message": str(said.get("message", "")),
+                   "detail": str(said.get("detail", "")), "ns": int(said.get("ns", 0))}  # fmt: skip
+    except (ValueError, KeyError, TypeError):
+        return None
+    return outcome if outcome["status"] in ("ok", "error", "refused") else None
+
+
+def _child(load: Callable[[], Callable[[], None]], write_fd: int) -> None:
+    try:
+        # The worker's own pipes are none of the kernel's business.
+        for fd in map(int, os.listdir("/proc/self/fd")):
+            if fd > 2 and fd != write_fd:
+                with contextlib.suppress(OSError):
+                    os.close(fd)
         faulthandler.enable(file=sys.stderr)
-        outcome = run_here(launch)
-        os.write(write_fd, json.dumps(outcome).encode()[: 1 << 20])
+        outcome, launch = _loaded(load)
+        if launch is not None:
+            os.write(write_fd, b"\n")
+            outcome = run_here(launch)
+        os.write(write_fd, json.dumps(outcome).encode()[: 1 << 20] + b"\n")
         sys.stdout.flush()
         sys.stderr.flush()
     finally:
         os._exit(0)  # no exit handlers: they belong to the process that forked
+
+
+def _loaded(load: Callable[[], Callable[[], None]]) -> tuple[dict[str, Any], Callable[[], None] | None]:
+    """The launch, or the outcome that there is none."""
+    try:
+        return {}, load()
+    except Refused as error:
+        return {"status": "refused", "message": str(error)}, None
+    except BaseException as error:
+        detail = getattr(error, "detail", "") or traceback.format_exc()
+        return {"status": "error", "message": str(error) or repr(error), "detail": detail[-20000:]}, None
+
+
+def _children() -> set[int]:
+    """The children of this process; none on a Linux that does not list them."""
+    try:
+        tasks = [Path(f"/proc/self/task/{task}/children") for task in os.listdir("/proc/self/task")]
+        return {int(pid) for task in tasks for pid in task.read_text().split()}
+    except OSError:
+        return set()
+
+
+def _end_strays(others: set[int]) -> None:
+    """End what the child has started and left behind: it still has the memory that is compared next.
+
+    The child's orphans become children of this process, its subreaper. ``others`` were there before.
+    """
+    while strays := _children() - others:
+        for pid in strays:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
 
 
 def run_here(launch: Callable[[], None]) -> dict[str, Any]:
@@ -74,15 +138,22 @@ def run_here(launch: Callable[[], None]) -> dict[str, Any]:
     return {"status": "ok", "ns": time.perf_counter_ns() - start}
 
 
-def _read_all(fd: int, deadline: float) -> tuple[bytes, bool]:
-    """Everything until end of file, and whether that came before the deadline."""
-    parts: list[bytes] = []
+def _read_all(fd: int, load_s: float, launch_s: float) -> tuple[bytes, bool, bool]:
+    """What the child says; whether its module was loaded, and whether all came in time.
+
+    A line ends the load and one the outcome: whoever else holds the pipe open is not waited for.
+    """
+    data, loaded = b"", False
+    deadline = time.monotonic() + load_s
     while True:
-        left = deadline - time.monotonic()
-        ready, _, _ = select.select([fd], [], [], max(0.0, left))
+        ready, _, _ = select.select([fd], [], [], max(0.0, deadline - time.monotonic()))
         if not ready:
-            return b"".join(parts), False
+            return data, loaded, False
         part = os.read(fd, 1 << 16)
         if not part:
-            return b"".join(parts), True
-        parts.append(part)
+            return data, loaded, True
+        data += part
+        if not loaded and data.startswith(b"\n"):
+            loaded, deadline = True, time.monotonic() + launch_s
+        if data.lstrip(b"\n").endswith(b"\n"):
+            return data, loaded, True

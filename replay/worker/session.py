@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
-from . import compare
+from . import compare, guard
 from .failures import Fault, KernelError, Refused
 from .isolation import run_here, run_isolated
 from .launchers.source import load
@@ -50,7 +51,9 @@ class Session:
             "device": torch.cuda.get_device_name(self.job["device"]) if self.memory.kind == "cuda" else "cpu",
         }  # fmt: skip
 
-    def op_load(self, which: str, path: str, scalars: dict[str, str] | None = None) -> None:
+    def op_load(
+        self, which: str, path: str, scalars: dict[str, str] | None = None, limit_s: float = 60.0
+    ) -> None:
         """Make a launcher of a file: the job's own source or image, or a candidate's.
 
         ``scalars`` are the values of numeric arguments that the launch did not have.
@@ -63,7 +66,19 @@ class Session:
             ]
             job = {**job, "arguments": arguments}
             values = Values(job, self.memory)
-        self._launchers[which] = self._launcher(Path(path), job, values)
+        before = guard.functions()
+        self._launchers[which] = launcher = self._launcher(Path(path), job, values)
+        if which.startswith(CANDIDATE) and (replaced := guard.replaced(before)):
+            raise Fault(f"{Path(path).name} replaces {', '.join(replaced[:3])} in the process that judges it")
+        if self.memory.kind == "host":
+            outcome = run_isolated(lambda: launcher() and _nothing, limit_s)
+            if outcome["status"] == "refused":
+                raise Refused(outcome["message"])
+            if outcome["status"] != "ok":
+                name = Path(path).name
+                text = outcome["message"].replace("the kernel", "the module's own code")
+                message = text if text.startswith(name) else f"{name} does not import: {text}"
+                raise KernelError(message, outcome.get("detail", ""))
 
     def _launcher(self, path: Path, job: dict[str, Any], values: Values) -> Any:
         if job["launcher"] == "binary":
@@ -74,15 +89,17 @@ class Session:
             from .launchers.triton_jit import TritonJit
 
             return TritonJit(path, job, values)
-        from .launchers.interpreter import Interpreter
+        from .launchers.interpreter import Interpreter, prepare
 
-        return Interpreter(path, job, values)
+        prepare()
+        return partial(Interpreter, path, job, values)  # loaded in the child that runs it, each time
 
     def op_launch(self, which: str, limit_s: float) -> dict[str, Any]:
         """Run one launch to its end. Its outcome is data: ok, error, fault or timeout."""
         launcher = self._launchers[which]
         if self.memory.kind == "host":
-            return {"outcome": run_isolated(launcher.run, limit_s)}
+            outcome = run_isolated(lambda: launcher().run, limit_s)
+            return {"outcome": {**outcome, "status": outcome["status"].replace("refused", "error")}}
 
         def whole() -> None:
             launcher.run()
@@ -105,7 +122,7 @@ class Session:
         deadline = time.monotonic() + limit_s
         for i in range(warmup + n):
             self.states.restore("pre", dirty)
-            outcome = run_isolated(launcher.run, max(0.001, deadline - time.monotonic()))
+            outcome = run_isolated(lambda: launcher().run, max(0.001, deadline - time.monotonic()))
             if outcome["status"] != "ok":
                 raise KernelError(f"timed run {i}: {outcome['message']}", outcome.get("detail", ""))
             if i >= warmup:
@@ -267,3 +284,7 @@ class Session:
                 )
             expected[name] = tensor.to(originals[name].dtype)
         return expected
+
+
+def _nothing() -> None:
+    """The launch of a module that is only tried."""

@@ -14,6 +14,7 @@ from typing import Any
 
 from kerncap.errors import CaptureError
 
+MAX_NAME = 1000  # Inductor joins the names of all fused operators
 MAX_NODES = 4096
 MAX_BINDINGS = 4096
 MAX_TEXT = 4 << 20
@@ -141,7 +142,9 @@ def parse_graph(graph: object) -> SourceGraph:
 
 
 def identifier(value: object, what: str) -> str:
-    if isinstance(value, str) and value.isidentifier() and len(value) <= 200 and not keyword.iskeyword(value):
+    if isinstance(value, str) and len(value) > MAX_NAME:
+        raise CaptureError(f"source graph: {what} has {len(value)} characters, at most {MAX_NAME} can do")
+    if isinstance(value, str) and value.isidentifier() and not keyword.iskeyword(value):
         return value
     raise CaptureError(f"source graph: {what} is no identifier: {_short(value)}")
 

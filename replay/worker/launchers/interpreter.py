@@ -11,13 +11,19 @@ from .source import SourceKernel
 NAME = "interpreter"
 
 
+def prepare() -> None:
+    """What every module needs of this process, before it forks."""
+    from .. import gaps
+
+    gaps.fill()
+
+
 class Interpreter:
     """One source module's entry, run program by program in this process."""
 
     def __init__(self, path: Path, job: dict[str, Any], values: Values) -> None:
         from .. import gaps
 
-        gaps.fill()
         self._kernel = SourceKernel(path, job, values)
         signatures = {a["name"]: a.get("signature") for a in job["arguments"] if a["role"] == "runtime"}
         # Under the interpreter the application's own launch saw bare Python floats: only what it could not do

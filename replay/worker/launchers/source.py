@@ -30,8 +30,13 @@ def load(path: Path) -> ModuleType:
     sys.modules[name] = module  # Triton reads sources through inspect, which looks here
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
-        raise KernelError(f"{path.name} does not import: {error!r}", traceback.format_exc()) from error
+    except (Exception, SystemExit) as error:
+        # From the module's own frame on; a syntax error has none and names its line itself.
+        frame = error.__traceback__
+        while frame is not None and frame.tb_frame.f_code.co_filename != str(path):
+            frame = frame.tb_next
+        detail = "".join(traceback.format_exception(type(error), error, frame))
+        raise KernelError(f"{path.name} does not import: {type(error).__name__}: {error}", detail) from error
     return module
 
 

@@ -13,7 +13,7 @@ from typing import Any, Callable, Deque, Dict, List, Optional, Tuple
 
 from . import compiled, conditions, cuda, generations, values, wire
 from .call import Call, callable_source, python_stack
-from .images import images_of
+from .images import Image, images_of
 from .kernels import Counters
 from .memory import Closure, Unsupported, size_text
 from .session import Session
@@ -305,11 +305,16 @@ class Capture:
             "copy_ns": self.copy_ns,
             "keep": True,
         }
-        if self.pre is not None:
+        if self.pre is not None and not self._is_in_ring:
             self.pre.image.close()  # the file, or the command line's own descriptor, keeps the bytes
         self.session.write(wire.COMPLETE, {**base, **fields})
         self._remember_last()
         self._settle("kept")
+
+    @property
+    def _is_in_ring(self) -> bool:
+        """A memfd whose launch `--last` may yet drop: it stays open, to be used again then."""
+        return bool(self.session.options.get("last")) and self.pre is not None and self.pre.image.path is None
 
     def _remember_last(self) -> None:
         """``--last N``: the oldest kept capture makes room. Its files go with a DROPPED record."""
@@ -317,12 +322,17 @@ class Capture:
         if not limit:
             return
         with self.session.lock:
-            ring: Deque[Tuple[int, Counters]] = self.session.resources.setdefault("last", collections.deque())
-            ring.append((self.launch or 0, self.counters))
+            ring: Deque[Tuple[int, Counters, Optional[Image]]] = self.session.resources.setdefault(
+                "last", collections.deque()
+            )
+            image = self.pre.image if self.pre is not None and self._is_in_ring else None
+            ring.append((self.launch or 0, self.counters, image))
             while len(ring) > int(limit):
-                launch, counters = ring.popleft()
+                launch, counters, image = ring.popleft()
                 counters.captured -= 1
                 self.session.write(wire.DROPPED, {"launch": launch, "reason": f"not among the last {limit}"})
+                if image is not None:
+                    images_of(self.session).discard(image)
                 for kind in ("pre", "post"):
                     with contextlib.suppress(OSError):
                         os.unlink(self.session.path(f"{launch}.{kind}"))

@@ -9,6 +9,7 @@ import socket
 import threading
 from typing import Any, Dict, List, Optional
 
+from . import wire
 from .session import Session
 
 ANSWER_TIMEOUT_S = 5.0
@@ -21,6 +22,11 @@ class Image:
         self.fd = fd
         self.reference = reference
         self.path = path
+        self._own = wire.OwnDescriptor(fd)
+
+    @property
+    def is_ours(self) -> bool:
+        return self._own.is_ours
 
     def resize(self, size: int) -> None:
         """Empty, and ``size`` bytes of holes."""
@@ -28,7 +34,7 @@ class Image:
         os.ftruncate(self.fd, size)
 
     def close(self) -> None:
-        os.close(self.fd)
+        self._own.close()
 
 
 class Images:
@@ -51,8 +57,10 @@ class Images:
     def surviving(self, launch: int, kind: str) -> Image:
         """An image that may be thrown away again and outlives a crash: a memfd, or else a file."""
         with self._lock:
-            if self._free:
-                return self._free.pop()
+            while self._free:
+                free = self._free.pop()
+                if free.is_ours:
+                    return free
             image = self._new_memfd() if self._socket_works else None
             if image is None:
                 self._socket_works = False
@@ -62,8 +70,9 @@ class Images:
         """Nobody needs these bytes: use a memfd again, delete a file."""
         if image.path is None:
             with self._lock:
-                os.ftruncate(image.fd, 0)
-                self._free.append(image)
+                if image.is_ours:
+                    os.ftruncate(image.fd, 0)
+                    self._free.append(image)
             return
         image.close()
         os.unlink(image.path)

@@ -197,6 +197,9 @@ def guarded(session: Session, watch: Any, step: Callable[[], None]) -> bool:
         _fail(session, watch, str(reason))
     except Exception as error:
         _fail(session, watch, f"{type(error).__name__}: {error}")
+    except BaseException as error:  # a Ctrl-C is the target's; the place is free for the next match
+        _fail(session, watch, f"interrupted by {type(error).__name__}")
+        raise
     finally:
         session.thread.busy = False
         session.overhead_ns += time.perf_counter_ns() - started

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import fcntl
 import json
 import os
@@ -49,7 +50,7 @@ class Session:
         self._by_key: Dict[Tuple[Any, ...], Counters] = {}
         self.process_folder: Optional[str] = None
         self._records: Optional[wire.RecordFile] = None
-        self._lock_fd: Optional[int] = None
+        self._held: Optional[wire.OwnDescriptor] = None  # locked for as long as this process lives
         self._next_launch = 0
         self._next_counts_s = time.monotonic() + COUNTS_EVERY_S
         self.overhead_ns = 0
@@ -62,7 +63,8 @@ class Session:
             # Only our copies of the descriptors: the parent's lock must end with the parent.
             self._parent_folder = os.path.basename(self.process_folder or "")
             self._records.close()
-            os.close(self._lock_fd or 0)
+            if self._held is not None:
+                self._held.close()
         self.fork_count += 1
         self.thread = ThreadState()
         by_object = self.by_object  # the wrappers hold this very dictionary
@@ -116,6 +118,9 @@ class Session:
         with self.lock:
             if self._records is None:
                 self._open()
+            elif self._held is None or not self._held.is_ours:  # the target closed it: a daemon does
+                with contextlib.suppress(OSError):  # the next record tries again
+                    self._hold(self.process_folder or "")
             assert self._records is not None
             self._records.append(kind, payload)
 
@@ -160,13 +165,21 @@ class Session:
             except FileExistsError:  # a process id used twice, or an exec in the same process
                 number += 1
         os.mkdir(os.path.join(folder, "code"), 0o700)
-        self._lock_fd = os.open(os.path.join(folder, "lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        fcntl.flock(self._lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        self._hold(folder)
         self.process_folder = folder
         self._records = wire.RecordFile(os.path.join(folder, "records"))
         self._records.append(wire.PROCESS, self._describe())
         atexit.register(self._at_exit, os.getpid())
         self._flush_when_multiprocessing_ends()
+
+    def _hold(self, folder: str) -> None:
+        fd = os.open(os.path.join(folder, "lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:  # the command line has it for a moment, to see whether we live
+            os.close(fd)
+            raise
+        self._held = wire.OwnDescriptor(fd)
 
     def _describe(self) -> Dict[str, Any]:
         notes = generations.notes()
@@ -177,7 +190,7 @@ class Session:
             "argv": [str(a) for a in getattr(sys, "orig_argv", None) or getattr(sys, "argv", [])],
             "executable": sys.executable,
             "python": sys.version.split()[0],
-            "cwd": os.getcwd(),
+            "cwd": _cwd(),
             "time_ns": time.time_ns(),
             "packages": _packages(),
             "prefix": sys.prefix,
@@ -217,6 +230,13 @@ class Session:
         self.stopping = True
         self.flush()
         os.kill(os.getpid(), signal.SIGTERM)
+
+
+def _cwd() -> Optional[str]:
+    try:
+        return os.getcwd()
+    except OSError:  # deleted
+        return None
 
 
 def _seen(kernel: Kernel) -> Dict[str, Any]:

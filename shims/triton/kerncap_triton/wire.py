@@ -7,7 +7,7 @@ import os
 import struct
 import threading
 import zlib
-from typing import Any, Dict
+from typing import Any, Dict, Tuple
 
 MAGIC = 0x5243434B
 VERSION = 1
@@ -22,18 +22,52 @@ def encode(kind: int, payload: Dict[str, Any]) -> bytes:
     return head + body + b"\0" * (-len(body) % 8)
 
 
+class OwnDescriptor:
+    """A descriptor that the target may close under us, as a daemon closes all that it has.
+
+    Its number may then name a file of the target's, which we must neither write nor close.
+    """
+
+    def __init__(self, fd: int) -> None:
+        self.fd = fd
+        self._identity = _identity(fd)
+
+    @property
+    def is_ours(self) -> bool:
+        try:
+            return _identity(self.fd) == self._identity
+        except OSError:
+            return False
+
+    def close(self) -> None:
+        if self.is_ours:
+            os.close(self.fd)
+
+
+def _identity(fd: int) -> Tuple[int, int]:
+    status = os.fstat(fd)
+    return status.st_dev, status.st_ino
+
+
 class RecordFile:
     """Append-only. One write per record, so that a kill leaves at most one torn record, at the end."""
 
     def __init__(self, path: str) -> None:
-        self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        self._path = path
+        self._own = self._open()
         self._lock = threading.Lock()
+
+    def _open(self) -> OwnDescriptor:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+        return OwnDescriptor(os.open(self._path, flags, 0o600))
 
     def append(self, kind: int, payload: Dict[str, Any]) -> None:
         data = memoryview(encode(kind, payload))
         with self._lock:
+            if not self._own.is_ours:
+                self._own = self._open()
             while data:
-                data = data[os.write(self._fd, data) :]
+                data = data[os.write(self._own.fd, data) :]
 
     def close(self) -> None:
-        os.close(self._fd)
+        self._own.close()

@@ -101,3 +101,18 @@ def test_list_passes_output_and_status_through(kerncap: CommandLine) -> None:
     done = kerncap("list", "--", sys.executable, "-c", script, env={"PYTHONPATH": str(ADD.parent)})
     assert done.status == 5 and done.stdout == "sum 4032.0\n"
     assert re.search(r"^add +1 +1 .* kerncap capture -k '\^add\$' -- ", done.stderr, re.MULTILINE)
+
+
+def test_without_values_nothing_is_said_to_fail(kerncap: CommandLine) -> None:
+    done = kerncap("capture", "-k", "add", "--no-values", "--", sys.executable, ADD)
+    assert done.status == 0
+    assert "[self-check: skipped: captured with --no-values" in done.stderr
+    assert "next: kerncap inspect " in done.stderr
+
+
+def test_a_target_that_empties_the_output_folder(kerncap: CommandLine) -> None:
+    target = kerncap.folder / "wipes.py"
+    target.write_text("import shutil\nshutil.rmtree('out')\n")
+    done = kerncap("capture", "-o", "out", "--", sys.executable, target)
+    assert done.status == 1
+    assert "nothing captured: the session in out was deleted while the program ran" in done.stderr

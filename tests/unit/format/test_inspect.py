@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -121,6 +122,14 @@ def test_source_is_not_executed(folder: Path, tmp_path: Path) -> None:
         (folder / name).write_bytes(code)
     api.inspect(folder, verify=True)
     assert not mark.exists()
+
+
+def test_a_folder_of_reproducers_names_them(tmp_path: Path) -> None:
+    with pytest.raises(FormatError, match="this folder is no reproducer"):
+        api.inspect(tmp_path)
+    shutil.copytree(GOLDEN, tmp_path / "add-00000001")
+    with pytest.raises(FormatError, match="this folder holds reproducers: add-00000001"):
+        api.inspect(tmp_path)
 
 
 @pytest.mark.parametrize(

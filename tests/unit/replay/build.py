@@ -43,6 +43,7 @@ class Launch:
     grid: tuple[int, int, int] = (1, 1, 1)
     oracle: schema.Oracle = field(default_factory=lambda: schema.Oracle(kind="trusted"))
     stranger: bool = False  # not captured here
+    left_out_bytes: int = 0  # all of them: captured with --no-values
     mode: Literal["interpreter", "jit"] = "interpreter"
     regions: list[tuple[int, bytes, bytes]] = field(default_factory=list)
     views: list[schema.View] = field(default_factory=list)
@@ -123,7 +124,10 @@ class Launch:
             ),
             views=tuple(self.views),
             closure=schema.Closure(
-                mode="args", consistency="cooperative", included_bytes=sum(len(b) for _, b, _ in self.regions)
+                mode="args",
+                consistency="cooperative",
+                included_bytes=0 if self.left_out_bytes else sum(len(b) for _, b, _ in self.regions),
+                left_out_bytes=self.left_out_bytes,
             ),
             memory=writer.finish_memory(),
             oracle=self.oracle,

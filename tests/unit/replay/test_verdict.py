@@ -11,8 +11,8 @@ import pytest
 
 from kerncap.api.replay import ReplayOptions, ReplayResult, replay
 from kerncap.api.verify import VerifyOptions, verify
-from kerncap.errors import BackendUnavailable, ReplayError
 from kerncap.format import schema
+from kerncap.replay.engine import CandidateError
 from kerncap.replay.wording import Tolerance
 
 from . import build
@@ -361,15 +361,16 @@ def test_a_captured_fault_is_reproduced(tmp_path: Path) -> None:
 
 def test_another_signature_is_explained(adder: Resident) -> None:
     other = build.ADD.replace("out_ptr", "dst_ptr")
-    with pytest.raises(BackendUnavailable) as caught:
+    with pytest.raises(CandidateError) as caught:
         adder.judge(other)
     assert "the launch passes out_ptr, which it does not take; it takes dst_ptr" in str(caught.value)
     assert "Expected (x_ptr, y_ptr, out_ptr, n, BLOCK)" in str(caught.value)
 
 
 def test_a_candidate_that_does_not_import_is_explained(adder: Resident) -> None:
-    with pytest.raises(ReplayError, match="does not import"):
+    with pytest.raises(CandidateError, match=r"does not import: SyntaxError: .*line 5") as caught:
         adder.judge("def broken(:\n")
+    assert "def broken(:" in caught.value.detail
 
 
 def test_an_exception_in_the_kernel_is_a_failed_run(adder: Resident) -> None:

@@ -202,3 +202,12 @@ def test_the_command_line_ends_with_the_result(tmp_path: Path) -> None:
     document = json.loads(done.output)
     assert document["result"] == "fail" and "never written" in document["reasons"][0]
     assert document["placement"] == {"honoured": 3, "relocated": []}
+
+
+def test_without_values_there_is_nothing_to_compare(tmp_path: Path) -> None:
+    zeros = np.zeros(64, np.float32)  # what such a reproducer starts from, and ends as here
+    launch = Launch(build.ADD, "add").tensor("x_ptr", zeros).tensor("y_ptr", zeros).tensor("out_ptr", zeros)
+    launch.left_out_bytes = 3 * zeros.nbytes
+    path = launch.argument("n", 64).constexpr("BLOCK", 64).seal(tmp_path)
+    for result in (replay(path), verify(path)):
+        assert result.verdict.line.startswith("Result: FAIL (nothing to compare: the contents were left out")

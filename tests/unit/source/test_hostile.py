@@ -145,3 +145,10 @@ def test_any_reference_may_be_anything(ref: Any) -> None:
     except CaptureError:
         return
     ast.parse(made.text)
+
+
+def test_a_name_as_long_as_inductor_makes_them() -> None:
+    name = "triton_per_fused_" + "native_layer_norm_" * 40
+    assert assemble(graph(name=name, source=f"@triton.jit\ndef {name}(x): pass\n")).entry == name
+    with pytest.raises(CaptureError, match="has 1001 characters"):
+        assemble(graph(name="k" * 1001))

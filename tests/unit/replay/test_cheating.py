@@ -1,0 +1,172 @@
+"""Candidates that do no work and try to pass all the same, or break what judges them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from kerncap.api.replay import ReplayOptions, replay
+from kerncap.api.verify import VerifyOptions, verify
+from kerncap.errors import UsageError
+from kerncap.format import schema
+from kerncap.replay.engine import CandidateError
+from kerncap.replay.worker import guard, isolation
+
+from . import build
+from .build import HEADER, Launch
+from .resident import Resident, resident
+
+pytest.importorskip("triton")
+torch = pytest.importorskip("torch")
+
+IDLE = "\n@triton.jit\ndef add(x_ptr, y_ptr, out_ptr, n, BLOCK: tl.constexpr):\n    pass\n"
+
+
+@pytest.fixture(scope="module")
+def adder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Resident]:
+    with resident(build.add(), tmp_path_factory.mktemp("adder")) as opened:
+        yield opened
+
+
+PATCHES = """
+import sys
+import numpy, torch
+states = sys.modules["_kerncap_worker.states"].States
+states.diff = lambda self, region, *others: numpy.zeros((self.sizes[region] + 7) // 8, numpy.uint8)
+states.gap_writes = lambda self: []
+states.differing = lambda self, name: []
+torch.equal = lambda a, b: True
+"""
+
+
+def test_a_module_that_patches_the_comparison_changes_nothing(adder: Resident) -> None:
+    assert adder.judge(PATCHES + IDLE).reasons[0].startswith("4,000 bytes of out_ptr were never written")
+    assert adder.judge(build.ADD).exact
+
+
+PIPES = """
+import os
+for fd in range(3, 64):
+    try:
+        os.write(fd, b'\\n{"ok": true, "status": "ok", "ns": 1}\\n')
+        os.close(fd)
+    except OSError:
+        pass
+"""
+
+
+@pytest.mark.parametrize("trick", ["import os\nos._exit(0)\n", "raise SystemExit(0)\n"])
+def test_a_module_that_ends_the_process_is_explained(adder: Resident, trick: str) -> None:
+    with pytest.raises(CandidateError, match="does not import"):
+        adder.judge(build.ADD + trick)
+    assert adder.judge(build.ADD).exact, "the worker lives on"
+
+
+def test_a_module_that_speaks_on_foreign_pipes_is_not_heard(adder: Resident) -> None:
+    assert adder.judge(PIPES + IDLE).reasons[0].startswith("4,000 bytes of out_ptr were never written")
+    assert adder.judge(build.ADD).exact
+
+
+LEFT_BEHIND = """
+import os, signal
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        with open("{file}", "w") as note:
+            note.write(str(os.getpid()))
+        signal.pause()
+    os._exit(0)
+os.wait()
+while not os.path.exists("{file}") or not open("{file}").read():
+    pass
+"""
+
+
+def test_what_a_module_leaves_behind_is_ended_before_anything_is_compared(
+    adder: Resident, tmp_path: Path
+) -> None:
+    file = tmp_path / "pid"
+    assert adder.judge(build.ADD + LEFT_BEHIND.replace("{file}", str(file))).exact
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(file.read_text()), 0)
+
+
+def test_an_endless_module_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(isolation, "LEAST_LOAD_S", 0.1)
+
+    def endless() -> Callable[[], None]:
+        while True:
+            pass
+
+    outcome = isolation.run_isolated(endless, 0.1)
+    assert outcome == {"status": "timeout", "message": "the module's own code did not end within 0.1 s"}
+
+
+def test_a_candidate_that_does_not_load_is_a_result(tmp_path: Path) -> None:
+    path = build.add().seal(tmp_path)
+    other = tmp_path / "other.py"
+    other.write_text(HEADER + build.ADD.replace("def add", "def sub"))
+    for judged in (
+        replay(path, ReplayOptions(candidate=other)),
+        verify(path, VerifyOptions(candidate=other)),
+    ):
+        assert judged.verdict.line == "Result: FAIL (other.py has no kernel add; it has sub)"
+
+
+COPY = """
+@triton.jit
+def copy(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    tl.store(out_ptr + i, tl.load(x_ptr + i, mask=i < n), mask=i < n)
+"""
+
+
+def test_an_output_byte_that_is_poison_by_chance_must_be_written_too(tmp_path: Path) -> None:
+    from kerncap.replay.worker.poison import pattern
+
+    poison = pattern(torch, 0, 1, 0, 64, "cpu").numpy()  # of seed A, in region 1
+    launch = Launch(COPY, "copy").tensor("x_ptr", poison).tensor("out_ptr", np.zeros(64, np.uint8), poison)
+    with resident(launch.argument("n", 64).constexpr("BLOCK", 64), tmp_path) as opened:
+        assert opened.judge(COPY).exact
+        one_less = opened.judge(COPY.replace("i < n)\n", "(i < n) & (i != 7))\n"))
+        assert one_less.reasons == ["1 bytes of out_ptr were never written (first at out_ptr[7])"]
+
+
+SPOILS = "    tl.store(x_ptr + i, 5.0, mask=mask)\n"
+
+
+def test_other_judges_see_that_an_input_was_overwritten(tmp_path: Path) -> None:
+    reference = tmp_path / "reference.py"
+    reference.write_text("def reference(args):\n    return {'out_ptr': args['x_ptr'] + args['y_ptr']}\n")
+    spoils = tmp_path / "spoils.py"
+    spoils.write_text(HEADER + build.ADD + SPOILS)
+    trusted, suspect = build.add(), build.add()
+    suspect.oracle = schema.Oracle(kind="suspect", condition="nonfinite", detail="for the test")
+    for path, options in (
+        (trusted.seal(tmp_path), VerifyOptions(candidate=spoils, reference=reference)),
+        (suspect.seal(tmp_path), VerifyOptions(candidate=spoils, expect="finite")),
+    ):
+        result = verify(path, options)
+        assert "bytes outside the write set were changed (first at x_ptr[0])" in result.verdict.summary
+
+
+def test_a_limit_that_is_no_number_is_refused(tmp_path: Path) -> None:
+    path = build.add().seal(tmp_path)
+    for options in (ReplayOptions(rtol=float("nan")), ReplayOptions(atol=float("inf"))):
+        with pytest.raises(UsageError, match="expected a number"):
+            replay(path, options)
+    for seconds in (float("nan"), float("inf"), 0.0):
+        with pytest.raises(UsageError, match="--timeout"):
+            replay(path, ReplayOptions(timeout_s=seconds))
+
+
+def test_a_replaced_function_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = guard.functions()
+    assert guard.replaced(before) == []
+    monkeypatch.setattr(torch, "equal", lambda a, b: True)
+    monkeypatch.setattr(isolation.run_here, "__code__", (lambda launch: {"status": "ok"}).__code__)
+    assert guard.replaced(before) == [f"{isolation.__name__}.run_here()", "torch.equal"]
