@@ -175,13 +175,3 @@ def test_nan_on_seventh_is_kept_alone_and_repaired(kerncap: CommandLine) -> None
     assert infinite.startswith("Result: FAIL") and "nan" in infinite
     assert verify(kerncap, reproducer, *REPAIRED, *BY_REFERENCE).startswith("Result: PASS")
     assert verify(kerncap, reproducer, *REPAIRED, "--expect", "finite").startswith("Result: PASS")
-
-
-@pytest.mark.gpu
-@pytest.mark.slow
-def test_inductor_kernels_replay(kerncap: CommandLine) -> None:
-    reproducers = capture(kerncap, "torch_compile_block").reproducers
-    assert len(reproducers) >= 2
-    for reproducer in reproducers:
-        assert reproducer.name.startswith("triton_")
-        assert verify(kerncap, reproducer).startswith("Result: PASS")
