@@ -41,14 +41,6 @@ def first(bits: Bits) -> int:
     return byte * 8 + (int(bits[byte]) & -int(bits[byte])).bit_length() - 1
 
 
-def positions(bits: Bits) -> npt.NDArray[np.int64]:
-    """All set bits, ascending."""
-    found = np.flatnonzero(bits)
-    inside = np.unpackbits(bits[found, None], axis=1, bitorder="little")
-    byte, bit = np.nonzero(inside)
-    return found[byte] * 8 + bit
-
-
 def widened(bits: Bits, size: int) -> Bits:
     """Every aligned group of ``size`` (1, 2, 4 or 8) bits in which one is set, set as a whole."""
     group = (1 << size) - 1

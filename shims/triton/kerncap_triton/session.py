@@ -54,7 +54,6 @@ class Session:
         self._next_launch = 0
         self._next_counts_s = time.monotonic() + COUNTS_EVERY_S
         self.overhead_ns = 0
-        self.stopping = False
         self.at_exit: List[Any] = []  # called before the last counts
         self.resources: Dict[str, Any] = {}  # other modules' state of this process: memfds, rings
 
@@ -227,7 +226,6 @@ class Session:
 
     def stop(self) -> None:
         """``--stop``: end the target as an operator would. Its own SIGTERM handler still runs."""
-        self.stopping = True
         self.flush()
         os.kill(os.getpid(), signal.SIGTERM)
 
