@@ -29,6 +29,8 @@ class RecordKind(enum.IntEnum):
     FAILED = 6
     COUNTS = 7
     END = 8
+    ANNOTATION = 9
+    LAST = 10
 
 
 class Record(NamedTuple):

@@ -20,14 +20,16 @@
 #define KERNCAP_RECORD_MAX_PAYLOAD (256U * 1024U * 1024U)
 
 enum kerncap_record_kind {
-  KERNCAP_RECORD_PROCESS = 1,   // first record of a process
-  KERNCAP_RECORD_SEEN = 2,      // a kernel's first launch in this process
-  KERNCAP_RECORD_LAUNCH = 3,    // a chosen launch; its pre-state is on file
-  KERNCAP_RECORD_COMPLETE = 4,  // that launch ended; its post-state is on file
-  KERNCAP_RECORD_DROPPED = 5,   // that launch did not meet its condition
-  KERNCAP_RECORD_FAILED = 6,    // a capture that could not be made, with its reason
-  KERNCAP_RECORD_COUNTS = 7,    // launches seen and filtered; the last one counts
-  KERNCAP_RECORD_END = 8        // the process ended in good order
+  KERNCAP_RECORD_PROCESS = 1,     // first record of a process
+  KERNCAP_RECORD_SEEN = 2,        // a kernel's first launch in this process
+  KERNCAP_RECORD_LAUNCH = 3,      // a chosen launch; its pre-state is on file
+  KERNCAP_RECORD_COMPLETE = 4,    // that launch ended; its post-state is on file
+  KERNCAP_RECORD_DROPPED = 5,     // that launch did not meet its condition
+  KERNCAP_RECORD_FAILED = 6,      // a capture that could not be made, with its reason
+  KERNCAP_RECORD_COUNTS = 7,      // launches seen and filtered; the last one counts
+  KERNCAP_RECORD_END = 8,         // the process ended in good order
+  KERNCAP_RECORD_ANNOTATION = 9,  // what the Triton hook knows of a launch that a native shim captures
+  KERNCAP_RECORD_LAST = 10        // after a fault: the last launches of this process
 };
 
 struct kerncap_record_header {

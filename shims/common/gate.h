@@ -1,0 +1,49 @@
+// The gate: while it is closed, other threads' launches, copies and frees wait; synchronising calls
+// and host callbacks never do.
+//
+// It is no lock: nothing is held across a driver call. A thread passes by counting itself in and
+// out around its driver call; who closes the gate waits, with a deadline, until the count is zero.
+// Open, a pass costs two uncontended atomic operations on a line of the thread's own.
+#ifndef KERNCAP_COMMON_GATE_H
+#define KERNCAP_COMMON_GATE_H
+
+#include <cstdint>
+
+namespace kerncap::gate {
+
+// Around the driver call of a gated function. Waits while another thread has the gate closed; the
+// thread that closed it, and calls that the shim makes itself, pass at once. Nesting is fine.
+class Pass {
+ public:
+  Pass() noexcept;
+  ~Pass() noexcept;
+  Pass(const Pass&) = delete;
+  Pass& operator=(const Pass&) = delete;
+
+ private:
+  bool counted_ = false;
+};
+
+// Closes the gate for the calling thread (which must hold no Pass) and waits until every other
+// thread has left its driver call. False, and open again, past the deadline: a call that blocks in
+// the driver must not stop the target. One closer at a time; another waits its turn, also with the
+// deadline.
+bool close(uint64_t deadline_ns) noexcept;
+void open() noexcept;
+bool is_mine() noexcept;
+
+// After fork, in the child: open, with no thread inside.
+void reset_after_fork() noexcept;
+
+// True between these two on this thread: driver calls that the shim makes are not hooked, gated or
+// counted.
+class Own {
+ public:
+  Own() noexcept;
+  ~Own() noexcept;
+  static bool active() noexcept;
+};
+
+}  // namespace kerncap::gate
+
+#endif  // KERNCAP_COMMON_GATE_H

@@ -1,0 +1,89 @@
+// A kernel and a launch of it, as every shim sees them.
+//
+// Objects of these types live as long as the process: what a launch on the fast path holds a
+// pointer to is never freed, only marked as gone.
+#ifndef KERNCAP_COMMON_LAUNCH_H
+#define KERNCAP_COMMON_LAUNCH_H
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace kerncap {
+
+struct Dim3 {
+  uint32_t x = 0, y = 0, z = 0;
+};
+
+// Where one parameter lies in the parameter buffer.
+struct Parameter {
+  uint32_t offset = 0, size = 0;
+};
+
+// One attribute of an extended launch, as the driver takes it.
+struct LaunchAttribute {
+  uint32_t id = 0;
+  uint8_t value[64] = {};
+};
+
+// An image as it was given to the driver. `data` stays valid for the life of the process, or of
+// the mapping it lies in (see `mapped_from`).
+struct Image {
+  enum class Kind { fatbin, elf, ptx, unknown };
+  Kind kind = Kind::unknown;
+  const uint8_t* data = nullptr;
+  size_t size = 0;
+  std::string mapped_from;                   // the file whose mapping `data` lies in; else a copy of our own
+  std::string origin;                        // "nvrtc", "file PATH", "linked", "" otherwise
+  std::atomic<const char*> stored{nullptr};  // its name under code/ once it was written there
+};
+
+// A loaded module (CUmodule or CUlibrary; hipModule_t; an executable).
+struct Module {
+  void* handle = nullptr;
+  bool is_library = false;
+  Image* image = nullptr;  // null: not seen when it was loaded
+  int device = -1;         // of a module; a library is on every device
+  std::atomic<bool> gone{false};
+};
+
+// What selection decided about a kernel; read on every launch, so one byte and no lock.
+enum class Interest : uint8_t {
+  unknown,  // never asked: the slow path decides
+  ignored,  // counted, never captured
+  watched,  // each launch goes through selection
+  owned     // captured only when the Triton hook announces it (capture.h: choose)
+};
+
+struct Kernel {
+  void* handle = nullptr;  // CUfunction or CUkernel
+  std::string name;        // as in the image, mangled
+  std::string demangled;   // equal to `name` where it is not mangled
+  Module* module = nullptr;
+  std::vector<Parameter> layout;  // empty for none; `layout_known` tells it from unknown
+  bool layout_known = false;
+  uint32_t parameter_bytes = 0;
+  std::atomic<Interest> interest{Interest::unknown};
+  std::atomic<uint64_t> launches{0};  // every launch of it in this process
+  std::atomic<uint64_t> ordinal{0};   // of launches that passed -k and --where
+  std::atomic<uint64_t> epoch{0};     // of the selection that `interest` was decided in
+};
+
+// One launch as the target asked for it. Lives on the launching thread's stack.
+struct Launch {
+  Kernel* kernel = nullptr;
+  Dim3 grid, block, cluster;  // cluster: zeros for none
+  uint32_t shared_bytes = 0;  // dynamic
+  bool cooperative = false;
+  std::vector<LaunchAttribute> attributes;
+  void* stream = nullptr;
+  void* context = nullptr;  // the current one, or the stream's
+  int device = 0;
+  std::vector<uint8_t> parameters;  // `parameter_bytes`, each value at its offset
+  std::string route;                // "cuLaunchKernel", "cuGraphLaunch node 3", … for messages and the record
+};
+
+}  // namespace kerncap
+
+#endif  // KERNCAP_COMMON_LAUNCH_H

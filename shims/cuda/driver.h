@@ -1,0 +1,24 @@
+// The real driver: one pointer per function that the shim hooks or calls, found without going
+// through its own wrappers.
+#ifndef KERNCAP_CUDA_DRIVER_H
+#define KERNCAP_CUDA_DRIVER_H
+
+#include "cuda/cuda_api.h"
+
+namespace kerncap::cuda {
+
+// Filled on first need from libcuda.so.1 as the target has loaded it; a function that this driver
+// lacks stays null. Expands from hooks.def (hooked) and calls.def (called only).
+struct Driver {
+#define KERNCAP_HOOK(symbol, result, parameters, arguments) result(CUDAAPI* symbol) parameters = nullptr;
+#define KERNCAP_CALL(symbol, result, parameters) result(CUDAAPI* symbol) parameters = nullptr;
+#include "cuda/calls.def"
+#include "cuda/hooks.def"
+};
+
+// Null while the target has not loaded the driver.
+const Driver* driver() noexcept;
+
+}  // namespace kerncap::cuda
+
+#endif  // KERNCAP_CUDA_DRIVER_H
