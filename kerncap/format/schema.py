@@ -13,7 +13,7 @@ from msgspec import Meta, Struct
 
 FORMAT_NAME = "kerncap-reproducer"
 FORMAT_MAJOR = 1
-FORMAT_MINOR = 0
+FORMAT_MINOR = 1
 
 CHUNK_BYTES = 256 * 1024  # unit of deduplication, of zero dropping and of the post-state
 
@@ -25,6 +25,7 @@ Ordinal = Annotated[int, Meta(ge=-1, le=2**31 - 1)]
 Stride = Annotated[int, Meta(ge=-(2**48), le=2**48)]
 Name = Annotated[str, Meta(max_length=4096)]
 Text = Annotated[str, Meta(max_length=4 * 1024 * 1024)]
+LongName = Annotated[str, Meta(max_length=256 * 1024)]  # C++ kernels: templates make names of many KiB
 RelativePath = Annotated[str, Meta(min_length=1, max_length=1024)]
 Sha256 = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}$")]
 Shape = Annotated[tuple[Extent, ...], Meta(max_length=64)]
@@ -151,6 +152,7 @@ class Region(_Base, frozen=True):
     device: Ordinal = 0  # -1 for the host
     reason: Name = ""  # why it is in the closure: "argument x", "reached from …"
     name: Name | None = None  # of a module global
+    module: Index = 0  # of a module global: 0 is the kernel's own module
 
 
 class View(_Base, frozen=True):
@@ -179,11 +181,26 @@ class Closure(_Base, frozen=True):
 
 class Kernel(_Base, frozen=True):
     name: Name
-    qualified_name: Name
+    qualified_name: LongName
     language: Literal["triton", "cuda", "hip"]
     module: Name | None = None
     file: Name | None = None  # as the application had it
     line: Index | None = None
+    mangled: LongName | None = None  # the function's name in the image, where it is not `name`
+
+
+class Parameters(_Base, frozen=True):
+    """The parameter buffer of a native launch, byte by byte; addresses in it are the captured ones."""
+
+    bytes: Annotated[str, Meta(pattern=r"^([0-9a-f]{2})*$", max_length=2 * 65_536)]
+    layout: Annotated[tuple[tuple[Size, Size], ...], Meta(max_length=4096)] | None = None  # (offset, size)
+
+
+class LaunchAttribute(_Base, frozen=True):
+    """An attribute of an extended launch: the driver's number and its value, 64 bytes."""
+
+    id: Index
+    value: Annotated[str, Meta(pattern=r"^[0-9a-f]{128}$")]
 
 
 class GridSource(_Base, frozen=True):
@@ -201,7 +218,12 @@ class Launch(_Base, frozen=True):
     options: ValueMap = {}  # num_warps, num_stages, num_ctas, maxnreg, …
     block: tuple[Index, Index, Index] | None = None
     cluster: tuple[Index, Index, Index] | None = None
-    shared_bytes: Size | None = None
+    shared_bytes: Size | None = None  # dynamic shared memory
+    cooperative: bool = False
+    attributes: Annotated[tuple[LaunchAttribute, ...], Meta(max_length=64)] = ()
+    parameters: Parameters | None = None
+    stream: Name | None = None
+    route: Name | None = None  # the call that launched it, or the node of a graph
     grid_source: GridSource | None = None
     python_stack: Stack = ()  # innermost last
 
@@ -238,7 +260,8 @@ StoredFiles = Annotated[tuple[StoredFile, ...], Meta(max_length=MAX_LIST)]
 class CodeFile(_Base, frozen=True):
     """One stage of the compiled kernel."""
 
-    stage: Name  # "ttir", "ttgir", "llir", "ptx", "cubin", "amdgcn", "hsaco", "metadata"
+    # "ttir", "ttgir", "llir", "ptx", "cubin", "amdgcn", "hsaco", "metadata"; "fatbin": as the driver got it
+    stage: Name
     file: StoredFile
 
 

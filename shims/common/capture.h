@@ -2,27 +2,40 @@
 #ifndef KERNCAP_COMMON_CAPTURE_H
 #define KERNCAP_COMMON_CAPTURE_H
 
+#include <atomic>
 #include <cstdint>
+#include <string>
 
+#include "common/clock.h"
+#include "common/last_launches.h"
 #include "common/launch.h"
 
 namespace kerncap::capture {
 
 // Whether this process is under capture at all (KERNCAP_SESSION names a session that can be
-// opened). Decided once; false makes every wrapper a plain call. Starts the session's folder.
+// opened). Decided once; false makes every wrapper a plain call. The first time that it is true an
+// empty file `cuda-<pid>` in the session says that the driver was called.
 bool armed() noexcept;
 
 // The fast path, inlined into each launch wrapper: counts the launch, and says whether the slow
 // path must look at it. Under 100 ns; no lock, no allocation.
 inline bool look(Kernel& kernel) noexcept;
 
+// The ring of last launches; before `look`.
+inline void note(const Kernel& kernel, const Dim3& grid, const Dim3& block, void* stream) noexcept {
+  last_launches::note(kernel, grid, block, stream);
+}
+
 // The slow path: selection (asks the command line about a kernel that is new, see docs/session.md),
-// --where, ordinals. True: capture this launch with `run`.
+// --where, ordinals. True: capture this launch with `run`, on this thread, next.
 bool wants(const Launch& launch) noexcept;
 
 // A call into the driver that launches; returns the driver's status. Called exactly once by `run`,
 // again only to launch anew for --when differs.
 using Call = int (*)(void* context) noexcept;
+
+// --list: launches are counted and timed, none is captured.
+bool lists_only() noexcept;
 
 // Capture `launch` around `call(context)`: gate, drain, closure, pre-state, the launch, drain, post-state,
 // records. Whatever goes wrong on the way is a record; the launch happens exactly once and its
@@ -32,17 +45,58 @@ int run(const Launch& launch, Call call, void* context) noexcept;
 // A launch that could not be captured, with the reason that the user reads (one sentence).
 void refuse(const Kernel* kernel, const char* reason) noexcept;
 
+// After any driver call of the target's that may return another launch's error: the first that means
+// a lost context writes the last launches down.
+inline void after_call(int status) noexcept;
+
+// In the child: everything of shims/common starts afresh. May be called twice.
+void reset_after_fork() noexcept;
+
 // --- the Triton hook's side (exported as C functions, see docs/session.md) -------------------------
 
+// The hook selects launches of kernels with this name: ignored unless chosen.
+void own(const char* name) noexcept;
 // The next launch on this thread of a kernel of this name is to be captured under `token`.
-void choose(const char* name, uint64_t token) noexcept;
+void choose(const char* name, uint64_t token, const char* annotation) noexcept;
+// The same for the next launched graph of this process that has a node of this kernel.
+void choose_in_graph(const char* name, uint64_t token, const char* annotation) noexcept;
+// Types of the chosen launch's parameters ("*fp32,i32,…") where its name does not tell them.
+void choose_types(uint64_t token, const char* types) noexcept;
+enum class Fate : int { not_launched = 0, kept = 1, dropped = 2, failed = 3 };
+// What became of it; forgets a choice that met no launch.
+Fate outcome(uint64_t token, std::string* reason) noexcept;
+// Whether a graph is wanted for a node of this kernel (choose_in_graph).
+bool has_graph_choice(const Kernel& kernel) noexcept;
+
+// --- behind the inline functions ------------------------------------------------------------------
 
 extern std::atomic<uint64_t> selection_epoch;  // grows when what is wanted changes: disarmed, armed anew
+extern std::atomic<uint64_t> pass_below;       // ordinals below it are surely not wanted
+extern std::atomic<uint64_t> counts_due_ns;    // when COUNTS are to be written, on the coarse clock
+extern std::atomic<uint32_t> graph_choices;    // not yet met
+extern __thread uint32_t thread_choices;       // of this thread, not yet met
+void saw_error(int status) noexcept;
 
 inline bool look(Kernel& kernel) noexcept {
   kernel.launches.fetch_add(1, std::memory_order_relaxed);
   Interest interest = kernel.interest.load(std::memory_order_acquire);
-  return interest != Interest::ignored;
+  if (coarse_ns() >= counts_due_ns.load(std::memory_order_relaxed)) return true;
+  if (interest == Interest::ignored) return false;
+  if (interest == Interest::owned)
+    return thread_choices != 0 || graph_choices.load(std::memory_order_relaxed) != 0;
+  if (interest == Interest::watched) {
+    uint64_t below = pass_below.load(std::memory_order_relaxed);
+    Kernel* same = kernel.same.load(std::memory_order_relaxed);
+    std::atomic<uint64_t>& counter = same != nullptr ? same->ordinal : kernel.ordinal;
+    uint64_t ordinal = counter.load(std::memory_order_relaxed);
+    while (ordinal < below)
+      if (counter.compare_exchange_weak(ordinal, ordinal + 1, std::memory_order_relaxed)) return false;
+  }
+  return true;
+}
+
+inline void after_call(int status) noexcept {
+  if (__builtin_expect(status != 0, 0)) saw_error(status);
 }
 
 }  // namespace kerncap::capture

@@ -50,6 +50,62 @@ Opaque opaque_objects() noexcept;
 
 void reset_after_fork() noexcept;
 
+// --- for the wrappers ---------------------------------------------------------------------------
+
+// The target loaded an image; `image` may be null.
+void note_module(CUmodule module, Image* image) noexcept;
+void note_library(CUlibrary library, Image* image) noexcept;
+// A library's module in a context: the same Module under another handle.
+void note_library_module(CUmodule module, CUlibrary library) noexcept;
+// A handle that the target got for a function of a module or library: name and layout are read at
+// its first launch.
+void note_function(CUfunction function, CUmodule module, const char* name) noexcept;
+void note_kernel(CUkernel kernel, CUlibrary library, const char* name) noexcept;
+// The function of a CUkernel in a context: launches of both are launches of one kernel.
+void note_kernel_function(CUfunction function, CUkernel kernel) noexcept;
+// Before the driver's own call: the handles may come back for another image.
+void forget_module(CUmodule module) noexcept;
+void forget_library(CUlibrary library) noexcept;
+// The last context of a device ends: its modules go, and every function.
+void forget_device_modules(int device) noexcept;
+
+void note_stream(CUstream stream) noexcept;    // made in the current context
+void forget_stream(CUstream stream) noexcept;  // before it is destroyed
+void note_context(CUcontext context, int device) noexcept;
+void note_current_context() noexcept;
+// Before it is destroyed: its modules, its memory and its streams go with it.
+void forget_context(CUcontext context) noexcept;
+void forget_device(int device) noexcept;
+// The ordinal of a context's device; -1 where it is not known.
+int device_of(CUcontext context) noexcept;
+int current_device() noexcept;
+// A stream's context; the current one for the default streams.
+CUcontext context_of(CUstream stream, bool per_thread) noexcept;
+
+// A stream's capture: `begin` before the driver is asked (and `end` again where it refuses), so that
+// is_capturing() is never false while one goes on. `end` asks the driver whether it is over.
+void begin_stream_capture(CUstream stream, bool per_thread) noexcept;
+void abandon_stream_capture(CUstream stream, bool per_thread) noexcept;
+void end_stream_capture(CUstream stream, bool per_thread) noexcept;
+
+// Whether this stream captures now (also one that an event drew into another stream's capture).
+bool captures_now(CUstream stream, bool per_thread) noexcept;
+
+enum class OpaqueKind { array, texture, surface };
+void count_opaque(OpaqueKind kind, int change) noexcept;
+
+// Registers what fork.cpp does around a fork; once, when the process turns out to be under capture.
+void watch_fork() noexcept;
+
+namespace detail {
+void lock_registry() noexcept;
+void unlock_registry() noexcept;
+void forget_kernels_after_fork() noexcept;
+void lock_streams() noexcept;
+void unlock_streams() noexcept;
+void forget_streams_after_fork() noexcept;
+}  // namespace detail
+
 }  // namespace kerncap::cuda
 
 #endif  // KERNCAP_CUDA_REGISTRY_H

@@ -29,7 +29,8 @@ enum kerncap_record_kind {
   KERNCAP_RECORD_COUNTS = 7,      // launches seen and filtered; the last one counts
   KERNCAP_RECORD_END = 8,         // the process ended in good order
   KERNCAP_RECORD_ANNOTATION = 9,  // what the Triton hook knows of a launch that a native shim captures
-  KERNCAP_RECORD_LAST = 10        // after a fault: the last launches of this process
+  KERNCAP_RECORD_LAST = 10,       // after a fault: the last launches of this process
+  KERNCAP_RECORD_PROGRESS = 11    // how far a copy is that takes longer than a second
 };
 
 struct kerncap_record_header {

@@ -1,0 +1,32 @@
+# kerncap_shim(NAME CUDA_INCLUDE SOURCES…): a shared library that is loaded into somebody else's process.
+function(kerncap_shim name cuda_include)
+  add_library(${name} SHARED ${ARGN})
+  target_include_directories(${name} PRIVATE "${CMAKE_CURRENT_FUNCTION_LIST_DIR}/.."
+                                             "${CMAKE_CURRENT_FUNCTION_LIST_DIR}/../include")
+  target_include_directories(${name} SYSTEM PRIVATE "${cuda_include}")
+  # Every version of every driver function under its own name: see cuda/cuda_api.h.
+  target_compile_definitions(${name} PRIVATE __CUDA_API_VERSION_INTERNAL)
+  # Functions that cuda.h calls deprecated are still called by programs.
+  target_compile_options(${name} PRIVATE -Wall -Wextra -Werror -Wno-deprecated-declarations
+                                         -fvisibility=hidden -fno-semantic-interposition)
+  # -Bsymbolic-functions: our own pointers to what we export are ours, whoever else defines the name.
+  # nodelete: what was handed out as a pointer must stay. exclude-libs: the C++ library's symbols stay
+  # inside. Lazy binding: a process that calls none of these functions resolves none of ours.
+  target_link_options(${name} PRIVATE -Wl,-z,defs -Wl,-z,nodelete -Wl,--exclude-libs,ALL
+                                      -Wl,-Bsymbolic-functions -Wl,-z,lazy)
+  if(KERNCAP_SANITIZE)
+    # The runtime comes with the program; it must be the first library, and it resolves the rest.
+    target_compile_options(${name} PRIVATE -fsanitize=${KERNCAP_SANITIZE} -g -O1)
+    target_link_options(${name} PRIVATE -fsanitize=${KERNCAP_SANITIZE} -Wl,-z,undefs)
+    # The sanitizer's own start asks dlsym for what it wraps, and is answered by these.
+    set_source_files_properties("${CMAKE_CURRENT_FUNCTION_LIST_DIR}/../cuda/interpose_dlsym.cpp"
+                                "${CMAKE_CURRENT_FUNCTION_LIST_DIR}/../cuda/loaded.cpp"
+                                PROPERTIES COMPILE_OPTIONS "-fno-sanitize=all")
+  else()
+    target_link_options(${name} PRIVATE -static-libstdc++ -static-libgcc)
+  endif()
+  # Before glibc 2.34 the functions are in these, so they are needed by name, though here they are empty
+  # (and a plain -lpthread would mean an empty archive).
+  target_link_options(${name} PRIVATE -Wl,--no-as-needed)
+  target_link_libraries(${name} PRIVATE -l:libpthread.so.0 -l:libdl.so.2)
+endfunction()

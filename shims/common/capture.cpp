@@ -1,0 +1,253 @@
+#include "common/glibc_floor.h"
+
+#include "common/capture.h"
+
+#include <cstring>
+#include <new>
+
+#include "common/device.h"
+#include "common/engine.h"
+#include "common/gate.h"
+#include "common/quiet_signals.h"
+#include "common/shot.h"
+#include "common/writers.h"
+
+namespace kerncap::capture {
+
+std::atomic<uint64_t> selection_epoch{0};
+std::atomic<uint64_t> pass_below{0};
+std::atomic<uint64_t> counts_due_ns{UINT64_MAX};
+std::atomic<uint32_t> graph_choices{0};
+__thread uint32_t thread_choices = 0;
+
+namespace {
+
+// Adds what the slow path took to the overhead that COUNTS tells.
+class Overhead {
+ public:
+  explicit Overhead(Engine& engine) : engine_(engine), started_(now_ns()) {}
+  ~Overhead() { engine_.overhead_ns.fetch_add(now_ns() - started_, std::memory_order_relaxed); }
+
+ private:
+  Engine& engine_;
+  uint64_t started_;
+};
+
+bool wants_this(Engine& engine, const Launch& launch) {
+  Kernel& kernel = *launch.kernel;
+  Wanted& wanted = wanted_here();
+  wanted = Wanted();
+  if (!engine.open()) return false;
+  engine.count_when_due();
+  if ((thread_choices != 0 || graph_choices.load() != 0) && engine.take_choice(launch, &wanted.choice)) {
+    wanted.chosen = true;
+    wanted.kernel = &kernel;
+    return true;
+  }
+  if (kernel.interest.load(std::memory_order_acquire) == Interest::unknown) engine.meet(kernel);
+  Interest interest = kernel.interest.load(std::memory_order_acquire);
+  if (interest != Interest::watched) return false;
+  if (engine.conf.list_only) {
+    engine.selection.listed(kernel);
+    return true;
+  }
+  if (device()->is_capturing()) {
+    engine.selection.filter(kernel, "graph capture");
+    return false;
+  }
+  if (!engine.selection.wants(launch, &wanted.ordinal)) return false;
+  wanted.kernel = &kernel;
+  return true;
+}
+
+// --list: two marks on the launch's stream, read when they were passed.
+int timed(Engine& engine, const Launch& launch, Call call, void* context) noexcept {
+  bool marked = !device()->is_capturing();
+  if (marked) device()->mark_begin(launch);
+  int status = 0;
+  {
+    gate::Pass pass;
+    status = call(context);
+  }
+  if (!marked) return status;
+  device()->mark_end(launch);
+  Kernel* kernel = nullptr;
+  uint64_t time_ns = 0;
+  try {
+    while (device()->next_time(&kernel, &time_ns)) engine.selection.add_time(*kernel, time_ns);
+  } catch (const std::bad_alloc&) {
+    // Not timed, then.
+  }
+  return status;
+}
+
+}  // namespace
+
+bool armed() noexcept {
+  return engine() != nullptr;
+}
+
+bool lists_only() noexcept {
+  Engine* engine = kerncap::engine();
+  return engine != nullptr && engine->conf.list_only;
+}
+
+bool wants(const Launch& launch) noexcept {
+  Engine* engine = kerncap::engine();
+  if (engine == nullptr || launch.kernel == nullptr || gate::Own::active()) return false;
+  KeepErrno keep;
+  QuietSignals quiet;
+  try {
+    Overhead overhead(*engine);
+    return wants_this(*engine, launch);
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+}
+
+int run(const Launch& launch, Call call, void* context) noexcept {
+  Engine* engine = kerncap::engine();
+  if (engine == nullptr) return call(context);
+  if (engine->conf.list_only) return timed(*engine, launch, call, context);
+  uint64_t started = now_ns();
+  RealLaunch real(call, context);
+  {
+    KeepErrno keep;
+    QuietSignals quiet;
+    Shot shot(*engine, *device(), launch, real, std::move(wanted_here()));
+    try {
+      shot.take();
+    } catch (const std::bad_alloc&) {
+      // Its end says so.
+    }
+  }
+  real.once();
+  engine->overhead_ns.fetch_add(now_ns() - started - real.call_ns(), std::memory_order_relaxed);
+  if (real.stop_after) engine->stop();
+  return real.status();
+}
+
+void refuse(const Kernel* kernel, const char* reason) noexcept {
+  Engine* engine = kerncap::engine();
+  if (engine == nullptr) return;
+  KeepErrno keep;
+  QuietSignals quiet;
+  try {
+    engine->session.failed(kernel != nullptr ? kernel->demangled : std::string(), reason);
+    Wanted wanted = std::move(wanted_here());
+    wanted_here() = Wanted();
+    if (kernel == nullptr || wanted.kernel != kernel) return;
+    Launch launch;
+    launch.kernel = wanted.kernel;
+    if (wanted.chosen)
+      engine->set_result(wanted.choice.token, Fate::failed, reason);
+    else
+      engine->selection.settle(launch, Outcome::failed, 0, reason);
+  } catch (const std::bad_alloc&) {
+    // Said nowhere, then.
+  }
+}
+
+void saw_error(int status) noexcept {
+  Engine* engine = kerncap::engine();
+  if (engine == nullptr || !is_fault(status) || engine->fault_seen.load()) return;
+  KeepErrno keep;
+  QuietSignals quiet;
+  try {
+    engine->saw_fault(device()->error_text(status));
+  } catch (const std::bad_alloc&) {
+    // Said nowhere, then.
+  }
+}
+
+void reset_after_fork() noexcept {
+  KeepErrno keep;
+  gate::reset_after_fork();
+  MemoryMap::reset_after_fork();
+  reset_writers_after_fork();
+  last_launches::reset();
+  thread_choices = 0;
+  graph_choices.store(0);
+  Engine* engine = kerncap::engine();
+  if (engine == nullptr) return;
+  try {
+    choices_here().clear();
+    device()->reset_after_fork();
+    engine->reset_after_fork();
+  } catch (const std::bad_alloc&) {
+    // The child then opens no folder, and captures nothing.
+  }
+}
+
+void own(const char* name) noexcept {
+  Engine* engine = kerncap::engine();
+  try {
+    if (engine != nullptr && name != nullptr) engine->own(name);
+  } catch (const std::bad_alloc&) {
+    // Both select it then; the hook's annotation still joins.
+  }
+}
+
+void choose(const char* name, uint64_t token, const char* annotation) noexcept {
+  if (!armed() || name == nullptr) return;
+  try {
+    choices_here().push_back({name, token, annotation != nullptr ? annotation : ""});
+    ++thread_choices;
+  } catch (const std::bad_alloc&) {
+    // `outcome` says that it met no launch.
+  }
+}
+
+void choose_in_graph(const char* name, uint64_t token, const char* annotation) noexcept {
+  Engine* engine = kerncap::engine();
+  try {
+    if (engine != nullptr && name != nullptr)
+      engine->choose_in_graph({name, token, annotation != nullptr ? annotation : ""});
+  } catch (const std::bad_alloc&) {
+    // Not captured, then.
+  }
+}
+
+void choose_types(uint64_t token, const char* types) noexcept {
+  Engine* engine = kerncap::engine();
+  try {
+    if (engine != nullptr && types != nullptr) engine->set_types(token, types);
+  } catch (const std::bad_alloc&) {
+    // --when nonfinite then refuses by name.
+  }
+}
+
+Fate outcome(uint64_t token, std::string* reason) noexcept {
+  Engine* engine = kerncap::engine();
+  if (engine == nullptr) return Fate::not_launched;
+  try {
+    Result result;
+    if (engine->take_result(token, &result)) {
+      *reason = result.reason;
+      return result.fate;
+    }
+    engine->forget_graph_choice(token);
+    std::vector<Choice>& here = choices_here();
+    for (size_t i = 0; i < here.size(); ++i) {
+      if (here[i].token != token) continue;
+      here.erase(here.begin() + static_cast<ptrdiff_t>(i));
+      --thread_choices;
+      break;
+    }
+  } catch (const std::bad_alloc&) {
+    // As if it had met none.
+  }
+  return Fate::not_launched;
+}
+
+bool has_graph_choice(const Kernel& kernel) noexcept {
+  Engine* engine = kerncap::engine();
+  if (engine == nullptr || graph_choices.load(std::memory_order_relaxed) == 0) return false;
+  try {
+    return engine->has_graph_choice(kernel);
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+}
+
+}  // namespace kerncap::capture

@@ -1,0 +1,50 @@
+// The regions that a launch may reach: from its parameters and its module's globals along every
+// aligned word that leads into a live allocation.
+#ifndef KERNCAP_COMMON_CLOSURE_H
+#define KERNCAP_COMMON_CLOSURE_H
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "common/conf.h"
+#include "common/device.h"
+
+namespace kerncap {
+
+struct Region {
+  uint64_t base = 0, size = 0;
+  RegionKind kind = RegionKind::device;
+  int device = 0;
+  std::string reason, name;
+  unsigned module = 0;  // of a global: 0 is the kernel's own
+};
+
+struct Closure {
+  std::vector<Region> regions;
+  uint64_t included_bytes = 0, left_out_bytes = 0;
+  std::vector<std::string> left_out;
+  std::vector<std::string> notes;
+  bool unfinished = false;  // it grew past `max_size`, and was not followed further
+};
+
+struct ClosureRequest {
+  Conf::Memory mode = Conf::Memory::reachable;
+  uint64_t max_size = UINT64_MAX;
+  std::vector<Allocation> allocations;  // all that live, by base
+  std::vector<Allocation> globals;      // of the kernel's module that it may reach
+  // (base, size, live) of an allocator's blocks inside allocations: a pointer to a live block reaches
+  // that block alone; one to any other part of such an allocation reaches it whole.
+  std::vector<uint64_t> mirror;
+};
+
+// Between enter() and leave(), everything idle. False: `why`, a driver's error.
+bool find_closure(Device& device, const Launch& launch, ClosureRequest request, Closure* closure,
+                  std::string* why);
+
+// The largest regions, for a refusal: "parameter 0 at byte 0: 4 GiB; …".
+std::string describe_sizes(const std::vector<Region>& regions);
+
+}  // namespace kerncap
+
+#endif  // KERNCAP_COMMON_CLOSURE_H

@@ -1,0 +1,132 @@
+// What the capture needs of a vendor's driver. shims/cuda/device.cpp implements it with CUDA's, the
+// native tests with plain memory.
+//
+// Calls come from the launching thread, between enter() and leave() unless said otherwise. Nothing
+// here blocks in the driver: what takes time is started, then polled. Functions may throw
+// std::bad_alloc and nothing else.
+#ifndef KERNCAP_COMMON_DEVICE_H
+#define KERNCAP_COMMON_DEVICE_H
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "common/hash.h"
+#include "common/launch.h"
+#include "common/memory_map.h"
+
+namespace kerncap {
+
+struct DeviceFacts {
+  std::string kind;  // "cuda"
+  std::string name;
+  std::string arch;  // "sm_90"
+  int ordinal = 0;
+  uint64_t memory_bytes = 0;
+  std::string driver;
+};
+
+enum class Poll : uint8_t { done, pending, failed };
+
+// A range of memory to look for pointers in, and what was found.
+struct Interval {
+  uint64_t base = 0, end = 0;
+};
+
+// Memory to fingerprint: `address` is a multiple of 8, `out` has a place for each chunk.
+struct PrintRange {
+  uint64_t address = 0, size = 0;
+  Fingerprint* out = nullptr;
+};
+
+class Device {
+ public:
+  static constexpr size_t ring_buffers = 20;        // a dozen being written, the rest on the way
+  static constexpr size_t buffer_bytes = 4U << 20;  // a multiple of every chunk size
+
+  virtual ~Device() = default;
+
+  // Any thread, any time: whether a stream of the process captures a graph now.
+  virtual bool is_capturing() = 0;
+
+  // Makes the launch's context current, and our own driver calls unseen, until leave(). False: why.
+  virtual bool enter(const Launch& launch, std::string* why) = 0;
+  virtual void leave() noexcept = 0;
+
+  // The pinned ring and our streams, once; the gate is closed and all is idle.
+  virtual bool prepare(std::string* why) = 0;
+
+  virtual DeviceFacts describe(int ordinal) = 0;
+  virtual std::string stream_text(void* stream) = 0;
+  virtual std::vector<Allocation> globals(const Launch& launch, const std::vector<std::string>& names) = 0;
+  // Whether the driver still knows this memory and this process may read it. A kernel of ours that
+  // met a stale range would be the target's fault.
+  virtual bool is_readable(const Allocation& allocation) = 0;
+  // What a launch may reach and a snapshot can't hold: a reason to refuse it, or a note on it.
+  virtual void opaque(const Launch& launch, std::string* refusal, std::string* note) = 0;
+
+  // Whether all that the process queued has ended; begin_drain() once, then idle() until it is done.
+  // `what` names what is still busy, or the error.
+  virtual void begin_drain() = 0;
+  virtual Poll idle(std::string* what) = 0;
+  // The status of the last call that failed.
+  virtual int status() const noexcept = 0;
+  virtual std::string error_text(int status) = 0;
+  // Any thread, no enter(): the error that a lost context gives to every call; 0 for none.
+  virtual int sticky_error() noexcept = 0;
+
+  // Pinned host memory of buffer_bytes; slot < ring_buffers.
+  virtual uint8_t* buffer(size_t slot) noexcept = 0;
+  virtual bool start_read(size_t slot, int device, uint64_t address, size_t size) = 0;
+  virtual Poll poll(size_t slot) = 0;
+  // From host memory of any kind; returns when it is there.
+  virtual bool write(int device, uint64_t address, const uint8_t* bytes, size_t size) = 0;
+
+  // Our own kernels, where this device runs them; false sends the caller the way over the host. The
+  // first call loads them, which waits for the device: all is idle.
+  virtual bool has_kernels(int device) = 0;
+  // One fingerprint for each chunk of each range.
+  virtual bool fingerprints(int device, const std::vector<PrintRange>& ranges, uint32_t chunk) = 0;
+  // Scanning: a sorted table of disjoint intervals, then ranges; for each interval that a word of a range
+  // leads into, the smallest address of such a word is in `sources` (UINT64_MAX: none).
+  virtual bool begin_scan(int device, const std::vector<Interval>& table) = 0;
+  virtual bool scan(int device, uint64_t address, uint64_t words) = 0;
+  virtual bool end_scan(int device, std::vector<uint64_t>* sources) = 0;
+
+  // Device memory of ours for a copy of the target's: 0 where less than as much would stay free.
+  virtual uint64_t clone_room(int device, uint64_t size) = 0;
+  virtual void free_clone(int device, uint64_t address) noexcept = 0;
+  // Started, and done when finish_copies() says so.
+  virtual bool copy(int device, uint64_t to, uint64_t from, uint64_t size) = 0;
+  virtual bool finish_copies() = 0;
+  // Keeps the device busy with harmless work for some tens of microseconds, so that a launch that
+  // follows runs in another order than on an idle device. `round` varies it.
+  virtual void disturb(unsigned round) noexcept = 0;
+
+  // One mark on the launch's stream, just after it, and whether the stream has come so far.
+  virtual bool mark(const Launch& launch) = 0;
+  virtual Poll passed(std::string* what) = 0;
+
+  // For --list: marks around a launch on its stream, read later without waiting. No enter() around it.
+  virtual void mark_begin(const Launch& launch) noexcept = 0;
+  virtual void mark_end(const Launch& launch) noexcept = 0;
+  // The kernels whose marks were passed, with their time; false when there is none yet.
+  virtual bool next_time(Kernel** kernel, uint64_t* time_ns) noexcept = 0;
+
+  // Before the gate closes: allocator blocks that narrow allocations, (base, size, live) each.
+  virtual std::vector<uint64_t> mirror_blocks() = 0;
+  // The text of nvrtc-<n>.json for an image that was compiled at run time; "" where there is none.
+  virtual std::string program_of(const Image& image) = 0;
+  virtual void reset_after_fork() noexcept = 0;
+};
+
+// Whether a status means that the context is lost: every later call returns it.
+bool is_fault(int status) noexcept;
+
+// The vendor's, or the tests'.
+Device* device() noexcept;
+const char* shim_name() noexcept;  // "cuda"
+
+}  // namespace kerncap
+
+#endif  // KERNCAP_COMMON_DEVICE_H

@@ -1,0 +1,384 @@
+#include "common/glibc_floor.h"
+
+#include "common/engine.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <new>
+
+#include "common/device.h"
+#include "common/gate.h"
+#include "common/quiet_signals.h"
+#include "common/socket.h"
+#include "common/text.h"
+#include "common/writers.h"
+
+namespace kerncap {
+namespace {
+
+constexpr uint64_t counts_every_ns = 5 * second_ns;
+constexpr size_t max_results = 4096;  // that nobody asked for
+
+const char* image_kind(const Image* image) {
+  if (image == nullptr) return "unknown";
+  switch (image->kind) {
+    case Image::Kind::fatbin:
+      return "fatbin";
+    case Image::Kind::elf:
+      return "elf";
+    case Image::Kind::ptx:
+      return "ptx";
+    default:
+      return "unknown";
+  }
+}
+
+void write_image(json::Writer& json, const Image& image) {
+  json.begin_object().field("kind", image_kind(&image)).field("origin", image.origin);
+  if (image.mapped_from.empty())
+    json.null_field("mapped_from");
+  else
+    json.field("mapped_from", image.mapped_from);
+  const char* stored = image.stored.load();
+  if (stored != nullptr) json.field("file", stored);
+  json.end();
+}
+
+// --- this process's engine ---------------------------------------------------------------------
+
+enum Deciding : int { undecided, deciding, plain, armed };
+std::atomic<int> decision{undecided};
+Engine* the_engine = nullptr;
+
+void leave_word(const std::string& folder) {
+  std::string path = folder + "/" + shim_name() + "-" + std::to_string(::getpid());
+  OwnFd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+}
+
+void at_exit() {
+  QuietSignals quiet;
+  try {
+    if (the_engine != nullptr) the_engine->at_exit();
+  } catch (const std::bad_alloc&) {
+    // The counts are lost, no more.
+  }
+}
+
+Engine* make_engine() noexcept {
+  KeepErrno keep;
+  QuietSignals quiet;
+  const char* session = std::getenv("KERNCAP_SESSION");
+  if (session == nullptr || *session == '\0') return nullptr;
+  try {
+    std::string folder = session;
+    size_t slash = folder.rfind('/');
+    // The variable names session.json; session.conf lies beside it.
+    if (folder.size() > 5 && folder.compare(folder.size() - 5, 5, ".json") == 0)
+      folder = slash == std::string::npos ? "." : folder.substr(0, slash);
+    Conf conf;
+    if (!read_conf(folder, &conf)) return nullptr;
+    bool wanted = std::strcmp(shim_name(), "hip") == 0 ? conf.hip : conf.cuda;
+    if (!wanted) return nullptr;
+    leave_word(folder);
+    auto* made = new Engine(std::move(conf));
+    capture::pass_below.store(made->selection.pass_below());
+    capture::counts_due_ns.store(coarse_ns() + counts_every_ns);
+    pthread_atfork(nullptr, nullptr, capture::reset_after_fork);
+    return made;
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  }
+}
+
+}  // namespace
+
+Engine* engine() noexcept {
+  int state = decision.load(std::memory_order_acquire);
+  if (state == armed) return the_engine;
+  if (state == plain) return nullptr;
+  int expected = undecided;
+  if (decision.compare_exchange_strong(expected, deciding)) {
+    the_engine = make_engine();
+    decision.store(the_engine != nullptr ? armed : plain, std::memory_order_release);
+    return the_engine;
+  }
+  while ((state = decision.load(std::memory_order_acquire)) == deciding) {
+    timespec pause = as_timespec(100000);
+    nanosleep(&pause, nullptr);
+  }
+  return state == armed ? the_engine : nullptr;
+}
+
+// --- kernels -------------------------------------------------------------------------------------
+
+void Engine::meet(Kernel& kernel) {
+  if (is_owned(kernel)) {
+    kernel.interest.store(Interest::owned, std::memory_order_release);
+    return;
+  }
+  std::lock_guard<std::mutex> lock(asking_);
+  if (!open() || selection.is_known(kernel)) return;
+  Answer answer = ask_about(kernel);
+  selection.answered(kernel, answer);
+  const Image* image = kernel.module != nullptr ? kernel.module->image : nullptr;
+  json::Writer json;
+  json.begin_object().field("kernel", without_parameters(kernel.demangled));
+  json.field("qualified_name", kernel.demangled).field("mangled", kernel.name).field("mode", "native");
+  json.field("source_known", answer.reason != "no source").field("image_kind", image_kind(image)).end();
+  session.write(KERNCAP_RECORD_SEEN, json);
+}
+
+Answer Engine::ask_about(const Kernel& kernel) {
+  json::Writer question = session.question();
+  question.field("ask", "match").field("kernel", kernel.name).field("demangled", kernel.demangled);
+  question.key("image");
+  if (kernel.module != nullptr && kernel.module->image != nullptr)
+    write_image(question, *kernel.module->image);
+  else
+    question.null();
+  question.end();
+  Answer answer;
+  json::Value reply;
+  if (!ask(conf.socket, question.text(), &reply)) {
+    answer.reason = "no answer";
+    return answer;
+  }
+  const json::Value* match = reply.find("match");
+  const json::Value* reason = reply.find("reason");
+  answer.match = match != nullptr && match->truth;
+  if (reason != nullptr) answer.reason = reason->text;
+  if (match == nullptr && answer.reason.empty()) answer.reason = "no answer";
+  return answer;
+}
+
+std::vector<std::string> Engine::globals_of(const Kernel& kernel, const std::string& arch) {
+  Image* image = kernel.module != nullptr ? kernel.module->image : nullptr;
+  if (image == nullptr || store_image(*image) == nullptr) return {};
+  std::lock_guard<std::mutex> lock(asking_);
+  auto known = globals_.find(image);
+  if (known != globals_.end()) return known->second;
+  json::Writer question = session.question();
+  question.field("ask", "globals").field("image", image->stored.load()).field("kernel", kernel.name);
+  question.field("arch", arch).end();
+  json::Value reply;
+  std::vector<std::string> names;
+  if (ask(conf.socket, question.text(), &reply)) {
+    const json::Value* found = reply.find("globals");
+    for (size_t i = 0; found != nullptr && i < found->items.size(); ++i)
+      names.push_back(found->items[i].text);
+    globals_[image] = names;
+  }
+  return names;
+}
+
+const char* Engine::store_image(Image& image) {
+  const char* stored = image.stored.load(std::memory_order_acquire);
+  if (stored != nullptr || image.data == nullptr || image.size == 0) return stored;
+  std::lock_guard<std::mutex> lock(asking_);
+  if (image.stored.load() != nullptr) return image.stored.load();
+  uint64_t hash = hash64(image.data, image.size);
+  std::string name =
+      std::string("code/") + image_kind(&image) + "-" + address_text(hash | 1ULL << 63).substr(2);
+  if (!session.store(name, image.data, image.size)) return nullptr;
+  image.stored.store(::strdup(name.c_str()), std::memory_order_release);
+  return image.stored.load();
+}
+
+std::string Engine::program_of(Image& image) {
+  std::lock_guard<std::mutex> lock(asking_);
+  auto known = programs_.find(&image);
+  if (known != programs_.end()) return known->second;
+  std::string text = device()->program_of(image), name;
+  if (!text.empty()) {
+    name = "nvrtc-" + std::to_string(programs_.size()) + ".json";
+    if (!session.store(name, reinterpret_cast<const uint8_t*>(text.data()), text.size())) name.clear();
+  }
+  programs_[&image] = name;
+  return name;
+}
+
+// --- counts, faults, the end -----------------------------------------------------------------------
+
+void Engine::write_counts() {
+  capture::counts_due_ns.store(coarse_ns() + counts_every_ns);
+  Kernel* kernel = nullptr;
+  uint64_t time_ns = 0;
+  while (conf.list_only && device()->next_time(&kernel, &time_ns)) selection.add_time(*kernel, time_ns);
+  session.write(KERNCAP_RECORD_COUNTS, selection.counts(overhead_ns.load()));
+}
+
+void Engine::count_when_due() {
+  uint64_t due = capture::counts_due_ns.load(), now = coarse_ns();
+  if (now < due || !session.is_open()) return;
+  if (capture::counts_due_ns.compare_exchange_strong(due, now + counts_every_ns)) write_counts();
+}
+
+void Engine::saw_fault(const std::string& error) {
+  if (fault_seen.exchange(true) || !session.open()) return;
+  session.write(KERNCAP_RECORD_LAST, last_launches::describe(error));
+}
+
+void Engine::remember(Kept kept) {
+  if (conf.last == 0) return;
+  std::lock_guard<std::mutex> lock(last_);
+  kept_.push_back(std::move(kept));
+  while (kept_.size() > conf.last) {
+    Kept& oldest = kept_.front();
+    if (!oldest.chosen) selection.uncount_captured(*oldest.kernel);
+    json::Writer json;
+    json.begin_object().field("launch", oldest.launch);
+    json.field("reason", "not among the last " + std::to_string(conf.last)).end();
+    session.write(KERNCAP_RECORD_DROPPED, json);
+    if (oldest.post != nullptr) oldest.post->remove();
+    if (oldest.pre != nullptr && oldest.pre->is_memfd())
+      memfds.give_back(std::move(oldest.pre));
+    else if (oldest.pre != nullptr)
+      oldest.pre->remove();
+    kept_.pop_front();
+  }
+}
+
+bool Engine::open() {
+  if (session.is_open()) return true;
+  if (!session.open()) return false;
+  // Registered after what the driver registers when it starts, so called before it.
+  if (!registered_.exchange(true)) std::atexit(kerncap::at_exit);
+  return true;
+}
+
+void Engine::at_exit() {
+  if (!session.is_open()) return;
+  int status = fault_seen.load() ? 0 : device()->sticky_error();
+  if (is_fault(status)) saw_fault(device()->error_text(status));
+  write_counts();
+  json::Writer json;
+  json.begin_object().field("time_ns", wall_ns()).end();
+  session.write(KERNCAP_RECORD_END, json);
+}
+
+void Engine::stop() {
+  at_exit();
+  ::kill(::getpid(), SIGTERM);
+}
+
+// --- the Triton hook's -----------------------------------------------------------------------------
+
+bool Engine::is_owned(const Kernel& kernel) {
+  std::lock_guard<std::mutex> lock(hook_);
+  return owned_.count(kernel.name) != 0;
+}
+
+void Engine::own(const char* name) {
+  {
+    std::lock_guard<std::mutex> lock(hook_);
+    if (!owned_.insert(name).second) return;
+  }
+  selection.disown(name);
+}
+
+bool Engine::take_choice(const Launch& launch, Choice* choice) {
+  const std::string& name = launch.kernel->name;
+  std::vector<Choice>& here = choices_here();
+  for (size_t i = 0; i < here.size(); ++i) {
+    if (here[i].kernel != name) continue;
+    *choice = std::move(here[i]);
+    here.erase(here.begin() + static_cast<ptrdiff_t>(i));
+    --capture::thread_choices;
+    return true;
+  }
+  if (capture::graph_choices.load() == 0 || launch.route.compare(0, 13, "cuGraphLaunch") != 0) return false;
+  std::lock_guard<std::mutex> lock(hook_);
+  for (size_t i = 0; i < graph_.size(); ++i) {
+    if (graph_[i].kernel != name) continue;
+    *choice = std::move(graph_[i]);
+    graph_.erase(graph_.begin() + static_cast<ptrdiff_t>(i));
+    capture::graph_choices.fetch_sub(1);
+    return true;
+  }
+  return false;
+}
+
+void Engine::set_result(uint64_t token, capture::Fate fate, const std::string& reason) {
+  std::lock_guard<std::mutex> lock(hook_);
+  types_.erase(token);
+  if (results_.size() >= max_results) results_.erase(results_.begin());
+  results_[token] = {fate, reason};
+}
+
+bool Engine::take_result(uint64_t token, Result* result) {
+  std::lock_guard<std::mutex> lock(hook_);
+  auto found = results_.find(token);
+  if (found == results_.end()) return false;
+  *result = found->second;
+  results_.erase(found);
+  return true;
+}
+
+void Engine::choose_in_graph(Choice choice) {
+  std::lock_guard<std::mutex> lock(hook_);
+  graph_.push_back(std::move(choice));
+  capture::graph_choices.fetch_add(1);
+}
+
+void Engine::forget_graph_choice(uint64_t token) {
+  std::lock_guard<std::mutex> lock(hook_);
+  for (size_t i = 0; i < graph_.size(); ++i) {
+    if (graph_[i].token != token) continue;
+    graph_.erase(graph_.begin() + static_cast<ptrdiff_t>(i));
+    capture::graph_choices.fetch_sub(1);
+    return;
+  }
+}
+
+bool Engine::has_graph_choice(const Kernel& kernel) {
+  std::lock_guard<std::mutex> lock(hook_);
+  for (const Choice& choice : graph_)
+    if (choice.kernel == kernel.name) return true;
+  return false;
+}
+
+void Engine::set_types(uint64_t token, const std::string& types) {
+  std::lock_guard<std::mutex> lock(hook_);
+  types_[token] = types;
+}
+
+std::string Engine::types_of(uint64_t token) {
+  std::lock_guard<std::mutex> lock(hook_);
+  auto found = types_.find(token);
+  return found == types_.end() ? std::string() : found->second;
+}
+
+void Engine::reset_after_fork() {
+  new (&asking_) std::mutex;
+  new (&hook_) std::mutex;
+  new (&last_) std::mutex;
+  session.reset_after_fork();
+  selection.reset_after_fork();
+  memfds.reset_after_fork();
+  for (auto& entry : globals_) const_cast<Image*>(entry.first)->stored.store(nullptr);
+  globals_.clear();
+  programs_.clear();
+  graph_.clear();
+  results_.clear();
+  types_.clear();
+  kept_.clear();  // closes our copies; the files are the parent's
+  overhead_ns.store(0);
+  fault_seen.store(false);
+}
+
+Wanted& wanted_here() noexcept {
+  static thread_local Wanted wanted;
+  return wanted;
+}
+
+std::vector<Choice>& choices_here() noexcept {
+  static thread_local std::vector<Choice> choices;
+  return choices;
+}
+
+}  // namespace kerncap

@@ -1,0 +1,116 @@
+// The state of a process under capture, behind capture.h.
+#ifndef KERNCAP_COMMON_ENGINE_H
+#define KERNCAP_COMMON_ENGINE_H
+
+#include <atomic>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "common/capture.h"
+#include "common/conf.h"
+#include "common/device.h"
+#include "common/selection.h"
+#include "common/session.h"
+#include "common/state_file.h"
+
+namespace kerncap {
+
+// A launch that the Triton hook asked for.
+struct Choice {
+  std::string kernel;
+  uint64_t token = 0;
+  std::string annotation;
+};
+
+struct Result {
+  capture::Fate fate = capture::Fate::not_launched;
+  std::string reason;
+};
+
+// A kept capture that --last may yet drop.
+struct Kept {
+  uint64_t launch = 0;
+  Kernel* kernel = nullptr;
+  StateFilePtr pre, post;
+  bool chosen = false;
+};
+
+class Engine {
+ public:
+  explicit Engine(Conf conf)
+      : conf(std::move(conf)), session(this->conf, shim_name()), selection(this->conf), memfds(session) {}
+
+  const Conf conf;
+  Session session;
+  Selection selection;
+  Memfds memfds;
+  std::atomic<uint64_t> overhead_ns{0};
+  std::atomic<bool> fault_seen{false};
+
+  // The session, when something was launched; false where it can't be opened.
+  bool open();
+  // Asks about a kernel that is new, and says so (SEEN). Not under any lock of a driver's.
+  void meet(Kernel& kernel);
+  void write_counts();
+  void count_when_due();
+  // The first error that means a lost context: the last launches go down.
+  void saw_fault(const std::string& error);
+  void remember(Kept kept);  // --last
+  void at_exit();
+  void stop();  // --stop: end the target as an operator would
+
+  // What the image's kernels can reach by name, asked once; its file in code/; its NVRTC program's.
+  std::vector<std::string> globals_of(const Kernel& kernel, const std::string& arch);
+  const char* store_image(Image& image);
+  std::string program_of(Image& image);
+
+  // The Triton hook's.
+  bool is_owned(const Kernel& kernel);
+  void own(const char* name);
+  bool take_choice(const Launch& launch, Choice* choice);
+  void set_result(uint64_t token, capture::Fate fate, const std::string& reason);
+  bool take_result(uint64_t token, Result* result);
+  void choose_in_graph(Choice choice);
+  void forget_graph_choice(uint64_t token);
+  bool has_graph_choice(const Kernel& kernel);
+  void set_types(uint64_t token, const std::string& types);
+  std::string types_of(uint64_t token);
+
+  void reset_after_fork();
+
+ private:
+  Answer ask_about(const Kernel& kernel);
+
+  std::atomic<bool> registered_{false};  // at exit
+  std::mutex asking_;                    // one question at a time; held while the command line answers
+  std::map<const Image*, std::vector<std::string>> globals_;
+  std::map<const Image*, std::string> programs_;
+  std::mutex hook_;  // the members below
+  std::set<std::string> owned_;
+  std::vector<Choice> graph_;
+  std::map<uint64_t, Result> results_;
+  std::map<uint64_t, std::string> types_;
+  std::mutex last_;
+  std::deque<Kept> kept_;
+};
+
+// Null where this process is not under capture.
+Engine* engine() noexcept;
+
+// What `wants` found out about the launch that `run` takes next on this thread.
+struct Wanted {
+  Kernel* kernel = nullptr;  // null: none, or taken
+  bool chosen = false;       // by the hook: no selection, no ordinals
+  Choice choice;
+  uint64_t ordinal = 0;
+};
+Wanted& wanted_here() noexcept;
+std::vector<Choice>& choices_here() noexcept;
+
+}  // namespace kerncap
+
+#endif  // KERNCAP_COMMON_ENGINE_H

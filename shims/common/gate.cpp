@@ -1,0 +1,159 @@
+#include "common/glibc_floor.h"
+
+#include "common/gate.h"
+
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <climits>
+#include <new>
+
+#include "common/clock.h"
+
+namespace kerncap::gate {
+namespace {
+
+// One per thread, on a cache line of its own. Never freed: who closes the gate walks them with no
+// lock. A thread that ends leaves its line to the next one.
+struct alignas(64) Line {
+  std::atomic<uint32_t> inside{0};
+  std::atomic<bool> taken{false};
+  Line* next = nullptr;
+};
+
+std::atomic<Line*> all_lines{nullptr};
+std::atomic<uint32_t> closed{0};  // 1 while a thread has the gate closed; waited on with futex
+
+// Plain data: no guard, no destructor order to get wrong while a thread ends.
+struct ThreadState {
+  Line* line;
+  uint32_t depth;
+  uint32_t own;
+  bool closer;
+};
+thread_local ThreadState state;
+
+// Hands the line back when the thread ends.
+struct Leaver {
+  bool armed = false;
+  ~Leaver() {
+    if (state.line == nullptr) return;
+    state.line->inside.store(0, std::memory_order_release);
+    state.line->taken.store(false, std::memory_order_release);
+    state.line = nullptr;
+  }
+};
+thread_local Leaver leaver;
+
+void wait_while_closed(uint64_t deadline_ns) noexcept {
+  KeepErrno keep;
+  uint64_t now = now_ns();
+  uint64_t left = deadline_ns == UINT64_MAX ? second_ns : deadline_ns > now ? deadline_ns - now : 0;
+  timespec timeout = as_timespec(left);
+  // A second at most: a wake-up lost to a fork or a killed thread must not stop the target.
+  syscall(SYS_futex, reinterpret_cast<uint32_t*>(&closed), FUTEX_WAIT_PRIVATE, 1, &timeout, nullptr, 0);
+}
+
+Line* take_line() noexcept {
+  leaver.armed = true;  // its construction registers the thread's end
+  for (Line* line = all_lines.load(std::memory_order_acquire); line != nullptr; line = line->next) {
+    bool free = false;
+    if (!line->taken.load(std::memory_order_relaxed) &&
+        line->taken.compare_exchange_strong(free, true, std::memory_order_acq_rel))
+      return line;
+  }
+  Line* line = new (std::nothrow) Line;
+  if (line == nullptr) return nullptr;
+  line->taken.store(true, std::memory_order_relaxed);
+  line->next = all_lines.load(std::memory_order_relaxed);
+  while (!all_lines.compare_exchange_weak(line->next, line, std::memory_order_acq_rel)) {
+  }
+  return line;
+}
+
+bool everybody_left() noexcept {
+  for (Line* line = all_lines.load(std::memory_order_acquire); line != nullptr; line = line->next)
+    if (line != state.line && line->inside.load(std::memory_order_seq_cst) != 0) return false;
+  return true;
+}
+
+}  // namespace
+
+Pass::Pass() noexcept {
+  if (state.closer || state.own != 0) return;
+  counted_ = true;
+  if (state.depth++ != 0) return;
+  if (state.line == nullptr) state.line = take_line();
+  Line* line = state.line;
+  for (;;) {
+    // First in, then look; the closer closes first, then looks: one of both sees the other. That
+    // needs one order of all four accesses.
+    if (line != nullptr) line->inside.store(1, std::memory_order_seq_cst);
+    if (closed.load(std::memory_order_seq_cst) == 0) return;
+    if (line != nullptr) line->inside.store(0, std::memory_order_seq_cst);
+    wait_while_closed(UINT64_MAX);
+  }
+}
+
+Pass::~Pass() noexcept {
+  if (!counted_ || --state.depth != 0 || state.line == nullptr) return;
+  state.line->inside.store(0, std::memory_order_release);
+}
+
+bool close(uint64_t deadline_ns) noexcept {
+  KeepErrno keep;
+  uint64_t deadline = now_ns() + deadline_ns;
+  uint32_t expected = 0;
+  while (!closed.compare_exchange_strong(expected, 1, std::memory_order_seq_cst)) {
+    if (now_ns() >= deadline) return false;
+    wait_while_closed(deadline);
+    expected = 0;
+  }
+  state.closer = true;
+  Backoff backoff;
+  while (!everybody_left()) {
+    if (now_ns() >= deadline) {
+      open();
+      return false;
+    }
+    backoff.pause();
+  }
+  return true;
+}
+
+void open() noexcept {
+  if (!state.closer) return;
+  KeepErrno keep;
+  state.closer = false;
+  closed.store(0, std::memory_order_seq_cst);
+  syscall(SYS_futex, reinterpret_cast<uint32_t*>(&closed), FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0);
+}
+
+bool is_mine() noexcept {
+  return state.closer;
+}
+
+void reset_after_fork() noexcept {
+  // The other threads are not in the child; their lines are free.
+  for (Line* line = all_lines.load(std::memory_order_acquire); line != nullptr; line = line->next) {
+    line->inside.store(0, std::memory_order_relaxed);
+    line->taken.store(line == state.line, std::memory_order_relaxed);
+  }
+  state.closer = false;
+  state.depth = 0;
+  closed.store(0, std::memory_order_seq_cst);
+}
+
+Own::Own() noexcept {
+  ++state.own;
+}
+Own::~Own() noexcept {
+  --state.own;
+}
+bool Own::active() noexcept {
+  return state.own != 0;
+}
+
+}  // namespace kerncap::gate

@@ -1,0 +1,292 @@
+#include "common/selection.h"
+
+#include <algorithm>
+#include <new>
+
+#include "common/text.h"
+
+namespace kerncap {
+namespace {
+
+constexpr unsigned max_failures = 16;  // of one kernel, before it is left alone
+
+Term triple(const Dim3& dim) {
+  return Term::of(std::vector<Term>{Term::of(static_cast<int64_t>(dim.x)),
+                                    Term::of(static_cast<int64_t>(dim.y)),
+                                    Term::of(static_cast<int64_t>(dim.z))});
+}
+
+std::string dim_text(const Dim3& dim) {
+  return std::to_string(dim.x) + "," + std::to_string(dim.y) + "," + std::to_string(dim.z);
+}
+
+std::string configuration(const Launch& launch) {
+  return dim_text(launch.grid) + ";" + dim_text(launch.block) + ";" + dim_text(launch.cluster) + ";" +
+         std::to_string(launch.shared_bytes);
+}
+
+}  // namespace
+
+std::map<std::string, Term> where_names(const Launch& launch) {
+  std::map<std::string, Term> names;
+  names["grid"] = triple(launch.grid);
+  names["block"] = triple(launch.block);
+  names["cluster"] = launch.cluster.x == 0 ? Term() : triple(launch.cluster);
+  names["shared"] = Term::of(static_cast<int64_t>(launch.shared_bytes));
+  names["device"] = Term::of(static_cast<int64_t>(launch.device));
+  names["stream"] = Term::of(static_cast<int64_t>(reinterpret_cast<intptr_t>(launch.stream)));
+  names["parameter_bytes"] = Term::of(static_cast<int64_t>(launch.parameters.size()));
+  names["name"] = Term::of(without_parameters(launch.kernel->demangled));
+  return names;
+}
+
+Counters& Selection::of(Kernel& kernel) {
+  Counters*& known = by_kernel_[&kernel];
+  if (known != nullptr) return *known;
+  std::unique_ptr<Counters>& named = by_name_[kernel.name];
+  if (named == nullptr) named = std::make_unique<Counters>();
+  if (!named->kernels.empty()) kernel.same.store(named->kernels.front(), std::memory_order_relaxed);
+  named->kernels.push_back(&kernel);
+  if (named->answered)
+    kernel.interest.store(named->done ? Interest::ignored : Interest::watched, std::memory_order_release);
+  return *(known = named.get());
+}
+
+uint64_t Selection::launches_of(const Counters& counters) {
+  uint64_t launches = 0;
+  for (const Kernel* kernel : counters.kernels) launches += kernel->launches.load(std::memory_order_relaxed);
+  return launches;
+}
+
+void Selection::set_interest(Counters& counters, Interest interest) {
+  for (Kernel* kernel : counters.kernels) kernel->interest.store(interest, std::memory_order_release);
+}
+
+bool Selection::is_known(Kernel& kernel) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return of(kernel).answered;
+}
+
+void Selection::answered(Kernel& kernel, const Answer& answer) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  Counters& counters = of(kernel);
+  counters.answered = true;
+  counters.matches = answer.match;
+  counters.source_known = answer.reason != "no source";
+  counters.reason = answer.match ? "ordinal" : answer.reason.empty() ? "name" : answer.reason;
+  bool timed = conf_.list_only && answer.reason != "name";
+  set_interest(counters, Interest::watched);
+  if ((!answer.match && !timed) || disarmed_) finish(counters, std::string(counters.reason));
+}
+
+bool Selection::wants(const Launch& launch, uint64_t* ordinal) {
+  std::map<std::string, Term> names;
+  if (!conf_.where.empty()) names = where_names(launch);
+  std::lock_guard<std::mutex> lock(mutex_);
+  Counters& counters = of(*launch.kernel);
+  ++counters.accounted;
+  std::string reason = counters.reason;
+  bool refused = counters.done;
+  if (!refused && !conf_.where.empty()) refused = !conf_.where.holds(names, &reason);
+  if (!refused) {
+    ++counters.matched;
+    refused = refuses(counters, launch, &reason, ordinal);
+  }
+  if (refused) {
+    ++counters.filtered[reason];
+    return false;
+  }
+  ++reserved_;
+  ++counters.reserved;
+  return true;
+}
+
+bool Selection::refuses(Counters& counters, const Launch& launch, std::string* reason, uint64_t* ordinal) {
+  *ordinal = counters.kernels.front()->ordinal.fetch_add(1, std::memory_order_relaxed);
+  *reason = "ordinal";
+  if (disarmed_) {
+    finish(counters, "ordinal");
+    return true;
+  }
+  if (conf_.has_range && (*ordinal < conf_.first || *ordinal >= conf_.end)) {
+    if (*ordinal >= conf_.end) finish(counters, "ordinal");
+    return true;
+  }
+  if (conf_.by_default) {
+    const char* refusal = refuses_by_default(counters);
+    if (refusal != nullptr) {
+      *reason = refusal;
+      return true;
+    }
+  }
+  if (conf_.single() && reserved_ > 0 && !conf_.conditional()) return true;
+  if (counters.failures >= max_failures) {
+    finish(counters, "failed");
+    *reason = "failed";
+    return true;
+  }
+  if (conf_.per_config && !counters.configs.insert(configuration(launch)).second) {
+    *reason = "config";
+    return true;
+  }
+  return false;
+}
+
+const char* Selection::refuses_by_default(Counters& counters) {
+  if (counters.captured > 0 || (counters.reserved > 0 && !conf_.conditional())) return "ordinal";
+  if (kept_kernels_ < conf_.limit_kernels) return nullptr;
+  finish(counters, "limit");
+  return "limit";
+}
+
+void Selection::listed(Kernel& kernel) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  Counters& counters = of(kernel);
+  ++counters.accounted;
+  ++counters.matched;
+}
+
+void Selection::filter(Kernel& kernel, const std::string& reason) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  Counters& counters = of(kernel);
+  ++counters.accounted;
+  ++counters.filtered[reason];
+}
+
+bool Selection::settle(const Launch& launch, Outcome outcome, uint64_t size, const std::string& reason) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  Counters& counters = of(*launch.kernel);
+  --reserved_;
+  --counters.reserved;
+  if (outcome == Outcome::refused) {
+    ++counters.filtered[reason];
+    finish(counters, reason);
+  }
+  if (outcome != Outcome::kept) {
+    if (outcome == Outcome::failed) ++counters.failures;
+    if (conf_.per_config) counters.configs.erase(configuration(launch));
+    return false;
+  }
+  ++counters.captured;
+  counters.bytes += size;
+  kept_bytes_ += size;
+  if (conf_.by_default) {
+    finish(counters, "ordinal");
+    if (counters.captured == 1) ++kept_kernels_;
+    return kept_kernels_ >= conf_.limit_kernels;
+  }
+  if (conf_.single()) {
+    disarm();
+    return true;
+  }
+  return range_done();
+}
+
+void Selection::disown(const std::string& name) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  auto found = by_name_.find(name);
+  if (found == by_name_.end() || found->second->reserved > 0) return;
+  set_interest(*found->second, Interest::owned);
+  for (const Kernel* kernel : found->second->kernels) by_kernel_.erase(kernel);
+  by_name_.erase(found);
+}
+
+void Selection::uncount_captured(Kernel& kernel) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  Counters& counters = of(kernel);
+  if (counters.captured > 0) --counters.captured;
+}
+
+bool Selection::exceeds_limit(uint64_t size) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return conf_.by_default && kept_bytes_ + size > conf_.limit_bytes;
+}
+
+void Selection::add_time(Kernel& kernel, uint64_t time_ns) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  Counters& counters = of(kernel);
+  counters.time_ns += time_ns;
+  ++counters.timed;
+}
+
+void Selection::finish(Counters& counters, const std::string& reason) {
+  if (counters.done) return;
+  counters.done = true;
+  // What passed on the fast path so far fell under the old reason.
+  uint64_t launches = launches_of(counters);
+  if (launches > counters.accounted) {
+    counters.filtered[counters.reason] += launches - counters.accounted;
+    if (counters.matches) counters.matched += launches - counters.accounted;
+    counters.accounted = launches;
+  }
+  counters.reason = reason;
+  set_interest(counters, Interest::ignored);
+}
+
+void Selection::disarm() {
+  disarmed_ = true;
+  for (auto& [name, counters] : by_name_)
+    if (counters->reserved == 0 && counters->answered) finish(*counters, "ordinal");
+}
+
+// With --launch: every kernel that matched so far is past its last wanted ordinal.
+bool Selection::range_done() {
+  if (!conf_.has_range || conf_.per_config || conf_.last != 0 || reserved_ > 0) return false;
+  bool any = false;
+  for (const auto& [name, counters] : by_name_) {
+    uint64_t ordinal = counters->kernels.front()->ordinal.load(std::memory_order_relaxed);
+    if (!counters->matches || ordinal == 0) continue;
+    if (ordinal < conf_.end) return false;
+    any = true;
+  }
+  return any;
+}
+
+json::Writer Selection::counts(uint64_t overhead_ns) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  json::Writer json;
+  uint64_t total = 0;
+  json.begin_object().key("kernels").begin_object();
+  for (const auto& [name, one] : by_name_) {
+    // The fast path counts first and the slow path later: never more accounted than launched.
+    uint64_t launches = std::max(launches_of(*one), one->accounted), passed = launches - one->accounted;
+    total += launches;
+    std::map<std::string, uint64_t> filtered = one->filtered;
+    if (passed > 0) filtered[one->reason] += passed;
+    uint64_t time_ns = 0;
+    // A launch whose marks were lost counts as the others on average.
+    if (one->timed > 0)
+      time_ns = static_cast<uint64_t>(static_cast<double>(one->time_ns) / static_cast<double>(one->timed) *
+                                      static_cast<double>(launches));
+    json.key(one->kernels.front()->demangled).begin_object().field("launches", launches);
+    json.field("matched", one->matched + (one->matches && !one->done ? passed : 0));
+    json.field("captured", one->captured).key("filtered").begin_object();
+    for (const auto& entry : filtered) json.field(entry.first, entry.second);
+    json.end().field("configs", 0).field("time_ns", time_ns).field("bytes", one->bytes).end();
+  }
+  json.end().field("overhead_ns", overhead_ns).field("launches", total).end();
+  return json;
+}
+
+uint64_t Selection::pass_below() const {
+  bool countable = conf_.has_range && conf_.where.empty() && !conf_.per_config && !conf_.list_only;
+  return countable ? conf_.first : 0;
+}
+
+void Selection::reset_after_fork() {
+  new (&mutex_) std::mutex;
+  for (auto& [kernel, counters] : by_kernel_) {
+    auto* known = const_cast<Kernel*>(kernel);
+    known->launches.store(0);
+    known->ordinal.store(0);
+    known->same.store(nullptr);
+    known->interest.store(Interest::unknown);
+  }
+  by_name_.clear();
+  by_kernel_.clear();
+  disarmed_ = false;
+  kept_kernels_ = kept_bytes_ = 0;
+  reserved_ = 0;
+}
+
+}  // namespace kerncap

@@ -1,0 +1,386 @@
+#include "common/glibc_floor.h"
+
+#include "common/shot.h"
+
+#include <new>
+
+#include "common/clock.h"
+#include "common/gate.h"
+#include "common/text.h"
+#include "common/writers.h"
+
+namespace kerncap {
+namespace {
+
+std::string seconds_text(uint64_t ns) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%g s", static_cast<double>(ns) / 1e9);
+  return text;
+}
+
+// The post-state's file, opened when it is known how much may come.
+class PostOutlet : public Outlet {
+ public:
+  PostOutlet(const Session& session, const std::string& name, StateFilePtr* file)
+      : session_(session), name_(name), file_(*file) {}
+
+  StateFile* open(uint64_t bound_bytes, std::string* why) override {
+    uint64_t free = free_space(session_.folder());
+    if (bound_bytes > free) {
+      *why = "no space: its output needs up to " + size_text(bound_bytes) + ", " + session_.folder() +
+             " has " + size_text(free);
+      return nullptr;
+    }
+    file_ = std::make_unique<StateFile>();
+    if (file_->create(session_, name_, bound_bytes, why)) return file_.get();
+    file_.reset();
+    return nullptr;
+  }
+
+ private:
+  const Session& session_;
+  std::string name_;
+  StateFilePtr& file_;
+};
+
+}  // namespace
+
+void RealLaunch::once() noexcept {
+  if (made_) return;
+  made_ = true;
+  gate::Pass pass;  // another thread's capture may have begun
+  uint64_t started = now_ns();
+  status_ = call_(context_);
+  call_ns_ = now_ns() - started;
+}
+
+Reporter::Reporter(Engine& engine, int64_t launch, const std::string& kernel, uint64_t total)
+    : engine_(engine), launch_(launch), kernel_(kernel), total_(total), next_ns_(now_ns() + second_ns) {}
+
+void Reporter::done(uint64_t bytes) {
+  done_ += bytes;
+  if (now_ns() < next_ns_) return;
+  next_ns_ = now_ns() + second_ns;
+  json::Writer json;
+  json.begin_object().field("launch", launch_).field("kernel", kernel_);
+  json.field("done", done_).field("total", total_ < done_ ? done_ : total_).end();
+  engine_.session.write(KERNCAP_RECORD_PROGRESS, json);
+}
+
+Shot::Shot(Engine& engine, Device& device, const Launch& launch, RealLaunch& real, Wanted&& wanted) noexcept
+    : engine_(engine),
+      device_(device),
+      conf_(engine.conf),
+      launch_(launch),
+      real_(real),
+      wanted_(std::move(wanted)) {
+  wanted.kernel = nullptr;
+}
+
+Shot::~Shot() {
+  try {
+    if (!settled_) {
+      if (why_.empty()) why_ = "memory is short";
+      fail();
+    }
+    throw_away();
+  } catch (const std::bad_alloc&) {
+    // Nothing is said of it, then; the launch is what counts.
+  }
+  pre_.reset();  // frees on the device, with the context still current
+  leave();
+  if (gated_) gate::open();
+}
+
+void Shot::take() {
+  bool ready = prepare() && close_gate() && before();
+  leave();
+  if (!ready) {
+    if (!settled_) fail();
+    if (gated_) gate::open();
+    gated_ = false;
+    return;  // the caller launches
+  }
+  launched_ns_ = now_ns();
+  real_.once();
+  bool good = conf_.on_fault ? after_on_fault() : after();
+  if (!good && !settled_) fail();
+}
+
+bool Shot::enter() {
+  if (!entered_) entered_ = device_.enter(launch_, &why_);
+  return entered_;
+}
+
+void Shot::leave() noexcept {
+  if (entered_) device_.leave();
+  entered_ = false;
+}
+
+// --- before the gate closes: all that asks, allocates or may take long -----------------------------
+
+bool Shot::prepare() {
+  if (device_.is_capturing()) {
+    why_ =
+        "a stream capture is under way, where nothing can be copied; it can be captured when the graph is "
+        "launched";
+    return false;
+  }
+  start_writers();
+  if (!enter()) return false;
+  facts_ = device_.describe(launch_.device);
+  leave();
+  std::vector<std::string> names = engine_.globals_of(*launch_.kernel, facts_.arch);
+  Image* image = launch_.kernel->module != nullptr ? launch_.kernel->module->image : nullptr;
+  if (image != nullptr) program_ = engine_.program_of(*image);
+  if (conf_.conditional() && !conf_.no_values) pre_file_ = engine_.memfds.take(0);
+  request_.mirror = device_.mirror_blocks();
+  if (!enter()) return false;
+  if (!names.empty()) request_.globals = device_.globals(launch_, names);
+  std::string refusal, note;
+  device_.opaque(launch_, &refusal, &note);
+  if (!refusal.empty()) {
+    why_ = refusal;
+    return false;
+  }
+  if (!note.empty()) closure_.notes.push_back(note);
+  return true;
+}
+
+bool Shot::close_gate() {
+  leave();
+  gated_ = gate::close(conf_.drain_timeout_ns);
+  if (!gated_)
+    why_ =
+        "another thread did not come back from a driver call within " + seconds_text(conf_.drain_timeout_ns);
+  return gated_;
+}
+
+// --- from the closed gate to the launch -------------------------------------------------------------
+
+Poll Shot::drain(uint64_t timeout_ns, std::string* what) {
+  uint64_t deadline = now_ns() + timeout_ns;
+  device_.begin_drain();
+  for (Backoff backoff;; backoff.pause()) {
+    Poll poll = device_.idle(what);
+    if (poll != Poll::pending || now_ns() >= deadline) return poll;
+  }
+}
+
+bool Shot::before() {
+  if (!enter()) return false;
+  if (device_.is_capturing()) {
+    why_ = "a stream capture began, where nothing can be copied";
+    return false;
+  }
+  std::string what;
+  Poll poll = drain(conf_.drain_timeout_ns, &what);
+  if (poll == Poll::pending) {
+    why_ = what + " did not finish within " + seconds_text(conf_.drain_timeout_ns) + " before the launch";
+    return false;
+  }
+  if (poll == Poll::failed) {
+    if (is_fault(device_.status())) engine_.saw_fault(what);
+    why_ = "an earlier launch failed: " + what;
+    return false;
+  }
+  if (!device_.prepare(&why_) || !find_regions() || !check_sizes()) return false;
+  number_ = static_cast<int64_t>(engine_.session.next_launch());
+  if (!conf_.no_values && !snapshot()) return false;
+  write_launch();
+  if (!recorded_) why_ = "its record can't be written to " + engine_.session.folder();
+  return recorded_;
+}
+
+bool Shot::find_regions() {
+  request_.mode = conf_.memory;
+  if (!conf_.no_values) request_.max_size = conf_.max_size;
+  request_.allocations = MemoryMap::instance().snapshot();
+  return find_closure(device_, launch_, std::move(request_), &closure_, &why_);
+}
+
+bool Shot::check_sizes() {
+  if (conf_.no_values) return true;
+  uint64_t size = closure_.included_bytes;
+  if (closure_.unfinished || size > conf_.max_size) {
+    why_ = "it can reach " + std::string(closure_.unfinished ? "at least " : "") + size_text(size) +
+           ", more than --max-size " + size_text(conf_.max_size) + ": " + describe_sizes(closure_.regions);
+    return false;
+  }
+  if (!wanted_.chosen && engine_.selection.exceeds_limit(size)) {
+    why_ = "limit";
+    settle(Outcome::refused);
+    return false;
+  }
+  return true;
+}
+
+bool Shot::snapshot() {
+  uint64_t started = now_ns();
+  layout_ = std::make_unique<Layout>(closure_.regions, conf_.chunk_bytes);
+  pre_ = std::make_unique<State>(device_, *layout_);
+  if (!pre_->measure(&why_)) return false;
+  // After a fault only the host's memory is there.
+  if (conf_.when != Conf::When::always && !conf_.on_fault && !pre_->clone(&why_)) return false;
+  if (!open_pre()) return false;
+  Reporter reporter(engine_, number_, launch_.kernel->demangled, pre_->bytes_to_write());
+  if (!pre_->save(*pre_file_, &reporter, &why_)) return false;
+  pre_ns_ = now_ns() - started;
+  return true;
+}
+
+bool Shot::open_pre() {
+  uint64_t needed = pre_->bytes_to_write(), free = free_space(engine_.session.folder());
+  if (pre_file_ != nullptr) {
+    if (memory_has_room(needed)) return pre_file_->resize(layout_->size, &why_);
+    engine_.memfds.give_back(std::move(pre_file_));
+  }
+  if (needed > free) {
+    why_ =
+        "no space: needs " + size_text(needed) + ", " + engine_.session.folder() + " has " + size_text(free);
+    return false;
+  }
+  pre_file_ = std::make_unique<StateFile>();
+  return pre_file_->create(engine_.session, std::to_string(number_) + ".pre", layout_->size, &why_);
+}
+
+// --- after the launch --------------------------------------------------------------------------------
+
+bool Shot::after() {
+  int status = real_.status();
+  if (status != 0 && is_fault(status)) return ended_badly(Ending::fault, device_.error_text(status));
+  if (status != 0) {
+    why_ = "the driver refused the launch: " + device_.error_text(status);
+    if (conf_.conditional()) drop(why_);
+    return false;
+  }
+  if (!enter()) return false;
+  std::string what;
+  Poll poll = drain(conf_.drain_timeout_ns, &what);
+  if (poll == Poll::failed) return ended_badly(Ending::fault, what);
+  if (poll == Poll::pending) {
+    why_ = what + " did not finish within " + seconds_text(conf_.drain_timeout_ns) + " after the launch";
+    return false;
+  }
+  duration_ns_ = now_ns() - launched_ns_;
+  bool keep = conf_.when == Conf::When::always;
+  if (conf_.when != Conf::When::always && !judge(&keep)) return false;
+  if (!keep) {
+    drop(conf_.when == Conf::When::differs ? "not differs" : "not nonfinite");
+    return true;
+  }
+  return finish_kept();
+}
+
+bool Shot::finish_kept() {
+  if (pre_ != nullptr) {
+    if (!pre_->fetch(*pre_file_, nullptr, &why_)) return false;
+    uint64_t started = now_ns();
+    PostOutlet outlet(engine_.session, std::to_string(number_) + ".post", &post_file_);
+    Reporter reporter(engine_, number_, launch_.kernel->demangled, 0);
+    if (!find_changed(device_, *layout_, pre_->prints(), &outlet, &reporter, &chunks_, nullptr, &why_))
+      return false;
+    post_ns_ = now_ns() - started;
+  }
+  write_complete(Ending::complete, "");
+  settle(Outcome::kept);
+  return true;
+}
+
+// The gate stays closed while the launch may end soon, so that a fault is this launch's; a kernel that
+// waits for another thread must not wait for us, so it opens before the launch counts as hung.
+bool Shot::after_on_fault() {
+  int status = real_.status();
+  if (status != 0 && is_fault(status)) return ended_badly(Ending::fault, device_.error_text(status));
+  if (status != 0) {
+    drop("the driver refused the launch: " + device_.error_text(status));
+    return true;
+  }
+  if (!enter()) return false;
+  std::string what;
+  Poll poll = device_.mark(launch_) ? Poll::pending : Poll::failed;
+  if (poll == Poll::failed) what = device_.error_text(device_.status());
+  uint64_t started = now_ns();
+  for (Backoff backoff; poll == Poll::pending; backoff.pause()) {
+    poll = device_.passed(&what);
+    uint64_t waited = now_ns() - started;
+    if (waited >= conf_.fault_timeout_ns) break;
+    if (gated_ && waited >= conf_.drain_timeout_ns) {
+      gate::open();
+      gated_ = false;
+    }
+  }
+  if (poll == Poll::failed) return ended_badly(Ending::fault, what);
+  if (poll == Poll::pending)
+    return ended_badly(Ending::timeout, "it did not finish within " + seconds_text(conf_.fault_timeout_ns));
+  drop("the launch succeeded");
+  return true;
+}
+
+bool Shot::ended_badly(Ending ending, const std::string& error) {
+  if (ending == Ending::fault) engine_.saw_fault(error);
+  if (pre_ != nullptr && pre_->has_clones()) {
+    why_ = "the launch failed (" + error + ") while its pre-state was on the device; --on-fault keeps it";
+    return false;
+  }
+  write_complete(ending, error);
+  settle(Outcome::kept);
+  return true;
+}
+
+// --- what became of it -------------------------------------------------------------------------------
+
+void Shot::drop(const std::string& reason) {
+  throw_away();
+  json::Writer json;
+  json.begin_object().field("launch", number_).field("reason", reason).end();
+  engine_.session.write(KERNCAP_RECORD_DROPPED, json);
+  why_ = reason;
+  settle(Outcome::dropped);
+}
+
+void Shot::fail() {
+  throw_away();
+  engine_.session.failed(launch_.kernel->demangled, why_, recorded_ ? number_ : -1);
+  settle(Outcome::failed);
+}
+
+// Nobody needs these bytes: memfds are used again, files deleted.
+void Shot::throw_away() {
+  if (pre_file_ != nullptr && pre_file_->is_memfd())
+    engine_.memfds.give_back(std::move(pre_file_));
+  else if (pre_file_ != nullptr)
+    pre_file_->remove();
+  if (post_file_ != nullptr) post_file_->remove();
+  pre_file_.reset();
+  post_file_.reset();
+}
+
+void Shot::settle(Outcome outcome) {
+  settled_ = true;
+  if (outcome == Outcome::kept) {
+    Kept kept{static_cast<uint64_t>(number_), launch_.kernel, std::move(pre_file_), std::move(post_file_),
+              wanted_.chosen};
+    engine_.remember(std::move(kept));  // else closed: the files, or the command line's copies, stay
+  }
+  if (wanted_.chosen) {
+    capture::Fate fate = outcome == Outcome::kept      ? capture::Fate::kept
+                         : outcome == Outcome::dropped ? capture::Fate::dropped
+                                                       : capture::Fate::failed;
+    engine_.set_result(wanted_.choice.token, fate, why_);
+  } else {
+    bool done = engine_.selection.settle(launch_, outcome, closure_.included_bytes, why_);
+    if (outcome == Outcome::kept || outcome == Outcome::failed) engine_.write_counts();
+    real_.stop_after = done && outcome == Outcome::kept && conf_.stop;
+  }
+}
+
+bool Shot::judge(bool* keep) {
+  if (pre_ == nullptr) {
+    why_ = "--when needs the values, which --no-values leaves out";
+    return false;
+  }
+  return conf_.when == Conf::When::differs ? judge_differs(keep) : judge_nonfinite(keep);
+}
+
+}  // namespace kerncap

@@ -1,0 +1,124 @@
+// One capture: gate, drain, closure, pre-state, the target's own launch, post-state, and the records of
+// all that.
+#ifndef KERNCAP_COMMON_SHOT_H
+#define KERNCAP_COMMON_SHOT_H
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/capture.h"
+#include "common/closure.h"
+#include "common/device.h"
+#include "common/engine.h"
+#include "common/state.h"
+
+namespace kerncap {
+
+struct ElementType;
+
+// The target's launch: made exactly once, whatever becomes of the capture.
+class RealLaunch {
+ public:
+  RealLaunch(capture::Call call, void* context) noexcept : call_(call), context_(context) {}
+  void once() noexcept;
+  int again() noexcept { return call_(context_); }
+  int status() const noexcept { return status_; }
+  bool made() const noexcept { return made_; }
+  uint64_t call_ns() const noexcept { return call_ns_; }
+  bool stop_after = false;  // --stop, once the gate is open again
+
+ private:
+  capture::Call call_;
+  void* context_;
+  int status_ = 0;
+  bool made_ = false;
+  uint64_t call_ns_ = 0;
+};
+
+class Shot {
+ public:
+  Shot(Engine& engine, Device& device, const Launch& launch, RealLaunch& real, Wanted&& wanted) noexcept;
+  ~Shot();  // what was not settled has failed
+  Shot(const Shot&) = delete;
+  Shot& operator=(const Shot&) = delete;
+
+  // Everything, the launch in the middle of it; records what became of it.
+  void take();
+
+ private:
+  enum class Ending : uint8_t { complete, fault, timeout };
+
+  // Each gives false with `why_` set, or with the capture settled.
+  bool prepare();
+  bool close_gate();
+  bool before();
+  bool snapshot();
+  bool after();
+  bool after_on_fault();
+
+  bool enter();
+  void leave() noexcept;
+  Poll drain(uint64_t timeout_ns, std::string* what);
+  bool find_regions();
+  bool check_sizes();
+  bool open_pre();
+  bool finish_kept();
+  bool ended_badly(Ending ending, const std::string& error);
+
+  // --when: whether the launch is kept, with `detail_`.
+  bool judge(bool* keep);
+  bool judge_differs(bool* keep);
+  bool judge_nonfinite(bool* keep);
+  bool judge_parameter(size_t number, const ElementType& type, const std::vector<Chunk>& changed);
+  bool run_again(State& first, StateFile& file, unsigned round, bool* keep);
+  bool describe_difference(State& first, const StateFile* file, const std::vector<Chunk>& chunks,
+                           std::string* why);
+
+  void write_launch();
+  void write_image(json::Writer& json);
+  void write_complete(Ending ending, const std::string& error);
+  void drop(const std::string& reason);
+  void fail();
+  void settle(Outcome outcome);
+  void throw_away();
+
+  Engine& engine_;
+  Device& device_;
+  const Conf& conf_;
+  const Launch& launch_;
+  RealLaunch& real_;
+  Wanted wanted_;
+  std::string why_;
+
+  bool entered_ = false, gated_ = false, settled_ = false, recorded_ = false;
+  DeviceFacts facts_;
+  ClosureRequest request_;
+  std::string program_;
+  Closure closure_;
+  std::unique_ptr<Layout> layout_;
+  std::unique_ptr<State> pre_;
+  StateFilePtr pre_file_, post_file_;
+  std::vector<Chunk> chunks_;
+  std::string detail_;
+  int64_t number_ = -1;  // of the launch in this process's records
+  uint64_t pre_ns_ = 0, post_ns_ = 0, launched_ns_ = 0, duration_ns_ = 0;
+};
+
+// PROGRESS records, at most one a second.
+class Reporter : public Progress {
+ public:
+  Reporter(Engine& engine, int64_t launch, const std::string& kernel, uint64_t total);
+  void done(uint64_t bytes) override;
+
+ private:
+  Engine& engine_;
+  int64_t launch_;
+  std::string kernel_;
+  uint64_t total_, done_ = 0, next_ns_;
+};
+
+}  // namespace kerncap
+
+#endif  // KERNCAP_COMMON_SHOT_H

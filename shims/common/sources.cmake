@@ -1,0 +1,24 @@
+# The vendor-neutral part of a shim, compiled into each.
+set(KERNCAP_COMMON_SOURCES
+    ${CMAKE_CURRENT_LIST_DIR}/capture.cpp
+    ${CMAKE_CURRENT_LIST_DIR}/closure.cpp
+    ${CMAKE_CURRENT_LIST_DIR}/conditions.cpp
+    ${CMAKE_CURRENT_LIST_DIR}/conf.cpp
+    ${CMAKE_CURRENT_LIST_DIR}/engine.cpp
+    ${CMAKE_CURRENT_LIST_DIR}/gate.cpp
+    ${CMAKE_CURRENT_LIST_DIR}/glibc_floor.cpp
+    ${CMAKE_CURRENT_LIST_DIR}/host_scan.cpp
+    ${CMAKE_CURRENT_LIST_DIR}/json.cpp
+    ${CMAKE_CURRENT_LIST_DIR}/last_launches.cpp
+    ${CMAKE_CURRENT_LIST_DIR}/memory_map.cpp
+    ${CMAKE_CURRENT_LIST_DIR}/own_fd.cpp
+    ${CMAKE_CURRENT_LIST_DIR}/selection.cpp
+    ${CMAKE_CURRENT_LIST_DIR}/session.cpp
+    ${CMAKE_CURRENT_LIST_DIR}/shot.cpp
+    ${CMAKE_CURRENT_LIST_DIR}/shot_records.cpp
+    ${CMAKE_CURRENT_LIST_DIR}/socket.cpp
+    ${CMAKE_CURRENT_LIST_DIR}/state.cpp
+    ${CMAKE_CURRENT_LIST_DIR}/state_file.cpp
+    ${CMAKE_CURRENT_LIST_DIR}/text.cpp
+    ${CMAKE_CURRENT_LIST_DIR}/where.cpp
+    ${CMAKE_CURRENT_LIST_DIR}/writers.cpp)

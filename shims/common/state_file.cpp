@@ -1,0 +1,202 @@
+#include "common/glibc_floor.h"
+
+#include "common/state_file.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "common/clock.h"
+#include "common/socket.h"
+#include "common/text.h"
+#include "common/writers.h"
+
+namespace kerncap {
+namespace {
+
+ssize_t plain_write(int fd, const void* bytes, size_t size, off_t offset) {
+  return ::pwrite(fd, bytes, size, offset);
+}
+
+std::string error_name(int error) {
+  // strerror may load a message catalogue of the target's; these are what a disk says.
+  if (error == ENOSPC) return "no space left on the disk";
+  if (error == EDQUOT) return "the disk quota is used up";
+  if (error == EIO) return "the disk failed (EIO)";
+  if (error == EFBIG) return "the file would be too large for its file system or the limit on files";
+  return "error " + std::to_string(error);
+}
+
+uint64_t available_memory() {
+  std::string text = read_file("/proc/meminfo", 8192);
+  size_t at = text.find("MemAvailable:");
+  if (at == std::string::npos) return UINT64_MAX;
+  return std::strtoull(text.c_str() + at + 13, nullptr, 10) * 1024;
+}
+
+}  // namespace
+
+WriteFunction state_write = plain_write;
+
+std::string io_error_text(int error) {
+  return error_name(error);
+}
+
+bool StateFile::create(const Session& session, const std::string& name, uint64_t size, std::string* why) {
+  KeepErrno keep;
+  name_ = name;
+  size_t stripes = size > striped_from ? std::max<size_t>(writer_count(), 1) : 1;
+  for (size_t i = 0; i < stripes; ++i) {
+    paths_.push_back(session.path(name) + (i == 0 ? "" : "." + std::to_string(i)));
+    fds_.emplace_back(::open(paths_.back().c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
+    if (fds_.back().get() < 0) {
+      *why = paths_.back() + " can't be made: " + error_name(errno);
+      remove();
+      return false;
+    }
+  }
+  return resize(size, why);
+}
+
+void StateFile::adopt(OwnFd fd, uint64_t number) {
+  fds_.push_back(std::move(fd));
+  memfd_ = static_cast<int64_t>(number);
+}
+
+bool StateFile::resize(uint64_t size, std::string* why) {
+  error_.store(0);
+  return set_size(0, why) && set_size(size, why);
+}
+
+bool StateFile::set_size(uint64_t size, std::string* why) {
+  KeepErrno keep;
+  uint64_t stripes = fds_.size(), blocks = (size + stripe_bytes - 1) / stripe_bytes;
+  for (uint64_t i = 0; i < stripes; ++i) {
+    uint64_t own = size;
+    if (stripes > 1) {
+      own = (blocks / stripes + (i < blocks % stripes ? 1 : 0)) * stripe_bytes;
+      // The last block may be short, and it is the end of its stripe.
+      if (blocks > 0 && (blocks - 1) % stripes == i) own -= blocks * stripe_bytes - size;
+    }
+    if (::ftruncate(fds_[i].get(), static_cast<off_t>(own)) != 0) {
+      *why = "a file of " + size_text(own) + " can't be made: " + error_name(errno);
+      remove();
+      return false;
+    }
+  }
+  return true;
+}
+
+bool StateFile::write(uint64_t offset, const uint8_t* bytes, uint64_t size) noexcept {
+  while (size > 0) {
+    if (error_.load(std::memory_order_relaxed) != 0) return false;
+    uint64_t stripes = fds_.size(), block = offset / stripe_bytes, inside = offset % stripe_bytes;
+    uint64_t part = stripes == 1 ? size : std::min(size, stripe_bytes - inside);
+    uint64_t at = stripes == 1 ? offset : block / stripes * stripe_bytes + inside;
+    ssize_t done = state_write(fds_[block % stripes].get(), bytes, part, static_cast<off_t>(at));
+    if (done < 0 && errno == EINTR) continue;
+    if (done <= 0) {
+      error_.store(done < 0 ? errno : ENOSPC);
+      return false;
+    }
+    offset += static_cast<uint64_t>(done);
+    bytes += done;
+    size -= static_cast<uint64_t>(done);
+  }
+  return true;
+}
+
+bool StateFile::read(uint64_t offset, uint8_t* bytes, uint64_t size) const noexcept {
+  while (size > 0) {
+    uint64_t stripes = fds_.size(), block = offset / stripe_bytes, inside = offset % stripe_bytes;
+    uint64_t part = stripes == 1 ? size : std::min(size, stripe_bytes - inside);
+    uint64_t at = stripes == 1 ? offset : block / stripes * stripe_bytes + inside;
+    ssize_t done = ::pread(fds_[block % stripes].get(), bytes, part, static_cast<off_t>(at));
+    if (done < 0 && errno == EINTR) continue;
+    if (done <= 0) return false;
+    offset += static_cast<uint64_t>(done);
+    bytes += done;
+    size -= static_cast<uint64_t>(done);
+  }
+  return true;
+}
+
+void StateFile::describe(json::Writer& json) const {
+  json.begin_object();
+  if (memfd_ >= 0) {
+    json.field("memfd", memfd_);
+  } else {
+    json.field("file", name_);
+    if (paths_.size() > 1) json.field("stripes", uint64_t{paths_.size()}).field("stripe_bytes", stripe_bytes);
+  }
+  json.end();
+}
+
+void StateFile::close() {
+  fds_.clear();
+}
+
+void StateFile::remove() {
+  KeepErrno keep;
+  close();
+  for (const std::string& path : paths_) ::unlink(path.c_str());
+  paths_.clear();
+}
+
+StateFilePtr Memfds::take(uint64_t size) {
+  KeepErrno keep;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    while (!free_.empty()) {
+      StateFilePtr file = std::move(free_.back());
+      free_.pop_back();
+      if (file->is_ours()) return file;
+    }
+    if (refused_) return nullptr;
+  }
+  // A target that runs out of memory would be killed for our sake.
+  if (!memory_has_room(size)) return nullptr;
+  OwnFd fd(static_cast<int>(::memfd_create("kerncap", MFD_CLOEXEC)));
+  std::lock_guard<std::mutex> lock(mutex_);
+  json::Writer message = session_.question();
+  message.field("memfd", count_).end();
+  if (fd.get() < 0 || !hand_over(session_.conf().socket, message.text(), fd.get())) {
+    refused_ = true;
+    return nullptr;
+  }
+  auto file = std::make_unique<StateFile>();
+  file->adopt(std::move(fd), count_++);
+  return file;
+}
+
+void Memfds::give_back(StateFilePtr file) {
+  std::string ignored;
+  if (!file->is_ours() || !file->resize(0, &ignored)) return;
+  std::lock_guard<std::mutex> lock(mutex_);
+  free_.push_back(std::move(file));
+}
+
+void Memfds::reset_after_fork() {
+  new (&mutex_) std::mutex;
+  free_.clear();
+  count_ = 0;
+  refused_ = false;
+}
+
+bool memory_has_room(uint64_t size) {
+  return size <= available_memory() / 2;
+}
+
+uint64_t free_space(const std::string& folder) {
+  KeepErrno keep;
+  struct statvfs status;
+  if (::statvfs(folder.c_str(), &status) != 0) return UINT64_MAX;
+  // A file system that counts no blocks (some network ones) says nothing.
+  return status.f_blocks == 0 ? UINT64_MAX : uint64_t{status.f_bavail} * status.f_frsize;
+}
+
+}  // namespace kerncap

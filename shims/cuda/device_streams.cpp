@@ -1,0 +1,209 @@
+// Draining, copies, clones: what goes through streams.
+#include <algorithm>
+#include <cstring>
+
+#include "common/clock.h"
+#include "common/gate.h"
+#include "cuda/device.h"
+
+namespace kerncap::cuda {
+namespace {
+
+constexpr uint64_t wait_ns = 60 * second_ns;
+constexpr uint64_t spare_bytes = 32U << 20;
+
+struct ThreadMark {
+  CUcontext context;
+  CUevent event;
+};
+thread_local ThreadMark thread_mark;
+
+}  // namespace
+
+// A query never waits. That of the default stream answers for every blocking stream of its context, those
+// of other threads too, and unlike an event in it orders nothing: a kernel that waits for another one
+// of the target's is not kept from it.
+void CudaDevice::begin_drain() {
+  busy_.clear();
+  std::vector<ContextEntry> all = contexts();
+  bool known = std::any_of(all.begin(), all.end(),
+                           [&](const ContextEntry& entry) { return entry.context == launch_context_; });
+  if (!known) all.push_back({launch_context_, launch_device_});
+  for (const ContextEntry& entry : all) {
+    for (CUstream stream : streams_of(entry.context)) busy_.push_back({entry.context, stream});
+    busy_.push_back({entry.context, CU_STREAM_LEGACY});
+    busy_.push_back({entry.context, CU_STREAM_PER_THREAD});
+  }
+}
+
+Poll CudaDevice::idle(std::string* what) {
+  const Driver& d = *driver();
+  while (!busy_.empty()) {
+    Busy next = busy_.back();
+    InContext in(next.context);
+    CUresult status = d.cuStreamQuery(next.stream);
+    if (status == CUDA_ERROR_NOT_READY) {
+      *what = stream_text(next.stream);
+      return Poll::pending;
+    }
+    // Any other error is about the handle, which the target may just have destroyed.
+    if (is_fault(static_cast<int>(status))) {
+      good(status);
+      *what = error_text(static_cast<int>(status));
+      return Poll::failed;
+    }
+    busy_.pop_back();
+  }
+  free_clones();
+  return Poll::done;
+}
+
+int CudaDevice::sticky_error() noexcept {
+  const Driver* d = driver();
+  if (d == nullptr || cuda::is_capturing()) return 0;
+  gate::Own own;
+  for (const ContextEntry& entry : contexts()) {
+    InContext in(entry.context);
+    auto status = static_cast<int>(d->cuStreamQuery(CU_STREAM_LEGACY));
+    if (is_fault(status)) return status;
+  }
+  return 0;
+}
+
+// The mark is its thread's own: with --on-fault the gate may open while it is waited for, and everything else
+// here is the gate's owner's.
+bool CudaDevice::mark(const Launch& launch) {
+  const Driver& d = *driver();
+  CUcontext context = nullptr;
+  d.cuCtxGetCurrent(&context);
+  if (thread_mark.event == nullptr || thread_mark.context != context) {
+    if (!good(d.cuEventCreate(&thread_mark.event, CU_EVENT_DISABLE_TIMING))) return false;
+    thread_mark.context = context;
+  }
+  return good(d.cuEventRecord(thread_mark.event, static_cast<CUstream>(launch.stream)));
+}
+
+Poll CudaDevice::passed(std::string* what) {
+  CUresult status = driver()->cuEventQuery(thread_mark.event);
+  if (status == CUDA_ERROR_NOT_READY) return Poll::pending;
+  if (good(status)) return Poll::done;
+  *what = error_text(static_cast<int>(status));
+  return Poll::failed;
+}
+
+bool CudaDevice::start_read(size_t slot, int device, uint64_t address, size_t size) {
+  const Driver& d = *driver();
+  Lane* own = lane(device);
+  if (own == nullptr) return false;
+  InContext in(own->context);
+  slot_device_[slot] = device;
+  return good(d.cuMemcpyDtoHAsync_v2(buffer(slot), address, size, own->stream)) &&
+         good(d.cuEventRecord(own->slot_events[slot], own->stream));
+}
+
+Poll CudaDevice::poll(size_t slot) {
+  CUresult status = driver()->cuEventQuery(lanes_[slot_device_[slot]].slot_events[slot]);
+  if (status == CUDA_ERROR_NOT_READY) return Poll::pending;
+  return good(status) ? Poll::done : Poll::failed;
+}
+
+bool CudaDevice::wait(Lane& lane) {
+  const Driver& d = *driver();
+  if (!good(d.cuEventRecord(lane.done, lane.stream))) return false;
+  uint64_t deadline = now_ns() + wait_ns;
+  for (Backoff backoff;; backoff.pause()) {
+    CUresult status = d.cuEventQuery(lane.done);
+    if (status != CUDA_ERROR_NOT_READY) return good(status);
+    if (now_ns() >= deadline) return good(CUDA_ERROR_LAUNCH_TIMEOUT);
+  }
+}
+
+bool CudaDevice::upload(Lane& lane, CUdeviceptr to, const void* bytes, size_t size) {
+  for (size_t at = 0; at < size;) {
+    size_t part = std::min(size - at, buffer_bytes);
+    std::memcpy(buffer(0), static_cast<const uint8_t*>(bytes) + at, part);
+    if (!good(driver()->cuMemcpyHtoDAsync_v2(to + at, buffer(0), part, lane.stream)) || !wait(lane))
+      return false;
+    at += part;
+  }
+  return true;
+}
+
+bool CudaDevice::download(Lane& lane, void* bytes, CUdeviceptr from, size_t size) {
+  for (size_t at = 0; at < size;) {
+    size_t part = std::min(size - at, buffer_bytes);
+    if (!good(driver()->cuMemcpyDtoHAsync_v2(buffer(0), from + at, part, lane.stream)) || !wait(lane))
+      return false;
+    std::memcpy(static_cast<uint8_t*>(bytes) + at, buffer(0), part);
+    at += part;
+  }
+  return true;
+}
+
+bool CudaDevice::write(int device, uint64_t address, const uint8_t* bytes, size_t size) {
+  Lane* own = lane(device);
+  if (own == nullptr) return false;
+  InContext in(own->context);
+  return upload(*own, address, bytes, size);
+}
+
+bool CudaDevice::copy(int device, uint64_t to, uint64_t from, uint64_t size) {
+  Lane* own = lane(device);
+  if (own == nullptr) return false;
+  InContext in(own->context);
+  own->copying = true;
+  return good(driver()->cuMemcpyDtoDAsync_v2(to, from, size, own->stream));
+}
+
+bool CudaDevice::finish_copies() {
+  bool finished = true;
+  for (auto& [ordinal, own] : lanes_) {
+    if (!own.copying) continue;
+    own.copying = false;
+    InContext in(own.context);
+    finished = wait(own) && finished;
+  }
+  return finished;
+}
+
+uint64_t CudaDevice::clone_room(int device, uint64_t size) {
+  const Driver& d = *driver();
+  Lane* own = lane(device);
+  if (own == nullptr || d.cuMemGetInfo_v2 == nullptr) return 0;
+  for (size_t i = 0; i < spare_.size(); ++i) {
+    if (spare_[i].context != own->context || spare_[i].size != size) continue;
+    CUdeviceptr address = spare_[i].address;
+    spare_.erase(spare_.begin() + static_cast<ptrdiff_t>(i));
+    return address;
+  }
+  InContext in(own->context);
+  size_t free = 0, total = 0;
+  CUdeviceptr address = 0;
+  if (d.cuMemGetInfo_v2(&free, &total) != CUDA_SUCCESS || free / 2 < size) return 0;
+  if (d.cuMemAlloc_v2(&address, size) != CUDA_SUCCESS) return 0;
+  clone_sizes_[address] = size;
+  return address;
+}
+
+void CudaDevice::free_clone(int device, uint64_t address) noexcept {
+  spare_.push_back({lanes_[device].context, address, clone_sizes_[address]});
+}
+
+// A little stays for the next launch, which mostly has the same sizes; the rest is the target's again.
+void CudaDevice::free_clones() noexcept {
+  uint64_t kept = 0;
+  std::vector<Clone> stays;
+  for (const Clone& clone : spare_) {
+    if (clone.size <= spare_bytes - kept) {
+      kept += clone.size;
+      stays.push_back(clone);
+      continue;
+    }
+    InContext in(clone.context);
+    driver()->cuMemFree_v2(clone.address);
+    clone_sizes_.erase(clone.address);
+  }
+  spare_.swap(stays);
+}
+
+}  // namespace kerncap::cuda

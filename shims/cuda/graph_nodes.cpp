@@ -1,0 +1,189 @@
+#include <algorithm>
+#include <cstring>
+#include <unordered_map>
+
+#include "common/gate.h"
+#include "common/glibc_floor.h"
+#include "cuda/driver.h"
+#include "cuda/graphs.h"
+#include "cuda/parameters.h"
+#include "cuda/registry.h"
+
+namespace kerncap::cuda {
+namespace {
+
+constexpr size_t node_limit = 1U << 20;
+
+// Launch attributes that a kernel node keeps and that change how it runs.
+constexpr CUlaunchAttributeID kept_attributes[] = {
+    CU_LAUNCH_ATTRIBUTE_COOPERATIVE, CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION,
+    CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE, CU_LAUNCH_ATTRIBUTE_PRIORITY};
+
+void read_attributes(const Driver& real, GraphNode* node) {
+  if (real.cuGraphKernelNodeGetAttribute == nullptr) return;
+  for (CUlaunchAttributeID id : kept_attributes) {
+    CUkernelNodeAttrValue value = {};
+    const CUkernelNodeAttrValue none = {};
+    if (real.cuGraphKernelNodeGetAttribute(node->handle, id, &value) != CUDA_SUCCESS ||
+        std::memcmp(&value, &none, sizeof value) == 0)
+      continue;
+    LaunchAttribute attribute;
+    attribute.id = static_cast<uint32_t>(id);
+    std::memcpy(attribute.value, &value, sizeof attribute.value);
+    if (id == CU_LAUNCH_ATTRIBUTE_COOPERATIVE) node->launch.cooperative = value.cooperative != 0;
+    if (id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION) {
+      node->launch.cluster = {value.clusterDim.x, value.clusterDim.y, value.clusterDim.z};
+      if (value.clusterDim.x * value.clusterDim.y * value.clusterDim.z <= 1) continue;  // no cluster
+    }
+    node->launch.attributes.push_back(attribute);
+  }
+}
+
+bool get_parameters(const Driver& real, GraphNode* node) {
+  CUDA_KERNEL_NODE_PARAMS parameters = {};
+  if (real.cuGraphKernelNodeGetParams_v2 != nullptr) {
+    if (real.cuGraphKernelNodeGetParams_v2(node->handle, &parameters) != CUDA_SUCCESS) return false;
+  } else {
+    // The first seven fields and the two pointers are all that there was.
+    CUDA_KERNEL_NODE_PARAMS_v1 old = {};
+    if (real.cuGraphKernelNodeGetParams == nullptr ||
+        real.cuGraphKernelNodeGetParams(node->handle, &old) != CUDA_SUCCESS)
+      return false;
+    std::memcpy(&parameters, &old, sizeof old);
+  }
+  read_kernel_node(parameters, node);
+  read_attributes(real, node);
+  return true;
+}
+
+struct Edge {
+  size_t from, to;
+};
+
+bool get_edges(const Driver& real, CUgraph graph, const std::unordered_map<CUgraphNode, size_t>& index,
+               std::vector<Edge>* edges) {
+  std::vector<CUgraphNode> from, to;
+  size_t count = 0;
+  CUresult result = CUDA_ERROR_NOT_FOUND;
+#if CUDA_VERSION >= 12030
+  // Edges with data of their own are told only by the newer function.
+  if (real.cuGraphGetEdges_v2 != nullptr) {
+    result = real.cuGraphGetEdges_v2(graph, nullptr, nullptr, nullptr, &count);
+    if (result == CUDA_SUCCESS && count != 0) {
+      std::vector<CUgraphEdgeData> data(count);
+      from.resize(count);
+      to.resize(count);
+      result = real.cuGraphGetEdges_v2(graph, from.data(), to.data(), data.data(), &count);
+    }
+  }
+#endif
+  if (result != CUDA_SUCCESS) {
+    if (real.cuGraphGetEdges == nullptr ||
+        real.cuGraphGetEdges(graph, nullptr, nullptr, &count) != CUDA_SUCCESS)
+      return false;
+    from.resize(count);
+    to.resize(count);
+    if (count != 0 && real.cuGraphGetEdges(graph, from.data(), to.data(), &count) != CUDA_SUCCESS)
+      return false;
+  }
+  for (size_t i = 0; i < std::min(count, from.size()); ++i) {
+    auto a = index.find(from[i]), b = index.find(to[i]);
+    if (a == index.end() || b == index.end()) return false;
+    edges->push_back({a->second, b->second});
+  }
+  return true;
+}
+
+// Dependencies first; among those that are free in the driver's own order, so that equal graphs give
+// equal orders.
+std::vector<size_t> ordered(size_t count, const std::vector<Edge>& edges) {
+  std::vector<size_t> waits(count, 0), starts(count + 1, 0), followers(edges.size()), order;
+  for (const Edge& edge : edges) {
+    ++waits[edge.to];
+    ++starts[edge.from + 1];
+  }
+  for (size_t i = 0; i < count; ++i) starts[i + 1] += starts[i];
+  std::vector<size_t> next(starts.begin(), starts.end() - 1);
+  for (const Edge& edge : edges) followers[next[edge.from]++] = edge.to;
+  for (size_t i = 0; i < count; ++i)
+    if (waits[i] == 0) order.push_back(i);
+  for (size_t at = 0; at < order.size(); ++at)
+    for (size_t i = starts[order[at]]; i < starts[order[at] + 1]; ++i)
+      if (--waits[followers[i]] == 0) order.push_back(followers[i]);
+  return order;
+}
+
+}  // namespace
+
+const char* refusal_of(CUgraphNodeType type) noexcept {
+  switch (type) {
+    case CU_GRAPH_NODE_TYPE_KERNEL:
+    case CU_GRAPH_NODE_TYPE_MEMCPY:
+    case CU_GRAPH_NODE_TYPE_MEMSET:
+    case CU_GRAPH_NODE_TYPE_EMPTY:
+      return nullptr;
+    case CU_GRAPH_NODE_TYPE_HOST:
+      return "the graph has a host node, which can't be disabled";
+    case CU_GRAPH_NODE_TYPE_GRAPH:
+      return "the graph has a child graph node, which can't be disabled";
+    case CU_GRAPH_NODE_TYPE_WAIT_EVENT:
+      return "the graph has an event wait node, which can't be disabled";
+    case CU_GRAPH_NODE_TYPE_EVENT_RECORD:
+      return "the graph has an event record node, which can't be disabled";
+    case CU_GRAPH_NODE_TYPE_EXT_SEMAS_SIGNAL:
+    case CU_GRAPH_NODE_TYPE_EXT_SEMAS_WAIT:
+      return "the graph has an external semaphore node, which can't be disabled";
+    case CU_GRAPH_NODE_TYPE_MEM_ALLOC:
+      return "the graph has a memory allocation node, which can't be disabled";
+    case CU_GRAPH_NODE_TYPE_MEM_FREE:
+      return "the graph has a memory free node, which can't be disabled";
+    case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
+      return "the graph has a memory operation node, which can't be disabled";
+    default:
+      break;
+  }
+  // Conditional nodes came with CUDA 12.3.
+  return static_cast<int>(type) == 13 ? "the graph has a conditional node, which can't be disabled"
+                                      : "the graph has a node of an unknown type, which can't be disabled";
+}
+
+void read_kernel_node(const CUDA_KERNEL_NODE_PARAMS& parameters, GraphNode* node) noexcept {
+  CUfunction function =
+      parameters.func != nullptr ? parameters.func : reinterpret_cast<CUfunction>(parameters.kern);
+  Launch& launch = node->launch;
+  launch.kernel = kernel_of(function);
+  launch.grid = {parameters.gridDimX, parameters.gridDimY, parameters.gridDimZ};
+  launch.block = {parameters.blockDimX, parameters.blockDimY, parameters.blockDimZ};
+  launch.shared_bytes = parameters.sharedMemBytes;
+  launch.context = parameters.func != nullptr ? nullptr : parameters.ctx;
+  // Copied now: the graph may be changed, or be gone, while what was instantiated stays as it is.
+  node->trouble = launch.kernel == nullptr ? "the driver does not tell which kernel a node runs"
+                                           : read_parameters(*launch.kernel, parameters.kernelParams,
+                                                             parameters.extra, &launch.parameters);
+}
+
+bool read_graph(CUgraph graph, std::vector<GraphNode>* nodes) noexcept {
+  const Driver* real = driver();
+  gate::Own own;
+  size_t count = 0;
+  if (real == nullptr || real->cuGraphGetNodes == nullptr || real->cuGraphNodeGetType == nullptr ||
+      real->cuGraphGetNodes(graph, nullptr, &count) != CUDA_SUCCESS || count > node_limit)
+    return false;
+  std::vector<CUgraphNode> handles(count);
+  if (count != 0 && real->cuGraphGetNodes(graph, handles.data(), &count) != CUDA_SUCCESS) return false;
+  std::unordered_map<CUgraphNode, size_t> index;
+  for (size_t i = 0; i < count; ++i) index[handles[i]] = i;
+  std::vector<Edge> edges;
+  if (!get_edges(*real, graph, index, &edges)) return false;
+  nodes->clear();
+  for (size_t at : ordered(count, edges)) {
+    GraphNode node;
+    node.handle = handles[at];
+    if (real->cuGraphNodeGetType(node.handle, &node.type) != CUDA_SUCCESS) return false;
+    if (node.type == CU_GRAPH_NODE_TYPE_KERNEL && !get_parameters(*real, &node)) return false;
+    nodes->push_back(std::move(node));
+  }
+  return nodes->size() == count;
+}
+
+}  // namespace kerncap::cuda

@@ -1,0 +1,85 @@
+// How a pointer to a driver function that the target asks for becomes a pointer to our wrapper.
+#ifndef KERNCAP_CUDA_INTERPOSE_H
+#define KERNCAP_CUDA_INTERPOSE_H
+
+#include <cstddef>
+#include <cstdint>
+
+#include "cuda/cuda_api.h"
+#include "cuda/loaded.h"
+
+namespace kerncap::cuda {
+
+// One hooked function. `wrapper` is the exported symbol's address: whatever route a program takes, it
+// sees the same pointer.
+struct Hook {
+  const char* name;
+  void* wrapper;
+  size_t slot;  // offset of its pointer in Driver
+};
+
+size_t hook_count() noexcept;
+const Hook& hook_at(size_t index) noexcept;
+// hook_count() for a name that is not hooked.
+size_t find_hook(const char* name) noexcept;
+
+// What the wrappers call for this hook (another library's wrapper where one comes between us and the
+// driver); null where the driver lacks it or is not loaded.
+void* next_of(size_t hook) noexcept;
+// The driver's own symbol.
+void* own_symbol_of(size_t hook) noexcept;
+
+// The wrapper for a pointer that dlsym or an import table gave for `name`; `real` itself where it is
+// none of the hooked functions.
+void* wrapper_for_symbol(const char* name, void* real) noexcept;
+// The same for an answer of cuGetProcAddress, whose name has no version in it: by the pointer, and
+// where that is no exported symbol's address, by name, version and flags.
+void* wrapper_for_answer(const char* name, void* real, int version, uint64_t flags) noexcept;
+
+// The functions of libdl that come after ours in the search order (glibc's, or another preload's).
+struct NextLibdl {
+  void* (*dlsym)(void*, const char*) = nullptr;
+  void* (*dlvsym)(void*, const char*, const char*) = nullptr;
+  void* libc_dlsym = nullptr;  // glibc's own
+  void* libc_dlvsym = nullptr;
+};
+NextLibdl next_libdl() noexcept;
+// Where glibc has dlsym and dlvsym, each of them in two versions.
+bool is_libdl(const loaded::Object& object) noexcept;
+// Our own function of this name ("dlsym", "dlvsym").
+void* libdl_wrapper(const char* name) noexcept;
+// The address of the wrapper for a function of another library (dlsym, dlvsym, cudaGetDriverEntryPoint,
+// nvrtc…) that this lookup gave; `real` where there is none.
+void* wrapper_for_foreign(const char* name, void* real) noexcept;
+
+// Routes the import tables of objects that are loaded but were not bound to us: with RTLD_DEEPBIND, or
+// with no preload at all. Cheap when nothing was loaded since.
+void patch_import_tables() noexcept;
+
+// True when this process is under capture. Cheap after the first call.
+bool capturing_process() noexcept;
+
+// Counts a thread's way into a wrapper: what the driver (or another wrapper below us) calls on the way
+// is passed straight through.
+class Entry {
+ public:
+  Entry() noexcept;
+  ~Entry() noexcept;
+  Entry(const Entry&) = delete;
+  Entry& operator=(const Entry&) = delete;
+  // This call is the target's own, and the process is under capture.
+  bool watched() const noexcept { return watched_; }
+
+ private:
+  bool watched_;
+};
+
+// The wrappers, one for each hook, called by the exported function of that name (interpose.cpp).
+namespace wrap {
+#define KERNCAP_HOOK(symbol, result, parameters, arguments) result symbol parameters noexcept;
+#include "cuda/hooks.def"
+}  // namespace wrap
+
+}  // namespace kerncap::cuda
+
+#endif  // KERNCAP_CUDA_INTERPOSE_H

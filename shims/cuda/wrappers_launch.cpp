@@ -1,0 +1,231 @@
+// Launches. A kernel that nobody watches costs one lookup, one counter and the gate; a watched one is
+// described in full and handed to the capture, which makes the driver's call in the midst of it.
+#include <algorithm>
+#include <cstring>
+
+#include "common/capture.h"
+#include "common/gate.h"
+#include "common/glibc_floor.h"
+#include "cuda/driver.h"
+#include "cuda/interpose.h"
+#include "cuda/parameters.h"
+#include "cuda/registry.h"
+
+namespace kerncap::cuda {
+namespace {
+
+// One launch call: what it asks for, and how to make it.
+struct Request {
+  const char* route;
+  CUfunction function;
+  Dim3 grid, block;
+  unsigned int shared_bytes;
+  CUstream stream;
+  bool per_thread;  // `_ptsz`: a null stream is the thread's own
+  bool cooperative;
+  const CUlaunchConfig* config;  // of the extended calls
+  void** parameters;
+  void** extra;
+};
+
+void add_attributes(const CUlaunchConfig& config, Launch* launch) {
+  for (unsigned int i = 0; i < config.numAttrs && config.attrs != nullptr; ++i) {
+    const CUlaunchAttribute& attribute = config.attrs[i];
+    LaunchAttribute copy;
+    copy.id = static_cast<uint32_t>(attribute.id);
+    static_assert(sizeof(attribute.value) == sizeof(copy.value), "an attribute's value has 64 bytes");
+    std::memcpy(copy.value, &attribute.value, sizeof copy.value);
+    launch->attributes.push_back(copy);
+    if (attribute.id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION)
+      launch->cluster = {attribute.value.clusterDim.x, attribute.value.clusterDim.y,
+                         attribute.value.clusterDim.z};
+    if (attribute.id == CU_LAUNCH_ATTRIBUTE_COOPERATIVE)
+      launch->cooperative = attribute.value.cooperative != 0;
+  }
+}
+
+Launch describe(const Request& request, Kernel* kernel) {
+  Launch launch;
+  launch.kernel = kernel;
+  launch.grid = request.grid;
+  launch.block = request.block;
+  launch.shared_bytes = request.shared_bytes;
+  launch.cooperative = request.cooperative;
+  if (request.config != nullptr) add_attributes(*request.config, &launch);
+  bool own = request.per_thread && request.stream == nullptr;
+  launch.stream = own ? CU_STREAM_PER_THREAD : request.stream;
+  CUcontext context = context_of(request.stream, request.per_thread);
+  launch.context = context;
+  launch.device = device_of(context);
+  if (launch.device < 0) launch.device = std::max(0, current_device());
+  launch.route = request.route;
+  return launch;
+}
+
+template <typename Call>
+CUresult pass(Call&& call) noexcept {
+  gate::Pass pass;
+  return call();
+}
+
+// Not inlined: the fast path stays small.
+template <typename Call>
+__attribute__((noinline)) CUresult watched(const Request& request, Kernel* kernel, Call& call) noexcept {
+  Launch launch = describe(request, kernel);
+  const char* trouble = read_parameters(*kernel, request.parameters, request.extra, &launch.parameters);
+  if (!capture::wants(launch)) return pass(call);
+  if (trouble != nullptr) {
+    capture::refuse(kernel, trouble);
+    return pass(call);
+  }
+  auto invoke = [](void* context) noexcept -> int {
+    return static_cast<int>((*static_cast<Call*>(context))());
+  };
+  return static_cast<CUresult>(capture::run(launch, invoke, &call));
+}
+
+template <typename Call>
+CUresult launch(const Request& request, Call&& call) noexcept {
+  Kernel* kernel = kernel_of(request.function);
+  // What a stream captures runs when its graph is launched, and counts there.
+  if (kernel == nullptr || captures_now(request.stream, request.per_thread)) return pass(call);
+  capture::note(*kernel, request.grid, request.block, request.stream);
+  CUresult result = capture::look(*kernel) ? watched(request, kernel, call) : pass(call);
+  capture::after_call(result);
+  return result;
+}
+
+Request plain(const char* route, CUfunction function, Dim3 grid, Dim3 block, unsigned int shared_bytes,
+              CUstream stream, bool per_thread, bool cooperative, void** parameters, void** extra) noexcept {
+  return {route,      function,    grid,    block,      shared_bytes, stream,
+          per_thread, cooperative, nullptr, parameters, extra};
+}
+
+Request extended(const char* route, const CUlaunchConfig& config, CUfunction function, bool per_thread,
+                 void** parameters, void** extra) noexcept {
+  return {route,
+          function,
+          {config.gridDimX, config.gridDimY, config.gridDimZ},
+          {config.blockDimX, config.blockDimY, config.blockDimZ},
+          config.sharedMemBytes,
+          config.hStream,
+          per_thread,
+          false,
+          &config,
+          parameters,
+          extra};
+}
+
+// The calls of CUDA 3 set their parameters one by one beforehand; nothing here has seen them.
+template <typename Call>
+CUresult legacy(const char* reason, CUfunction function, Call&& call) noexcept {
+  Kernel* kernel = kernel_of(function);
+  if (kernel != nullptr && capture::look(*kernel)) {
+    Launch launch;
+    launch.kernel = kernel;
+    launch.device = std::max(0, current_device());
+    launch.route = "cuLaunch";
+    if (capture::wants(launch)) capture::refuse(kernel, reason);
+  }
+  CUresult result = pass(call);
+  capture::after_call(result);
+  return result;
+}
+
+constexpr const char* old_launch =
+    "it was launched with cuLaunch or cuLaunchGrid, whose parameters can't be read";
+constexpr const char* multi_device =
+    "it was launched with cuLaunchCooperativeKernelMultiDevice, which runs on several devices at once";
+
+}  // namespace
+
+CUresult wrap::cuLaunchKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY,
+                              unsigned int gridDimZ, unsigned int blockDimX, unsigned int blockDimY,
+                              unsigned int blockDimZ, unsigned int sharedMemBytes, CUstream hStream,
+                              void** kernelParams, void** extra) noexcept {
+  return launch(plain("cuLaunchKernel", f, {gridDimX, gridDimY, gridDimZ}, {blockDimX, blockDimY, blockDimZ},
+                      sharedMemBytes, hStream, false, false, kernelParams, extra),
+                [&] {
+                  return driver()->cuLaunchKernel(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY,
+                                                  blockDimZ, sharedMemBytes, hStream, kernelParams, extra);
+                });
+}
+
+CUresult wrap::cuLaunchKernel_ptsz(CUfunction f, unsigned int gridDimX, unsigned int gridDimY,
+                                   unsigned int gridDimZ, unsigned int blockDimX, unsigned int blockDimY,
+                                   unsigned int blockDimZ, unsigned int sharedMemBytes, CUstream hStream,
+                                   void** kernelParams, void** extra) noexcept {
+  return launch(
+      plain("cuLaunchKernel_ptsz", f, {gridDimX, gridDimY, gridDimZ}, {blockDimX, blockDimY, blockDimZ},
+            sharedMemBytes, hStream, true, false, kernelParams, extra),
+      [&] {
+        return driver()->cuLaunchKernel_ptsz(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ,
+                                             sharedMemBytes, hStream, kernelParams, extra);
+      });
+}
+
+CUresult wrap::cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction f, void** kernelParams,
+                                void** extra) noexcept {
+  auto call = [&] { return driver()->cuLaunchKernelEx(config, f, kernelParams, extra); };
+  if (config == nullptr) return call();
+  return launch(extended("cuLaunchKernelEx", *config, f, false, kernelParams, extra), call);
+}
+
+CUresult wrap::cuLaunchKernelEx_ptsz(const CUlaunchConfig* config, CUfunction f, void** kernelParams,
+                                     void** extra) noexcept {
+  auto call = [&] { return driver()->cuLaunchKernelEx_ptsz(config, f, kernelParams, extra); };
+  if (config == nullptr) return call();
+  return launch(extended("cuLaunchKernelEx_ptsz", *config, f, true, kernelParams, extra), call);
+}
+
+CUresult wrap::cuLaunchCooperativeKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY,
+                                         unsigned int gridDimZ, unsigned int blockDimX,
+                                         unsigned int blockDimY, unsigned int blockDimZ,
+                                         unsigned int sharedMemBytes, CUstream hStream,
+                                         void** kernelParams) noexcept {
+  return launch(
+      plain("cuLaunchCooperativeKernel", f, {gridDimX, gridDimY, gridDimZ}, {blockDimX, blockDimY, blockDimZ},
+            sharedMemBytes, hStream, false, true, kernelParams, nullptr),
+      [&] {
+        return driver()->cuLaunchCooperativeKernel(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY,
+                                                   blockDimZ, sharedMemBytes, hStream, kernelParams);
+      });
+}
+
+CUresult wrap::cuLaunchCooperativeKernel_ptsz(CUfunction f, unsigned int gridDimX, unsigned int gridDimY,
+                                              unsigned int gridDimZ, unsigned int blockDimX,
+                                              unsigned int blockDimY, unsigned int blockDimZ,
+                                              unsigned int sharedMemBytes, CUstream hStream,
+                                              void** kernelParams) noexcept {
+  return launch(
+      plain("cuLaunchCooperativeKernel_ptsz", f, {gridDimX, gridDimY, gridDimZ},
+            {blockDimX, blockDimY, blockDimZ}, sharedMemBytes, hStream, true, true, kernelParams, nullptr),
+      [&] {
+        return driver()->cuLaunchCooperativeKernel_ptsz(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY,
+                                                        blockDimZ, sharedMemBytes, hStream, kernelParams);
+      });
+}
+
+CUresult wrap::cuLaunchCooperativeKernelMultiDevice(CUDA_LAUNCH_PARAMS* launchParamsList,
+                                                    unsigned int numDevices, unsigned int flags) noexcept {
+  auto call = [&] {
+    return driver()->cuLaunchCooperativeKernelMultiDevice(launchParamsList, numDevices, flags);
+  };
+  if (launchParamsList == nullptr || numDevices == 0) return call();
+  return legacy(multi_device, launchParamsList[0].function, call);
+}
+
+CUresult wrap::cuLaunch(CUfunction f) noexcept {
+  return legacy(old_launch, f, [&] { return driver()->cuLaunch(f); });
+}
+
+CUresult wrap::cuLaunchGrid(CUfunction f, int grid_width, int grid_height) noexcept {
+  return legacy(old_launch, f, [&] { return driver()->cuLaunchGrid(f, grid_width, grid_height); });
+}
+
+CUresult wrap::cuLaunchGridAsync(CUfunction f, int grid_width, int grid_height, CUstream hStream) noexcept {
+  return legacy(old_launch, f,
+                [&] { return driver()->cuLaunchGridAsync(f, grid_width, grid_height, hStream); });
+}
+
+}  // namespace kerncap::cuda
