@@ -1,0 +1,235 @@
+"""What a CUDA test without a GPU runs on: the stand-in driver, its clients, and the shim, built once.
+
+A program under capture is a client of `tests/native/clients`, unchanged; only LD_LIBRARY_PATH says whose
+libcuda.so.1 it finds, and KERNCAP_RIG_KERNELS where the host functions of its kernels are.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import kerncap as package
+from kerncap import env
+from kerncap.format import Reproducer
+from kerncap.format.schema import Manifest
+from tests.integration.conftest import CommandLine, Finished
+
+ROOT = Path(__file__).resolve().parents[3]
+# Beside the interpreter too: in a virtual environment that is not activated they are on no PATH.
+TOOLS = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+
+
+def build(source: Path, folder: Path, *options: str) -> None:
+    """CMake's folder, made or brought up to date; one process at a time.
+
+    Raises AssertionError with the compiler's words. Skips where there is no CMake or no compiler.
+    """
+    for tool in ("cmake", "g++"):
+        if shutil.which(tool, path=TOOLS) is None:
+            pytest.skip(f"needs {tool} to build {source.relative_to(ROOT)}")
+    folder.mkdir(parents=True, exist_ok=True)
+    generator = ["-G", "Ninja"] if shutil.which("ninja", path=TOOLS) else []
+    with (folder.parent / f"{folder.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        for command in (
+            ["cmake", "-S", str(source), "-B", str(folder), *generator, *options],
+            ["cmake", "--build", str(folder), "-j2"],
+        ):
+            if command[1] == "-S" and (folder / "CMakeCache.txt").exists():
+                continue
+            done = subprocess.run(
+                command,
+                capture_output=True,
+                text=True,
+                check=False,
+                env={**os.environ, "PATH": TOOLS},
+            )
+            assert done.returncode == 0, f"{' '.join(command)}\n{done.stdout[-4000:]}{done.stderr[-4000:]}"
+
+
+@dataclass(frozen=True)
+class Rig:
+    """A build of the stand-in driver."""
+
+    folder: Path
+
+    def environment(self, extra: Mapping[str, str] | None = None) -> dict[str, str]:
+        return {
+            "LD_LIBRARY_PATH": str(self.folder),
+            "KERNCAP_RIG_KERNELS": str(self.folder / "clients" / "librig_test_kernels.so"),
+            **(extra or {}),
+        }
+
+    def client(self, name: str) -> Path:
+        return self.folder / "clients" / name
+
+    def run(
+        self, *command: str | Path, extra: Mapping[str, str] | None = None, timeout: float = 60
+    ) -> Finished:
+        """A client by name (or any program by path), alone."""
+        program = str(command[0])
+        path = program if os.sep in program else str(self.client(program))
+        done = subprocess.run(
+            [path, *map(str, command[1:])],
+            env={**os.environ, **self.environment(extra)},
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            check=False,
+        )
+        return Finished(done.returncode, done.stdout, done.stderr)
+
+
+@pytest.fixture(scope="session")
+def rig() -> Rig:
+    folder = ROOT / "build" / "rig"
+    build(ROOT / "tests" / "rigs" / "cuda_driver", folder)
+    return Rig(folder)
+
+
+@pytest.fixture(scope="session")
+def shim() -> Path:
+    """The shim that `kerncap capture` preloads: an installed one, or the checkout's, brought up to date."""
+    if Path(package.__file__).resolve().parent == ROOT / "kerncap":
+        build(ROOT / "shims", ROOT / "build" / "shims")
+    path = env.cuda_shim()
+    assert path is not None, "this installation of kerncap has no CUDA shim"
+    return path
+
+
+@dataclass(frozen=True)
+class Captured:
+    """One run under capture, beside the same run without."""
+
+    command_line: CommandLine
+    plain: Finished
+    done: Finished
+
+    @property
+    def document(self) -> dict[str, Any]:
+        return self.done.document
+
+    @property
+    def paths(self) -> list[Path]:
+        return [self.command_line.folder / path for path in self.document["captured"]]
+
+    @property
+    def path(self) -> Path:
+        """The only reproducer."""
+        [path] = self.paths
+        return path
+
+    @property
+    def reason(self) -> str:
+        """Why nothing was captured, and every capture that failed."""
+        return " | ".join([self.document["reason"] or "", *self.document["failed"]])
+
+    def manifest(self, path: Path | None = None) -> Manifest:
+        with Reproducer.open(path or self.path) as reproducer:
+            return reproducer.manifest
+
+
+@dataclass(frozen=True)
+class Bench:
+    """`kerncap` and clients of the stand-in driver, in a folder of the test's own."""
+
+    kerncap: CommandLine
+    rig: Rig
+
+    def __call__(
+        self, *arguments: str | Path, extra: Mapping[str, str] | None = None, timeout: float = 110
+    ) -> Finished:
+        return self.kerncap(*arguments, env=self.rig.environment(extra), timeout=timeout)
+
+    def capture(
+        self,
+        *options: str | Path,
+        client: tuple[str | Path, ...],
+        extra: Mapping[str, str] | None = None,
+        expect: int | None = 1,
+        self_check: bool = False,
+        same: bool = True,
+    ) -> Captured:
+        """Captures from a client; its output and exit status must be those of a run without.
+
+        ``expect`` reproducers must come (None: any number). ``same`` is False where two plain runs differ.
+        """
+        program = str(client[0])
+        path = program if os.sep in program else str(self.rig.client(program))
+        plain = self.rig.run(*client, extra=extra)
+        checked = () if self_check else ("--no-self-check",)
+        done = self(
+            "capture", "--json", "-o", "out", *checked, *options, "--", path, *client[1:], extra=extra
+        )
+        try:
+            document = json.loads(done.stdout)
+        except json.JSONDecodeError:
+            pytest.fail(f"no JSON document: status {done.status}\n{done.stdout}\n{done.stderr}")
+        captured = Captured(self.kerncap, plain, done)
+        if same:
+            assert plain.stdout in done.stderr, f"the target's output changed: {plain.stdout}\n{done.stderr}"
+        ended = document["target_signal"] is not None if plain.status < 0 else None
+        assert ended or document["target_status"] == plain.status, (document, plain.status, done.stderr)
+        if expect is not None:
+            assert len(document["captured"]) == expect, f"{captured.reason}\n{done.stderr}"
+        return captured
+
+    def judge(
+        self,
+        path: Path,
+        *options: str | Path,
+        command: str = "verify",
+        extra: Mapping[str, str] | None = None,
+    ) -> dict[str, Any]:
+        """The document of `verify` (or `replay`) for a reproducer."""
+        done = self(command, path, "--json", *options, extra=extra)
+        try:
+            document = json.loads(done.stdout)
+        except json.JSONDecodeError:
+            pytest.fail(f"no JSON document: status {done.status}\n{done.stdout}\n{done.stderr}")
+        assert isinstance(document, dict)
+        assert (done.status == 0) == (document.get("result") == "pass"), (done.status, document, done.stderr)
+        return document
+
+    def passes(self, path: Path, *options: str | Path, extra: Mapping[str, str] | None = None) -> None:
+        """Replay and verify both agree with the application."""
+        for command in ("replay", "verify"):
+            document = self.judge(path, *options, command=command, extra=extra)
+            assert document["result"] == "pass", (command, document)
+
+    def candidate(self, name: str, variant: int) -> Path:
+        """Another edition of vector_add, as PTX (see `tests/native/clients/kernels.cpp`)."""
+        path = self.kerncap.folder / f"{name}.ptx"
+        path.write_text(
+            ".version 8.0\n.target sm_90\n.address_size 64\n"
+            f".visible .global .align 4 .u32 rig_variant = {variant};\n"
+            ".visible .entry _Z10vector_addPKfS0_Pfi(\n"
+            " .param .u64 a, .param .u64 b, .param .u64 out, .param .u32 n)\n{\n ret;\n}\n"
+        )
+        return path
+
+
+@pytest.fixture
+def bench(kerncap: CommandLine, rig: Rig, shim: Path) -> Bench:
+    assert shim.is_file()
+    return Bench(kerncap, rig)
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[Reproducer]:
+    """The reproducer with every digest checked."""
+    with Reproducer.open(path) as reproducer:
+        reproducer.verify()
+        yield reproducer

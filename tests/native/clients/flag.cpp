@@ -1,0 +1,50 @@
+// A kernel that polls a flag in host memory, and a thread that sets it only after driver calls that a
+// capture's gate makes wait. Options: "before" launches the chosen kernel (increment) while the polling
+// one runs; "itself" has the polling kernel alone.
+#include <string>
+#include <thread>
+
+#include "client.h"
+
+int main(int argc, char** argv) {
+  std::string how = argc > 1 ? argv[1] : "before";
+  CUcontext context = start();
+  CUfunction wait = load(PTX_HEAD PTX_WAIT_FOR_FLAG, WAIT_FOR_FLAG);
+  CUfunction increment = load(PTX_HEAD PTX_INCREMENT, INCREMENT);
+  void* memory;
+  CHECK(cuMemAllocHost(&memory, 64));
+  std::memset(memory, 0, 64);
+  auto* flag = static_cast<int*>(memory);
+  auto address = reinterpret_cast<CUdeviceptr>(memory);
+  CUdeviceptr out = allocate(4), x = upload(std::vector<int>{1}), y = upload(std::vector<int>{5});
+  CUstream polling, other;
+  CHECK(cuStreamCreate(&polling, CU_STREAM_NON_BLOCKING));
+  CHECK(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
+  std::thread setter([&] {
+    CHECK(cuCtxSetCurrent(context));
+    while (!__atomic_load_n(flag + 1, __ATOMIC_ACQUIRE)) std::this_thread::yield();  // the kernel runs
+    // A launch, a copy, an allocation: what the gate holds up.
+    launch(increment, 1, 1, {&y}, other);
+    int zero = 0;
+    CHECK(cuMemcpyHtoDAsync(allocate(4), &zero, 4, other));
+    CHECK(cuStreamSynchronize(other));
+    __atomic_store_n(flag, 1, __ATOMIC_RELEASE);
+  });
+  if (how == "before") {
+    launch(wait, 1, 1, {&address, &out}, polling);
+    CUstream third;
+    CHECK(cuStreamCreate(&third, CU_STREAM_NON_BLOCKING));
+    launch(increment, 1, 1, {&x}, third);
+  } else {
+    launch(wait, 1, 1, {&address, &out}, polling);
+    CHECK(cuStreamSynchronize(polling));
+    // Afterwards one that can be captured.
+    launch(increment, 1, 1, {&x}, polling);
+  }
+  setter.join();
+  CHECK(cuCtxSynchronize());
+  report("out", download<int>(out, 1));
+  report("x", download<int>(x, 1));
+  report("y", download<int>(y, 1));
+  return 0;
+}

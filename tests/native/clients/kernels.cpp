@@ -1,0 +1,243 @@
+// The host functions behind the clients' kernels. Loaded by the clients and by the replay worker
+// (KERNCAP_RIG_KERNELS).
+#include <atomic>
+#include <chrono>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <thread>
+
+#include "rig.h"
+
+#define KERNEL(name) \
+  extern "C" __attribute__((visibility("default"))) void rig_kernel_##name(const rig_launch* launch)
+
+namespace {
+
+uint64_t pointer(const rig_launch* launch, size_t index) {
+  return rig_parameter<uint64_t>(launch, index);
+}
+uint32_t number(const rig_launch* launch, size_t index) {
+  return rig_parameter<uint32_t>(launch, index);
+}
+
+// Which edition of a kernel an image holds: its variable rig_variant. 0 where it has none.
+uint32_t variant(const rig_launch* launch) {
+  auto* value = static_cast<uint32_t*>(rig_global(launch, "rig_variant", nullptr));
+  return value ? *value : 0;
+}
+
+uint32_t threads(const rig_launch* launch) {
+  return launch->grid[0] * launch->block[0];
+}
+
+float one_bit_off(float value) {
+  return std::nextafter(value, value + 1.0f);
+}
+
+}  // namespace
+
+// --- values -------------------------------------------------------------------------------------
+
+// vector_add(const float*, const float*, float*, int). Editions: 1 does nothing, 2 writes one element
+// past the end, 3 is off by one bit.
+KERNEL(_Z10vector_addPKfS0_Pfi) {
+  uint32_t n = number(launch, 3), edition = variant(launch);
+  if (n > threads(launch)) n = threads(launch);
+  auto* a = rig_array<float>(pointer(launch, 0), n);
+  auto* b = rig_array<float>(pointer(launch, 1), n);
+  if (edition == 1) return;
+  auto* out = rig_array<float>(pointer(launch, 2), edition == 2 ? n + 1 : n);
+  for (uint32_t i = 0; i < n; ++i) out[i] = edition == 3 ? one_bit_off(a[i] + b[i]) : a[i] + b[i];
+  if (edition == 2) out[n] = 1e30f;
+}
+
+// scale_in_place(float*, float, int)
+KERNEL(_Z14scale_in_placePffi) {
+  uint32_t n = number(launch, 2);
+  auto* x = rig_array<float>(pointer(launch, 0), n);
+  float s = rig_parameter<float>(launch, 1);
+  for (uint32_t i = 0; i < n; ++i) x[i] *= s;
+}
+
+// histogram(const int*, int*, int)
+KERNEL(_Z9histogramPKiPii) {
+  uint32_t n = number(launch, 2);
+  auto* values = rig_array<int>(pointer(launch, 0), n);
+  for (uint32_t i = 0; i < n; ++i)
+    ++*rig_array<int>(pointer(launch, 1) + 4u * static_cast<uint32_t>(values[i]), 1);
+}
+
+// nothing(float*, int)
+KERNEL(_Z7nothingPfi) {
+  (void)launch;
+}
+
+// past_the_end(float*, int): one element more than it should
+KERNEL(_Z12past_the_endPfi) {
+  uint32_t n = number(launch, 1);
+  auto* out = rig_array<float>(pointer(launch, 0), n + 1);
+  for (uint32_t i = 0; i <= n; ++i) out[i] = static_cast<float>(i);
+}
+
+// reverse_in_blocks(int*, int): each block turns its part round in dynamic shared memory
+KERNEL(_Z17reverse_in_blocksPii) {
+  uint32_t n = number(launch, 1), block = launch->block[0];
+  auto* values = rig_array<int>(pointer(launch, 0), n);
+  if (launch->shared_bytes < block * sizeof(int)) rig_fail(700);
+  auto* shared = static_cast<int*>(launch->shared);
+  for (uint32_t first = 0; first + block <= n; first += block) {
+    for (uint32_t i = 0; i < block; ++i) shared[i] = values[first + i];
+    for (uint32_t i = 0; i < block; ++i) values[first + i] = shared[block - 1 - i];
+  }
+}
+
+// shape(unsigned*): what the launch was asked for, as a kernel would see it
+KERNEL(_Z5shapePj) {
+  auto* out = rig_array<uint32_t>(pointer(launch, 0), 11);
+  for (int d = 0; d < 3; ++d) {
+    out[d] = launch->grid[d];
+    out[3 + d] = launch->block[d];
+    out[6 + d] = launch->cluster[d];
+  }
+  out[9] = launch->shared_bytes;
+  out[10] = static_cast<uint32_t>(launch->cooperative);
+}
+
+// increment(int*): shows a launch that ran twice
+KERNEL(_Z9incrementPi) {
+  ++*rig_array<int>(pointer(launch, 0), 1);
+}
+
+// --- pointers in memory ---------------------------------------------------------------------------
+
+// sum_of_rows(const float* const*, float*, int, int)
+KERNEL(_Z11sum_of_rowsPKPKfPfii) {
+  uint32_t rows = number(launch, 2), columns = number(launch, 3);
+  auto* table = rig_array<uint64_t>(pointer(launch, 0), rows);
+  auto* out = rig_array<float>(pointer(launch, 1), rows);
+  for (uint32_t r = 0; r < rows; ++r) {
+    auto* row = rig_array<float>(table[r], columns);
+    out[r] = 0;
+    for (uint32_t c = 0; c < columns; ++c) out[r] += row[c];
+  }
+}
+
+// sum_of_list(const Node*, float*): struct Node { float value; int pad; Node* next; }
+KERNEL(_Z11sum_of_listPK4NodePf) {
+  float sum = 0;
+  for (uint64_t at = pointer(launch, 0); at;) {
+    auto* node = rig_array<uint8_t>(at, 16);
+    float value;
+    std::memcpy(&value, node, 4);
+    std::memcpy(&at, node + 8, 8);
+    sum += value;
+  }
+  *rig_array<float>(pointer(launch, 1), 1) = sum;
+}
+
+// add_batch(Batch): struct Batch { const float *a, *b; float* out; int n; } by value
+KERNEL(_Z9add_batch5Batch) {
+  auto* bytes = static_cast<const uint8_t*>(launch->parameters[0]);
+  uint64_t at[3];
+  uint32_t n;
+  std::memcpy(at, bytes, sizeof at);
+  std::memcpy(&n, bytes + 24, 4);
+  auto* a = rig_array<float>(at[0], n);
+  auto* b = rig_array<float>(at[1], n);
+  auto* out = rig_array<float>(at[2], n);
+  for (uint32_t i = 0; i < n; ++i) out[i] = a[i] + b[i];
+}
+
+// --- globals --------------------------------------------------------------------------------------
+
+// tick(): no arguments, all in the module's variables: total += step
+KERNEL(_Z4tickv) {
+  auto* total = static_cast<int*>(rig_global(launch, "total", nullptr));
+  auto* step = static_cast<const int*>(rig_global(launch, "step", nullptr));
+  *total += *step;
+}
+
+// scale_by_constant(float*, int): by the constant `factor`, and counts in the variable `calls`
+KERNEL(_Z17scale_by_constantPfi) {
+  uint32_t n = number(launch, 1);
+  auto* x = rig_array<float>(pointer(launch, 0), n);
+  auto* factor = static_cast<const float*>(rig_global(launch, "factor", nullptr));
+  ++*static_cast<int*>(rig_global(launch, "calls", nullptr));
+  for (uint32_t i = 0; i < n; ++i) x[i] *= *factor;
+}
+
+// through_global(float*, int): reads what the variable `table` points to
+KERNEL(_Z14through_globalPfi) {
+  uint32_t n = number(launch, 1);
+  auto* out = rig_array<float>(pointer(launch, 0), n);
+  auto* in = rig_array<float>(*static_cast<uint64_t*>(rig_global(launch, "table", nullptr)), n);
+  for (uint32_t i = 0; i < n; ++i) out[i] = 2 * in[i];
+}
+
+// --- odd behaviour --------------------------------------------------------------------------------
+
+// wait_for_flag(volatile int*, int*): until the host sets the flag; says in the next word that it runs
+KERNEL(_Z13wait_for_flagPViPi) {
+  auto* flag = rig_array<int>(pointer(launch, 0), 2);
+  __atomic_store_n(flag + 1, 1, __ATOMIC_RELEASE);
+  while (!__atomic_load_n(flag, __ATOMIC_ACQUIRE)) std::this_thread::yield();
+  *rig_array<int>(pointer(launch, 1), 1) = 42;
+}
+
+// sometimes_off(const float*, float*, int): one run of so many (SOMETIMES_OFF_EVERY) of a process is
+// wrong in one place, as a race is.
+KERNEL(_Z13sometimes_offPKfPfi) {
+  static std::atomic<int> runs{0};
+  static const char* const every = std::getenv("SOMETIMES_OFF_EVERY");
+  uint32_t n = number(launch, 2);
+  auto* in = rig_array<float>(pointer(launch, 0), n);
+  auto* out = rig_array<float>(pointer(launch, 1), n);
+  for (uint32_t i = 0; i < n; ++i) out[i] = 3 * in[i];
+  if (runs.fetch_add(1) % (every ? std::atoi(every) : 3) == 2) out[n / 2] = in[n / 2];
+}
+
+// noisy_sum(const float*, float*, int): the order of the sum differs from run to run
+KERNEL(_Z9noisy_sumPKfPfi) {
+  static std::atomic<uint32_t> turn{
+      static_cast<uint32_t>(std::chrono::steady_clock::now().time_since_epoch().count())};
+  uint32_t n = number(launch, 2), first = turn.fetch_add(7919) % n;
+  auto* in = rig_array<float>(pointer(launch, 0), n);
+  float sum = 0;
+  for (uint32_t i = 0; i < n; ++i) sum += in[(first + i) % n];
+  *rig_array<float>(pointer(launch, 1), 1) = sum;
+}
+
+// forever(int*)
+KERNEL(_Z7foreverPi) {
+  auto* value = rig_array<int>(pointer(launch, 0), 1);
+  for (;;) {
+    __atomic_fetch_add(value, 1, __ATOMIC_RELAXED);
+    std::this_thread::yield();
+  }
+}
+
+// strike(const float*, float*, int): reads in[0], which must be live, and writes it everywhere
+KERNEL(_Z6strikePKfPfi) {
+  uint32_t n = number(launch, 2);
+  float value = *rig_array<float>(pointer(launch, 0), 1);
+  auto* out = rig_array<float>(pointer(launch, 1), n);
+  for (uint32_t i = 0; i < n; ++i) out[i] = value;
+}
+
+// make_nan(float*, int)
+KERNEL(_Z8make_nanPfi) {
+  uint32_t n = number(launch, 1);
+  auto* x = rig_array<float>(pointer(launch, 0), n);
+  for (uint32_t i = 0; i < n; ++i) x[i] = i == n / 2 ? NAN : x[i] + 1;
+}
+
+// mix(int*, int, int): the same steps for every element, yielding between them
+KERNEL(_Z3mixPiii) {
+  uint32_t n = number(launch, 1), steps = number(launch, 2);
+  auto* x = rig_array<uint32_t>(pointer(launch, 0), n);
+  for (uint32_t step = 0; step < steps; ++step) {
+    for (uint32_t i = 0; i < n; ++i) x[i] = x[i] * 1664525u + 1013904223u;
+    std::this_thread::yield();
+  }
+}

@@ -1,0 +1,59 @@
+// PTX declarations of the clients' kernels: the rig reads names, parameters and variables of an image,
+// never its code.
+#ifndef KERNCAP_CLIENT_PTX_H
+#define KERNCAP_CLIENT_PTX_H
+
+#define PTX_HEAD ".version 8.0\n.target sm_90\n.address_size 64\n"
+#define PTX_ENTRY(name, parameters) ".visible .entry " name "(" parameters ")\n{\n ret;\n}\n"
+
+#define VECTOR_ADD "_Z10vector_addPKfS0_Pfi"
+#define PTX_VECTOR_ADD PTX_ENTRY(VECTOR_ADD, ".param .u64 a, .param .u64 b, .param .u64 out, .param .u32 n")
+#define SCALE "_Z14scale_in_placePffi"
+#define PTX_SCALE PTX_ENTRY(SCALE, ".param .u64 x, .param .f32 s, .param .u32 n")
+#define HISTOGRAM "_Z9histogramPKiPii"
+#define PTX_HISTOGRAM PTX_ENTRY(HISTOGRAM, ".param .u64 values, .param .u64 counts, .param .u32 n")
+#define NOTHING "_Z7nothingPfi"
+#define PTX_NOTHING PTX_ENTRY(NOTHING, ".param .u64 x, .param .u32 n")
+#define PAST_THE_END "_Z12past_the_endPfi"
+#define PTX_PAST_THE_END PTX_ENTRY(PAST_THE_END, ".param .u64 out, .param .u32 n")
+#define REVERSE "_Z17reverse_in_blocksPii"
+#define PTX_REVERSE PTX_ENTRY(REVERSE, ".param .u64 x, .param .u32 n")
+#define SHAPE "_Z5shapePj"
+#define PTX_SHAPE PTX_ENTRY(SHAPE, ".param .u64 out")
+#define INCREMENT "_Z9incrementPi"
+#define PTX_INCREMENT PTX_ENTRY(INCREMENT, ".param .u64 x")
+#define SUM_OF_ROWS "_Z11sum_of_rowsPKPKfPfii"
+#define PTX_SUM_OF_ROWS \
+  PTX_ENTRY(SUM_OF_ROWS, ".param .u64 table, .param .u64 out, .param .u32 rows, .param .u32 columns")
+#define SUM_OF_LIST "_Z11sum_of_listPK4NodePf"
+#define PTX_SUM_OF_LIST PTX_ENTRY(SUM_OF_LIST, ".param .u64 head, .param .u64 out")
+#define ADD_BATCH "_Z9add_batch5Batch"
+#define PTX_ADD_BATCH PTX_ENTRY(ADD_BATCH, ".param .align 8 .b8 batch[32]")
+#define TICK "_Z4tickv"
+#define PTX_TICK(start, step)                     \
+  ".visible .global .align 4 .u32 total = " start \
+  ";\n"                                           \
+  ".visible .const .align 4 .u32 step = " step ";\n" PTX_ENTRY(TICK, "")
+#define SCALE_BY_CONSTANT "_Z17scale_by_constantPfi"
+#define PTX_SCALE_BY_CONSTANT                            \
+  ".visible .const .align 4 .f32 factor = 0f40400000;\n" \
+  ".visible .global .align 4 .u32 calls;\n" PTX_ENTRY(SCALE_BY_CONSTANT, ".param .u64 x, .param .u32 n")
+#define THROUGH_GLOBAL "_Z14through_globalPfi"
+#define PTX_THROUGH_GLOBAL \
+  ".visible .global .align 8 .u64 table;\n" PTX_ENTRY(THROUGH_GLOBAL, ".param .u64 out, .param .u32 n")
+#define WAIT_FOR_FLAG "_Z13wait_for_flagPViPi"
+#define PTX_WAIT_FOR_FLAG PTX_ENTRY(WAIT_FOR_FLAG, ".param .u64 flag, .param .u64 out")
+#define SOMETIMES_OFF "_Z13sometimes_offPKfPfi"
+#define PTX_SOMETIMES_OFF PTX_ENTRY(SOMETIMES_OFF, ".param .u64 in, .param .u64 out, .param .u32 n")
+#define NOISY_SUM "_Z9noisy_sumPKfPfi"
+#define PTX_NOISY_SUM PTX_ENTRY(NOISY_SUM, ".param .u64 in, .param .u64 out, .param .u32 n")
+#define FOREVER "_Z7foreverPi"
+#define PTX_FOREVER PTX_ENTRY(FOREVER, ".param .u64 x")
+#define STRIKE "_Z6strikePKfPfi"
+#define PTX_STRIKE PTX_ENTRY(STRIKE, ".param .u64 in, .param .u64 out, .param .u32 n")
+#define MAKE_NAN "_Z8make_nanPfi"
+#define PTX_MAKE_NAN PTX_ENTRY(MAKE_NAN, ".param .u64 x, .param .u32 n")
+#define MIX "_Z3mixPiii"
+#define PTX_MIX PTX_ENTRY(MIX, ".param .u64 x, .param .u32 n, .param .u32 steps")
+
+#endif  // KERNCAP_CLIENT_PTX_H

@@ -1,0 +1,221 @@
+#include <memory>
+
+#include "check.h"
+#include "common/closure.h"
+#include "fake_device.h"
+
+using namespace kerncap;
+
+namespace {
+
+// Memory of the test's own that counts as the target's allocations.
+struct World {
+  std::vector<std::unique_ptr<uint64_t[]>> memory;
+  ClosureRequest request;
+  Kernel kernel;
+  Launch launch;
+
+  World() {
+    launch.kernel = &kernel;
+    kernel.layout_known = true;
+    fake_device().prepare(nullptr);
+  }
+  uint64_t* allocate(size_t words, RegionKind kind = RegionKind::device, const char* how = "test") {
+    memory.push_back(std::make_unique<uint64_t[]>(words));
+    add(memory.back().get(), words, kind, how);
+    return memory.back().get();
+  }
+  void add(uint64_t* at, size_t words, RegionKind kind = RegionKind::device, const char* how = "test") {
+    Allocation allocation;
+    allocation.base = reinterpret_cast<uint64_t>(at);
+    allocation.size = words * 8;
+    allocation.kind = kind;
+    allocation.how = how;
+    request.allocations.push_back(allocation);
+  }
+  void parameter(uint64_t value) {
+    kernel.layout.push_back({static_cast<uint32_t>(launch.parameters.size()), 8});
+    auto* bytes = reinterpret_cast<uint8_t*>(&value);
+    launch.parameters.insert(launch.parameters.end(), bytes, bytes + 8);
+  }
+  Closure find() {
+    auto before = [](const Allocation& a, const Allocation& b) { return a.base < b.base; };
+    std::sort(request.allocations.begin(), request.allocations.end(), before);
+    Closure closure;
+    std::string why;
+    CHECK(find_closure(fake_device(), launch, request, &closure, &why));
+    return closure;
+  }
+};
+
+const Region* region_at(const Closure& closure, const uint64_t* at) {
+  for (const Region& region : closure.regions)
+    if (region.base == reinterpret_cast<uint64_t>(at)) return &region;
+  return nullptr;
+}
+
+uint64_t address(const uint64_t* pointer) {
+  return reinterpret_cast<uint64_t>(pointer);
+}
+
+void follows_chains_and_cycles(bool kernels, RegionKind kind) {
+  fake_device().kernels = kernels;
+  World world;
+  uint64_t *a = world.allocate(1000, kind), *b = world.allocate(100000, kind), *c = world.allocate(3, kind);
+  uint64_t *alone = world.allocate(64, kind), *end = world.allocate(8, kind);
+  a[999] = address(b) + 8 * 777;  // into the middle
+  b[99999] = address(c);
+  c[1] = address(a) + 4;        // back to the first, unaligned
+  c[2] = address(end) + 8 * 8;  // one past the end of it
+  world.parameter(address(a) + 16);
+  world.parameter(42);
+  Closure closure = world.find();
+  CHECK(closure.regions.size() == 3);
+  CHECK(region_at(closure, a)->reason == "parameter 0");
+  CHECK(region_at(closure, b)->reason.find("reached from 0x") == 0);
+  CHECK(region_at(closure, c) != nullptr && region_at(closure, alone) == nullptr);
+  CHECK(closure.included_bytes == (1000 + 100000 + 3) * 8);
+  CHECK(closure.left_out_bytes == (64 + 8) * 8 && closure.left_out.size() == 2);
+  fake_device().kernels = true;
+}
+
+}  // namespace
+
+CASE(closure_follows_pointers_on_the_device) {
+  follows_chains_and_cycles(true, RegionKind::device);
+}
+CASE(closure_follows_pointers_through_the_ring) {
+  follows_chains_and_cycles(false, RegionKind::device);
+}
+CASE(closure_follows_pointers_in_host_memory) {
+  follows_chains_and_cycles(true, RegionKind::host);
+}
+
+CASE(closure_modes) {
+  World world;
+  uint64_t *a = world.allocate(10), *b = world.allocate(10);
+  world.allocate(10);
+  a[0] = address(b);
+  world.parameter(address(a));
+  CHECK(world.find().regions.size() == 2);
+  world.request.mode = Conf::Memory::args;
+  CHECK(world.find().regions.size() == 1);
+  world.request.mode = Conf::Memory::all;
+  Closure all = world.find();
+  CHECK(all.regions.size() == 3 && all.left_out_bytes == 0);
+}
+
+CASE(closure_finds_parameters_inside_structs) {
+  World world;
+  uint64_t* a = world.allocate(10);
+  world.parameter(1);
+  world.parameter(address(a) + 8);
+  world.kernel.layout = {{0, 16}};
+  Closure closure = world.find();
+  CHECK(closure.regions.size() == 1 && closure.regions[0].reason == "parameter 0 at byte 8");
+  // With no layout a pointer may lie at any multiple of four.
+  world.kernel.layout_known = false;
+  world.kernel.layout.clear();
+  uint64_t value = address(a);
+  world.launch.parameters.assign(12, 0);
+  std::memcpy(&world.launch.parameters[4], &value, 8);
+  closure = world.find();
+  CHECK(closure.regions.size() == 1 && closure.regions[0].reason == "parameters at byte 4");
+}
+
+CASE(closure_takes_the_kernels_globals) {
+  World world;
+  uint64_t* target = world.allocate(10);
+  uint64_t global[2] = {address(target), 0};
+  Allocation allocation;
+  allocation.base = reinterpret_cast<uint64_t>(global);
+  allocation.size = sizeof global;
+  allocation.kind = RegionKind::global;
+  allocation.name = "table";
+  world.request.globals.push_back(allocation);
+  Closure closure = world.find();
+  CHECK(closure.regions.size() == 2);
+  CHECK(closure.regions[0].name == "table" && closure.regions[0].reason == "global table");
+  CHECK(closure.regions[0].kind == RegionKind::global && closure.regions[0].module == 0);
+}
+
+CASE(closure_numbers_other_modules_globals) {
+  World world;
+  uint64_t other[1] = {7};
+  static int module;
+  Allocation allocation;
+  allocation.base = reinterpret_cast<uint64_t>(other);
+  allocation.size = sizeof other;
+  allocation.kind = RegionKind::global;
+  allocation.name = "counter";
+  allocation.module = &module;
+  world.request.allocations.push_back(allocation);
+  world.parameter(reinterpret_cast<uint64_t>(other));
+  Closure closure = world.find();
+  CHECK(closure.regions.size() == 1 && closure.regions[0].module == 1 &&
+        closure.regions[0].name == "counter");
+}
+
+CASE(closure_merges_neighbouring_mappings) {
+  World world;
+  auto block = std::make_unique<uint64_t[]>(300);
+  for (int i = 0; i < 3; ++i) world.add(&block[i * 100], 100, RegionKind::device, "cuMemMap");
+  world.parameter(address(&block[150]));
+  Closure closure = world.find();
+  CHECK(closure.regions.size() == 1 && closure.regions[0].size == 2400);
+  // cuMemAlloc'd neighbours are two things.
+  World apart;
+  for (int i = 0; i < 3; ++i) apart.add(&block[i * 100], 100);
+  apart.parameter(address(&block[150]));
+  CHECK(apart.find().regions.size() == 1 && apart.find().regions[0].size == 800);
+}
+
+CASE(closure_narrows_to_live_blocks) {
+  World world;
+  uint64_t* segment = world.allocate(1000);
+  auto block = [&](size_t first, size_t words, uint64_t live) {
+    for (uint64_t value : {address(segment + first), uint64_t{words * 8}, live})
+      world.request.mirror.push_back(value);
+  };
+  block(600, 100, 1);
+  block(0, 100, 1);
+  block(100, 500, 0);
+  segment[50] = address(&segment[650]);
+  world.parameter(address(&segment[10]));
+  Closure closure = world.find();
+  CHECK(closure.regions.size() == 2 && closure.included_bytes == 1600 && closure.left_out_bytes == 6400);
+  CHECK(region_at(closure, &segment[600])->size == 800);
+  // A pointer to a dead part takes it whole.
+  segment[60] = address(&segment[300]);
+  closure = world.find();
+  CHECK(closure.regions.size() == 1 && closure.included_bytes == 8000 && closure.left_out_bytes == 0);
+  // A block that does not fit its allocation says nothing.
+  World odd;
+  uint64_t* other = odd.allocate(10);
+  odd.request.mirror = {address(other), 8000, 1};
+  odd.parameter(address(other));
+  CHECK(odd.find().included_bytes == 80);
+}
+
+CASE(closure_leaves_out_what_cannot_be_read) {
+  World world;
+  uint64_t *a = world.allocate(10), *b = world.allocate(10);
+  a[0] = address(b);
+  world.parameter(address(a));
+  fake_device().unreadable = address(b);
+  Closure closure = world.find();
+  fake_device().unreadable = 0;
+  CHECK(closure.regions.size() == 1 && closure.notes.size() == 1);
+}
+
+CASE(closure_stops_when_it_is_too_much) {
+  World world;
+  std::vector<uint64_t*> chain;
+  for (int i = 0; i < 20; ++i) chain.push_back(world.allocate(1000));
+  for (int i = 0; i + 1 < 20; ++i) chain[i][0] = address(chain[i + 1]);
+  world.parameter(address(chain[0]));
+  world.request.max_size = 20000;
+  Closure closure = world.find();
+  CHECK(closure.unfinished && closure.included_bytes > 20000 && closure.regions.size() < 20);
+  CHECK(describe_sizes(closure.regions).find("parameter 0: 7.812 KiB") != std::string::npos);
+}

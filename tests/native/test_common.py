@@ -1,0 +1,376 @@
+"""The vendor-neutral part of the shims: its cases in C++, plain and under sanitizers, and captures against a
+fake device whose records are read back as the command line reads them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kerncap.capture.server import SessionServer
+from kerncap.format import records
+from kerncap.format.records import RecordKind
+from tests.native.common.building import build, cases
+
+HERE = Path(__file__).parent
+TOKEN = "0123456789abcdef"
+
+
+@pytest.fixture(scope="session", params=["plain", "thread", "address,undefined"])
+def program(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build(request.param, tmp_path_factory)
+
+
+@pytest.mark.parametrize("name", cases())
+def test_case(program: Path, name: str) -> None:
+    run(program, name, {})
+
+
+def run(program: Path, case: str, environment: dict[str, str]) -> str:
+    done = subprocess.run(
+        [program, case],
+        env={**os.environ, "TSAN_OPTIONS": "halt_on_error=1", **environment},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr + done.stdout
+    return done.stdout
+
+
+class Run:
+    """A session folder, a server that answers for the command line, and what the program left there."""
+
+    def __init__(self, folder: Path, program: Path) -> None:
+        self.folder = folder
+        self.program = program
+        self.asked: list[dict[str, Any]] = []
+        self.answers: dict[str, dict[str, Any]] = {}
+        self.memfds: dict[int, bytes] = {}
+
+    def answer(self, question: dict[str, Any]) -> dict[str, Any]:
+        self.asked.append(question)
+        if question["ask"] == "globals":
+            assert (self.folder / question["process"] / question["image"]).read_bytes() == b".version 6.4"
+            return {"globals": []}
+        return self.answers.get(question["demangled"], {"match": True})
+
+    def __call__(self, conf: dict[str, object], case: str = "capture_scenario", **environment: object) -> str:
+        server = SessionServer(self.folder, TOKEN, self.answer)
+        try:
+            values = {"version": 1, "token": TOKEN, "socket": server.path, "backends": "cuda", **conf}
+            text = "".join(f"{key}={value}\n" for key, value in values.items())
+            (self.folder / "session.conf").write_text(text)
+            session = {"KERNCAP_SESSION": str(self.folder / "session.json")}
+            out = run(self.program, case, {**session, **{k: str(v) for k, v in environment.items()}})
+            for number in range(4):
+                for process in self.processes():
+                    descriptor = server.descriptor(process.name, number)
+                    if descriptor is not None:
+                        self.memfds[number] = os.pread(descriptor, 1 << 24, 0)
+            return out
+        finally:
+            server.close()
+
+    def processes(self) -> list[Path]:
+        return sorted(path.parent for path in self.folder.glob("*/records"))
+
+    def records(self, process: int = 0) -> list[records.Record]:
+        data = (self.processes()[process] / "records").read_bytes()
+        found = list(records.decode(data))
+        assert found and found[-1].end_offset == len(data)
+        return found
+
+    def of(self, kind: RecordKind, process: int = 0) -> list[dict[str, Any]]:
+        return [record.payload for record in self.records(process) if record.kind is kind]
+
+    def counts(self, name: str = "scale(float*, int)") -> dict[str, Any]:
+        counted: dict[str, Any] = self.of(RecordKind.COUNTS)[-1]["kernels"][name]
+        return counted
+
+    def files(self) -> set[str]:
+        return {path.name for path in self.processes()[0].iterdir()} - {"records", "lock", "code"}
+
+
+@pytest.fixture
+def capture(tmp_path: Path, program: Path) -> Iterator[Run]:
+    yield Run(tmp_path, program)
+
+
+def floats(data: bytes, count: int = 1000) -> set[float]:
+    return set(memoryview(data[: count * 4]).cast("f"))
+
+
+def test_one_launch_is_captured(capture: Run) -> None:
+    assert "runs 3 data 8" in capture({})
+    kinds = [record.kind.name for record in capture.records()]
+    assert kinds == ["PROCESS", "SEEN", "LAUNCH", "COMPLETE", "COUNTS", "COUNTS", "END"]
+    process, seen = capture.of(RecordKind.PROCESS)[0], capture.of(RecordKind.SEEN)[0]
+    assert process["shim"] == "cuda" and process["argv"][1:] == ["capture_scenario"]
+    assert (seen["kernel"], seen["mangled"], seen["image_kind"]) == ("scale", "_Z5scalePfi", "ptx")
+    launch, complete = capture.of(RecordKind.LAUNCH)[0], capture.of(RecordKind.COMPLETE)[0]
+    assert launch["kernel"] == {
+        "name": "scale",
+        "qualified_name": "scale(float*, int)",
+        "mangled": "_Z5scalePfi",
+    }
+    assert (launch["ordinal"], launch["grid"], launch["block"]) == (0, [1, 1, 1], [128, 1, 1])
+    assert launch["parameters"]["layout"] == [[0, 8], [8, 4]] and len(launch["parameters"]["bytes"]) == 24
+    [region] = launch["regions"]
+    assert region["size"] == 4000 and region["reason"] == "parameter 0" and region["kind"] == "device"
+    assert launch["closure"]["consistency"] == "gated" and launch["closure"]["included_bytes"] == 4000
+    folder = capture.processes()[0]
+    assert floats((folder / launch["pre"]["file"]).read_bytes()) == {1.0}
+    assert complete["chunks"] == [[0, 0]]
+    assert floats((folder / complete["post"]["file"]).read_bytes()) == {2.0}
+    assert (folder / launch["image"]["file"]).read_bytes() == b".version 6.4"
+    counts = capture.counts()
+    assert (counts["launches"], counts["matched"], counts["captured"]) == (3, 1, 1)
+    assert counts["filtered"] == {"ordinal": 2}
+    assert [question["ask"] for question in capture.asked] == ["match", "globals"]
+    assert list(capture.folder.glob("cuda-*"))
+
+
+def test_the_payloads_pass_the_command_lines_checks(capture: Run) -> None:
+    from kerncap.capture.process_log import ProcessLog
+
+    capture({})
+    folder = capture.processes()[0]
+    log = ProcessLog(folder, int(folder.name.split("-")[0]))
+    log.read_new()
+    assert not log.complaints and log.ended and log.pending[0].complete is not None
+
+
+def test_launch_range(capture: Run) -> None:
+    capture({"launch_first": 2, "launch_last": 4}, LAUNCHES=6)
+    assert [launch["ordinal"] for launch in capture.of(RecordKind.LAUNCH)] == [2, 3]
+    counts = capture.counts()
+    assert counts["launches"] == 6 and counts["filtered"] == {"ordinal": 4} and counts["captured"] == 2
+
+
+def test_where(capture: Run) -> None:
+    capture({"where": "n:grid item:0 c:i:3 >="}, LAUNCHES=5)
+    [launch] = capture.of(RecordKind.LAUNCH)
+    assert launch["grid"] == [3, 1, 1] and launch["ordinal"] == 0
+    assert capture.counts()["filtered"] == {"ordinal": 2, "where": 2}
+
+
+def test_where_without_the_name(capture: Run) -> None:
+    capture({"where": "n:num_warps c:i:4 =="})
+    assert not capture.of(RecordKind.LAUNCH)
+    assert capture.counts()["filtered"] == {"where: no name num_warps": 3}
+
+
+def test_default_selection(capture: Run) -> None:
+    capture.answers["other(float*, int)"] = {"match": False, "reason": "no source"}
+    capture({"default": 1}, TWO_KERNELS=1)
+    assert [launch["kernel"]["name"] for launch in capture.of(RecordKind.LAUNCH)] == ["scale"]
+    assert capture.counts("other(float*, int)")["filtered"] == {"no source": 3}
+    assert [seen["source_known"] for seen in capture.of(RecordKind.SEEN)] == [True, False]
+
+
+def test_default_selection_has_limits(capture: Run) -> None:
+    capture({"default": 1, "limit_bytes": 5000}, TWO_KERNELS=1)
+    assert len(capture.of(RecordKind.COMPLETE)) == 1 and not capture.of(RecordKind.FAILED)
+    assert capture.counts("other(float*, int)")["filtered"] == {"limit": 3}
+
+
+def test_max_size_is_refused_by_name(capture: Run) -> None:
+    capture({"max_size": 1000}, LAUNCHES=20)
+    failed = capture.of(RecordKind.FAILED)
+    assert len(failed) == 16  # then the kernel is left alone
+    assert "3.906 KiB, more than --max-size 1000 bytes: parameter 0: 3.906 KiB" in failed[0]["reason"]
+    assert capture.counts()["filtered"] == {"failed": 4} and not capture.files()
+
+
+def test_a_stream_that_does_not_finish(capture: Run) -> None:
+    """Released at the deadline, named, and the next match is taken; the program's result is its own."""
+    out = capture({"drain_timeout_ns": 30_000_000}, LAUNCHES=4, HANG_AT=0, BUSY_POLLS=100)
+    assert "runs 4 data 16" in out
+    [first, *_] = capture.of(RecordKind.FAILED)
+    assert first["reason"] == "the fake stream did not finish within 0.03 s after the launch"
+    assert first["launch"] == 0
+    [complete] = capture.of(RecordKind.COMPLETE)
+    assert complete["launch"] > 0 and f"{complete['launch']}.pre" in capture.files()
+    assert "0.pre" not in capture.files()
+
+
+def test_a_launch_that_the_driver_refuses(capture: Run) -> None:
+    capture({}, REFUSE_AT=0)
+    assert "the driver refused the launch: FAKE_ERROR (1)" in capture.of(RecordKind.FAILED)[0]["reason"]
+    assert capture.of(RecordKind.COMPLETE)[0]["launch"] == 1
+
+
+def test_a_fault_without_a_condition(capture: Run) -> None:
+    capture({}, FAULT_AT=0)
+    [complete] = capture.of(RecordKind.COMPLETE)
+    assert (complete["status"], complete["oracle"], complete["error"]) == (
+        "fault",
+        "fault",
+        "FAKE_ERROR (700)",
+    )
+    assert complete["post"] is None and complete["duration_ns"] is None
+    [last] = capture.of(RecordKind.LAST)
+    assert [entry["index"] for entry in last["launches"]] == [0]
+    assert last["launches"][0]["kernel"] == "scale(float*, int)" and last["error"] == "FAKE_ERROR (700)"
+
+
+def test_on_fault(capture: Run) -> None:
+    capture({"on_fault": 1}, LAUNCHES=4, FAULT_AT=2)
+    launches = capture.of(RecordKind.LAUNCH)
+    assert [launch["pre"] for launch in launches] == [{"memfd": 0}] * 3
+    assert all(launch["condition"] == "on_fault" for launch in launches)
+    assert [dropped["launch"] for dropped in capture.of(RecordKind.DROPPED)] == [0, 1]
+    [complete] = capture.of(RecordKind.COMPLETE)
+    assert (complete["launch"], complete["status"]) == (2, "fault")
+    assert floats(capture.memfds[0]) == {4.0}
+
+
+def test_on_fault_timeout(capture: Run) -> None:
+    capture({"on_fault": 1, "fault_timeout_ns": 20_000_000}, LAUNCHES=2, HANG_AT=1, BUSY_POLLS=-1)
+    [complete] = capture.of(RecordKind.COMPLETE)
+    assert (complete["launch"], complete["status"]) == (1, "timeout")
+    assert complete["error"] == "it did not finish within 0.02 s"
+
+
+def test_on_fault_without_a_socket(capture: Run) -> None:
+    capture({"on_fault": 1, "socket": "/nowhere"}, LAUNCHES=2, FAULT_AT=1)
+    # Nobody answers about the kernel either, so nothing matches.
+    assert capture.counts()["filtered"] == {"no answer": 2}
+
+
+@pytest.mark.parametrize("room", [0, 1 << 20], ids=["host", "device"])
+def test_differs(capture: Run, room: int) -> None:
+    # Launches 0 and 1 ran three times each and agreed; run 8 is the second one of launch 2.
+    out = capture({"when": "differs"}, LAUNCHES=4, ODD_RUN=8, CLONE_BYTES=room)
+    assert "runs 9" in out
+    assert [dropped["reason"] for dropped in capture.of(RecordKind.DROPPED)] == ["not differs"] * 2
+    [complete] = capture.of(RecordKind.COMPLETE)
+    assert complete["oracle"] == "suspect" and complete["condition"] == "differs"
+    assert complete["detail"].endswith("differs in 1 chunk, first at byte 14 of the region of parameter 0")
+    launch = capture.of(RecordKind.LAUNCH)[-1]
+    assert launch["pre"] == {"memfd": 0} and floats(capture.memfds[0]) == {4.0}
+    post = (capture.processes()[0] / complete["post"]["file"]).read_bytes()
+    assert floats(post) == {8.0}  # the first run's
+    assert not [name for name in capture.files() if name.endswith(".after")]
+
+
+@pytest.mark.parametrize("room", [0, 1 << 20], ids=["host", "device"])
+def test_nonfinite(capture: Run, room: int) -> None:
+    capture({"when": "nonfinite"}, LAUNCHES=4, NAN_AT=2, CLONE_BYTES=room)
+    assert len(capture.of(RecordKind.DROPPED)) == 2
+    [complete] = capture.of(RecordKind.COMPLETE)
+    assert complete["detail"] == "parameter 0[7] = nan, 1 element" and complete["launch"] == 2
+    assert floats(capture.memfds[0]) == {4.0}
+
+
+def test_last(capture: Run) -> None:
+    capture({"last": 2}, LAUNCHES=5)
+    assert [dropped["launch"] for dropped in capture.of(RecordKind.DROPPED)] == [0, 1, 2]
+    assert capture.files() == {"3.pre", "3.post", "4.pre", "4.post"}
+    assert capture.counts()["captured"] == 2
+
+
+def test_no_values(capture: Run) -> None:
+    capture({"no_values": 1})
+    [launch] = capture.of(RecordKind.LAUNCH)
+    assert launch["pre"] is None and launch["closure"]["left_out"][0] == "all contents (--no-values)"
+    assert launch["closure"]["included_bytes"] == 0 and not capture.files()
+    assert capture.of(RecordKind.COMPLETE)[0]["post"] is None
+
+
+def test_list_only(capture: Run) -> None:
+    capture({"list_only": 1, "default": 1}, LAUNCHES=10, TWO_KERNELS=1)
+    counts = capture.counts()
+    assert counts["launches"] == 10 and counts["time_ns"] == 10_000 and not capture.of(RecordKind.LAUNCH)
+
+
+def test_nothing_is_taken_while_a_stream_captures(capture: Run) -> None:
+    capture({}, CAPTURING=1)
+    assert capture.counts()["filtered"] == {"graph capture": 3} and not capture.of(RecordKind.LAUNCH)
+
+
+def test_kernels_of_the_triton_hook(capture: Run) -> None:
+    """Its kernels are neither asked about nor counted; what it chooses is captured with its annotation."""
+    out = capture({"launch_first": 100, "launch_last": 200}, OWN_AT=0, CHOOSE_AT=1, LAUNCHES=3)
+    assert "fate 1" in out
+    [launch] = capture.of(RecordKind.LAUNCH)
+    assert launch["annotation"] == "1-0/5" and launch["grid"] == [2, 1, 1]
+    assert not capture.of(RecordKind.SEEN)
+    assert "scale(float*, int)" not in capture.of(RecordKind.COUNTS)[-1]["kernels"]
+
+
+def test_a_choice_that_fails_says_so(capture: Run) -> None:
+    out = capture({"max_size": 10}, OWN_AT=0, CHOOSE_AT=1)
+    assert "fate 3 it can reach" in out and len(capture.of(RecordKind.FAILED)) == 1
+
+
+def test_a_choice_inside_a_graph(capture: Run) -> None:
+    capture({"launch_first": 100, "launch_last": 200}, OWN_AT=0, GRAPH_CHOOSE_AT=1, AS_GRAPH=1)
+    [launch] = capture.of(RecordKind.LAUNCH)
+    assert launch["annotation"] == "1-0/6" and launch["route"] == "cuGraphLaunch node 2"
+
+
+def test_stop_ends_the_program(capture: Run) -> None:
+    with pytest.raises(AssertionError):
+        capture({"stop": 1}, LAUNCHES=3)
+    assert [record.kind.name for record in capture.records()][-1] == "END"
+    assert capture.counts()["launches"] == 1
+
+
+def test_seven_threads_launch_meanwhile(capture: Run) -> None:
+    capture({"launch_first": 3, "launch_last": 6}, case="capture_while_others_launch")
+    mine = [entry for entry in capture.of(RecordKind.LAUNCH) if entry["kernel"]["name"] == "scale"]
+    assert [launch["ordinal"] for launch in mine] == [3, 4, 5]
+    done = {complete["launch"] for complete in capture.of(RecordKind.COMPLETE)}
+    folder = capture.processes()[0]
+    for launch in mine:
+        assert launch["launch"] in done
+        assert floats((folder / launch["pre"]["file"]).read_bytes()) == {2.0 ** launch["ordinal"]}
+
+
+def test_a_forked_child_has_a_folder_of_its_own(capture: Run) -> None:
+    capture({"launch_first": 0, "launch_last": 9}, case="capture_in_a_forked_child")
+    folders = {process.name: index for index, process in enumerate(capture.processes())}
+    assert len(folders) == 2
+    parents = {name: capture.of(RecordKind.PROCESS, i)[0]["parent_folder"] for name, i in folders.items()}
+    [child] = [name for name, parent in parents.items() if parent is not None]
+    assert parents[child] in folders and parents[parents[child]] is None
+    # A device's addresses don't survive a fork: the child's map is empty.
+    assert [launch["regions"] for launch in capture.of(RecordKind.LAUNCH, folders[child])] == [[]]
+    assert len(capture.of(RecordKind.COMPLETE, folders[parents[child]])) == 2
+
+
+def test_a_striped_pre_state(capture: Run) -> None:
+    count = 20 << 20
+    capture({}, FLOATS=count, LAUNCHES=1)
+    [launch] = capture.of(RecordKind.LAUNCH)
+    folder, pre = capture.processes()[0], launch["pre"]
+    stripes, block = pre.get("stripes", 1), pre.get("stripe_bytes", 1 << 40)
+    files = [folder / (pre["file"] + (f".{i}" if i else "")) for i in range(stripes)]
+    assert sum(file.stat().st_size for file in files) == count * 4
+    for offset in (0, block - 4, block, count * 4 - 4):
+        if offset < count * 4:
+            stripe, place = offset // block % stripes, offset // block // stripes * block + offset % block
+            with files[stripe].open("rb") as file:
+                file.seek(place)
+                assert floats(file.read(4), 1) == {1.0}
+
+
+def test_costs_are_printed(program: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = run(program, "gate_pass_cost", {})
+    assert "a pass costs" in out
+    with capsys.disabled():
+        sys.stderr.write(f"[{program.parent.name}] {out}")
+
+
+def test_session_json_is_left_alone(capture: Run) -> None:
+    (capture.folder / "session.json").write_text(json.dumps({"version": 1}))
+    capture({})
+    assert json.loads((capture.folder / "session.json").read_text()) == {"version": 1}

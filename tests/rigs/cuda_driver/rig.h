@@ -1,0 +1,68 @@
+// What kernels and clients of the stand-in driver may use of it, besides cuda.h.
+//
+// A kernel is a host function: `extern "C" void rig_kernel_<name>(const struct rig_launch*)`, called
+// once for each launch, on the worker thread of its stream. It is found in the program (link with
+// -rdynamic), in any library it has loaded globally, or in the libraries that KERNCAP_RIG_KERNELS
+// lists (separated by ':').
+#ifndef KERNCAP_RIG_H
+#define KERNCAP_RIG_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct rig_launch {
+  const char* name;
+  uint32_t grid[3], block[3], cluster[3];
+  uint32_t shared_bytes;  // dynamic
+  void* shared;           // that many bytes, garbage
+  int device;
+  int cooperative;
+  size_t parameter_count;
+  const void* const* parameters;  // each parameter's bytes
+  const uint8_t* parameter_buffer;
+  size_t parameter_bytes;
+  void* module;  // for rig_global
+};
+
+typedef void (*rig_kernel)(const struct rig_launch*);
+
+// Where the host finds the `bytes` bytes at a device address. In a kernel an address outside live
+// allocations ends the kernel there (it does not return) and the context fails with
+// CUDA_ERROR_ILLEGAL_ADDRESS; elsewhere it gives NULL.
+void* rig_span(uint64_t address, size_t bytes);
+// One byte of it: for kernels that keep within what they were given.
+void* rig_host(uint64_t address);
+// A variable of the kernel's module, on the host; its size if `bytes` is not NULL. NULL: there is none.
+void* rig_global(const struct rig_launch* launch, const char* name, size_t* bytes);
+// Ends the kernel; its context fails with `error` (a CUresult such as 700 or 719).
+void rig_fail(int error);
+
+// Arms an injected failure, as the environment variables do (README.md lists them):
+// rig_control("OOM_AFTER", 0). Returns 0, or -1 for a name it does not know.
+int rig_control(const char* name, long long value);
+// How often kernels of this name have run; NULL: all kernels.
+unsigned long long rig_runs(const char* name);
+
+#ifdef __cplusplus
+}
+
+// The i-th parameter as a T.
+template <class T>
+inline T rig_parameter(const rig_launch* launch, size_t index) {
+  T value;
+  __builtin_memcpy(&value, launch->parameters[index], sizeof value);
+  return value;
+}
+
+// An array of n T at a device address.
+template <class T>
+inline T* rig_array(uint64_t address, size_t n) {
+  return static_cast<T*>(rig_span(address, n * sizeof(T)));
+}
+#endif
+
+#endif  // KERNCAP_RIG_H
