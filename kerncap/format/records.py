@@ -31,6 +31,7 @@ class RecordKind(enum.IntEnum):
     END = 8
     ANNOTATION = 9
     LAST = 10
+    PROGRESS = 11
 
 
 class Record(NamedTuple):

@@ -275,13 +275,40 @@ class SourceOrigin(_Base, frozen=True):
     original_line: Index
 
 
+class IncludeFolder(_Base, frozen=True):
+    """A folder that the compiler looked for headers in."""
+
+    path: Name  # as the application had it
+    form: Literal["quote", "angle", "system"] = "angle"
+    stored: RelativePath | None = None  # its mirror in the reproducer: what of it the unit includes
+
+
+class SourceBuild(_Base, frozen=True):
+    """How the application compiled the unit that holds the kernel; enough to do it again elsewhere."""
+
+    tool: Literal["nvrtc", "nvcc"]
+    unit: RelativePath  # the file that is compiled: `Source.file`, or the one that includes it
+    arch: Name | None = None  # "sm_90a"
+    name: Name = ""  # the NVRTC program's name, or the unit's original path
+    options: Names = ()  # one word each, those that reach device code; see build_options
+    # Original path, or for NVRTC the name in #include, of each stored file other than the unit.
+    headers: NameMap = {}
+    include_dirs: Annotated[tuple[IncludeFolder, ...], Meta(max_length=MAX_MAP)] = ()
+    external: Names = ()  # headers of toolkits and systems: named, not stored
+    name_expressions: Names = ()
+    directory: Name | None = None  # where the compiler ran
+    compiler: Name | None = None  # "ptxas 13.0.88", as the image says
+
+
 class Source(_Base, frozen=True):
-    """The editable standalone module."""
+    """The editable source: a standalone module, or for native code a file of the unit in `build`."""
 
     file: StoredFile
     entry: Name  # the kernel's name in it
+    language: Literal["python", "cuda", "ptx"] = "python"
+    build: SourceBuild | None = None
     origins: Annotated[tuple[SourceOrigin, ...], Meta(max_length=MAX_LIST)] = ()
-    originals: StoredFiles = ()  # untouched copies of the application's files
+    originals: StoredFiles = ()  # untouched copies of the application's files; the rest of a unit
     missing: Names = ()  # names that could not be resolved, with reasons
 
 

@@ -48,7 +48,9 @@ def validate(manifest: schema.Manifest) -> None:
         chosen, count = manifest.autotune.chosen, len(manifest.autotune.configs)
         if chosen is not None and chosen >= count:
             raise ManifestProblem(("autotune", "chosen"), f"configuration {chosen} of only {count}")
+    _launch(manifest.launch)
     _files(manifest)
+    _build(manifest.source)
 
 
 def version_message(major: object) -> str:
@@ -105,6 +107,38 @@ def _view(view: schema.View, regions: tuple[schema.Region, ...], steps: Steps) -
     elif bounds[0] < 0 or bounds[1] > size:
         message = f"view reaches bytes {bounds[0]} to {bounds[1]} of region {view.region}, which has {size}"
         raise ManifestProblem((*steps, "offset"), message)
+
+
+def _launch(launch: schema.Launch) -> None:
+    if launch.mode == "native":
+        for name in ("block", "parameters"):
+            if getattr(launch, name) is None:
+                raise ManifestProblem(("launch", "mode"), f"a native launch without {name}")
+    if launch.parameters is None:
+        return
+    end, size = 0, len(launch.parameters.bytes) // 2
+    for number, (offset, length) in enumerate(launch.parameters.layout or ()):
+        if offset < end or offset + length > size:
+            message = f"parameter {number} at bytes {offset} to {offset + length}; {end} to {size} are left"
+            raise ManifestProblem(("launch", "parameters", "layout", number), message)
+        end = offset + length
+
+
+def _build(source: schema.Source | None) -> None:
+    """What a build of the source names is in the reproducer."""
+    if source is None or source.build is None:
+        return
+    listed = {source.file.path, *(file.path for file in source.originals)}
+    steps: Steps = ("source", "build")
+    if source.build.unit not in listed:
+        raise ManifestProblem((*steps, "unit"), f"{source.build.unit!r} is not a file of the source")
+    for name, path in source.build.headers.items():
+        if path not in listed:
+            raise ManifestProblem((*steps, "headers", name), f"{path!r} is not a file of the source")
+    for number, folder in enumerate(source.build.include_dirs):
+        problem = path_problem(folder.stored) if folder.stored is not None else None
+        if problem:
+            raise ManifestProblem((*steps, "include_dirs", number, "stored"), problem)
 
 
 def _values(manifest: schema.Manifest) -> Iterator[tuple[Steps, schema.Value]]:

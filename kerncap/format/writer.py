@@ -5,12 +5,10 @@ from __future__ import annotations
 import contextlib
 import errno
 import hashlib
-import io
 import os
 import re
 import secrets
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
@@ -23,6 +21,7 @@ from kerncap.format.chunks import ChunkWriter, Loader
 from kerncap.format.documents import canonical_json
 from kerncap.format.memory import ENTRY, MemoryIndex, Table
 from kerncap.format.reader import Reproducer
+from kerncap.format.sources import Source, pieces_of
 from kerncap.format.stored import path_problem
 from kerncap.format.validate import (
     CHUNKS_PATH,
@@ -76,19 +75,17 @@ class ReproducerWriter:
     def __exit__(self, *_: object) -> None:
         self.abort()
 
-    def add_region_pre(
-        self, region: int, size: int, source: BinaryIO | memoryview | bytes | None, offset: int = 0
-    ) -> None:
+    def add_region_pre(self, region: int, size: int, source: Source, offset: int = 0) -> None:
         """Store ``size`` bytes of ``source`` from ``offset`` on as the pre-state of region ``region``.
 
-        A file is read at absolute offsets and its holes are skipped; it must stay open until
+        Files are read at absolute offsets and their holes are skipped; they must stay open until
         `finish_memory`. None stands for zeros. Raises ValueError when the region was given before,
         KerncapError when the source ends early.
         """
         if region in self._sizes:
             raise ValueError(f"region {region} was added before")
         self._sizes[region] = size
-        for start, load in _pieces(source, offset, size):
+        for start, load in pieces_of(source, offset, size, schema.CHUNK_BYTES):
             self._add("pre", region, start // schema.CHUNK_BYTES, load)
 
     def add_post_chunk(self, region: int, chunk: int, data: bytes | memoryview) -> None:
@@ -240,75 +237,6 @@ def _as_read(manifest: schema.Manifest) -> schema.Manifest:
         where = "/".join(map(str, getattr(error, "steps", ())))
         raise ValueError(f"the manifest breaks the format: {where} {error}") from error
     return manifest
-
-
-def _pieces(
-    source: BinaryIO | memoryview | bytes | None, offset: int, size: int
-) -> Iterator[tuple[int, Loader]]:
-    """(start in the region, loader) of each chunk that may hold something."""
-    step = schema.CHUNK_BYTES
-    if source is None:
-        return
-    if isinstance(source, bytes | memoryview):
-        flat = memoryview(source).cast("B")
-        if len(flat) < offset + size:
-            raise KerncapError(f"memory source has {len(flat)} bytes, expected {offset + size}")
-        for start in range(0, size, step):
-            piece = flat[offset + start : offset + min(start + step, size)]
-            yield start, lambda piece=piece: piece  # type: ignore[misc]
-        return
-    fd = _descriptor(source)
-    if fd is None:
-        for start in range(0, size, step):
-            source.seek(offset + start)
-            data = source.read(min(step, size - start))
-            if len(data) != min(step, size - start):
-                raise KerncapError(f"memory source ends at byte {offset + start + len(data)}")
-            yield start, lambda data=data: data  # type: ignore[misc]
-        return
-    if os.fstat(fd).st_size < offset + size:
-        raise KerncapError(f"memory source has {os.fstat(fd).st_size} bytes, expected {offset + size}")
-    for start in _data_chunks(fd, offset, size, step):
-        yield start, _file_loader(fd, offset + start, min(step, size - start))
-
-
-def _descriptor(source: BinaryIO) -> int | None:
-    with contextlib.suppress(AttributeError, io.UnsupportedOperation):
-        fd = source.fileno()
-        with contextlib.suppress(OSError):
-            os.pread(fd, 0, 0)  # a pipe or socket refuses
-            return fd
-    return None
-
-
-def _file_loader(fd: int, offset: int, size: int) -> Loader:
-    def load() -> bytes:
-        data = os.pread(fd, size, offset)
-        while len(data) < size:
-            more = os.pread(fd, size - len(data), offset + len(data))
-            if not more:
-                raise KerncapError(f"memory source ends at byte {offset + len(data)}")
-            data += more
-        return data
-
-    return load
-
-
-def _data_chunks(fd: int, offset: int, size: int, step: int) -> Iterator[int]:
-    """Starts of the chunks of [offset, offset + size) that are not entirely in a hole of the file."""
-    start = 0
-    while start < size:
-        try:
-            data = os.lseek(fd, offset + start, os.SEEK_DATA)
-            hole = os.lseek(fd, data, os.SEEK_HOLE)
-        except OSError as error:
-            if error.errno == errno.ENXIO:  # nothing but a hole up to the end
-                return
-            data, hole = offset + start, offset + size  # a file system without holes
-        start = max(start, (data - offset) // step * step)
-        while start < min(hole - offset, size):
-            yield start
-            start += step
 
 
 def _entry_table(rows: dict[tuple[int, int], int]) -> Table:

@@ -17,6 +17,7 @@ from kerncap.format import Reproducer, WriteSet
 from kerncap.report.inspect_text import render
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "v1.0"
+GOLDENS = (GOLDEN, GOLDEN.with_name("v1.1"))
 WORDS: tuple[Any, ...] = (
     None, True, -1, 0, 1, 2**31, 2**48, 2**60, 2**63, 10**40, 1.5, "", "../x", "/etc/passwd", "a\0b",
     "\ud800",    "x" * 5000, "device", "int", [], {}, [[]], {"kind": "none"}, {"kind": "tensor", "view": 7},
@@ -50,8 +51,9 @@ def one_case(seed: int | str, parent: Path) -> str | None:
     """Mutate by ``seed`` and read; the FormatError's text, or None when it still is a reproducer."""
     folder = parent / "repro"
     shutil.rmtree(folder, ignore_errors=True)
-    shutil.copytree(GOLDEN, folder)
-    mutate(folder, random.Random(seed))
+    choose = random.Random(seed)
+    shutil.copytree(choose.choice(GOLDENS), folder)
+    mutate(folder, choose)
     try:
         read_all(folder)
     except FormatError as error:

@@ -1,4 +1,4 @@
-"""Builds the golden reproducer of the current format version: `python tests/golden/make.py OUT`.
+"""Builds the golden reproducers in today's format version: `python tests/golden/make.py OUT`.
 
 Its content is fixed, so that it can be made again for a later version and compared. A golden folder
 of a released version is never made anew: it shows that old files stay readable.
@@ -174,5 +174,185 @@ def make(parent: Path) -> Path:
     return folder
 
 
+# --- a native launch, since version 1.1 ---------------------------------------------------------------
+
+CUDA_SOURCE = b"""#include "gain.h"
+__constant__ float coef[4];
+namespace ns {
+template <class T> __global__ void scale(T *x, const T *y, int n, double f, Pair p) {}
+}
+"""
+CUDA_HEADER = b"struct Pair { float *p; int n; };\n"
+PTX = b".version 9.0\n.target sm_90\n.address_size 64\n.const .align 4 .b8 coef[16];\n"
+X, Y = 0x7F4000000000, 0x7F4000200000
+PARAMETERS = b"".join(
+    (
+        (X + 1024).to_bytes(8, "little"),
+        Y.to_bytes(8, "little"),
+        (100).to_bytes(4, "little") + bytes(4),
+        bytes.fromhex("000000000000f83f"),  # 1.5
+        X.to_bytes(8, "little") + (-7).to_bytes(4, "little", signed=True) + bytes(4),
+    )
+)
+LAYOUT = ((0, 8), (8, 8), (16, 4), (24, 8), (32, 16))
+
+
+def native_contents() -> dict[int, tuple[bytes, bytes]]:
+    """Pre- and post-state: an array that changes, one that does not, a constant, a managed counter."""
+    x = noise(CHUNK + 4096, 11)
+    y = bytes(2 * CHUNK) + noise(512, 12)
+    coefficients = np.arange(4, dtype="<f4").tobytes()
+    return {
+        0: (x, x[:1024] + noise(400, 13) + x[1424:]),
+        1: (y, y),
+        2: (coefficients, coefficients),
+        3: ((41).to_bytes(4, "little"), (42).to_bytes(4, "little")),
+    }
+
+
+def native_manifest(
+    memory: schema.Memory,
+    code: tuple[schema.CodeFile, ...],
+    source: schema.StoredFile,
+    header: schema.StoredFile,
+) -> schema.Manifest:
+    sizes = [len(pre) for pre, _ in native_contents().values()]
+    return schema.Manifest(
+        format="kerncap-reproducer",
+        version=schema.Version(major=schema.FORMAT_MAJOR, minor=schema.FORMAT_MINOR),
+        tool=schema.Tool(name="kerncap", version="0.1.0"),
+        created="2026-11-20T03:04:05Z",
+        command=("./app", "--steps", "3"),
+        platform=schema.Platform(system="Linux", machine="x86_64", python=""),
+        device=schema.Device(
+            kind="cuda",
+            name="NVIDIA H200",
+            arch="sm_90",
+            ordinal=1,
+            memory_bytes=150_754_820_096,
+            driver="13.0",
+        ),
+        kernel=schema.Kernel(
+            name="scale",
+            qualified_name="void ns::scale<float>(float*, float const*, int, double, Pair)",
+            language="cuda",
+            file="/app/scale.cu",
+            line=4,
+            mangled="_ZN2ns5scaleIfEEvPT_PKS1_id4Pair",
+        ),
+        launch=schema.Launch(
+            grid=(4, 2, 1),
+            ordinal=7,
+            mode="native",
+            block=(256, 1, 1),
+            cluster=(2, 1, 1),
+            shared_bytes=49_152,
+            cooperative=True,
+            attributes=(schema.LaunchAttribute(id=4, value="02" + "00" * 63),),
+            parameters=schema.Parameters(bytes=PARAMETERS.hex(), layout=LAYOUT),
+            stream="0x55d0c0",
+            route="cuLaunchKernelEx",
+        ),
+        arguments=(
+            schema.Argument(
+                name="arg0", role="runtime", value=schema.TensorValue(view=0), signature="float*"
+            ),
+            schema.Argument(
+                name="arg1", role="runtime", value=schema.TensorValue(view=1), signature="float const*"
+            ),
+            schema.Argument(name="arg2", role="runtime", value=schema.IntValue(value="100"), signature="int"),
+            schema.Argument(
+                name="arg3",
+                role="runtime",
+                value=schema.FloatValue(value="0x1.8000000000000p+0"),
+                signature="double",
+            ),
+            schema.Argument(
+                name="arg4",
+                role="runtime",
+                value=schema.OpaqueValue(type_name="Pair", repr=f"16 bytes: {PARAMETERS[32:].hex()}"),
+                signature="Pair",
+            ),
+        ),
+        regions=(
+            schema.Region(base=X, size=sizes[0], kind="device", device=1, reason="argument at 0"),
+            schema.Region(base=Y, size=sizes[1], kind="device", device=1, reason="argument at 8"),
+            schema.Region(base=0x7F4100000000, size=sizes[2], kind="global", device=1, name="coef"),
+            schema.Region(
+                base=0x7F4200000000, size=sizes[3], kind="managed", device=1, name="counter", module=1
+            ),
+        ),
+        views=(
+            schema.View(
+                region=0,
+                offset=1024,
+                dtype="float32",
+                itemsize=4,
+                shape=((sizes[0] - 1024) // 4,),
+                strides=(1,),
+                name="arg0",
+            ),
+            schema.View(
+                region=1,
+                offset=0,
+                dtype="float32",
+                itemsize=4,
+                shape=(sizes[1] // 4,),
+                strides=(1,),
+                name="arg1",
+            ),
+        ),
+        closure=schema.Closure(mode="reachable", consistency="gated", included_bytes=sum(sizes)),
+        memory=memory,
+        oracle=schema.Oracle(kind="trusted"),
+        code=code,
+        compiled={
+            "image_kind": schema.StrValue(value="fatbin"),
+            "cubin_arch": schema.StrValue(value="sm_90"),
+        },
+        source=schema.Source(
+            file=source,
+            entry="scale",
+            language="cuda",
+            build=schema.SourceBuild(
+                tool="nvcc",
+                unit=source.path,
+                arch="sm_90",
+                name="/app/scale.cu",
+                options=("-std=c++17", "-O3"),
+                headers={"/app/gain.h": header.path},
+                include_dirs=(schema.IncludeFolder(path="/app", form="quote", stored="source"),),
+            ),
+            originals=(header,),
+        ),
+    )
+
+
+def make_native(parent: Path) -> Path:
+    """Write the native reproducer below ``parent``."""
+    with ReproducerWriter(parent, "scale") as writer:
+        states = native_contents()
+        for region, (pre, _) in states.items():
+            writer.add_region_pre(region, len(pre), memoryview(pre))
+        for region, (_, post) in states.items():
+            for chunk in range(-(-len(post) // CHUNK)):
+                writer.add_post_chunk(region, chunk, post[chunk * CHUNK : (chunk + 1) * CHUNK])
+        code = (
+            writer.add_code("fatbin", b"\x50\xed\x55\xba\x01\x00\x10\x00" + bytes(8)),
+            writer.add_code("cubin", b"\x7fELF" + noise(256, 14)),
+            writer.add_code("ptx", PTX),
+        )
+        source = writer.add_source("scale.cu", CUDA_SOURCE)
+        header = writer.add_source("gain.h", CUDA_HEADER)
+        folder = writer.seal(native_manifest(writer.finish_memory(), code, source, header))
+    with Reproducer.open(folder) as made:
+        # The counter is counted up: each of its four bytes is read and written.
+        every, none = np.array([0x0F], dtype=np.uint8), np.array([0], dtype=np.uint8)
+        write_set = WriteSet.from_masks({3: Masks(every, every, none)}, {3: 4}).save(made)
+        check = SelfCheck(result="pass", reason="bit for bit", engine="binary")
+        made.write_checks(Checks(manifest_sha256=made.manifest_sha256, self_check=check, write_set=write_set))
+    return folder
+
+
 if __name__ == "__main__":
-    print(make(Path(sys.argv[1])))
+    print(make(Path(sys.argv[1])), make_native(Path(sys.argv[1])))

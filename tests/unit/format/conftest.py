@@ -5,10 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.format.damage import GOLDEN
+from tests.unit.format.damage import GOLDEN, GOLDEN_NATIVE
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A copy of the golden reproducer that a test may damage."""
     return Path(shutil.copytree(GOLDEN, tmp_path / "repro"))
+
+
+@pytest.fixture
+def native_folder(tmp_path: Path) -> Path:
+    """A copy of the golden native reproducer."""
+    return Path(shutil.copytree(GOLDEN_NATIVE, tmp_path / "native"))

@@ -13,6 +13,7 @@ import msgspec
 from kerncap.format.documents import canonical_json
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "v1.0"
+GOLDEN_NATIVE = GOLDEN.with_name("v1.1")
 Edit = Callable[[Any], None]
 
 

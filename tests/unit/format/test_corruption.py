@@ -548,3 +548,57 @@ def test_a_flip_anywhere_is_noticed(folder: Path) -> None:
             assert re.match(re.escape(str(folder)) + r"/\S+: byte \d+: ", str(caught.value))
         path.write_bytes(data)
     assert canonical_json({"b": 1, "a": "é"}) == '{\n "a": "é",\n "b": 1\n}\n'.encode()
+
+
+# --- native launches, since version 1.1 -----------------------------------------------------------------
+
+PARAMETERS = ("launch", "parameters")
+
+
+@pytest.mark.parametrize(
+    ("edit", "after", "message"),
+    [
+        (put(*PARAMETERS, "layout", 4, 1)(17), None, "parameter 4 at bytes 32 to 49; 32 to 48 are left"),
+        (put(*PARAMETERS, "layout", 1, 0)(4), None, "parameter 1 at bytes 4 to 12; 8 to 48 are left"),
+        (put(*PARAMETERS, "layout", 0, 1)(2**48), None, "parameter 0 at bytes 0 to"),
+        (put(*PARAMETERS, "layout", 0, 1)(2**49), "281474976710656", "<= 281474976710656"),
+        (put(*PARAMETERS, "layout", 0)([0]), None, "of length 2"),
+        (put(*PARAMETERS, "bytes")("0g"), '"0g"', "matching regex"),
+        (put(*PARAMETERS, "bytes")("abc"), '"abc"', "matching regex"),
+        (put(*PARAMETERS, "bytes")("00" * 65_537), None, "length <= 131072"),
+        (put("launch", "block")(None), None, "a native launch without block"),
+        (put("launch", "parameters")(None), None, "a native launch without parameters"),
+        (put("launch", "block")([1, -1, 1]), "-1", ">= 0"),
+        (put("launch", "attributes", 0, "value")("00"), '"00"', "matching regex"),
+        (put("launch", "attributes")([{"id": 1, "value": "0" * 128}] * 65), None, "length <= 64"),
+        (put("kernel", "mangled")("_Z" + "x" * 2**18), None, "length <= 262144"),
+        (put("kernel", "name")("x" * 4097), None, "length <= 4096"),
+        (put("source", "build", "unit")("source/other.cu"), '"source/other.cu"', "not a file of the source"),
+        (put("source", "build", "unit")("../scale.cu"), '"../scale.cu"', "not a file of the source"),
+        (
+            put("source", "build", "headers", "/app/gain.h")("README.md"),
+            '"README.md"',
+            "not a file of the source",
+        ),
+        (put("source", "build", "include_dirs", 0, "stored")("../.."), '"../.."', "leads out"),
+        (put("source", "language")("perl"), '"perl"', "Invalid enum value"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_native_rules(native_folder: Path, edit: Any, after: str | None, message: str) -> None:
+    edit_manifest(native_folder, edit)
+    error = damaged(native_folder, "manifest.json", re.escape(message))
+    if after is not None and after.startswith('"'):
+        text = (native_folder / "manifest.json").read_bytes()
+        assert text[error.offset :].startswith(after.encode())
+
+
+def test_a_native_reproducer_of_1_0_has_no_native_part(folder: Path) -> None:
+    with Reproducer.open(folder) as reproducer:
+        launch = reproducer.manifest.launch
+        assert (launch.block, launch.parameters, launch.attributes, launch.cooperative) == (
+            None,
+            None,
+            (),
+            False,
+        )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -11,8 +12,22 @@ import pytest
 
 from kerncap.format import Reproducer, WriteSet, schema
 from kerncap.format.memory import STATES
-from tests.golden.make import CHUNK, SOURCE, contents, make, masks
-from tests.unit.format.damage import GOLDEN
+from tests.golden.make import (
+    CHUNK,
+    CUDA_HEADER,
+    CUDA_SOURCE,
+    LAYOUT,
+    PARAMETERS,
+    PTX,
+    SOURCE,
+    X,
+    contents,
+    make,
+    make_native,
+    masks,
+    native_contents,
+)
+from tests.unit.format.damage import GOLDEN, GOLDEN_NATIVE
 
 
 def test_manifest_of_version_1_0() -> None:
@@ -67,8 +82,56 @@ def test_checks_of_version_1_0() -> None:
         np.testing.assert_array_equal(write_set.mask(2, "untouched"), masks().untouched)
 
 
-def test_todays_writer_makes_an_equal_one(tmp_path: Path) -> None:
-    with Reproducer.open(make(tmp_path)) as made, Reproducer.open(GOLDEN) as golden:
+def test_manifest_of_version_1_1() -> None:
+    with Reproducer.open(GOLDEN_NATIVE) as golden:
+        manifest = golden.manifest
+        launch = manifest.launch
+        assert (manifest.version.major, manifest.version.minor) == (1, 1)
+        assert (manifest.kernel.language, manifest.kernel.mangled) == (
+            "cuda",
+            "_ZN2ns5scaleIfEEvPT_PKS1_id4Pair",
+        )
+        assert (launch.mode, launch.block, launch.cluster) == ("native", (256, 1, 1), (2, 1, 1))
+        assert (launch.shared_bytes, launch.cooperative, launch.route) == (49_152, True, "cuLaunchKernelEx")
+        assert launch.attributes == (schema.LaunchAttribute(id=4, value="02" + "00" * 63),)
+        assert launch.parameters is not None
+        assert bytes.fromhex(launch.parameters.bytes) == PARAMETERS
+        assert launch.parameters.layout == LAYOUT
+        assert [region.kind for region in manifest.regions] == ["device", "device", "global", "managed"]
+        assert (manifest.regions[2].name, manifest.regions[3].module) == ("coef", 1)
+        view = manifest.views[0]
+        assert manifest.regions[view.region].base + view.offset == X + 1024
+        assert [argument.value.__struct_config__.tag for argument in manifest.arguments] == [
+            "tensor", "tensor", "int", "float", "opaque",
+        ]  # fmt: skip
+        assert golden.code("ptx") == PTX
+        source = manifest.source
+        assert source is not None and source.build is not None
+        assert (source.language, source.build.tool, source.build.unit) == ("cuda", "nvcc", "source/scale.cu")
+        assert golden.source_text() == CUDA_SOURCE.decode()
+        assert (GOLDEN_NATIVE / source.build.headers["/app/gain.h"]).read_bytes() == CUDA_HEADER
+        golden.verify()
+
+
+@pytest.mark.parametrize("region", [0, 1, 2, 3])
+def test_memory_of_version_1_1(region: int) -> None:
+    pre, post = native_contents()[region]
+    with Reproducer.open(GOLDEN_NATIVE) as golden:
+        assert golden.read("pre", region, 0, len(pre)) == pre
+        assert golden.read("post", region, 0, len(post)) == post
+        assert golden.chunks_changed(region) == {0: [0], 1: [], 2: [], 3: [0]}[region]
+
+
+def test_checks_of_version_1_1() -> None:
+    with Reproducer.open(GOLDEN_NATIVE) as golden:
+        checks, write_set = golden.checks(), WriteSet.load(golden)
+        assert checks is not None and checks.self_check is not None and checks.self_check.engine == "binary"
+        assert write_set is not None and write_set.regions == (3,) and write_set.also_input(3)
+
+
+@pytest.mark.parametrize(("build", "there"), [(make, GOLDEN), (make_native, GOLDEN_NATIVE)])
+def test_todays_writer_makes_an_equal_one(tmp_path: Path, build: Callable[[Path], Path], there: Path) -> None:
+    with Reproducer.open(build(tmp_path)) as made, Reproducer.open(there) as golden:
         made.verify()
         # Another zstd may pack differently; what is inside may not differ.
         assert _without_memory_files(made.manifest) == _without_memory_files(golden.manifest)
@@ -84,4 +147,5 @@ def _without_memory_files(manifest: schema.Manifest) -> schema.Manifest:
     memory = msgspec.structs.replace(manifest.memory, index=empty, chunks=empty)
     # README.md tells the stored size, which may differ with them.
     files = tuple(file for file in manifest.files if file.path != "README.md")
-    return msgspec.structs.replace(manifest, memory=memory, files=files)
+    # Today's minor version may be a greater one.
+    return msgspec.structs.replace(manifest, memory=memory, files=files, version=schema.Version(1, 0))

@@ -1,0 +1,121 @@
+"""The little of ELF64 that a cubin needs to be asked: sections, symbols, notes.
+
+Images are the target's, so every number in them is checked. No library for it: a cubin of a large
+library has tens of thousands of sections, and the question comes before a launch.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+_HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
+_SECTION = struct.Struct("<IIQQQQIIQQ")
+_SYMBOL = struct.Struct("<IBBHQQ")
+MAX_SECTIONS = 1 << 20
+NOBITS = 8
+SYMTAB = 2
+RELA, REL = 4, 9
+FUNCTION = 2
+_EXTENDED = 0xFFFF  # the true number stands in section 0
+
+
+class ElfProblem(ValueError):
+    """What is wrong with the image, in a few words."""
+
+
+@dataclass(frozen=True)
+class Section:
+    """A section's header; ``name`` is resolved."""
+
+    index: int
+    name: str
+    type: int
+    offset: int
+    size: int
+    link: int
+    info: int
+    entry_size: int
+
+
+@dataclass(frozen=True)
+class Symbol:
+    """An entry of the symbol table."""
+
+    index: int
+    name: str
+    type: int
+    section: int
+    value: int
+    size: int
+
+
+class Elf:
+    """A little-endian ELF64 file in memory. Raises ElfProblem for what is none, or leads out of the bytes."""
+
+    def __init__(self, data: bytes | memoryview) -> None:
+        self._data = memoryview(data).cast("B")
+        if len(self._data) < _HEADER.size or bytes(self._data[:6]) != b"\x7fELF\x02\x01":
+            raise ElfProblem("no little-endian ELF64 file")
+        header = _HEADER.unpack_from(self._data)
+        self.machine: int = header[2]
+        self.sections: tuple[Section, ...] = tuple(self._sections(header[6], *header[11:14]))
+        self._by_name = {section.name: section for section in reversed(self.sections)}
+
+    def section(self, name: str) -> Section | None:
+        """The first section of that name."""
+        return self._by_name.get(name)
+
+    def content(self, section: Section) -> memoryview:
+        """The section's bytes; none for one that has no bytes in the file."""
+        if section.type == NOBITS:
+            return self._data[:0]
+        return self._slice(section.offset, section.size)
+
+    def symbols(self) -> Iterator[Symbol]:
+        """Every symbol of the symbol table, the null one left out."""
+        table = next((section for section in self.sections if section.type == SYMTAB), None)
+        if table is None:
+            return
+        if table.link >= len(self.sections):
+            raise ElfProblem("the symbol table names a section that is not there")
+        strings = self.content(self.sections[table.link])
+        entries = self.content(table)
+        whole = entries[: len(entries) // _SYMBOL.size * _SYMBOL.size]
+        for index, (name, info, _, section, value, size) in enumerate(_SYMBOL.iter_unpack(whole)):
+            if index:
+                yield Symbol(index, text_at(strings, name), info & 15, section, value, size)
+
+    def _slice(self, offset: int, size: int) -> memoryview:
+        if offset + size > len(self._data):
+            raise ElfProblem(f"{size} bytes at {offset} of a file of {len(self._data)}")
+        return self._data[offset : offset + size]
+
+    def _sections(self, offset: int, entry_size: int, count: int, names: int) -> Iterator[Section]:
+        if not offset:
+            return
+        if entry_size != _SECTION.size:
+            raise ElfProblem(f"section headers of {entry_size} bytes")
+        first = _SECTION.unpack(self._slice(offset, _SECTION.size))
+        count = count or first[5]
+        names = first[6] if names == _EXTENDED else names
+        if count > MAX_SECTIONS or names >= count:
+            raise ElfProblem(f"{count} sections, their names in section {names}")
+        headers = list(_SECTION.iter_unpack(self._slice(offset, count * _SECTION.size)))
+        strings = self._slice(headers[names][4], headers[names][5])
+        for index, header in enumerate(headers):
+            name, kind, _, _, start, size, link, info, _, each = header
+            yield Section(index, text_at(strings, name), kind, start, size, link, info, each)
+
+
+def text_at(strings: memoryview, offset: int, limit: int = 65_536) -> str:
+    """The NUL-terminated text at ``offset`` of a string table; empty where that is outside."""
+    if offset >= len(strings):
+        return ""
+    piece = bytes(strings[offset : offset + 256])
+    end = piece.find(b"\0")
+    if end < 0 and len(piece) == 256:
+        piece = bytes(strings[offset : offset + limit])
+        end = piece.find(b"\0")
+    return (piece if end < 0 else piece[:end]).decode("utf-8", "replace")
