@@ -1,50 +1,31 @@
-"""One capture: pre-state, the application's own launch, post-state, and the records of both."""
+"""A capture by the hook itself: pre-state, the application's own launch, post-state, their records."""
 
 from __future__ import annotations
 
-import collections
 import contextlib
-import itertools
 import os
 import platform
 import sys
 import time
-from typing import Any, Callable, Deque, Dict, List, Optional, Tuple
+from typing import Any, Dict, List, Optional
 
-from . import compiled, conditions, cuda, generations, values, wire
-from .call import Call, callable_source, python_stack
-from .images import Image, images_of
+from . import conditions, cuda, generations, values, wire
+from .call import Call
+from .images import images_of
 from .kernels import Counters
 from .memory import Closure, Unsupported, size_text
 from .session import Session
 from .state import State
-
-MAX_SOURCES = 64  # sets of passed functions of one kernel that are remembered
-
-
-class Refused(Exception):
-    """The limits of the default selection leave no room; no failure."""
+from .watch import Refused, Watch
 
 
-class Capture:
-    """Used in this order: ``begin``, then the launch, then ``finish`` or ``raised``.
-
-    ``again`` launches a second time (``--when differs``). The caller guards each step: an error
-    in one of them goes to ``fail`` and never to the target.
-    """
+class Capture(Watch):
+    """Where no native shim does it: the arguments' storages, while the target's other threads go on."""
 
     def __init__(
         self, session: Session, counters: Counters, call: Call, fn: Any, ordinal: int, config: Optional[str]
     ):
-        self.session = session
-        self.counters = counters
-        self.call = call
-        self.fn = fn
-        self.ordinal = ordinal
-        self.config = config
-        self.again: Optional[Callable[[], Any]] = None
-        self.autotune: Optional[Dict[str, Any]] = None
-        self.describe_compiled: Callable[[Any], Dict[str, Any]] = self._describe_compiled
+        super().__init__(session, counters, call, fn, ordinal, config)
         options = session.options
         self.condition: Optional[str] = "on_fault" if options.get("on_fault") else options.get("when") or None
         self.chunk = int(options.get("chunk_bytes") or 256 * 1024)
@@ -56,24 +37,21 @@ class Capture:
         self.copy_ns = {"pre": 0, "post": 0}
         self._variants: Optional[int] = None
         self.started_ns = 0
-        self.settled = False
 
     # --- before the launch -----------------------------------------------------------------------
 
     def begin(self) -> None:
         """Copy the pre-state and write LAUNCH. Raises Unsupported or Refused with the reason."""
-        arguments = self._encode_arguments()
+        arguments = self._encode_arguments(self.closure.add)
         self.closure.close()
+        self.size = self.closure.size
         if self.uses_device and cuda.is_capturing():
             raise Unsupported(
                 "this launch is inside a CUDA graph capture, where nothing can be copied; "
                 "it needs the CUDA shim, which takes it when the graph is launched"
             )
         self._check_size()
-        try:
-            grid = list(self.call.grid_value())
-        except Exception as error:
-            raise Unsupported(f"its grid can't be evaluated: {type(error).__name__}: {error}") from error
+        grid = self._grid()
         self.launch = self.session.next_launch()
         self.drain("before the launch")
         if self.keeps_values:
@@ -89,21 +67,6 @@ class Capture:
     @property
     def keeps_values(self) -> bool:
         return not self.session.options.get("no_values")
-
-    def _encode_arguments(self) -> List[Dict[str, Any]]:
-        call, encoded = self.call, []
-        for name, value in call.arguments.items():
-            argument: Dict[str, Any] = {
-                "name": name,
-                "role": "constexpr" if call.is_constexpr(name) else "runtime",
-                "value": values.encode(value, name, self.closure.add),
-            }
-            if name in call.kernel.keyword_only:
-                argument["keyword_only"] = True
-            if name in call.signature:
-                argument["signature"] = call.signature[name]
-            encoded.append(argument)
-        return encoded
 
     def _check_size(self) -> None:
         size = self.closure.size
@@ -144,51 +107,16 @@ class Capture:
             "left_out": [] if kept else ["all contents (--no-values)"],
         }
         return {
+            **self._describe(arguments, grid),
             "launch": self.launch,
-            "mode": self.call.kernel.mode,
-            "kernel": self.call.kernel.describe(),
-            "ordinal": self.ordinal,
-            "grid": grid,
-            "grid_source": callable_source(self.call.grid) if callable(self.call.grid) else None,
             "device": describe_device(*self.call.device()),
-            "arguments": arguments,
-            "options": {name: values.encode(value, name) for name, value in self.call.options.items()},
             "regions": [region.as_record() for region in self.closure.regions],
             "views": self.closure.views,
             "pre": self.pre.image.reference if self.pre is not None else None,
             "pre_offsets": self.pre.offsets if self.pre is not None else [],
             "closure": closure,
-            "autotune": self.autotune,
-            "source": self._source(),
-            "python_stack": python_stack(),
-            "time_ns": time.time_ns(),
             "condition": self.condition,
         }
-
-    def _source(self) -> Optional[str]:
-        """Collect the kernel's source graph, once for each set of functions that it is passed."""
-        passed = [one for value in self.call.arguments.values() for one in values.functions(value)]
-        key = tuple(map(id, passed))
-        known = self.counters.sources.get(key)
-        if known is None:
-            if len(self.counters.sources) >= MAX_SOURCES:
-                self.counters.sources.clear()  # functions made anew for every launch would pile up
-            known = self.counters.sources[key] = (self._collect_source(passed), passed)
-        return known[0]
-
-    def _collect_source(self, passed: List[Any]) -> Optional[str]:
-        try:
-            from . import source_graph
-
-            graph = source_graph.collect(self.fn, passed)
-            number = self.session.resources.setdefault("sources", itertools.count())
-            name = f"source-{next(number)}.json"
-            _write_json(self.session.path(name), graph)
-            return name
-        except Exception as error:
-            reason = f"its source could not be collected: {type(error).__name__}: {error}"
-            self.session.failed(self.call.kernel.qualified_name, reason)
-            return None
 
     # --- after the launch ------------------------------------------------------------------------
 
@@ -242,13 +170,6 @@ class Capture:
         self.session.write(wire.DROPPED, {"launch": self.launch, "reason": reason})
         self._settle("dropped")
 
-    def refuse(self, reason: str) -> None:
-        """The default selection's limit: counted, not reported as a failure."""
-        with self.session.lock:
-            self.counters.filter(reason)
-            self.counters.finish(reason)
-        self._settle("refused")
-
     def _ended_badly(self, status: str, error: str, result: Any) -> None:
         fields = {"status": status, "error": values.clean(error), "duration_ns": None, "oracle": status}
         self._complete({**fields, **self._compiled(result)})
@@ -280,21 +201,6 @@ class Capture:
             return conditions.nonfinite(self.closure, self.pre)
         return conditions.differs(self)
 
-    def _compiled(self, result: Any) -> Dict[str, Any]:
-        empty: Dict[str, Any] = {"code": [], "compiled": {}, "signature": {}, "divisibility": {}}
-        try:
-            return {**empty, **self.describe_compiled(result)}
-        except Exception as error:
-            self.session.failed(
-                self.call.kernel.qualified_name, f"its compiled code could not be kept: {error!r}"
-            )
-            return empty
-
-    def _describe_compiled(self, result: Any) -> Dict[str, Any]:
-        if self.call.kernel.mode == "interpreter":
-            return {}
-        return compiled.describe(self.session, result, self.call.kernel.name, self.call.kernel.arg_names)
-
     def _complete(self, fields: Dict[str, Any]) -> None:
         base: Dict[str, Any] = {
             "launch": self.launch,
@@ -308,7 +214,9 @@ class Capture:
         if self.pre is not None and not self._is_in_ring:
             self.pre.image.close()  # the file, or the command line's own descriptor, keeps the bytes
         self.session.write(wire.COMPLETE, {**base, **fields})
-        self._remember_last()
+        image = self.pre.image if self.pre is not None and self._is_in_ring else None
+        for launch, oldest in self._remember_last((self.launch, image)):
+            self._forget(launch, oldest)
         self._settle("kept")
 
     @property
@@ -316,42 +224,20 @@ class Capture:
         """A memfd whose launch `--last` may yet drop: it stays open, to be used again then."""
         return bool(self.session.options.get("last")) and self.pre is not None and self.pre.image.path is None
 
-    def _remember_last(self) -> None:
-        """``--last N``: the oldest kept capture makes room. Its files go with a DROPPED record."""
-        limit = self.session.options.get("last")
-        if not limit:
-            return
-        with self.session.lock:
-            ring: Deque[Tuple[int, Counters, Optional[Image]]] = self.session.resources.setdefault(
-                "last", collections.deque()
-            )
-            image = self.pre.image if self.pre is not None and self._is_in_ring else None
-            ring.append((self.launch or 0, self.counters, image))
-            while len(ring) > int(limit):
-                launch, counters, image = ring.popleft()
-                counters.captured -= 1
-                self.session.write(wire.DROPPED, {"launch": launch, "reason": f"not among the last {limit}"})
-                if image is not None:
-                    images_of(self.session).discard(image)
-                for kind in ("pre", "post"):
-                    with contextlib.suppress(OSError):
-                        os.unlink(self.session.path(f"{launch}.{kind}"))
+    def _forget(self, launch: int, image: Any) -> None:
+        """``--last N``: this one made room. Its files go with a DROPPED record."""
+        reason = f"not among the last {self.session.options.get('last')}"
+        self.session.write(wire.DROPPED, {"launch": launch, "reason": reason})
+        if image is not None:
+            images_of(self.session).discard(image)
+        for kind in ("pre", "post"):
+            with contextlib.suppress(OSError):
+                os.unlink(self.session.path(f"{launch}.{kind}"))
 
     def _give_back_pre(self) -> None:
         if self.pre is not None:
             images_of(self.session).discard(self.pre.image)
             self.pre = None
-
-    def _settle(self, outcome: str) -> None:
-        session = self.session
-        with session.lock:
-            self.settled = True
-            done = session.selection.settle(self.counters, self.config, outcome, self.closure.size)
-            done = done or session.selection.range_done(session.all_counters())
-        if outcome in ("kept", "failed"):
-            session.write_counts()
-        if done and outcome == "kept" and session.options.get("stop"):
-            session.stop()
 
 
 def is_fault(error: BaseException) -> bool:
@@ -385,10 +271,3 @@ def describe_device(kind: str, index: int) -> Dict[str, Any]:
         "memory_bytes": memory,
         "driver": None,
     }
-
-
-def _write_json(path: str, data: Any) -> None:
-    import json
-
-    with open(path, "w", encoding="utf-8") as file:
-        json.dump(data, file)

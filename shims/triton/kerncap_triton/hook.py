@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import Any, Dict, Optional
 
-from . import autotune, launch
+from . import autotune, compiled_kernel, launch, precompiled
 from .session import Session
 
 _session: Optional[Session] = None
@@ -35,6 +35,11 @@ def _inductor(session: Session, module: Any) -> None:
     inductor.patch(session, module)
 
 
+def _compiled(session: Session, module: Any) -> None:
+    compiled_kernel.patch(module)
+    precompiled.patch(session, module.CompiledKernel)
+
+
 def _dynamo(session: Session, module: Any) -> None:
     """Dynamo must run our frames as they are, like Triton's own, instead of tracing into them."""
     module.add("kerncap_triton")
@@ -44,6 +49,7 @@ _PATCHES: Dict[str, Any] = {
     "triton.runtime.jit": _jit,
     "triton.runtime.interpreter": _interpreter,
     "triton.runtime.autotuner": autotune.patch,
+    "triton.compiler.compiler": _compiled,
     "torch._inductor.runtime.triton_heuristics": _inductor,
     "torch._dynamo.trace_rules": _dynamo,
 }

@@ -11,8 +11,10 @@ WATCHED = (
     "triton.runtime.jit",
     "triton.runtime.interpreter",
     "triton.runtime.autotuner",
+    "triton.compiler.compiler",
     "torch._inductor.runtime.triton_heuristics",
     "torch._dynamo.trace_rules",
+    "torch.cuda",
 )
 
 
@@ -22,6 +24,10 @@ def install(session_path: str) -> None:
     mark(session_path, "python")
 
     def patch(name: str, module: Any) -> None:
+        if name == "torch.cuda":
+            from . import mirror
+
+            return mirror.watch(module)
         from . import hook
 
         if name.startswith("triton."):

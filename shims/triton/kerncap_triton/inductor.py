@@ -14,12 +14,13 @@ import sys
 import types
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
-from . import compiled, generations, launch, values
+from . import compiled, generations, launch, native, values
+from .annotate import Annotation
 from .call import Call
-from .capture import Capture
 from .kernels import Kernel
 from .memory import Unsupported
 from .session import Session
+from .watch import Watch
 
 _TUNING = ("bench", "autotune_to_one_config", "coordinate_descent_tuning", "_combo_sequential_autotune")
 _WARP_SPECIALIZATION = ("num_consumer_groups", "num_buffers_warp_spec")
@@ -50,6 +51,8 @@ def _wrap_step(session: Session, original: Callable[..., Any], name: str) -> Cal
             result = original(self, *args, **kwargs)
         finally:
             thread.tuning -= measures
+        if name == "precompile":
+            _own(self)
         interception = thread.interception
         if interception is not None and interception.tuner is self and not thread.tuning:
             if name in ("precompile", "autotune_to_one_config"):
@@ -59,6 +62,15 @@ def _wrap_step(session: Session, original: Callable[..., Any], name: str) -> Cal
         return result
 
     return step
+
+
+def _own(tuner: Any) -> None:
+    """No native shim takes these kernels on its own account. Workers compiled them: nobody saw them made."""
+    try:
+        for launcher in tuner.launchers:
+            native.own(compiled_name(_real(launcher)))
+    except Exception:
+        pass  # they are then captured twice: as Triton's, and as native kernels
 
 
 def _slow(
@@ -129,7 +141,7 @@ class Interception:
         if self.used or thread.interception is not self or thread.tuning:
             return launcher(*args, **kwargs)
         self.used = True
-        if isinstance(self.watch, Capture):
+        if isinstance(self.watch, Watch):
             prepare = functools.partial(self._prepare, launcher, args, kwargs)
             if not launch.guarded(self.session, self.watch, prepare):
                 return launcher(*args, **kwargs)
@@ -140,6 +152,8 @@ class Interception:
         capture.call = bind_launcher(capture.counters.kernel, self.tuner, launcher, args, kwargs)
         capture.fn = self.tuner.fn if capture.counters.sources else _with_python(self.tuner)
         capture.describe_compiled = lambda _: describe_compiled(self.session, self.tuner, launcher)
+        if isinstance(capture, Annotation):
+            capture.compiled_name = compiled_name(launcher)
         if capture.config is not None:
             with self.session.lock:  # only now it is known which configuration this is
                 capture.counters.wanted_configs.discard(capture.config)
@@ -309,6 +323,13 @@ def describe_compiled(session: Session, tuner: Any, launcher: Any) -> Dict[str, 
         "signature": generations.signature(source, names),
         "divisibility": generations.divisibility(source, names),
     }
+
+
+def compiled_name(launcher: Any) -> str:
+    """The kernel's name in its image: of the CompiledKernel, or of a static launcher's kernel."""
+    scope = launcher.__globals__
+    kernel = scope.get("bin") or scope["runner"].__self__
+    return str(getattr(kernel, "name", None) or kernel.metadata.name)
 
 
 def cache_folder(tuner: Any, launcher: Any) -> Optional[str]:

@@ -7,13 +7,15 @@ import time
 from types import MethodType
 from typing import Any, Callable, Dict, Optional, Tuple
 
-from . import autotune, where
+from . import autotune, native, where
+from .annotate import Annotation
 from .call import Call
-from .capture import Capture, Refused
+from .capture import Capture
 from .kernels import Counters, Kernel
 from .memory import Unsupported
 from .session import Session
 from .timing import Timing
+from .watch import Refused, Watch
 
 MAX_WHERE_REASONS = 16
 
@@ -46,11 +48,11 @@ def patch(session: Session, kind: Any, mode: str) -> None:
     """Put the hook on JITFunction or InterpretedFunction."""
     original, warmup = kind.run, kind.warmup
 
-    def watched(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def watched(self: Any, /, *args: Any, **kwargs: Any) -> Any:
         return _slow(session, original, mode, self, args, kwargs)
 
     @functools.wraps(warmup)
-    def warm_up(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def warm_up(self: Any, /, *args: Any, **kwargs: Any) -> Any:
         counters = session.by_object.get(id(self))
         if counters is not None and counters.left > 0:
             counters.left += 1  # it looks up `run` too, and launches nothing
@@ -82,7 +84,7 @@ def _slow(
 
 
 def observe(session: Session, watch: Any, launch: Callable[[], Any]) -> Any:
-    """Launch between the two halves of a capture (or of a timing); only the target's errors leave here."""
+    """Launch between the two halves of a watch (or of a timing); only the target's errors leave here."""
     watch.again = launch
     if not guarded(session, watch, watch.begin):
         return launch()
@@ -97,7 +99,7 @@ def observe(session: Session, watch: Any, launch: Callable[[], Any]) -> Any:
 
 
 def consider(session: Session, fn: Any, make: Callable[[Any], Kernel], bind: Bind) -> Any:
-    """What to do with this launch: None, a Capture or a Timing. Never raises."""
+    """What to do with this launch: None, a Watch or a Timing. Never raises."""
     started = time.perf_counter_ns()
     session.thread.busy = True
     try:
@@ -159,7 +161,7 @@ def _capture(
     ordinal: int,
     config: Optional[str],
     bind: Bind,
-) -> Optional[Capture]:
+) -> Optional[Watch]:
     try:
         call = call or bind(counters.kernel)
     except Exception as error:
@@ -167,12 +169,26 @@ def _capture(
             session.selection.settle(counters, config, "failed", 0)
         session.failed(counters.kernel.qualified_name, f"its call can't be bound: {error}")
         return None
-    capture = Capture(session, counters, call, fn, ordinal, config)
+    watch: Watch
+    shim = _shim_for(session, counters.kernel)
+    if shim is not None:
+        watch = Annotation(session, counters, call, fn, ordinal, config, shim)
+    else:
+        watch = Capture(session, counters, call, fn, ordinal, config)
     try:
-        capture.autotune = autotune.describe(session, fn, call)
+        watch.autotune = autotune.describe(session, fn, call)
     except Exception as error:
         session.failed(counters.kernel.qualified_name, f"its autotuner can't be described: {error!r}")
-    return capture
+    return watch
+
+
+def _shim_for(session: Session, kernel: Kernel) -> Optional[native.Shim]:
+    """The native shim that takes this launch's memory; None: the hook does."""
+    try:
+        return native.serving(kernel.mode)
+    except Exception as error:
+        session.failed(kernel.qualified_name, f"the CUDA shim could not be asked: {error!r}")
+        return None
 
 
 def _where_refuses(counters: Counters, expression: Any, call: Call) -> Optional[str]:

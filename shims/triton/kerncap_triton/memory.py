@@ -136,12 +136,18 @@ def size_text(size: int) -> str:
     return f"{size} bytes" if unit == "bytes" else f"{value:.4g} {unit}"
 
 
-def _placement(name: str, tensor: Any) -> Tuple[int, int, int]:
+def check_memory(name: str, tensor: Any) -> None:
+    """Raises Unsupported for a tensor that has no bytes, or has them where nobody here can copy."""
     kind = type(tensor).__name__
     if kind in ("FakeTensor", "FunctionalTensor") or tensor.device.type == "meta":
         raise Unsupported(f"argument {name} is a {kind} on {tensor.device}: it has no memory")
     if tensor.device.type not in ("cpu", "cuda"):
         raise Unsupported(f"argument {name} lies on {tensor.device}, which the Triton hook can't copy")
+
+
+def _placement(name: str, tensor: Any) -> Tuple[int, int, int]:
+    check_memory(name, tensor)
+    kind = type(tensor).__name__
     if "torch" in sys.modules and tensor.layout is not sys.modules["torch"].strided:
         raise Unsupported(f"argument {name} has layout {tensor.layout}")
     try:

@@ -14,7 +14,7 @@ import time
 import weakref
 from typing import Any, Dict, List, Optional, Tuple
 
-from . import generations, wire
+from . import generations, native, wire
 from .kernels import MAX_STEP, Counters, Kernel
 from .selection import Selection
 
@@ -87,6 +87,8 @@ class Session:
                 self.write(
                     wire.SEEN, {**_seen(kernel), "mode": kernel.mode, "source_known": kernel.source_known}
                 )
+                if kernel.mode != "interpreter":
+                    native.own(str(getattr(fn, "__name__", kernel.name)))
             number = id(fn)
             # The number may be used again when the object is gone, so it goes with it.
             self._references[number] = weakref.ref(fn, lambda _: self._forget(number))

@@ -13,7 +13,7 @@ MAGIC = 0x5243434B
 VERSION = 1
 HEADER = struct.Struct("<IHHQII")
 
-PROCESS, SEEN, LAUNCH, COMPLETE, DROPPED, FAILED, COUNTS, END = range(1, 9)
+PROCESS, SEEN, LAUNCH, COMPLETE, DROPPED, FAILED, COUNTS, END, ANNOTATION = range(1, 10)
 
 
 def encode(kind: int, payload: Dict[str, Any]) -> bytes:

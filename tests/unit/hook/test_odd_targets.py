@@ -55,3 +55,16 @@ def test_an_interrupted_capture_gives_its_place_to_the_next_launch(run: Run) -> 
     assert outcome.stdout == "stopped\n"
     assert [launch["ordinal"] for launch in outcome.only.launches] == [1]
     assert outcome.only.failures == ["interrupted by KeyboardInterrupt"]
+
+
+def test_a_parameter_named_self(run: Run) -> None:
+    script = (
+        "import torch, triton, triton.language as tl\n"
+        "@triton.jit\ndef fill(self, n, B: tl.constexpr):\n"
+        "    tl.store(self + tl.arange(0, B), 2.0, mask=tl.arange(0, B) < n)\n"
+        "x = torch.zeros(8)\nfill[(1,)](x, 8, B=8)\nprint(x.sum().item())\n"
+        "try: fill[(1,)](self=x, n=8, B=8)\nexcept TypeError as error: print(error)\n"
+    )
+    plain, outcome = run(script, hooked=False), run(script)
+    assert plain.stdout.startswith("16.0\n") and outcome.stdout == plain.stdout
+    assert [argument["name"] for argument in outcome.only.launches[0]["arguments"]] == ["self", "n", "B"]

@@ -1,0 +1,158 @@
+"""A launch that the native shim captures: the hook chooses it and says what the shim can't know."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Callable, Dict, List, Optional
+
+from . import cuda, mirror, native, wire
+from .call import Call
+from .compiled_kernel import Awaiting
+from .kernels import Counters
+from .memory import Unsupported, check_memory
+from .session import Session
+from .watch import Refused, Watch
+
+_FOR_GRAPH = (
+    "this launch is inside a CUDA graph capture, where nothing can be copied, "
+    "and the CUDA shim of this process can't take it when the graph is launched"
+)
+
+
+class Annotation(Watch):
+    """ANNOTATION before the launch and after it; memory, gate and conditions are the shim's.
+
+    The shim goes by the kernel's name in its image. Inductor's launchers know it; Triton's own run
+    may have to compile first, so there the choice is made in the last step before the launch.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        counters: Counters,
+        call: Call,
+        fn: Any,
+        ordinal: int,
+        config: Optional[str],
+        shim: native.Shim,
+    ):
+        super().__init__(session, counters, call, fn, ordinal, config)
+        self.compiled_name: Optional[str] = None  # of the kernel in its image, once it is known
+        self.token = 0
+        self._shim = shim
+        self._in_graph = False
+        self._kernel: Any = None  # Triton's CompiledKernel, where the launch came as far as that
+        self._awaiting: Optional[Awaiting] = None
+
+    def begin(self) -> None:
+        """Write ANNOTATION and choose the launch. Raises Unsupported or Refused with the reason."""
+        views = Views()
+        arguments = self._encode_arguments(views.add)
+        self.size = views.size
+        if self.session.selection.exceeds_limit(self.size):
+            raise Refused("limit")
+        self._in_graph = cuda.is_capturing()
+        if self._in_graph and not self._shim.takes_graphs:
+            raise Unsupported(_FOR_GRAPH)
+        launch = {**self._describe(arguments, self._grid()), "views": views.records}
+        self.token = self.session.next_launch() + 1
+        # The record comes first: should the process die at the launch, it is all that is left of us.
+        self.session.write(wire.ANNOTATION, {"token": self.token, "launch": launch, "graph": self._in_graph})
+        if self.compiled_name is not None:
+            self._choose(self.compiled_name)
+        else:
+            self._awaiting = Awaiting(self.fn, self._about_to_launch)
+
+    def _about_to_launch(self, kernel: Any) -> None:
+        self._kernel = kernel
+        self.compiled_name = str(kernel.name)
+        self._choose(self.compiled_name)
+
+    def _choose(self, name: str) -> None:
+        annotation = f"{os.path.basename(self.session.process_folder or '')}/{self.token}"
+        self._shim.own(name)
+        choose: Callable[[str, int, str], None] = (
+            self._shim.choose_in_graph if self._in_graph else self._shim.choose
+        )
+        mirror.offer(self._shim)
+        choose(name, self.token, annotation)
+
+    def finish(self, result: Any) -> None:
+        """The launch returned: say what it compiled to, and settle as the shim has decided."""
+        self._stop_waiting()
+        if self._in_graph and self.compiled_name is not None:
+            return self._keep(result)  # as far as the hook can tell: the graph is launched later
+        self._settle_with_shim(result, "the CUDA shim saw no launch of it")
+
+    def raised(self, error: BaseException) -> None:
+        """The launch raised. A fault does too, and the shim may have kept that."""
+        self._stop_waiting()
+        self._settle_with_shim(self._kernel, f"the launch raised {type(error).__name__}: {error}")
+
+    def _settle_with_shim(self, kernel: Any, not_launched: str) -> None:
+        status = self._shim.outcome(self.token)
+        if status == native.KEPT:
+            self._keep(kernel)
+        elif status == native.NOT_LAUNCHED:
+            self.fail(not_launched)
+        else:  # the reason of a failure stands in the shim's own record
+            self._settle("dropped" if status == native.DROPPED else "failed")
+
+    def _keep(self, kernel: Any) -> None:
+        self.session.write(wire.ANNOTATION, {"token": self.token, "complete": self._compiled(kernel)})
+        self._remember_last(None)  # the shim drops what makes room; this keeps our counts right
+        self._settle("kept")
+
+    def fail(self, reason: str) -> None:
+        """The capture did not work out; the next match gets its place."""
+        if self.settled:
+            return
+        self._stop_waiting()
+        if self.token:
+            self._shim.outcome(self.token)  # takes the choice back
+        self.session.failed(self.call.kernel.qualified_name, reason)
+        self._settle("failed")
+
+    def _stop_waiting(self) -> None:
+        if self._awaiting is not None:
+            self._awaiting.stop()
+            self._awaiting = None
+
+
+class Views:
+    """The typed windows of a launch by address; which regions they lie in, the shim finds out."""
+
+    def __init__(self) -> None:
+        self.records: List[Dict[str, Any]] = []
+        self._storages: Dict[int, int] = {}
+
+    @property
+    def size(self) -> int:
+        """Bytes of the storages behind the views: the least that the shim will copy."""
+        return sum(self._storages.values())
+
+    def add(self, name: str, tensor: Any) -> int:
+        """The index of the tensor's view. Raises Unsupported for one without memory."""
+        check_memory(name, tensor)
+        try:
+            address = int(tensor.data_ptr())
+        except Exception as error:
+            kind = type(tensor).__name__
+            raise Unsupported(f"argument {name} ({kind}) has no address: {error}") from error
+        try:
+            storage = tensor.untyped_storage()
+            self._storages[int(storage.data_ptr())] = int(storage.nbytes())
+        except Exception:
+            self._storages[address] = int(tensor.numel()) * int(tensor.element_size())
+        self.records.append(
+            {
+                "address": address,
+                "dtype": str(tensor.dtype).replace("torch.", "", 1),
+                "itemsize": int(tensor.element_size()),
+                "shape": [int(n) for n in tensor.shape],
+                "strides": [int(n) for n in tensor.stride()],
+                "name": name,
+                "requires_grad": bool(tensor.requires_grad),
+            }
+        )
+        return len(self.records) - 1

@@ -1,0 +1,115 @@
+"""The native CUDA shim of this process, where one is live: its C functions, as docs/session.md has them."""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from typing import Any, Optional
+
+NOT_LAUNCHED, KEPT, DROPPED, FAILED = range(4)  # what kerncap_cuda_outcome answers
+
+
+class Shim:
+    """Prototypes over the symbols that a preloaded shim has put into the global namespace.
+
+    A choice belongs to the calling thread, so what is chosen must be launched on it.
+    """
+
+    def __init__(self, library: Any) -> None:
+        text, token = ctypes.c_char_p, ctypes.c_uint64
+        self._live = _function(library, "live", ctypes.c_int)
+        self._own = _function(library, "own", None, text)
+        self._choose = _function(library, "choose", None, text, token, text)
+        self._outcome = _function(library, "outcome", ctypes.c_int, token, text, ctypes.c_ulong)
+        self._choose_in_graph = _optional(library, "choose_in_graph", None, text, token, text)
+        has_mirror = hasattr(library, "kerncap_cuda_mirror_wait")
+        self.mirror = Mirror(library) if has_mirror else None
+
+    @property
+    def is_live(self) -> bool:
+        return int(self._live()) == 1
+
+    @property
+    def takes_graphs(self) -> bool:
+        """Whether it can take a kernel later, when the graph that captures this launch is launched."""
+        return self._choose_in_graph is not None
+
+    def own(self, kernel_name: str) -> None:
+        """Launches of this kernel are the hook's to choose: the shim takes none on its own account."""
+        self._own(kernel_name.encode("utf-8", "replace"))
+
+    def choose(self, kernel_name: str, token: int, annotation: str) -> None:
+        """The next launch of it on this thread is captured."""
+        self._choose(kernel_name.encode("utf-8", "replace"), token, annotation.encode())
+
+    def choose_in_graph(self, kernel_name: str, token: int, annotation: str) -> None:
+        """The next graph launch that holds a node of it captures that node."""
+        self._choose_in_graph(kernel_name.encode("utf-8", "replace"), token, annotation.encode())
+
+    def outcome(self, token: int) -> int:
+        """What became of a choice. One that met no launch is forgotten.
+
+        The reason of a failure stands in a record of the shim's, so it is not asked for.
+        """
+        return int(self._outcome(token, None, 0))
+
+
+class Mirror:
+    """The shim's questions after torch's caching allocator; ``mirror.py`` says why they go this way.
+
+    Triples are (base, size, in use: 0 or 1), by address; a count of -1 stands for "can't be said".
+    """
+
+    def __init__(self, library: Any) -> None:
+        number, triples = ctypes.c_uint64, ctypes.c_void_p
+        # A CDLL's functions run without the GIL.
+        self.wait = _function(library, "mirror_wait", number)
+        self.answer = _function(library, "mirror_answer", None, number, triples, ctypes.c_long)
+        self.offer = _optional(library, "mirror_offer", None, triples, ctypes.c_long)
+
+
+_shim: Optional[Shim] = None
+
+
+def find() -> Optional[Shim]:
+    """The shim of this process, live or not yet; None where none is loaded.
+
+    Only a find is remembered: the driver may load a shim itself, when the target first uses it.
+    """
+    global _shim
+    if _shim is None:
+        library = ctypes.CDLL(None)
+        if hasattr(library, "kerncap_cuda_live"):
+            _shim = Shim(library)
+    return _shim
+
+
+def own(kernel_name: str) -> None:
+    """Tell a shim, if there is one, that this kernel's launches go through the hook."""
+    shim = find()
+    if shim is not None:
+        shim.own(kernel_name)
+
+
+def serving(mode: str) -> Optional[Shim]:
+    """The live shim, where a launch of this mode goes to a CUDA device; else None."""
+    shim = find() if mode != "interpreter" else None
+    return shim if shim is not None and shim.is_live and _triton_backend() == "cuda" else None
+
+
+def _triton_backend() -> str:
+    """The active driver's backend. Makes that driver active, as the launch itself is about to."""
+    driver = getattr(sys.modules.get("triton.runtime.driver"), "driver", None)
+    return str(driver.active.get_current_target().backend) if driver is not None else ""
+
+
+def _function(library: Any, name: str, result: Any, *arguments: Any) -> Any:
+    function = getattr(library, "kerncap_cuda_" + name)
+    function.restype, function.argtypes = result, arguments
+    return function
+
+
+def _optional(library: Any, name: str, result: Any, *arguments: Any) -> Any:
+    """A function that shims of another version may lack."""
+    found = hasattr(library, "kerncap_cuda_" + name)
+    return _function(library, name, result, *arguments) if found else None
