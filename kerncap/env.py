@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 import kerncap
@@ -14,6 +14,7 @@ from kerncap.errors import BackendUnavailable
 _STORED = re.compile(r"^(TRITON_\w+|CUDA_VISIBLE_DEVICES|TORCH\w*|PYTORCH_\w+)$")
 _SECRET = re.compile(r"TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL|(^|_)(API_?)?KEY($|_)|AUTH", re.IGNORECASE)
 _MAX_VALUE = 4096
+CUDA_SHIM = "libkerncap_cuda.so"
 
 
 def triton_hook_folder() -> Path:
@@ -28,14 +29,62 @@ def triton_hook_folder() -> Path:
     raise BackendUnavailable("the Triton hook", f"no shims/triton beside {package}; reinstall kerncap")
 
 
-def compose_target_environment(current: Mapping[str, str], session: Path) -> dict[str, str]:
-    """``current`` with the hook in front of PYTHONPATH and the session's path; nothing else changes."""
+def cuda_shim() -> Path | None:
+    """The CUDA shim of this installation, or where a checkout's build leaves it; None if it was not built."""
+    package = Path(kerncap.__file__).resolve().parent
+    folders = [package / "shims" / "cuda"]
+    if (package.parent / "shims" / "CMakeLists.txt").is_file():
+        folders.insert(0, package.parent / "build" / "shims" / "cuda")
+    return next((folder / CUDA_SHIM for folder in folders if (folder / CUDA_SHIM).is_file()), None)
+
+
+def compose_target_environment(
+    current: Mapping[str, str], session: Path, backends: Collection[str] = ("cuda", "triton")
+) -> dict[str, str]:
+    """``current`` with the hook in front of PYTHONPATH, the shim preloaded, and the session's path.
+
+    Nothing else changes, and doing it twice is doing it once. ``backends`` leaves one of them out.
+    """
     composed = dict(current)
-    hook = str(triton_hook_folder())
-    existing = current.get("PYTHONPATH", "")
-    composed["PYTHONPATH"] = f"{hook}{os.pathsep}{existing}" if existing else hook
+    if "triton" in backends:
+        hook = str(triton_hook_folder())
+        composed["PYTHONPATH"] = _in_front(hook, current.get("PYTHONPATH", ""), os.pathsep)
+    shim = cuda_shim() if "cuda" in backends else None
+    if shim is not None:
+        # Who is preloaded first is asked first; the others are found by RTLD_NEXT.
+        if _fits_preload(shim):
+            composed["LD_PRELOAD"] = _in_front(str(shim), current.get("LD_PRELOAD", ""), ":")
+        # libcuda itself loads this one: the way in where a preload is dropped or bypassed.
+        composed["CUDA_INJECTION64_PATH"] = current.get("CUDA_INJECTION64_PATH") or str(shim)
     composed["KERNCAP_SESSION"] = str(session)
     return composed
+
+
+def shim_notes(current: Mapping[str, str]) -> list[str]:
+    """What of the user's own settings narrows the CUDA shim's ways in, for people."""
+    shim = cuda_shim()
+    if shim is None:
+        return []
+    notes = []
+    other = current.get("CUDA_INJECTION64_PATH")
+    if other and other != str(shim):
+        notes.append(f"CUDA_INJECTION64_PATH stays {other}; the CUDA shim comes in by LD_PRELOAD alone")
+    if not _fits_preload(shim):
+        notes.append(f"{shim}: no path for LD_PRELOAD (a space, ':' or '$' in it); install kerncap elsewhere")
+    return notes
+
+
+def _in_front(first: str, existing: str, separator: str) -> str:
+    """``existing`` with ``first`` in front, once; an empty entry of somebody else's keeps its meaning."""
+    if not existing:
+        return first
+    rest = [part for part in existing.split(separator) if part != first]
+    return separator.join([first, *rest])
+
+
+def _fits_preload(path: Path) -> bool:
+    """Spaces and colons separate entries of LD_PRELOAD, and ``$`` begins one of the loader's variables."""
+    return not re.search(r"[\s:$]", str(path))
 
 
 def stored_environment(current: Mapping[str, str]) -> dict[str, str]:

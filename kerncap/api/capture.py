@@ -6,6 +6,7 @@ import contextlib
 import os
 import sys
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 from kerncap import env, log
@@ -39,6 +40,7 @@ def capture(options: CaptureOptions) -> CaptureResult:
             "command": [env.hide_home(part) for part in options.command],
             "environment": env.stored_environment(current),
             "output": str(options.output.resolve()),
+            "source_dirs": [str(folder.resolve()) for folder in options.source_dirs],
             "time_ns": time.time_ns(),
         },
     )
@@ -61,6 +63,7 @@ def seal_session(folder: Path, output: Path | None = None) -> CaptureResult:
     session = Session.reopen(folder)
     command = session.context.get("command")
     environment = session.context.get("environment")
+    source_dirs = session.context.get("source_dirs")
     words = tuple(str(part) for part in command) if isinstance(command, list) else ()
     sealer = Sealer(
         session,
@@ -68,6 +71,7 @@ def seal_session(folder: Path, output: Path | None = None) -> CaptureResult:
         words,
         {str(k): str(v) for k, v in environment.items()} if isinstance(environment, dict) else {},
         keep_raw=True,
+        source_dirs=[Path(str(part)) for part in source_dirs] if isinstance(source_dirs, list) else [],
     )
     if output is not None:
         output.mkdir(parents=True, exist_ok=True)
@@ -83,13 +87,17 @@ def seal_session(folder: Path, output: Path | None = None) -> CaptureResult:
 
 
 def _run_in(session: Session, options: CaptureOptions, current: dict[str, str]) -> CaptureResult:
-    environment = env.compose_target_environment(current, session.folder)
+    environment = env.compose_target_environment(current, session.folder, options.backends)
+    if "cuda" in options.backends:
+        for note in env.shim_notes(current):
+            log.line(note)
     sealer = Sealer(
         session,
         options.output.resolve(),
         options.command,
         env.stored_environment(current),
         keep_raw=options.keep_session,
+        source_dirs=[folder.resolve() for folder in options.source_dirs],
     )
     collector = Collector(session.folder, sealer, at_the_end=options.last is not None)
     started = Target.start(options.command, environment, options.stdout_to_stderr)
@@ -106,10 +114,12 @@ def _run_in(session: Session, options: CaptureOptions, current: dict[str, str]) 
     result.output = None if options.list_only or options.output == DEFAULT_OUTPUT else options.output
     result.stop = options.stop
     result.no_values = options.no_values
-    if options.memory_was_asked and options.memory != "args" and result.captured:
+    result.on_fault = options.on_fault
+    narrower = [sealed for sealed in result.captured if sealed.closure_mode != options.memory]
+    if options.memory_was_asked and narrower:
         result.notes.append(
             f"--memory {options.memory}: the Triton hook alone sees the storages of the arguments; "
-            "the reproducers hold those (closure: args)"
+            f"{len(narrower)} of {len(result.captured)} reproducers hold those (closure: args)"
         )
     found = result.kernels if options.list_only else result.captured
     if not session.folder.is_dir():
@@ -135,7 +145,12 @@ def _result(command: tuple[str, ...], target: TargetResult, collector: Collector
     for sealed in collector.sealed:
         trust.remember_captured(sealed.path)
     processes = collector.processes.values()
-    seen = {name: record for process in processes for name, record in process.seen.items()}
+    seen = {
+        name: record
+        for process in processes
+        for name, record in process.seen.items()
+        if record.mangled is None or record.kernel not in collector.hooked_names(process)
+    }
     failed = list(collector.failed)
     for process in processes:
         for failure in process.failed:
@@ -156,9 +171,19 @@ def _result(command: tuple[str, ...], target: TargetResult, collector: Collector
         failed=failed,
         launches=totals.launches,
         overhead_ns=totals.overhead_ns,
+        last=next((process.last for process in processes if process.last is not None), None),
         hooked_processes=sum(process.process is not None for process in processes),
-        target_python=next((p.process.executable for p in processes if p.process is not None), None),
+        target_python=_target_python(processes),
     )
+
+
+def _target_python(processes: Iterable[ProcessLog]) -> str | None:
+    """The interpreter of the first process that is a Python: where the user's torch and triton are."""
+    for process in processes:
+        executable = process.process.executable if process.process is not None else None
+        if executable and (not process.is_native or os.path.basename(executable).startswith("python")):
+            return executable
+    return None
 
 
 def _end_session(

@@ -8,9 +8,9 @@ import time
 from pathlib import Path
 
 from kerncap import log
-from kerncap.capture import manifest
+from kerncap.capture import annotation, manifest
 from kerncap.capture.payloads import CompleteRecord, CountsRecord, KernelCounts
-from kerncap.capture.process_log import FOLDER, PendingLaunch, ProcessLog
+from kerncap.capture.process_log import FOLDER, Annotation, PendingLaunch, ProcessLog
 from kerncap.capture.seal import SealedLaunch, Sealer
 from kerncap.capture.target import TargetResult, block_signals_in_this_thread, signal_name
 from kerncap.errors import CaptureError
@@ -76,21 +76,45 @@ class Collector:
                     self.processes[name] = ProcessLog(path, int(match[1]))
         for process in self.processes.values():
             process.read_new()
-            if not self._at_the_end:
+            self._show_progress(process)
+        if not self._at_the_end:
+            for process in self.processes.values():
                 self._seal_complete(process)
 
     def counts(self) -> tuple[dict[str, KernelCounts], CountsRecord]:
-        """Launches by kernel summed over the processes, and the totals."""
+        """Launches by kernel summed over the processes, and the totals.
+
+        A Triton kernel that both the hook and the shim of a process have counted is the hook's.
+        """
         kernels: dict[str, KernelCounts] = {}
         overhead = launches = 0
         for process in self.processes.values():
             if process.counts is None:
                 continue
+            hooked = self.hooked_names(process)
             overhead += process.counts.overhead_ns
             launches += process.counts.launches
             for name, counts in process.counts.kernels.items():
+                if name in hooked:
+                    launches -= counts.launches
+                    continue
                 kernels[name] = kernels[name] + counts if name in kernels else counts
         return kernels, CountsRecord(overhead_ns=overhead, launches=launches)
+
+    def hooked_names(self, process: ProcessLog) -> set[str]:
+        """Names of the Triton kernels that the hook of the same process knows, if this is a shim's log."""
+        if not process.is_native:
+            return set()
+        hooks = [
+            other for other in self.processes.values() if other.pid == process.pid and not other.is_native
+        ]
+        return {seen.kernel for hook in hooks for seen in hook.seen.values()}
+
+    def _show_progress(self, process: ProcessLog) -> None:
+        step, process.progress = process.progress, None
+        if step is not None and self._thread is not None:  # else it is long past
+            copied = f"{log.size(step.done)} of {log.size(step.total)} copied"
+            log.line(f"{log.one_line(step.kernel, 80)} (launch {step.launch}): {copied}")
 
     def _run(self) -> None:
         block_signals_in_this_thread()
@@ -120,11 +144,30 @@ class Collector:
 
     def _seal_complete(self, process: ProcessLog) -> None:
         for number, pending in list(process.pending.items()):
-            if pending.complete is not None:
+            if pending.complete is not None and not self._waits_for_hook(pending):
                 del process.pending[number]
                 if pending.complete.keep:
                     oracle = manifest.oracle_of(pending.complete)
                     self._seal(process, pending, pending.complete, oracle)
+
+    def _annotated_by(self, pending: PendingLaunch) -> tuple[ProcessLog, Annotation] | None:
+        """Who said more about a native launch, and what; None where nobody did."""
+        if pending.record.annotation is None:
+            return None
+        folder, _, token = pending.record.annotation.partition("/")
+        hook = self.processes.get(folder)
+        said = hook.annotations.get(int(token)) if hook is not None else None
+        return (hook, said) if hook is not None and said is not None else None
+
+    def _waits_for_hook(self, pending: PendingLaunch) -> bool:
+        """Whether the hook still has something to say about it: it does so after the launch."""
+        if pending.record.annotation is None:
+            return False
+        found = self._annotated_by(pending)
+        if found is not None and found[1].after is not None:
+            return False
+        hook = self.processes.get(pending.record.annotation.partition("/")[0])
+        return hook is not None and hook.alive()
 
     def _settle(self, process: ProcessLog, target: TargetResult | None) -> None:
         """Everything of a process that has ended: what is complete, and what was cut short."""
@@ -152,8 +195,13 @@ class Collector:
     ) -> None:
         if (process.folder / f"{pending.record.launch}.sealed").exists():
             return  # by the kerncap that made this session
+        record, hook = pending.record, None
         try:
-            self.sealed.append(self._sealer.seal(process, pending.record, complete, oracle))
+            found = self._annotated_by(pending)
+            if found is not None and found[1].before is not None:
+                hook = found[0]
+                record, complete = annotation.join(record, complete, found[1].before, found[1].after)
+            self.sealed.append(self._sealer.seal(process, record, complete, oracle, annotated_by=hook))
         except CaptureError as error:
             self.unsealed += not self._sealer.is_lost(process, pending.record)
             self.failed.append(log.one_line(error))

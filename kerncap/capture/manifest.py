@@ -15,6 +15,8 @@ from kerncap.capture.payloads import CompleteRecord, LaunchRecord, ProcessRecord
 from kerncap.errors import CaptureError
 from kerncap.format import schema
 
+MAX_NAME = 4096  # of a kernel in the manifest; its other names may be longer
+
 
 def arguments_of(launch: LaunchRecord, complete: CompleteRecord | None) -> tuple[schema.Argument, ...]:
     """The arguments with what only the compiled kernel knew: signature and divisibility."""
@@ -76,7 +78,7 @@ def platform_of(process: ProcessRecord | None) -> schema.Platform:
     return schema.Platform(
         system=f"{system.sysname} {system.release}",
         machine=system.machine,
-        python=process.python if process is not None else "unknown",
+        python=process.python if process is not None else "unknown",  # "" of a program that is none
         packages=packages,
     )
 
@@ -91,6 +93,7 @@ def build_manifest(
     environment: Mapping[str, str],
     memory: schema.Memory,
     code: Sequence[schema.CodeFile],
+    compiled: Mapping[str, schema.Value],
     source: schema.Source | None,
     functions: Sequence[str],
     notes: Sequence[str],
@@ -108,18 +111,27 @@ def build_manifest(
         platform=platform_of(process),
         device=launch.device,
         kernel=schema.Kernel(
-            name=kernel.name,
+            name=kernel.name[:MAX_NAME],
             qualified_name=kernel.qualified_name,
-            language="triton",
+            language="cuda" if launch.mode == "native" else "triton",
             module=kernel.module,
             file=kernel.file,
             line=kernel.line,
+            mangled=kernel.mangled,
         ),
         launch=schema.Launch(
             grid=launch.grid,
             ordinal=launch.ordinal,
             mode=launch.mode,
             options=launch.options,
+            block=launch.block,
+            cluster=launch.cluster,
+            shared_bytes=launch.shared_bytes,
+            cooperative=launch.cooperative,
+            attributes=launch.launch_attributes,
+            parameters=launch.parameters,
+            stream=launch.stream,
+            route=launch.route,
             grid_source=launch.grid_source,
             python_stack=launch.python_stack,
         ),
@@ -131,10 +143,10 @@ def build_manifest(
         oracle=oracle,
         environment=dict(environment),
         code=tuple(code),
-        compiled=complete.compiled if complete is not None else {},
+        compiled={**compiled, **(complete.compiled if complete is not None else {})},
         source=source,
         autotune=launch.autotune,
-        notes=tuple(notes),
+        notes=(*launch.notes, *notes)[: schema.MAX_MAP],
     )
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from kerncap.capture import session_conf
 from kerncap.errors import UsageError
 from kerncap.format.schema import CHUNK_BYTES
 
@@ -14,7 +15,8 @@ DEFAULT_OUTPUT = Path("kerncap-out")
 DEFAULT_KERNELS = 10  # with no selector: at most this many kernels ...
 DEFAULT_BYTES = 4 << 30  # ... and this many bytes
 DEFAULT_MAX_SIZE = 8 << 30
-BACKENDS = ("auto", "triton")
+BACKENDS = ("auto", "cuda", "triton")
+DRAIN_TIMEOUT_S = 5.0
 MEMORIES = ("reachable", "args", "all")
 CONDITIONS = ("nonfinite", "differs")
 
@@ -74,7 +76,8 @@ class CaptureOptions:
     memory: Literal["reachable", "args", "all"] = "reachable"
     memory_was_asked: bool = False  # then it is said that the hook alone gives less
     max_size: int = DEFAULT_MAX_SIZE
-    backend: Literal["auto", "triton"] = "auto"
+    backend: Literal["auto", "cuda", "triton"] = "auto"
+    source_dirs: tuple[Path, ...] = ()  # where sources of CUDA kernels are looked for too
     stop: bool = False
     no_values: bool = False
     keep_session: bool = False
@@ -105,6 +108,11 @@ class CaptureOptions:
             or self.when or self.last
         )  # fmt: skip
 
+    @property
+    def backends(self) -> tuple[str, ...]:
+        """What may capture: the native shim, the Triton hook, or both."""
+        return ("cuda", "triton") if self.backend == "auto" else (self.backend,)
+
     def for_hook(self, token: str, socket_path: str) -> dict[str, Any]:
         """The object of session.json, as docs/session.md has it."""
         return {
@@ -127,7 +135,37 @@ class CaptureOptions:
             "stop": self.stop,
             "no_values": self.no_values,
             "list_only": self.list_only,
-            "drain_timeout_s": 5.0,
+            "drain_timeout_s": DRAIN_TIMEOUT_S,
             "chunk_bytes": CHUNK_BYTES,
             "memory": self.memory,
         }
+
+    def for_shim(self, token: str, socket_path: str) -> bytes:
+        """The text of session.conf, as docs/session.md has it."""
+        first, last = self.launch or (None, None)
+        return session_conf.encode(
+            {
+                "version": 1,
+                "token": token,
+                "socket": socket_path,
+                "backends": ",".join(self.backends),
+                "launch_first": first,
+                "launch_last": last,
+                "per_config": self.per_config,
+                "default": self.default_selection,
+                "where": session_conf.reverse_polish(self.where) if self.where is not None else None,
+                "limit_kernels": DEFAULT_KERNELS,
+                "limit_bytes": DEFAULT_BYTES,
+                "max_size": self.max_size,
+                "on_fault": self.on_fault,
+                "fault_timeout_ns": round(self.fault_timeout_s * 1e9),
+                "when": self.when,
+                "last": self.last,
+                "stop": self.stop,
+                "no_values": self.no_values,
+                "list_only": self.list_only,
+                "drain_timeout_ns": round(DRAIN_TIMEOUT_S * 1e9),
+                "chunk_bytes": CHUNK_BYTES,
+                "memory": self.memory,
+            }
+        )

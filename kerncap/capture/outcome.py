@@ -6,7 +6,8 @@ import signal
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kerncap.capture.payloads import KernelCounts, SeenRecord
+from kerncap.capture import names
+from kerncap.capture.payloads import KernelCounts, LastRecord, SeenRecord
 from kerncap.capture.seal import SealedLaunch
 from kerncap.capture.target import TargetResult
 
@@ -20,8 +21,23 @@ class KernelSummary:
     seen: SeenRecord | None = None
 
     @property
+    def is_native(self) -> bool:
+        """Whether a native shim saw it; then its names are C++'s."""
+        return self.seen is not None and self.seen.mangled is not None
+
+    @property
     def name(self) -> str:
-        return self.seen.kernel if self.seen is not None else self.qualified_name.rpartition(".")[2]
+        """As people call it: without module, namespaces, template arguments and parameters."""
+        if self.seen is None:
+            return self.qualified_name.rpartition(".")[2]
+        return self.spellings[-1] if self.is_native else self.seen.kernel
+
+    @property
+    def spellings(self) -> tuple[str, ...]:
+        """What ``-k`` is searched in, the shortest last."""
+        if self.seen is not None and self.seen.mangled is not None:
+            return names.spellings(self.seen.mangled, self.seen.qualified_name)
+        return self.qualified_name, self.name
 
 
 @dataclass(frozen=True)
@@ -44,6 +60,8 @@ class CaptureResult:
     reason: str | None = None  # why nothing was captured
     notes: list[str] = field(default_factory=list)
     self_checks: dict[Path, SelfCheck] = field(default_factory=dict)
+    last: LastRecord | None = None  # the last launches before the first fault that a shim saw
+    on_fault: bool = False
     launches: int = 0
     overhead_ns: int = 0
     hooked_processes: int = 0

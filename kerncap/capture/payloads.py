@@ -23,6 +23,10 @@ ProcessFolder = Annotated[str, Meta(pattern=r"^[0-9]{1,10}-[0-9]{1,6}$")]
 StateFile = Annotated[str, Meta(pattern=r"^[0-9]{1,18}\.(pre|post)$")]
 CodePath = Annotated[str, Meta(pattern=r"^code/[A-Za-z0-9_+=@-][A-Za-z0-9._+=@-]{0,250}$")]
 SourceFile = Annotated[str, Meta(pattern=r"^source-[0-9]{1,9}\.json$")]
+NvrtcFile = Annotated[str, Meta(pattern=r"^nvrtc-[0-9]{1,9}\.json$")]
+# "<folder>/<token>": the hook's words about a launch that a native shim captured.
+AnnotationName = Annotated[str, Meta(pattern=r"^[0-9]{1,10}-[0-9]{1,6}/[0-9]{1,20}$")]
+MAX_STRIPES = 64
 
 
 class ProcessRecord(Struct, frozen=True):
@@ -32,6 +36,8 @@ class ProcessRecord(Struct, frozen=True):
     python: str = ""
     packages: dict[str, str | None] = {}
     parent_folder: ProcessFolder | None = None
+    shim: str = "triton"
+    cwd: str | None = None
 
 
 class SeenRecord(Struct, frozen=True):
@@ -42,34 +48,57 @@ class SeenRecord(Struct, frozen=True):
     line: int | None = None
     mode: str = ""
     source_known: bool = False
+    mangled: str | None = None
+    image_kind: str | None = None
 
 
 class StateBytes(Struct, frozen=True):
-    """Where raw bytes lie: a file of the process's folder, or a memfd by number."""
+    """Where raw bytes lie: a file of the process's folder, or a memfd by number.
+
+    With ``stripes`` the file is the first of several; `files` names them all.
+    """
 
     file: StateFile | None = None
     memfd: Count | None = None
+    stripes: Annotated[int, Meta(ge=1, le=MAX_STRIPES)] = 1
+    stripe_bytes: Annotated[int, Meta(ge=schema.CHUNK_BYTES, le=1 << 40)] | None = None
+
+    def files(self) -> tuple[str, ...]:
+        """Names in the process's folder, in the order of the stripes."""
+        if self.file is None:
+            return ()
+        return (self.file, *(f"{self.file}.{number}" for number in range(1, self.stripes)))
 
 
 class KernelName(Struct, frozen=True):
-    name: schema.Name
-    qualified_name: schema.Name
+    name: schema.LongName
+    qualified_name: schema.LongName
     module: schema.Name | None = None
     file: schema.Name | None = None
     line: schema.Index | None = None
+    mangled: schema.LongName | None = None
+
+
+class ImageRecord(Struct, frozen=True):
+    """The image that a native kernel came from, as the driver was given it."""
+
+    file: CodePath | None = None
+    kind: str = "unknown"
+    origin: str = ""
+    mapped_from: str | None = None
 
 
 class LaunchRecord(Struct, frozen=True):
     launch: Ordinal
-    mode: Literal["interpreter", "jit", "inductor"]
+    mode: Literal["interpreter", "jit", "inductor", "native"]
     kernel: KernelName
     ordinal: schema.Index
     grid: tuple[schema.Index, schema.Index, schema.Index]
     device: schema.Device
-    arguments: Annotated[tuple[schema.Argument, ...], Meta(max_length=4096)]
     regions: Annotated[tuple[schema.Region, ...], Meta(max_length=1_000_000)]
-    views: Annotated[tuple[schema.View, ...], Meta(max_length=1_000_000)]
     closure: schema.Closure
+    arguments: Annotated[tuple[schema.Argument, ...], Meta(max_length=4096)] = ()
+    views: Annotated[tuple[schema.View, ...], Meta(max_length=1_000_000)] = ()
     pre: StateBytes | None = None
     pre_offsets: tuple[schema.Size, ...] = ()
     grid_source: schema.GridSource | None = None
@@ -79,6 +108,19 @@ class LaunchRecord(Struct, frozen=True):
     python_stack: tuple[tuple[schema.Name, int, schema.Name], ...] = ()
     time_ns: Count = 0
     condition: Literal["on_fault", "nonfinite", "differs"] | None = None
+    # Of a native launch:
+    block: tuple[schema.Index, schema.Index, schema.Index] | None = None
+    cluster: tuple[schema.Index, schema.Index, schema.Index] | None = None
+    shared_bytes: schema.Size | None = None
+    cooperative: bool = False
+    launch_attributes: Annotated[tuple[schema.LaunchAttribute, ...], Meta(max_length=64)] = ()
+    parameters: schema.Parameters | None = None
+    stream: schema.Name | None = None
+    route: schema.Name | None = None
+    image: ImageRecord | None = None
+    nvrtc: NvrtcFile | None = None
+    annotation: AnnotationName | None = None
+    notes: Annotated[tuple[schema.Text, ...], Meta(max_length=4096)] = ()
 
 
 class CodeRecord(Struct, frozen=True):
@@ -102,6 +144,38 @@ class CompleteRecord(Struct, frozen=True):
     detail: schema.Text | None = None
     copy_ns: dict[schema.Name, Count] = {}
     keep: bool = True
+
+
+class AnnotationRecord(Struct, frozen=True):
+    """What the Triton hook knows of a launch: ``launch`` before it, ``complete`` after it."""
+
+    token: Annotated[int, Meta(ge=0)]
+    launch: dict[str, Any] | None = None
+    complete: dict[str, Any] | None = None
+
+
+class LastLaunch(Struct, frozen=True):
+    kernel: str
+    grid: tuple[schema.Index, schema.Index, schema.Index] = (0, 0, 0)
+    block: tuple[schema.Index, schema.Index, schema.Index] = (0, 0, 0)
+    stream: str = ""
+    index: Count = 0
+
+
+class LastRecord(Struct, frozen=True):
+    """The last launches of a process before the first fault that its shim saw, newest last."""
+
+    launches: Annotated[tuple[LastLaunch, ...], Meta(max_length=4096)] = ()
+    error: str | None = None
+
+
+class ProgressRecord(Struct, frozen=True):
+    """A copy that takes longer than a second: ``done`` of ``total`` bytes."""
+
+    launch: Ordinal
+    kernel: str
+    done: Count
+    total: Count
 
 
 class DroppedRecord(Struct, frozen=True):

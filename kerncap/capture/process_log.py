@@ -10,6 +10,7 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from kerncap import log
 from kerncap.capture import payloads
@@ -32,6 +33,14 @@ class PendingLaunch:
 
 
 @dataclass
+class Annotation:
+    """The two halves of what the hook says about a launch of a native shim."""
+
+    before: dict[str, Any] | None = None
+    after: dict[str, Any] | None = None
+
+
+@dataclass
 class ProcessLog:
     """What one process has said so far. `read_new` takes in what was appended since."""
 
@@ -42,6 +51,9 @@ class ProcessLog:
     counts: payloads.CountsRecord | None = None
     failed: list[payloads.FailedRecord] = field(default_factory=list)
     pending: dict[int, PendingLaunch] = field(default_factory=dict)
+    annotations: dict[int, Annotation] = field(default_factory=dict)
+    last: payloads.LastRecord | None = None
+    progress: payloads.ProgressRecord | None = None  # the newest that nobody has shown yet
     ended: bool = False
     complaints: list[str] = field(default_factory=list)
     _offset: int = 0
@@ -50,6 +62,11 @@ class ProcessLog:
     @property
     def name(self) -> str:
         return self.folder.name
+
+    @property
+    def is_native(self) -> bool:
+        """Whether a native shim wrote it, not the Triton hook."""
+        return self.process is not None and self.process.shim != "triton"
 
     def complain(self, text: str) -> None:
         """Keep one line about something unusable, up to a bound."""
@@ -165,6 +182,15 @@ class ProcessLog:
             self.counts = payloads.convert(payload, payloads.CountsRecord, "COUNTS")
         elif kind is RecordKind.END:
             self.ended = True
+        elif kind is RecordKind.ANNOTATION:
+            said = payloads.convert(payload, payloads.AnnotationRecord, "ANNOTATION")
+            known = self.annotations.setdefault(said.token, Annotation())
+            known.before = said.launch if said.launch is not None else known.before
+            known.after = said.complete if said.complete is not None else known.after
+        elif kind is RecordKind.LAST:
+            self.last = self.last or payloads.convert(payload, payloads.LastRecord, "LAST")
+        elif kind is RecordKind.PROGRESS:
+            self.progress = payloads.convert(payload, payloads.ProgressRecord, "PROGRESS")
 
     def _refuse(self, record: Record, error: CaptureError) -> None:
         self.complain(f"{record.kind.name} record that can't be used: {error}")

@@ -5,28 +5,37 @@ from __future__ import annotations
 import difflib
 import os
 import re
+import shlex
+import shutil
+import stat
+import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from kerncap import env, log
 from kerncap.capture.options import CaptureOptions
 from kerncap.capture.outcome import KernelSummary
 from kerncap.capture.payloads import KernelCounts
 from kerncap.capture.process_log import ProcessLog
 
 MAX_NAMES = 5
+ELF_HEAD_BYTES = 4096
+PT_INTERP = 3
 
 
 @dataclass(frozen=True)
 class Started:
-    """How many Python processes of the session the hook was in, and how many imported Triton."""
+    """How many Python processes of the session the hook was in, how many imported Triton, and how many
+    processes, of whatever language, called the CUDA driver under the shim."""
 
     python: int = 0
     triton: int = 0
+    cuda: int = 0
 
     @classmethod
     def of(cls, folder: Path) -> Started:
-        """Counted by the empty files ``python-<pid>`` and ``triton-<pid>`` of the session folder."""
+        """Counted by the empty files ``python-<pid>``, ``triton-<pid>``, ``cuda-<pid>`` of the session."""
         try:
             names = os.listdir(folder)
         except OSError:
@@ -34,6 +43,7 @@ class Started:
         return cls(
             sum(name.startswith("python-") for name in names),
             sum(name.startswith("triton-") for name in names),
+            sum(name.startswith("cuda-") for name in names),
         )
 
 
@@ -52,12 +62,63 @@ def explain_nothing(
         return failed[0] + (f" (and {len(failed) - 1} more)" if len(failed) > 1 else "")
     hooked = [process for process in processes if process.process is not None]
     if not hooked:
-        return _not_hooked(options.command, started)
+        return _nobody(options, started)
     launches = sum(kernel.counts.launches for kernel in kernels)
     if not launches:
         return _uncounted(kernels) if kernels else _no_launches(hooked)
     total: KernelCounts = sum((kernel.counts for kernel in kernels), KernelCounts())
     return _filtered(options, kernels, total)
+
+
+def _nobody(options: CaptureOptions, started: Started) -> str:
+    """No process has said a word: nothing was launched where something could have seen it."""
+    if "cuda" not in options.backends:
+        return _not_hooked(options.command, started)
+    if started.cuda:
+        return f"no kernel was launched, though {_count(started.cuda, 'process')} called the CUDA driver"
+    barrier = _barrier(options.command)
+    if barrier:
+        return barrier
+    if env.cuda_shim() is None:
+        hint = "only Triton kernels can be seen: the CUDA shim is not in this installation (kerncap doctor)"
+        said = _not_hooked(options.command, started) if "triton" in options.backends else "nothing was hooked"
+        return f"{said}; {hint}"
+    if "triton" not in options.backends:
+        return "no process called the CUDA driver"
+    if started.python or started.triton:
+        return f"{_not_hooked(options.command, started)}; no process called the CUDA driver either"
+    return f"no process called the CUDA driver; {_not_hooked(options.command, started)}"
+
+
+def _barrier(command: Sequence[str]) -> str | None:
+    """Why the loader would put nothing into this program; None where it does, or nobody can tell."""
+    path = shutil.which(command[0])
+    if path is None:
+        return None
+    try:
+        with open(path, "rb") as file:
+            head = file.read(ELF_HEAD_BYTES)
+            special = os.fstat(file.fileno()).st_mode & (stat.S_ISUID | stat.S_ISGID)
+    except OSError:
+        return None
+    if special:
+        return f"{command[0]} runs with other rights than yours (setuid): the system drops LD_PRELOAD for it"
+    if _is_static(head):
+        return f"{command[0]} is linked statically: nothing can be preloaded into it"
+    return None
+
+
+def _is_static(head: bytes) -> bool:
+    """Whether an ELF file (its first bytes) asks for no loader: it has no PT_INTERP."""
+    if head[:6] != b"\x7fELF\x02\x01":
+        return False
+    try:
+        (table,) = struct.unpack_from("<Q", head, 32)
+        size, count = struct.unpack_from("<HH", head, 54)
+        kinds = [struct.unpack_from("<I", head, table + number * size)[0] for number in range(count)]
+    except struct.error:
+        return False
+    return bool(kinds) and PT_INTERP not in kinds
 
 
 def _not_hooked(command: Sequence[str], started: Started) -> str:
@@ -93,6 +154,9 @@ def _no_launches(hooked: Sequence[ProcessLog]) -> str:
     for process in hooked:
         packages: Mapping[str, str | None] = process.process.packages if process.process is not None else {}
         versions.update({name: version for name, version in packages.items() if version})
+    natives = sum(process.is_native for process in hooked)
+    if natives:
+        return f"no kernel was launched ({_count(natives, 'process')} with the CUDA driver)"
     triton = f"Triton {versions['triton']}" if "triton" in versions else "Triton"
     return f"no Triton kernel was launched ({triton}, {_processes(len(hooked))})"
 
@@ -107,7 +171,11 @@ def _shown(names: Sequence[str]) -> str:
 
 
 def _processes(count: int) -> str:
-    return "one Python process" if count == 1 else f"{count} Python processes"
+    return _count(count, "Python process")
+
+
+def _count(count: int, noun: str) -> str:
+    return f"one {noun}" if count == 1 else f"{count} {noun}es"
 
 
 def _filtered(options: CaptureOptions, kernels: Sequence[KernelSummary], total: KernelCounts) -> str:
@@ -118,12 +186,7 @@ def _filtered(options: CaptureOptions, kernels: Sequence[KernelSummary], total: 
     if options.kernel and not names_only and not total.matched:
         return _no_such_name(options.kernel, kernels)
     if by.get("ordinal"):
-        most = max((kernel.counts.matched for kernel in kernels), default=0)
-        first = options.launch[0] if options.launch else 0
-        return (
-            f"--launch {first}: no kernel that matched was launched that often "
-            f"(the most is {most}; ordinals start at 0 and count after -k and --where)"
-        )
+        return _by_ordinal(options.launch, kernels, by["ordinal"])
     if missing or by.get("where"):
         detail = f" ({'; '.join(missing[:MAX_NAMES])})" if missing else ""
         count = by.get("where", 0) + sum(by[name] for name in missing)
@@ -134,6 +197,8 @@ def _filtered(options: CaptureOptions, kernels: Sequence[KernelSummary], total: 
     if options.on_fault and total.matched:
         return f"none of {total.matched} launches faulted"
     rest = {name: count for name, count in by.items() if name != "name"}
+    if options.default_selection and set(rest) == {"no source"} and any(each.is_native for each in kernels):
+        return _without_source(options, kernels)
     if set(rest) == {"autotuner"}:
         return (
             f"all {rest['autotuner']} launches were the autotuner's own measurements, "
@@ -145,14 +210,37 @@ def _filtered(options: CaptureOptions, kernels: Sequence[KernelSummary], total: 
     return f"{total.launches} launches were seen and none was chosen"
 
 
+def _by_ordinal(launch: tuple[int, int] | None, kernels: Sequence[KernelSummary], count: int) -> str:
+    if launch is None:
+        return (
+            f"{count} launches came after those that were chosen, and of these none was recorded to its end"
+        )
+    most = max((kernel.counts.matched for kernel in kernels), default=0)
+    return (
+        f"--launch {launch[0]}: no kernel that matched was launched that often "
+        f"(the most is {most}; ordinals start at 0 and count after -k and --where)"
+    )
+
+
+def _without_source(options: CaptureOptions, kernels: Sequence[KernelSummary]) -> str:
+    most = max(kernels, key=lambda kernel: kernel.counts.launches)
+    command = shlex.join(["kerncap", "capture", "-k", f"^{re.escape(most.name)}", "--", *options.command])
+    launched = "one kernel was" if len(kernels) == 1 else f"{len(kernels)} kernels were"
+    return (
+        f"{launched} launched, with no source that is known here, and without -k only known ones are "
+        f"captured (libraries ship none). Name one: {command}"
+    )
+
+
 def _nonzero(filtered: Mapping[str, int]) -> list[str]:
     return [name for name, count in filtered.items() if count]
 
 
 def _no_such_name(pattern: str, kernels: Sequence[KernelSummary]) -> str:
-    names = sorted({kernel.name for kernel in kernels})
+    names = sorted({log.one_line(kernel.name, 120) for kernel in kernels})
     plain = re.sub(r"[^A-Za-z0-9_]", "", pattern)
-    near = difflib.get_close_matches(plain, names, n=MAX_NAMES, cutoff=0.5)
+    inside = [name for name in names if plain and plain.lower() in name.lower()]
+    near = inside or difflib.get_close_matches(plain, names, n=MAX_NAMES, cutoff=0.5)
     if near:
-        return f"-k {pattern!r} matches none of {len(names)} kernels; nearest: {', '.join(near)}"
+        return f"-k {pattern!r} matches none of {len(names)} kernels; nearest: {_shown(near)}"
     return f"-k {pattern!r} matches none of {len(names)} kernels: {_shown(names)}"

@@ -10,16 +10,20 @@ import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+
+import msgspec
 
 from kerncap import log
 from kerncap.capture import manifest as manifests
+from kerncap.capture import native
 from kerncap.capture.payloads import CompleteRecord, LaunchRecord, StateBytes
 from kerncap.capture.process_log import ProcessLog
+from kerncap.capture.progress import Followed, Progress
 from kerncap.capture.session import Session
 from kerncap.capture.source import assemble
 from kerncap.errors import CaptureError, KerncapError
 from kerncap.format import ReproducerWriter, schema
+from kerncap.format.sources import StripedFiles
 
 SAY_SIZE_ABOVE = 100 * 1000 * 1000
 MAX_CODE_BYTES = 1 << 30
@@ -39,6 +43,7 @@ class SealedLaunch:
     regions_bytes: int
     disk_bytes: int
     oracle: str
+    closure_mode: str = "args"
 
 
 class Sealer:
@@ -51,12 +56,14 @@ class Sealer:
         command: Sequence[str],
         environment: Mapping[str, str],
         keep_raw: bool = False,
+        source_dirs: Sequence[Path] = (),
     ) -> None:
         self._session = session
         self._output = output
         self._command = command
         self._environment = environment
         self._keep_raw = keep_raw
+        self._source_dirs = tuple(source_dirs)
 
     def is_lost(self, process: ProcessLog, launch: LaunchRecord) -> bool:
         """Whether the pre-state was in a memfd that nobody holds any more: no later try can seal it."""
@@ -70,12 +77,17 @@ class Sealer:
         complete: CompleteRecord | None,
         oracle: schema.Oracle,
         notes: Sequence[str] = (),
+        annotated_by: ProcessLog | None = None,
     ) -> SealedLaunch:
         """Write the reproducer, rename it into place, drop the session's raw bytes of it.
 
-        Raises CaptureError with one clear line; nothing half-written is left behind then.
+        ``annotated_by`` is the hook's side of the process where ``launch`` is joined of both: code and
+        source lie there, the memory with ``process``. Raises CaptureError with one clear line; nothing
+        half-written is left behind then.
         """
-        what = f"{launch.kernel.name} (launch {launch.ordinal})"
+        if launch.mode == "native":
+            launch = native.with_short_name(launch)
+        what = f"{log.one_line(launch.kernel.name, 80)} (launch {launch.ordinal})"
         total = sum(region.size for region in launch.regions)
         if total > SAY_SIZE_ABOVE:
             log.line(f"{what}: writing {log.size(total)} to {self._output}")
@@ -84,7 +96,9 @@ class Sealer:
             writer = ReproducerWriter(self._output, launch.kernel.name)
             # The stack outlives finish_memory: the writer's threads read from these files.
             with writer, contextlib.ExitStack() as files:
-                path = self._write(writer, files, process, launch, complete, oracle, list(notes))
+                path = self._write(
+                    writer, files, process, annotated_by or process, launch, complete, oracle, list(notes)
+                )
         except OSError as error:
             raise CaptureError(f"{what}: {_explain(error, self._output)}") from error
         except (KerncapError, ValueError) as error:
@@ -101,6 +115,7 @@ class Sealer:
             regions_bytes=total,
             disk_bytes=_size_on_disk(path),
             oracle=oracle.kind,
+            closure_mode=launch.closure.mode,
         )
 
     def _write(
@@ -108,6 +123,7 @@ class Sealer:
         writer: ReproducerWriter,
         files: contextlib.ExitStack,
         process: ProcessLog,
+        texts: ProcessLog,
         launch: LaunchRecord,
         complete: CompleteRecord | None,
         oracle: schema.Oracle,
@@ -115,24 +131,37 @@ class Sealer:
     ) -> Path:
         self._write_pre(writer, files, process, launch)
         if complete is not None:
-            self._write_post(writer, process, launch, complete)
+            self._write_post(writer, files, process, launch, complete)
         code = [
-            writer.add_code(item.stage, process.read_file(item.file, MAX_CODE_BYTES))
+            writer.add_code(item.stage, texts.read_file(item.file, MAX_CODE_BYTES))
             for item in (complete.code if complete is not None else ())
         ]
-        source, functions = self._write_source(writer, process, launch, notes)
+        image = native.Image()
+        if launch.mode == "native":
+            image = native.read_image(process, launch)
+            notes += image.notes
+            code += [writer.add_code(stage, data) for stage, data in image.stages]
+            launch = native.with_arguments(launch, image)
+            launch, source = self._write_native_source(writer, process, launch, image, notes)
+            functions: tuple[str, ...] = ()
+        else:
+            source, functions = self._write_source(writer, texts, launch, notes)
+            if not code and launch.image is not None:  # the hook could not say: its process died
+                image = native.read_image(process, launch)
+                code = [writer.add_code(stage, data) for stage, data in image.stages]
         has_values = launch.pre is not None or not launch.regions
         if not has_values:
             notes.append("Captured with --no-values: the memory's contents are not in here.")
         manifest = manifests.build_manifest(
             launch,
             complete,
-            process=process.process,
+            process=texts.process,
             oracle=oracle,
             command=self._command,
             environment=self._environment,
             memory=writer.finish_memory(),
             code=code,
+            compiled=image.facts,
             source=source,
             functions=functions,
             notes=notes,
@@ -146,28 +175,37 @@ class Sealer:
         process: ProcessLog,
         launch: LaunchRecord,
     ) -> None:
-        file = None
+        state = None
         if launch.pre is not None and launch.regions:
-            file = files.enter_context(self._open_state(process, launch.pre))
+            state = self._open_state(files, process, launch.pre)
+        total = sum(region.size for region in launch.regions)
+        progress, before = Progress(log.one_line(launch.kernel.name, 80), total), 0
         for number, region in enumerate(launch.regions):
-            writer.add_region_pre(number, region.size, file, launch.pre_offsets[number] if file else 0)
+            source = Followed(state, progress, before) if state is not None else None
+            writer.add_region_pre(number, region.size, source, launch.pre_offsets[number] if state else 0)
+            before += region.size
 
     def _write_post(
-        self, writer: ReproducerWriter, process: ProcessLog, launch: LaunchRecord, complete: CompleteRecord
+        self,
+        writer: ReproducerWriter,
+        files: contextlib.ExitStack,
+        process: ProcessLog,
+        launch: LaunchRecord,
+        complete: CompleteRecord,
     ) -> None:
         if complete.post is None or not complete.chunks:
             return
         unit = schema.CHUNK_BYTES
-        with self._open_state(process, complete.post) as file:
-            for position, (number, chunk) in enumerate(complete.chunks):
-                size = launch.regions[number].size if number < len(launch.regions) else 0
-                length = min(unit, size - chunk * unit)
-                if length <= 0:
-                    raise CaptureError(f"post-state chunk {chunk} lies outside region {number}")
-                data = os.pread(file.fileno(), length, position * unit)
-                if len(data) != length:
-                    raise CaptureError(f"the post-state is cut short at byte {position * unit + len(data)}")
-                writer.add_post_chunk(number, chunk, data)
+        state = self._open_state(files, process, complete.post)
+        what = f"{log.one_line(launch.kernel.name, 80)}, what it changed"
+        progress = Progress(what, len(complete.chunks) * unit)
+        for position, (number, chunk) in enumerate(complete.chunks):
+            size = launch.regions[number].size if number < len(launch.regions) else 0
+            length = min(unit, size - chunk * unit)
+            if length <= 0:
+                raise CaptureError(f"post-state chunk {chunk} lies outside region {number}")
+            progress.reached(position * unit)
+            writer.add_post_chunk(number, chunk, state.read(position * unit, length))
 
     def _write_source(
         self, writer: ReproducerWriter, process: ProcessLog, launch: LaunchRecord, notes: list[str]
@@ -206,22 +244,47 @@ class Sealer:
         )
         return stored, assembled.extras
 
-    def _open_state(self, process: ProcessLog, state: StateBytes) -> BinaryIO:
+    def _write_native_source(
+        self,
+        writer: ReproducerWriter,
+        process: ProcessLog,
+        launch: LaunchRecord,
+        image: native.Image,
+        notes: list[str],
+    ) -> tuple[LaunchRecord, schema.Source | None]:
+        """The launch with the place of its kernel's source, and the source, if there is one."""
+        source, where, said = native.native_source(
+            launch, image, process, self._source_dirs, writer.add_source
+        )
+        notes += said
+        kernel = msgspec.structs.replace(launch.kernel, **where)
+        return msgspec.structs.replace(launch, kernel=kernel), source
+
+    def _open_state(
+        self, files: contextlib.ExitStack, process: ProcessLog, state: StateBytes
+    ) -> StripedFiles:
+        """The bytes that ``state`` names; what is opened closes with ``files``."""
         if state.file is not None:
-            return os.fdopen(process.open_file(state.file), "rb")
+            descriptors = []
+            for name in state.files():
+                descriptors.append(process.open_file(name))
+                files.callback(os.close, descriptors[-1])
+            return StripedFiles(descriptors, state.stripe_bytes)
         descriptor = self._session.memfd(process.name, state.memfd if state.memfd is not None else -1)
         if descriptor is None:
             gone = "its bytes were in the memory of the kerncap that was killed"
             raise CaptureError(gone if self._session.server is None else "its memfd was never handed over")
         # A description of its own: the session's descriptor keeps its offset and its life.
-        return open(f"/proc/self/fd/{descriptor}", "rb")
+        own = os.open(f"/proc/self/fd/{descriptor}", os.O_RDONLY | os.O_CLOEXEC)
+        files.callback(os.close, own)
+        return StripedFiles([own])
 
     def _remove_raw(self, process: ProcessLog, launch: LaunchRecord, complete: CompleteRecord | None) -> None:
         for state in (launch.pre, complete.post if complete is not None else None):
-            if state is not None and state.file is not None:
+            for name in state.files() if state is not None else ():
                 with contextlib.suppress(OSError):
-                    os.unlink(process.folder / state.file)
-            elif state is not None and state.memfd is not None:
+                    os.unlink(process.folder / name)
+            if state is not None and state.memfd is not None:
                 self._session.release_memfd(process.name, state.memfd)
 
     @staticmethod

@@ -1,7 +1,8 @@
-"""Keeps what must outlive the target: hooks hand over memfds through a Unix socket.
+"""The session's Unix socket: hooks hand over what must outlive the target, shims ask questions.
 
 A hook sends one message, ``{"token", "process", "memfd"}`` with the descriptor attached
-(SCM_RIGHTS), and waits for one byte: ``k`` for kept, ``n`` for refused.
+(SCM_RIGHTS), and waits for one byte: ``k`` for kept, ``n`` for refused. A native shim sends
+``{"token", "process", "ask", …}`` and gets one JSON object.
 """
 
 from __future__ import annotations
@@ -19,11 +20,16 @@ import stat
 import struct
 import tempfile
 import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 from kerncap.capture.target import block_signals_in_this_thread
 
-MAX_MESSAGE = 4096
+MAX_MESSAGE = 4096  # of one that hands over a memfd
+MAX_QUESTION = 4 << 20  # C++ names reach hundreds of KiB
+ANSWERING_THREADS = 4  # a question may have to read an image; others must not wait for it
 MAX_DESCRIPTORS = 512  # of one session; more are refused, and the hook uses files
 MAX_PATH = 100  # sun_path holds 108 bytes
 ANSWER_TIMEOUT_S = 2.0
@@ -31,17 +37,25 @@ _PRIVATE = "kerncap-socket-"
 _PROCESS = re.compile(r"^[0-9]{1,10}-[0-9]{1,6}$")
 
 
-class MemfdServer:
-    """A listening socket and the descriptors that came in; one thread, ended by ``close``."""
+Answer = Callable[[dict[str, Any]], dict[str, Any]]
 
-    def __init__(self, folder: Path, token: str) -> None:
+
+class SessionServer:
+    """A listening socket, the descriptors that came in, and who answers; ended by ``close``."""
+
+    def __init__(self, folder: Path, token: str, answer: Answer | None = None) -> None:
+        """``answer`` gets each question with a valid token; it is called from several threads."""
         self._token = token
+        self._answer = answer
+        self._pool = ThreadPoolExecutor(
+            ANSWERING_THREADS, "kerncap-answer", initializer=block_signals_in_this_thread
+        )
         self._descriptors: dict[tuple[str, int], int] = {}
         self._lock = threading.Lock()
         self._private_folder: str | None = None
         self._socket, self.path = self._listen(folder)
         self._wake_read, self._wake_write = os.pipe()
-        self._thread = threading.Thread(target=self._serve, name="kerncap-memfds", daemon=True)
+        self._thread = threading.Thread(target=self._serve, name="kerncap-socket", daemon=True)
         self._thread.start()
 
     def descriptor(self, process: str, number: int) -> int | None:
@@ -63,6 +77,7 @@ class MemfdServer:
             self._thread.join()
             os.close(self._wake_write)
             os.close(self._wake_read)
+        self._pool.shutdown(cancel_futures=True)
         self._socket.close()
         with self._lock:
             for descriptor in self._descriptors.values():
@@ -108,11 +123,14 @@ class MemfdServer:
                 connection, _ = self._socket.accept()
             except OSError:
                 continue
-            with connection:
-                try:
-                    self._take(connection)
-                except (OSError, ValueError, KeyError, TypeError):
-                    continue  # a stranger, or a target that died in the middle of it
+            self._pool.submit(self._serve_one, connection)
+
+    def _serve_one(self, connection: socket.socket) -> None:
+        with connection:
+            try:
+                self._take(connection)
+            except (OSError, ValueError, KeyError, TypeError, RecursionError):
+                return  # a stranger, or a target that died in the middle of it
 
     def _take(self, connection: socket.socket) -> None:
         connection.settimeout(ANSWER_TIMEOUT_S)
@@ -120,20 +138,31 @@ class MemfdServer:
             "3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
         )
         data, descriptors, _flags, _address = socket.recv_fds(connection, MAX_MESSAGE, 4)
+        ours = uid in (os.getuid(), 0)
+        if ours and not descriptors and self._answer is not None:
+            question = _whole_object(connection, data)
+            if isinstance(question, dict) and "ask" in question:
+                answer = self._answer(question) if self._is_ours(question) else {}
+                connection.sendall(json.dumps(answer).encode() + b"\n")
+                return
         kept = False
         try:
-            kept = uid in (os.getuid(), 0) and self._keep(data, descriptors)
+            kept = ours and self._keep(data, descriptors)
         finally:
             for descriptor in descriptors[1 if kept else 0 :]:
                 os.close(descriptor)
         connection.sendall(b"k" if kept else b"n")
 
+    def _is_ours(self, message: dict[str, Any]) -> bool:
+        process = message["process"]
+        token = str(message["token"]).encode("utf-8", "replace")
+        known = hmac.compare_digest(token, self._token.encode())
+        return known and isinstance(process, str) and bool(_PROCESS.match(process))
+
     def _keep(self, data: bytes, descriptors: list[int]) -> bool:
         message = json.loads(data)
         process, number = message["process"], message["memfd"]
-        if not hmac.compare_digest(str(message["token"]).encode(), self._token.encode()):
-            return False
-        if not (isinstance(process, str) and _PROCESS.match(process) and type(number) is int and number >= 0):
+        if not (self._is_ours(message) and type(number) is int and number >= 0):
             return False
         if len(descriptors) != 1 or not stat.S_ISREG(os.fstat(descriptors[0]).st_mode):
             return False
@@ -148,6 +177,24 @@ class MemfdServer:
         if previous is not None:
             os.close(previous)
         return True
+
+
+def _whole_object(connection: socket.socket, data: bytes) -> Any:
+    """The JSON document that begins with ``data``; ValueError if what comes is none."""
+    text = bytearray(data)
+    while True:
+        # An object ends with a brace; to try at every one in a name costs little.
+        whole = not data or text.rstrip().endswith(b"}")
+        try:
+            if whole:
+                return json.loads(text)
+        except ValueError:
+            if not data:
+                raise
+        if len(text) > MAX_QUESTION:
+            raise ValueError(f"a question of more than {MAX_QUESTION} bytes")
+        data = connection.recv(1 << 16)
+        text += data
 
 
 def remove_abandoned_socket(session: Path) -> None:

@@ -10,8 +10,9 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from kerncap.capture.answers import Answers
 from kerncap.capture.options import CaptureOptions
-from kerncap.capture.server import MemfdServer, remove_abandoned_socket
+from kerncap.capture.server import SessionServer, remove_abandoned_socket
 from kerncap.errors import CaptureError
 
 PREFIX = ".kerncap-session-"
@@ -21,7 +22,7 @@ CONTEXT_FILE = "context.json"  # what `kerncap seal` needs to know of the run
 class Session:
     """One run's session folder and the memfds that its hooks handed over."""
 
-    def __init__(self, folder: Path, server: MemfdServer | None, context: dict[str, Any]) -> None:
+    def __init__(self, folder: Path, server: SessionServer | None, context: dict[str, Any]) -> None:
         self.folder = folder
         self.server = server
         self.context = context
@@ -41,13 +42,14 @@ class Session:
             raise CaptureError(f"output folder {output}: {error.strerror}") from error
         token = secrets.token_hex(16)
         try:
-            server = MemfdServer(folder, token)
+            server = SessionServer(folder, token, Answers(folder, options).answer)
         except OSError:
             shutil.rmtree(folder, ignore_errors=True)
             raise
         session = cls(folder, server, context)
         session._write_json(CONTEXT_FILE, context)
         session._write_json("session.json", options.for_hook(token, server.path))
+        session._write("session.conf", options.for_shim(token, server.path))
         return session
 
     @classmethod
@@ -83,6 +85,9 @@ class Session:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def _write_json(self, name: str, data: dict[str, Any]) -> None:
+        self._write(name, json.dumps(data, indent=1).encode())
+
+    def _write(self, name: str, data: bytes) -> None:
         descriptor = os.open(self.folder / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            json.dump(data, file, indent=1)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)

@@ -23,10 +23,24 @@ import click
 @click.option(
     "--memory",
     type=click.Choice(["reachable", "args", "all"]),
-    help="Which memory comes along: what the launch can reach (default), its arguments', or all.",
+    help="Which memory comes along: what the launch can reach (default), its arguments', or all of it.",
 )
 @click.option("--max-size", metavar="S", default="8GiB", show_default=True, help="Refuse larger launches.")
-@click.option("--backend", type=click.Choice(["auto", "triton"]), default="auto", show_default=True)
+@click.option(
+    "--backend",
+    type=click.Choice(["auto", "cuda", "triton"]),
+    default="auto",
+    show_default=True,
+    help="What captures: the CUDA shim, the Triton hook, or both where they can.",
+)
+@click.option(
+    "--source-dir",
+    "source_dirs",
+    metavar="DIR",
+    multiple=True,
+    type=click.Path(file_okay=False, exists=True, path_type=Path),
+    help="Look for sources of CUDA kernels here too. May be repeated.",
+)
 @click.option(
     "-o",
     "--output",
@@ -49,11 +63,12 @@ def command(as_json: bool, **given: Any) -> int:
     """
     from kerncap import log
     from kerncap.api.capture import capture
-    from kerncap.report.capture_text import capture_document, render_capture
+    from kerncap.report.capture_text import capture_document, fault_lines, render_capture
 
     result = capture(_options(as_json, **given))
     if as_json:
         click.echo(json.dumps(capture_document(result), indent=2))
+        log.line("\n".join(fault_lines(result)))
     else:
         log.block(render_capture(result))
     return result.exit_status
@@ -78,6 +93,7 @@ def _options(as_json: bool, **given: Any) -> Any:
         memory_was_asked=given["memory"] is not None,
         max_size=parse_size(given["max_size"]),
         backend=given["backend"],
+        source_dirs=given["source_dirs"],
         stop=given["stop"],
         no_values=given["no_values"],
         keep_session=given["keep_session"],

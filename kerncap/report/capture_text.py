@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from kerncap import log
+from kerncap.capture.names import spellings
 from kerncap.capture.options import DEFAULT_BYTES, DEFAULT_KERNELS
 from kerncap.capture.outcome import CaptureResult, KernelSummary, SelfCheck
 from kerncap.capture.seal import SealedLaunch
@@ -17,12 +18,15 @@ from kerncap.capture.target import signal_name
 from kerncap.report.tables import table
 
 MAX_ROWS = 30
+MAX_LAST = 8  # launches before a fault that are shown ...
+MAX_LAST_NAMES = 4  # ... and kernels of them that the ready command chooses
 
 
 def render_capture(result: CaptureResult) -> str:
     """One line per reproducer, what failed, what else there is, what to do next."""
     lines = [_captured_line(sealed, result.self_checks.get(sealed.path)) for sealed in result.captured]
     lines += _problem_lines(result)
+    lines += fault_lines(result)
     lines += result.notes
     if result.reason is not None:
         lines.append(result.reason if result.target.pid is None else f"nothing captured: {result.reason}")
@@ -61,6 +65,11 @@ def capture_document(result: CaptureResult) -> dict[str, Any]:
         "kernels": [kernel_document(kernel) for kernel in result.kernels],
         "failed": result.failed,
         "notes": result.notes,
+        "last_launches": [
+            {"kernel": each.kernel, "grid": each.grid, "block": each.block, "stream": each.stream}
+            for each in (result.last.launches if result.last is not None else ())
+        ],
+        "fault_command": fault_command(result),
         "self_checks": {
             str(path): {"result": check.result, "reason": check.reason}
             for path, check in result.self_checks.items()
@@ -77,6 +86,7 @@ def kernel_document(kernel: KernelSummary) -> dict[str, Any]:
     return {
         "name": kernel.name,
         "qualified_name": kernel.qualified_name,
+        "mangled": kernel.seen.mangled if kernel.seen is not None else None,
         "file": kernel.seen.file if kernel.seen is not None else None,
         "line": kernel.seen.line if kernel.seen is not None else None,
         "launches": counts.launches,
@@ -89,12 +99,52 @@ def kernel_document(kernel: KernelSummary) -> dict[str, Any]:
     }
 
 
+def own_name(kernel: KernelSummary, result: CaptureResult) -> str:
+    """The shortest spelling of its name that no other kernel has; the longest is this one's alone."""
+    longest, *shorter = kernel.spellings
+    others = [set(other.spellings) for other in result.kernels if other != kernel]
+    return next((n for n in reversed(shorter) if not any(n in names for names in others)), longest)
+
+
+def shown_name(kernel: KernelSummary, result: CaptureResult) -> str:
+    """For a table: instances of one template are told apart by their arguments, not by a mangled name."""
+    name = own_name(kernel, result)
+    return kernel.qualified_name if kernel.is_native and name == kernel.spellings[0] else name
+
+
 def capture_command(kernel: KernelSummary, result: CaptureResult) -> str:
     """A command line for a shell that captures the first launch of exactly this kernel."""
-    alone = sum(other.name == kernel.name for other in result.kernels) == 1
-    pattern = f"^{re.escape(kernel.name if alone else kernel.qualified_name)}$"
+    pattern = f"^{re.escape(own_name(kernel, result))}$"
     output = [] if result.output is None else ["-o", str(result.output)]
     return shlex.join(["kerncap", "capture", "-k", pattern, *output, "--", *result.command])
+
+
+def fault_lines(result: CaptureResult) -> list[str]:
+    """After a fault that nothing was armed for: what ran last, and how to take it the next time."""
+    command = fault_command(result)
+    if command is None or result.last is None:
+        return []
+    error = f": {log.one_line(result.last.error)}" if result.last.error else ""
+    lines = [f"a kernel faulted{error}; the last launches of its process, newest first:"]
+    for each in reversed(result.last.launches[-MAX_LAST:]):
+        grid, block = ("x".join(map(str, size)) for size in (each.grid, each.block))
+        lines.append(f"  {log.one_line(each.kernel, 100)} (grid {grid}, block {block}, stream {each.stream})")
+    return [*lines, f"to keep the launch that faults: {command}"]
+
+
+def fault_command(result: CaptureResult) -> str | None:
+    """What captures the launch that faults in the next run; None without a fault, or where it was asked."""
+    if result.last is None or result.on_fault or not result.last.launches:
+        return None
+    names = dict.fromkeys(_short(each.kernel) for each in reversed(result.last.launches))
+    chosen = [re.escape(name) for name, _ in zip(names, range(MAX_LAST_NAMES), strict=False)]
+    pattern = f"^{chosen[0]}$" if len(chosen) == 1 else f"^({'|'.join(chosen)})$"
+    output = [] if result.output is None else ["-o", str(result.output)]
+    return shlex.join(["kerncap", "capture", "--on-fault", "-k", pattern, *output, "--", *result.command])
+
+
+def _short(kernel: str) -> str:
+    return spellings(kernel, kernel)[-1]
 
 
 def _problem_lines(result: CaptureResult) -> list[str]:
@@ -143,7 +193,7 @@ def _rest_table(result: CaptureResult) -> str:
         return ""
     rows = [
         [
-            log.one_line(kernel.name, 60),
+            log.one_line(shown_name(kernel, result), 60),
             str(kernel.counts.launches),
             _why(kernel),
             capture_command(kernel, result),

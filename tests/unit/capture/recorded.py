@@ -21,7 +21,7 @@ BYTES = ELEMENTS * 4
 class RecordedProcess:
     """One process's folder of a session; holds its lock like a living process until `end`."""
 
-    def __init__(self, session: Path, pid: int = 4242, forks: int = 0) -> None:
+    def __init__(self, session: Path, pid: int = 4242, forks: int = 0, shim: str = "triton") -> None:
         self.pid = pid
         self.folder = session / f"{pid}-{forks}"
         (self.folder / "code").mkdir(parents=True)
@@ -34,7 +34,9 @@ class RecordedProcess:
                 "argv": ["python"],
                 "python": "3.12.1",
                 "packages": {"torch": "2.9", "triton": "3.5"},
-            },
+            }
+            if shim == "triton"
+            else {"pid": pid, "argv": ["./app"], "executable": "/app", "shim": shim, "packages": {}},
         )
 
     def say(self, kind: RecordKind, payload: dict[str, Any]) -> None:
@@ -49,6 +51,16 @@ class RecordedProcess:
         payload = launch_payload(number, kernel, **changes)
         if payload["pre"] == {"file": f"{number}.pre"}:
             (self.folder / f"{number}.pre").write_bytes(pre_bytes(number))
+        self.say(RecordKind.LAUNCH, payload)
+        return payload
+
+    def native(self, number: int, code: bytes | None = None, **changes: Any) -> dict[str, Any]:
+        """LAUNCH as the CUDA shim writes it, with its pre-state and image on file; gives the payload."""
+        payload = native_payload(number, **changes)
+        if payload["pre"] == {"file": f"{number}.pre"}:
+            (self.folder / f"{number}.pre").write_bytes(pre_bytes(number))
+        if code is not None:
+            (self.folder / payload["image"]["file"]).write_bytes(code)
         self.say(RecordKind.LAUNCH, payload)
         return payload
 
@@ -114,6 +126,50 @@ def launch_payload(number: int, kernel: str = "scale", **changes: Any) -> dict[s
         "autotune": None,
         "source": None,
         "python_stack": [["/a.py", 9, "<module>"]],
+        "time_ns": 1_700_000_000_000_000_000,
+        "condition": None,
+    }
+    return {**payload, **changes}
+
+
+BASE = 0x7F0000000000
+MANGLED = "_ZN2ns5scaleIfEEvPT_PKS1_id4Pair"
+DEMANGLED = "void ns::scale<float>(float*, float const*, int, double, Pair)"
+LAYOUT = [[0, 8], [8, 8], [16, 4], [24, 8], [32, 16]]
+PARAMETERS = (
+    (BASE + 256).to_bytes(8, "little")
+    + (0xDEAD000).to_bytes(8, "little")
+    + (-3).to_bytes(4, "little", signed=True)
+    + bytes(4)
+    + bytes.fromhex("000000000000f83f")  # 1.5
+    + b"\x01" * 16
+)
+
+
+def native_payload(number: int, **changes: Any) -> dict[str, Any]:
+    payload: dict[str, Any] = {
+        "launch": number,
+        "mode": "native",
+        "kernel": {"name": "ns::scale<float>", "qualified_name": DEMANGLED, "mangled": MANGLED},
+        "ordinal": number,
+        "grid": [4, 1, 1],
+        "block": [256, 1, 1],
+        "cluster": None,
+        "shared_bytes": 1024,
+        "cooperative": False,
+        "launch_attributes": [{"id": 4, "value": "01" * 64}],
+        "stream": "0x0",
+        "route": "cuLaunchKernel",
+        "parameters": {"layout": LAYOUT, "bytes": PARAMETERS.hex()},
+        "device": {"kind": "cuda", "name": "a GPU", "arch": "sm_90", "ordinal": 0},
+        "regions": [{"base": BASE, "size": BYTES, "kind": "device", "device": 0, "reason": "argument at 0"}],
+        "views": [],
+        "pre": {"file": f"{number}.pre"},
+        "pre_offsets": [0],
+        "closure": {"mode": "reachable", "consistency": "gated", "included_bytes": BYTES},
+        "image": {"file": "code/elf-00112233", "kind": "elf", "origin": "", "mapped_from": None},
+        "source": None,
+        "annotation": None,
         "time_ns": 1_700_000_000_000_000_000,
         "condition": None,
     }

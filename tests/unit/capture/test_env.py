@@ -9,6 +9,19 @@ import pytest
 from kerncap import env, log
 
 
+@pytest.fixture(autouse=True)
+def _no_shim(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether this checkout has built one must not matter."""
+    monkeypatch.setattr(env, "cuda_shim", lambda: None)
+
+
+@pytest.fixture
+def shim(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
+    path = tmp_path / "libkerncap_cuda.so"
+    monkeypatch.setattr(env, "cuda_shim", lambda: path)
+    return str(path)
+
+
 def test_the_hook_goes_in_front_and_nothing_else_changes() -> None:
     hook = str(env.triton_hook_folder())
     assert (Path(hook) / "sitecustomize.py").is_file()
@@ -23,6 +36,48 @@ def test_without_a_pythonpath_no_empty_entry_appears(existing: dict[str, str]) -
     """An empty entry would put the working directory on the target's path."""
     composed = env.compose_target_environment(existing, Path("/s"))
     assert composed["PYTHONPATH"] == str(env.triton_hook_folder())
+
+
+def test_the_shim_is_preloaded_first_and_others_stay(shim: str) -> None:
+    composed = env.compose_target_environment({"LD_PRELOAD": "a.so:b.so c.so"}, Path("/s"))
+    assert composed["LD_PRELOAD"] == f"{shim}:a.so:b.so c.so"
+    assert composed["CUDA_INJECTION64_PATH"] == shim
+
+
+@pytest.mark.parametrize("existing", [{}, {"LD_PRELOAD": ""}])
+def test_without_a_preload_ours_is_alone(shim: str, existing: dict[str, str]) -> None:
+    assert env.compose_target_environment(existing, Path("/s"))["LD_PRELOAD"] == shim
+
+
+def test_composing_twice_is_composing_once(shim: str) -> None:
+    once = env.compose_target_environment({"LD_PRELOAD": "a.so", "PYTHONPATH": "/p"}, Path("/s"))
+    assert env.compose_target_environment(once, Path("/s")) == once
+
+
+def test_an_injection_of_the_users_stays_and_is_said(shim: str) -> None:
+    current = {"CUDA_INJECTION64_PATH": "/opt/profiler.so"}
+    assert env.compose_target_environment(current, Path("/s"))["CUDA_INJECTION64_PATH"] == "/opt/profiler.so"
+    [note] = env.shim_notes(current)
+    assert "/opt/profiler.so" in note
+    assert env.shim_notes({}) == env.shim_notes({"CUDA_INJECTION64_PATH": shim}) == []
+
+
+@pytest.mark.parametrize("name", ["a folder", "a:b", "$ORIGIN"])
+def test_a_path_that_preloading_can_not_hold_is_injected_alone(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str
+) -> None:
+    monkeypatch.setattr(env, "cuda_shim", lambda: tmp_path / name / "shim.so")
+    composed = env.compose_target_environment({"LD_PRELOAD": "a.so"}, Path("/s"))
+    assert composed["LD_PRELOAD"] == "a.so"
+    assert composed["CUDA_INJECTION64_PATH"] == str(tmp_path / name / "shim.so")
+    assert "LD_PRELOAD" in env.shim_notes({})[0]
+
+
+def test_a_backend_that_is_left_out_leaves_nothing(shim: str) -> None:
+    cuda = env.compose_target_environment({}, Path("/s"), ("cuda",))
+    triton = env.compose_target_environment({}, Path("/s"), ("triton",))
+    assert set(cuda) == {"LD_PRELOAD", "CUDA_INJECTION64_PATH", "KERNCAP_SESSION"}
+    assert set(triton) == {"PYTHONPATH", "KERNCAP_SESSION"}
 
 
 def test_a_short_list_of_variables_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,16 +2,31 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from kerncap import env
 from kerncap.capture.options import CaptureOptions
 from kerncap.capture.outcome import KernelSummary
 from kerncap.capture.payloads import KernelCounts, ProcessRecord, SeenRecord
 from kerncap.capture.process_log import ProcessLog
 from kerncap.capture.reasons import Started, explain_nothing
+
+
+@pytest.fixture(autouse=True)
+def _no_shim(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether this checkout has built one must not matter."""
+    monkeypatch.setattr(env, "cuda_shim", lambda: None)
+
+
+@pytest.fixture
+def _shim(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(env, "cuda_shim", lambda: Path("/shim.so"))
+
 
 HOOKED = [ProcessLog(Path("1-0"), 1, process=ProcessRecord(pid=1, packages={"triton": "3.5"}))]
 IMPORTED = Started(python=1, triton=1)
@@ -80,3 +95,81 @@ def test_filters_are_named_with_their_counts() -> None:
     )
     assert "none of 6 launches faulted" in reason([kernel("a", launches=6, matched=6)], on_fault=True)
     assert "no source: 2" in reason([kernel("a", launches=2, filtered={"no source": 2})])
+
+
+# --- native programs ---------------------------------------------------------------------------------
+
+NATIVE = [ProcessLog(Path("1-0"), 1, process=ProcessRecord(pid=1, shim="cuda"))]
+
+
+def native(mangled: str, demangled: str, **counts: Any) -> KernelSummary:
+    seen = SeenRecord(demangled, demangled, mangled=mangled)
+    return KernelSummary(demangled, KernelCounts(**counts), seen)
+
+
+@pytest.mark.usefixtures("_shim")
+def test_a_program_without_the_driver() -> None:
+    text = reason([], [], started=Started(), command=("true",))
+    assert "no process called the CUDA driver" in text
+    assert (
+        reason([], [], started=Started(), command=("true",), backend="cuda")
+        == "no process called the CUDA driver"
+    )
+    text = reason([], [], started=Started(python=1), command=("true",))
+    assert "none imported it" in text and "no process called the CUDA driver" in text
+
+
+@pytest.mark.usefixtures("_shim")
+def test_a_driver_without_launches() -> None:
+    text = reason([], [], started=Started(cuda=2), command=("true",))
+    assert text == "no kernel was launched, though 2 processes called the CUDA driver"
+    assert reason([], NATIVE) == "no kernel was launched (one process with the CUDA driver)"
+
+
+def test_without_a_shim_it_is_said_where_it_would_help() -> None:
+    assert "the CUDA shim is not in this installation" in reason([], [], started=Started(), command=("true",))
+    assert "CUDA shim" not in reason([], [], started=Started(), command=("true",), backend="triton")
+
+
+@pytest.mark.usefixtures("_shim")
+def test_a_static_program_is_named(tmp_path: Path) -> None:
+    compiler = shutil.which("gcc")
+    if compiler is None:
+        pytest.skip("no gcc")
+    (tmp_path / "a.c").write_text("int main(void) { return 0; }")
+    for name, options in (("static", ["-static"]), ("dynamic", [])):
+        path = tmp_path / name
+        subprocess.run([compiler, *options, "-o", path, tmp_path / "a.c"], check=True)
+        text = reason([], [], started=Started(), command=(str(path),))
+        assert ("linked statically" in text) is (name == "static")
+
+
+@pytest.mark.usefixtures("_shim")
+def test_a_setuid_program_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "su"
+    path.write_text("#!/bin/sh\n")
+    path.chmod(0o4755)
+    assert "setuid" in reason([], [], started=Started(), command=(str(path),))
+
+
+def test_library_kernels_without_source_come_with_a_command() -> None:
+    kernels = [
+        native("_Z4rareIfEvPT_", "void rare<float>(float*)", launches=1, filtered={"no source": 1}),
+        native("_Z4gemmPf", "gemm(float*)", launches=9, filtered={"no source": 9}),
+    ]
+    text = reason(kernels, NATIVE)
+    assert "2 kernels were launched, with no source" in text
+    assert text.endswith("kerncap capture -k '^gemm' -- python app.py")
+
+
+def test_the_nearest_native_names_are_short() -> None:
+    kernels = [
+        native(
+            "_ZN2at6native4softEv",
+            "void at::native::softmax_warp_forward<float, 4>(float*)",
+            launches=1,
+            filtered={"name": 1},
+        ),
+        native("_Z4reluv", "relu(float*)", launches=1, filtered={"name": 1}),
+    ]
+    assert "nearest: softmax_warp_forward" in reason(kernels, NATIVE, kernel="^softmax_warp$")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,13 @@ import pytest
 
 from kerncap.capture.collect import Collector
 from kerncap.capture.payloads import LaunchRecord, convert
-from kerncap.capture.server import MemfdServer
+from kerncap.capture.progress import Followed, Progress
+from kerncap.capture.server import SessionServer
 from kerncap.capture.session import Session
 from kerncap.capture.target import TargetResult
 from kerncap.errors import CaptureError
 from kerncap.format import Reproducer, ReproducerWriter, schema
+from kerncap.format.sources import Piece
 from tests.unit.capture.recorded import (
     BYTES,
     RecordedProcess,
@@ -87,7 +90,7 @@ def test_a_disk_too_full_to_close_leaves_nothing(tmp_path: Path, monkeypatch: py
 
 def test_a_memfd_is_sealed_and_its_memory_given_back(tmp_path: Path) -> None:
     session = bare_session(tmp_path / "session")
-    session.server = MemfdServer(session.folder, "t")
+    session.server = SessionServer(session.folder, "t")
     process = RecordedProcess(session.folder)
     descriptor = os.memfd_create("state")
     os.write(descriptor, pre_bytes(0))
@@ -123,6 +126,27 @@ def test_a_large_launch_says_its_size_first(
     process.complete(0)
     collect(session, tmp_path / "out", process)
     assert capsys.readouterr().err == f"kerncap: scale (launch 0): writing 4.0 KiB to {tmp_path / 'out'}\n"
+
+
+def test_progress_is_said_once_a_second_and_never_at_once(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    clock = [100.0]
+    monkeypatch.setattr("kerncap.capture.progress.time.monotonic", lambda: clock[0])
+
+    class Slow:
+        """Gives a chunk each 0.4 s."""
+
+        def pieces(self, offset: int, size: int, step: int) -> Iterator[Piece]:
+            for start in range(0, size, step):
+                clock[0] += 0.4
+                yield start, lambda: bytes(step)
+
+    followed = Followed(Slow(), Progress("add", 10 << 20), before=0)
+    starts = [start for start, _ in followed.pieces(0, 10 << 20, 1 << 20)]
+    assert starts == list(range(0, 10 << 20, 1 << 20))
+    said = capsys.readouterr().err.splitlines()
+    assert said == [f"kerncap: add: {done}.0 MiB of 10.0 MiB read" for done in (2, 5, 8)]
 
 
 def test_code_and_source_come_along(tmp_path: Path) -> None:

@@ -11,19 +11,19 @@ from typing import Any
 
 import pytest
 
-from kerncap.capture.server import MAX_PATH, MemfdServer
+from kerncap.capture.server import MAX_PATH, SessionServer
 
 TOKEN = "secret"
 
 
 @pytest.fixture
-def server(tmp_path: Path) -> Iterator[MemfdServer]:
-    server = MemfdServer(tmp_path, TOKEN)
+def server(tmp_path: Path) -> Iterator[SessionServer]:
+    server = SessionServer(tmp_path, TOKEN)
     yield server
     server.close()
 
 
-def hand_over(server: MemfdServer, message: dict[str, Any], descriptors: list[int]) -> bytes:
+def hand_over(server: SessionServer, message: dict[str, Any], descriptors: list[int]) -> bytes:
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
         connection.settimeout(10)
         connection.connect(server.path)
@@ -37,7 +37,7 @@ def memfd(data: bytes) -> int:
     return descriptor
 
 
-def test_a_memfd_outlives_its_sender(server: MemfdServer) -> None:
+def test_a_memfd_outlives_its_sender(server: SessionServer) -> None:
     descriptor = memfd(b"pre-state")
     assert hand_over(server, {"token": TOKEN, "process": "12-0", "memfd": 3}, [descriptor]) == b"k"
     os.write(descriptor, b" and more")
@@ -62,14 +62,14 @@ GOOD = {"token": TOKEN, "process": "12-0", "memfd": 0}
         {"memfd": True},
     ],
 )
-def test_a_stranger_is_refused(server: MemfdServer, changes: dict[str, Any]) -> None:
+def test_a_stranger_is_refused(server: SessionServer, changes: dict[str, Any]) -> None:
     descriptor = memfd(b"x")
     assert hand_over(server, {**GOOD, **changes}, [descriptor]) == b"n"
     os.close(descriptor)
     assert server.descriptor("12-0", 0) is None
 
 
-def test_what_is_no_memory_is_refused(server: MemfdServer) -> None:
+def test_what_is_no_memory_is_refused(server: SessionServer) -> None:
     read, write = os.pipe()
     assert hand_over(server, GOOD, [read]) == b"n"
     assert hand_over(server, GOOD, []) == b"n"
@@ -79,7 +79,7 @@ def test_what_is_no_memory_is_refused(server: MemfdServer) -> None:
         os.close(descriptor)
 
 
-def test_nonsense_does_not_end_the_service(server: MemfdServer) -> None:
+def test_nonsense_does_not_end_the_service(server: SessionServer) -> None:
     for data in (b"", b"\xff\xfe", b"[]", b"{}", b"null", b"{" * 3000):
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
             connection.connect(server.path)
@@ -93,7 +93,7 @@ def test_nonsense_does_not_end_the_service(server: MemfdServer) -> None:
 def test_a_long_path_moves_the_socket(tmp_path: Path) -> None:
     deep = tmp_path / ("d" * 120)
     deep.mkdir()
-    server = MemfdServer(deep, TOKEN)
+    server = SessionServer(deep, TOKEN)
     place = Path(server.path)
     assert len(server.path) <= MAX_PATH and place.exists()
     assert place.parent.stat().st_mode & 0o777 == 0o700
@@ -104,7 +104,7 @@ def test_a_long_path_moves_the_socket(tmp_path: Path) -> None:
 
 def test_close_frees_every_descriptor(tmp_path: Path) -> None:
     before = len(os.listdir("/proc/self/fd"))
-    server = MemfdServer(tmp_path, TOKEN)
+    server = SessionServer(tmp_path, TOKEN)
     descriptor = memfd(b"x")
     hand_over(server, GOOD, [descriptor])
     hand_over(server, GOOD, [descriptor])  # the same number again replaces the first

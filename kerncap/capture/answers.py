@@ -1,0 +1,116 @@
+"""Answers what a native shim asks: is this kernel wanted, which variables does this image have.
+
+The target waits for each answer, so everything is decided once and kept.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from kerncap.capture import images, payloads
+from kerncap.capture.images import host_file
+from kerncap.capture.names import spellings
+from kerncap.capture.options import CaptureOptions
+from kerncap.capture.process_log import ProcessLog
+from kerncap.errors import CaptureError
+
+MAX_KEPT = 100_000  # answers of one session
+MAX_IMAGE = 1 << 30
+
+Answer = dict[str, Any]
+
+
+class _ImageFacts(Struct, frozen=True):
+    kind: str = ""
+    origin: str = ""
+    mapped_from: str | None = None
+    arch: str | None = None
+
+
+class _MatchQuestion(Struct, frozen=True):
+    kernel: str
+    demangled: str = ""
+    image: _ImageFacts | None = None
+
+
+class _GlobalsQuestion(Struct, frozen=True):
+    process: payloads.ProcessFolder
+    image: payloads.CodePath
+    kernel: str = ""
+    arch: str | None = None
+
+
+class Answers:
+    """The answers of one session. `answer` may be called from several threads."""
+
+    def __init__(self, folder: Path, options: CaptureOptions) -> None:
+        self._folder = folder
+        self._pattern = re.compile(options.kernel) if options.kernel is not None else None
+        self._needs_source = options.default_selection and not options.list_only
+        self._source_dirs = options.source_dirs
+        self._kept: dict[tuple[object, ...], Answer] = {}
+        self._lock = threading.Lock()
+
+    def answer(self, question: dict[str, Any]) -> Answer:
+        """The answer as docs/session.md has it; an empty one to what is not understood."""
+        try:
+            if question.get("ask") == "match":
+                asked = payloads.convert(question, _MatchQuestion, "match")
+                image = asked.image or _ImageFacts()
+                return self._once(("match", asked.kernel, image), lambda: self._match(asked, image))
+            if question.get("ask") == "globals":
+                about = payloads.convert(question, _GlobalsQuestion, "globals")
+                key = ("globals", about.process, about.image, about.arch)
+                return self._once(key, lambda: self._globals(about))
+        except CaptureError:
+            pass
+        return {}
+
+    def _once(self, key: tuple[object, ...], find: Callable[[], Answer]) -> Answer:
+        with self._lock:
+            kept = self._kept.get(key)
+        if kept is None:
+            kept = find()  # twice at worst: no thread waits for another one's image
+            with self._lock:
+                if len(self._kept) < MAX_KEPT:
+                    self._kept[key] = kept
+        return kept
+
+    def _match(self, asked: _MatchQuestion, image: _ImageFacts) -> Answer:
+        names = spellings(asked.kernel, asked.demangled)
+        if self._pattern is not None and not any(self._pattern.search(name) for name in names):
+            return {"match": False, "reason": "name"}
+        if self._needs_source and not self._source_known(asked, image):
+            return {"match": False, "reason": "no source"}
+        return {"match": True}
+
+    def _source_known(self, asked: _MatchQuestion, image: _ImageFacts) -> bool:
+        # Lazily: most captures name their kernel, and need no source finder before the end.
+        try:
+            from kerncap.capture.source.native import NativeRequest, source_known
+        except ImportError:
+            return False
+        request = NativeRequest(
+            mangled=asked.kernel,
+            demangled=asked.demangled,
+            kind=image.kind,
+            origin=image.origin,
+            mapped_from=image.mapped_from or "",
+            source_dirs=self._source_dirs,
+            arch=image.arch,
+        )
+        path = Path(image.mapped_from or "")
+        searched = path.is_absolute()
+        find = (lambda: host_file.cubin_of(path, asked.kernel, image.arch)) if searched else None
+        return source_known(request, cubin=find)
+
+    def _globals(self, asked: _GlobalsQuestion) -> Answer:
+        process = ProcessLog(self._folder / asked.process, 0)
+        data = process.read_file(asked.image, MAX_IMAGE)
+        return {"globals": images.variables(data, asked.arch, asked.kernel or None)}

@@ -1,0 +1,134 @@
+"""What sealing adds for a launch that a native shim captured: its image, its arguments, its source."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from kerncap import env, log
+from kerncap.capture import images, native_arguments
+from kerncap.capture.names import short_name
+from kerncap.capture.payloads import LaunchRecord
+from kerncap.capture.process_log import ProcessLog
+from kerncap.errors import CaptureError
+from kerncap.format import schema
+
+MAX_IMAGE_READ = 2 << 30
+MAX_FATBIN_STORED = 64 << 20  # a library's may have hundreds of MB for every architecture there is
+MAX_PTX_STORED = 64 << 20
+_STAGES = {"elf": "cubin", "ptx": "ptx", "fatbin": "fatbin"}
+
+
+@dataclass(frozen=True)
+class Image:
+    """A launch's image taken apart: ``stages`` as they go into the reproducer, facts, what to note."""
+
+    stages: tuple[tuple[str, bytes], ...] = ()
+    cubin: bytes | None = None
+    ptx: bytes | None = None
+    facts: dict[str, schema.Value] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+
+def with_short_name(launch: LaunchRecord) -> LaunchRecord:
+    """The launch under the name that its folder gets: the last component, without template arguments."""
+    kernel = launch.kernel
+    mangled = kernel.mangled or kernel.name
+    name = short_name(mangled, kernel.qualified_name)
+    return msgspec.structs.replace(launch, kernel=msgspec.structs.replace(kernel, name=name, mangled=mangled))
+
+
+def with_arguments(launch: LaunchRecord, image: Image) -> LaunchRecord:
+    """The launch with arguments and views; the layout out of the cubin where the driver could not give it."""
+    parameters = launch.parameters
+    if parameters is not None and parameters.layout is None and image.cubin is not None:
+        layout = _layout_in(image.cubin, launch)
+        if layout is not None:
+            parameters = msgspec.structs.replace(parameters, layout=layout)
+            launch = msgspec.structs.replace(launch, parameters=parameters)
+    arguments, views = native_arguments.describe(launch)
+    return msgspec.structs.replace(launch, arguments=arguments, views=views)
+
+
+def read_image(process: ProcessLog, launch: LaunchRecord) -> Image:
+    """The launch's image out of the session; what can't be read is a note, not a lost launch."""
+    record = launch.image
+    if record is None or record.file is None:
+        return Image(notes=("The kernel's image is not in here: it was not seen when it was loaded.",))
+    facts: dict[str, schema.Value] = {"image_kind": schema.StrValue(value=record.kind)}
+    if record.origin:
+        facts["image_origin"] = schema.StrValue(value=env.hide_home(record.origin))
+    if record.mapped_from:
+        facts["image_mapped_from"] = schema.StrValue(value=env.hide_home(record.mapped_from))
+    try:
+        data = process.read_file(record.file, MAX_IMAGE_READ)
+    except CaptureError as error:
+        return Image(facts=facts, notes=(log.one_line(f"The kernel's image is not in here: {error}"),))
+    notes: list[str] = []
+    stages = {}
+    if record.kind not in ("elf", "ptx") and len(data) <= MAX_FATBIN_STORED:
+        stages[_STAGES.get(record.kind, "image")] = data
+    try:
+        chosen = images.choose(data, launch.device.arch, launch.kernel.mangled)
+    except images.ImageProblem as error:
+        chosen = images.Chosen()
+        notes.append(log.one_line(f"The kernel's image could not be taken apart: {error}"))
+        if len(data) <= MAX_FATBIN_STORED:
+            stages[_STAGES.get(record.kind, "image")] = data
+    if chosen.cubin is not None:
+        stages["cubin"] = chosen.cubin
+        facts["cubin_arch"] = schema.StrValue(value=chosen.cubin_arch or "")
+    if chosen.ptx is not None and len(chosen.ptx) <= MAX_PTX_STORED:
+        stages["ptx"] = chosen.ptx
+    if len(data) > MAX_FATBIN_STORED and not notes:
+        notes.append(f"Of an image of {log.size(len(data))} only what this device runs is in here.")
+    return Image(tuple(stages.items()), chosen.cubin, chosen.ptx, facts, tuple(notes))
+
+
+def native_source(
+    launch: LaunchRecord,
+    image: Image,
+    process: ProcessLog,
+    source_dirs: tuple[Path, ...],
+    add_source: Callable[[str, bytes], schema.StoredFile],
+) -> tuple[schema.Source | None, dict[str, Any], tuple[str, ...]]:
+    """The editable source, what is to be said of the kernel (``file``, ``line``), and notes."""
+    from kerncap.capture.source import native
+
+    record = launch.image
+    ran = process.process
+    found = native.find(
+        native.NativeRequest(
+            mangled=launch.kernel.mangled or launch.kernel.name,
+            demangled=launch.kernel.qualified_name,
+            kind=record.kind if record is not None else "unknown",
+            origin=record.origin if record is not None else "",
+            mapped_from=record.mapped_from if record is not None else None,
+            cubin=image.cubin,
+            ptx=image.ptx.decode("utf-8", "replace") if image.ptx is not None else None,
+            nvrtc=process.folder / launch.nvrtc if launch.nvrtc is not None else None,
+            cwd=Path(ran.cwd) if ran is not None and ran.cwd else None,
+            argv=ran.argv if ran is not None else (),
+            executable=ran.executable if ran is not None else None,
+            source_dirs=source_dirs,
+            arch=launch.device.arch,
+        )
+    )
+    source = found.store(add_source)
+    where: dict[str, Any] = {}
+    if found.kernel_file is not None:
+        where = {"file": env.hide_home(found.kernel_file)[:4096], "line": found.kernel_line}
+    # With a file in its place (PTX), why there is no better one stands in the source itself.
+    notes = [*found.notes, *((found.missing,) if found.missing and source is None else ())]
+    return source, where, tuple(dict.fromkeys(log.one_line(note) for note in notes))
+
+
+def _layout_in(cubin: bytes, launch: LaunchRecord) -> tuple[tuple[int, int], ...] | None:
+    try:
+        return images.Cubin(cubin).layout(launch.kernel.mangled or launch.kernel.name)
+    except images.ImageProblem:
+        return None

@@ -1,0 +1,264 @@
+"""Finds a native kernel's source: NVRTC's own, line tables, compile_commands.json, folders to search, PTX.
+
+The reason is said where there is none. What the kernel's file is compiled with goes into a recipe.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from kerncap import env
+from kerncap.capture.source.native import (
+    compile_commands,
+    definitions,
+    layout,
+    line_table,
+    nvrtc_program,
+    search,
+    tool_info,
+    vendor,
+)
+from kerncap.capture.source.native.command_line import CommandLine
+from kerncap.capture.source.native.command_line import parse as parse_command
+from kerncap.capture.source.native.line_table import LineTable
+from kerncap.capture.source.native.locate import (
+    QUICK_S,
+    UNIT_SUFFIXES,
+    Located,
+    Locator,
+    beside_program,
+    starts,
+)
+from kerncap.capture.source.native.request import FoundFile, FoundSource, NativeRequest
+from kerncap.capture.source.native.search import Place
+from kerncap.capture.source.native.unit import Unit, collect, read_source
+from kerncap.errors import CaptureError
+from kerncap.format import kernel_names, schema
+from kerncap.format.elf import ElfProblem
+from kerncap.format.kernel_names import KernelName
+from kerncap.log import one_line
+
+PATIENT_S = 30.0  # when sealing
+_INCLUDERS = 60
+
+
+def find(request: NativeRequest) -> FoundSource:
+    """The source of a kernel, or in ``missing`` one line why there is none. Reads files, runs nothing."""
+    kernel = kernel_names.parse(request.mangled, request.demangled)
+    if request.nvrtc is not None:
+        try:
+            return nvrtc_program.found_program(request, kernel)
+        except (ValueError, CaptureError) as error:
+            return _fallback(request, kernel, one_line(error))
+    library = vendor.vendor_library(request.mapped_from, request.mangled)
+    if library is not None:
+        return _fallback(request, kernel, vendor.no_source(library, request.mapped_from))
+    table, damage = _line_table(request)
+    located = Locator(request, kernel, table, PATIENT_S).locate()
+    if located.place is None:
+        reason = located.reason or damage or _why_nothing(request, table)
+        return _fallback(request, kernel, reason)
+    return _with_unit(request, kernel, table, located)
+
+
+def source_known(request: NativeRequest, cubin: Callable[[], bytes | None] | None = None) -> bool:
+    """Whether `find` would find the source proper. Follows no header, reads no image unasked."""
+    if request.nvrtc is not None or request.origin.startswith("nvrtc"):
+        return True
+    if vendor.vendor_library(request.mapped_from, request.mangled) is not None:
+        return False
+    kernel = kernel_names.parse(request.mangled, request.demangled)
+    try:
+        if Locator(request, kernel, None, QUICK_S).locate().place is not None:
+            return True
+        data = request.cubin if request.cubin is not None else cubin() if cubin is not None else None
+        if data is None:
+            return False
+        table = line_table.from_cubin(data, request.mangled)
+    except (ElfProblem, CaptureError, OSError, RecursionError):
+        return False
+    return table is not None and any(os.path.isfile(path) for path, _ in table.rows)
+
+
+def _line_table(request: NativeRequest) -> tuple[LineTable | None, str | None]:
+    try:
+        table = None
+        if request.cubin is not None:
+            table = line_table.from_cubin(request.cubin, request.mangled)
+        if table is None and request.ptx is not None:
+            table = line_table.from_ptx(request.ptx, request.mangled)
+        return table, None
+    except ElfProblem as error:
+        return None, f"the image's line tables are damaged: {error}"
+
+
+def _with_unit(
+    request: NativeRequest, kernel: KernelName, table: LineTable | None, located: Located
+) -> FoundSource:
+    place = located.place
+    assert place is not None
+    databases = located.databases or compile_commands.find((*starts(request), Path(place.path).parent))
+    notes = list(located.notes)
+    info = tool_info.of_cubin(request.cubin) if request.cubin is not None else None
+    hints = [*(table.files if table is not None else ()), *_project_headers(request)]
+    unit, command, directory = _unit(request, kernel, table, databases, place, hints, notes, info)
+    if unit is None:
+        return _fallback(request, kernel, f"{place.path} can't be read any more")
+    notes += unit.notes
+    files, root, left = layout.tree(unit)
+    notes += left
+    places = {file.original: file.path for file in files}
+    if place.path not in places or unit.main not in places:
+        return _fallback(request, kernel, f"{place.path} can't be stored: {'; '.join(left) or 'a limit'}")
+    if command.relocatable:
+        notes.append("compiled with -rdc=true: a rebuild links no device code of other units")
+    if command.left_out:
+        notes.append(f"options that a rebuild leaves out: {' '.join(command.left_out)[:300]}")
+    build = layout.recipe(
+        unit, files, root, command,
+        arch=(info.arch if info is not None else None) or request.arch,
+        directory=directory,
+        compiler=f"{info.tool} {info.version}" if info is not None else None,
+    )  # fmt: skip
+    return FoundSource(
+        entry=kernel.base,
+        files=files,
+        file=places[place.path],
+        build=build,
+        origins=_origins(kernel, place, unit),
+        kernel_file=place.path,
+        kernel_line=place.definition.line,
+        parameters=place.definition.parameter_pairs,
+        notes=tuple(dict.fromkeys(one_line(env.hide_home(note)) for note in notes)),
+    )
+
+
+def _project_headers(request: NativeRequest) -> list[str]:
+    found: list[str] = []
+    for folder in request.source_dirs:
+        for path in search.files_below(os.path.abspath(folder)):
+            found.append(path)
+            if len(found) >= search.MAX_FILES:
+                return found
+    return found
+
+
+def _unit(
+    request: NativeRequest,
+    kernel: KernelName,
+    table: LineTable | None,
+    databases: tuple[compile_commands.Database, ...],
+    place: Place,
+    hints: list[str],
+    notes: list[str],
+    info: tool_info.ToolInfo | None,
+) -> tuple[Unit | None, CommandLine, str | None]:
+    """The unit that the kernel was compiled in, and its command line as far as that is known."""
+    words = info.compiler_words() if info is not None else []
+    # Both only allow more; what the program was compiled with is not known.
+    words += ["--expt-relaxed-constexpr"] + (["--extended-lambda"] if kernel.has_lambda else [])
+    fallback = parse_command("nvcc", words, Path("/"))
+    for main in _mains(request, kernel, table, databases, place):
+        entry = next((each.entries[main] for each in databases if main in each.entries), None)
+        command = entry.command() if entry is not None else fallback
+        unit = collect(main, command.folders, command.forced, hints=hints)
+        if unit is None or place.path not in unit.files:
+            continue
+        if entry is None:
+            notes.append(
+                f"no compile_commands.json or build.ninja names {main}: a rebuild takes nvcc's defaults"
+                f" and {' '.join(command.options)}"
+            )
+        return unit, command, entry.directory if entry is not None else None
+    notes.append(f"no unit that includes {place.path} was found: it is compiled alone")
+    return collect(place.path, (), hints=hints), fallback, None
+
+
+def _mains(
+    request: NativeRequest,
+    kernel: KernelName,
+    table: LineTable | None,
+    databases: tuple[compile_commands.Database, ...],
+    place: Place,
+) -> Iterator[str]:
+    """Units that may be the one, the likeliest first; whoever asks checks that it includes the file.
+
+    A line table names a unit only if that has code of its own, so a header's unit may have to be searched.
+    """
+    if place.path.endswith(UNIT_SUFFIXES):
+        yield place.path
+        return
+    for path in table.files if table is not None else ():
+        if path.endswith(UNIT_SUFFIXES) and os.path.isfile(path):
+            yield path
+    folder = os.path.dirname(place.path)
+    known = [file for each in databases for file in each.entries]
+    known += [file for each in request.source_dirs for file in search.files_below(os.path.abspath(each))]
+    for beside in dict.fromkeys((folder, os.path.dirname(folder), *beside_program(request))):
+        known += search.files_in(beside)
+    name = os.path.basename(place.path).encode()
+    ranked: list[tuple[int, int, str]] = []
+    for number, path in enumerate(dict.fromkeys(known)):
+        data = read_source(path) if path.endswith(UNIT_SUFFIXES) and number < search.MAX_FILES else None
+        if data is not None:
+            likely = (name in data) + 2 * (kernel.base.encode() in data) + path.endswith(".cu")
+            ranked.append((-likely, number, path))
+    yield from [path for _, _, path in sorted(ranked)[:_INCLUDERS]]
+
+
+def _origins(kernel: KernelName, place: Place, unit: Unit) -> tuple[schema.SourceOrigin, ...]:
+    """The kernel's lines; those of the functions whose lambdas it was given, too."""
+    found = [_origin(place)]
+    for function in kernel.enclosing_functions():
+        for path, data in unit.files.items():
+            if function.encode() in data:
+                text = data.decode("utf-8", "replace")
+                every = definitions.definitions(text, frozenset((function,)))
+                found += [_origin(Place(path, each)) for each in every if each.name == function]
+    return tuple(dict.fromkeys(found))[:256]
+
+
+def _origin(place: Place) -> schema.SourceOrigin:
+    each = place.definition
+    return schema.SourceOrigin(
+        name=each.name[:4096],
+        line=each.first,
+        lines=each.last - each.first + 1,
+        original_file=env.hide_home(place.path)[:4096],
+        original_line=each.first,
+    )
+
+
+def _why_nothing(request: NativeRequest, table: LineTable | None) -> str:
+    if table is not None:
+        return f"the line tables name {table.rows[0][0]}, which is not on this machine: give --source-dir"
+    if request.mangled.startswith("_ZN6cudapy"):
+        return "a Numba kernel: its source is Python, and Numba hands the driver its PTX or cubin alone"
+    where = (
+        f" of {os.path.basename(request.mapped_from)}" if request.mapped_from else ", which came from memory,"
+    )
+    return (
+        f"the image{where} has no line tables and no source of that name was found: "
+        "compile with nvcc -lineinfo, or give --source-dir"
+    )
+
+
+def _fallback(request: NativeRequest, kernel: KernelName, reason: str) -> FoundSource:
+    """No source proper: the image's PTX if it has any."""
+    reason = one_line(env.hide_home(reason))
+    if request.ptx is None or line_table.ptx_body(request.ptx, request.mangled) is None:
+        return FoundSource(entry=kernel.base, missing=reason)
+    data = request.ptx.rstrip("\0").encode("utf-8", "replace")
+    file = FoundFile("kernel.ptx", "the image's PTX", data)
+    line = request.ptx[: request.ptx.find(request.mangled)].count("\n") + 1
+    return FoundSource(
+        entry=request.mangled,
+        language="ptx",
+        files=(file,),
+        file=file.path,
+        kernel_line=line,
+        notes=("only the kernel's PTX can be edited",),
+        missing=reason,
+    )

@@ -1,0 +1,66 @@
+"""What a cubin says of the tool that made it: `.note.nv.tkinfo`.
+
+Source: measured on cubins of CUDA 13.0 (nvcc and NVRTC): a note of type 2000, six 32-bit words, the last four
+offsets into the text after them (tool, version, build, options).
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import struct
+from dataclasses import dataclass
+
+from kerncap.format.elf import Elf, ElfProblem, text_at
+
+_NOTE = struct.Struct("<III")
+_WORDS = struct.Struct("<6I")
+
+
+@dataclass(frozen=True)
+class ToolInfo:
+    """``version`` as in "13.0.88"; ``options`` are the assembler's."""
+
+    tool: str
+    version: str
+    options: tuple[str, ...]
+
+    @property
+    def arch(self) -> str | None:
+        found = re.search(r"sm_\d+[a-z]?", " ".join(self.options))
+        return found.group() if found else None
+
+    def compiler_words(self) -> list[str]:
+        """Those of the options that a compiler was given too, as nvcc spells them."""
+        words = list(self.options)
+        text = " ".join(words)
+        found = ["-G"] if {"-g", "--device-debug"} & set(words) else []
+        if {"-lineinfo", "--generate-line-info"} & set(words):
+            found.append("-lineinfo")
+        limit = re.search(r"-maxrregcount[ =](\d+)", text)
+        return found + ([f"-maxrregcount={limit[1]}"] if limit else [])
+
+
+def of_cubin(data: bytes | memoryview) -> ToolInfo | None:
+    """The note of a cubin, None where it has none that can be read."""
+    try:
+        elf = Elf(data)
+        section = elf.section(".note.nv.tkinfo")
+        if section is None:
+            return None
+        return _read(elf.content(section))
+    except (ElfProblem, struct.error, ValueError):
+        return None
+
+
+def _read(note: memoryview) -> ToolInfo | None:
+    name_size, size, kind = _NOTE.unpack_from(note)
+    start = _NOTE.size + (name_size + 3) // 4 * 4
+    description = note[start : start + size]
+    if kind != 2000 or len(description) < _WORDS.size:
+        return None
+    words = _WORDS.unpack_from(description)
+    strings = description[_WORDS.size :]
+    tool, version, _, options = (text_at(strings, at, 4096) for at in words[2:])
+    found = re.search(r"V(\d+(?:\.\d+)*)", version) or re.search(r"(\d+(?:\.\d+)*)", version)
+    return ToolInfo(tool[:64], found[1][:32] if found else "", tuple(shlex.split(options)))

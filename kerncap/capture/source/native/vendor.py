@@ -1,0 +1,50 @@
+"""Libraries whose kernels have no source that anybody could edit, by the file that an image lies in."""
+
+from __future__ import annotations
+
+import os
+import re
+
+_LIBRARIES = (
+    (re.compile(r"libcublas(?:Lt)?\b|libnvblas"), "cuBLAS"),
+    (re.compile(r"libcudnn"), "cuDNN"),
+    (re.compile(r"libcufftw?\b|libcufft"), "cuFFT"),
+    (re.compile(r"libcusolver"), "cuSOLVER"),
+    (re.compile(r"libcusparse"), "cuSPARSE"),
+    (re.compile(r"libcurand"), "cuRAND"),
+    (re.compile(r"libcutensor"), "cuTENSOR"),
+    (re.compile(r"libcutensornet|libcustatevec|libcudensitymat"), "cuQuantum"),
+    (re.compile(r"libnccl"), "NCCL"),
+    (re.compile(r"libnvshmem"), "NVSHMEM"),
+    (re.compile(r"libnpp"), "NPP"),
+    (re.compile(r"libnvjpeg"), "nvJPEG"),
+    (re.compile(r"libnvinfer|libnvonnxparser"), "TensorRT"),
+    (re.compile(r"libcublasdx|libcufile|libnvtiff|libnvcomp"), "an NVIDIA library"),
+    (re.compile(r"libcuda\.so|libnvidia-"), "the CUDA driver"),
+)
+# Kernels of the libraries by the shape of their names, for images that were given from memory.
+_NAMES = (
+    (re.compile(r"^(?:nvjet_|cublas|_ZN8cublas|gemmSN_|gemv2|gemmk1_|splitKreduce|_ZN\d+cublas)"), "cuBLAS"),
+    (re.compile(r"^(?:cudnn|_ZN5cudnn|sm\d+_xmma_(?:fprop|dgrad|wgrad)|cutlass__\d+_cudnn)"), "cuDNN"),
+    (re.compile(r"^(?:sm\d+_xmma_gemm|ampere_[\w]*gemm|volta_[\w]*gemm|hopper_[\w]*gemm)"), "cuBLAS"),
+    (re.compile(r"^(?:nccl(?:Dev)?Kernel|_Z\d+nccl(?:Dev)?Kernel)"), "NCCL"),
+    (re.compile(r"^(?:vector_fft|regular_fft|_Z\d+(?:vector|regular)_fft|_ZN5cufft)"), "cuFFT"),
+    (re.compile(r"^_ZN\d+cusparse|^_ZN8cusolver"), "cuSPARSE or cuSOLVER"),
+)
+
+
+def vendor_library(mapped_from: str | None, mangled: str) -> str | None:
+    """The vendor library that a kernel belongs to, None for one that may have a source."""
+    if mapped_from:
+        name = os.path.basename(mapped_from)
+        for pattern, library in _LIBRARIES:
+            if pattern.match(name):
+                return library
+        return None  # linked into something else: its own line tables may know
+    return next((library for pattern, library in _NAMES if pattern.match(mangled)), None)
+
+
+def no_source(library: str, mapped_from: str | None) -> str:
+    """The sentence for a kernel that has no source."""
+    where = f" ({os.path.basename(mapped_from)})" if mapped_from else ""
+    return f"no source exists: vendor library {library}{where}"
