@@ -12,6 +12,7 @@ from pathlib import Path
 
 from kerncap.errors import BackendUnavailable, UsageError
 from kerncap.format.schema import Manifest
+from kerncap.replay.staging import NATIVE_STAGES
 
 ENGINES = ("auto", "binary", "jit", "interpreter")
 
@@ -49,6 +50,11 @@ class Choice:
     memory: str
     device: int
 
+    @property
+    def name(self) -> str:
+        """As the user calls it: a native launch is the binary engine's."""
+        return "binary" if self.launcher == "native" else self.launcher
+
 
 def probe(python: str) -> Probe:
     """Ask ``python`` what it has, in a process of its own.
@@ -85,10 +91,10 @@ def choose(
     """
     if engine not in ENGINES:
         raise UsageError(f"--engine {engine}: expected one of {', '.join(ENGINES)}")
-    if manifest.kernel.language != "triton":
-        raise BackendUnavailable(
-            "replay", f"this version replays Triton kernels, not {manifest.kernel.language}"
-        )
+    if manifest.kernel.language == "hip":
+        raise BackendUnavailable("replay", "this version replays Triton and CUDA kernels, not hip")
+    if manifest.launch.mode == "native":
+        return _native(manifest, engine, device, python)
     found = _capable(python, target_python)
     ordinal = _ordinal(device, manifest, found)
     launcher = _launcher(manifest, engine, ordinal, found)
@@ -108,6 +114,26 @@ def choose(
     if launcher == "binary" and not any(code.stage == "cubin" for code in manifest.code):
         raise BackendUnavailable("the binary engine", "the reproducer holds no cubin; try --engine jit")
     return Choice(found.python, launcher, "cuda", ordinal)
+
+
+def _native(manifest: Manifest, engine: str, device: str, python: str | None) -> Choice:
+    """A native launch needs a device, and of Python no more than numpy: any will do."""
+    if engine not in ("auto", "binary"):
+        what = {"jit": "compiles Triton source", "interpreter": "interprets Triton source"}[engine]
+        raise UsageError(
+            f"--engine {engine} {what}, and {manifest.kernel.name} is a {manifest.kernel.language} kernel: "
+            "leave --engine out, or say binary"
+        )
+    if not any(code.stage in NATIVE_STAGES for code in manifest.code):
+        raise BackendUnavailable("the binary engine", "the reproducer holds no image (cubin, PTX or fatbin)")
+    found = probe(python or sys.executable)
+    if "numpy" in found.missing:
+        raise BackendUnavailable("replay", f"{found.python} has no numpy; name one that has it with --python")
+    ordinal = _ordinal(device, manifest, found)
+    if ordinal < 0:
+        reason = found.cuda_reason or "no CUDA device" if device != "cpu" else "--device cpu was asked for"
+        raise BackendUnavailable("the binary engine", f"a native kernel needs a CUDA device: {reason}")
+    return Choice(found.python, "native", "cuda", ordinal)
 
 
 def _capable(python: str | None, target_python: str | None) -> Probe:

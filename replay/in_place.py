@@ -13,11 +13,11 @@ from kerncap.errors import KerncapError
 from kerncap.replay import bitmap
 from kerncap.replay.bitmap import Bits
 from kerncap.replay.engine import CANDIDATE, ORIGINAL, Engine
+from kerncap.replay.measured import SEED_A, Measured, poison
 from kerncap.replay.scalars import described, scalar_variants
 from kerncap.replay.tolerance import view_tolerance
 from kerncap.replay.units import Unit, units, view_name
 from kerncap.replay.wording import Tolerance, Verdict, fail, mismatch
-from kerncap.replay.write_set import SEED_A, Measured, poison
 
 _BEFORE, _EXPECTED = "perturbed", "expected on perturbed contents"
 _FLOATS = ("float", "bfloat")

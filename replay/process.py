@@ -105,9 +105,9 @@ class Worker:
             raise Refusal(message)
         if kind == "error":
             raise TargetError(message, str(reply.get("detail", "")))
-        if kind == "fault":
+        if kind in ("fault", "timeout"):
             self.close()
-            raise WorkerDied(message)
+            raise WorkerDied(message) if kind == "fault" else WorkerTimeout(message)
         raise ReplayError(f"the replay worker failed in {op}: {message}\n{reply.get('detail', '')}")
 
     def close(self) -> None:

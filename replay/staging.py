@@ -20,6 +20,7 @@ _SHM = Path("/dev/shm")
 _PREFIX = "kerncap-job-"
 _LOCK = "lock"
 _FRESH_S = 60.0
+NATIVE_STAGES = ("cubin", "ptx", "fatbin")  # what the driver takes, the surest first
 _MARGIN = 512 * 1024 * 1024  # what is left free in memory-backed storage
 
 
@@ -109,22 +110,29 @@ def _content(reproducer: Reproducer, launcher: str, memory: str, device: int) ->
         changed = bool(reproducer.chunks_changed(index))
         regions.append({
             "base": region.base, "size": region.size, "kind": region.kind, "device": region.device,
-            "name": region.name, "pre": f"regions/{index}.pre",
+            "name": region.name, "module": region.module, "pre": f"regions/{index}.pre",
             "post": f"regions/{index}.post" if changed else None,
         })  # fmt: skip
+    code = {code.stage: f"code/{i}.{_suffix(code.stage)}" for i, code in enumerate(manifest.code)}
     return {
         "version": 1,
         "launcher": launcher,
         "memory": memory,
         "device": device,
+        "captured_device": manifest.device.ordinal,
         "kernel": manifest.kernel.name,
+        "symbol": manifest.kernel.mangled or manifest.kernel.name,
         "entry": manifest.source.entry if manifest.source else None,
         "source": f"source/{Path(manifest.source.file.path).name}" if manifest.source else None,
-        "code": {code.stage: f"code/{i}.{_suffix(code.stage)}" for i, code in enumerate(manifest.code)},
+        "code": code,
+        "images": [code[stage] for stage in NATIVE_STAGES if stage in code],
         "arguments": _plain(manifest.arguments),
         "views": _plain(manifest.views),
-        "launch": {"grid": list(manifest.launch.grid), "mode": manifest.launch.mode,
-                   "options": _plain(manifest.launch.options), "shared_bytes": manifest.launch.shared_bytes},
+        "launch": {
+            name: _plain(getattr(manifest.launch, name))
+            for name in ("grid", "mode", "options", "shared_bytes", "block", "cluster", "cooperative",
+                         "attributes", "parameters")
+        },
         "compiled": _plain(manifest.compiled),
         "regions": regions,
     }  # fmt: skip

@@ -72,13 +72,15 @@ def executes(reproducer: Reproducer) -> list[str]:
     found = []
     if manifest.source is not None:
         lines = (reproducer.source_text() or "").count("\n")
+        kind = {"python": "Python", "cuda": "CUDA C++", "ptx": "PTX"}[manifest.source.language]
         found.append(
-            f"{one_line(manifest.source.file.path)} ({lines} lines of Python, "
+            f"{one_line(manifest.source.file.path)} ({lines} lines of {kind}, "
             f"kernel {one_line(manifest.source.entry)})"
         )
+    native = manifest.launch.mode == "native"
     found += [
         f"{one_line(code.file.path)} ({code.file.size:,} bytes of device code)"
         for code in manifest.code
-        if code.stage in ("cubin", "hsaco")
+        if code.stage in ("cubin", "hsaco") or (native and code.stage in ("ptx", "fatbin"))
     ]
     return found

@@ -8,6 +8,8 @@ from kerncap.format.schema import Manifest, View
 from kerncap.replay import bitmap
 from kerncap.replay.bitmap import Bits
 
+_UNTYPED_ELEMENT = 8  # bytes: where no view tells, an element is taken to be no wider
+
 
 @dataclass(frozen=True)
 class Unit:
@@ -93,6 +95,8 @@ def whole_elements(manifest: Manifest, unit: Unit, bits: Bits) -> Bits:
     Twice a float has another exponent and the same last bytes: those were written all the same.
     """
     size = manifest.regions[unit.region].size
+    if not unit.views and manifest.launch.mode == "native":
+        return bits | bitmap.widened(bits, _UNTYPED_ELEMENT) & unit.bits(size)
     for number in unit.views:
         view = manifest.views[number]
         if view.itemsize in (2, 4, 8) and view.offset % view.itemsize == 0:

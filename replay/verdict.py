@@ -14,7 +14,8 @@ from kerncap.format.schema import Manifest
 from kerncap.replay import bitmap, in_place
 from kerncap.replay.bitmap import Bits
 from kerncap.replay.engine import CANDIDATE, ORIGINAL, Engine
-from kerncap.replay.tolerance import view_tolerance
+from kerncap.replay.measured import SEED_A, SEED_B, Measured, poison
+from kerncap.replay.noise import Noise, of_replays
 from kerncap.replay.units import (
     address_name,
     extent,
@@ -25,7 +26,6 @@ from kerncap.replay.units import (
     whole_elements,
 )
 from kerncap.replay.wording import BY_DTYPE, Tolerance, Verdict, fail, mismatch, within
-from kerncap.replay.write_set import SEED_A, SEED_B, Measured, poison
 
 _BASELINE_RUNS = 3
 
@@ -34,6 +34,7 @@ def differs_from_capture(engine: Engine) -> list[str]:
     """What is another here than where the launch was captured: reasons to allow for rounding."""
     manifest, facts = engine.manifest, engine.facts
     found = []
+    native = engine.choice.launcher == "native"
     interpreted = manifest.launch.mode == "interpreter"
     if interpreted != (engine.choice.launcher == "interpreter"):
         found.append(
@@ -43,7 +44,7 @@ def differs_from_capture(engine: Engine) -> list[str]:
     elif not interpreted and facts.device != manifest.device.name:
         found.append(f"captured on {manifest.device.name}, replayed on {facts.device}")
     captured = manifest.platform.packages.get("triton")
-    if captured and captured != facts.triton and engine.choice.launcher != "binary":
+    if captured and captured != facts.triton and not native and engine.choice.launcher != "binary":
         found.append(f"captured with Triton {captured}, replayed with {facts.triton}")
     return found
 
@@ -122,6 +123,13 @@ def judge(
     if verdict.passed and which == CANDIDATE:
         return in_place.judge(engine, measured, verdict, tolerance)
     return verdict
+
+
+def judge_memory(
+    engine: Engine, measured: Measured, which: str = ORIGINAL, tolerance: Tolerance = BY_DTYPE
+) -> Verdict:
+    """The verdict on memory as a run under poison (of `SEED_A`) left it."""
+    return _Comparison(engine, measured, which, tolerance).judge()
 
 
 class _Comparison:
@@ -242,85 +250,58 @@ class _Comparison:
 
     def _by_view(self, different: dict[int, Bits]) -> Verdict:
         elsewhere = differs_from_capture(self.engine)
-        noise, noisy_bytes = self._noise()
-        if (
-            self.which == ORIGINAL
-            and not elsewhere
-            and not noise
-            and not any(b.any() for b in noisy_bytes.values())
-        ):
+        noise = self._noise()
+        if self.which == ORIGINAL and not elsewhere and not noise:
             self._explain(different)
             return self._verdict(False, self.reasons[0] if self.reasons else "memory differs")
-        if noise:
+        if noise.typed:
             self.notes.append(
                 "the kernel's own results differ from run to run: the noise floor was measured and allowed"
             )
-        views = self._views_of(different)
-        wanted = [
-            (
-                v,
-                *view_tolerance(
-                    self.manifest.views[v].dtype, noise.get(v, 0.0), self.tolerance.rtol, self.tolerance.atol
-                ),
+        for view in noise.races(self.manifest):
+            self.notes.append(
+                f"{view_name(self.manifest, view)} differs from run to run by up to {noise.views[view]:.3g}, "
+                "which is more than rounding: a race"
             )
-            for v in views
-        ]
+        wanted = noise.wanted(self.engine, self._views_of(different), self.tolerance)
         found = self.engine.compare(wanted, "post")
         for stats in found:
             if stats["outside"]:
                 self.reasons.append(mismatch(stats))
-        self._untyped(different, noisy_bytes)
+        self._untyped(different, noise)
         if self.reasons:
             return self._verdict(False, self.reasons[0], views=found)
         return self._verdict(True, within(found), views=found)
 
-    def _untyped(self, different: dict[int, Bits], noisy: dict[int, Bits]) -> None:
-        """Bytes that no view gives a type to must agree, but for those that differ between baseline runs."""
+    def _untyped(self, different: dict[int, Bits], noise: Noise) -> None:
+        """Bytes of unknown type must agree, but for those that differ between baseline runs."""
         for region, bits in different.items():
             for owner, part in self._by_owner(region, bits):
-                if owner == f"region {region}":
-                    part = part & ~noisy.get(region, bitmap.empty(self.sizes[region]))
-                    if part.any():
-                        where = place_name(self.manifest, region, bitmap.first(part))
-                        self.reasons.append(f"{bitmap.count(part):,} bytes differ (first at {where})")
+                if owner != f"region {region}":
+                    continue
+                part = part & ~noise.inferred_mask(self.engine, region)
+                noisy = part & noise.byte_mask(self.engine, region)
+                part = part & ~noisy
+                if noisy.any():
+                    self.notes.append(
+                        f"{bitmap.count(noisy):,} bytes of {owner} differ from run to run and are of no "
+                        "known type: not judged"
+                    )
+                if part.any():
+                    where = place_name(self.manifest, region, bitmap.first(part))
+                    self.reasons.append(f"{bitmap.count(part):,} bytes differ (first at {where})")
 
-    def _noise(self) -> tuple[dict[int, float], dict[int, Bits]]:
-        """Views, and bytes, in which replays of the captured kernel differ from each other; keeps memory."""
+    def _noise(self) -> Noise:
+        """How replays of the captured kernel differ from each other; memory is kept."""
         if self.which == CANDIDATE and self.manifest.oracle.kind in ("fault", "timeout"):
-            return {}, {}
+            return Noise()
         generation = self.engine.generation
         self.engine.snapshot("result")
-        noise, noisy = baseline_noise(self.engine)
+        noise = of_replays(self.engine, ORIGINAL, _BASELINE_RUNS)
         if self.engine.generation == generation:
             self.engine.restore("result")
             self.engine.drop("result")
-        return noise, noisy
-
-
-def baseline_noise(
-    engine: Engine, which: str = ORIGINAL, runs: int = _BASELINE_RUNS
-) -> tuple[dict[int, float], dict[int, Bits]]:
-    """The largest difference per view, and the bytes, between ``runs`` replays on the same pre-state."""
-    noise: dict[int, float] = {}
-    noisy: dict[int, Bits] = {}
-    manifest = engine.manifest
-    for run in range(runs):
-        engine.restore()
-        if not engine.launch(which).ok:
-            break
-        if run == 0:
-            engine.snapshot("first")
-            continue
-        for region in range(len(manifest.regions)):
-            bits = engine.diff(region, "first")
-            if bits.any():
-                noisy[region] = noisy.get(region, bitmap.empty(manifest.regions[region].size)) | bits
-        if noisy:
-            for stats in engine.compare([(v, 0.0, 0.0) for v in range(len(manifest.views))], "first"):
-                if stats["different"]:
-                    view = int(stats["view"])
-                    noise[view] = max(noise.get(view, 0.0), float(stats["max_abs"]))
-    return noise, noisy
+        return noise
 
 
 def gap_reasons(engine: Engine) -> list[str]:

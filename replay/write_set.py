@@ -10,90 +10,29 @@ the result depends on keeps its pre-state.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from kerncap.errors import KerncapError, ReplayError
-from kerncap.format import Masks, Reproducer, WriteSet
 from kerncap.replay import bitmap
 from kerncap.replay.bitmap import Bits
-from kerncap.replay.engine import ORIGINAL, Engine, Outcome
+from kerncap.replay.engine import ORIGINAL, Engine
+from kerncap.replay.measured import SEED_A, SEED_B, Measured, poison
+from kerncap.replay.noise import Noise
+from kerncap.replay.outcome import Outcome
+from kerncap.replay.pointer_words import PointerWords
 from kerncap.replay.scalars import scalar_variants
-from kerncap.replay.tolerance import exceeds, view_tolerance
+from kerncap.replay.tolerance import exceeds
 from kerncap.replay.units import Unit, outside_views, units, whole_elements
 
-SEED_A, SEED_B = 0, 1
 _SMALL = 64  # bytes: below it, poison could equal what was written by chance
 _SLOWER = 10.0  # a poisoned run may take this much longer than a plain one
 _LEAST_TIMEOUT_S = 5.0
+_MANY = 16  # units: so many are not measured one by one if nothing changes in them
+_MOST_CRASHES = 12  # each costs a worker: what is not known after so many counts as input
 
 
 class OutOfTime(KerncapError):
     """The measurement did not end before its deadline."""
-
-
-@dataclass
-class Measured:
-    """Per region: bytes that the launch writes, those of them that it also reads, and untouched ones."""
-
-    sizes: list[int]
-    written: dict[int, Bits] = field(default_factory=dict)
-    also_input: dict[int, Bits] = field(default_factory=dict)
-    untouched: dict[int, Bits] = field(default_factory=dict)
-
-    def add(self, region: int, written: Bits, also_input: Bits | None = None) -> None:
-        """More bytes that are written, and those of them that are also input."""
-        self.written[region] = self._of(self.written, region) | written
-        if also_input is not None:
-            self.also_input[region] = self._of(self.also_input, region) | also_input
-
-    def leave(self, region: int, bits: Bits) -> None:
-        """More bytes that are neither read nor written."""
-        self.untouched[region] = self._of(self.untouched, region) | bits
-
-    def _of(self, masks: dict[int, Bits], region: int) -> Bits:
-        found = masks.get(region)
-        return bitmap.empty(self.sizes[region]) if found is None else found
-
-    def output(self, region: int) -> Bits:
-        """Written, and not read first: whatever lay there must be gone after a launch."""
-        return self._of(self.written, region) & ~self._of(self.also_input, region)
-
-    def in_place(self, region: int) -> Bits:
-        """Written, and read first."""
-        return self._of(self.written, region) & self._of(self.also_input, region)
-
-    def idle(self, region: int) -> Bits:
-        """Neither read nor written: whatever lay there must be there after a launch."""
-        return self._of(self.untouched, region) & ~self._of(self.written, region)
-
-    def poisonable(self, region: int) -> Bits:
-        """What a verdict may poison."""
-        return self.output(region) | self.idle(region)
-
-    @property
-    def written_bytes(self) -> int:
-        return sum(bitmap.count(bits) for bits in self.written.values())
-
-    def as_write_set(self) -> WriteSet:
-        """The form that a reproducer keeps."""
-        masks = {
-            region: Masks(self._of(self.written, region), self.in_place(region), self.idle(region))
-            for region in sorted({*self.written, *self.untouched})
-        }
-        return WriteSet.from_masks(masks, dict(enumerate(self.sizes)))
-
-
-def load(reproducer: Reproducer) -> Measured | None:
-    """The write set that the reproducer keeps; None if there is none."""
-    kept = WriteSet.load(reproducer)
-    if kept is None:
-        return None
-    measured = Measured([region.size for region in reproducer.manifest.regions])
-    for region in kept.regions:
-        masks = kept.masks(region)
-        measured.add(region, masks.written, masks.also_input)
-        measured.leave(region, masks.untouched)
-    return measured
 
 
 def measure(engine: Engine, which: str = ORIGINAL, deadline: float | None = None) -> Measured:
@@ -103,14 +42,6 @@ def measure(engine: Engine, which: str = ORIGINAL, deadline: float | None = None
     run does not end well.
     """
     return _Measurement(engine, which, deadline).run()
-
-
-def poison(engine: Engine, measured: Measured, seed: int, idle: bool = True) -> None:
-    """Poison all that may be poisoned in memory as it is; without ``idle`` what is written, and no more."""
-    for region, size in enumerate(measured.sizes):
-        mask = measured.poisonable(region) if idle else measured.output(region)
-        if mask.any():
-            engine.fill(region, 0, size, seed, mask)
 
 
 @dataclass
@@ -132,7 +63,10 @@ class _Measurement:
         self.measured = Measured(self.sizes)
         self.limit_s = engine.timeout_s
         self._generation = 0
-        self._noise: tuple[dict[int, float], dict[int, Bits]] | None = None
+        self._crashes = 0
+        self._keep_zeros = False
+        self.pointers = PointerWords(self.manifest, engine.pre_files())
+        self._noise: Noise | None = None
 
     def run(self) -> Measured:
         self._baseline()
@@ -143,13 +77,16 @@ class _Measurement:
                 changed = changed | self._oracle_changes(region)
             if changed.any():
                 self.measured.add(region, changed)
-        for unit in units(self.manifest):
+        alone, many = self._split(units(self.manifest))
+        for unit in alone:
             self._unit(unit)
+        self._unwritten(many)
         try:
             self._identities()
             self._together()
         except OutOfTime:
             self.measured.untouched.clear()  # what is known holds; this alone was not confirmed
+        self.engine.reload()  # poisoned indices may have led anywhere
         return self.measured
 
     def _oracle_changes(self, region: int) -> Bits:
@@ -179,11 +116,85 @@ class _Measurement:
             limit_s = min(limit_s, left)
         return self.engine.launch(which or self.which, limit_s)
 
+    # --- many units --------------------------------------------------------------------------------
+
+    def _split(self, found: list[Unit]) -> tuple[list[Unit], list[Unit]]:
+        """Units to be measured one by one; and the others, if they are many: what only pointers reach and no
+        run has changed, such as the nodes of a list."""
+        alone: list[Unit] = []
+        many: list[Unit] = []
+        for unit in found:
+            changed = self.measured.written.get(unit.region, bitmap.empty(self.sizes[unit.region]))
+            idle = not unit.views and not (changed & unit.bits(self.sizes[unit.region])).any()
+            (many if idle else alone).append(unit)
+        return (alone, many) if len(many) > _MANY else (alone + many, [])
+
+    def _unwritten(self, many: list[Unit]) -> None:
+        """Units of which all or most are only read: they are poisoned together, and count as input.
+
+        Those that are seen to be written are measured alone.
+        """
+        if not many or self._crashes >= _MOST_CRASHES:
+            return
+        if len(many) == 1:
+            self._unit(many[0])
+            return
+        written: set[int] = set()
+        for seed in (SEED_A, SEED_B):
+            seen = self._poisoned_together(many, seed)
+            if seen is None and not self._keep_zeros:
+                self._keep_zeros = True  # the last node of a list points nowhere: a word of zeros
+                seen = self._poisoned_together(many, seed)
+            if seen is None:
+                half = len(many) // 2
+                self._unwritten(many[:half])
+                self._unwritten(many[half:])
+                return
+            written |= seen
+        for number in sorted(written):
+            self._unit(many[number])
+
+    def _poisoned_together(self, many: list[Unit], seed: int) -> set[int] | None:
+        """Which of the units are written when all are poisoned; None if the run did not end well."""
+        engine = self._ready()
+        masks = [
+            unit.bits(self.sizes[unit.region]) & ~self.pointers.of(unit, self._keep_zeros) for unit in many
+        ]
+        for unit, mask in zip(many, masks, strict=True):
+            if mask.any():
+                engine.fill(unit.region, unit.start, unit.stop, seed, mask)
+        if not self._launch(self.limit_s).ok:
+            self._crashes += 1
+            return None
+        return {
+            number
+            for number, (unit, mask) in enumerate(zip(many, masks, strict=True))
+            if (engine.diff(unit.region, "poison", seed) & mask).any()
+        }
+
+    def _ready(self) -> Engine:
+        """The engine, with the pre-state in memory and the plain run's result at hand."""
+        if self.engine.generation != self._generation:
+            self._baseline()  # the worker was replaced, and the snapshot went with it
+        self.engine.restore()
+        return self.engine
+
     # --- one unit ----------------------------------------------------------------------------------
 
     def _unit(self, unit: Unit) -> None:
         whole = unit.bits(self.sizes[unit.region])
         seen = self.measured.written.get(unit.region, bitmap.empty(self.sizes[unit.region])) & whole
+        pointers = self.pointers.of(unit)
+        if pointers.any():
+            if (seen & pointers).any():
+                self.measured.add(unit.region, seen & pointers, also_input=seen & pointers)
+            whole, seen = whole & ~pointers, seen & ~pointers
+            if not whole.any():
+                return
+        if self._crashes >= _MOST_CRASHES:
+            if seen.any():
+                self._in_place(unit, seen)
+            return
         runs = []
         for seed in (SEED_A, SEED_B):
             run = self._poisoned(unit, seed, whole)
@@ -216,7 +227,11 @@ class _Measurement:
         """A unit that the launch can't do without: what changed in it may still be pure output."""
         if not seen.any():
             return
-        if (seen != whole).any() and self._does_not_matter(unit, seen, written=True):
+        if (
+            self._crashes < _MOST_CRASHES
+            and (seen != whole).any()
+            and self._does_not_matter(unit, seen, written=True)
+        ):
             self._output(unit, seen)
         else:
             self._in_place(unit, seen)
@@ -239,12 +254,10 @@ class _Measurement:
 
     def _poisoned(self, unit: Unit, seed: int, mask: Bits) -> _Run | None:
         """Run with these bytes of the unit poisoned; None if it did not end well."""
-        engine, region = self.engine, unit.region
-        if engine.generation != self._generation:
-            self._baseline()  # the worker was replaced, and the snapshot went with it
-        engine.restore()
+        engine, region = self._ready(), unit.region
         engine.fill(region, unit.start, unit.stop, seed, mask)
         if not self._launch(self.limit_s).ok:
+            self._crashes += 1
             return None
         seen = engine.diff(region, "poison", seed) & mask
         poison_left = mask & ~seen
@@ -269,41 +282,32 @@ class _Measurement:
                 return True
             self.engine.restore("poisoned run")
             self.engine.drop("poisoned run")
-        floor, noisy = self._noise_floor()
-        if not noisy:
+        noise = self._noise_floor()
+        if not noise:
             return True
         different = {region: self.engine.diff(region, "baseline") for region in regions}
         for region, bits in different.items():
-            # Within views their tolerance decides; elsewhere, bytes that were seen to differ.
-            allowed = noisy.get(region, bitmap.empty(self.sizes[region]))
+            # Where the type is known its tolerance decides; elsewhere, bytes that were seen to differ.
+            allowed = noise.byte_mask(self.engine, region) | noise.inferred_mask(self.engine, region)
             for unit in units(self.manifest):
-                if unit.region == region and any(view in floor for view in unit.views):
+                if unit.region == region and any(view in noise.views for view in unit.views):
                     allowed = allowed | unit.bits(self.sizes[region])
             if (bits & ~allowed).any():
                 return True
-        wanted = [(v, *view_tolerance(self.manifest.views[v].dtype, floor[v])) for v in floor]
+        wanted = noise.wanted(self.engine, sorted(noise.views), races=True)
         return any(exceeds(stats) for stats in self.engine.compare(wanted, "baseline"))
 
-    def _noise_floor(self) -> tuple[dict[int, float], dict[int, Bits]]:
-        """What differs from one plain run to the next: views, with the largest difference, and bytes."""
+    def _noise_floor(self) -> Noise:
+        """How one plain run differs from the next."""
         if self._noise is None:
-            floor: dict[int, float] = {}
-            noisy: dict[int, Bits] = {}
-            everything = [(v, 0.0, 0.0) for v in range(len(self.manifest.views))]
+            noise = Noise()
             # The host runs one program after the other: what differs there differs at once.
             for _ in range(1 if self.engine.choice.memory == "host" else 2):
                 self.engine.restore()
                 if not self._launch(self.limit_s).ok:
                     break
-                for region in self.engine.differing("baseline"):
-                    bits = self.engine.diff(region, "baseline")
-                    noisy[region] = noisy.get(region, bitmap.empty(self.sizes[region])) | bits
-                if noisy:
-                    for stats in self.engine.compare(everything, "baseline"):
-                        if stats["different"]:
-                            view = int(stats["view"])
-                            floor[view] = max(floor.get(view, 0.0), float(stats["max_abs"]))
-            self._noise = floor, noisy
+                noise.observe(self.engine, "baseline")
+            self._noise = noise
         return self._noise
 
     # --- all units ---------------------------------------------------------------------------------

@@ -77,6 +77,7 @@ def doctor(python: str | None = None, output: Path = Path("kerncap-out")) -> Rep
     triton = _triton(packages)
     interpreted = _interpreter(packages)
     libcuda = _libcuda(driver)
+    shim = _shim()
     own_python = platform.python_version()
     checks = [
         Check(name="kerncap", status="ok", detail=f"{kerncap.__version__}, Python {own_python}"),
@@ -86,6 +87,7 @@ def doctor(python: str | None = None, output: Path = Path("kerncap-out")) -> Rep
         triton,
         interpreted,
         libcuda,
+        shim,
         _sitecustomize(packages),
         _memfd(),
         _writable("output folder", output),
@@ -94,6 +96,7 @@ def doctor(python: str | None = None, output: Path = Path("kerncap-out")) -> Rep
     ways = (
         _way("Triton on the CPU (TRITON_INTERPRET=1)", [hook, target, torch, triton, interpreted]),
         _way("Triton on an NVIDIA GPU", [hook, target, torch, triton, libcuda, _torch_sees_a_gpu(packages)]),
+        _way("CUDA kernels on an NVIDIA GPU", [shim, libcuda]),
     )
     return Report(
         kerncap=kerncap.__version__,
@@ -247,6 +250,22 @@ def _libcuda(driver: dict[str, Any]) -> Check:
         )
     names = ", ".join(sorted(set(devices)))
     return Check(name="libcuda", status="ok", detail=f"CUDA {driver['cuda']}, {len(devices)} x {names}")
+
+
+def _shim() -> Check:
+    name = "CUDA shim"
+    path = env.cuda_shim()
+    if path is None:
+        return Check(
+            name=name,
+            status="missing",
+            detail="not in this installation",
+            next_step="install the manylinux wheel, or in a checkout: make shims",
+        )
+    answer = doctor_probes.shim(path)
+    if "error" in answer:
+        return Check(name=name, status="missing", detail=f"{path}: {answer['error']}", next_step="make shims")
+    return Check(name=name, status="ok", detail=f"{kerncap.__version__}, {path}, preloads")
 
 
 def _sitecustomize(packages: dict[str, Any]) -> Check:

@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -91,6 +92,23 @@ for index in range(count.value):
 done(cuda="%d.%d" % (version.value // 1000, version.value % 1000 // 10), devices=names)
 """
 
+# As a target is started: the loader has the shim in already, and it has found no session to work for.
+_SHIM_PROBE = r"""
+import ctypes, json, os
+def done(**found):
+    print(json.dumps(found), flush=True)
+    os._exit(0)
+try:
+    live = ctypes.CDLL(None).kerncap_cuda_live
+except AttributeError:
+    try:
+        ctypes.CDLL(os.environ["LD_PRELOAD"].split(":")[0])
+    except OSError as error:
+        done(error=str(error))
+    done(error="the loader ignored LD_PRELOAD")
+done(live=live())
+"""
+
 
 def packages(python: str, timeout_s: float = PACKAGES_TIMEOUT_S) -> dict[str, Any]:
     """What ``python`` has of torch and triton; a part that failed is ``{"error": why}``."""
@@ -102,10 +120,20 @@ def driver(timeout_s: float = DRIVER_TIMEOUT_S) -> dict[str, Any]:
     return probe(sys.executable, _DRIVER_PROBE, timeout_s)
 
 
-def probe(python: str, program: str, timeout_s: float) -> dict[str, Any]:
-    """The JSON object on the program's last line, or ``{"error": why}``; never raises."""
+def shim(path: Path, timeout_s: float = DRIVER_TIMEOUT_S) -> dict[str, Any]:
+    """``{"live": 0}`` of a process with the CUDA shim at ``path`` preloaded, or ``{"error": why}``."""
+    return probe(sys.executable, _SHIM_PROBE, timeout_s, {"LD_PRELOAD": str(path)})
+
+
+def probe(
+    python: str, program: str, timeout_s: float, variables: Mapping[str, str] | None = None
+) -> dict[str, Any]:
+    """The JSON object on the program's last line, or ``{"error": why}``; never raises.
+
+    ``variables`` are set for the program alone.
+    """
     environment = {k: v for k, v in os.environ.items() if k != "KERNCAP_SESSION"}
-    environment["TRITON_INTERPRET"] = "1"
+    environment.update({"TRITON_INTERPRET": "1", **(variables or {})})
     with tempfile.TemporaryDirectory(prefix="kerncap-doctor-", ignore_cleanup_errors=True) as folder:
         path, out, err = (Path(folder, name) for name in ("probe.py", "out", "err"))
         path.write_text(program)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import statistics
 from collections.abc import Iterator
@@ -13,10 +14,13 @@ from typing import Any
 from kerncap.errors import KerncapError, UsageError
 from kerncap.format import Checks, Reproducer
 from kerncap.replay import trust
-from kerncap.replay.engine import CANDIDATE, ORIGINAL, CandidateError, Engine
+from kerncap.replay.engine import CANDIDATE, ORIGINAL, Engine
+from kerncap.replay.measured import Measured, load
+from kerncap.replay.outcome import CandidateError
+from kerncap.replay.resident import can_repeat, dirtied, follows_itself, repeat, until_differs
 from kerncap.replay.verdict import differs_from_capture, judge, stray_notes
 from kerncap.replay.wording import Tolerance, Verdict, fail
-from kerncap.replay.write_set import Measured, load, measure
+from kerncap.replay.write_set import measure
 
 _DEVICE_RUNS = 20  # timed without being asked on a GPU, where a run is cheap
 _WARMUP_RUNS = 3
@@ -45,13 +49,21 @@ class ReplayOptions:
 
 @dataclass(frozen=True)
 class Timing:
-    """Milliseconds of timed runs after a warm-up."""
+    """Milliseconds of timed runs after a warm-up, each on the pre-state.
+
+    ``warm_ms`` and ``cold_ms`` are medians with the data in the cache (launches that follow each other in
+    a graph; of one that changes its own input, the timed runs) and with a cache that was flushed; None where
+    they can't be had.
+    """
 
     runs: int
     median_ms: float
     low_ms: float  # first decile
     high_ms: float  # last decile
     clock: str  # "device events" or "host clock"
+    warm_ms: float | None = None
+    cold_ms: float | None = None
+    replays_per_s: float | None = None  # of replays in a row, restoring included
 
 
 @dataclass
@@ -68,11 +80,13 @@ class ReplayResult:
     triton: str
     judged_by: str
     verdict: Verdict
+    driver: str = ""  # the CUDA version of the driver, of a native launch
     regions: int = 0
     relocated: list[int] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     timing: Timing | None = None
     runs: int = 1
+    different: int | None = None  # of the runs, with --until-fail
 
     @property
     def passed(self) -> bool:
@@ -91,6 +105,7 @@ class ReplayResult:
             "engine": self.engine,
             "device": self.device,
             "triton": self.triton,
+            "driver": self.driver,
             "judged_by": self.judged_by,
             "compared_bytes": verdict.compared_bytes,
             "poisoned_bytes": verdict.poisoned_bytes,
@@ -98,6 +113,7 @@ class ReplayResult:
             "notes": [*self.notes, *verdict.notes],
             "views": verdict.views,
             "runs": self.runs,
+            "different": self.different,
             "timing": None if self.timing is None else vars(self.timing),
         }
 
@@ -116,12 +132,13 @@ def replay(path: Path, options: ReplayOptions = ReplayOptions()) -> ReplayResult
         if without_values(engine):
             return outcome_result(engine, which, "whether it ends", runs_at_all(engine, which))
         measured = write_set(reproducer, engine)
-        verdict, runs = _judge_repeatedly(engine, measured, which, options)
+        verdict, runs, different = _judge_repeatedly(engine, measured, which, options)
+        times = None
+        if verdict.passed:
+            verdict, times = _timed(engine, measured, which, options, verdict)
         verdict.notes += stray_notes(engine.manifest, measured)
         result = outcome_result(engine, which, "the application's result", verdict)
-        result.runs = runs
-        if verdict.passed:
-            result.timing = timing(engine, measured, which, options.timed_runs)
+        result.runs, result.different, result.timing = runs, different, times
         return result
 
 
@@ -218,31 +235,79 @@ def end_again(engine: Engine, which: str) -> Verdict:
 def outcome_result(engine: Engine, which: str, judged_by: str, verdict: Verdict) -> ReplayResult:
     """A result with everything about the engine that a reader must know."""
     manifest, facts = engine.manifest, engine.facts
-    notes = differs_from_capture(engine)
+    notes = [*differs_from_capture(engine), *facts.notes]
     if facts.relocated:
         regions = ", ".join(map(str, facts.relocated))
-        notes.append(
-            f"relocated: the captured address of region {regions} is taken here; "
+        moved = (
             "arguments were moved, pointers in memory not"
+            if facts.pointers is None
+            else f"{facts.pointers:,} words that point there were changed, in the parameters and in memory"
         )
+        notes.append(f"relocated: the captured address of region {regions} is taken here; {moved}")
     if manifest.oracle.kind == "suspect":
         why = manifest.oracle.detail or manifest.oracle.condition or "no reason kept"
         notes.append(f"the oracle is suspect ({why}): reproduced is not correct")
     return ReplayResult(
-        engine.reproducer.path, manifest.kernel.name, engine.choice.launcher, facts.device, facts.triton,
-        judged_by, verdict, len(manifest.regions), facts.relocated, notes,
+        engine.reproducer.path, manifest.kernel.name, engine.choice.name, facts.device, facts.triton,
+        judged_by, verdict, facts.driver, len(manifest.regions), facts.relocated, notes,
     )  # fmt: skip
 
 
 def _judge_repeatedly(
     engine: Engine, measured: Measured, which: str, options: ReplayOptions
-) -> tuple[Verdict, int]:
+) -> tuple[Verdict, int, int | None]:
+    """The verdict, how many runs it rests on, and (with --until-fail) how many of them differed."""
+    wanted = options.until_fail or 1
     runs = 1
     verdict = judge(engine, measured, which, options.tolerance)
-    while verdict.passed and runs < (options.until_fail or 1):
+    if verdict.passed and verdict.exact and wanted > 1 and can_repeat(engine):
+        notes = verdict.notes
+        verdict, done = until_differs(engine, measured, which, wanted - 1, options.tolerance)
+        verdict.notes[:0] = notes
+        if done.ended:
+            return verdict, runs, None
+        if not verdict.passed or not done.different:
+            return verdict, runs + done.runs, done.different
+        runs += done.runs  # it differs within its own noise: the rest is judged one by one
+    while verdict.passed and runs < wanted:
         verdict = judge(engine, measured, which, options.tolerance)
         runs += 1
-    return verdict, runs
+    different = None if options.until_fail is None else 0 if verdict.passed else 1
+    return verdict, runs, different
+
+
+def _timed(
+    engine: Engine, measured: Measured, which: str, options: ReplayOptions, verdict: Verdict
+) -> tuple[Verdict, Timing | None]:
+    """Timings, and the verdict on the last of the timed replays where they are replays in a row."""
+    runs = options.timed_runs
+    if not can_repeat(engine):
+        return verdict, timing(engine, measured, which, runs)
+    runs = _DEVICE_RUNS if runs is None else runs
+    if runs <= 0:
+        return verdict, None
+    last, done = repeat(engine, measured, which, runs, options.tolerance)
+    if not last.passed:
+        if not done.ended:
+            last = fail(f"after {runs:,} replays in a row: {last.summary}", *last.reasons)
+        last.notes[:0] = verdict.notes
+        return last, None
+    times = _statistics(done.times_ms, "device events")
+    cached = _cached_times(engine, measured, which)
+    if not follows_itself(measured):  # in a row, with no more than a restore between: warm all the same
+        cached["warm_ms"] = times.median_ms
+    per_s = done.runs / done.seconds if done.seconds > 0 else None
+    return verdict, dataclasses.replace(times, runs=done.runs, replays_per_s=per_s, **cached)
+
+
+def _cached_times(engine: Engine, measured: Measured, which: str) -> dict[str, Any]:
+    """Warm and cold times; none where the launch can't be timed so."""
+    try:
+        return dict(
+            engine.timings(which, dirtied(measured), sorted(measured.written), follows_itself(measured))
+        )
+    except KerncapError:
+        return {}
 
 
 def timing(engine: Engine, measured: Measured, which: str, runs: int | None) -> Timing | None:
@@ -253,11 +318,16 @@ def timing(engine: Engine, measured: Measured, which: str, runs: int | None) -> 
     if runs <= 0:
         return None
     try:
-        times = sorted(engine.time(which, _WARMUP_RUNS if on_device else 1, runs, sorted(measured.written)))
+        times = engine.time(which, _WARMUP_RUNS if on_device else 1, runs, sorted(measured.written))
     except KerncapError:
         return None
+    if not on_device:
+        return _statistics(times, "host clock")
+    found = _statistics(times, "device events")
+    return dataclasses.replace(found, **_cached_times(engine, measured, which))
+
+
+def _statistics(times: list[float], clock: str) -> Timing:
+    times = sorted(times)
     tenth = len(times) // 10
-    return Timing(
-        len(times), statistics.median(times), times[tenth], times[-1 - tenth],
-        "device events" if on_device else "host clock",
-    )  # fmt: skip
+    return Timing(len(times), statistics.median(times), times[tenth], times[-1 - tenth], clock)

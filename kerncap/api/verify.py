@@ -27,10 +27,11 @@ from kerncap.errors import BackendUnavailable, KerncapError, UsageError
 from kerncap.format import Reproducer, SelfCheck
 from kerncap.replay import bitmap
 from kerncap.replay.engine import CANDIDATE, ORIGINAL, Engine
+from kerncap.replay.measured import SEED_A, Measured
+from kerncap.replay.noise import of_replays
 from kerncap.replay.tolerance import view_tolerance
 from kerncap.replay.units import place_name, units, view_name
 from kerncap.replay.verdict import (
-    baseline_noise,
     gap_reasons,
     judge,
     outside_reasons,
@@ -39,7 +40,7 @@ from kerncap.replay.verdict import (
     stray_notes,
 )
 from kerncap.replay.wording import Tolerance, Verdict, fail, mismatch, within
-from kerncap.replay.write_set import SEED_A, Measured, OutOfTime, measure
+from kerncap.replay.write_set import OutOfTime, measure
 
 AGREEING_REPLAYS = 3
 
@@ -218,15 +219,18 @@ def by_agreement(engine: Engine, measured: Measured, which: str) -> Verdict:
     """Several replays on the same pre-state, each after the same poison, give the same."""
     if not measured.written_bytes:
         return fail("nothing to compare", "the launch writes nothing that was captured")
-    noise, noisy = baseline_noise(engine, which, AGREEING_REPLAYS)
+    noise = of_replays(engine, which, AGREEING_REPLAYS)
     reasons = gap_reasons(engine)
-    for view, largest in noise.items():
-        dtype = engine.manifest.views[view].dtype
+    views = engine.manifest.views
+    differing = [
+        (view_name(engine.manifest, v), views[v].dtype, largest) for v, largest in noise.views.items()
+    ]
+    differing += [(i.view["name"], i.view["dtype"], i.largest) for i in noise.inferred]
+    for name, dtype, largest in differing:
         rtol, atol = view_tolerance(dtype)
         if largest > atol + rtol * largest or not dtype.startswith(("float", "bfloat")):
-            name = engine.manifest.views[view].name or f"view {view}"
             reasons.append(f"{name}: {AGREEING_REPLAYS} replays differ by up to {largest:.3g}")
-    if noisy and not noise:
+    if noise and not noise.typed:
         reasons.append(f"{AGREEING_REPLAYS} replays differ in bytes that no view describes")
     if reasons:
         return Verdict(False, reasons[0], reasons)
@@ -251,7 +255,7 @@ def self_check(path: Path, timeout_s: float = 30.0, target_python: str | None = 
         with Reproducer.open(path) as reproducer:
             try:
                 with Engine(reproducer, timeout_s=timeout_s, target_python=target_python) as engine:
-                    engine_name = engine.choice.launcher
+                    engine_name = engine.choice.name
                     result, reason, measured = _self_check(engine, deadline)
             except BackendUnavailable as error:
                 result, reason = "skipped", str(error)

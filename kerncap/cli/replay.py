@@ -19,11 +19,11 @@ from kerncap.cli.replay_options import replay_options
     "timed_runs",
     type=click.IntRange(min=0),
     metavar="N",
-    help="Timed runs. Default: 20 on a GPU, else none.",
+    help="Timed runs, in a row where the engine can. Default: 20 on a GPU, else none.",
 )
 @click.option(
-    "--until-fail", type=click.IntRange(min=1), is_flag=False, flag_value=1000, metavar="[MAX]",
-    help="Repeat until a run disagrees, at most MAX times (1000).",
+    "--until-fail", type=click.IntRange(min=1), is_flag=False, flag_value=10_000, metavar="[MAX]",
+    help="Repeat until a run disagrees, at most MAX times (10000); says how many of how many did.",
 )  # fmt: skip
 def command(repro: Path, as_json: bool, **options: Any) -> int:
     """Run the launch of REPRO alone and compare with what the application got.

@@ -16,7 +16,8 @@ _OPTIONS = (
         type=click.Choice(["auto", "binary", "jit", "interpreter"]),
         default="auto",
         show_default=True,
-        help="How to run it: the captured image, the source compiled, or the source interpreted on the host.",
+        help="How to run it: the captured image (always, for CUDA), or a Triton kernel's source, "
+        "compiled or interpreted on the host.",
     ),
     click.option(
         "--device", default="auto", show_default=True, metavar="auto|cuda:N|cpu", help="Where to run it."
@@ -25,7 +26,8 @@ _OPTIONS = (
         "--candidate",
         type=click.Path(path_type=Path),
         metavar="FILE",
-        help="A source module (.py), or an image (.cubin) for the binary engine, in place of the kernel.",
+        help="In place of the kernel: an edited source (.py, .cu), or for the binary engine an image "
+        "(.cubin, .ptx).",
     ),
     click.option(
         "--python", metavar="PATH", help="A Python that has torch and triton. Default: kerncap's own."

@@ -55,6 +55,8 @@ def value_text(value: Document, views: Sequence[Document] = ()) -> str:
         return f"{value['dtype']} at {value['address']:#x}"
     if kind == "function":
         return f"function {value['name']}"
+    if value["repr"].startswith(f"{value['repr'].partition(' ')[0]} bytes: "):  # a struct of a native launch
+        return f"{value['type_name']}, {value['repr']}"
     return f"<{value['type_name']}: not held by the format>"
 
 
@@ -67,8 +69,9 @@ def _launch(document: Document, manifest: Document) -> list[str]:
         ("kernel", f"{kernel['qualified_name']} ({kernel['language']})"),
         ("defined in", f"{kernel['file']}:{kernel.get('line', '?')}" if kernel.get("file") else "unknown"),
         ("grid", f"{tuple(launch['grid'])}{_block(launch)}"),
-        ("launch", f"number {launch['ordinal']} in its process, mode {launch['mode']}"),
-        ("options", options or "none"),
+        ("launch", f"number {launch['ordinal']} in its process, mode {launch['mode']}{_route(launch)}"),
+        *([("options", options or "none")] if launch["mode"] != "native" or options else []),
+        *_native(manifest),
         (
             "device",
             f"{device['name']} ({device['kind']}{', ' + device['arch'] if device.get('arch') else ''})",
@@ -93,17 +96,44 @@ def _launch(document: Document, manifest: Document) -> list[str]:
     return [f"{label:<12} {_text(text, 400)}" for label, text in rows]
 
 
+def _native(manifest: Document) -> list[tuple[str, str]]:
+    """What a launch below every language has besides: how much memory, how it was given its parameters."""
+    launch, kernel = manifest["launch"], manifest["kernel"]
+    if launch.get("parameters") is None:
+        return []
+    rows = [("mangled", kernel["mangled"])] if kernel.get("mangled") else []
+    rows.append(("shared", f"{launch.get('shared_bytes') or 0} bytes, dynamic"))
+    layout = launch["parameters"].get("layout")
+    count = "layout unknown" if layout is None else f"{len(layout)} parameters"
+    rows.append(("parameters", f"{len(launch['parameters']['bytes']) // 2} bytes, {count}"))
+    for attribute in launch.get("attributes", ()):
+        rows.append(("attribute", f"{attribute['id']}: {attribute['value'].rstrip('0') or '0'}"))
+    return rows
+
+
+def _route(launch: Document) -> str:
+    stream = f" on stream {launch['stream']}" if launch.get("stream") else ""
+    cooperative = ", cooperative" if launch.get("cooperative") else ""
+    return f"{cooperative}, by {launch['route']}{stream}" if launch.get("route") else cooperative
+
+
 def _source(manifest: Document) -> list[tuple[str, str]]:
     source = manifest.get("source")
     if not source:
         return [("source", "not found")]
-    rows = [("source", f"{source['file']['path']}, entry {source['entry']}")]
+    rows = [("source", f"{source['file']['path']}, entry {source['entry']}{_built(source)}")]
     for origin in source.get("origins", ())[:MAX_ROWS]:
         where = f"{origin['original_file']}:{origin['original_line']}"
         rows.append(("", f"{origin['name']} (line {origin['line']}) from {where}"))
     for missing in source.get("missing", ())[:MAX_ROWS]:
         rows.append(("", f"missing: {missing}"))
     return rows
+
+
+def _built(source: Document) -> str:
+    language = f", {source['language']}" if source.get("language") else ""
+    build = source.get("build")
+    return f"{language}, built by {build['tool']} {' '.join(build.get('options', ()))}" if build else language
 
 
 def _arguments(document: Document, manifest: Document) -> list[str]:
@@ -203,7 +233,8 @@ def _checks(document: Document) -> list[str]:
 
 def _environment(manifest: Document) -> list[str]:
     platform = manifest["platform"]
-    lines = [f"{_text(platform['system'])} {_text(platform['machine'])}, Python {_text(platform['python'])}"]
+    python = f", Python {_text(platform['python'])}" if platform["python"] else ""
+    lines = [f"{_text(platform['system'])} {_text(platform['machine'])}{python}"]
     if platform.get("packages"):
         found = ", ".join(f"{name} {version}" for name, version in platform["packages"].items())
         lines.append(_text(found, 400))

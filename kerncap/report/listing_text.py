@@ -6,7 +6,7 @@ from typing import Any
 
 from kerncap import log
 from kerncap.capture.outcome import CaptureResult, KernelSummary
-from kerncap.report.capture_text import capture_command, kernel_document
+from kerncap.report.capture_text import capture_command, kernel_document, shown_name
 from kerncap.report.tables import table
 
 
@@ -26,9 +26,9 @@ def render_listing(result: CaptureResult) -> str:
     total = sum(kernel.counts.time_ns for kernel in result.kernels) or 1
     rows = [
         [
-            log.one_line(kernel.name, 60),
+            log.one_line(shown_name(kernel, result), 60),
             str(kernel.counts.launches),
-            str(kernel.counts.configs),
+            str(kernel.counts.configs) if kernel.counts.configs else "",  # a shim does not count them
             log.duration(kernel.counts.time_ns),
             f"{100 * kernel.counts.time_ns / total:.1f} %",
             capture_command(kernel, result),

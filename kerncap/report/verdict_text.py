@@ -8,12 +8,14 @@ from kerncap.log import one_line
 
 _SHOWN_REASONS = 12
 _SHOWN_TRACEBACK = 30  # lines
+_SHOWN_RATE = 100  # replays: of fewer the rate says little
 
 
 def render(result: Any) -> str:
     """All lines of a `ReplayResult`; the last one is ``Result: PASS …`` or ``Result: FAIL …``."""
+    software = f"CUDA driver {result.driver}" if result.driver else f"Triton {result.triton}"
     lines = [
-        f"{one_line(result.kernel)}: {result.engine} on {result.device}, Triton {result.triton}; "
+        f"{one_line(result.kernel)}: {result.engine} on {result.device}, {software}; "
         f"judged by {result.judged_by}"
     ]
     for note in [*result.notes, *result.verdict.notes]:
@@ -25,8 +27,16 @@ def render(result: Any) -> str:
     if result.timing is not None:
         t = result.timing
         spread = f"{milliseconds(t.low_ms)} to {milliseconds(t.high_ms)}"
-        lines.append(f"time: median {milliseconds(t.median_ms)}, {spread} in {t.runs} runs ({t.clock})")
-    if result.runs > 1:
+        line = f"time: median {milliseconds(t.median_ms)}, {spread} in {t.runs:,} runs ({t.clock})"
+        for name, value in (("warm cache", t.warm_ms), ("cold cache", t.cold_ms)):
+            if value is not None:
+                line += f"; {name} {milliseconds(value)}"
+        lines.append(line)
+        if t.replays_per_s is not None and t.runs >= _SHOWN_RATE:
+            lines.append(f"rate: {t.replays_per_s:,.0f} replays a second, restoring included")
+    if result.different is not None:
+        lines.append(f"runs: {result.different:,} of {result.runs:,} differ")
+    elif result.runs > 1:
         lines.append(f"runs: {result.runs}")
     if not result.passed:
         reasons = result.verdict.reasons

@@ -85,11 +85,12 @@ def compare(now: Any, expected: Any, rtol: float, atol: float) -> dict[str, Any]
     """Statistics of ``now`` against ``expected`` (same shape and dtype).
 
     ``different``: elements whose bits differ; ``outside``: those beyond ``atol + rtol * |expected|`` or
-    whose NaN or infinity does not match; ``first``: the first of these, or of the merely different.
+    whose NaN or infinity does not match; ``first``: the first of these, or of the merely different;
+    ``scale``: the largest magnitude near any that differ.
     """
     result: dict[str, Any] = {
         "elements": now.numel(), "different": 0, "outside": 0, "nan": 0,
-        "max_abs": 0.0, "max_rel": 0.0, "first": None,
+        "max_abs": 0.0, "max_rel": 0.0, "scale": 0.0, "first": None,
     }  # fmt: skip
     if now.dtype == torch.bool:
         now, expected = now.view(torch.uint8), expected.view(torch.uint8)
@@ -113,6 +114,8 @@ def compare(now: Any, expected: Any, rtol: float, atol: float) -> dict[str, Any]
         result["nan"] += int((torch.isnan(x) != torch.isnan(y)).sum())
         result["outside"] += int(outside.sum())
         finite = torch.where(special, torch.zeros_like(difference), difference)
+        magnitude = torch.where(special, torch.zeros_like(x), torch.maximum(x.abs(), y.abs()))
+        result["scale"] = max(result["scale"], float(magnitude.max()))
         result["max_abs"] = max(result["max_abs"], float(finite.max()))
         relative = torch.where(y == 0, torch.zeros_like(finite), finite / y.abs())
         relative = torch.where(special, torch.zeros_like(relative), relative)

@@ -16,15 +16,36 @@ ATTRIBUTE_COOPERATIVE = 2
 ATTRIBUTE_CLUSTER_DIMENSION = 4
 ATTRIBUTE_CLUSTER_SCHEDULING = 5
 ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION = 6
+ATTRIBUTE_MEM_SYNC_DOMAIN_MAP = 9
+ATTRIBUTE_MEM_SYNC_DOMAIN = 10
+ATTRIBUTE_PREFERRED_CLUSTER_DIMENSION = 11
+ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT = 14
 CLUSTER_SCHEDULING_SPREAD = 1
 FUNC_SHARED_SIZE_BYTES = 1
 FUNC_MAX_DYNAMIC_SHARED_SIZE_BYTES = 8
 FUNC_NON_PORTABLE_CLUSTER_SIZE_ALLOWED = 14
 FUNC_CACHE_PREFER_SHARED = 1
+DEVICE_L2_CACHE_SIZE = 38
+DEVICE_COMPUTE_CAPABILITY_MAJOR = 75
+DEVICE_COMPUTE_CAPABILITY_MINOR = 76
 DEVICE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN = 97
 MEM_ALLOCATION_TYPE_PINNED = 1
 MEM_LOCATION_TYPE_DEVICE = 1
 MEM_ACCESS_READWRITE = 3
+MEM_HOST_REGISTER_PORTABLE = 1
+MEM_HOST_REGISTER_DEVICE_MAP = 2
+STREAM_NON_BLOCKING = 1
+STREAM_CAPTURE_MODE_THREAD_LOCAL = 1
+JIT_ERROR_LOG_BUFFER = 5
+JIT_ERROR_LOG_BUFFER_SIZE_BYTES = 6
+LAUNCH_PARAM_END = 0
+LAUNCH_PARAM_BUFFER_POINTER = 1
+LAUNCH_PARAM_BUFFER_SIZE = 2
+
+SUCCESS = 0
+ERROR_OUT_OF_MEMORY = 2
+ERROR_NO_DEVICE = 100
+ERROR_NOT_READY = 600
 
 
 class MemLocation(ctypes.Structure):
@@ -66,6 +87,7 @@ class CudaError(Exception):
     def __init__(self, call: str, status: int, name: str) -> None:
         super().__init__(f"{call}: {name}")
         self.status = status
+        self.name = name
 
 
 class Driver:
@@ -76,24 +98,43 @@ class Driver:
             self._library = ctypes.CDLL("libcuda.so.1")
         except OSError as error:
             raise Refused(f"there is no CUDA driver: {error}") from error
+        self._functions: dict[str, Any] = {}
 
     def call(self, name: str, *arguments: Any) -> None:
         """Call ``name`` with ctypes values. Raises CudaError, Refused where the driver lacks it."""
-        status = self.status(name, *arguments)
+        status = self.function(name)(*arguments)
         if status:
-            raise CudaError(name, status, self._error_name(status))
+            raise CudaError(name, status, self.error_name(status))
 
     def status(self, name: str, *arguments: Any) -> int:
         """The status of a call, unchecked."""
-        try:
-            function = getattr(self._library, name)
-        except AttributeError as error:
-            raise Refused(f"this CUDA driver has no {name}") from error
-        function.restype = ctypes.c_int
-        return int(function(*arguments))
+        return int(self.function(name)(*arguments))
 
-    def _error_name(self, status: int) -> str:
+    def has(self, name: str) -> bool:
+        """Whether the driver exports ``name``."""
+        return hasattr(self._library, name)
+
+    def function(self, name: str) -> Any:
+        """The call itself, for loops in which each microsecond counts. Raises Refused where it lacks."""
+        found = self._functions.get(name)
+        if found is None:
+            try:
+                found = getattr(self._library, name)
+            except AttributeError as error:
+                raise Refused(f"this CUDA driver has no {name}") from error
+            found.restype = ctypes.c_int
+            self._functions[name] = found
+        return found
+
+    def error_name(self, status: int) -> str:
+        """``CUDA_ERROR_ILLEGAL_ADDRESS``, or the number of one that the driver has no name for."""
         text = ctypes.c_char_p()
         if self.status("cuGetErrorName", ctypes.c_int(status), ctypes.byref(text)) or text.value is None:
             return f"error {status}"
         return text.value.decode()
+
+    def attribute(self, which: int, device: int) -> int:
+        """An attribute of a device."""
+        value = ctypes.c_int()
+        self.call("cuDeviceGetAttribute", ctypes.byref(value), ctypes.c_int(which), ctypes.c_int(device))
+        return value.value

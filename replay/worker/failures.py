@@ -17,3 +17,7 @@ class KernelError(Exception):
     def __init__(self, message: str, detail: str = "") -> None:
         super().__init__(message)
         self.detail = detail
+
+
+class TimedOut(Exception):
+    """A launch did not end in its time; the device still runs it, so this process is of no more use."""

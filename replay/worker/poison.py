@@ -36,3 +36,24 @@ def pattern(torch: Any, seed: int, region: int, offset: int, size: int, device: 
         words.bitwise_not_()
     start = offset - first * 8
     return words.view(torch.uint8)[start : start + size]
+
+
+def constants(seed: int, region: int) -> tuple[int, int]:
+    """What is added to the number of a word, and what its bits are inverted by (unsigned)."""
+    added = ((seed // 2 + 1) << 40) + (region + 1) * 0x1000003
+    return added & (2**64 - 1), (2**64 - 1) * (seed % 2)
+
+
+def words(numpy: Any, seed: int, region: int, offset: int, size: int) -> Any:
+    """The same poison as an array of numpy's."""
+    first, last = offset // 8, (offset + size + 7) // 8
+    added, inverted = constants(seed, region)
+    found = numpy.arange(first, last, dtype=numpy.uint64)
+    found += numpy.uint64(added)
+    found *= numpy.uint64(_STEP & (2**64 - 1))
+    found ^= found >> numpy.uint64(30)
+    found *= numpy.uint64(_MIX & (2**64 - 1))
+    found ^= found >> numpy.uint64(27)
+    found ^= numpy.uint64(inverted)
+    start = offset - first * 8
+    return found.view(numpy.uint8)[start : start + size]

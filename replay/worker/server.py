@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import traceback
 from pathlib import Path
 from typing import Any
 
-from .failures import Fault, KernelError, Refused
+from .failures import Fault, KernelError, Refused, TimedOut
 
 
 def serve(job_path: str, read_fd: int, write_fd: int, relocate: bool) -> None:
@@ -40,9 +41,7 @@ def serve(job_path: str, read_fd: int, write_fd: int, relocate: bool) -> None:
         request = json.loads(line)
         try:
             if session is None:
-                from .session import Session  # loads torch
-
-                session = Session(job, Path(job_path).parent, memory)
+                session = _session(job, Path(job_path).parent, memory)
             answer({"ok": True, **session.handle(request)})
         except Refused as error:
             answer({"ok": False, "kind": "refused", "message": str(error)})
@@ -51,6 +50,9 @@ def serve(job_path: str, read_fd: int, write_fd: int, relocate: bool) -> None:
         except Fault as error:
             answer({"ok": False, "kind": "fault", "message": str(error)})
             return
+        except TimedOut as error:
+            answer({"ok": False, "kind": "timeout", "message": str(error)})
+            os._exit(0)  # an orderly end would wait for what the device still runs
         except Exception as error:  # the engine must learn of it, whatever it is
             traceback.print_exc()
             sys.stderr.flush()
@@ -60,16 +62,28 @@ def serve(job_path: str, read_fd: int, write_fd: int, relocate: bool) -> None:
 
 
 def _memory(job: dict[str, Any]) -> Any:
+    if job["launcher"] == "native":
+        from .memory.placement import Placement
+
+        return Placement(job["regions"], job["device"], job["captured_device"], peers=True)
     if job["memory"] == "cuda":
         from .memory.cuda import CudaMemory
 
-        if job["launch"]["mode"] != "interpreter":
-            host = [i for i, region in enumerate(job["regions"]) if region["kind"] == "host"]
-            if host:
-                raise Refused(
-                    f"region {host[0]} is host memory that the kernel reads: only device memory is placed"
-                )
-        return CudaMemory(job["regions"], job["device"])
+        regions = job["regions"]
+        if job["launch"]["mode"] == "interpreter":  # what was the host's there is the device's here
+            regions = [{**region, "kind": "device", "device": -1} for region in regions]
+        return CudaMemory(regions, job["device"], job["captured_device"])
     from .memory.host import HostMemory
 
     return HostMemory(job["regions"])
+
+
+def _session(job: dict[str, Any], folder: Path, memory: Any) -> Any:
+    if job["launcher"] == "native":
+        from .native import session as native
+
+        native.check(job)
+        return native.Session(job, folder, memory)
+    from .session import Session  # loads torch
+
+    return Session(job, folder, memory)

@@ -49,6 +49,7 @@ class Session:
             "torch": torch.__version__, "triton": triton.__version__, "pid": os.getpid(),
             "relocated": {str(region): old for region, old in self.memory.relocated.items()},
             "device": torch.cuda.get_device_name(self.job["device"]) if self.memory.kind == "cuda" else "cpu",
+            "notes": getattr(self.memory, "notes", []),
         }  # fmt: skip
 
     def op_load(
@@ -128,6 +129,20 @@ class Session:
             if i >= warmup:
                 times.append(outcome["ns"] / 1e6)
         return {"times_ms": times}
+
+    def op_timings(self, which: str, again: bool, limit_s: float, dirty: list[int]) -> dict[str, Any]:
+        """Medians with a warm cache, where the launch may follow itself, and with a cold one."""
+        from .timing import cold_ms, warm_ms
+
+        launcher = self._launchers[which]
+
+        def prepare() -> None:
+            self.states.restore("pre", dirty)
+
+        return {
+            "warm_ms": warm_ms(torch, prepare, launcher.run) if again else None,
+            "cold_ms": cold_ms(torch, prepare, launcher.run),
+        }
 
     # --- states ------------------------------------------------------------------------------------
 

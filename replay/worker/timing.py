@@ -1,13 +1,17 @@
-"""Timed runs after a warm-up, by device events."""
+"""Timed runs after a warm-up, by device events; with a warm cache in a graph, and with a cold one."""
 
 from __future__ import annotations
 
+import statistics
 import time
 from collections.abc import Callable
 from typing import Any
 
 _CYCLES_PER_SECOND = 2e9  # at least: a slower clock only makes the hold longer
 _HOLD_S = (100e-6, 20e-3)
+_LAUNCHES = 20  # in one graph
+_GRAPHS = 15
+_COLD_RUNS = 30
 
 
 def device_times(
@@ -36,3 +40,46 @@ def device_times(
         events.append((begin, end))
     torch.cuda.synchronize()
     return [float(begin.elapsed_time(end)) for begin, end in events]
+
+
+def warm_ms(torch: Any, prepare: Callable[[], None], launch: Callable[[], None]) -> float | None:
+    """The median of launches that follow each other in a graph; None where they can't be captured."""
+    prepare()
+    graph = torch.cuda.CUDAGraph()
+    try:
+        with torch.cuda.graph(graph):
+            for _ in range(_LAUNCHES):
+                launch()
+    except Exception:  # whatever a launcher does that a graph does not take
+        torch.cuda.synchronize()
+        return None
+    times = []
+    for number in range(_GRAPHS):
+        begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        begin.record()
+        graph.replay()
+        end.record()
+        torch.cuda.synchronize()
+        if number > 1:
+            times.append(float(begin.elapsed_time(end)) / _LAUNCHES)
+    return statistics.median(times)
+
+
+def cold_ms(torch: Any, prepare: Callable[[], None], launch: Callable[[], None]) -> float | None:
+    """The median after a buffer of twice the cache was written, which also holds the device meanwhile."""
+    size = 2 * int(getattr(torch.cuda.get_device_properties(torch.cuda.current_device()), "L2_cache_size", 0))
+    if not size:
+        return None
+    flush = torch.empty(size, dtype=torch.uint8, device="cuda")
+    times = []
+    for number in range(_COLD_RUNS):
+        prepare()
+        begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        flush.zero_()
+        begin.record()
+        launch()
+        end.record()
+        torch.cuda.synchronize()
+        if number > 1:
+            times.append(float(begin.elapsed_time(end)))
+    return statistics.median(times)

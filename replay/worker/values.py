@@ -124,6 +124,13 @@ class Values:
         except Exception as error:
             raise Refused(f"argument {name}: Triton here has no dtype {text}") from error
 
+    def _moved(self, address: int) -> int:
+        """Where what an address points to is now."""
+        for index, old in self.memory.relocated.items():
+            if 0 <= address - old < self.memory.regions[index]["size"]:
+                return int(address - old + self.memory.regions[index]["base"])
+        return address
+
     def _pointer(self, value: dict[str, Any], name: str) -> Any:
         address = value["address"]
         dtype_name = value["dtype"].removeprefix("torch.")
@@ -132,7 +139,7 @@ class Values:
         except ValueError as error:
             raise Refused(f"argument {name}: {error}") from error
         if self.memory.kind != "host":
-            return Pointer(address, dtype)
+            return Pointer(self._moved(address), dtype)
         if address == 0:
             return torch.empty(0, dtype=dtype)  # its data_ptr() is the null pointer
         for old, region in zip(self.job["regions"], self.memory.regions, strict=True):

@@ -19,7 +19,7 @@ _MAP_NORESERVE = 0x4000
 _MAP_FAILED = ctypes.c_void_p(-1).value
 
 
-def _map(address: int, size: int, fixed: bool) -> int | None:
+def map_pages(address: int, size: int, fixed: bool) -> int | None:
     """The address of new zero pages, or None when ``address`` is taken."""
     libc = ctypes.CDLL(None, use_errno=True)
     libc.mmap.restype = ctypes.c_void_p
@@ -59,12 +59,12 @@ class HostMemory:
             inside = [
                 i for i, r in enumerate(self.regions) if r["size"] and span.start <= r["base"] < span.stop
             ]
-            if _map(span.start, span.size, fixed=True) is not None:
+            if map_pages(span.start, span.size, fixed=True) is not None:
                 self._spans.append(span)
                 continue
             taken += inside
             if relocate:
-                start = _map(0, span.size, fixed=False)
+                start = map_pages(0, span.size, fixed=False)
                 assert start is not None
                 self._spans.append(Span(start, start + span.size))
                 for i in inside:

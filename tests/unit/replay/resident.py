@@ -9,9 +9,10 @@ from pathlib import Path
 
 from kerncap.format import Reproducer
 from kerncap.replay.engine import CANDIDATE, Engine
+from kerncap.replay.measured import Measured
 from kerncap.replay.verdict import judge
 from kerncap.replay.wording import BY_DTYPE, Tolerance, Verdict
-from kerncap.replay.write_set import Measured, measure
+from kerncap.replay.write_set import measure
 
 from .build import HEADER, Launch
 

@@ -13,7 +13,7 @@ from kerncap.api.replay import ReplayOptions, replay
 from kerncap.api.verify import VerifyOptions, verify
 from kerncap.errors import UsageError
 from kerncap.format import schema
-from kerncap.replay.engine import CandidateError
+from kerncap.replay.outcome import CandidateError
 from kerncap.replay.worker import guard, isolation
 
 from . import build

@@ -12,7 +12,7 @@ import pytest
 from kerncap.api.replay import ReplayOptions, ReplayResult, replay
 from kerncap.api.verify import VerifyOptions, verify
 from kerncap.format import schema
-from kerncap.replay.engine import CandidateError
+from kerncap.replay.outcome import CandidateError
 from kerncap.replay.wording import Tolerance
 
 from . import build

@@ -1,0 +1,9 @@
+"""Candidates in source form: an edited CUDA C++ file compiled as the application compiled the original."""
+
+from __future__ import annotations
+
+from kerncap.replay.candidates.build import SUFFIXES, Built, build, compile_candidate
+from kerncap.replay.candidates.errors import BuildError
+from kerncap.replay.candidates.tools import Tool, available
+
+__all__ = ["SUFFIXES", "BuildError", "Built", "Tool", "available", "build", "compile_candidate"]

@@ -1,0 +1,218 @@
+"""An edited source file made into an image that has the captured kernel, under its captured name."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from kerncap.errors import BackendUnavailable, UsageError
+from kerncap.format import Reproducer
+from kerncap.format.kernel_names import KernelName, parse
+from kerncap.replay.candidates import cache, symbols, tools
+from kerncap.replay.candidates.compilers import Compiled, NvccCompiler, NvrtcCompiler
+from kerncap.replay.candidates.errors import BuildError
+from kerncap.replay.candidates.tools import Tool
+from kerncap.replay.candidates.unit import StagedUnit, private_folder, stage
+
+SUFFIXES = frozenset(
+    (".cu", ".cuh", ".cpp", ".cc", ".cxx", ".h", ".hpp", ".hh", ".hxx", ".inl", ".inc", ".ptx")
+)
+_CACHE_VERSION = 1
+
+
+@dataclass(frozen=True)
+class Built:
+    """``path``: a cubin or PTX, by its suffix (a PTX candidate itself); ``log``: what the compiler said."""
+
+    path: Path
+    tool: str
+    log: str = ""
+    cached: bool = False
+    edited: tuple[str, ...] = ()  # the stored files that the candidate changes
+
+
+def build(reproducer: Reproducer, path: Path, arch: str, out: Path, python: str | None = None) -> Path:
+    """An image of the candidate ``path`` for ``arch`` ("sm_90"), in the folder (or file) ``out``.
+
+    The captured kernel is in it under its captured name. PTX comes back as it is: the driver assembles it.
+    Raises BuildError with the compiler's own words, BackendUnavailable where there is no compiler here,
+    FormatError for a damaged reproducer, UsageError for a file that is no source.
+    """
+    return compile_candidate(reproducer, path, arch, out, python).path
+
+
+def compile_candidate(
+    reproducer: Reproducer, path: Path, arch: str, out: Path, python: str | None = None
+) -> Built:
+    """As `build`, with what the compiler said. ``python``: whose site-packages may hold NVIDIA's wheels."""
+    if path.suffix not in SUFFIXES:
+        raise UsageError(f"{path}: a candidate to build is one of {', '.join(sorted(SUFFIXES))}")
+    if path.suffix == ".ptx":
+        return _check_ptx(reproducer, path)
+    staged = stage(reproducer, path)
+    exact = _exact_arch(arch, staged.build.arch)
+    tool = _compiler(staged, python)
+    target = out / f"{path.stem}.cubin" if out.is_dir() else out
+    key = _key(reproducer, staged, exact, tool)
+    # NVRTC doesn't say which headers it read: only what can't depend on any is kept.
+    keeps = tool.name == "nvcc" or staged.is_closed
+    data = cache.get(key) if keeps else None
+    log, cached = "", data is not None
+    if data is None:
+        with private_folder() as folder:
+            staged.write(Path(folder))
+            made = _Builder(reproducer, staged, tool, Path(folder), exact).make()
+        data, log = made.data, made.log
+        if keeps:
+            cache.put(key, data, made.read)
+    if not data.startswith(b"\x7fELF"):  # PTX, where only the driver can assemble it
+        target = target.with_suffix(".ptx")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_bytes(data)
+    return Built(target, f"{tool.name} {tool.version}", log, cached, tuple(staged.edited))
+
+
+class _Builder:
+    """Tries what may give the captured kernel's name, the plain way first."""
+
+    def __init__(
+        self, reproducer: Reproducer, staged: StagedUnit, tool: Tool, folder: Path, arch: str
+    ) -> None:
+        manifest = reproducer.manifest
+        self.captured = symbols.captured_names(manifest)
+        self.mangled = self.captured[0]
+        self.name = parse(self.mangled, manifest.kernel.qualified_name)
+        self.staged = staged
+        self.folder = folder
+        self.nvcc = NvccCompiler(tool, staged, folder, arch) if tool.name == "nvcc" else None
+        self.nvrtc = NvrtcCompiler(tool, staged, folder, arch) if tool.name == "nvrtc" else None
+
+    def make(self) -> Compiled:
+        made = self._compile()
+        found = self._named(made)
+        if found is None and self.name.template_arguments is not None:
+            # The edited unit may no longer use the template as the application did.
+            found = self._instantiated(made)
+        if found is None:
+            raise BuildError(self._why_not(made), made.log)
+        return found
+
+    def _compile(self) -> Compiled:
+        if self.nvcc is not None:
+            return self.nvcc.cubin()
+        assert self.nvrtc is not None
+        expressions = self.staged.build.name_expressions
+        if self.name.template_arguments and not self.name.has_lambda and not expressions:
+            expressions = (self.name.qualified,)
+        return self.nvrtc.cubin(expressions)
+
+    def _named(self, made: Compiled) -> Compiled | None:
+        """``made`` with every captured name as it was captured; None if the kernel is not in it."""
+        try:
+            kernels = symbols.kernels_of_cubin(made.data)
+            present = (*kernels, *symbols.variables_of_cubin(made.data))
+        except ValueError as error:
+            raise BuildError(f"the compiler made no cubin that can be read: {error}", made.log) from error
+        changed = symbols.renames(present, self.captured)
+        if self.mangled not in kernels and self.mangled not in changed.values():
+            return None
+        if not changed:
+            return made
+        return self._renamed(made, changed)
+
+    def _renamed(self, made: Compiled, changed: dict[str, str]) -> Compiled:
+        """Names that hold a hash of the file's path are put back as they were: memory is restored by name."""
+        ptx = made.ptx or (self.nvcc.ptx().ptx if self.nvcc is not None else "")
+        text = symbols.rename_in_ptx(ptx, changed)
+        if self.nvcc is not None:
+            done = self.nvcc.assemble(text)
+            return Compiled(done.data, made.log + done.log, text, made.read)
+        return Compiled(text.encode(), made.log, text)  # the driver assembles it
+
+    def _instantiated(self, made: Compiled) -> Compiled | None:
+        text = explicit_instantiation(self.name)
+        if self.nvcc is None or text is None:
+            return None
+        unit = self.staged.files[self.staged.unit]
+        path = self.folder / self.staged.unit
+        path.write_bytes(unit + b"\n" + text.encode() + b"\n")
+        try:
+            again = self.nvcc.cubin()
+        except BuildError as error:
+            raise BuildError(
+                f"{self._why_not(made)}; nor can it be instantiated: {error}", error.detail
+            ) from error
+        return self._named(again)
+
+    def _why_not(self, made: Compiled) -> str:
+        kernels = symbols.kernels_of_cubin(made.data)
+        wanted = self.name.base
+        same = [name for name in kernels if parse(name).base == wanted]
+        if same:
+            return (
+                f"the candidate's {wanted} is not the captured one: its parameters, template arguments or "
+                f"namespaces are others ({self.mangled} was captured, here: {', '.join(same[:4])})"
+            )
+        return (
+            f"the candidate has no kernel {symbols.readable(self.mangled)}, "
+            f"it has {symbols.listing(kernels)}: "
+            "a candidate keeps its name and parameters"
+        )
+
+
+def explicit_instantiation(name: KernelName) -> str | None:
+    """The C++ line that makes a template's instance; None where the name has parts that C++ can't say."""
+    if name.template_arguments is None or name.parameters is None:
+        return None
+    text = f"template __global__ void {name.qualified}({', '.join(name.parameters)});"
+    text = text.replace("(anonymous namespace)::", "")
+    if re.search(r"lambda|\{|#\d|\bauto\b|'", text):
+        return None
+    return text
+
+
+def _check_ptx(reproducer: Reproducer, path: Path) -> Built:
+    try:
+        text = path.read_text(encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise BuildError(f"{path}: {error.strerror or error}") from error
+    wanted = symbols.captured_names(reproducer.manifest)[0]
+    entries = symbols.kernels_of_ptx(text)
+    if wanted not in entries:
+        raise BuildError(f"{path}: no .entry {wanted}; it has {symbols.listing(entries)}")
+    return Built(path, "the driver's assembler")
+
+
+def _compiler(staged: StagedUnit, python: str | None) -> Tool:
+    """The recipe's compiler; nvcc serves for an NVRTC program too."""
+    found = tools.nvrtc(python) if staged.build.tool == "nvrtc" else tools.nvcc(python)
+    if isinstance(found, Tool):
+        return found
+    if staged.build.tool == "nvrtc":
+        second = tools.nvcc(python)
+        if isinstance(second, Tool):
+            return second
+    raise BackendUnavailable(staged.build.tool if staged.build.tool == "nvcc" else "NVRTC", found)
+
+
+def _exact_arch(arch: str, recorded: str | None) -> str:
+    """ "sm_90a" where that was captured: its instructions exist for it alone."""
+    if not re.fullmatch(r"sm_\d{2,3}[af]?", arch):
+        raise UsageError(f"{arch}: expected an architecture such as sm_90")
+    return recorded if recorded is not None and re.fullmatch(rf"{arch}[af]", recorded) else arch
+
+
+def _key(reproducer: Reproducer, staged: StagedUnit, arch: str, tool: Tool) -> str:
+    """All that decides what is built: files, recipe, names, compiler, and original headers that are here."""
+    folders = staged.include_folders(Path("/"))
+    stat = tool.path.stat()
+    parts = (
+        _CACHE_VERSION, staged.digest(), arch, tool.name, str(tool.path), tool.version, stat.st_mtime_ns,
+        stat.st_size, symbols.captured_names(reproducer.manifest), reproducer.manifest.kernel.qualified_name,
+        folders,
+    )  # fmt: skip
+    return hashlib.sha256(msgspec.json.encode(parts)).hexdigest()

@@ -1,0 +1,60 @@
+"""Built candidates by what they were built from, so that an unchanged one costs nothing."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+
+_KEPT = 128
+
+
+def folder() -> Path:
+    """Where built candidates are kept."""
+    root = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    return Path(root) / "kerncap" / "candidates"
+
+
+def get(key: str) -> bytes | None:
+    """What was put under ``key``, if the files that it was made of are as they were."""
+    path = folder() / key
+    try:
+        head, _, data = path.read_bytes().partition(b"\n")
+        if any(_stamp(name) != stamp for name, stamp in json.loads(head).items()):
+            return None
+        os.utime(path)
+        return data
+    except (OSError, ValueError, AttributeError):
+        return None
+
+
+def put(key: str, data: bytes, read: Iterable[str] = ()) -> None:
+    """Keep ``data``; ``read`` are the files that it depends on. A cache that can't be written is no error."""
+    with contextlib.suppress(OSError):
+        head = json.dumps({name: _stamp(name) for name in read}).encode()
+        place = folder()
+        place.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor, name = tempfile.mkstemp(dir=place, prefix=".new-")
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(head + b"\n" + data)
+            os.replace(name, place / key)
+        except OSError:
+            with contextlib.suppress(OSError):
+                os.unlink(name)
+            raise
+        _prune(place)
+
+
+def _stamp(path: str) -> list[int]:
+    found = os.stat(path)
+    return [found.st_mtime_ns, found.st_size]
+
+
+def _prune(place: Path) -> None:
+    entries = [(entry.stat().st_mtime_ns, entry.path) for entry in os.scandir(place)]
+    for _, path in sorted(entries)[:-_KEPT]:
+        os.unlink(path)

@@ -1,0 +1,186 @@
+"""A staged unit through a compiler: one call each, its words kept."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from kerncap.errors import BackendUnavailable
+from kerncap.format.build_options import is_plain_path
+from kerncap.replay.candidates.errors import BuildError
+from kerncap.replay.candidates.tools import Tool
+from kerncap.replay.candidates.unit import GIVEN_HEADERS, StagedUnit
+
+TIMEOUT_S = 900.0
+_MAX_LOG = 64 * 1024
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """``data`` is a cubin or PTX; ``ptx`` the PTX of the same compilation, where there is one."""
+
+    data: bytes
+    log: str
+    ptx: str = ""
+    read: tuple[str, ...] = ()  # files outside of the unit that it was made of
+
+
+class NvccCompiler:
+    """nvcc on a unit that was written below ``folder``."""
+
+    def __init__(self, tool: Tool, staged: StagedUnit, folder: Path, arch: str) -> None:
+        self.tool = tool
+        self.staged = staged
+        self.folder = folder
+        self.arch = arch
+        if not is_plain_path(str(folder)):
+            raise BuildError(f"{folder}: nvcc can't work in a folder of that name; set TMPDIR")
+
+    def cubin(self) -> Compiled:
+        """Compile the unit for the captured architecture alone. Raises BuildError with nvcc's own words."""
+        unit = str(self.folder / self.staged.unit)
+        rules = self.folder / "made.d"
+        words = [*self._words(), "-MD", "-MF", str(rules)]
+        log, data = self._run("-cubin", [unit], "made.cubin", words)
+        return Compiled(data, log, read=_outside(rules, self.folder))
+
+    def ptx(self) -> Compiled:
+        """The unit's PTX."""
+        log, data = self._run("-ptx", [str(self.folder / self.staged.unit)], "made.ptx", self._words())
+        return Compiled(data, log, data.decode("utf-8", "replace"))
+
+    def assemble(self, ptx: str) -> Compiled:
+        """A cubin of PTX, with those of the options that the assembler has."""
+        path = self.folder / "renamed.ptx"
+        path.write_text(ptx, encoding="utf-8")
+        kept = [
+            word
+            for word in self.staged.options(self.folder, "nvcc")
+            if word.startswith(("-Xptxas", "--ptxas-options", "-G", "-lineinfo", "-maxrregcount"))
+        ]
+        log, data = self._run("-cubin", [str(path)], "assembled.cubin", kept)
+        return Compiled(data, log)
+
+    def _words(self) -> list[str]:
+        words = self.staged.options(self.folder, "nvcc")
+        if any(path.startswith(GIVEN_HEADERS) for path in self.staged.files):
+            words.append(f"-I{self.folder / GIVEN_HEADERS}")
+        for form, path in self.staged.include_folders(self.folder):
+            words += ["-isystem", path] if form == "system" else [f"-I{path}"]
+        if not self.staged.unit.endswith(".cu"):
+            words += ["-x", "cu"]
+        return words
+
+    def _run(self, mode: str, inputs: list[str], name: str, words: list[str]) -> tuple[str, bytes]:
+        made = self.folder / name
+        command = [str(self.tool.path), mode, f"-arch={self.arch}", *words, *inputs, "-o", str(made)]
+        done = _run(command, self.folder, f"nvcc {self.tool.version}")
+        log = _readable_log(done.stdout + done.stderr, self.folder)
+        if done.returncode or not made.is_file():
+            raise BuildError(
+                f"nvcc {self.tool.version} does not compile the candidate: {first_error(log)}", log
+            )
+        return log, made.read_bytes()
+
+
+class NvrtcCompiler:
+    """NVRTC, in a process that it may take down."""
+
+    def __init__(self, tool: Tool, staged: StagedUnit, folder: Path, arch: str) -> None:
+        self.tool = tool
+        self.staged = staged
+        self.folder = folder
+        self.arch = arch
+
+    def cubin(self, expressions: tuple[str, ...]) -> Compiled:
+        """Compile the program. Raises BuildError with NVRTC's log."""
+        answer = self._ask(expressions)
+        if "error" in answer:
+            raise BackendUnavailable("NVRTC", str(answer["error"]))
+        log = _readable_log(str(answer.get("log", "")), self.folder)
+        if answer["status"]:
+            what = first_error(log) or str(answer.get("message"))
+            raise BuildError(f"NVRTC {self.tool.version} does not compile the candidate: {what}", log)
+        ptx = (self.folder / "made.ptx").read_bytes().rstrip(b"\0").decode("utf-8", "replace")
+        return Compiled((self.folder / "made.cubin").read_bytes(), log, ptx)
+
+    def _ask(self, expressions: tuple[str, ...]) -> dict[str, object]:
+        build = self.staged.build
+        given = [
+            (name, _text(self.staged.files[path]))
+            for name, path in build.headers.items()
+            if path.startswith(GIVEN_HEADERS)
+        ]
+        request = {
+            "library": str(self.tool.path),
+            "folder": str(self.folder),
+            "source": _text(self.staged.files[build.unit]),
+            "name": build.name or "candidate.cu",
+            "headers": given,
+            "options": [f"--gpu-architecture={self.arch}", *self._words()],
+            "expressions": list(expressions),
+        }
+        process = Path(__file__).with_name("nvrtc_process.py")
+        done = _run([sys.executable, "-I", "-S", str(process)], self.folder, "NVRTC", json.dumps(request))
+        try:
+            answer = json.loads(done.stdout)
+        except ValueError:
+            how = f"signal {-done.returncode}" if done.returncode < 0 else f"status {done.returncode}"
+            detail = done.stderr[-_MAX_LOG:]
+            raise BuildError(f"NVRTC's process ended with {how} and no answer", detail) from None
+        return dict(answer)
+
+    def _words(self) -> list[str]:
+        folders = [path for _, path in self.staged.include_folders(self.folder)]
+        if self.tool.include is not None:
+            folders.append(str(self.tool.include))
+            folders += [str(path) for path in (self.tool.include / "cccl",) if path.is_dir()]
+        words = self.staged.options(self.folder, "nvrtc")
+        return words + [f"--include-path={path}" for path in dict.fromkeys(folders)]
+
+
+def _outside(rules: Path, folder: Path) -> tuple[str, ...]:
+    """The files that a dependency file names, those below ``folder`` left out."""
+    text = rules.read_text(errors="replace").partition(":")[2].replace("\\\n", " ")
+    names = (name.replace("\\ ", " ") for name in re.split(r"(?<!\\)\s+", text) if name)
+    paths = dict.fromkeys(os.path.normpath(os.path.join(folder, name)) for name in names)
+    return tuple(path for path in paths if not path.startswith(f"{folder}/"))
+
+
+def first_error(log: str) -> str:
+    """The line of a compiler's output that says what is wrong."""
+    lines = [line.strip() for line in log.splitlines() if line.strip()]
+    for mark in ("error", "fatal"):
+        for line in lines:
+            if mark in line.lower():
+                return line[:400]
+    return lines[-1][:400] if lines else ""
+
+
+def _run(
+    command: list[str], folder: Path, what: str, text: str | None = None
+) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "TMPDIR": str(folder)}
+    try:
+        return subprocess.run(
+            command, cwd=folder, env=environment, input=text, capture_output=True, text=True,
+            errors="replace", timeout=TIMEOUT_S, stdin=None if text is not None else subprocess.DEVNULL,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired as error:
+        raise BuildError(f"{what} did not end within {TIMEOUT_S:g} s") from error
+    except OSError as error:
+        raise BackendUnavailable(what, str(error)) from error
+
+
+def _readable_log(text: str, folder: Path) -> str:
+    """Without the temporary folder's name: paths as the reproducer has them."""
+    return text.replace(f"{folder}/", "")[-_MAX_LOG:]
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", "surrogateescape")

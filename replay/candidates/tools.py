@@ -1,0 +1,144 @@
+"""The compilers of this machine: nvcc, NVRTC, ptxas. Found by looking, never by loading."""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+_PREFIXES = ("CUDA_HOME", "CUDA_PATH", "CUDA_ROOT")
+_VERSION_TIMEOUT_S = 30.0
+
+
+@dataclass(frozen=True)
+class Tool:
+    """A compiler and its version; ``include`` has the CUDA headers that belong to it."""
+
+    name: str
+    path: Path
+    version: str
+    include: Path | None = None
+
+
+def available(python: str | None = None) -> dict[str, Tool | str]:
+    """Each compiler, or the reason why there is none. ``python``: whose site-packages are searched too."""
+    return {name: find(python) for name, find in (("nvcc", nvcc), ("nvrtc", nvrtc), ("ptxas", ptxas))}
+
+
+def nvcc(python: str | None = None) -> Tool | str:
+    """nvcc of CUDA_HOME, PATH, the usual folder, or NVIDIA's wheel."""
+    return _program("nvcc", python, "install the CUDA toolkit, or set CUDA_HOME")
+
+
+def ptxas(python: str | None = None) -> Tool | str:
+    """ptxas, where nvcc would be, or Triton's."""
+    return _program("ptxas", python, "install the CUDA toolkit; the driver assembles PTX too")
+
+
+def nvrtc(python: str | None = None) -> Tool | str:
+    """libnvrtc.so of CUDA_HOME, NVIDIA's wheels or the usual folders; the newest in the first of them."""
+    for folder in _library_folders(python):
+        found = [
+            (tuple(map(int, match[1].split("."))), path)
+            for path in _listed(folder)
+            if (match := re.fullmatch(r"libnvrtc\.so\.(\d+(?:\.\d+)*)", path.name)) is not None
+        ]
+        if found:
+            number, path = max(found)
+            return Tool(
+                "nvrtc", path, ".".join(map(str, number)), _include_near(folder) or _any_include(python)
+            )
+    return "there is no libnvrtc.so: install the CUDA toolkit or `pip install nvidia-cuda-nvrtc`"
+
+
+def _program(name: str, python: str | None, advice: str) -> Tool | str:
+    last = f"there is no {name}: {advice}"
+    for path in _program_paths(name, python):
+        version = _version(str(path), path.stat().st_mtime_ns)
+        if version is not None:
+            return Tool(name, path, version, _include_near(path.resolve().parent))
+        last = f"{path} does not run"
+    return last
+
+
+def _program_paths(name: str, python: str | None) -> Iterator[Path]:
+    folders = [Path(prefix) / "bin" for prefix in _prefixes()]
+    on_path = shutil.which(name)
+    folders += [Path(on_path).parent] if on_path else []
+    folders.append(Path("/usr/local/cuda/bin"))
+    for packages in _site_packages(python):
+        folders += sorted(packages.glob("nvidia/*/bin"), reverse=True)
+        folders.append(packages / "triton" / "backends" / "nvidia" / "bin")
+    for folder in dict.fromkeys(folders):
+        path = folder / name
+        if path.is_file() and os.access(path, os.X_OK):
+            yield path
+
+
+def _library_folders(python: str | None) -> Iterator[Path]:
+    for prefix in _prefixes():
+        yield from (Path(prefix) / "lib64", Path(prefix) / "lib")
+    for packages in _site_packages(python):
+        yield from sorted(packages.glob("nvidia/*/lib"), reverse=True)
+    yield Path("/usr/local/cuda/lib64")
+    for folder in os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep):
+        if folder:
+            yield Path(folder)
+    for machine in ("x86_64-linux-gnu", "aarch64-linux-gnu"):
+        yield Path("/usr/lib") / machine
+    yield Path("/usr/lib64")
+
+
+def _prefixes() -> list[str]:
+    return [value for name in _PREFIXES if (value := os.environ.get(name))]
+
+
+def _site_packages(python: str | None) -> list[Path]:
+    """Of kerncap's own Python and of ``python``; a virtual environment's link is not followed."""
+    found = [Path(entry) for entry in sys.path if entry.endswith(("site-packages", "dist-packages"))]
+    for each in dict.fromkeys((python, sys.executable)):
+        if each:
+            prefix = Path(each).parent.parent
+            found += sorted(prefix.glob("lib/python3*/site-packages"), reverse=True)
+            found += sorted(prefix.glob("lib/python3*/dist-packages"), reverse=True)
+    return list(dict.fromkeys(found))
+
+
+def _include_near(folder: Path) -> Path | None:
+    for above in list(folder.parents)[:3]:
+        for include in (above / "include", *sorted(above.glob("targets/*/include"))):
+            if (include / "cuda_fp16.h").is_file():
+                return include
+    return None
+
+
+def _any_include(python: str | None) -> Path | None:
+    folders = [Path(prefix) / "include" for prefix in (*_prefixes(), "/usr/local/cuda")]
+    for packages in _site_packages(python):
+        folders += sorted(packages.glob("nvidia/*/include"), reverse=True)
+    return next((folder for folder in folders if (folder / "cuda_fp16.h").is_file()), None)
+
+
+def _listed(folder: Path) -> list[Path]:
+    try:
+        return sorted(folder.iterdir())
+    except OSError:
+        return []
+
+
+@functools.lru_cache(maxsize=32)
+def _version(path: str, _changed: int) -> str | None:
+    try:
+        done = subprocess.run(
+            [path, "--version"], capture_output=True, text=True, timeout=_VERSION_TIMEOUT_S, check=True
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    found = re.search(r"V(\d+(?:\.\d+)+)", done.stdout) or re.search(r"release (\d+\.\d+)", done.stdout)
+    return found[1] if found else ""

@@ -1,0 +1,109 @@
+"""Many replays in a row in one worker, of native launches: only what a run dirties is restored.
+
+Each starts from the pre-state with all that the launch writes and does not read poisoned, so that what an
+earlier replay left can't pass for a result of a later one.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from kerncap.replay import bitmap
+from kerncap.replay.bitmap import Bits
+from kerncap.replay.engine import Engine
+from kerncap.replay.measured import SEED_A, Measured, poison
+from kerncap.replay.outcome import Repeated
+from kerncap.replay.verdict import judge_memory
+from kerncap.replay.wording import BY_DTYPE, Tolerance, Verdict, fail
+
+_GRAIN = 64 * 1024  # bytes that are restored together
+_MOST_RANGES = 256  # of a region; beyond it the whole of it is copied
+_POISONED, _EXPECTED = "poisoned", "expected under poison"
+
+Range = tuple[int, int, int]  # region, start, stop
+
+
+def can_repeat(engine: Engine) -> bool:
+    """Whether this engine runs replays in a row."""
+    return engine.choice.launcher == "native"
+
+
+def dirtied(measured: Measured) -> list[Range]:
+    """What one launch writes, as ranges to restore."""
+    found: list[Range] = []
+    for region, written in sorted(measured.written.items()):
+        size = measured.sizes[region]
+        runs = _runs(written)
+        if len(runs) > _MOST_RANGES:
+            runs = [(runs[0][0], runs[-1][1])]
+        found += [(region, start, min(stop, size)) for start, stop in runs]
+    return found
+
+
+def _runs(bits: Bits) -> list[tuple[int, int]]:
+    step = _GRAIN // 8
+    padded = np.zeros(-(-len(bits) // step) * step, dtype=np.uint8)
+    padded[: len(bits)] = bits
+    grains = np.flatnonzero(padded.reshape(-1, step).any(axis=1))
+    if not len(grains):
+        return []
+    breaks = np.flatnonzero(np.diff(grains) > 1)
+    firsts = [grains[0], *grains[breaks + 1]]
+    lasts = [*grains[breaks], grains[-1]]
+    return [(int(a) * _GRAIN, (int(b) + 1) * _GRAIN) for a, b in zip(firsts, lasts, strict=True)]
+
+
+def repeat(
+    engine: Engine, measured: Measured, which: str, n: int, tolerance: Tolerance = BY_DTYPE
+) -> tuple[Verdict, Repeated]:
+    """``n`` replays, queued without waiting for each; the verdict on what the last one left."""
+    engine.restore()
+    poison(engine, measured, SEED_A)
+    engine.snapshot(_POISONED)
+    done = engine.repeat(which, n, _POISONED, dirtied(measured))
+    if done.ended:
+        return fail(done.ended), done
+    engine.drop(_POISONED)
+    return judge_memory(engine, measured, which, tolerance), done
+
+
+def until_differs(
+    engine: Engine, measured: Measured, which: str, n: int, tolerance: Tolerance = BY_DTYPE
+) -> tuple[Verdict, Repeated]:
+    """Replays until one differs from the oracle by a byte, at most ``n``; the verdict on that one.
+
+    For a launch that was found to agree byte by byte. A rate of what differed is the first reason.
+    """
+    engine.restore("post")
+    for region, size in enumerate(measured.sizes):
+        idle = measured.idle(region)
+        if idle.any():
+            engine.fill(region, 0, size, SEED_A, idle)
+    engine.snapshot(_EXPECTED)
+    engine.restore()
+    poison(engine, measured, SEED_A)
+    engine.snapshot(_POISONED)
+    done = engine.until(which, n, _POISONED, _EXPECTED)
+    if done.ended:
+        return fail(done.ended), done
+    engine.drop(_POISONED)
+    engine.drop(_EXPECTED)
+    verdict = judge_memory(engine, measured, which, tolerance)
+    if done.different:
+        rate = (
+            f"{done.different:,} of {done.runs:,} replays differ{' byte by byte' if verdict.passed else ''}, "
+            f"the first is number {done.first + 1:,}"
+        )
+        if verdict.passed:
+            verdict.notes.append(rate)
+        else:
+            verdict = Verdict(
+                False, rate, [rate, *verdict.reasons], verdict.notes, verdict.compared_bytes,
+                verdict.poisoned_bytes, verdict.views,
+            )  # fmt: skip
+    return verdict, done
+
+
+def follows_itself(measured: Measured) -> bool:
+    """Whether a launch may run again on what it left: none of what it writes is also input."""
+    return not any(bitmap.count(measured.in_place(region)) for region in measured.written)

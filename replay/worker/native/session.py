@@ -1,0 +1,302 @@
+"""One opened native job: its memory, states and launchers, and the operations on them.
+
+The same requests as those of the engines that need torch; see `worker/session.py`.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..driver import CudaError
+from ..failures import Fault, KernelError, Refused
+from ..memory.placement import Placement, is_own_global
+from . import compare, image, reference
+from .bulk import Bulk
+from .device import Bytes, Device
+from .dtypes import BITS, Number, as_parts, number
+from .infer import infer, set_bits
+from .launcher import Launcher, with_scalars
+from .pointers import Move, Moves, find
+from .repeat import Repeat
+from .states import States
+from .timing import timings
+from .variables import Site, Variables
+
+ORIGINAL = "original"
+
+
+class Session:
+    """Answers the engine's requests; every operation is one method named ``op_…``."""
+
+    def __init__(self, job: dict[str, Any], folder: Path, memory: Placement) -> None:
+        self.job = job
+        self.folder = folder
+        self.memory = memory
+        self.device = Device(memory.driver, memory.ordinal)
+        self.bulk = Bulk(self.device)
+        captured = job["regions"]
+        self.moves = Moves([
+            Move(old, captured[i]["size"], memory.regions[i]["base"])
+            for i, old in sorted(memory.relocated.items())
+        ])  # fmt: skip
+        self.states = States(memory, self.device, self.bulk, job, folder, self.moves)
+        self._launchers: dict[str, Launcher] = {}
+        self._expected: dict[int, Any] = {}  # view -> bits that the reference gives
+        self._layout: image.Layout | None = None  # of the captured kernel, as the driver sees it
+        self._sites: list[Site] | None = None
+
+    def handle(self, request: dict[str, Any]) -> dict[str, Any]:
+        arguments = {key: value for key, value in request.items() if key != "op"}
+        try:
+            return dict(getattr(self, f"op_{request['op']}")(**arguments) or {})
+        except CudaError as error:
+            if self.memory.is_lost():  # a launch that was queued went wrong: whatever came next got its error
+                raise Fault(f"the kernel: {error.name}") from error
+            raise
+
+    # --- running -----------------------------------------------------------------------------------
+
+    def op_open(self) -> dict[str, Any]:
+        return {
+            "torch": "", "triton": "", "pid": os.getpid(), "driver": self.device.driver_version,
+            "relocated": {str(region): old for region, old in self.memory.relocated.items()},
+            "device": self.device.name, "arch": self.device.arch, "notes": self.memory.notes,
+            "bulk": "device" if self.bulk.on_device else "host",
+        }  # fmt: skip
+
+    def op_load(
+        self, which: str, path: str, scalars: dict[str, str] | None = None, limit_s: float = 60.0
+    ) -> dict[str, Any]:
+        """Make a launcher of the captured images or of a candidate's; what had to be moved for it."""
+        own = {str(self.folder / file) for file in self.job["images"]}
+        symbol = self.job["symbol"]
+        if path in own:
+            paths = [self.folder / file for file in self.job["images"]]
+            loaded = image.captured(self.device.driver, paths, symbol)
+            self._layout = loaded.layout()
+        else:
+            layout = _layout_of(self.job["launch"])
+            loaded = image.candidate(
+                self.device.driver, Path(path), symbol, self._layout if layout is None else layout
+            )
+        variables = Variables(self.device, self.memory.regions, loaded, whole=path in own)
+        if variables.moves:
+            variables.set_sites(self._variable_sites())
+        parameters = with_scalars(self.job["launch"], self.job["arguments"], scalars or {})
+        pointers = self.moves.changed + self.moves.apply_to(parameters)
+        to_variables = Moves(variables.moves).apply_to(parameters) + variables.sites
+        old = self._launchers.pop(which, None)
+        if old is not None:
+            self.device.finish()
+            old.image.unload()
+        launcher = Launcher(self.device, loaded, variables, self.job["launch"], parameters)
+        self._launchers[which] = launcher
+        return {
+            "pointers": pointers + to_variables,
+            "moved_variables": sorted(variables.at) if to_variables else [],
+            "notes": [f"the candidate has {what}" for what in variables.missing] + launcher.notes,
+        }
+
+    def op_launch(self, which: str, limit_s: float) -> dict[str, Any]:
+        """Run one launch to its end: ok or error; a fault or a timeout ends the worker."""
+        launcher = self._launchers[which]
+        launcher.variables.enter()
+        self.device.finish()
+        start = time.perf_counter_ns()
+        try:
+            launcher.run()
+        except KernelError as error:
+            return {"outcome": {"status": "error", "message": str(error)}}
+        self.device.finish(limit_s)
+        ns = time.perf_counter_ns() - start
+        launcher.variables.leave()
+        return {"outcome": {"status": "ok", "ns": ns}}
+
+    def op_repeat(
+        self, which: str, n: int, state: str, ranges: list[list[int]], limit_s: float
+    ) -> dict[str, Any]:
+        """``n`` replays, queued, each from ``ranges`` (region, start, stop) of a state; memory as the last
+        left it."""
+        return Repeat(self.device, self.bulk, self.states, self._launchers[which]).times(
+            n, state, ranges, limit_s
+        )
+
+    def op_until(self, which: str, n: int, state: str, expected: str, limit_s: float) -> dict[str, Any]:
+        """Up to ``n`` replays from a state, until one differs from ``expected``, which is left in memory."""
+        return Repeat(self.device, self.bulk, self.states, self._launchers[which]).until(
+            n, state, expected, limit_s
+        )
+
+    def op_timings(self, which: str, ranges: list[list[int]], again: bool, limit_s: float) -> dict[str, Any]:
+        """Medians with a warm and with a cold cache. ``again``: the launch may follow itself."""
+        return timings(
+            self.device, self.bulk, self.states, self._launchers[which], ranges, again, limit_s
+        )  # fmt: skip
+
+    # --- states ------------------------------------------------------------------------------------
+
+    def op_restore(self, state: str = "pre") -> None:
+        self.states.restore(state)
+
+    def op_reload(self) -> None:
+        self.states.reload()
+
+    def op_snapshot(self, name: str) -> None:
+        self.states.snapshot(name)
+
+    def op_drop(self, name: str) -> None:
+        self.states.drop(name)
+
+    def op_fill(self, region: int, start: int, stop: int, seed: int, mask: str | None = None) -> None:
+        self.states.fill(region, start, stop, seed, self._mask(mask) if mask else None)
+
+    def op_put(self, state: str, region: int, mask: str) -> None:
+        self.states.put(state, region, self._mask(mask))
+
+    def op_perturb(self, views: list[int], masks: dict[str, str]) -> dict[str, Any]:
+        """Other contents, the same each time, for those elements of ``views`` that are in a mask."""
+        changed = 0
+        for index in views:
+            view = as_parts(self.job["views"][index])
+            region = view["region"]
+            start, stop = compare.extent(view)
+            kind, data = number(view), self.states.read(None, region, start, stop)
+            bits = compare.strided(data, start, view)
+            chosen = self._chosen(view, self._mask(masks[str(region)]))
+            changed += compare.perturb(kind, bits, chosen, index)
+            self.device.upload(self.states.base(region) + start, data)
+        return {"changed": changed}
+
+    def op_differing(self, state: str) -> dict[str, Any]:
+        return {"regions": self.states.differing(state)}
+
+    def op_diff(self, region: int, against: str, out: str, seed: int = 0) -> dict[str, Any]:
+        """Write the bitmap of differing bytes to ``out``, if there are any; whether there are."""
+        bits = self.states.diff(region, against, seed)
+        if bits is None:
+            return {"none": True}
+        np.save(self.folder / out, bits)
+        return {"none": False}
+
+    def op_gap_writes(self) -> dict[str, Any]:
+        return {"writes": self.states.gap_writes()}
+
+    def _mask(self, path: str) -> Bytes:
+        mask: Bytes = np.load(self.folder / path, allow_pickle=False)
+        return mask
+
+    # --- comparing typed views ---------------------------------------------------------------------
+
+    def op_compare(self, views: list[dict[str, Any]], against: str) -> dict[str, Any]:
+        """Statistics per view ``{view, rtol, atol}`` against a state, or ``reference``.
+
+        ``view`` is an index, or a view of the engine's own making.
+        """
+        found = []
+        for wanted in views:
+            index = wanted["view"]
+            view = self.job["views"][index] if isinstance(index, int) else index
+            kind, now = self._typed(view, None)
+            expected = self._expected[index] if against == "reference" else self._typed(view, against)[1]
+            stats = compare.compare(kind, now, expected, wanted["rtol"], wanted["atol"])
+            number_of = index if isinstance(index, int) else -1
+            found.append({"view": number_of, "name": view.get("name", ""), **stats})
+        return {"views": found}
+
+    def op_nonfinite(self, views: list[int], masks: dict[str, str]) -> dict[str, Any]:
+        """NaN and infinities among the written elements of each view."""
+        found = []
+        for index in views:
+            view = self.job["views"][index]
+            parts = as_parts(view)
+            written = None
+            if str(view["region"]) in masks:
+                written = self._chosen(parts, self._mask(masks[str(view["region"])]))
+            kind, now = self._typed(view, None)
+            found.append({"view": index, "name": view.get("name", ""),
+                          **compare.nonfinite(kind, now, written)})  # fmt: skip
+        return {"views": found}
+
+    def op_infer(
+        self, region: int, start: int, stop: int, mask: str, against: str, hint: str
+    ) -> dict[str, Any]:
+        """The floating type that explains how memory differs from a state at the bytes of a mask."""
+        now, other = (
+            self.states.read(None, region, start, stop),
+            self.states.read(against, region, start, stop),
+        )
+        return infer(
+            now, other, set_bits(self._mask(mask), start, stop), self.states.base(region) + start, hint
+        )
+
+    def _chosen(self, view: dict[str, Any], mask: Bytes) -> Any:
+        """For each element of a view 1 if its first byte is in the mask of its region, else 0."""
+        if 0 in view["shape"]:
+            return np.zeros(view["shape"], dtype=np.uint8)
+        start, stop = compare.extent(view)
+        first = start // 8 * 8
+        bits = np.unpackbits(mask[first // 8 : (stop + 7) // 8], bitorder="little")
+        return np.ndarray(
+            tuple(view["shape"]), dtype=np.uint8, buffer=bits, offset=view["offset"] - first,
+            strides=tuple(s * view["itemsize"] for s in view["strides"]),
+        )  # fmt: skip
+
+    def _typed(self, view: dict[str, Any], state: str | None) -> tuple[Number, Any]:
+        view = as_parts(view)
+        kind = number(view)
+        start, stop = compare.extent(view)
+        return kind, compare.strided(self.states.read(state, view["region"], start, stop), start, view)
+
+    # --- the user's reference ----------------------------------------------------------------------
+
+    def op_reference(self, path: str) -> dict[str, Any]:
+        """Run the user's ``reference(args)`` on the pre-state; the views that it speaks of."""
+        named = {
+            a["name"]: a["value"]["view"] for a in self.job["arguments"] if a["value"]["kind"] == "tensor"
+        }
+        arrays = {}
+        for name, index in named.items():
+            kind, bits = self._typed(self.job["views"][index], "pre")
+            arrays[name] = kind.native(bits)
+        given = reference.expected(Path(path), self.job["arguments"], arrays)
+        self._expected = {}
+        for name, values in given.items():
+            view = as_parts(self.job["views"][named[name]])
+            bits = number(view).encode(values)
+            self._expected[named[name]] = np.ascontiguousarray(bits).astype(BITS[view["itemsize"]])
+        return {"views": sorted(self._expected)}
+
+    # --- variables ---------------------------------------------------------------------------------
+
+    def _variable_sites(self) -> list[Site]:
+        """The words of all regions that point to a variable of the module, before or after the launch."""
+        if self._sites is None:
+            regions = self.job["regions"]
+            moves = [Move(r["base"], r["size"], 0) for r in regions if is_own_global(r)]
+            found: set[Site] = set()
+            for index, region in enumerate(regions):
+                for state in ("pre", "post") if region["post"] else ("pre",):
+                    data = self.states.read(state, index, 0, region["size"])
+                    found |= {(index, offset) for offset, _ in find(data, region["base"], moves)}
+            self._sites = sorted(found)
+        return self._sites
+
+
+def _layout_of(launch: dict[str, Any]) -> image.Layout | None:
+    layout = (launch["parameters"] or {}).get("layout", [])
+    return None if layout is None else [(int(offset), int(size)) for offset, size in layout]
+
+
+def check(job: dict[str, Any]) -> None:
+    """Refuse, by name, a job that lacks what a native launch is made of."""
+    if job["launch"]["block"] is None:
+        raise Refused("the reproducer does not say how many threads a block has")
+    if job["launch"]["parameters"] is None and job["arguments"]:
+        raise Refused("the reproducer does not hold the launch's parameters")
+    if not job["images"]:
+        raise Refused("the reproducer holds no image that the driver takes (cubin, PTX or fatbin)")

@@ -1,0 +1,102 @@
+"""How long a launch takes with its data in the cache, and with an emptied one."""
+
+from __future__ import annotations
+
+import ctypes
+import statistics
+import time
+from typing import Any
+
+from .. import driver as cu
+from ..failures import Refused
+from .bulk import Bulk
+from .device import Device
+from .launcher import Launcher
+from .repeat import Events, Ranges, Restore
+from .states import States
+
+_LAUNCHES = 20  # in one graph
+_GRAPHS = 15
+_COLD_RUNS = 30
+_GRAPH_CALLS = (
+    "cuStreamBeginCapture_v2", "cuStreamEndCapture", "cuGraphInstantiateWithFlags", "cuGraphLaunch",
+    "cuGraphExecDestroy", "cuGraphDestroy",
+)  # fmt: skip
+
+
+def timings(
+    device: Device, bulk: Bulk, states: States, launcher: Launcher, ranges: Ranges, again: bool,
+    limit_s: float,
+) -> dict[str, Any]:  # fmt: skip
+    """Medians in milliseconds, None where they can't be had here.
+
+    ``warm_ms``: of launches that follow each other in a graph, where ``again`` says that one may follow
+    itself with no restore between. ``cold_ms``: after a buffer of twice the cache was written.
+    """
+    deadline = time.monotonic() + limit_s
+    restore = Restore(device, states, launcher, "pre", ranges)
+    launcher.variables.enter()
+    restore.queue()
+    device.finish()
+    warm = _warm(device, launcher, deadline) if again else None
+    cold = _cold(device, launcher, restore, deadline)
+    launcher.variables.leave()
+    device.finish()
+    return {"warm_ms": warm, "cold_ms": cold}
+
+
+def _warm(device: Device, launcher: Launcher, deadline: float) -> float | None:
+    driver = device.driver
+    if not all(map(driver.has, _GRAPH_CALLS)):
+        return None
+    graph, executable = ctypes.c_void_p(), ctypes.c_void_p()
+    try:
+        driver.call(
+            "cuStreamBeginCapture_v2", device.stream, ctypes.c_int(cu.STREAM_CAPTURE_MODE_THREAD_LOCAL)
+        )
+        try:
+            for _ in range(_LAUNCHES):
+                launcher.run()
+        finally:  # a stream that captures is of no use for anything else
+            ended = driver.status("cuStreamEndCapture", device.stream, ctypes.byref(graph))
+        if ended:
+            return None
+        driver.call(
+            "cuGraphInstantiateWithFlags", ctypes.byref(executable), graph, ctypes.c_ulonglong(0)
+        )  # fmt: skip
+    except (cu.CudaError, Refused):
+        return None
+    events, times = Events(device, 1), []
+    pair = events.pairs[0]
+    for number in range(_GRAPHS):
+        events.record(pair[0])
+        driver.call("cuGraphLaunch", executable, device.stream)
+        events.record(pair[1])
+        device.finish(max(0.001, deadline - time.monotonic()))
+        if number > 1:
+            times.append(events.elapsed_ms(pair) / _LAUNCHES)
+    events.close()
+    driver.status("cuGraphExecDestroy", executable)
+    driver.status("cuGraphDestroy", graph)
+    return statistics.median(times)
+
+
+def _cold(device: Device, launcher: Launcher, restore: Restore, deadline: float) -> float | None:
+    size = 2 * device.l2_bytes
+    if not size or not device.room_for(size):
+        return None
+    flush = device.allocate(size)
+    events, times = Events(device, 1), []
+    pair = events.pairs[0]
+    for number in range(_COLD_RUNS):
+        restore.queue()
+        device.zero(flush, size)  # keeps the device busy, too, while the launch is queued
+        events.record(pair[0])
+        launcher.run()
+        events.record(pair[1])
+        device.finish(max(0.001, deadline - time.monotonic()))
+        if number > 1:
+            times.append(events.elapsed_ms(pair))
+    events.close()
+    device.free(flush)
+    return statistics.median(times)

@@ -1,0 +1,106 @@
+"""Variables of the kernel's module: each launcher has its own, at addresses of the driver's choice.
+
+The states are kept in memory of the worker's; before a launch they are copied into the module, after it back.
+Pointers to a variable, in the parameters or in memory, are those of the capture: they are changed for the
+time of the launch, at the places that held one before or after the captured launch.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..failures import Refused
+from ..memory.placement import is_own_global
+from .device import Device
+from .image import Image
+from .pointers import Move, new_address
+
+_WORD = 8
+_MOST_SITES = 65_536
+Site = tuple[int, int]  # region, offset of an aligned word
+
+
+class Variables:
+    """The variables of one image that are regions of the launch. ``at`` says where the kernel sees them."""
+
+    def __init__(self, device: Device, regions: list[dict[str, Any]], image: Image, whole: bool) -> None:
+        """``whole``: the image is the captured one, and must have them all.
+
+        Raises Refused, naming the variable that is missing or too small.
+        """
+        self._device = device
+        self._regions = regions
+        self.at: dict[int, int] = {}
+        self.missing: list[str] = []
+        for index, region in enumerate(regions):
+            if not is_own_global(region):
+                continue
+            name = str(region["name"])
+            found = image.variable(name)
+            if found is None or found[1] < region["size"]:
+                what = f"no variable {name}" if found is None else f"{name} with {found[1]:,} bytes only"
+                if whole:
+                    raise Refused(f"the image has {what}, the launch used {region['size']:,} bytes of it")
+                self.missing.append(what)
+                continue
+            self.at[index] = found[0]
+        self.moves = [
+            Move(regions[i]["captured"], regions[i]["size"], address)
+            for i, address in self.at.items()
+            if regions[i]["captured"] != address
+        ]
+        self._back = [Move(now, size, captured) for captured, size, now in self.moves]
+        self._sites: list[Site] = []
+
+    def set_sites(self, sites: list[Site]) -> None:
+        """The words that point to variables. Raises Refused for more than are changed at each launch."""
+        if len(sites) > _MOST_SITES:
+            raise Refused(
+                f"{len(sites):,} words in memory point to variables of the module, which lie elsewhere here"
+            )
+        self._sites = sites
+
+    @property
+    def sites(self) -> int:
+        """How many words are changed for each launch."""
+        return len(self._sites)
+
+    def home(self, region: int) -> int:
+        """Where the kernel sees a region."""
+        return self.at.get(region, int(self._regions[region]["base"]))
+
+    def enter(self) -> None:
+        """Queue what the launch must find."""
+        for region, address in self.at.items():
+            self._device.copy(address, self._regions[region]["base"], self._regions[region]["size"])
+        self._translate(self.moves)
+
+    def leave(self) -> None:
+        """Bring back what the launch left."""
+        self._translate(self._back)
+        for region, address in self.at.items():
+            self._device.copy(self._regions[region]["base"], address, self._regions[region]["size"])
+
+    def _translate(self, moves: list[Move]) -> None:
+        if not self._sites or not moves:
+            return
+        size = _WORD * len(self._sites)
+        buffer = self._device.allocate(size)
+        places = [self.home(region) + offset for region, offset in self._sites]
+        for number, place in enumerate(places):
+            self._device.copy(buffer + _WORD * number, place, _WORD)
+        words = self._device.download(buffer, size).view(np.uint64)
+        changed = []
+        for number, word in enumerate(words):
+            moved = new_address(moves, int(word))
+            if moved is not None:
+                words[number] = moved
+                changed.append(number)
+        if changed:
+            self._device.upload(buffer, words.view(np.uint8))
+            for number in changed:
+                self._device.copy(places[number], buffer + _WORD * number, _WORD)
+        self._device.finish()
+        self._device.free(buffer)

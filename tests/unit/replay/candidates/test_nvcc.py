@@ -1,0 +1,244 @@
+"""Edited CUDA C++ files, compiled with nvcc as the application's were."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from kerncap.capture.source import native
+from kerncap.format import schema
+from kerncap.format.elf import Elf
+from kerncap.replay import candidates
+from kerncap.replay.candidates import BuildError, symbols, tools
+from tests.unit.replay.candidates.conftest import Make
+
+ARCH = "sm_90"
+HEADER = "#pragma once\n#define FACTOR {}\n"
+UNIT = """
+#include "{header}"
+namespace app {{
+template <typename T> __global__ void scale(T *x, int n) {{
+    int i = threadIdx.x;
+    if (i < n) x[i] *= FACTOR;
+}}
+}}
+void run(float *x) {{ app::scale<float><<<1, 32>>>(x, 32); }}
+"""
+SCALE = ("_ZN3app5scaleIfEEvPT_i", "void app::scale<float>(float*, int)")
+
+
+def project(folder: Path) -> native.FoundSource:
+    """A unit with a header in a folder of its own, as compile_commands.json says."""
+    (folder / "include").mkdir(parents=True)
+    (folder / "src").mkdir()
+    (folder / "include" / "factor.h").write_text(HEADER.format("2.0f"))
+    (folder / "src" / "scale.cu").write_text(UNIT.format(header="factor.h"))
+    entry = {
+        "directory": str(folder),
+        "file": "src/scale.cu",
+        "command": "nvcc -Iinclude -O3 -gencode=arch=compute_90,code=sm_90 "
+        "-gencode=arch=compute_80,code=sm_80 -c src/scale.cu -o scale.o",
+    }
+    (folder / "compile_commands.json").write_text(json.dumps([entry]))
+    found = native.find(native.NativeRequest(*SCALE, source_dirs=(folder,), arch=ARCH))
+    assert found.file == "src/scale.cu", found
+    return found
+
+
+def kernels(path: Path) -> tuple[str, ...]:
+    return symbols.kernels_of_cubin(path.read_bytes())
+
+
+def code(path: Path, kernel: str) -> bytes:
+    elf = Elf(path.read_bytes())
+    section = elf.section(f".text.{kernel}")
+    assert section is not None
+    return bytes(elf.content(section))
+
+
+def compiled(source: Path, out: Path, *options: str) -> bytes:
+    tool = tools.nvcc()
+    assert isinstance(tool, tools.Tool)
+    subprocess.run(
+        [str(tool.path), "-cubin", f"-arch={ARCH}", *options, str(source), "-o", str(out)], check=True
+    )
+    return out.read_bytes()
+
+
+@pytest.mark.usefixtures("nvcc")
+class TestNvcc:
+    def test_the_unit_as_stored_gives_the_applications_code(self, tmp_path: Path, make: Make) -> None:
+        found = project(tmp_path / "app")
+        reproducer = make(found, *SCALE)
+        tool = tools.nvcc()
+        assert isinstance(tool, tools.Tool)
+        original = tmp_path / "original.cubin"
+        subprocess.run(
+            [str(tool.path), "-cubin", f"-arch={ARCH}", f"-I{tmp_path / 'app/include'}", "-O3",
+             str(tmp_path / "app" / "src" / "scale.cu"), "-o", str(original)],
+            check=True,
+        )  # fmt: skip
+        built = candidates.build(
+            reproducer, reproducer.path / "source/src/scale.cu", ARCH, tmp_path / "a.cubin"
+        )
+        assert code(built, SCALE[0]) == code(original, SCALE[0])
+
+    def test_an_edited_header_takes_effect(self, tmp_path: Path, make: Make) -> None:
+        reproducer = make(project(tmp_path / "app"), *SCALE)
+        plain = candidates.compile_candidate(
+            reproducer, reproducer.path / "source/src/scale.cu", ARCH, tmp_path / "plain.cubin"
+        )
+        edited = tmp_path / "edit" / "include" / "factor.h"
+        edited.parent.mkdir(parents=True)
+        edited.write_text(HEADER.format("3.0f"))
+        built = candidates.compile_candidate(reproducer, edited, ARCH, tmp_path / "edited.cubin")
+        assert built.edited == ("source/include/factor.h",)
+        assert plain.edited == ()
+        assert code(built.path, SCALE[0]) != code(plain.path, SCALE[0])
+
+    def test_a_header_edited_beside_an_edited_unit_takes_effect_too(self, tmp_path: Path, make: Make) -> None:
+        reproducer = make(project(tmp_path / "app"), *SCALE)
+        # In place, as a user who goes on in the project would do it.
+        (tmp_path / "app" / "include" / "factor.h").write_text(HEADER.format("5.0f"))
+        built = candidates.compile_candidate(
+            reproducer, tmp_path / "app" / "src" / "scale.cu", ARCH, tmp_path / "edited.cubin"
+        )
+        assert built.edited == ("source/include/factor.h",)
+
+    def test_the_stored_header_wins_over_the_original_folder(self, tmp_path: Path, make: Make) -> None:
+        reproducer = make(project(tmp_path / "app"), *SCALE)
+        unit = tmp_path / "elsewhere.cu"
+        unit.write_text(UNIT.format(header="factor.h"))
+        before = candidates.build(reproducer, unit, ARCH, tmp_path / "before.cubin")
+        (tmp_path / "app" / "include" / "factor.h").write_text('#error "the original is not looked at"\n')
+        unit.write_text(UNIT.format(header="factor.h") + "// another text, so that nothing is cached\n")
+        after = candidates.build(reproducer, unit, ARCH, tmp_path / "after.cubin")
+        assert code(before, SCALE[0]) == code(after, SCALE[0])
+
+    def test_only_the_captured_architecture_is_built(self, tmp_path: Path, make: Make) -> None:
+        reproducer = make(project(tmp_path / "app"), *SCALE)
+        assert reproducer.manifest.source is not None and reproducer.manifest.source.build is not None
+        assert not any(
+            "arch" in option or "code" in option for option in reproducer.manifest.source.build.options
+        )
+        built = candidates.build(reproducer, reproducer.path / "source/src/scale.cu", ARCH, tmp_path)
+        assert built == tmp_path / "scale.cubin"
+        assert kernels(built) == (SCALE[0],)
+
+    def test_a_template_that_nothing_uses_is_instantiated(self, tmp_path: Path, make: Make) -> None:
+        reproducer = make(project(tmp_path / "app"), *SCALE)
+        unit = tmp_path / "alone.cu"
+        unit.write_text(UNIT.format(header="factor.h").partition("void run")[0])
+        assert SCALE[0] in kernels(candidates.build(reproducer, unit, ARCH, tmp_path / "made.cubin"))
+
+    def test_a_renamed_kernel_is_named(self, tmp_path: Path, make: Make) -> None:
+        reproducer = make(project(tmp_path / "app"), *SCALE)
+        unit = tmp_path / "renamed.cu"
+        unit.write_text('extern "C" __global__ void faster(float *x) { *x = 1; }\n')
+        with pytest.raises(BuildError, match="no kernel app::scale, it has faster"):
+            candidates.build(reproducer, unit, ARCH, tmp_path / "made.cubin")
+
+    def test_other_parameters_are_named(self, tmp_path: Path, make: Make) -> None:
+        unit = tmp_path / "add.cu"
+        unit.write_text("__global__ void add(float *x) { *x += 1; }\n")
+        found = native.find(native.NativeRequest("_Z3addPf", "add(float*)", source_dirs=(tmp_path,)))
+        reproducer = make(found, "_Z3addPf", "add(float*)")
+        unit.write_text("__global__ void add(double *x) { *x += 1; }\n")
+        with pytest.raises(BuildError, match=r"_Z3addPf was captured, here: _Z3addPd"):
+            candidates.build(reproducer, unit, ARCH, tmp_path / "made.cubin")
+
+    def test_the_compilers_own_words_come_with_the_error(self, tmp_path: Path, make: Make) -> None:
+        reproducer = make(project(tmp_path / "app"), *SCALE)
+        unit = tmp_path / "scale.cu"
+        unit.write_text(UNIT.format(header="factor.h").replace("FACTOR", "undefined_name"))
+        with pytest.raises(BuildError, match="undefined_name") as caught:
+            candidates.build(reproducer, unit, ARCH, tmp_path / "made.cubin")
+        assert "source/src/scale.cu(" in caught.value.detail
+        assert "kerncap-build-" not in caught.value.detail
+
+    def test_names_with_the_files_hash_come_back_as_captured(self, tmp_path: Path, make: Make) -> None:
+        """The compiler makes the names of anonymous namespaces of the file's path."""
+        app = tmp_path / "app"
+        app.mkdir()
+        (app / "hidden.cu").write_text(
+            "namespace { __device__ int calls; __global__ void hidden(int *x) { *x = ++calls; } }\n"
+            "void run(int *x) { hidden<<<1, 1>>>(x); }\n"
+        )
+        image = compiled(app / "hidden.cu", tmp_path / "app.cubin")
+        (captured,) = symbols.kernels_of_cubin(image)
+        (variable,) = [name for name in symbols.variables_of_cubin(image) if "calls" in name]
+        found = native.find(
+            native.NativeRequest(captured, "(anonymous namespace)::hidden(int*)", source_dirs=(app,))
+        )
+        reproducer = make(found, captured, "(anonymous namespace)::hidden(int*)", (variable,))
+        built = candidates.build(reproducer, reproducer.path / "source/hidden.cu", ARCH, tmp_path / "b.cubin")
+        assert kernels(built) == (captured,)
+        assert variable in symbols.variables_of_cubin(built.read_bytes())
+
+    def test_a_unit_of_a_relocatable_program_is_built_whole(self, tmp_path: Path, make: Make) -> None:
+        app = tmp_path / "app"
+        app.mkdir()
+        (app / "static.cu").write_text(
+            "static __global__ void hidden(int *x) { *x = 1; }\nvoid run(int *x) { hidden<<<1, 1>>>(x); }\n"
+        )
+        entry = {"directory": str(app), "file": "static.cu", "arguments": ["nvcc", "-rdc=true", "static.cu"]}
+        (app / "compile_commands.json").write_text(json.dumps([entry]))
+        image = compiled(app / "static.cu", tmp_path / "app.cubin", "-rdc=true")
+        (captured,) = symbols.kernels_of_cubin(image)
+        assert captured.startswith("__nv_static_")
+        found = native.find(native.NativeRequest(captured, captured, source_dirs=(app,), cubin=image))
+        assert any("links no device code of other units" in note for note in found.notes)
+        reproducer = make(found, captured)
+        built = candidates.build(reproducer, reproducer.path / "source/static.cu", ARCH, tmp_path / "b.cubin")
+        assert kernels(built) == (captured,)
+
+    def test_what_was_built_once_is_kept_until_something_changes(
+        self, tmp_path: Path, make: Make, own_cache: Path
+    ) -> None:
+        reproducer = make(project(tmp_path / "app"), *SCALE)
+        near = tmp_path / "near.h"
+        near.write_text("#define NEAR 1\n")
+        unit = tmp_path / "scale.cu"
+        unit.write_text('#include "near.h"\n' + UNIT.format(header="factor.h").replace("FACTOR", "NEAR"))
+        first = candidates.compile_candidate(reproducer, unit, ARCH, tmp_path / "first.cubin")
+        again = candidates.compile_candidate(reproducer, unit, ARCH, tmp_path / "again.cubin")
+        assert (first.cached, again.cached) == (False, True)
+        assert first.path.read_bytes() == again.path.read_bytes()
+        assert len(list(own_cache.iterdir())) == 1
+        near.write_text("#define NEAR 1 + 41\n")  # a header that the reproducer has never seen
+        assert not candidates.compile_candidate(reproducer, unit, ARCH, tmp_path / "c.cubin").cached
+
+    def test_kernels_without_parameters_are_seen(self, tmp_path: Path) -> None:
+        (tmp_path / "none.cu").write_text('__device__ int x;\nextern "C" __global__ void none() { x = 1; }\n')
+        assert symbols.kernels_of_cubin(compiled(tmp_path / "none.cu", tmp_path / "none.cubin")) == ("none",)
+
+    def test_a_recipe_never_reaches_a_shell(self, tmp_path: Path, make: Make) -> None:
+        """nvcc hands its steps to one: what a stranger's recipe says must not be run by it."""
+        found = project(tmp_path / "app")
+        mark = tmp_path / "mark"
+        for option in (
+            f"-DX=$(touch {mark})",
+            f"-DX=`touch {mark}`",
+            "-ccbin=/bin/sh",
+            "-Xcompiler=-fplugin=x.so",
+        ):
+            reproducer = make(found, *SCALE, change=_with_option(option))
+            with pytest.raises(BuildError, match="is not allowed"):
+                candidates.build(
+                    reproducer, reproducer.path / "source/src/scale.cu", ARCH, tmp_path / "m.cubin"
+                )
+        assert not mark.exists()
+
+
+def _with_option(option: str) -> Callable[[schema.Source], schema.Source]:
+    def change(source: schema.Source) -> schema.Source:
+        assert source.build is not None
+        build = msgspec.structs.replace(source.build, options=(*source.build.options, option))
+        return msgspec.structs.replace(source, build=build)
+
+    return change

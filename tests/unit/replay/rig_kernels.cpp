@@ -1,0 +1,51 @@
+// Kernels for the stand-in driver that only replay's tests need; the others are the rig's own clients'.
+#include <cstring>
+
+#include "rig.h"
+
+#define KERNEL(name) \
+  extern "C" __attribute__((visibility("default"))) void rig_kernel_##name(const rig_launch* launch)
+
+namespace {
+
+uint64_t pointer(const rig_launch* launch, size_t index) {
+  return rig_parameter<uint64_t>(launch, index);
+}
+
+void double_all(const rig_launch* launch) {
+  uint32_t n = rig_parameter<uint32_t>(launch, 2);
+  auto* in = rig_array<float>(pointer(launch, 0), n);
+  auto* out = rig_array<float>(pointer(launch, 1), n);
+  for (uint32_t i = 0; i < n; ++i) out[i] = 2 * in[i];
+}
+
+}  // namespace
+
+// racy(in, out, n): out = 2 * in, but every 97th run of a process leaves its last element as it was.
+KERNEL(racy) {
+  static unsigned runs = 0;
+  uint32_t last = rig_parameter<uint32_t>(launch, 2) - 1;
+  auto* out = rig_array<float>(pointer(launch, 1), last + 1);
+  float before = out[last];
+  double_all(launch);
+  if (++runs % 97 == 0) out[last] = before;
+}
+
+// noisy(in, out, n): out = 2 * in, up to two units of the last place more.
+KERNEL(noisy) {
+  static uint32_t state = 12345;
+  double_all(launch);
+  uint32_t n = rig_parameter<uint32_t>(launch, 2);
+  auto* bits = rig_array<uint32_t>(pointer(launch, 1), n);
+  for (uint32_t i = 0; i < n; ++i) {
+    state = state * 1664525u + 1013904223u;
+    bits[i] += (state >> 24) % 3;
+  }
+}
+
+// follow(where): *where is a pointer to an int, which is counted up; the pointer is then moved on by one int.
+KERNEL(follow) {
+  auto* where = rig_array<uint64_t>(pointer(launch, 0), 1);
+  ++*rig_array<int>(*where, 1);
+  *where += sizeof(int);
+}
