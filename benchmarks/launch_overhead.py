@@ -1,10 +1,11 @@
-"""What an armed hook costs launches that are not captured.
+"""What an armed capture costs launches that are not captured.
 
-Three programs make the same small Triton launches: plain (the baseline), armed with a name that no kernel
-has, and armed with the kernel's name but an ordinal that never comes. They run side by side on one core and
+Three programs make the same small launches: plain (the baseline), armed with a name that no kernel has,
+and armed with the kernel's name but an ordinal that never comes. They run side by side on one core and
 take turns, a batch each, so that whatever else the machine does hits all three. Prints the median of the
-batches and its ratio to plain; several sets of processes, since each process has a memory layout of its own.
-On a GPU launches are asynchronous: this is the cost on the CPU's side, where it is paid.
+batches and its ratio to plain; several sets of processes, since each process has a memory layout of its
+own. On a GPU launches are asynchronous: this is the cost on the CPU's side, where it is paid. There
+torch.add is measured too, 20,000 calls a process: it launches below Python, where only the shim is.
 """
 
 from __future__ import annotations
@@ -15,11 +16,33 @@ import subprocess
 import sys
 import tempfile
 import textwrap
+from dataclasses import dataclass
 from pathlib import Path
 
-TARGET = """
+from _harness import KERNCAP, Row, arguments, finish, has_gpu, launches_seen
+
+SETUP = """
 import os, sys, time
-import torch, triton
+import torch
+
+device = "cuda" if torch.cuda.is_available() else "cpu"
+wait = torch.cuda.synchronize if device == "cuda" else (lambda: None)
+launches = int(sys.argv[1])
+os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+"""
+LOOP = """
+for _ in range(launches):
+    call()
+for _ in sys.stdin:
+    wait()
+    start = time.perf_counter()
+    for _ in range(launches):
+        call()
+    wait()
+    print(f"{(time.perf_counter() - start) / launches:.9f}", flush=True)
+"""
+TRITON = """
+import triton
 import triton.language as tl
 
 @triton.jit
@@ -27,30 +50,40 @@ def small(x_ptr, n, BLOCK: tl.constexpr):
     i = tl.arange(0, BLOCK)
     tl.store(x_ptr + i, tl.load(x_ptr + i, mask=i < n) + 1, mask=i < n)
 
-device = "cuda" if torch.cuda.is_available() else "cpu"
-wait = torch.cuda.synchronize if device == "cuda" else (lambda: None)
 x = torch.zeros(64, device=device)
-launches = int(sys.argv[1])
-os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
-for _ in range(launches):
+def call():
     small[(1,)](x, 64, BLOCK=64)
-for _ in sys.stdin:
-    wait()
-    start = time.perf_counter()
-    for _ in range(launches):
-        small[(1,)](x, 64, BLOCK=64)
-    wait()
-    print(f"{(time.perf_counter() - start) / launches:.9f}", flush=True)
+"""
+TORCH_ADD = """
+x, y, z = (torch.ones(1024, device=device) for _ in range(3))
+def call(add=torch.add, x=x, y=y, z=z):
+    add(x, y, out=z)
 """
 
-SETS = 5
+
+@dataclass(frozen=True)
+class Program:
+    """``most``: the ratio to plain that an unmatched launch may have."""
+
+    name: str
+    text: str
+    kernel: str
+    most: float | None
+
+
+PROGRAMS = (
+    Program("Triton", TRITON, "small", None),
+    Program("torch.add", TORCH_ADD, "CUDAFunctor_add", 1.02),
+)
 
 
 def one_set(ways: dict[str, list[str]], batches: int, env: dict[str, str]) -> dict[str, list[float]]:
     """Seconds a launch of every batch, by way."""
     pipe = subprocess.PIPE
     running = {
-        name: subprocess.Popen(command, env=env, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
+        name: subprocess.Popen(
+            command, env=env, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, text=True
+        )
         for name, command in ways.items()
     }
     times: dict[str, list[float]] = {name: [] for name in ways}
@@ -61,39 +94,69 @@ def one_set(ways: dict[str, list[str]], batches: int, env: dict[str, str]) -> di
                 process = running[name]
                 assert process.stdin is not None and process.stdout is not None
                 print("go", file=process.stdin, flush=True)
-                times[name].append(float(process.stdout.readline()))
+                answer = process.stdout.readline()
+                if not answer:
+                    raise SystemExit(f"{name}: the program ended; run it alone: {' '.join(ways[name])}")
+                times[name].append(float(answer))
     finally:
         for process in running.values():
             process.communicate()  # end of input ends the target
     return times
 
 
-def main() -> None:
-    """Run all three ways and print one line each with its ratio to plain."""
-    has_gpu = Path("/dev/nvidia0").exists()
-    env = dict(os.environ) if has_gpu else {**os.environ, "TRITON_INTERPRET": "1"}
-    launches, batches = (1_000, 20) if has_gpu else (100, 6)
+def measure(program: Program, sets: int, launches: int, batches: int, env: dict[str, str]) -> list[Row]:
     with tempfile.TemporaryDirectory() as folder:
         target = Path(folder) / "target.py"
-        target.write_text(textwrap.dedent(TARGET))
+        target.write_text("\n".join(textwrap.dedent(part) for part in (SETUP, program.text, LOOP)))
         plain = [sys.executable, str(target), str(launches)]
-        capture = [sys.executable, "-m", "kerncap", "capture", "-o", folder]
+        capture = [*KERNCAP, "capture", "--keep-session", "-o", folder]
         ways = {
             "plain": plain,
             "armed, unmatched": [*capture, "-k", "no_such_kernel", "--", *plain],
-            "matched, other ordinal": [*capture, "-k", "small", "--launch", "1000000000", "--", *plain],
+            "matched, other ordinal": [
+                *capture,
+                "-k",
+                program.kernel,
+                "--launch",
+                "1000000000",
+                "--",
+                *plain,
+            ],
         }
-        sets = [one_set(ways, batches, env) for _ in range(SETS)]
-    print(f"{SETS} sets of processes, {batches * launches:,} launches each in turns of {launches:,}")
-    for name in ways:
-        medians = [statistics.median(times[name]) for times in sets]
-        ratios = [statistics.median(times[name]) / statistics.median(times["plain"]) for times in sets]
-        spread = f"{min(ratios):.3f} to {max(ratios):.3f}"
-        print(
-            f"{name:24} {statistics.median(medians) * 1e6:8.3f} us a launch   "
-            f"{statistics.median(ratios):.3f}x of plain ({spread})"
-        )
+        measured = [one_set(ways, batches, env) for _ in range(sets)]
+        seen, made = launches_seen(Path(folder)), 2 * sets * batches * launches
+    if seen < made:
+        raise SystemExit(f"{program.name}: {seen:,} of {made:,} launches were seen: nothing is measured")
+    rows = []
+    for name in list(ways)[1:]:
+        ratios = [statistics.median(times[name]) / statistics.median(times["plain"]) for times in measured]
+        each = statistics.median(statistics.median(times[name]) for times in measured) * 1e6
+        usual = statistics.median(statistics.median(times["plain"]) for times in measured) * 1e6
+        note = f"({min(ratios):.3f} to {max(ratios):.3f} in {sets} sets of {batches * launches:,})"
+        most = program.most if name == "armed, unmatched" else None
+        baseline, ratio = f"plain ({usual:.3f} us)", statistics.median(ratios)
+        rows.append(Row(f"{program.name}: {name}", each, "us/launch", baseline, ratio, most=most, note=note))
+    return rows
+
+
+def main() -> int:
+    """One line a program and way, with its ratio to plain."""
+    parser = arguments(__doc__)
+    parser.add_argument("--sets", type=int, default=5)
+    parser.add_argument("--only", choices=[program.name for program in PROGRAMS])
+    options = parser.parse_args()
+    env = dict(os.environ) if has_gpu() else {**os.environ, "TRITON_INTERPRET": "1"}
+    launches, batches = (1_000, 20) if has_gpu() else (100, 6)
+    # Without a GPU torch.add launches nothing.
+    programs = PROGRAMS if has_gpu() else PROGRAMS[:1]
+    rows = [
+        row
+        for program in programs
+        if options.only in (None, program.name)
+        for row in measure(program, options.sets, launches, batches, env)
+    ]
+    return finish("launch_overhead", rows, options.json)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
