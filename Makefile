@@ -42,6 +42,10 @@ $(STAMP): pyproject.toml tools/setup.sh tools/make_venv.sh
 	@bash tools/setup.sh
 	@touch $@
 
+.PHONY: shims
+shims: $(STAMP) ## the native shims anew after an edit, where `kerncap` of this checkout finds them
+	@PATH="$(abspath $(BIN)):$$PATH" bash tools/shims.sh "$(abspath $(BIN))/python"
+
 .PHONY: demo
 demo: $(STAMP) ## capture a launch from a sample, replay it, verify it
 	@PATH="$(abspath $(BIN)):$$PATH" bash tools/demo.sh
@@ -50,7 +54,7 @@ demo: $(STAMP) ## capture a launch from a sample, replay it, verify it
 
 .PHONY: test
 test: $(STAMP) ## everything that needs no GPU, with a seeded slice of each campaign (JOBS, PYTEST_ARGS)
-	@$(BIN)/python -m pytest -m "not gpu" -n $(JOBS) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
+	@PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m pytest -m "not gpu" -n $(JOBS) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
 
 .PHONY: fuzz
 fuzz: $(STAMP) ## the campaigns whole: properties with many examples, fuzz targets (FUZZ_SECONDS)
@@ -78,8 +82,8 @@ bench: $(STAMP) ## every benchmarks/*.py: a ratio against a named baseline of th
 # --- what leaves the tree --------------------------------------------------------------------------
 
 .PHONY: wheel
-wheel: $(STAMP) ## dist/kerncap-*.whl
-	@$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist . && ls -l dist/kerncap-*.whl
+wheel: $(STAMP) ## dist/kerncap-*.whl: one with the native shims, one without
+	@bash tools/wheels.sh "$(BIN)/python" dist && ls -l dist/kerncap-*.whl
 
 .PHONY: wheelhouse
 wheelhouse: $(STAMP) ## wheels for a machine with no network (WHEELHOUSE_PYTHON, WHEELHOUSE_PLATFORM)

@@ -37,10 +37,8 @@ else
     pip install --progress-bar off "triton==$TRITON_VERSION"
 fi
 
-extras=dev
-if [[ $gpu == yes ]]; then extras=dev,cuda; fi
-step "kerncap[$extras], editable"
-pip install --progress-bar off --quiet --editable ".[$extras]"
+step "kerncap[dev], editable, with its native shims"
+pip install --progress-bar off --quiet --editable ".[dev]"
 
 # Somebody else's kernels, for the tests. Its own dependencies are torch and triton, which are settled.
 step "liger-kernel $LIGER_VERSION, for the tests"

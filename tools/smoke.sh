@@ -12,9 +12,9 @@ run() {
     "$@"
 }
 
-.venv/bin/python -m pip wheel --quiet --no-deps --wheel-dir "$work/dist" .
+bash tools/wheels.sh .venv/bin/python "$work/dist"
 "$python" -m venv "$work/venv" 2>/dev/null || bash tools/make_venv.sh "$work/venv" "$python"
-"$work/venv/bin/python" -m pip install --quiet --progress-bar off "$work"/dist/kerncap-*.whl
+"$work/venv/bin/python" -m pip install --quiet --progress-bar off "$work"/dist/kerncap-*-manylinux*.whl
 
 cd "$work"
 export PATH="$work/venv/bin:$PATH"
@@ -25,6 +25,11 @@ import importlib.util as u
 found = [n for n in ("torch", "triton") if u.find_spec(n)]
 assert not found, f"this environment should be empty, but it has {found}"
 import kerncap.replay  # from replay/
+import ctypes
+from kerncap import env
+shim = env.cuda_shim()
+assert shim is not None, "the wheel should have brought the CUDA shim"
+assert ctypes.CDLL(str(shim)).kerncap_cuda_live() == 0, "nobody asked it to capture"
 PY
 
 # 4 says that nothing can run here, which is true; the report itself must be one JSON document.
@@ -43,4 +48,9 @@ for manifest in "${manifests[@]}"; do
     run kerncap inspect "$(dirname "$manifest")"
     kerncap inspect --json "$(dirname "$manifest")" | python -m json.tool >/dev/null
 done
+
+# The wheel without shims reads the same reproducers.
+python -m pip install --quiet --progress-bar off --no-deps --force-reinstall "$work"/dist/kerncap-*-none-any.whl
+run kerncap inspect "$(dirname "${manifests[0]}")" >/dev/null
+python -c 'from kerncap import env; assert env.cuda_shim() is None'
 echo "smoke: all good"

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -25,19 +27,36 @@ def listed(*patterns: str) -> list[str]:
     return sorted(set(subprocess.check_output(command, cwd=ROOT, text=True).split()))
 
 
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
-    """The wheel, built with what is installed: no network."""
+def build_wheel(folder: Path, **variables: str) -> zipfile.ZipFile:
+    """A wheel, built with what is installed: no network."""
     pytest.importorskip("scikit_build_core")
-    folder = tmp_path_factory.mktemp("wheel")
-    subprocess.run(
+    run = subprocess.run(
         [sys.executable, "-c", f"import scikit_build_core.build as b; b.build_wheel({str(folder)!r})"],
         cwd=ROOT,
-        check=True,
-        capture_output=True,
+        env={**os.environ, **variables},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
     )
+    assert run.returncode == 0, run.stdout[-4000:]
     (path,) = folder.glob("kerncap-*.whl")
     return zipfile.ZipFile(path)
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
+    """The one without native shims."""
+    return build_wheel(tmp_path_factory.mktemp("wheel"), KERNCAP_NO_SHIM="1")
+
+
+@pytest.fixture(scope="module")
+def native_wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
+    """The one with them; compiles what changed since the last time."""
+    for program in ("c++", "cmake"):
+        if shutil.which(program) is None and not (Path(sys.executable).parent / program).exists():
+            pytest.skip(f"no {program}")
+    path = os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", "")))
+    return build_wheel(tmp_path_factory.mktemp("native"), PATH=path)
 
 
 # --- the wheel -------------------------------------------------------------------------------------
@@ -61,6 +80,66 @@ def test_wheel_has_nothing_else(wheel: zipfile.ZipFile) -> None:
 def test_wheel_is_one_for_every_python(wheel: zipfile.ZipFile) -> None:
     assert wheel.filename is not None
     assert Path(wheel.filename).name == f"kerncap-{kerncap.__version__}-py3-none-any.whl"
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_wheel_with_shims_has_one_shared_object_more(
+    wheel: zipfile.ZipFile, native_wheel: zipfile.ZipFile
+) -> None:
+    assert native_wheel.filename is not None
+    assert re.search(r"-py3-none-linux_\w+\.whl$", native_wheel.filename)
+    only = set(native_wheel.namelist()) ^ set(wheel.namelist())
+    assert only == {"kerncap/shims/cuda/libkerncap_cuda.so"}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_shims_need_an_old_glibc_and_nothing_else(native_wheel: zipfile.ZipFile) -> None:
+    pytest.importorskip("elftools")
+    command = [sys.executable, "tools/check_glibc.py", str(native_wheel.filename)]
+    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert run.returncode == 0, run.stdout
+
+
+@pytest.mark.parametrize(
+    ("code", "options", "found"),
+    [
+        ("int f(void) { return 0; }", [], None),
+        ("int f(void) { return 0; }", ["-Wl,--no-as-needed", "-lstdc++"], "needs libstdc++.so.6"),
+        ('void g(void); __asm__(".symver g,g@GLIBC_2.99"); void f(void) { g(); }', [], "needs GLIBC_2.99"),
+    ],
+)
+def test_the_check_of_glibc_finds_what_is_not_promised(
+    tmp_path: Path, code: str, options: list[str], found: str | None
+) -> None:
+    pytest.importorskip("elftools")
+    compiler = shutil.which("gcc")
+    if compiler is None:
+        pytest.skip("no gcc")
+    (tmp_path / "libc.c").write_text("void g(void) {}")
+    (tmp_path / "map").write_text("GLIBC_2.99 { global: g; };")
+    version = ["-shared", "-fPIC", f"-Wl,--version-script={tmp_path / 'map'}", "-Wl,-soname,libc.so.6"]
+    subprocess.run([compiler, *version, "-o", tmp_path / "libnewer.so", tmp_path / "libc.c"], check=True)
+    (tmp_path / "f.c").write_text(code)
+    shared = tmp_path / "libf.so"
+    link = [
+        compiler,
+        "-shared",
+        "-fPIC",
+        "-o",
+        shared,
+        tmp_path / "f.c",
+        f"-L{tmp_path}",
+        "-lnewer",
+        *options,
+    ]
+    subprocess.run(link, check=True)
+    run = subprocess.run(
+        [sys.executable, "tools/check_glibc.py", shared], cwd=ROOT, capture_output=True, text=True
+    )
+    assert (run.returncode, found is None) in ((0, True), (1, False)), run.stdout + run.stderr
+    assert found is None or found in run.stdout
 
 
 def test_wheel_pins_neither_torch_nor_triton(wheel: zipfile.ZipFile) -> None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import stat
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -33,6 +35,8 @@ GOOD_DRIVER = {"cuda": "13.0", "devices": ["NVIDIA H200"]}
 def report(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, packages: dict, driver: dict) -> api.Report:
     monkeypatch.setattr(doctor_probes, "packages", lambda python: packages)
     monkeypatch.setattr(doctor_probes, "driver", lambda: driver)
+    monkeypatch.setattr(env, "cuda_shim", lambda: Path("/shim.so"))
+    monkeypatch.setattr(doctor_probes, "shim", lambda path: {"live": 0})
     return api.doctor(output=tmp_path / "out")
 
 
@@ -118,14 +122,14 @@ def test_packages_that_are_broken_are_told_one_by_one(
 
 def test_a_gpu_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     found = report(monkeypatch, tmp_path, GOOD_PACKAGES, GOOD_DRIVER)
-    assert ways(found) == [True, True]
+    assert ways(found) == [True, True, True]
     assert check(found, "torch").detail == "2.11.0, CUDA 13.0, NVIDIA H200 (sm_90)"
     assert check(found, "libcuda").detail == "CUDA 13.0, 1 x NVIDIA H200"
 
 
 def test_a_machine_without_gpu_runs_the_interpreter(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     found = report(monkeypatch, tmp_path, GOOD_PACKAGES, NO_DRIVER)
-    assert ways(found) == [True, False]
+    assert ways(found) == [True, False, False]
     assert found.ways[1].reason == "libcuda: libcuda.so.1: cannot open shared object file"
     assert found.ways[1].next_step is not None and "driver" in found.ways[1].next_step
 
@@ -133,8 +137,53 @@ def test_a_machine_without_gpu_runs_the_interpreter(monkeypatch: pytest.MonkeyPa
 def test_a_cpu_build_beside_a_gpu_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     torch = {"version": "2.13.0+cpu", "cuda": None, "hip": None, "devices": []}
     found = report(monkeypatch, tmp_path, {**GOOD_PACKAGES, "torch": torch}, GOOD_DRIVER)
-    assert ways(found) == [True, False]
+    assert ways(found) == [True, False, True]
     assert found.ways[1].reason == "torch's GPU: torch 2.13.0+cpu is a CPU build"
+
+
+def test_a_missing_shim_is_said_with_the_next_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(env, "cuda_shim", lambda: None)
+    found = api._shim()
+    assert found.status == "missing" and found.next_step is not None and "make shims" in found.next_step
+
+
+@pytest.fixture
+def compiled(tmp_path: Path) -> Callable[[str], Path]:
+    """A C file as a shared object."""
+    compiler = next(filter(None, map(shutil.which, ("cc", "gcc", "clang"))), None)
+    if compiler is None:
+        pytest.skip("no C compiler")
+
+    def build(text: str) -> Path:
+        (tmp_path / "shim.c").write_text(text)
+        path = tmp_path / "libshim.so"
+        subprocess.run([compiler, "-shared", "-fPIC", "-o", path, tmp_path / "shim.c"], check=True)
+        return path
+
+    return build
+
+
+def test_a_shim_is_preloaded_as_a_target_would_have_it(
+    monkeypatch: pytest.MonkeyPatch, compiled: Callable[[str], Path]
+) -> None:
+    shim = compiled("int kerncap_cuda_live(void) { return 0; }")
+    monkeypatch.setattr(env, "cuda_shim", lambda: shim)
+    found = api._shim()
+    assert (found.status, str(shim) in found.detail) == ("ok", True)
+
+
+@pytest.mark.parametrize("content", ["int other;", None])
+def test_a_shim_that_does_not_load_is_said(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, compiled: Callable[[str], Path], content: str | None
+) -> None:
+    shim = tmp_path / "libshim.so"
+    if content is None:
+        shim.write_bytes(b"no ELF file")
+    else:
+        compiled(content)
+    monkeypatch.setattr(env, "cuda_shim", lambda: shim)
+    found = api._shim()
+    assert found.status == "missing" and str(shim) in found.detail
 
 
 @pytest.mark.parametrize(
@@ -165,7 +214,7 @@ def test_an_environment_of_its_own_is_probed(tmp_path: Path) -> None:
     bare = tmp_path / "bare"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(bare)], check=True)
     found = api.doctor(python=str(bare / "bin" / "python"), output=tmp_path)
-    assert ways(found) == [False, False]
+    assert ways(found)[:2] == [False, False]
     assert check(found, "torch").detail == "ModuleNotFoundError: No module named 'torch'"
     assert found.ways[0].reason is not None and found.ways[0].reason.startswith("torch: ")
 
@@ -194,7 +243,7 @@ def test_json_is_one_document_with_a_verdict(monkeypatch: pytest.MonkeyPatch, tm
     document = json.loads(run.stdout)
     assert run.return_value == 0
     assert document["result"] == "ok"
-    assert [way["works"] for way in document["ways"]] == [True, False]
+    assert [way["works"] for way in document["ways"]] == [True, False, False]
     assert {"name", "status", "detail", "next_step"} == set(document["checks"][0])
 
 

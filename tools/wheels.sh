@@ -1,0 +1,16 @@
+#!/usr/bin/env bash
+# wheels.sh PYTHON FOLDER: the wheel with the native shims, for every Linux with glibc 2.28, and the one without them
+# for everything else. The first is kept only if its shims keep that promise.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+python=$1
+folder=$2
+tag=py3-none-manylinux_2_28_$(uname -m)
+rm -f "$folder"/kerncap-*.whl
+"$python" -m pip wheel --quiet --no-deps --wheel-dir "$folder" --config-settings "wheel.tags=$tag" .
+if ! "$python" tools/check_glibc.py "$folder"/kerncap-*-"$tag".whl; then
+    rm -f "$folder"/kerncap-*-"$tag".whl
+    exit 1
+fi
+KERNCAP_NO_SHIM=1 "$python" -m pip wheel --quiet --no-deps --wheel-dir "$folder" .
