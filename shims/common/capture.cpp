@@ -14,7 +14,6 @@
 
 namespace kerncap::capture {
 
-std::atomic<uint64_t> selection_epoch{0};
 std::atomic<uint64_t> pass_below{0};
 std::atomic<uint64_t> counts_due_ns{UINT64_MAX};
 std::atomic<uint32_t> graph_choices{0};

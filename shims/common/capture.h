@@ -70,11 +70,10 @@ bool has_graph_choice(const Kernel& kernel) noexcept;
 
 // --- behind the inline functions ------------------------------------------------------------------
 
-extern std::atomic<uint64_t> selection_epoch;  // grows when what is wanted changes: disarmed, armed anew
-extern std::atomic<uint64_t> pass_below;       // ordinals below it are surely not wanted
-extern std::atomic<uint64_t> counts_due_ns;    // when COUNTS are to be written, on the coarse clock
-extern std::atomic<uint32_t> graph_choices;    // not yet met
-extern __thread uint32_t thread_choices;       // of this thread, not yet met
+extern std::atomic<uint64_t> pass_below;     // ordinals below it are surely not wanted
+extern std::atomic<uint64_t> counts_due_ns;  // when COUNTS are to be written, on the coarse clock
+extern std::atomic<uint32_t> graph_choices;  // not yet met
+extern __thread uint32_t thread_choices;     // of this thread, not yet met
 void saw_error(int status) noexcept;
 
 inline bool look(Kernel& kernel) noexcept {

@@ -68,7 +68,6 @@ struct Kernel {
   std::atomic<uint64_t> launches{0};   // every launch of it in this process
   std::atomic<uint64_t> ordinal{0};    // of launches that passed -k and --where
   std::atomic<Kernel*> same{nullptr};  // the first kernel of this name, whose ordinals count; null: itself
-  std::atomic<uint64_t> epoch{0};      // of the selection that `interest` was decided in
 };
 
 // One launch as the target asked for it. Lives on the launching thread's stack.

@@ -13,6 +13,7 @@ constexpr size_t max_scratch = 64U << 20, first_scratch = 4U << 20;
 constexpr size_t print_bytes = 3 * sizeof(uint64_t);
 constexpr uint64_t chunks_at_once = first_scratch / print_bytes;
 constexpr unsigned scan_blocks = 2048;
+constexpr uint64_t disturbance_bytes = 512U << 10;  // a thousand blocks, more than fit at once
 
 }  // namespace
 
@@ -95,10 +96,10 @@ void CudaDevice::disturb(unsigned round) noexcept {
   auto found = lanes_.find(launch_device_);
   if (found == lanes_.end() || found->second.fingerprint == nullptr) return;
   Lane& own = found->second;
-  uint64_t size = own.scratch_bytes / 2, chunk_bytes = 1024U << (round % 3), first = 0;
+  uint64_t size = disturbance_bytes, chunk_bytes = 512U << (round % 3), first = 0;
   CUdeviceptr out = own.scratch + size;
   void* arguments[] = {&own.scratch, &size, &chunk_bytes, &first, &out};
-  for (unsigned i = 0; i < 4 + 3 * (round % 3); ++i)
+  for (unsigned i = 0; i < 6 + 3 * (round % 3); ++i)
     driver()->cuLaunchKernel(own.fingerprint, static_cast<unsigned>(size / chunk_bytes), 1, 1, threads, 1, 1,
                              0, own.stream, arguments, nullptr);
 }

@@ -1,5 +1,6 @@
 // Draining, copies, clones: what goes through streams.
 #include <algorithm>
+#include <cstddef>
 #include <cstring>
 
 #include "common/clock.h"

@@ -104,7 +104,8 @@ def test_a_fault_kills_the_target_and_is_sealed(kerncap: CommandLine) -> None:
     assert kerncap("verify", path, "--expect", "finite").status == 1
 
 
-def test_inside_a_graph_capture_says_what_is_needed(kerncap: CommandLine) -> None:
+def test_inside_a_graph_capture(kerncap: CommandLine) -> None:
+    """The shim takes it when the graph is launched, with the hook's source; the hook alone refuses it."""
     target = kerncap.target(
         """
     @triton.jit
@@ -122,9 +123,17 @@ def test_inside_a_graph_capture_says_what_is_needed(kerncap: CommandLine) -> Non
     assert x[0] == 1
     """
     )
-    done = kerncap("capture", "--json", "-o", "out", "--", sys.executable, target)
-    assert done.document["captured"] == []
-    assert "CUDA shim" in done.document["reason"], done.document
+    command = ("--", sys.executable, target)
+    alone = kerncap("capture", "--json", "--backend", "triton", "-o", "alone", *command)
+    assert alone.document["captured"] == []
+    assert "CUDA shim" in alone.document["reason"], alone.document
+    done = kerncap("capture", "--json", "-k", "bump", "-o", "out", *command)
+    [path] = done.document["captured"]
+    manifest = Reproducer.open(kerncap.folder / path).manifest
+    assert manifest.kernel.language == "triton" and manifest.source is not None
+    assert "raph" in (manifest.launch.route or "")
+    for engine in ("jit", "binary"):
+        assert kerncap("replay", "--engine", engine, path).status == 0
 
 
 def test_addresses_are_honoured_in_fresh_processes(kerncap: CommandLine) -> None:

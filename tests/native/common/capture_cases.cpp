@@ -57,7 +57,8 @@ struct Program {
     for (float& value : data) value = value * 2 > 1000 ? 1 : value * 2;
     if (launch_number == nan_at) data[7] = std::nanf("");
     if (static_cast<long>(runs) == odd_run) data[3] += 0.25f;
-    if (launch_number == hang_at) fake_device().busy_polls = static_cast<int>(number("BUSY_POLLS", 20));
+    // The device is busy from one launch to the next.
+    if (hang_at >= 0) fake_device().busy_polls = launch_number == hang_at ? -1 : 0;
     if (launch_number == fault_at) fake_device().launch_status = fake_fault;
     return launch_number == refuse_at ? 1 : 0;
   }
