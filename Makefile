@@ -54,7 +54,11 @@ demo: $(STAMP) ## capture a launch from a sample, replay it, verify it
 
 .PHONY: test
 test: $(STAMP) ## everything that needs no GPU, with a seeded slice of each campaign (JOBS, PYTEST_ARGS)
-	@PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m pytest -m "not gpu" -n $(JOBS) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
+	@PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m pytest -m "not gpu and not sanitized" -n $(JOBS) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
+
+.PHONY: test-sanitized
+test-sanitized: $(STAMP) ## the native tests and whole captures again under ThreadSanitizer and AddressSanitizer
+	@PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m pytest -m sanitized -n $(JOBS) --dist loadfile $(PYTEST_ARGS) tests/native tests/integration/cuda
 
 .PHONY: fuzz
 fuzz: $(STAMP) ## the campaigns whole: properties with many examples, fuzz targets (FUZZ_SECONDS)

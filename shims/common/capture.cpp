@@ -216,6 +216,11 @@ void choose_types(uint64_t token, const char* types) noexcept {
   }
 }
 
+bool is_disarmed() noexcept {
+  Engine* engine = kerncap::engine();
+  return engine != nullptr && engine->selection.is_disarmed();
+}
+
 Fate outcome(uint64_t token, std::string* reason) noexcept {
   Engine* engine = kerncap::engine();
   if (engine == nullptr) return Fate::not_launched;

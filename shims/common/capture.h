@@ -62,6 +62,8 @@ void choose(const char* name, uint64_t token, const char* annotation) noexcept;
 void choose_in_graph(const char* name, uint64_t token, const char* annotation) noexcept;
 // Types of the chosen launch's parameters ("*fp32,i32,…") where its name does not tell them.
 void choose_types(uint64_t token, const char* types) noexcept;
+// Whether the one launch that was asked for is captured, by the hook's choice or without it.
+bool is_disarmed() noexcept;
 enum class Fate : int { not_launched = 0, kept = 1, dropped = 2, failed = 3 };
 // What became of it; forgets a choice that met no launch.
 Fate outcome(uint64_t token, std::string* reason) noexcept;

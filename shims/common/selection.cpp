@@ -182,6 +182,16 @@ bool Selection::settle(const Launch& launch, Outcome outcome, uint64_t size, con
   return range_done();
 }
 
+void Selection::chosen_was_kept() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (conf_.single()) disarm();
+}
+
+bool Selection::is_disarmed() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return disarmed_;
+}
+
 void Selection::disown(const std::string& name) {
   std::lock_guard<std::mutex> lock(mutex_);
   auto found = by_name_.find(name);

@@ -56,6 +56,8 @@ class Selection {
   void filter(Kernel& kernel, const std::string& reason);
   // True when nothing more is wanted of this process.
   bool settle(const Launch& launch, Outcome outcome, uint64_t size, const std::string& reason);
+  void chosen_was_kept();  // the hook's launch counts as the one that was asked for
+  bool is_disarmed();
   void disown(const std::string& name);   // kernels of this name are the hook's from now on
   void uncount_captured(Kernel& kernel);  // --last dropped it
   bool exceeds_limit(uint64_t size);      // of the default selection

@@ -368,6 +368,7 @@ void Shot::settle(Outcome outcome) {
                          : outcome == Outcome::dropped ? capture::Fate::dropped
                                                        : capture::Fate::failed;
     engine_.set_result(wanted_.choice.token, fate, why_);
+    if (outcome == Outcome::kept) engine_.selection.chosen_was_kept();
   } else {
     bool done = engine_.selection.settle(launch_, outcome, closure_.included_bytes, why_);
     if (outcome == Outcome::kept || outcome == Outcome::failed) engine_.write_counts();

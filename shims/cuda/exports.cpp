@@ -30,6 +30,10 @@ KERNCAP_EXPORT void kerncap_cuda_choose_types(unsigned long long token, const ch
   capture::choose_types(token, types);
 }
 
+KERNCAP_EXPORT int kerncap_cuda_disarmed(void) {
+  return capture::is_disarmed() ? 1 : 0;
+}
+
 KERNCAP_EXPORT int kerncap_cuda_outcome(unsigned long long token, char* reason, unsigned long size) {
   std::string text;
   auto fate = capture::outcome(token, &text);

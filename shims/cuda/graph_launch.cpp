@@ -127,6 +127,19 @@ CUresult launch_whole(CUgraphExec exec, CUstream stream, bool per_thread) noexce
   return per_thread ? driver()->cuGraphLaunch_ptsz(exec, stream) : driver()->cuGraphLaunch(exec, stream);
 }
 
+// Kernels of a child graph count, and one that is wanted is refused by name.
+void count_child(const GraphNode& node, size_t index, CUstream stream, bool per_thread, CUcontext context,
+                 int device) noexcept {
+  for (const GraphNode& one : node.inner) {
+    Kernel* kernel = one.launch.kernel;
+    if (kernel == nullptr) continue;
+    capture::note(*kernel, one.launch.grid, one.launch.block, stream);
+    if (!capture::look(*kernel)) continue;
+    Launch launch = launch_of(one, index, stream, per_thread, context, device);
+    if (capture::wants(launch) && !capture::lists_only()) capture::refuse(kernel, refusal_of(node.type));
+  }
+}
+
 // Takes the graph apart at one node. Past the first piece the launch can't be made in one any more.
 // False: nothing has run, and `reason` says why.
 bool take_alone(Pieces* pieces, const GraphNode& node, size_t index, const Launch& launch, CUresult* result,
@@ -207,6 +220,7 @@ CUresult launch_graph(CUgraphExec handle, CUstream stream, bool per_thread) noex
   for (size_t i = 0; i < exec->nodes.size() && result == CUDA_SUCCESS; ++i) {
     const GraphNode& node = exec->nodes[i];
     Kernel* kernel = node.launch.kernel;
+    if (!node.inner.empty()) count_child(node, i, stream, per_thread, context, device);
     if (kernel == nullptr || !node.enabled) continue;
     capture::note(*kernel, node.launch.grid, node.launch.block, stream);
     if (!capture::look(*kernel)) continue;

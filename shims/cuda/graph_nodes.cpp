@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <unordered_map>
+#include <utility>
 
 #include "common/gate.h"
 #include "common/glibc_floor.h"
@@ -13,6 +15,9 @@ namespace kerncap::cuda {
 namespace {
 
 constexpr size_t node_limit = 1U << 20;
+constexpr int most_nested = 8;
+
+bool read_nodes(CUgraph graph, std::vector<GraphNode>* nodes, int depth);
 
 // Launch attributes that a kernel node keeps and that change how it runs.
 constexpr CUlaunchAttributeID kept_attributes[] = {
@@ -162,7 +167,24 @@ void read_kernel_node(const CUDA_KERNEL_NODE_PARAMS& parameters, GraphNode* node
                                                              parameters.extra, &launch.parameters);
 }
 
-bool read_graph(CUgraph graph, std::vector<GraphNode>* nodes) noexcept {
+namespace {
+
+// They count as launches, though none of them can be run alone.
+void read_child(const Driver& real, GraphNode* node, int depth) {
+  CUgraph child = nullptr;
+  std::vector<GraphNode> nodes;
+  if (depth >= most_nested || real.cuGraphChildGraphNodeGetGraph == nullptr ||
+      real.cuGraphChildGraphNodeGetGraph(node->handle, &child) != CUDA_SUCCESS ||
+      !read_nodes(child, &nodes, depth + 1))
+    return;
+  for (GraphNode& one : nodes) {
+    std::move(one.inner.begin(), one.inner.end(), std::back_inserter(node->inner));
+    one.inner.clear();
+    if (one.type == CU_GRAPH_NODE_TYPE_KERNEL) node->inner.push_back(std::move(one));
+  }
+}
+
+bool read_nodes(CUgraph graph, std::vector<GraphNode>* nodes, int depth) {
   const Driver* real = driver();
   gate::Own own;
   size_t count = 0;
@@ -181,9 +203,16 @@ bool read_graph(CUgraph graph, std::vector<GraphNode>* nodes) noexcept {
     node.handle = handles[at];
     if (real->cuGraphNodeGetType(node.handle, &node.type) != CUDA_SUCCESS) return false;
     if (node.type == CU_GRAPH_NODE_TYPE_KERNEL && !get_parameters(*real, &node)) return false;
+    if (node.type == CU_GRAPH_NODE_TYPE_GRAPH) read_child(*real, &node, depth);
     nodes->push_back(std::move(node));
   }
   return nodes->size() == count;
+}
+
+}  // namespace
+
+bool read_graph(CUgraph graph, std::vector<GraphNode>* nodes) noexcept {
+  return read_nodes(graph, nodes, 0);
 }
 
 }  // namespace kerncap::cuda

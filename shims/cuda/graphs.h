@@ -17,6 +17,7 @@ struct GraphNode {
   bool enabled = true;            // as the target wants it
   Launch launch;                  // of a kernel node; no stream and context yet
   const char* trouble = nullptr;  // why `launch` is not whole
+  std::vector<GraphNode> inner;   // of a child graph: its kernel nodes, at any depth
 };
 
 // An executable graph. Used by one thread at a time, as the driver demands for it.

@@ -22,7 +22,10 @@ HERE = Path(__file__).parent
 TOKEN = "0123456789abcdef"
 
 
-@pytest.fixture(scope="session", params=["plain", "thread", "address,undefined"])
+@pytest.fixture(
+    scope="session",
+    params=["plain", *(pytest.param(s, marks=pytest.mark.sanitized) for s in ("thread", "address,undefined"))],
+)
 def program(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build(request.param, tmp_path_factory)
 

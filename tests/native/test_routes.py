@@ -41,7 +41,10 @@ def _cmake(source: Path, build: Path, *options: str) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-@pytest.fixture(scope="module", params=list(RUNTIMES), ids=lambda name: name or "plain")
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param(n, id=n or "plain", marks=[pytest.mark.sanitized] if n else []) for n in RUNTIMES],
+)
 def built(request: pytest.FixtureRequest) -> Built:
     """The programs, built into the repository's build folder, so that a second run only relinks."""
     for tool in ("g++", "cmake"):

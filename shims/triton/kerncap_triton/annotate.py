@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 from typing import Any, Callable, Dict, List, Optional
 
-from . import cuda, mirror, native, wire
+from . import cuda, generations, mirror, native, wire
 from .call import Call
 from .compiled_kernel import Awaiting
 from .kernels import Counters
@@ -17,6 +18,8 @@ _FOR_GRAPH = (
     "this launch is inside a CUDA graph capture, where nothing can be copied, "
     "and the CUDA shim of this process can't take it when the graph is launched"
 )
+
+_ONE_PARAMETER = re.compile(r"^\*?[a-z0-9]+$")  # no tuple and no tensor descriptor
 
 
 class Annotation(Watch):
@@ -46,6 +49,8 @@ class Annotation(Watch):
 
     def begin(self) -> None:
         """Write ANNOTATION and choose the launch. Raises Unsupported or Refused with the reason."""
+        if self._shim.is_disarmed:
+            raise Refused("ordinal")
         views = Views()
         arguments = self._encode_arguments(views.add)
         self.size = views.size
@@ -76,6 +81,18 @@ class Annotation(Watch):
         )
         mirror.offer(self._shim)
         choose(name, self.token, annotation)
+        by_values = self.session.options.get("when") == "nonfinite"
+        types = self._parameter_types() if by_values else None
+        if types:
+            self._shim.choose_types(self.token, types)
+
+    def _parameter_types(self) -> Optional[str]:
+        """As compiled, in the order of the parameters; None where one argument becomes several of them."""
+        names = self.call.kernel.arg_names
+        source = getattr(self._kernel, "src", None)
+        signature = self.call.signature or generations.signature(source, names)
+        kinds = [signature[name] for name in names if signature.get(name, "constexpr") != "constexpr"]
+        return ",".join(kinds) if all(_ONE_PARAMETER.match(kind) for kind in kinds) else None
 
     def finish(self, result: Any) -> None:
         """The launch returned: say what it compiled to, and settle as the shim has decided."""

@@ -22,6 +22,8 @@ class Shim:
         self._choose = _function(library, "choose", None, text, token, text)
         self._outcome = _function(library, "outcome", ctypes.c_int, token, text, ctypes.c_ulong)
         self._choose_in_graph = _optional(library, "choose_in_graph", None, text, token, text)
+        self._choose_types = _optional(library, "choose_types", None, token, text)
+        self._disarmed = _optional(library, "disarmed", ctypes.c_int)
         has_mirror = hasattr(library, "kerncap_cuda_mirror_wait")
         self.mirror = Mirror(library) if has_mirror else None
 
@@ -34,6 +36,11 @@ class Shim:
         """Whether it can take a kernel later, when the graph that captures this launch is launched."""
         return self._choose_in_graph is not None
 
+    @property
+    def is_disarmed(self) -> bool:
+        """Whether it has captured the one launch that was asked for."""
+        return self._disarmed is not None and int(self._disarmed()) == 1
+
     def own(self, kernel_name: str) -> None:
         """Launches of this kernel are the hook's to choose: the shim takes none on its own account."""
         self._own(kernel_name.encode("utf-8", "replace"))
@@ -45,6 +52,11 @@ class Shim:
     def choose_in_graph(self, kernel_name: str, token: int, annotation: str) -> None:
         """The next graph launch that holds a node of it captures that node."""
         self._choose_in_graph(kernel_name.encode("utf-8", "replace"), token, annotation.encode())
+
+    def choose_types(self, token: int, types: str) -> None:
+        """Of the parameters of a chosen launch, as compiled: ``*fp32,i32``."""
+        if self._choose_types is not None:
+            self._choose_types(token, types.encode())
 
     def outcome(self, token: int) -> int:
         """What became of a choice. One that met no launch is forgotten.

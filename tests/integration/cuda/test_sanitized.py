@@ -51,7 +51,7 @@ def instrumented(request: pytest.FixtureRequest) -> Instrumented:
     return Instrumented(Rig(rig), shims / "cuda" / "libkerncap_cuda.so")
 
 
-@pytest.mark.slow
+@pytest.mark.sanitized
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("client", CLIENTS, ids=lambda client: "-".join(client[1:]))
 def test_a_capture_under_a_sanitizer(

@@ -10,6 +10,7 @@ thread_local unsigned long long g_chosen = 0;
 thread_local char g_name[256] = "";
 int g_live = 1;
 int g_verdict = 1;
+int g_disarmed = 0;
 unsigned long long g_launched = 0;
 
 void say(const char* format, const char* name, unsigned long long token, const char* annotation) {
@@ -30,6 +31,12 @@ void kerncap_cuda_choose(const char* name, unsigned long long token, const char*
   say("choose %s %llu %s\n", name, token, annotation);
   g_chosen = token;
   snprintf(g_name, sizeof g_name, "%s", name);
+}
+void kerncap_cuda_choose_types(unsigned long long token, const char* types) {
+  say("types %s %llu\n", types, token, "");
+}
+int kerncap_cuda_disarmed(void) {
+  return g_disarmed;
 }
 int kerncap_cuda_outcome(unsigned long long token, char*, unsigned long) {
   int verdict = token == g_launched ? g_verdict : 0;
@@ -52,6 +59,9 @@ void fake_launch(const char* name) {
     g_chosen = 0;
   }
   say("launch %s %llu\n", name, chosen ? g_launched : 0, "");
+}
+void fake_disarm(void) {
+  g_disarmed = 1;
 }
 void fake_set(int live, int verdict) {
   g_live = live;

@@ -157,6 +157,20 @@ def test_the_shims_answer_decides(run_over: RunOver, verdict: int, captured: int
     assert not process.failures  # the shim has written its reason
 
 
+def test_nonfinite_needs_the_parameters_types(run_over: RunOver) -> None:
+    outcome, log = run_over(JIT + ONE, kernel="add", when="nonfinite")
+    (before,), _ = annotated(outcome.only)
+    assert calls(log, "types") == [f"types *fp32,*fp32,*fp32,i32 {before['token']}"]
+
+
+def test_nothing_is_chosen_once_the_shim_has_the_one_launch(run_over: RunOver) -> None:
+    outcome, log = run_over(JIT + "shim.fake_disarm()\n" + ONE, kernel="add")
+    assert outcome.status == 0, outcome.stderr
+    assert not calls(log, "choose") and annotated(outcome.only) == ([], [])
+    assert outcome.only.counts("__main__.add")["filtered"] == {"ordinal": 1}
+    assert not outcome.only.failures
+
+
 def test_a_choice_that_met_no_launch_is_a_failure(run_over: RunOver) -> None:
     # The launcher's name is another one than Triton says.
     script = JIT + "Launcher.__init__ = lambda self, src, metadata: setattr(self, 'name', 'other')\n" + ONE
