@@ -24,7 +24,10 @@ TOKEN = "0123456789abcdef"
 
 @pytest.fixture(
     scope="session",
-    params=["plain", *(pytest.param(s, marks=pytest.mark.sanitized) for s in ("thread", "address,undefined"))],
+    params=[
+        "plain",
+        *(pytest.param(s, marks=pytest.mark.sanitized) for s in ("thread", "address,undefined")),
+    ],
 )
 def program(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build(request.param, tmp_path_factory)

@@ -256,7 +256,7 @@ def test_every_test_that_the_support_page_names_exists() -> None:
         (Path(name).name, function)
         for name in listed("tests/**/test_*.py")
         if (ROOT / name).exists()
-        for function in re.findall(r"^def (test_\w+)", (ROOT / name).read_text(), re.MULTILINE)
+        for function in re.findall(r"^ *def (test_\w+)", (ROOT / name).read_text(), re.MULTILINE)
     }
     assert named - defined == set()
     cases = {each for each in defined if each[1].startswith("test_case_")}
