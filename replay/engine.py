@@ -96,9 +96,9 @@ class Engine:
             raise UsageError(f"{path}: the {self.choice.launcher} engine takes a {wanted} file as candidate")
         for variant in [name for name in self._loaded if name.startswith(f"{CANDIDATE} ")]:
             del self._loaded[variant]
+        if native:
+            path = self._native_image(path.resolve())  # no compiler here: that says nothing of the candidate
         try:
-            if native:
-                path = self._native_image(path.resolve())
             self._load(CANDIDATE, Loaded(str(path.resolve())))
         except (BackendUnavailable, ReplayError) as error:
             cause = error.__cause__
@@ -120,8 +120,8 @@ class Engine:
         out.mkdir()
         try:
             return candidates.build(self.reproducer, path, self.facts.arch, out, self.choice.python)
-        except candidates.BuildError as error:
-            raise CandidateError(str(error), error.detail) from error
+        except ReplayError as error:
+            raise CandidateError(str(error), getattr(error, "detail", "")) from error
 
     def variant(self, which: str, scalars: dict[str, str]) -> str:
         """``which`` with other values of numeric arguments, loaded under the name that this gives."""
@@ -190,6 +190,8 @@ class Engine:
         except WorkerDied as death:
             self._start()
             return Repeated(ended=str(death))
+        except TargetError as error:
+            return Repeated(ended=f"the kernel raised: {error}")
         return Repeated(**{key: value for key, value in reply.items() if key != "ok"})
 
     # --- memory ------------------------------------------------------------------------------------

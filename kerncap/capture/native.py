@@ -101,23 +101,26 @@ def native_source(
 
     record = launch.image
     ran = process.process
-    found = native.find(
-        native.NativeRequest(
-            mangled=launch.kernel.mangled or launch.kernel.name,
-            demangled=launch.kernel.qualified_name,
-            kind=record.kind if record is not None else "unknown",
-            origin=record.origin if record is not None else "",
-            mapped_from=record.mapped_from if record is not None else None,
-            cubin=image.cubin,
-            ptx=image.ptx.decode("utf-8", "replace") if image.ptx is not None else None,
-            nvrtc=process.folder / launch.nvrtc if launch.nvrtc is not None else None,
-            cwd=Path(ran.cwd) if ran is not None and ran.cwd else None,
-            argv=ran.argv if ran is not None else (),
-            executable=ran.executable if ran is not None else None,
-            source_dirs=source_dirs,
-            arch=launch.device.arch,
-        )
+    request = native.NativeRequest(
+        mangled=launch.kernel.mangled or launch.kernel.name,
+        demangled=launch.kernel.qualified_name,
+        kind=record.kind if record is not None else "unknown",
+        origin=record.origin if record is not None else "",
+        mapped_from=record.mapped_from if record is not None else None,
+        cubin=image.cubin,
+        ptx=image.ptx.decode("utf-8", "replace") if image.ptx is not None else None,
+        nvrtc=process.folder / launch.nvrtc if launch.nvrtc is not None else None,
+        cwd=Path(ran.cwd) if ran is not None and ran.cwd else None,
+        argv=ran.argv if ran is not None else (),
+        executable=ran.executable if ran is not None else None,
+        source_dirs=source_dirs,
+        arch=launch.device.arch,
     )
+    try:
+        found = native.find(request)
+    except (OSError, ValueError, LookupError, RecursionError) as error:
+        # Files of any kind are read there: what one of them is like must not cost the launch.
+        return None, {}, (log.one_line(f"the source could not be looked for: {env.hide_home(str(error))}"),)
     source = found.store(add_source)
     where: dict[str, Any] = {}
     if found.kernel_file is not None:
@@ -129,6 +132,12 @@ def native_source(
 
 def _layout_in(cubin: bytes, launch: LaunchRecord) -> tuple[tuple[int, int], ...] | None:
     try:
-        return images.Cubin(cubin).layout(launch.kernel.mangled or launch.kernel.name)
+        layout = images.Cubin(cubin).layout(launch.kernel.mangled or launch.kernel.name)
     except images.ImageProblem:
         return None
+    end, size = 0, len(launch.parameters.bytes) // 2 if launch.parameters is not None else 0
+    for offset, length in layout or ():
+        if offset < end or offset + length > size:
+            return None  # not what this launch passed
+        end = offset + length
+    return layout

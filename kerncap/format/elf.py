@@ -14,6 +14,7 @@ _HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
 _SECTION = struct.Struct("<IIQQQQIIQQ")
 _SYMBOL = struct.Struct("<IBBHQQ")
 MAX_SECTIONS = 1 << 20
+_NAMES_PER_BYTE, _NAMES_AT_LEAST = 8, 1 << 20  # names may share their bytes: a few do in a real file
 NOBITS = 8
 SYMTAB = 2
 RELA, REL = 4, 9
@@ -56,6 +57,7 @@ class Elf:
 
     def __init__(self, data: bytes | memoryview) -> None:
         self._data = memoryview(data).cast("B")
+        self._names_left = _NAMES_PER_BYTE * len(self._data) + _NAMES_AT_LEAST
         if len(self._data) < _HEADER.size or bytes(self._data[:6]) != b"\x7fELF\x02\x01":
             raise ElfProblem("no little-endian ELF64 file")
         header = _HEADER.unpack_from(self._data)
@@ -83,9 +85,12 @@ class Elf:
         strings = self.content(self.sections[table.link])
         entries = self.content(table)
         whole = entries[: len(entries) // _SYMBOL.size * _SYMBOL.size]
+        left = self._names_left
         for index, (name, info, _, section, value, size) in enumerate(_SYMBOL.iter_unpack(whole)):
             if index:
-                yield Symbol(index, text_at(strings, name), info & 15, section, value, size)
+                text = text_at(strings, name)
+                left = _less(left, text)
+                yield Symbol(index, text, info & 15, section, value, size)
 
     def _slice(self, offset: int, size: int) -> memoryview:
         if offset + size > len(self._data):
@@ -106,7 +111,16 @@ class Elf:
         strings = self._slice(headers[names][4], headers[names][5])
         for index, header in enumerate(headers):
             name, kind, _, _, start, size, link, info, _, each = header
-            yield Section(index, text_at(strings, name), kind, start, size, link, info, each)
+            text = text_at(strings, name)
+            self._names_left = _less(self._names_left, text)
+            yield Section(index, text, kind, start, size, link, info, each)
+
+
+def _less(left: int, name: str) -> int:
+    """What is left of the bytes that names may take. Raises ElfProblem when that is nothing."""
+    if len(name) > left:
+        raise ElfProblem("names that take many times the file's size")
+    return left - len(name)
 
 
 def text_at(strings: memoryview, offset: int, limit: int = 65_536) -> str:

@@ -83,7 +83,7 @@ def nested_parts(mangled: str) -> tuple[str, ...]:
     return tuple(parts)
 
 
-_LOCAL = re.compile(r"(\d+)((?:_GLOBAL__N_|_INTERNAL_))")
+_LOCAL = re.compile(r"(\d{1,9})((?:_GLOBAL__N_|_INTERNAL_))")
 _RELOCATABLE = re.compile(r"__nv_static_(\d{1,4})_")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +22,9 @@ from kerncap.replay.candidates.unit import StagedUnit, private_folder, stage
 SUFFIXES = frozenset(
     (".cu", ".cuh", ".cpp", ".cc", ".cxx", ".h", ".hpp", ".hh", ".hxx", ".inl", ".inc", ".ptx")
 )
-_CACHE_VERSION = 1
+_CACHE_VERSION = 2
+# Variables that change what nvcc makes of the same words.
+_READ_BY_COMPILERS = ("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS", "NVCC_CCBIN", "CPATH", "CPLUS_INCLUDE_PATH")
 
 
 @dataclass(frozen=True)
@@ -210,9 +213,10 @@ def _key(reproducer: Reproducer, staged: StagedUnit, arch: str, tool: Tool) -> s
     """All that decides what is built: files, recipe, names, compiler, and original headers that are here."""
     folders = staged.include_folders(Path("/"))
     stat = tool.path.stat()
+    environment = [os.environ.get(name) for name in _READ_BY_COMPILERS]
     parts = (
         _CACHE_VERSION, staged.digest(), arch, tool.name, str(tool.path), tool.version, stat.st_mtime_ns,
         stat.st_size, symbols.captured_names(reproducer.manifest), reproducer.manifest.kernel.qualified_name,
-        folders,
+        folders, environment,
     )  # fmt: skip
     return hashlib.sha256(msgspec.json.encode(parts)).hexdigest()

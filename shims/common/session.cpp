@@ -117,7 +117,11 @@ std::string Session::describe() const {
 bool Session::append(kerncap_record_kind kind, const std::string& payload) {
   if (payload.size() > KERNCAP_RECORD_MAX_PAYLOAD) return false;
   std::string record = encode(kind, payload);
-  return write_whole(records_.get(), record.data(), record.size());
+  off_t end = ::lseek(records_.get(), 0, SEEK_END);
+  if (write_whole(records_.get(), record.data(), record.size())) return true;
+  // Half a record would hide all that come after it.
+  if (end >= 0 && ::ftruncate(records_.get(), end) != 0) return false;
+  return false;
 }
 
 bool Session::write(kerncap_record_kind kind, const json::Writer& payload) {

@@ -282,7 +282,7 @@ bool Shot::finish_kept() {
       return false;
     post_ns_ = now_ns() - started;
   }
-  write_complete(Ending::complete, "");
+  if (!write_complete(Ending::complete, "")) return false;
   settle(Outcome::kept);
   return true;
 }
@@ -323,7 +323,7 @@ bool Shot::ended_badly(Ending ending, const std::string& error) {
     why_ = "the launch failed (" + error + ") while its pre-state was on the device; --on-fault keeps it";
     return false;
   }
-  write_complete(ending, error);
+  if (!write_complete(ending, error)) return false;
   settle(Outcome::kept);
   return true;
 }

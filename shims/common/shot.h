@@ -78,7 +78,7 @@ class Shot {
 
   void write_launch();
   void write_image(json::Writer& json);
-  void write_complete(Ending ending, const std::string& error);
+  bool write_complete(Ending ending, const std::string& error);
   void drop(const std::string& reason);
   void fail();
   void settle(Outcome outcome);

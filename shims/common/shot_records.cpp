@@ -160,7 +160,7 @@ void Shot::write_launch() {
   recorded_ = engine_.session.write(KERNCAP_RECORD_LAUNCH, json);
 }
 
-void Shot::write_complete(Ending ending, const std::string& error) {
+bool Shot::write_complete(Ending ending, const std::string& error) {
   static const char* const statuses[] = {"complete", "fault", "timeout"};
   const char* status = statuses[static_cast<int>(ending)];
   bool complete = ending == Ending::complete;
@@ -186,7 +186,9 @@ void Shot::write_complete(Ending ending, const std::string& error) {
   text_or_null(json, "detail", detail_);
   json.key("copy_ns").begin_object().field("pre", pre_ns_).field("post", post_ns_).end();
   json.field("keep", true).end();
-  engine_.session.write(KERNCAP_RECORD_COMPLETE, json);
+  if (engine_.session.write(KERNCAP_RECORD_COMPLETE, json)) return true;
+  why_ = "its record can't be written to " + engine_.session.folder();
+  return false;
 }
 
 }  // namespace kerncap

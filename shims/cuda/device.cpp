@@ -3,9 +3,11 @@
 #include "cuda/device.h"
 
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <new>
 
@@ -63,14 +65,22 @@ int attribute(const Driver& d, CUdevice_attribute which, CUdevice device) {
   return value;
 }
 
-// Host memory that the target may have unmapped without telling the driver.
+// By a system call that reads eight bytes there and then refuses: an unreadable page makes no signal.
+bool is_readable_at(uint64_t address) {
+  KeepErrno keep;
+  auto* word = reinterpret_cast<void*>(static_cast<uintptr_t>(address & ~7ULL));
+  return syscall(SYS_rt_sigprocmask, ~0, word, nullptr, sizeof(uint64_t)) == 0 || errno != EFAULT;
+}
+
+// Host memory that the target may have unmapped without telling the driver, or that only a device may read.
 bool is_mapped(uint64_t base, uint64_t size) {
   auto page = static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
   uint64_t start = base & ~(page - 1), end = (base + size + page - 1) & ~(page - 1);
   std::vector<unsigned char> state(1024);
   for (uint64_t at = start; at < end;) {
     uint64_t length = std::min<uint64_t>(end - at, state.size() * page);
-    if (::mincore(reinterpret_cast<void*>(static_cast<uintptr_t>(at)), length, state.data()) != 0)
+    if (::mincore(reinterpret_cast<void*>(static_cast<uintptr_t>(at)), length, state.data()) != 0 ||
+        !is_readable_at(at) || !is_readable_at(at + length - 1))
       return false;
     at += length;
   }
@@ -221,10 +231,26 @@ bool CudaDevice::is_readable(const Allocation& allocation) {
 }
 
 void CudaDevice::opaque(const Launch& launch, std::string* refusal, std::string* note) {
-  (void)launch, (void)refusal;
   Opaque objects = opaque_objects();
   size_t alive = objects.textures + objects.surfaces;
   if (alive == 0) return;
+  // An object is a number, and numbers are often small: where the name tells types, only a number of an
+  // object's type is one. Inside of a struct nothing tells, and the note has to do.
+  const Kernel& kernel = *launch.kernel;
+  std::vector<std::string> types;
+  if (!parameter_types(kernel.demangled, &types) || types.size() != kernel.layout.size()) types.clear();
+  for (size_t i = 0; i < kernel.layout.size(); ++i) {
+    const Parameter& parameter = kernel.layout[i];
+    uint64_t value = 0;
+    if (parameter.size != sizeof value || parameter.offset + sizeof value > launch.parameters.size())
+      continue;
+    if (!types.empty() && types[i].find("unsigned long") == std::string::npos) continue;
+    std::memcpy(&value, &launch.parameters[parameter.offset], sizeof value);
+    if (!is_opaque_object(value)) continue;
+    *refusal = "parameter " + std::to_string(i) +
+               " is a texture or surface object, whose memory can't be copied byte by byte";
+    return;
+  }
   *note = std::to_string(objects.textures) + " texture and " + std::to_string(objects.surfaces) +
           " surface objects were alive: what a kernel reads through them is not in a reproducer";
 }
@@ -254,10 +280,9 @@ bool CudaDevice::prepare(std::string* why) {
     *why = "no stream of our own can be made: " + error_text(last_status);
     return false;
   }
-  std::vector<ContextEntry> all = contexts();
-  bool alive =
-      std::any_of(all.begin(), all.end(), [&](const ContextEntry& e) { return e.context == ring_context_; });
-  if (ring_ != nullptr && (alive || all.empty())) return true;
+  // A reset of its device freed the ring, though the context that came next has the same handle.
+  if (ring_ != nullptr && context_serial(ring_context_) == ring_serial_) return true;
+  ring_ = nullptr;
   void* memory = nullptr;
   // Portable: every context copies into the same ring.
   if (!good(d.cuMemHostAlloc(&memory, ring_buffers * buffer_bytes, CU_MEMHOSTALLOC_PORTABLE))) {
@@ -266,6 +291,7 @@ bool CudaDevice::prepare(std::string* why) {
   }
   ring_ = static_cast<uint8_t*>(memory);
   ring_context_ = launch_context_;
+  ring_serial_ = context_serial(launch_context_);
   slot_device_.assign(ring_buffers, 0);
   return true;
 }
@@ -274,7 +300,7 @@ Lane* CudaDevice::lane(int device) {
   CUcontext context = context_of(device);
   if (context == nullptr) return nullptr;
   Lane& found = lanes_[device];
-  if (found.context == context) {
+  if (found.context == context && found.serial == context_serial(context)) {
     // A reset device may come back with the same handle, and none of our streams.
     InContext in(context);
     CUresult status = driver()->cuStreamQuery(found.stream);
@@ -293,7 +319,10 @@ bool CudaDevice::make_lane(Lane& lane, CUcontext context) {
   for (CUevent& event : lane.slot_events)
     made = made && good(d.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
   made = made && good(d.cuEventCreate(&lane.done, CU_EVENT_DISABLE_TIMING));
-  if (made) lane.context = context;
+  if (made) {
+    lane.context = context;
+    lane.serial = context_serial(context);
+  }
   return made;
 }
 

@@ -16,6 +16,7 @@ namespace kerncap::cuda {
 // and never from the target's allocators.
 struct Lane {
   CUcontext context = nullptr;
+  uint64_t serial = 0;  // of the context
   CUstream stream = nullptr;
   std::vector<CUevent> slot_events;
   CUevent done = nullptr;  // of what is waited for at once
@@ -84,9 +85,11 @@ class CudaDevice : public Device {
   bool upload(Lane& lane, CUdeviceptr to, const void* bytes, size_t size);
   bool download(Lane& lane, void* bytes, CUdeviceptr from, size_t size);
   void free_clones() noexcept;
+  void forget_lost_clones() noexcept;
 
   uint8_t* ring_ = nullptr;
   CUcontext ring_context_ = nullptr;
+  uint64_t ring_serial_ = 0;
   int launch_device_ = 0;
   CUcontext launch_context_ = nullptr;
   std::map<int, Lane> lanes_;  // of the gate's owner
@@ -94,6 +97,7 @@ class CudaDevice : public Device {
   std::vector<Busy> busy_;  // streams that may have work, of this drain
   struct Clone {
     CUcontext context;
+    uint64_t serial;
     CUdeviceptr address;
     uint64_t size;
   };

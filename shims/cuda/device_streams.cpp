@@ -15,6 +15,7 @@ constexpr uint64_t spare_bytes = 32U << 20;
 
 struct ThreadMark {
   CUcontext context;
+  uint64_t serial;
   CUevent event;
 };
 thread_local ThreadMark thread_mark;
@@ -29,7 +30,7 @@ void CudaDevice::begin_drain() {
   std::vector<ContextEntry> all = contexts();
   bool known = std::any_of(all.begin(), all.end(),
                            [&](const ContextEntry& entry) { return entry.context == launch_context_; });
-  if (!known) all.push_back({launch_context_, launch_device_});
+  if (!known) all.push_back({launch_context_, launch_device_, 0});
   for (const ContextEntry& entry : all) {
     for (CUstream stream : streams_of(entry.context)) busy_.push_back({entry.context, stream});
     busy_.push_back({entry.context, CU_STREAM_LEGACY});
@@ -77,9 +78,12 @@ bool CudaDevice::mark(const Launch& launch) {
   const Driver& d = *driver();
   CUcontext context = nullptr;
   d.cuCtxGetCurrent(&context);
-  if (thread_mark.event == nullptr || thread_mark.context != context) {
+  uint64_t serial = context_serial(context);
+  if (thread_mark.event == nullptr || thread_mark.context != context || thread_mark.serial != serial) {
+    thread_mark.event = nullptr;
     if (!good(d.cuEventCreate(&thread_mark.event, CU_EVENT_DISABLE_TIMING))) return false;
     thread_mark.context = context;
+    thread_mark.serial = serial;
   }
   return good(d.cuEventRecord(thread_mark.event, static_cast<CUstream>(launch.stream)));
 }
@@ -171,6 +175,7 @@ uint64_t CudaDevice::clone_room(int device, uint64_t size) {
   const Driver& d = *driver();
   Lane* own = lane(device);
   if (own == nullptr || d.cuMemGetInfo_v2 == nullptr) return 0;
+  forget_lost_clones();
   for (size_t i = 0; i < spare_.size(); ++i) {
     if (spare_[i].context != own->context || spare_[i].size != size) continue;
     CUdeviceptr address = spare_[i].address;
@@ -187,13 +192,25 @@ uint64_t CudaDevice::clone_room(int device, uint64_t size) {
 }
 
 void CudaDevice::free_clone(int device, uint64_t address) noexcept {
-  spare_.push_back({lanes_[device].context, address, clone_sizes_[address]});
+  const Lane& own = lanes_[device];
+  spare_.push_back({own.context, own.serial, address, clone_sizes_[address]});
+}
+
+// What a reset of their device freed: their addresses may be the target's by now.
+void CudaDevice::forget_lost_clones() noexcept {
+  auto is_lost = [&](const Clone& clone) {
+    bool lost = context_serial(clone.context) != clone.serial;
+    if (lost) clone_sizes_.erase(clone.address);
+    return lost;
+  };
+  spare_.erase(std::remove_if(spare_.begin(), spare_.end(), is_lost), spare_.end());
 }
 
 // A little stays for the next launch, which mostly has the same sizes; the rest is the target's again.
 void CudaDevice::free_clones() noexcept {
   uint64_t kept = 0;
   std::vector<Clone> stays;
+  forget_lost_clones();
   for (const Clone& clone : spare_) {
     if (clone.size <= spare_bytes - kept) {
       kept += clone.size;

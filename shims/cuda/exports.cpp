@@ -37,6 +37,8 @@ KERNCAP_EXPORT int kerncap_cuda_disarmed(void) {
 KERNCAP_EXPORT int kerncap_cuda_outcome(unsigned long long token, char* reason, unsigned long size) {
   std::string text;
   auto fate = capture::outcome(token, &text);
+  // Blocks that were offered for a launch that never came are no other launch's.
+  cuda::torch_mirror::offer(nullptr, 0);
   if (reason != nullptr && size > 0) {
     size_t length = text.size() < size ? text.size() : size - 1;
     std::memcpy(reason, text.data(), length);

@@ -8,6 +8,7 @@
 #include "common/capture.h"
 #include "common/glibc_floor.h"
 #include "cuda/graphs.h"
+#include "cuda/images.h"
 #include "cuda/registry.h"
 
 namespace kerncap::cuda {
@@ -21,6 +22,10 @@ void reset_after_fork() noexcept {
 namespace {
 
 void before() noexcept {
+  // A child may compile with NVRTC though the driver is gone: programs before images, as nvrtc.cpp takes
+  // them.
+  detail::lock_programs();
+  detail::lock_images();
   detail::lock_registry();
   detail::lock_streams();
   detail::lock_graphs();
@@ -30,6 +35,8 @@ void in_parent() noexcept {
   detail::unlock_graphs();
   detail::unlock_streams();
   detail::unlock_registry();
+  detail::unlock_images();
+  detail::unlock_programs();
 }
 
 void in_child() noexcept {

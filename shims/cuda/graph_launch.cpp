@@ -2,6 +2,7 @@
 // only the nodes before it enabled, then with it alone inside the capture, then with the rest.
 #include <algorithm>
 #include <mutex>
+#include <new>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -160,7 +161,7 @@ bool take_alone(Pieces* pieces, const GraphNode& node, size_t index, const Launc
 
 }  // namespace
 
-void track_exec(CUgraphExec exec, CUgraph graph) noexcept {
+void track_exec(CUgraphExec exec, CUgraph graph) noexcept try {
   auto tracked = std::make_shared<GraphExec>();
   tracked->graph = graph;
   if (!read_graph(graph, &tracked->nodes)) {
@@ -170,6 +171,8 @@ void track_exec(CUgraphExec exec, CUgraph graph) noexcept {
   Graphs& all = graphs();
   std::lock_guard<std::mutex> lock(all.mutex);
   all.execs[exec] = std::move(tracked);
+} catch (const std::bad_alloc&) {
+  // Launched whole, then, and not looked into.
 }
 
 std::shared_ptr<GraphExec> exec_of(CUgraphExec exec) noexcept {

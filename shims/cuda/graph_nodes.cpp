@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cstring>
 #include <iterator>
+#include <new>
 #include <unordered_map>
 #include <utility>
 
@@ -211,8 +212,10 @@ bool read_nodes(CUgraph graph, std::vector<GraphNode>* nodes, int depth) {
 
 }  // namespace
 
-bool read_graph(CUgraph graph, std::vector<GraphNode>* nodes) noexcept {
+bool read_graph(CUgraph graph, std::vector<GraphNode>* nodes) noexcept try {
   return read_nodes(graph, nodes, 0);
+} catch (const std::bad_alloc&) {
+  return false;
 }
 
 }  // namespace kerncap::cuda

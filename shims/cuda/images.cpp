@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <new>
 
 #include "common/glibc_floor.h"
 #include "common/hash.h"
@@ -198,19 +199,25 @@ Image::Kind measure(const void* data, const uint8_t** start, size_t* size) noexc
   return Image::Kind::unknown;
 }
 
-Image* image_of(const void* data) noexcept {
+Image* image_of(const void* data) noexcept try {
   const uint8_t* start = nullptr;
   size_t size = 0;
   Image::Kind kind = measure(data, &start, &size);
   if (kind == Image::Kind::unknown || size == 0) return made(Image::Kind::unknown, nullptr, 0, "");
   std::string file = file_of(start, size);
   return file.empty() ? copy_of(kind, start, size, "") : mapped_image(kind, start, size, std::move(file));
+} catch (const std::bad_alloc&) {
+  return nullptr;
 }
 
-Image* image_of_file(const char* path) noexcept {
+Image* image_of_file(const char* path) noexcept try {
   if (path == nullptr) return nullptr;
   int fd = open(path, O_RDONLY | O_CLOEXEC);
   if (fd < 0) return nullptr;
+  struct Closer {
+    int fd;
+    ~Closer() { close(fd); }
+  } closer{fd};
   struct stat status = {};
   std::vector<uint8_t> bytes;
   if (floor::fstat(fd, &status) == 0 && S_ISREG(status.st_mode) &&
@@ -222,17 +229,18 @@ Image* image_of_file(const char* path) noexcept {
            (count = read(fd, bytes.data() + done, static_cast<size_t>(status.st_size) - done)) > 0)
       done += static_cast<size_t>(count);
   }
-  close(fd);
   if (bytes.size() <= 16) return nullptr;
   const uint8_t* start = nullptr;
   size_t size = 0;
   Image::Kind kind = measure(bytes.data(), &start, &size);
   if (kind == Image::Kind::unknown || start != bytes.data() || size > bytes.size()) return nullptr;
   return copy_of(kind, start, size, std::string("file ") + path);
+} catch (const std::bad_alloc&) {
+  return nullptr;
 }
 
-void remember_result(const void* data, size_t size, const NvrtcProgram* program,
-                     const char* origin) noexcept {
+void remember_result(const void* data, size_t size, const NvrtcProgram* program, const char* origin) noexcept
+    try {
   if (data == nullptr || size == 0) return;
   const auto* bytes = static_cast<const uint8_t*>(data);
   size = loaded_size(bytes, size);
@@ -246,6 +254,8 @@ void remember_result(const void* data, size_t size, const NvrtcProgram* program,
     return;
   }
   all.results.push_back(std::move(result));
+} catch (const std::bad_alloc&) {
+  // Its source stays unknown.
 }
 
 bool nvrtc_program_of_bytes(const void* data, size_t size, NvrtcProgram* program) noexcept {
@@ -263,6 +273,15 @@ bool nvrtc_program_of_bytes(const void* data, size_t size, NvrtcProgram* program
 bool nvrtc_program_of(const Image& image, NvrtcProgram* program) noexcept {
   return nvrtc_program_of_bytes(image.data, image.size, program);
 }
+
+namespace detail {
+void lock_images() noexcept {
+  known().mutex.lock();
+}
+void unlock_images() noexcept {
+  known().mutex.unlock();
+}
+}  // namespace detail
 
 std::string nvrtc_json(const NvrtcProgram& program) {
   json::Writer json;

@@ -43,6 +43,14 @@ bool nvrtc_program_of_bytes(const void* data, size_t size, NvrtcProgram* program
 // function to ask. False: none is found.
 bool layout_in_cubin(const Image& image, const std::string& kernel, std::vector<Parameter>* layout) noexcept;
 
+// Around a fork (fork.cpp).
+namespace detail {
+void lock_images() noexcept;
+void unlock_images() noexcept;
+void lock_programs() noexcept;
+void unlock_programs() noexcept;
+}  // namespace detail
+
 }  // namespace kerncap::cuda
 
 #endif  // KERNCAP_CUDA_IMAGES_H

@@ -117,4 +117,13 @@ int ForeignWrap::nvrtcGetLoweredName(void* program, const char* expression,
   return result;
 }
 
+namespace detail {
+void lock_programs() noexcept {
+  programs().mutex.lock();
+}
+void unlock_programs() noexcept {
+  programs().mutex.unlock();
+}
+}  // namespace detail
+
 }  // namespace kerncap::cuda

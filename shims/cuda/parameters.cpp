@@ -8,7 +8,8 @@
 namespace kerncap::cuda {
 namespace {
 
-constexpr size_t extra_limit = 16;  // entries; a list without an end is the target's own fault
+constexpr size_t extra_limit = 16;         // entries; a list without an end is the target's own fault
+constexpr size_t packed_limit = 1U << 20;  // far more than the 32,764 bytes of today's devices
 
 // Source: cuda.h, cuLaunchKernel: pairs of a tag and a value up to CU_LAUNCH_PARAM_END.
 const char* read_packed(const Kernel& kernel, void* const* extra, std::vector<uint8_t>* buffer) {
@@ -20,6 +21,7 @@ const char* read_packed(const Kernel& kernel, void* const* extra, std::vector<ui
   }
   if (size == nullptr || (bytes == nullptr && *size != 0))
     return "its parameter buffer has no address or no size";
+  if (*size > packed_limit) return "its parameter buffer is larger than any kernel takes";
   // The driver takes as much as the kernel needs; a buffer may be longer by its padding.
   buffer->assign(std::max<size_t>(*size, kernel.parameter_bytes), 0);
   if (*size != 0) std::memcpy(buffer->data(), bytes, *size);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <mutex>
+#include <new>
 #include <unordered_map>
 
 #include "common/gate.h"
@@ -122,7 +123,7 @@ bool ask_driver(const Driver& real, void* handle, Noted* noted) {
   return true;
 }
 
-Kernel* make_kernel(void* handle) noexcept {
+Kernel* make_kernel(void* handle) noexcept try {
   const Driver* real = driver();
   if (real == nullptr || handle == nullptr) return nullptr;
   gate::Own own;
@@ -147,9 +148,12 @@ Kernel* make_kernel(void* handle) noexcept {
   }
   all.kernels.put(handle, kernel);
   return kernel;
+} catch (const std::bad_alloc&) {
+  return nullptr;  // memory is short: its launches are not seen
 }
 
-Module* note(std::unordered_map<const void*, Module*>& map, void* handle, Image* image, bool is_library) {
+void note(std::unordered_map<const void*, Module*>& map, void* handle, Image* image, bool is_library) noexcept
+    try {
   auto* module = new Module;
   module->handle = handle;
   module->is_library = is_library;
@@ -157,7 +161,8 @@ Module* note(std::unordered_map<const void*, Module*>& map, void* handle, Image*
   if (!is_library) module->device = current_device();
   std::lock_guard<std::mutex> lock(registry().mutex);
   map[handle] = module;
-  return module;
+} catch (const std::bad_alloc&) {
+  // Launches out of it are captured without an image.
 }
 
 Module* find(std::unordered_map<const void*, Module*>& map, const void* handle) noexcept {
@@ -185,7 +190,7 @@ void forget(std::unordered_map<const void*, Module*>& map, const void* handle) n
   MemoryMap::instance().remove_module(module);
 }
 
-void note_handle(void* handle, Module* module, const char* name, bool is_kernel) noexcept {
+void note_handle(void* handle, Module* module, const char* name, bool is_kernel) noexcept try {
   if (handle == nullptr || name == nullptr) return;
   Registry& all = registry();
   std::lock_guard<std::mutex> lock(all.mutex);
@@ -194,6 +199,8 @@ void note_handle(void* handle, Module* module, const char* name, bool is_kernel)
   if (known != nullptr && known->module == module && known->name == name) return;
   if (known != nullptr) all.kernels.remove_if([&](const void* key, const Kernel&) { return key == handle; });
   all.noted[handle] = {module, name, is_kernel};
+} catch (const std::bad_alloc&) {
+  // The driver is asked at its first launch.
 }
 
 }  // namespace

@@ -36,8 +36,11 @@ std::vector<CUstream> streams_of(CUcontext context) noexcept;
 struct ContextEntry {
   CUcontext context;
   int device;
+  uint64_t serial;  // another one where a context of the same handle came after a reset
 };
 std::vector<ContextEntry> contexts() noexcept;
+// 0 for a context that is not known.
+uint64_t context_serial(CUcontext context) noexcept;
 
 // Whether any stream of this process captures a graph now: no synchronising, no copy then.
 bool is_capturing() noexcept;
@@ -47,6 +50,8 @@ struct Opaque {
   size_t arrays = 0, textures = 0, surfaces = 0;
 };
 Opaque opaque_objects() noexcept;
+// Whether a texture or surface object that is alive has this value.
+bool is_opaque_object(uint64_t value) noexcept;
 
 void reset_after_fork() noexcept;
 
@@ -93,6 +98,7 @@ bool captures_now(CUstream stream, bool per_thread) noexcept;
 
 enum class OpaqueKind { array, texture, surface };
 void count_opaque(OpaqueKind kind, int change) noexcept;
+void note_opaque_object(uint64_t value, bool alive) noexcept;
 
 // Registers what fork.cpp does around a fork; once, when the process turns out to be under capture.
 void watch_fork() noexcept;

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <atomic>
 #include <mutex>
+#include <new>
 #include <unordered_map>
 
 #include "common/gate.h"
@@ -23,7 +24,9 @@ struct Streams {
   std::mutex mutex;
   std::unordered_map<CUstream, CUcontext> streams;
   std::vector<ContextEntry> contexts;
+  uint64_t serial = 0;
   std::vector<Capturing> capturing;
+  std::vector<uint64_t> opaque;  // texture and surface objects
 };
 
 std::atomic<int> captures{0};
@@ -101,7 +104,7 @@ void note_context(CUcontext context, int device) noexcept {
     entry.device = ordinal;
     return;
   }
-  all.contexts.push_back({context, ordinal});
+  all.contexts.push_back({context, ordinal, ++all.serial});
 }
 
 void note_current_context() noexcept {
@@ -183,6 +186,14 @@ std::vector<ContextEntry> contexts() noexcept {
   return all.contexts;
 }
 
+uint64_t context_serial(CUcontext context) noexcept {
+  Streams& all = state();
+  std::lock_guard<std::mutex> lock(all.mutex);
+  for (const ContextEntry& entry : all.contexts)
+    if (entry.context == context) return entry.serial;
+  return 0;
+}
+
 bool is_capturing() noexcept {
   return captures.load(std::memory_order_acquire) != 0;
 }
@@ -212,6 +223,24 @@ void end_stream_capture(CUstream stream, bool per_thread) noexcept {
 
 void count_opaque(OpaqueKind kind, int change) noexcept {
   opaque_counts[static_cast<size_t>(kind)].fetch_add(change, std::memory_order_relaxed);
+}
+
+void note_opaque_object(uint64_t value, bool alive) noexcept {
+  Streams& all = state();
+  std::lock_guard<std::mutex> lock(all.mutex);
+  auto found = std::find(all.opaque.begin(), all.opaque.end(), value);
+  try {
+    if (alive && found == all.opaque.end()) all.opaque.push_back(value);
+    if (!alive && found != all.opaque.end()) all.opaque.erase(found);
+  } catch (const std::bad_alloc&) {
+    // Then it is only counted.
+  }
+}
+
+bool is_opaque_object(uint64_t value) noexcept {
+  Streams& all = state();
+  std::lock_guard<std::mutex> lock(all.mutex);
+  return std::find(all.opaque.begin(), all.opaque.end(), value) != all.opaque.end();
 }
 
 Opaque opaque_objects() noexcept {

@@ -2,6 +2,7 @@
 // described in full and handed to the capture, which makes the driver's call in the midst of it.
 #include <algorithm>
 #include <cstring>
+#include <new>
 
 #include "common/capture.h"
 #include "common/gate.h"
@@ -71,8 +72,14 @@ CUresult pass(Call&& call) noexcept {
 // Not inlined: the fast path stays small.
 template <typename Call>
 __attribute__((noinline)) CUresult watched(const Request& request, Kernel* kernel, Call& call) noexcept {
-  Launch launch = describe(request, kernel);
-  const char* trouble = read_parameters(*kernel, request.parameters, request.extra, &launch.parameters);
+  Launch launch;
+  const char* trouble = nullptr;
+  try {
+    launch = describe(request, kernel);
+    trouble = read_parameters(*kernel, request.parameters, request.extra, &launch.parameters);
+  } catch (const std::bad_alloc&) {
+    return pass(call);  // memory is short: not captured
+  }
   if (!capture::wants(launch)) return pass(call);
   if (trouble != nullptr) {
     capture::refuse(kernel, trouble);

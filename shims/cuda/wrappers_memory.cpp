@@ -84,6 +84,11 @@ void add_host(void* pointer, size_t size, const char* how) noexcept {
   all.device_address[pointer] = seen;
 }
 
+// A device's registers: to read or write them does something.
+bool is_io(unsigned int flags) noexcept {
+  return (flags & CU_MEMHOSTREGISTER_IOMEMORY) != 0;
+}
+
 template <typename Call>
 CUresult free_host(void* pointer, Call&& call) noexcept {
   uint64_t alias = 0;
@@ -183,13 +188,13 @@ CUresult wrap::cuMemFreeHost(void* p) noexcept {
 
 CUresult wrap::cuMemHostRegister(void* p, size_t bytesize, unsigned int Flags) noexcept {
   CUresult result = driver()->cuMemHostRegister(p, bytesize, Flags);
-  if (result == CUDA_SUCCESS) add_host(p, bytesize, "cuMemHostRegister");
+  if (result == CUDA_SUCCESS && !is_io(Flags)) add_host(p, bytesize, "cuMemHostRegister");
   return result;
 }
 
 CUresult wrap::cuMemHostRegister_v2(void* p, size_t bytesize, unsigned int Flags) noexcept {
   CUresult result = driver()->cuMemHostRegister_v2(p, bytesize, Flags);
-  if (result == CUDA_SUCCESS) add_host(p, bytesize, "cuMemHostRegister_v2");
+  if (result == CUDA_SUCCESS && !is_io(Flags)) add_host(p, bytesize, "cuMemHostRegister_v2");
   return result;
 }
 

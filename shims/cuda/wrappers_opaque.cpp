@@ -51,19 +51,24 @@ CUresult wrap::cuMipmappedArrayDestroy(CUmipmappedArray hMipmappedArray) noexcep
 CUresult wrap::cuTexObjectCreate(CUtexObject* pTexObject, const CUDA_RESOURCE_DESC* pResDesc,
                                  const CUDA_TEXTURE_DESC* pTexDesc,
                                  const CUDA_RESOURCE_VIEW_DESC* pResViewDesc) noexcept {
-  return counted(driver()->cuTexObjectCreate(pTexObject, pResDesc, pTexDesc, pResViewDesc),
-                 OpaqueKind::texture, 1);
+  CUresult result = driver()->cuTexObjectCreate(pTexObject, pResDesc, pTexDesc, pResViewDesc);
+  if (result == CUDA_SUCCESS && pTexObject != nullptr) note_opaque_object(*pTexObject, true);
+  return counted(result, OpaqueKind::texture, 1);
 }
 
 CUresult wrap::cuTexObjectDestroy(CUtexObject texObject) noexcept {
+  note_opaque_object(texObject, false);
   return counted(driver()->cuTexObjectDestroy(texObject), OpaqueKind::texture, -1);
 }
 
 CUresult wrap::cuSurfObjectCreate(CUsurfObject* pSurfObject, const CUDA_RESOURCE_DESC* pResDesc) noexcept {
-  return counted(driver()->cuSurfObjectCreate(pSurfObject, pResDesc), OpaqueKind::surface, 1);
+  CUresult result = driver()->cuSurfObjectCreate(pSurfObject, pResDesc);
+  if (result == CUDA_SUCCESS && pSurfObject != nullptr) note_opaque_object(*pSurfObject, true);
+  return counted(result, OpaqueKind::surface, 1);
 }
 
 CUresult wrap::cuSurfObjectDestroy(CUsurfObject surfObject) noexcept {
+  note_opaque_object(surfObject, false);
   return counted(driver()->cuSurfObjectDestroy(surfObject), OpaqueKind::surface, -1);
 }
 

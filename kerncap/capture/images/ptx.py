@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-_COMMENT = re.compile(rb"//[^\n]*|/\*.*?\*/", re.DOTALL)
+_COMMENT = re.compile(rb"//[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
 _TARGET = re.compile(rb"^\s*\.target\s+sm_(\d{1,4})([af]?)", re.MULTILINE)
 _ENTRY = re.compile(rb"\.entry\s+([A-Za-z_$%][\w$]*)")
 # A declaration outside of every function: space, alignment and attributes, type, name.

@@ -15,6 +15,7 @@ from .device import Bytes
 from .dtypes import BITS, Number
 
 ELEMENTS = 2 * 1024 * 1024  # per step; float64 differences of a step are held at once
+LEAST_NORMAL = {"float16": 2.0**-14, "float64": 2.0**-1022}  # of the others: as float32
 _PERTURB_SEED = 8  # of the numbers that contents are changed by
 
 
@@ -62,12 +63,16 @@ def _index(block: tuple[Any, ...], flat: int, shape: tuple[int, ...]) -> list[in
     return [*fixed, *within]
 
 
-def compare(kind: Number, now: Any, expected: Any, rtol: float, atol: float) -> dict[str, Any]:
+def compare(
+    kind: Number, now: Any, expected: Any, rtol: float, atol: float, guessed: bool = False
+) -> dict[str, Any]:
     """Statistics of ``now`` against ``expected``, arrays of bits of one shape.
 
     ``different``: elements whose bits differ; ``outside``: those beyond ``atol + rtol * |expected|`` or
     whose NaN or infinity does not match; ``first``: the first of these, or of the merely different;
-    ``scale``: the largest magnitude near any that differ.
+    ``scale``: the largest magnitude near any that differ. Where the type was ``guessed``, bits that no sum
+    gives (NaN, infinities, numbers below the least normal one) may be something else, such as integers:
+    no tolerance is theirs.
     """
     result: dict[str, Any] = {
         "elements": int(now.size), "different": 0, "outside": 0, "nan": 0,
@@ -81,7 +86,7 @@ def compare(kind: Number, now: Any, expected: Any, rtol: float, atol: float) -> 
         if not count:
             continue
         result["different"] += count
-        outside = _judge(kind, a, b, unequal, rtol, atol, result)
+        outside = _judge(kind, a, b, unequal, rtol, atol, result, guessed)
         has_outside = bool(outside.any())
         if result["first"] is None or (has_outside and not first_is_outside):
             flat = int(np.argmax((outside if has_outside else unequal).reshape(-1)))
@@ -95,8 +100,9 @@ def compare(kind: Number, now: Any, expected: Any, rtol: float, atol: float) -> 
 
 
 def _judge(
-    kind: Number, a: Any, b: Any, unequal: Any, rtol: float, atol: float, result: dict[str, Any]
-) -> Any:
+    kind: Number, a: Any, b: Any, unequal: Any, rtol: float, atol: float, result: dict[str, Any],
+    guessed: bool = False,
+) -> Any:  # fmt: skip
     """Add one block to the statistics; its elements that lie outside of the tolerance."""
     with np.errstate(all="ignore"):
         x, y = kind.decode(a), kind.decode(b)
@@ -107,6 +113,8 @@ def _judge(
             outside = np.where(special, ~same_special, difference > atol + rtol * np.abs(y))
         else:
             outside = unequal & (difference > atol) if atol else unequal
+        if guessed:
+            outside = outside | unequal & (special | _is_subnormal(kind, x) | _is_subnormal(kind, y))
         result["nan"] += int((np.isnan(x) != np.isnan(y)).sum())
         result["outside"] += int(outside.sum())
         finite = np.where(special, 0.0, difference)
@@ -116,6 +124,11 @@ def _judge(
         relative = np.where(special | (y == 0), 0.0, finite / np.where(y == 0, 1.0, np.abs(y)))
         result["max_rel"] = max(result["max_rel"], float(relative.max()))
     return outside
+
+
+def _is_subnormal(kind: Number, values: Any) -> Any:
+    magnitude = np.abs(values)
+    return (magnitude > 0) & (magnitude < LEAST_NORMAL.get(kind.name, 2.0**-126))
 
 
 def nonfinite(kind: Number, now: Any, written: Any | None) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from .compare import LEAST_NORMAL
 from .device import Bytes
 from .dtypes import BITS, Number
 
@@ -123,4 +124,4 @@ def _ordered(bits: Any, kind: Number) -> Any:
 
 
 def _least_normal(kind: Number) -> float:
-    return {"float16": 2.0**-14, "float64": 2.0**-1022}.get(kind.name, 2.0**-126)
+    return LEAST_NORMAL.get(kind.name, 2.0**-126)

@@ -203,8 +203,10 @@ class Session:
             view = self.job["views"][index] if isinstance(index, int) else index
             kind, now = self._typed(view, None)
             expected = self._expected[index] if against == "reference" else self._typed(view, against)[1]
-            stats = compare.compare(kind, now, expected, wanted["rtol"], wanted["atol"])
             number_of = index if isinstance(index, int) else -1
+            stats = compare.compare(
+                kind, now, expected, wanted["rtol"], wanted["atol"], guessed=number_of < 0
+            )  # fmt: skip
             found.append({"view": number_of, "name": view.get("name", ""), **stats})
         return {"views": found}
 

@@ -71,6 +71,22 @@ def test_a_launch_that_the_driver_refuses(bench: Bench) -> None:
         bench.passes(path)
 
 
+@pytest.mark.parametrize("options", [(), ("--when", "nonfinite"), ("--when", "differs"), ("--on-fault",)])
+def test_a_device_that_is_reset_between_captures(bench: Bench, options: tuple[str, ...]) -> None:
+    """What the shim had on it is gone too, and its addresses may be the target's by then."""
+    captured = bench.capture(
+        "-k",
+        "scale_in_place",
+        "--launch",
+        "0:4",
+        *options,
+        client=("failures", "reset"),
+        expect=0 if options else 4,
+    )
+    if captured.paths:
+        bench.passes(captured.paths[-1])
+
+
 def test_a_fault_elsewhere_leaves_what_was_complete(bench: Bench) -> None:
     captured = bench.capture("-k", "scale_in_place", "--launch", "2", client=("failures", "fault"))
     assert captured.manifest().launch.ordinal == 2

@@ -33,6 +33,11 @@ def test_pieces_of_a_segment_that_were_taken_away_are_left_alone(bench: Bench) -
     assert captured.manifest().closure.included_bytes <= 8 << 20
 
 
+def test_a_launch_that_is_given_a_texture_is_refused_by_name(bench: Bench) -> None:
+    captured = bench.capture("-k", "sample", client=("memory_kinds", "texture"), expect=0)
+    assert "parameter 0 is a texture or surface object" in captured.reason, captured.reason
+
+
 def test_a_texture_is_named(bench: Bench) -> None:
     captured = bench.capture("-k", "vector_add", client=("memory_kinds", "texture"), expect=None)
     told = captured.reason + " ".join(captured.document["notes"]) + captured.done.stderr

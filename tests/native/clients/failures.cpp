@@ -96,6 +96,25 @@ int asynchronous(Program& p, int error) {
   return 4;
 }
 
+// The device is reset between two launches: whatever was made on it is gone, and the context that comes
+// next may have the old one's handle.
+int reset(Program& p) {
+  p.ordinary();
+  CHECK(cuCtxSynchronize());
+  report("x", download<float>(p.x, n));
+  CHECK(cuDevicePrimaryCtxReset(0));
+  start();
+  Program again;
+  // The addresses of what a capture had on the device before may come back here.
+  std::vector<CUdeviceptr> more;
+  for (int i = 0; i < 64; ++i) more.push_back(upload(ramp(n, static_cast<float>(i + 1))));
+  again.ordinary(3);
+  CHECK(cuCtxSynchronize());
+  report("x", download<float>(again.x, n));
+  for (CUdeviceptr one : more) report("more", download<float>(one, n));
+  return 0;
+}
+
 int hang() {
   CUfunction forever = load(PTX_HEAD PTX_FOREVER, FOREVER);
   CUdeviceptr x = upload(std::vector<int>{0});
@@ -126,6 +145,7 @@ int main(int argc, char** argv) {
   Program p;
   if (what == "fault") return fault(p);
   if (what == "refused") return refused(p);
+  if (what == "reset") return reset(p);
   if (what == "full") return full(p);
   if (what == "no_copies") return no_copies(p);
   if (what == "some_copies") return some_copies(p, number);

@@ -139,6 +139,9 @@ void texture() {
   CUdeviceptr a = upload(ramp(n)), out = allocate(bytes);
   add(a, a, out);
   finish(out);
+  int count = n;
+  launch(load(PTX_HEAD PTX_SAMPLE, SAMPLE), 12, 256, {&object, &out, &count});
+  finish(out);
   CHECK(cuTexObjectDestroy(object));
   CHECK(cuArrayDestroy(array));
 }

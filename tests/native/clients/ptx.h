@@ -14,6 +14,8 @@
 #define PTX_HISTOGRAM PTX_ENTRY(HISTOGRAM, ".param .u64 values, .param .u64 counts, .param .u32 n")
 #define NOTHING "_Z7nothingPfi"
 #define PTX_NOTHING PTX_ENTRY(NOTHING, ".param .u64 x, .param .u32 n")
+#define SAMPLE "_Z6sampleyPfi"
+#define PTX_SAMPLE PTX_ENTRY(SAMPLE, ".param .u64 texture, .param .u64 out, .param .u32 n")
 #define PAST_THE_END "_Z12past_the_endPfi"
 #define PTX_PAST_THE_END PTX_ENTRY(PAST_THE_END, ".param .u64 out, .param .u32 n")
 #define REVERSE "_Z17reverse_in_blocksPii"

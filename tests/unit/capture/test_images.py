@@ -173,6 +173,10 @@ def test_a_damaged_fatbin_is_read_or_a_problem(data: st.DataObject) -> None:
 # --- PTX -------------------------------------------------------------------------------------------
 
 
+def test_comments_that_never_end_are_read_once() -> None:
+    assert ptx.kernels(b".entry k()\n" + b"/*" * 200_000 + b".entry no()") == ["k"]
+
+
 def test_ptx_tells_its_variables_and_kernels() -> None:
     assert ptx.variables(PTX_TEXT) == ["coef", "counter", "both", "wide"]
     assert ptx.kernels(PTX_TEXT) == [KERNEL]

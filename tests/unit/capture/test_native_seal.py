@@ -186,6 +186,33 @@ def test_a_layout_that_the_driver_did_not_give_comes_from_the_cubin(run: Run) ->
     assert len(manifest.arguments) == 5
 
 
+def test_a_layout_in_the_cubin_that_does_not_fit_costs_nothing_else(run: Run) -> None:
+    process = run.process()
+    process.native(
+        0, cubin(90, {MANGLED: [(0, 8), (4096, 8)]}), parameters={"layout": None, "bytes": "00" * 48}
+    )
+    process.complete(0)
+    run.finish(process)
+    parameters = run.only().launch.parameters
+    assert parameters is not None and parameters.layout is None
+
+
+def test_a_source_that_could_not_be_looked_for_costs_no_launch(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def find(request: Any) -> native_source.FoundSource:
+        raise RecursionError("too deep")
+
+    monkeypatch.setattr(native_source, "find", find)
+    process = run.process()
+    process.native(0, CUBIN)
+    process.complete(0)
+    run.finish(process)
+    manifest = run.only()
+    assert manifest.source is None
+    assert "the source could not be looked for: too deep" in manifest.notes
+
+
 @pytest.mark.parametrize("layout", [[[0, 49]], [[0, 8], [4, 8]], [[40, 8], [0, 8]]])
 def test_a_layout_outside_the_buffer_is_refused(run: Run, layout: list[list[int]]) -> None:
     process = run.process()

@@ -61,3 +61,8 @@ def test_any_name_is_taken_apart(mangled: str, demangled: str) -> None:
         assert isinstance(name.qualified, str)
         name.enclosing_functions()
     without_file_hash(mangled + demangled)
+
+
+def test_a_name_of_digits_alone_is_no_length() -> None:
+    name = "1" * 20_000 + "_GLOBAL__N_"
+    assert without_file_hash(name).endswith("12_GLOBAL__N_1")

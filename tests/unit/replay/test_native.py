@@ -14,7 +14,7 @@ from kerncap.api.replay import ReplayOptions, ReplayResult, replay
 from kerncap.api.verify import VerifyOptions, verify
 from kerncap.errors import BackendUnavailable, UsageError
 from kerncap.format import Reproducer, schema
-from kerncap.replay import bitmap
+from kerncap.replay import bitmap, candidates
 from kerncap.replay.engine import Engine
 from kerncap.replay.verdict import judge
 from kerncap.replay.write_set import measure
@@ -300,6 +300,17 @@ def test_memory_of_another_device_lies_there(tmp_path: Path, monkeypatch: pytest
 def test_nothing_written_is_nothing_to_compare(tmp_path: Path) -> None:
     launch = Native("_Z7nothingPfi").array(np.zeros(4, np.float32)).integer(4)
     assert run(launch.seal(tmp_path)).verdict.line == "Result: FAIL (nothing to compare)"
+
+
+def test_a_compiler_that_is_missing_is_no_verdict(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def build(*_: Any) -> Path:
+        raise BackendUnavailable("nvcc", "there is none")
+
+    monkeypatch.setattr(candidates, "build", build)
+    source = tmp_path / "k.cu"
+    source.write_text("")
+    with pytest.raises(BackendUnavailable, match="nvcc is not available"):
+        run(native.add().seal(tmp_path), candidate=source)
 
 
 def test_noise_is_allowed_by_the_type_that_it_has(tmp_path: Path) -> None:

@@ -92,3 +92,16 @@ def test_unknown_types_are_words_and_complex_numbers_are_parts() -> None:
     assert (unknown["dtype"], unknown["shape"], unknown["strides"]) == ("uint32", [5, 3], [6, 1])
     parts = dtypes.as_parts({"dtype": "complex64", "itemsize": 8, "shape": [5], "strides": [2]})
     assert (parts["dtype"], parts["shape"], parts["strides"]) == ("float32", [5, 2], [4, 1])
+
+
+def test_what_only_looks_like_a_guessed_type_gets_no_tolerance() -> None:
+    """Counters and indices beside floats that differ from run to run: as floats they are next to nothing."""
+    kind = dtypes.Number("float32", 4)
+    expected = np.array([1.0, 2.0], dtype=np.float32).view(np.uint32)
+    now = np.array([1.0, 2.000001], dtype=np.float32).view(np.uint32)
+    integers = np.array([7, 4000, 0xFFFFFFFF, 5], dtype=np.uint32)
+    wrong = np.array([8, 0, 0xFFFFFFFE, 5], dtype=np.uint32)
+    both = np.concatenate([now, wrong]), np.concatenate([expected, integers])
+    assert compare.compare(kind, *both, 1e-5, 1e-5)["outside"] == 0
+    guessed = compare.compare(kind, *both, 1e-5, 1e-5, guessed=True)
+    assert (guessed["different"], guessed["outside"], guessed["first"]["index"]) == (4, 3, [2])

@@ -79,7 +79,9 @@ def source_known(request: NativeRequest, cubin: Callable[[], bytes | None] | Non
         table = line_table.from_cubin(data, request.mangled)
     except (ElfProblem, CaptureError, OSError, RecursionError):
         return False
-    return table is not None and any(os.path.isfile(path) for path, _ in table.rows)
+    return table is not None and any(
+        path.endswith(search.SUFFIXES) and os.path.isfile(path) for path, _ in table.rows
+    )
 
 
 def _line_table(request: NativeRequest) -> tuple[LineTable | None, str | None]:
@@ -232,8 +234,12 @@ def _origin(place: Place) -> schema.SourceOrigin:
 
 
 def _why_nothing(request: NativeRequest, table: LineTable | None) -> str:
-    if table is not None:
+    if table is not None and not os.path.isfile(table.rows[0][0]):
         return f"the line tables name {table.rows[0][0]}, which is not on this machine: give --source-dir"
+    if table is not None:
+        return (
+            f"the line tables name {table.rows[0][0]}, which holds no kernel of that name: give --source-dir"
+        )
     if request.mangled.startswith("_ZN6cudapy"):
         return "a Numba kernel: its source is Python, and Numba hands the driver its PTX or cubin alone"
     where = (

@@ -99,7 +99,8 @@ class _Reader:
 
     def text(self) -> str:
         found = text_at(self.data[self.offset : self.end], 0, limit=65_536)
-        self.offset += len(found.encode("utf-8", "surrogatepass"))
+        if "\ufffd" not in found:  # else its bytes may be fewer than those of the text
+            self.offset += len(found.encode())
         while self.take(1):  # the rest of one that was cut, or not UTF-8
             pass
         return found

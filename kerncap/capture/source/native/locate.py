@@ -102,7 +102,7 @@ class Locator:
             best = definitions.matching(self.kernel, inside) or definitions.matching(self.kernel, every)
             if best:
                 self.found.place = Place(here, best[0])
-            elif first is None:
+            elif first is None and here.endswith(search.SUFFIXES):  # a key, a .py: no CUDA C++
                 line = min(lines)
                 made = Definition(
                     self.kernel.base, self.kernel.scopes, frozenset(), True,
@@ -119,7 +119,8 @@ class Locator:
             )
             return True
         named = table.rows[0][0]
-        self.found.notes.append(f"the line tables name {named}, which is not on this machine")
+        why = "holds no kernel" if os.path.isfile(named) else "is not on this machine"
+        self.found.notes.append(f"the line tables name {named}, which {why}")
         return False
 
     def _here(self, path: str) -> str | None:

@@ -54,7 +54,7 @@ def found_program(request: NativeRequest, kernel: KernelName) -> FoundSource:
         tool="nvrtc",
         unit=f"source/{place}",
         arch=next(iter(command.architectures), None) or request.arch,
-        name=name[:_MAX_NAME],
+        name=env.hide_home(name)[:_MAX_NAME],
         options=command.options,
         headers={
             **{env.hide_home(each.original)[:_MAX_NAME]: f"source/{each.path}" for each in files},
@@ -78,7 +78,7 @@ def found_program(request: NativeRequest, kernel: KernelName) -> FoundSource:
         kernel_file=name,
         kernel_line=None if definition is None else definition.line,
         parameters=None if definition is None else definition.parameter_pairs,
-        notes=tuple(notes),
+        notes=tuple(env.hide_home(note) for note in notes),
     )
 
 
@@ -154,6 +154,6 @@ def _origin(definition: definitions.Definition, name: str) -> schema.SourceOrigi
         name=definition.name,
         line=definition.first,
         lines=definition.last - definition.first + 1,
-        original_file=name[:_MAX_NAME],
+        original_file=env.hide_home(name)[:_MAX_NAME],
         original_line=definition.first,
     )

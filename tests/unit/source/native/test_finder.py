@@ -54,6 +54,16 @@ class TestLineTables:
         (origin,) = found.origins
         assert (origin.line, origin.lines, origin.original_file) == (3, 3, found.kernel_file)
 
+    def test_a_file_that_is_no_source_is_not_taken(self, tmp_path: Path) -> None:
+        key = tmp_path / "id_rsa"
+        key.write_text("a secret\n" * 8)
+        cubin = image([NAMES[0]], [str(tmp_path)], [("id_rsa", 1)], [[(1, 3)]])
+        request = NativeRequest(*NAMES, cubin=cubin)
+        assert not source_known(request)
+        found = find(request)
+        assert not found.files
+        assert found.missing is not None and "id_rsa, which holds no kernel" in found.missing
+
     def test_a_file_that_is_not_here_is_named(self) -> None:
         cubin = image([NAMES[0]], ["/nowhere/src"], [("scale.cuh", 1)], [[(1, 3)]])
         found = find(NativeRequest(*NAMES, cubin=cubin))

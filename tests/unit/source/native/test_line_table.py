@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 from kerncap.capture.source.native import line_table, tool_info
 from kerncap.format.elf import Elf, ElfProblem
-from tests.unit.source.native.conftest import image
+from tests.unit.source.native.conftest import elf, image
 
 TWO = image(
     ["_Z1av", "_Z1bv"],
@@ -57,6 +58,21 @@ def test_damaged_images_only_raise_elf_problem(data: st.DataObject) -> None:
         except ElfProblem:
             pass
         tool_info.of_cubin(content)
+
+
+def test_a_path_that_is_no_utf_8_spoils_no_other() -> None:
+    data = image(["k"], ["/s/XXXX"], [("a.cu", 1), ("b.cu", 1)], [[(2, 7)]])
+    table = line_table.from_cubin(data.replace(b"XXXX", b"\xfc\xfc\xfc\xfc"), "k")
+    assert table is not None
+    assert table.rows == (("/s/\ufffd\ufffd\ufffd\ufffd/b.cu", 7),)
+
+
+def test_names_that_share_their_bytes_are_bounded() -> None:
+    strings = b"\0" + b"n" * 60_000 + b"\0"
+    symbols = b"".join(struct.pack("<IBBHQQ", 1, 0x12, 0x10, 1, 0, 128) for _ in range(1000))
+    damaged = Elf(elf([(".strtab", 3, strings, 0, 0), (".symtab", 2, symbols, 1, 24)]))
+    with pytest.raises(ElfProblem, match="many times the file's size"):
+        list(damaged.symbols())
 
 
 def test_what_is_no_elf_file_is_refused() -> None:
