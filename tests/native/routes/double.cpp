@@ -50,7 +50,7 @@ bool Own::active() noexcept {
 }  // namespace kerncap::gate
 
 namespace kerncap::capture {
-std::atomic<uint64_t> selection_epoch{0}, pass_below{0}, counts_due_ns{~0ULL};
+std::atomic<uint64_t> pass_below{0}, counts_due_ns{~0ULL};
 std::atomic<uint32_t> graph_choices{0};
 __thread uint32_t thread_choices = 0;
 
