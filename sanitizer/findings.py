@@ -1,0 +1,117 @@
+"""What the sanitizer says: findings, and per memory operation and check how it was settled."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from kerncap.sanitizer.ttir.ir import Location
+
+CHECKS = ("oob", "race", "uninit", "overflow", "promise", "alignment", "descriptor")
+Check = Literal["oob", "race", "uninit", "overflow", "promise", "alignment", "descriptor"]
+AccessKind = Literal["load", "store", "atomic", "none"]  # none: a broken promise is no access
+
+
+@dataclass(frozen=True)
+class Place:
+    """One program, lane and iteration of a memory operation, evaluated."""
+
+    program_id: tuple[int, int, int]
+    lane: tuple[int, ...]  # index into the operation's tile, () for a scalar access
+    iterations: tuple[tuple[str, int], ...] = ()  # (loop variable's source name, its value), outermost first
+    argument: str | None = None  # the argument that the pointer came from
+    offset_bytes: int | None = None  # from that argument's element [0, …, 0]
+    element: int | None = None  # offset_bytes over the item size, where it divides
+    mask: bool | None = None
+
+
+@dataclass(frozen=True)
+class OtherAccess:
+    """The second half of a race."""
+
+    access: AccessKind
+    location: Location
+    place: Place
+
+
+@dataclass(frozen=True)
+class Finding:
+    check: Check
+    access: AccessKind
+    location: Location  # of the memory operation (of the promise)
+    message: str  # one sentence: what, where, how far
+    place: Place
+    argument: str | None = None
+    shape: tuple[int, ...] | None = None  # of the argument's tensor
+    strides: tuple[int, ...] | None = None
+    width_bytes: int = 0
+    beyond_bytes: int | None = None  # how far outside; negative: before the start
+    lands_in: str | None = None  # another argument's tensor that the address falls into
+    expression: str | None = None  # the address in the kernel's own names
+    mask_expression: str | None = None
+    suggestion: str | None = None  # a mask that would fix it, where there is one
+    other: OtherAccess | None = None
+    contents: bool = False  # holds for these contents of memory
+    note: bool = False  # worth saying, no finding: a race that writes identical values
+    python_stack: tuple[tuple[str, int, str], ...] = ()
+
+
+# --- how a check of one memory operation ended -----------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Proved:
+    how: str  # "interval", "affine", "z3", "enumerated", "evaluated"
+    contents: bool = False  # decided on data from memory: for these contents
+
+
+@dataclass(frozen=True)
+class Violated:
+    findings: tuple[Finding, ...]
+
+
+@dataclass(frozen=True)
+class Unproven:
+    reason: str
+
+
+Verdict = Proved | Violated | Unproven
+
+
+@dataclass(frozen=True)
+class Settled:
+    """One check of one memory operation."""
+
+    check: Check
+    access: AccessKind
+    location: Location
+    verdict: Verdict
+    order: int = 0  # of the operation in the TTIR
+
+
+@dataclass(frozen=True)
+class LaunchReport:
+    """Everything about one launch. ``unproven`` of the launch as a whole stands in ``notes``."""
+
+    kernel: str
+    grid: tuple[int, int, int]
+    settled: tuple[Settled, ...]
+    notes: tuple[str, ...] = ()
+    label: str = ""
+    configuration: Mapping[str, str] = field(default_factory=dict)
+    python_stack: tuple[tuple[str, int, str], ...] = ()
+    seconds: float = 0.0  # of analysis: compilation and imports apart
+    repeats: int = 0  # launches after this one that are the same in everything that was looked at
+    sources: Mapping[str, str] = field(default_factory=dict, repr=False)  # texts by TTIR's file names
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """Violations, without the notes."""
+        return tuple(
+            finding
+            for one in self.settled
+            if isinstance(one.verdict, Violated)
+            for finding in one.verdict.findings
+            if not finding.note
+        )

@@ -1,0 +1,123 @@
+"""One launch as the sanitizer sees it: TTIR, grid, arguments, and the memory that they point into.
+
+Made by a front end (a live program, a reproducer, a `.ttir` file with its arguments); nothing in
+here comes from torch or triton.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+Bytes = npt.NDArray[np.uint8]
+
+
+@dataclass(frozen=True)
+class Storage:
+    """One range of memory that tensors are windows on. Addresses and sizes are bytes."""
+
+    address: int
+    size_bytes: int
+    # The allocator's block that holds the storage; the storage itself where that is not known.
+    allocation_address: int
+    allocation_bytes: int
+    name: str = ""  # of the first argument in it
+
+
+@dataclass(frozen=True)
+class TensorArgument:
+    """Strides are in elements and may be zero or negative; ``address`` is that of element [0, …, 0]."""
+
+    name: str
+    storage: int  # index into Launch.storages
+    address: int
+    dtype: str  # torch's names: "float32", "bfloat16", "float8_e4m3fn", "int64", "bool"
+    itemsize: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class ScalarArgument:
+    name: str
+    value: int | float | bool
+
+
+@dataclass(frozen=True)
+class DescriptorArgument:
+    """A host-side tensor descriptor: shape and strides (elements) are its own, not the tensor's."""
+
+    name: str
+    tensor: TensorArgument
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    block_shape: tuple[int, ...]
+    padding: str = "zero"
+
+
+@dataclass(frozen=True)
+class PointerArgument:
+    """An address with no tensor behind it (null, or memory that nobody described)."""
+
+    name: str
+    address: int
+
+
+Argument = TensorArgument | ScalarArgument | DescriptorArgument | PointerArgument
+
+
+class Contents(Protocol):
+    """The bytes of a launch's storages, before the launch; asked for only where they are needed."""
+
+    def read(self, storage: int) -> Bytes | None:
+        """All bytes of a storage (read-only array), or None where they are not to be had."""
+
+    def digest(self, storage: int) -> str | None:
+        """Equal for equal bytes; None where `read` gives None."""
+
+    def written(self, storage: int) -> npt.NDArray[np.bool_] | None:
+        """Per byte, whether somebody wrote it since it was allocated; None where that is not known."""
+
+
+class NoContents:
+    """For a front end that has only shapes."""
+
+    def read(self, storage: int) -> Bytes | None:
+        return None
+
+    def digest(self, storage: int) -> str | None:
+        return None
+
+    def written(self, storage: int) -> npt.NDArray[np.bool_] | None:
+        return None
+
+
+@dataclass(frozen=True)
+class Launch:
+    """``arguments`` has one entry per parameter of the TTIR function, in its order.
+
+    (Constexprs, None and integers specialised to 1 are no parameters of TTIR. A host descriptor's
+    shape and stride parameters follow it as ScalarArguments: see `binding`.)
+    """
+
+    kernel: str
+    ttir: str
+    grid: tuple[int, int, int]
+    arguments: tuple[Argument, ...]
+    storages: tuple[Storage, ...]
+    contents: Contents = field(default_factory=NoContents)
+    # Innermost last: (file, line, function) of the Python frames that launched it.
+    python_stack: tuple[tuple[str, int, str], ...] = ()
+    # Text of source files by the names that TTIR's locations use; files not in it may be on disk.
+    sources: Mapping[str, str] = field(default_factory=dict)
+    configuration: Mapping[str, str] = field(default_factory=dict)  # constexprs and options, for the report
+    target: str = ""  # "cuda:90", "hip:gfx942": what the TTIR was made for
+    label: str = ""  # "launch 3", "configuration 2 of 5": tells launches of one kernel apart
+
+    @property
+    def program_count(self) -> int:
+        return self.grid[0] * self.grid[1] * self.grid[2]
