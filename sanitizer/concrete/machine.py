@@ -1,0 +1,121 @@
+"""The state of one evaluation, and of the programs that go through the kernel together."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Generator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from kerncap.sanitizer.concrete.events import Observer
+from kerncap.sanitizer.concrete.memory import Memory
+from kerncap.sanitizer.concrete.values import (
+    Bools,
+    Incomplete,
+    Ints,
+    Tile,
+    Unknown,
+    Value,
+    lift,
+)
+from kerncap.sanitizer.launch import Launch
+from kerncap.sanitizer.ttir.ir import Operation
+from kerncap.sanitizer.ttir.ir import Value as Name
+
+if TYPE_CHECKING:
+    from kerncap.sanitizer.concrete.plan import Plan
+
+# A program hands over at each yield: True if it got on since the last one, False if it waits for others.
+Progress = Generator[bool, None, None]
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Of one evaluation: elements that operations produce, and seconds of wall time."""
+
+    element_operations: int = 2_000_000_000
+    seconds: float = 60.0
+
+
+@dataclass(frozen=True)
+class Track:
+    """What is carried along with each value.
+
+    ``undefined``: whether it depends on a masked-off lane of a load without `other`.
+    ``overflow``: whether a signed integer operation wrapped around on the way to an address.
+    """
+
+    undefined: bool = False
+    overflow: bool = False
+
+
+@dataclass
+class Shared:
+    """One evaluation."""
+
+    launch: Launch
+    memory: Memory
+    plan: Plan
+    limits: Limits
+    observer: Observer | None
+    # Programs one at a time, as coroutines: some loop may wait for another program.
+    cooperative: bool = False
+    spent: int = 0
+    events: int = 0
+    deadline: float = 0.0
+    notes: dict[str, None] = field(default_factory=dict)  # a set that keeps its order
+
+    def spend(self, elements: int) -> None:
+        """Raises Incomplete where a limit is passed."""
+        self.spent += elements
+        if self.spent > self.limits.element_operations:
+            raise Incomplete(f"too large: more than {self.limits.element_operations:,} element operations")
+        if time.monotonic() > self.deadline:
+            raise Incomplete(f"too large: more than {self.limits.seconds:g} s")
+
+
+@dataclass(slots=True)
+class LoopState:
+    """One enclosing loop: the value of its variable and the trip, per program or for all."""
+
+    name: str
+    induction: Ints
+    trip: int
+
+
+class Machine:
+    """Some programs in lockstep. ``active`` (over programs): who is here; None: everybody."""
+
+    __slots__ = ("shared", "programs", "count", "env", "active", "loops", "waiting", "unsure")
+
+    def __init__(self, shared: Shared, programs: Ints) -> None:
+        self.shared = shared
+        self.programs = programs
+        self.count = len(programs)
+        self.env: dict[Name, Value] = {}
+        self.active: Bools | None = None
+        self.loops: list[LoopState] = []
+        self.waiting: Operation | None = None  # the loop that it spins in
+        # Over programs: whether they came here by a condition on something undefined.
+        self.unsure: Bools | None = None
+
+    def known(self, name: Name, what: str) -> Tile:
+        """The tile of a value that is needed. Raises Incomplete where it is not known."""
+        value = self.env[name]
+        if isinstance(value, Tile):
+            return value
+        if isinstance(value, Unknown):
+            raise Incomplete(f"{what} depends on an unknown value: {value.reason}")
+        raise Incomplete(f"{what} is not a number")
+
+    def lanes(self, mask: Bools | None, rank: int) -> Bools | None:
+        """An operation's mask with the programs that are here; None: all lanes."""
+        if self.active is None:
+            return mask
+        here = lift(self.active, rank)
+        return here if mask is None else mask & here
+
+    def per_program(self, array: Ints) -> Ints:
+        return array if len(array) == self.count else np.broadcast_to(array, (self.count,))

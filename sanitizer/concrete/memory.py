@@ -1,0 +1,344 @@
+"""The launch's memory during an evaluation: read from its contents, written to in private copies."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kerncap.sanitizer.launch import (
+    DescriptorArgument,
+    Launch,
+    PointerArgument,
+    ScalarArgument,
+    TensorArgument,
+)
+
+Array = npt.NDArray[Any]
+Bytes = npt.NDArray[np.uint8]
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+ABSOLUTE = -1
+NOWHERE = -1
+
+
+@dataclass(frozen=True)
+class Gathered:
+    """``bits``: unsigned integers, one per offset; zero where nothing was read.
+
+    ``unknown`` says why some of them are not what the memory holds; None: all of them are.
+    """
+
+    bits: Array
+    unknown: str | None = None
+
+
+class _Bytes:
+    """One storage's bytes: its own copy from the first write on."""
+
+    def __init__(self, name: str, size_bytes: int, bytes_: Bytes | None) -> None:
+        self.name = name
+        self.size_bytes = size_bytes
+        self.known: Bools | None = None  # per byte; None: all of them
+        self.unknown_reason = ""
+        self.written = False
+        self._views: dict[int, Array] = {}
+        if bytes_ is not None and bytes_.nbytes < size_bytes:
+            bytes_ = None
+        self.has_contents = bytes_ is not None
+        if bytes_ is None:
+            self.unknown_reason = f"contents of {name} are not to be had"
+        self._bytes: Bytes | None = None if bytes_ is None else np.ascontiguousarray(bytes_).reshape(-1)
+
+    @property
+    def bytes(self) -> Bytes:
+        if self._bytes is None:
+            self._own()
+        assert self._bytes is not None
+        return self._bytes
+
+    def _own(self) -> None:
+        # Eight bytes more, so that every width has a view that reaches the last byte.
+        copy = np.zeros(self.size_bytes + 8, dtype=np.uint8)
+        if self._bytes is None:
+            self.known = np.zeros(self.size_bytes, dtype=np.bool_)
+        else:
+            copy[: self.size_bytes] = self._bytes[: self.size_bytes]
+        self._bytes = copy
+        self._views = {}
+
+    def writable(self) -> Bytes:
+        if not self.written:
+            self._own()
+            self.written = True
+        return self.bytes
+
+    def view(self, width: int) -> Array:
+        """The bytes as unsigned integers of a width, from the first byte on."""
+        found = self._views.get(width)
+        if found is None:
+            whole = self.bytes
+            found = whole[: len(whole) // width * width].view(np.dtype(f"u{width}"))
+            self._views[width] = found
+        return found
+
+    def forget(self, reason: str, start: Ints | None = None, width: int = 0) -> None:
+        """Bytes are no longer known: those of the elements at ``start``, or all."""
+        if self.known is None:
+            self.known = np.ones(self.size_bytes, dtype=np.bool_)
+        self.unknown_reason = self.unknown_reason or reason
+        if start is None:
+            self.known[:] = False
+        else:
+            for byte in range(width):
+                self.known[start + byte] = False
+
+
+class Memory:
+    """Private copies of a launch's storages, made on the first write.
+
+    A place is an argument's index and a byte offset from that argument's address; with ABSOLUTE in
+    place of the index, the offset is an address. An element that is not wholly inside of the storage
+    reads as zero, and a store to it is dropped. ``version`` grows whenever a byte changes.
+    """
+
+    def __init__(self, launch: Launch) -> None:
+        self._launch = launch
+        self._storages: dict[int, _Bytes] = {}
+        self.version = 0
+        order = np.argsort([s.address for s in launch.storages], kind="stable")
+        self._order = order
+        self._starts = np.array([launch.storages[i].address for i in order], dtype=np.int64)
+        self._sizes = np.array([launch.storages[i].size_bytes for i in order], dtype=np.int64)
+        self._places = [self._place(argument) for argument in launch.arguments]
+
+    @staticmethod
+    def _place(argument: object) -> tuple[int, int]:
+        """The storage and the address of an argument."""
+        if isinstance(argument, TensorArgument):
+            return argument.storage, argument.address
+        if isinstance(argument, DescriptorArgument):
+            return argument.tensor.storage, argument.tensor.address
+        if isinstance(argument, PointerArgument):
+            return NOWHERE, argument.address
+        if isinstance(argument, ScalarArgument):
+            # An address that was passed as an integer.
+            return NOWHERE, int(argument.value) if isinstance(argument.value, int) else 0
+        raise TypeError(f"an argument of an unknown kind: {argument!r}")
+
+    def storage(self, index: int) -> _Bytes:
+        found = self._storages.get(index)
+        if found is None:
+            described = self._launch.storages[index]
+            contents = self._launch.contents.read(index)
+            name = described.name or f"storage {index}"
+            found = self._storages[index] = _Bytes(name, described.size_bytes, contents)
+        return found
+
+    def address_of(self, argument: int) -> int:
+        return 0 if argument == ABSOLUTE else self._places[argument][1]
+
+    def storage_of(self, argument: int) -> int:
+        """The storage that an argument points into, NOWHERE where there is none."""
+        return NOWHERE if argument == ABSOLUTE else self._places[argument][0]
+
+    def absolute(self, argument: int | Ints, offsets: Ints) -> Ints:
+        if isinstance(argument, int):
+            found: Ints = offsets + np.int64(_signed(self.address_of(argument)))
+            return found
+        addresses = [_signed(address) for _, address in self._places] + [0]  # the last: ABSOLUTE is -1
+        return offsets + np.array(addresses, dtype=np.int64)[argument]
+
+    # --- places in storages --------------------------------------------------------------------------
+
+    def locate(self, argument: int | Ints, offsets: Ints) -> tuple[int | Ints, Ints]:
+        """Storage and byte offset in it of each place; NOWHERE where an address is in no storage."""
+        if isinstance(argument, int):
+            storage = self.storage_of(argument)
+            if storage != NOWHERE:
+                start = self._launch.storages[storage].address
+                return storage, offsets + np.int64(self.address_of(argument) - start)
+            return self._resolve(self.absolute(argument, offsets))
+        argument, offsets = np.broadcast_arrays(argument, offsets)
+        storages = np.full(offsets.shape, NOWHERE, dtype=np.int64)
+        inside = np.zeros(offsets.shape, dtype=np.int64)
+        for one in np.unique(argument):
+            here = argument == one
+            storages[here], inside[here] = self.locate(int(one), offsets[here])
+        return storages, inside
+
+    def _resolve(self, addresses: Ints) -> tuple[int | Ints, Ints]:
+        if not len(self._starts):
+            return NOWHERE, addresses
+        at = np.searchsorted(self._starts, addresses, side="right") - 1
+        at = np.maximum(at, 0)
+        inside = addresses - self._starts[at]
+        found = (inside >= 0) & (inside < self._sizes[at])
+        storages = np.where(found, self._order[at], NOWHERE)
+        if storages.size and (storages == storages.flat[0]).all():
+            return int(storages.flat[0]), inside
+        return storages, inside
+
+    # --- reading -------------------------------------------------------------------------------------
+
+    def gather(self, argument: int | Ints, offsets: Ints, mask: Bools | None, width: int) -> Gathered:
+        """Elements of ``width`` bytes at places, where the mask (of the same shape, or None) holds."""
+        storage, inside = self.locate(argument, offsets)
+        if isinstance(storage, int):
+            return self._gather(storage, inside, mask, width)
+        bits = np.zeros(offsets.shape, dtype=np.dtype(f"u{width}"))
+        unknown = None
+        for one in np.unique(storage):
+            here = storage == one if mask is None else (storage == one) & mask
+            part = self._gather(int(one), inside, here, width)
+            bits = np.where(here, part.bits, bits)
+            unknown = unknown or part.unknown
+        return Gathered(bits, unknown)
+
+    def _gather(self, storage: int, offsets: Ints, mask: Bools | None, width: int) -> Gathered:
+        kind = np.dtype(f"u{width}")
+        if storage == NOWHERE:
+            return Gathered(np.zeros(offsets.shape, dtype=kind))
+        held = self.storage(storage)
+        last = held.size_bytes - width
+        # An aligned element is found by its index in a view; an index out of range is clipped.
+        aligned = width == 1 or not (offsets & (width - 1)).any()
+        low, high = (int(offsets.min()), int(offsets.max())) if offsets.size else (0, 0)
+        if low >= 0 and high <= last:
+            valid = mask
+        else:
+            valid = (offsets >= 0) & (offsets <= last)
+            if mask is not None:
+                valid &= mask
+        if not held.has_contents and not held.written:
+            if valid is None or valid.any():
+                return Gathered(np.zeros(offsets.shape, dtype=kind), held.unknown_reason)
+            return Gathered(np.zeros(offsets.shape, dtype=kind))
+        if last < 0:
+            return Gathered(np.zeros(offsets.shape, dtype=kind))
+        if aligned:
+            bits = held.view(width).take(offsets >> _shift(width), mode="clip")
+        else:
+            start = np.clip(offsets, 0, last)
+            parts = held.bytes[start[..., None] + np.arange(width)]
+            bits = np.ascontiguousarray(parts).view(kind)[..., 0]
+        if valid is not None and valid is not mask:
+            bits = np.where(valid, bits, kind.type(0))
+        return Gathered(bits, self._unknown(held, offsets, valid, width))
+
+    @staticmethod
+    def _unknown(held: _Bytes, offsets: Ints, valid: Bools | None, width: int) -> str | None:
+        if held.known is None:
+            return None
+        start = offsets.reshape(-1) if valid is None else offsets[valid]
+        for byte in range(width):
+            if not held.known[start + byte].all():
+                return held.unknown_reason
+        return None
+
+    # --- writing -------------------------------------------------------------------------------------
+
+    def scatter(self, argument: int | Ints, offsets: Ints, mask: Bools | None, bits: Array) -> None:
+        """Writes elements (unsigned integers); of two to one place the later one, in array order, stays.
+
+        All arrays have one shape.
+        """
+        storage, inside = self.locate(argument, offsets)
+        if isinstance(storage, int):
+            self._scatter(storage, inside, mask, bits)
+            return
+        for one in np.unique(storage):
+            here = storage == one if mask is None else (storage == one) & mask
+            self._scatter(int(one), inside, here, bits)
+
+    def _scatter(self, storage: int, offsets: Ints, mask: Bools | None, bits: Array) -> None:
+        if storage == NOWHERE:
+            return
+        start, chosen = self._valid(storage, offsets, mask, bits.itemsize)
+        values = bits.reshape(-1) if chosen is None else bits[chosen]
+        if not start.size:
+            return
+        held = self.storage(storage)
+        whole = held.writable()
+        width = bits.itemsize
+        self.version += 1
+        if width == 1 or not (start & (width - 1)).any():
+            held.view(width)[start >> _shift(width)] = values
+        else:
+            parts = np.ascontiguousarray(values).view(np.uint8).reshape(-1, width)
+            # Element by element where they overlap in part: the later one stays.
+            for byte in range(width):
+                whole[start + byte] = parts[:, byte]
+        if held.known is not None:
+            for byte in range(width):
+                held.known[start + byte] = True
+
+    def _valid(
+        self, storage: int, offsets: Ints, mask: Bools | None, width: int
+    ) -> tuple[Ints, Bools | None]:
+        """The offsets of the elements that are inside and enabled; which those are (None: all)."""
+        last = self._launch.storages[storage].size_bytes - width
+        if not offsets.size:
+            return offsets.reshape(-1), None
+        if int(offsets.min()) >= 0 and int(offsets.max()) <= last:
+            valid = mask
+        else:
+            valid = (offsets >= 0) & (offsets <= last)
+            if mask is not None:
+                valid &= mask
+        return (offsets.reshape(-1), None) if valid is None else (offsets[valid], valid)
+
+    def forget(
+        self, argument: int | Ints, offsets: Ints, mask: Bools | None, width: int, reason: str
+    ) -> None:
+        """A value that nobody knows was stored there."""
+        storage, inside = self.locate(argument, offsets)
+        for one in [storage] if isinstance(storage, int) else np.unique(storage):
+            if one == NOWHERE:
+                continue
+            here = mask
+            if not isinstance(storage, int):
+                here = storage == one if mask is None else (storage == one) & mask
+            start, _ = self._valid(int(one), inside, here, width)
+            held = self.storage(int(one))
+            held.writable()
+            held.forget(reason, start, width)
+            self.version += 1
+
+    def forget_storage(self, storage: int, reason: str) -> None:
+        """Nothing is known of a storage from here on (NOWHERE: of any of them)."""
+        for one in range(len(self._launch.storages)) if storage == NOWHERE else [storage]:
+            held = self.storage(one)
+            held.writable()
+            held.forget(reason)
+        self.version += 1
+
+    # --- what came of it -----------------------------------------------------------------------------
+
+    def changed(self) -> dict[int, Bytes]:
+        """All bytes of each storage that was written to, by the storage's index."""
+        return {
+            index: held.bytes[: held.size_bytes]
+            for index, held in sorted(self._storages.items())
+            if held.written
+        }
+
+    def unknown(self) -> dict[int, str]:
+        """Storages with bytes that the evaluation wrote and does not know, with the reason."""
+        return {
+            index: held.unknown_reason
+            for index, held in sorted(self._storages.items())
+            if held.written and held.known is not None and not held.known.all()
+        }
+
+
+def _shift(width: int) -> int:
+    return width.bit_length() - 1
+
+
+def _signed(address: int) -> int:
+    """An address as int64 holds it."""
+    return address - (1 << 64) if address >= 1 << 63 else address

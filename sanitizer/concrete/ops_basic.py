@@ -1,0 +1,382 @@
+"""Steps of operations that work element by element, of constants, program ids and pointer arithmetic."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from kerncap.sanitizer.concrete import ops_cast, ops_math  # noqa: F401  (they fill ELEMENTWISE)
+from kerncap.sanitizer.concrete.machine import Machine
+from kerncap.sanitizer.concrete.ops_arith import DIVISIONS, ELEMENTWISE, WRAPS, high_signed, unsigned
+from kerncap.sanitizer.concrete.plan import STEPS, Plan, Step
+from kerncap.sanitizer.concrete.values import (
+    ABSOLUTE,
+    Array,
+    Bools,
+    Incomplete,
+    Pointers,
+    Tile,
+    Unknown,
+    Value,
+    either,
+    element_of,
+    numpy_type,
+    select,
+    shape_of,
+    where,
+    width_bytes,
+)
+from kerncap.sanitizer.ttir.ir import Dense, IntType, Operation, PointerType
+
+
+def not_tiles(operation: Operation, values: list[Value]) -> Unknown:
+    """What becomes of an operation some of whose operands are no tiles."""
+    for value in values:
+        if isinstance(value, Unknown):
+            return value
+    raise Incomplete(f"{where(operation)} has an operand that is no number")
+
+
+# --- element by element ------------------------------------------------------------------------------
+
+
+def _and_undefined(x: Tile, y: Tile) -> Bools | None:
+    """A defined zero decides: the other operand does not matter."""
+    result = either(
+        None if x.undefined is None else x.undefined & (y.data != 0),
+        None if y.undefined is None else y.undefined & (x.data != 0),
+    )
+    if x.undefined is not None and y.undefined is not None:
+        return either(result, x.undefined & y.undefined)
+    return result
+
+
+def _or_undefined(x: Tile, y: Tile) -> Bools | None:
+    """A defined "all ones" decides."""
+    ones = True if x.data.dtype == np.bool_ else -1
+    result = either(
+        None if x.undefined is None else x.undefined & (y.data != ones),
+        None if y.undefined is None else y.undefined & (x.data != ones),
+    )
+    if x.undefined is not None and y.undefined is not None:
+        return either(result, x.undefined & y.undefined)
+    return result
+
+
+_UNDEFINED = {
+    "arith.andi": _and_undefined,
+    "arith.muli": _and_undefined,
+    "arith.ori": _or_undefined,
+}
+
+
+def _elementwise(plan: Plan, operation: Operation) -> Step:
+    compute = ELEMENTWISE[operation.name](operation)
+    operands, result = operation.operands, operation.results[0]
+
+    if operation.name in DIVISIONS:
+        return _division(plan, operation)
+    if plan.tracking:
+        return _tracked(plan, operation)
+    if len(operands) == 2:
+        left, right = operands
+
+        def binary(m: Machine) -> None:
+            env = m.env
+            x, y = env[left], env[right]
+            if isinstance(x, Tile) and isinstance(y, Tile):
+                env[result] = Tile(compute(x.data, y.data))
+            else:
+                env[result] = not_tiles(operation, [x, y])
+
+        return binary
+
+    def step(m: Machine) -> None:
+        values = [m.env[operand] for operand in operands]
+        arrays = [value.data for value in values if isinstance(value, Tile)]
+        if len(arrays) == len(values):
+            m.env[result] = Tile(compute(*arrays))
+        else:
+            m.env[result] = not_tiles(operation, values)
+
+    return step
+
+
+def _tracked(plan: Plan, operation: Operation) -> Step:
+    compute = ELEMENTWISE[operation.name](operation)
+    operands, result = operation.operands, operation.results[0]
+    special = _UNDEFINED.get(operation.name)
+    kind = element_of(result.type)
+    integers = isinstance(kind, IntType) and kind.width > 1
+    wraps = WRAPS.get(operation.name) if integers and plan.watches_overflow(operation) else None
+
+    def step(m: Machine) -> None:
+        values = [m.env[operand] for operand in operands]
+        tiles = [value for value in values if isinstance(value, Tile)]
+        if len(tiles) != len(values):
+            m.env[result] = not_tiles(operation, values)
+            return
+        data = compute(*(tile.data for tile in tiles))
+        if special is None:
+            undefined = either(*(tile.undefined for tile in tiles))
+        else:
+            undefined = special(tiles[0], tiles[1])
+        # What is compared or converted is no longer on its way to an address.
+        overflow = either(*(tile.overflow for tile in tiles)) if integers else None
+        if wraps is not None:
+            wrapped = wraps(data, *(tile.data for tile in tiles))
+            if wrapped.any():
+                overflow = either(overflow, wrapped)
+        m.env[result] = Tile(data, undefined, overflow)
+
+    return step
+
+
+def _division(plan: Plan, operation: Operation) -> Step:
+    compute = ELEMENTWISE[operation.name](operation)
+    (left, right), result = operation.operands, operation.results[0]
+    note = f"{where(operation)} divides by zero: taken as 0"
+
+    def step(m: Machine) -> None:
+        x, y = m.env[left], m.env[right]
+        if not (isinstance(x, Tile) and isinstance(y, Tile)):
+            m.env[result] = not_tiles(operation, [x, y])
+            return
+        if not y.data.all():
+            zero = np.broadcast_to(y.data == 0, (m.count, *y.data.shape[1:]))
+            if (zero if m.active is None else zero[m.active]).any():
+                m.shared.notes[note] = None
+        m.env[result] = Tile(
+            compute(x.data, y.data), either(x.undefined, y.undefined), either(x.overflow, y.overflow)
+        )
+
+    return step
+
+
+for _name in ELEMENTWISE:
+    STEPS[_name] = _elementwise
+
+
+def _select(plan: Plan, operation: Operation) -> Step:
+    condition, yes, no = operation.operands
+    result = operation.results[0]
+
+    def step(m: Machine) -> None:
+        c, x, y = m.env[condition], m.env[yes], m.env[no]
+        if not (isinstance(c, Tile) and isinstance(x, Tile) and isinstance(y, Tile)):
+            m.env[result] = not_tiles(operation, [c, x, y])
+            return
+        rank = max(x.data.ndim, y.data.ndim)
+        chosen = c.data.reshape(c.data.shape + (1,) * (rank - c.data.ndim))
+        tile = select(chosen, x, y)
+        if c.undefined is not None:
+            unsure = c.undefined.reshape(c.undefined.shape + (1,) * (rank - c.undefined.ndim))
+            tile.undefined = either(tile.undefined, unsure)
+        m.env[result] = tile
+
+    return step
+
+
+STEPS["arith.select"] = _select
+
+
+# --- several results ---------------------------------------------------------------------------------
+
+
+def _extended(plan: Plan, operation: Operation) -> Step:
+    """The low half and the high half of a product, or a sum and its carry."""
+    left, right = operation.operands
+    low, high = operation.results
+    name = operation.name
+    numpy_type(element_of(low.type))
+
+    def step(m: Machine) -> None:
+        x, y = m.env[left], m.env[right]
+        if not (isinstance(x, Tile) and isinstance(y, Tile)):
+            m.env[low] = m.env[high] = not_tiles(operation, [x, y])
+            return
+        if name == "arith.mulsi_extended":
+            first, second = x.data * y.data, high_signed(x.data, y.data)
+        elif name == "arith.mului_extended":
+            first, second = x.data * y.data, ELEMENTWISE["tt.mulhiui"](operation)(x.data, y.data)
+        elif name == "arith.addui_extended":
+            first = x.data + y.data
+            second = unsigned(first) < unsigned(x.data)
+        else:
+            first = x.data - y.data
+            second = unsigned(x.data) < unsigned(y.data)
+        undefined, overflow = either(x.undefined, y.undefined), either(x.overflow, y.overflow)
+        m.env[low] = Tile(first, undefined, overflow)
+        m.env[high] = Tile(second, undefined, overflow)
+
+    return step
+
+
+for _name in ("mulsi_extended", "mului_extended", "addui_extended", "subui_extended"):
+    STEPS[f"arith.{_name}"] = _extended
+
+
+# --- values from nothing -----------------------------------------------------------------------------
+
+
+def _constant(plan: Plan, operation: Operation) -> Step:
+    result = operation.results[0]
+    kind, shape = element_of(result.type), shape_of(result.type)
+    native = numpy_type(kind)
+    value = operation.attributes["value"]
+    if isinstance(value, Dense):
+        values = list(value.values)
+        array: Array = np.array([_fit(v, native) for v in values], dtype=native)
+        array = array.reshape(1, *(shape if len(values) > 1 else (1,) * len(shape)))
+    else:
+        array = np.array([_fit(value, native)], dtype=native).reshape(1, *(1,) * len(shape))
+    tile = Tile(array)
+
+    def step(m: Machine) -> None:
+        m.env[result] = tile
+
+    return step
+
+
+def _fit(value: object, native: np.dtype[np.generic]) -> object:
+    """An integer as the signed number of the type's width that has its bits."""
+    if native.kind == "i" and isinstance(value, int):
+        width = 8 * native.itemsize
+        value = int(value) & ((1 << width) - 1)
+        return value - (1 << width) if value >> (width - 1) else value
+    if native.kind == "b" and isinstance(value, int):
+        return bool(value & 1)
+    return value
+
+
+def _range(plan: Plan, operation: Operation) -> Step:
+    start, end = int(operation.attributes["start"]), int(operation.attributes["end"])
+    result = operation.results[0]
+    tile = Tile(np.arange(start, end, dtype=np.int64).astype(numpy_type(element_of(result.type)))[None])
+
+    def step(m: Machine) -> None:
+        m.env[result] = tile
+
+    return step
+
+
+def _poison(plan: Plan, operation: Operation) -> Step:
+    result = operation.results[0]
+    kind, rank = element_of(result.type), len(shape_of(result.type))
+    tile = Tile(np.zeros((1,) * (rank + 1), dtype=numpy_type(kind)))
+    if isinstance(kind, PointerType):
+        tile = Pointers(tile.data, ABSOLUTE)
+
+    def step(m: Machine) -> None:
+        m.env[result] = tile
+
+    return step
+
+
+def _axis(operation: Operation) -> int:
+    axis = operation.attributes["axis"]
+    return axis if isinstance(axis, int) else "xyz".index(str(axis))
+
+
+def _program_id(plan: Plan, operation: Operation) -> Step:
+    axis, result = _axis(operation), operation.results[0]
+    grid = plan.launch.grid
+    before = int(np.prod(grid[:axis], dtype=np.int64))
+
+    def step(m: Machine) -> None:
+        ids = m.programs // before % max(1, grid[axis])
+        m.env[result] = Tile(ids.astype(np.int32))
+
+    return step
+
+
+def _program_count(plan: Plan, operation: Operation) -> Step:
+    result = operation.results[0]
+    tile = Tile(np.array([plan.launch.grid[_axis(operation)]], dtype=np.int32))
+
+    def step(m: Machine) -> None:
+        m.env[result] = tile
+
+    return step
+
+
+STEPS["arith.constant"] = _constant
+STEPS["tt.make_range"] = _range
+STEPS["ub.poison"] = _poison
+STEPS["llvm.mlir.undef"] = _poison
+STEPS["tt.get_program_id"] = _program_id
+STEPS["tt.get_num_programs"] = _program_count
+
+
+# --- pointers ----------------------------------------------------------------------------------------
+
+
+def _add_pointer(plan: Plan, operation: Operation) -> Step:
+    pointer, offset = operation.operands
+    result = operation.results[0]
+    kind = element_of(pointer.type)
+    assert isinstance(kind, PointerType)
+    width = np.int64(width_bytes(kind.pointee))
+
+    def step(m: Machine) -> None:
+        p, by = m.env[pointer], m.env[offset]
+        if not (isinstance(p, Pointers) and isinstance(by, Tile)):
+            m.env[result] = not_tiles(operation, [p, by])
+            return
+        data = p.data + by.data.astype(np.int64) * width
+        if p.undefined is None and p.overflow is None and by.undefined is None and by.overflow is None:
+            m.env[result] = Pointers(data, p.argument)
+        else:
+            m.env[result] = Pointers(
+                data, p.argument, either(p.undefined, by.undefined), either(p.overflow, by.overflow)
+            )
+
+    return step
+
+
+def _pointer_to_integer(plan: Plan, operation: Operation) -> Step:
+    pointer, result = operation.operands[0], operation.results[0]
+    native = numpy_type(element_of(result.type))
+
+    def step(m: Machine) -> None:
+        p = m.env[pointer]
+        if not isinstance(p, Pointers):
+            m.env[result] = not_tiles(operation, [p])
+            return
+        address = m.shared.memory.absolute(p.argument, p.data)
+        m.env[result] = Tile(address.astype(native), p.undefined, p.overflow)
+
+    return step
+
+
+def _integer_to_pointer(plan: Plan, operation: Operation) -> Step:
+    source, result = operation.operands[0], operation.results[0]
+
+    def step(m: Machine) -> None:
+        x = m.env[source]
+        if not isinstance(x, Tile):
+            m.env[result] = not_tiles(operation, [x])
+            return
+        m.env[result] = Pointers(x.data.astype(np.int64), ABSOLUTE, x.undefined, x.overflow)
+
+    return step
+
+
+def _bitcast(plan: Plan, operation: Operation) -> Step:
+    source, result = operation.operands[0], operation.results[0]
+    before = isinstance(element_of(source.type), PointerType)
+    after = isinstance(element_of(result.type), PointerType)
+    if before != after:
+        return _pointer_to_integer(plan, operation) if before else _integer_to_pointer(plan, operation)
+    if not before:
+        return _elementwise(plan, operation)
+
+    def step(m: Machine) -> None:
+        m.env[result] = m.env[source]
+
+    return step
+
+
+STEPS["tt.addptr"] = _add_pointer
+STEPS["tt.ptr_to_int"] = _pointer_to_integer
+STEPS["tt.int_to_ptr"] = _integer_to_pointer
+STEPS["tt.bitcast"] = _bitcast

@@ -1,0 +1,226 @@
+"""Evaluates one launch: all programs or some, in chunks in lockstep, or one by one where they wait."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from kerncap.sanitizer.concrete import (  # noqa: F401  (each fills the tables of operations)
+    blocks,
+    control,
+    ops_atomic,
+    ops_basic,
+    ops_dot,
+    ops_memory,
+    ops_reduce,
+    ops_shape,
+)
+from kerncap.sanitizer.concrete.control import run_region
+from kerncap.sanitizer.concrete.dataflow import Dataflow
+from kerncap.sanitizer.concrete.events import Observer, StopEvaluation
+from kerncap.sanitizer.concrete.machine import Limits, Machine, Progress, Shared, Track
+from kerncap.sanitizer.concrete.memory import Memory
+from kerncap.sanitizer.concrete.plan import Plan
+from kerncap.sanitizer.concrete.slice import address_arithmetic, addresses, waits
+from kerncap.sanitizer.concrete.values import (
+    Descriptor,
+    Incomplete,
+    Ints,
+    Pointers,
+    Tile,
+    Value,
+    element_of,
+    numpy_type,
+    shape_of,
+    where,
+)
+from kerncap.sanitizer.launch import DescriptorArgument, Launch, ScalarArgument
+from kerncap.sanitizer.ttir.ir import (
+    DescriptorType,
+    Function,
+    IntType,
+    Module,
+    PointerType,
+    walk,
+)
+from kerncap.sanitizer.ttir.ir import Value as Name
+
+__all__ = ["Limits", "Memory", "Outcome", "Track", "evaluate"]
+
+# Elements of the largest tile of one chunk: few enough that arrays stay in the processor's cache.
+_CHUNK_ELEMENTS = 1 << 18
+_CHUNK_PROGRAMS = 1 << 14
+# Elements of all of a chunk's values together, which live until its end: some 200 MB at most.
+_CHUNK_VALUES = 1 << 25
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How an evaluation ended. ``complete``: every program ran to its end.
+
+    ``stopped``: the observer had seen what it wanted. ``notes``: operations without semantics that were
+    met, divisions by zero. ``unknown_contents``: storages, by index, that hold bytes which the kernel
+    wrote and nobody knows, with the reason; `Memory.changed` is not to be relied upon for those.
+    """
+
+    complete: bool
+    reason: str | None = None
+    stopped: bool = False
+    notes: tuple[str, ...] = ()
+    unknown_contents: tuple[tuple[int, str], ...] = ()
+    element_operations: int = 0
+
+
+def evaluate(
+    module: Module,
+    function: Function,
+    launch: Launch,
+    memory: Memory,
+    *,
+    programs: Ints | None = None,
+    addresses_only: bool = False,
+    observer: Observer | None = None,
+    limits: Limits = Limits(),  # noqa: B008  (frozen)
+    track: Track = Track(),  # noqa: B008
+) -> Outcome:
+    """Runs a kernel's programs on ``memory``.
+
+    ``programs``: linear ids (x fastest), in the order in which they are to run; all of them by default.
+    ``addresses_only``: evaluates what addresses, masks and conditions depend on, and leaves out the rest:
+    stores that nothing of that reads are told to the observer and not carried out.
+    """
+    flow = Dataflow(module, function, launch)
+    plan = Plan(
+        module,
+        function,
+        launch,
+        track,
+        addresses(flow) if addresses_only else None,
+        address_arithmetic(flow) if track.overflow else None,
+    )
+    shared = Shared(launch, memory, plan, limits, observer)
+    shared.deadline = time.monotonic() + limits.seconds
+    shared.cooperative = any(
+        operation.name == "tt.atomic_poll" or (operation.name == "scf.while" and waits(flow, operation))
+        for operation in flow.operations
+    )
+    if programs is None:
+        programs = np.arange(launch.program_count, dtype=np.int64)
+    reason, stopped = None, False
+    with np.errstate(all="ignore"):
+        try:
+            if shared.cooperative:
+                _one_by_one(shared, programs)
+            else:
+                for chunk in _chunks(function, programs):
+                    _finish(_start(shared, chunk))
+        except Incomplete as incomplete:
+            reason = str(incomplete)
+        except MemoryError:
+            reason = "too large: not enough memory"
+        except StopEvaluation:
+            reason, stopped = "the observer has seen what it wanted", True
+    return Outcome(
+        reason is None,
+        reason,
+        stopped,
+        tuple(shared.notes),
+        tuple(sorted(memory.unknown().items())),
+        shared.spent,
+    )
+
+
+# --- programs ----------------------------------------------------------------------------------------
+
+
+def _chunks(function: Function, programs: Ints) -> Iterator[Ints]:
+    largest = total = 1
+    assert function.body is not None
+    for operation in walk(function.body):
+        for value in operation.results:
+            elements = int(np.prod(shape_of(value.type), dtype=np.int64))
+            largest, total = max(largest, elements), total + elements
+    size = max(1, min(_CHUNK_PROGRAMS, _CHUNK_ELEMENTS // largest, _CHUNK_VALUES // total))
+    for start in range(0, len(programs), size):
+        yield programs[start : start + size]
+
+
+def _start(shared: Shared, programs: Ints) -> tuple[Machine, Progress]:
+    machine = Machine(shared, np.asarray(programs, dtype=np.int64))
+    function = shared.plan.function
+    for index, argument in enumerate(function.arguments):
+        machine.env[argument] = _argument(shared.launch, argument, index)
+    return machine, _body(machine, function)
+
+
+def _body(machine: Machine, function: Function) -> Progress:
+    assert function.body is not None
+    yield from run_region(machine, function.body)
+
+
+def _finish(started: tuple[Machine, Progress]) -> None:
+    for _ in started[1]:
+        pass
+
+
+def _argument(launch: Launch, name: Name, index: int) -> Value:
+    """One of the kernel's arguments, the same for all programs."""
+    kind = element_of(name.type)
+    given = launch.arguments[index]
+    if isinstance(kind, PointerType):
+        return Pointers(np.zeros(1, dtype=np.int64), index)
+    if isinstance(kind, DescriptorType) and isinstance(given, DescriptorArgument):
+        return Descriptor(
+            Pointers(np.zeros(1, dtype=np.int64), index),
+            tuple(Tile(np.array([extent], dtype=np.int64)) for extent in given.shape),
+            tuple(Tile(np.array([stride], dtype=np.int64)) for stride in given.strides),
+            kind.block.shape,
+            kind.block.element,
+            given.padding,
+        )
+    if isinstance(given, ScalarArgument):
+        native = numpy_type(kind)
+        value = given.value
+        if isinstance(kind, IntType) and kind.width > 1:
+            return Tile(np.array([int(value) & ((1 << kind.width) - 1)], dtype=np.uint64).astype(native))
+        return Tile(np.array([value]).astype(native))
+    raise Incomplete(f"argument {name.source_name} is not described")
+
+
+def _one_by_one(shared: Shared, programs: Ints) -> None:
+    """Each program goes until it waits or ends; those that wait take turns until nobody gets on."""
+    waiting: list[tuple[Machine, Progress]] = []
+    for program in programs:
+        started = _start(shared, program.reshape(1))
+        if not _ends(started):
+            waiting.append(started)
+    while waiting:
+        version = shared.memory.version
+        still, progress = [], False
+        for started in waiting:
+            machine, run = started
+            try:
+                progress |= next(run)
+                still.append(started)
+            except StopIteration:
+                progress = True
+        if not progress and shared.memory.version == version:
+            raise Incomplete(_deadlock(shared, still))
+        waiting = still
+
+
+def _ends(started: tuple[Machine, Progress]) -> bool:
+    return next(started[1], None) is None
+
+
+def _deadlock(shared: Shared, waiting: list[tuple[Machine, Progress]]) -> str:
+    machine = waiting[0][0]
+    grid = shared.launch.grid
+    linear = int(machine.programs[0])
+    place = (linear % grid[0], linear // grid[0] % grid[1], linear // (grid[0] * grid[1]))
+    at = "" if machine.waiting is None else f" in {where(machine.waiting)}"
+    count = f"{len(waiting)} programs wait" if len(waiting) > 1 else "a program waits"
+    return f"deadlock: {count}{at} for what nobody writes, the first is program {place}"

@@ -1,0 +1,218 @@
+"""Which operations matter: for addresses alone, for the wrap-around of addresses, for a loop's condition."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kerncap.sanitizer.concrete.dataflow import (
+    ATOMICS,
+    LOADS,
+    MEMORY,
+    STORES,
+    Dataflow,
+    alias,
+    controls,
+    inside,
+    is_descriptor,
+    pointer_operand,
+)
+from kerncap.sanitizer.ttir.ir import Block, Function, Operation, Value, walk
+
+
+@dataclass(frozen=True)
+class Slice:
+    """``visited``: what must run at all, among them accesses of which only the address is wanted."""
+
+    evaluated: frozenset[Operation]
+    visited: frozenset[Operation]
+
+
+def address_operands(operation: Operation) -> list[Value]:
+    """What decides which bytes a memory operation touches."""
+    if is_descriptor(operation.name):
+        if operation.name in STORES:
+            return list(operation.operands[:-1])  # the stored tile, which comes last, says nothing
+        return list(operation.operands)
+    operands = [pointer_operand(operation)]
+    if "operand_segments" in operation.attributes:
+        mask = operation.segment("mask")
+        if mask is not None:
+            operands.append(mask)
+    elif operation.name == "tt.store" and len(operation.operands) > 2:
+        operands.append(operation.operands[2])
+    return operands
+
+
+def _enclosing(operation: Operation) -> list[Operation]:
+    found = []
+    block = operation.parent
+    while block is not None and block.parent is not None:
+        parent = block.parent.parent
+        if not isinstance(parent, Operation):
+            break
+        found.append(parent)
+        block = parent.parent
+    return found
+
+
+def _function_of(operation: Operation) -> Function | None:
+    outermost = ([operation] + _enclosing(operation))[-1]
+    block = outermost.parent
+    parent = block.parent.parent if block is not None and block.parent is not None else None
+    return parent if isinstance(parent, Function) else None
+
+
+class _Slicer:
+    def __init__(self, flow: Dataflow) -> None:
+        self.flow = flow
+        self.evaluated: set[Operation] = set()
+        self.visited: set[Operation] = set()
+        self._wanted: set[Value] = set()
+        self._queue: list[Value] = []
+        self._reads: set[frozenset[int]] = set()
+        self._functions: set[str] = set()
+
+    def want(self, value: Value) -> None:
+        if value not in self._wanted:
+            self._wanted.add(value)
+            self._queue.append(value)
+
+    def reach(self, operation: Operation) -> None:
+        """An operation must run: so must what is around it, and what decides whether it is come to."""
+        if operation in self.visited:
+            return
+        self.visited.add(operation)
+        for outer in _enclosing(operation):
+            self.visited.add(outer)
+            for value in controls(outer):
+                self.want(value)
+        function = _function_of(operation)
+        if function is None or function.name in self._functions:
+            return
+        self._functions.add(function.name)
+        if function.body is not None and len(function.body.blocks) > 1:
+            for block in function.body.blocks:
+                last = block.operations[-1] if block.operations else None
+                if last is not None and last.name in ("cf.cond_br", "cf.switch"):
+                    self.want(last.operands[0])
+        for call in self.flow.calls.get(function.name, ()):
+            self.reach(call)
+
+    def evaluate(self, operation: Operation) -> None:
+        """An operation's results or effect are wanted, and so is all that it is computed from."""
+        if operation in self.evaluated:
+            return
+        self.evaluated.add(operation)
+        self.reach(operation)
+        if operation.name.startswith("scf.") or operation.name == "tt.call":
+            return  # its results are forwarded one by one
+        for value in operation.operands:
+            self.want(value)
+        for region in operation.regions:
+            for inner in walk(region):
+                self.evaluate(inner)
+        if operation.name in LOADS or operation.name in ATOMICS:
+            self._reads.add(self.flow.roots(pointer_operand(operation)))
+
+    def run(self) -> Slice:
+        writers = self.flow.writers()
+        while True:
+            while self._queue:
+                self._follow(self._queue.pop())
+            before = len(self.evaluated)
+            for writer, roots in writers:
+                if any(alias(roots, read) for read in self._reads):
+                    self.evaluate(writer)
+            if len(self.evaluated) == before and not self._queue:
+                return Slice(frozenset(self.evaluated), frozenset(self.visited))
+
+    def _follow(self, value: Value) -> None:
+        owner = value.owner
+        for one in self.flow.forwarded(value) or ():
+            self.want(one)
+        for one in self.flow.steering(value):
+            self.want(one)
+        if isinstance(owner, Operation):
+            self.evaluate(owner)
+        elif isinstance(owner, Block) and owner.parent is not None:
+            parent = owner.parent.parent
+            if isinstance(parent, Operation):
+                self.evaluate(parent)
+
+
+def addresses(flow: Dataflow) -> Slice:
+    """What decides the addresses and masks of all memory operations, with the stores that feed it."""
+    slicer = _Slicer(flow)
+    for operation in flow.operations:
+        if operation.name in MEMORY:
+            slicer.reach(operation)
+            for value in address_operands(operation):
+                slicer.want(value)
+    return slicer.run()
+
+
+def address_arithmetic(flow: Dataflow) -> Slice:
+    """The operations whose values become addresses: no masks, no conditions, and nothing behind a load."""
+    seen: set[Value] = set()
+    found: set[Operation] = set()
+    queue: list[Value] = []
+    for operation in flow.operations:
+        if operation.name in MEMORY:
+            operands = address_operands(operation)
+            queue.extend(operands if is_descriptor(operation.name) else operands[:1])
+    while queue:
+        value = queue.pop()
+        if value in seen:
+            continue
+        seen.add(value)
+        before = flow.forwarded(value)
+        if before is not None:
+            queue.extend(before)
+            continue
+        owner = value.owner
+        if isinstance(owner, Block) and owner.parent is not None:
+            parent = owner.parent.parent
+            if isinstance(parent, Operation) and parent.name == "scf.for":
+                queue.extend(parent.operands[:3])  # the loop's own variable
+        elif isinstance(owner, Operation) and owner.name not in MEMORY:
+            found.add(owner)
+            queue.extend(owner.operands[1:] if owner.name == "arith.select" else owner.operands)
+            for region in owner.regions:
+                found.update(walk(region))
+    return Slice(frozenset(found), frozenset(found))
+
+
+def waits(flow: Dataflow, loop: Operation) -> bool:
+    """Whether a loop may go on until another program has written something."""
+    written = [roots for _, roots in flow.writers()]
+    seen: set[Value] = set()
+    queue = controls(loop)
+    while queue:
+        value = queue.pop()
+        if value in seen:
+            continue
+        seen.add(value)
+        queue.extend(flow.steering(value))
+        queue.extend(flow.forwarded(value) or ())
+        owner = value.owner
+        if not isinstance(owner, Operation) or owner.name == "tt.call":
+            if isinstance(owner, Operation) and inside(owner, loop) and _callee_reads(flow, owner):
+                return True
+            continue
+        if inside(owner, loop):
+            if owner.name in ATOMICS or owner.attributes.get("isVolatile"):
+                return True
+            if owner.name in LOADS:
+                roots = flow.roots(pointer_operand(owner))
+                if any(alias(roots, other) for other in written):
+                    return True
+        if not owner.name.startswith("scf."):
+            queue.extend(owner.operands)
+    return False
+
+
+def _callee_reads(flow: Dataflow, call: Operation) -> bool:
+    callee = flow.callee(call)
+    if callee is None or callee.body is None:
+        return False
+    return any(one.name in LOADS or one.name in ATOMICS for one in walk(callee.body))

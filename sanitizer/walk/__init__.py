@@ -1,0 +1,115 @@
+"""One symbolic walk of a kernel: every memory operation, with its address, mask and path."""
+
+from __future__ import annotations
+
+from kerncap.sanitizer.launch import (
+    DescriptorArgument,
+    Launch,
+    PointerArgument,
+    ScalarArgument,
+    TensorArgument,
+)
+from kerncap.sanitizer.symbolic.expr import TRUE, Variable, boolean, const, unknown
+from kerncap.sanitizer.symbolic.solve import Solver
+from kerncap.sanitizer.ttir.ir import Function, IntType, Module, Operation, Type, Value
+from kerncap.sanitizer.ttir.ir import walk as walk_operations
+from kerncap.sanitizer.walk import arith, control, loops, memory, promises, provenance, reduce, shape
+from kerncap.sanitizer.walk.access import Target, Walked
+from kerncap.sanitizer.walk.values import BlockPointer, Pointers, SymbolicValue, Tile
+from kerncap.sanitizer.walk.walker import Handler, Unsupported, Walker, bytes_of, element_of, width_of
+
+__all__ = ["Unsupported", "walk"]
+
+_OPERATIONS: dict[str, Handler] = {
+    **arith.OPERATIONS,
+    **shape.OPERATIONS,
+    **memory.OPERATIONS,
+    **control.OPERATIONS,
+    **loops.OPERATIONS,
+    **promises.OPERATIONS,
+    **reduce.OPERATIONS,
+}
+_KEYS = tuple(f"tt.{kind}" for kind in promises.KINDS)
+
+
+def _with_promises(handler: Handler) -> Handler:
+    def run(walker: Walker, operation: Operation) -> None:
+        handler(walker, operation)
+        if any(key in operation.attributes for key in _KEYS):
+            promises.of_result(walker, operation)
+
+    return run
+
+
+_HANDLERS = {name: _with_promises(handler) for name, handler in _OPERATIONS.items()}
+
+
+def walk(module: Module, function: Function, launch: Launch, solver: Solver) -> Walked:
+    """Walk ``function`` with the launch's arguments; programs, lanes and iterations stay symbolic.
+
+    The launch's arguments are bound to the function's parameters one by one (`binding.bind` has
+    checked that they fit). Raises Unsupported where the kernel can't be followed at all.
+    """
+    programs = tuple(
+        Variable(f"program_id({axis})", "program", 0, max(0, n - 1)) for axis, n in enumerate(launch.grid)
+    )
+    walker = Walker(
+        module=module,
+        function=function,
+        launch=launch,
+        solver=solver,
+        programs=(programs[0], programs[1], programs[2]),
+        written=provenance.written_storages(module, function, launch),
+        handlers=_HANDLERS,
+        used=_used(function),
+    )
+    for index, parameter in enumerate(function.arguments):
+        walker.environment[parameter] = _argument(walker, index, parameter.type)
+    promises.of_arguments(walker)
+    if function.body is not None:
+        control.run_function(walker, function.body)
+    return Walked(walker.programs, tuple(walker.accesses), tuple(walker.promises), tuple(walker.notes))
+
+
+def _argument(walker: Walker, index: int, kind: Type) -> SymbolicValue:
+    argument = walker.launch.arguments[index]
+    if isinstance(argument, ScalarArgument):
+        if isinstance(kind, IntType) and isinstance(argument.value, int):
+            if kind.width == 1:
+                return Tile((), boolean(bool(argument.value)))
+            return Tile((), const(_signed(int(argument.value), width_of(kind))))
+        return Tile((), unknown("a float", ("float", repr(argument.value)), ()))
+    base = Pointers((), (Target(TRUE, index, const(0)),))
+    if isinstance(argument, TensorArgument | PointerArgument):
+        return base
+    assert isinstance(argument, DescriptorArgument)
+    element = element_of(kind)
+    block = argument.block_shape
+    size = bytes_of(element.block.element) if hasattr(element, "block") else argument.tensor.itemsize
+    return BlockPointer(
+        base,
+        tuple(map(const, argument.shape)),
+        tuple(map(const, argument.strides)),
+        tuple(const(0) for _ in block),
+        tuple(block),
+        size,
+        host=True,
+        descriptor=True,
+    )
+
+
+def _signed(value: int, bits: int) -> int:
+    """An argument as its parameter holds it: 2**32 - 1 as i32 is -1."""
+    value &= (1 << bits) - 1
+    return value - (1 << bits) if value >= 1 << (bits - 1) else value
+
+
+def _used(function: Function) -> frozenset[Value]:
+    """Values that an operation computes with; a value that is only stored steers nothing."""
+    if function.body is None:
+        return frozenset()
+    found: set[Value] = set()
+    for operation in walk_operations(function.body):
+        stored = operation.segment("value") if operation.name == "tt.store" else None
+        found.update(operand for operand in operation.operands if operand is not stored)
+    return frozenset(found)

@@ -1,0 +1,121 @@
+"""Which arguments a pointer may come from: enough to know what a launch may write."""
+
+from __future__ import annotations
+
+from kerncap.sanitizer.launch import DescriptorArgument, Launch, TensorArgument
+from kerncap.sanitizer.ttir.ir import (
+    DescriptorType,
+    Function,
+    Module,
+    Operation,
+    PointerType,
+    TensorType,
+    Type,
+    Value,
+    walk,
+)
+
+# Operand that is written through; every other operation with a pointer only reads or computes.
+WRITERS = frozenset(
+    (
+        "tt.store",
+        "tt.atomic_rmw",
+        "tt.atomic_cas",
+        "tt.atomic_store",
+        "tt.descriptor_store",
+        "tt.descriptor_reduce",
+    )
+    + ("tt.descriptor_scatter",)
+)
+
+Origins = frozenset[int | None]  # indices of arguments; None: an address from elsewhere
+_ELSEWHERE: Origins = frozenset((None,))
+
+
+def written_storages(module: Module, function: Function, launch: Launch) -> frozenset[int] | None:
+    """Storages that some operation of the launch may write; None where it may be any."""
+    origins = pointer_origins(module, function)
+    found: set[int] = set()
+    for one in module.functions.values():
+        if one.body is None:
+            continue
+        for operation in walk(one.body):
+            if operation.name not in WRITERS:
+                continue
+            for index in origins.get(operation.operands[0], _ELSEWHERE):
+                argument = None if index is None else launch.arguments[index]
+                if isinstance(argument, DescriptorArgument):
+                    argument = argument.tensor
+                if not isinstance(argument, TensorArgument):
+                    return None
+                found.add(argument.storage)
+    return frozenset(found)
+
+
+def pointer_origins(module: Module, function: Function) -> dict[Value, Origins]:
+    """For each value that is or holds a pointer, the arguments of ``function`` it may come from."""
+    origins: dict[Value, Origins] = {
+        argument: frozenset((index,))
+        for index, argument in enumerate(function.arguments)
+        if _holds_pointer(argument.type)
+    }
+    operations = [op for f in module.functions.values() if f.body is not None for op in walk(f.body)]
+    changed = True
+    while changed:
+        changed = False
+        for operation in operations:
+            for source, result in _flows(module, operation):
+                if not _holds_pointer(result.type):
+                    continue
+                before = origins.get(result, frozenset())
+                after = before | (_ELSEWHERE if source is None else origins.get(source, frozenset()))
+                if after != before:
+                    origins[result] = after
+                    changed = True
+    return origins
+
+
+def _flows(module: Module, operation: Operation) -> list[tuple[Value | None, Value]]:
+    """(from, to) for each way that a pointer takes through an operation; None: from elsewhere."""
+    name, results = operation.name, operation.results
+    if name in ("tt.load", "tt.int_to_ptr", "tt.descriptor_load", "tt.atomic_cas", "tt.atomic_rmw"):
+        return [(None, result) for result in results]
+    flows: list[tuple[Value | None, Value]] = []
+    if name == "scf.for":
+        body = operation.regions[0].entry
+        inits, arguments = operation.operands[3:], body.arguments[1:]
+        yields = body.operations[-1].operands
+        for init, argument, out, result in zip(inits, arguments, yields, results, strict=True):
+            flows += [(init, argument), (out, argument), (init, result), (out, result)]
+        return flows
+    if name == "scf.while":
+        before, after = (region.entry for region in operation.regions)
+        flows += zip(operation.operands, before.arguments, strict=True)
+        flows += zip(after.operations[-1].operands, before.arguments, strict=True)
+        forwarded = before.operations[-1].operands[1:]
+        flows += zip(forwarded, after.arguments, strict=True)
+        flows += zip(forwarded, results, strict=True)
+        return flows
+    if name == "scf.if":
+        for region in operation.regions:
+            if region.blocks:
+                flows += zip(region.entry.operations[-1].operands, results, strict=False)
+        return flows
+    if name == "tt.call":
+        callee = module.functions.get(str(operation.attributes["callee"]).lstrip("@"))
+        if callee is None or callee.body is None:
+            return [(None, result) for result in results]
+        flows += zip(operation.operands, callee.arguments, strict=True)
+        for inner in walk(callee.body):
+            if inner.name == "tt.return":
+                flows += zip(inner.operands, results, strict=False)
+        return flows
+    for block, values in operation.successors:
+        flows += zip(values, block.arguments, strict=True)
+    flows += [(operand, result) for operand in operation.operands for result in results]
+    return flows
+
+
+def _holds_pointer(kind: Type) -> bool:
+    element = kind.element if isinstance(kind, TensorType) else kind
+    return isinstance(element, PointerType | DescriptorType)
