@@ -246,7 +246,7 @@ class _Evaluation:
 
 
 def _array(value: Any) -> Array:
-    """As an array. What Python's integers without a dimension give is one of them: never unsigned, never float."""
+    """As an array; a Python integer, which arrays of no dimension give, never as unsigned or float."""
     if isinstance(value, int) and not isinstance(value, bool):
         return np.array(value, np.int64 if WORD[0] <= value <= WORD[1] else object)
     return np.asarray(value)

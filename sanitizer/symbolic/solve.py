@@ -246,14 +246,14 @@ class _Question:
             self.reason = z3_solver.MISSING
             return None
         deadline = time.monotonic() + self.solver.timeout_s
-        session = z3_solver.Session(self.condition, self.known)
+        query = z3_solver.Query(self.condition, self.known)
         contents = self.contents
         for _ in range(REFINEMENTS):
             left = deadline - time.monotonic()
             if left <= 0:
                 self.reason = f"z3: no answer within {self.solver.timeout_s:g} s"
                 return None
-            result = session.ask(left)
+            result = query.ask(left)
             if isinstance(result, z3_solver.Impossible):
                 return Unsat("z3", contents)
             if isinstance(result, z3_solver.NoAnswer):
@@ -267,7 +267,7 @@ class _Question:
                 self.reason = self.reason or "a model that does not hold"
                 return None
             contents = True
-            session.require(refinement)
+            query.require(refinement)
         self.reason = "what memory holds: too many cases"
         return None
 

@@ -36,8 +36,8 @@ def available() -> bool:
     return True
 
 
-class Session:
-    """One query, to which conditions may be added after an answer."""
+class Query:
+    """One question, to which conditions may be added after an answer."""
 
     def __init__(self, condition: Expr, known: Mapping[Expr, Interval]) -> None:
         import z3

@@ -1,0 +1,32 @@
+"""What every check gets: one launch, its walk, the solver, and what the user asked for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from kerncap.sanitizer.findings import CHECKS
+from kerncap.sanitizer.launch import Launch
+from kerncap.sanitizer.symbolic.solve import Solver
+from kerncap.sanitizer.ttir.ir import Function, Module
+from kerncap.sanitizer.walk.access import Walked
+
+
+@dataclass(frozen=True)
+class Options:
+    checks: frozenset[str] = frozenset(CHECKS)
+    bounds: Literal["view", "storage", "allocation"] = "storage"
+    solver_timeout_s: float = 2.0  # per question to z3; past it, the answer is "unproven"
+    # Of the concrete tier: elements × operations that one launch may cost before it is "unproven".
+    evaluation_limit: int = 2_000_000_000
+    evaluation_timeout_s: float = 60.0
+
+
+@dataclass(frozen=True)
+class Analysis:
+    launch: Launch
+    module: Module
+    function: Function
+    walked: Walked
+    solver: Solver
+    options: Options

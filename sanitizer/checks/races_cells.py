@@ -1,0 +1,151 @@
+"""Which programs touched which bytes, as tables over memory, for one operation of an evaluated launch.
+
+A cell is the smallest unit of a storage that its accesses are multiples of. Of each cell a table keeps the
+first program and one other: that is enough to say for two operations whether two different programs met
+there. Pages of a table that nothing touches cost nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+MIXED = np.int64(-1)  # a tag that is not the same for all accesses of the cell
+
+
+@dataclass
+class Trace:
+    """Who: program + 1 (0: nobody), the lane's flat index in the tile, the number of the event."""
+
+    cells: int
+    program: npt.NDArray[np.int32] = field(init=False)
+    lane: npt.NDArray[np.int32] = field(init=False)
+    event: npt.NDArray[np.int32] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.program, self.lane, self.event = (np.zeros(self.cells, dtype=np.int32) for _ in range(3))
+
+    def put(self, cells: Ints, programs: Ints, lanes: Ints, event: int) -> None:
+        self.program[cells] = programs + 1
+        self.lane[cells] = lanes
+        self.event[cells] = event
+
+    def refine(self, factor: int) -> None:
+        self.cells *= factor
+        self.program, self.lane, self.event = (
+            np.repeat(a, factor) for a in (self.program, self.lane, self.event)
+        )
+
+
+@dataclass
+class Cells:
+    """What one operation did in one storage."""
+
+    cells: int
+    first: Trace = field(init=False)
+    second: Trace | None = None  # of another program than the first
+    values: Ints | None = None  # what was stored, by bits
+    mixed: Bools | None = None  # different values were
+    values_known: bool = True
+    # By what the accesses of a cell are ordered: 0 none yet, MIXED, else the address of a word.
+    tags: dict[int, Ints] = field(default_factory=dict)
+    low: int = 0
+    high: int = 0  # cells outside [low, high) are untouched
+
+    def __post_init__(self) -> None:
+        self.first = Trace(self.cells)
+        self.low = self.cells
+
+    @property
+    def touched_bytes(self) -> int:
+        """Memory at most: what lies outside of the touched range was never written to."""
+        per_cell = 12 if self.second is None else 24
+        per_cell += 9 if self.values is not None else 0
+        return max(0, self.high - self.low) * (per_cell + 8 * len(self.tags))
+
+    def enter(
+        self, cells: Ints, programs: Ints, lanes: Ints, event: int, values: Ints | None, tags: dict[int, Ints]
+    ) -> None:
+        """One event; all arrays have one entry per touched cell."""
+        self.low = min(self.low, int(cells.min()))
+        self.high = max(self.high, int(cells.max()) + 1)
+        fresh = np.flatnonzero(self.first.program[cells] == 0)
+        new = np.zeros(len(cells), dtype=np.bool_)
+        new[fresh] = True
+        self.first.put(cells[fresh], programs[fresh], lanes[fresh], event)
+        other = np.flatnonzero(self.first.program[cells] != programs + 1)
+        if len(other):
+            if self.second is None:
+                self.second = Trace(self.cells)
+            other = other[self.second.program[cells[other]] == 0]
+            self.second.put(cells[other], programs[other], lanes[other], event)
+        self._enter_values(cells, new, values)
+        for key in {*tags, *self.tags}:
+            table = self.tags.setdefault(key, np.zeros(self.cells, dtype=np.int64))
+            tag = tags.get(key)
+            if tag is None:
+                table[cells] = MIXED
+                continue
+            untouched = table[cells] == 0
+            table[cells[untouched]] = tag[untouched]
+            table[cells[table[cells] != tag]] = MIXED
+
+    def _enter_values(self, cells: Ints, new: Bools, values: Ints | None) -> None:
+        if values is None:
+            self.values_known = False
+            return
+        if self.values is None or self.mixed is None:
+            self.values = np.zeros(self.cells, dtype=np.int64)
+            self.mixed = np.zeros(self.cells, dtype=np.bool_)
+        self.values[cells[new]] = values[new]
+        self.mixed[cells[self.values[cells] != values]] = True
+
+    def refine(self, factor: int) -> None:
+        """Cut every cell into so many. What was stored is not known by the smaller ones."""
+        self.cells *= factor
+        self.low, self.high = self.low * factor, self.high * factor
+        self.first.refine(factor)
+        if self.second is not None:
+            self.second.refine(factor)
+        self.values = self.mixed = None
+        self.values_known = False
+        self.tags = {key: np.repeat(table, factor) for key, table in self.tags.items()}
+
+
+@dataclass(frozen=True)
+class Conflict:
+    """Cells where two programs met: which (index into the table), and for each the two traces' entries."""
+
+    cells: Ints
+    left_second: Bools  # whether the left's second program is meant, not its first
+    right_second: Bools
+
+
+def conflicts(left: Cells, right: Cells) -> Conflict:
+    """All cells that two different programs touched, one through ``left``, one through ``right``."""
+    low, high = max(left.low, right.low), min(left.high, right.high)
+    if low >= high:
+        nothing = np.zeros(0, dtype=np.int64)
+        return Conflict(nothing, nothing.astype(np.bool_), nothing.astype(np.bool_))
+    a, b = left.first.program[low:high], right.first.program[low:high]
+    both = (a != 0) & (b != 0)
+    differ = both & (a != b)
+    found = [np.flatnonzero(differ)]
+    # Where both begin with one program, the second of either side is another one.
+    left_second = right_second = np.zeros(0, dtype=np.int64)
+    if left.second is not None:
+        left_second = np.flatnonzero(both & ~differ & (left.second.program[low:high] != 0))
+    if right.second is not None:
+        also = both & ~differ & (right.second.program[low:high] != 0)
+        if left.second is not None:
+            also &= left.second.program[low:high] == 0
+        right_second = np.flatnonzero(also)
+    found += [left_second, right_second]
+    sizes = [len(one) for one in found]
+    of = np.repeat(np.arange(3), sizes)
+    return Conflict(np.concatenate(found).astype(np.int64) + low, of == 1, of == 2)

@@ -1,0 +1,150 @@
+"""An address as integers of unlimited width would give it, out of the operations that make it.
+
+Needed where two numbers that are the same for the whole launch overflow (``rows * stride`` of two
+arguments): an expression has only the wrapped result then, as one more number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from kerncap.sanitizer.analysis import Analysis
+from kerncap.sanitizer.diagnose.names import Lane, leaf, reshaped
+from kerncap.sanitizer.launch import TensorArgument
+from kerncap.sanitizer.symbolic.expr import (
+    Expr,
+    add,
+    const,
+    div_trunc,
+    maximum,
+    minimum,
+    mul,
+    sub,
+    var,
+    wrap,
+)
+from kerncap.sanitizer.ttir.ir import FloatType, IntType, Operation, PointerType, TensorType, Type, Value
+from kerncap.sanitizer.walk.access import Access
+
+_ARITHMETIC: dict[str, Callable[[Expr, Expr], Expr]] = {
+    "arith.addi": add,
+    "arith.subi": sub,
+    "arith.muli": mul,
+    "arith.divsi": div_trunc,
+    "arith.minsi": minimum,
+    "arith.maxsi": maximum,
+}
+MAX_DEPTH = 200
+
+
+@dataclass(frozen=True)
+class Folded:
+    """An operation on numbers that left its width: what it should have given, and what it did."""
+
+    value: Value
+    ideal: int
+    actual: int
+
+
+@dataclass(frozen=True)
+class Unlimited:
+    """The offset from the argument in bytes with no wrap at all, and the numbers that did wrap (not none)."""
+
+    offset_bytes: Expr
+    folded: tuple[Folded, ...]
+
+
+def unlimited_offset(analysis: Analysis, access: Access) -> Unlimited | None:
+    """None where no two numbers overflow on the way, or where the way is more than plain arithmetic."""
+    pointer = access.pointer_operand
+    if pointer is None or access.descriptor is not None or len(access.targets) != 1:
+        return None
+    reader = _Reader(analysis, access)
+    lane = tuple(const(0) if v is None else var(v) for v in access.lanes)
+    if not isinstance(_element(pointer.type), PointerType) or _rank(pointer.type) != len(lane):
+        return None
+    offsets = reader.pointer(pointer, lane)
+    # What the walk made of the same operations is the test of this reading of them.
+    if offsets is None or not reader.folded or offsets[0] is not access.targets[0].offset_bytes:
+        return None
+    return Unlimited(offsets[1], tuple(reader.folded))
+
+
+@dataclass
+class _Reader:
+    """Each number as (with the wraps, without them); None where it is not plain arithmetic."""
+
+    analysis: Analysis
+    access: Access
+    folded: list[Folded] = field(default_factory=list)
+    known: dict[tuple[Value, Lane], tuple[Expr, Expr] | None] = field(default_factory=dict)
+    depth: int = 0
+
+    def pointer(self, value: Value, lane: Lane) -> tuple[Expr, Expr] | None:
+        actual = ideal = const(0)
+        for _ in range(MAX_DEPTH):
+            owner = value.owner
+            if not isinstance(owner, Operation):
+                target = self.access.targets[0].argument
+                parameters = self.analysis.function.arguments
+                plain = target is not None and value is parameters[target]
+                given = self.analysis.launch.arguments[target] if target is not None else None
+                return (actual, ideal) if plain and isinstance(given, TensorArgument) else None
+            inner = reshaped(owner, lane, tuple(range(len(lane))))
+            if inner is not None:
+                value, lane, _ = inner
+                continue
+            if owner.name != "tt.addptr":
+                return None
+            step = self.number(owner.operands[1], lane)
+            width = _bytes(_element(value.type))
+            if step is None or width is None:
+                return None
+            actual, ideal = add(actual, mul(step[0], const(width))), add(ideal, mul(step[1], const(width)))
+            value = owner.operands[0]
+        return None
+
+    def number(self, value: Value, lane: Lane) -> tuple[Expr, Expr] | None:
+        key = (value, lane)
+        if key in self.known or self.depth > MAX_DEPTH:
+            return self.known.get(key)
+        self.depth += 1
+        found = self._compute(value, lane)
+        self.depth -= 1
+        self.known[key] = found
+        return found
+
+    def _compute(self, value: Value, lane: Lane) -> tuple[Expr, Expr] | None:
+        plain = leaf(self.analysis, self.access, value, lane)
+        owner = value.owner
+        if plain is not None or not isinstance(owner, Operation):
+            return None if plain is None else (plain, plain)
+        inner = reshaped(owner, lane, tuple(range(len(lane))))
+        if inner is not None:
+            return self.number(inner[0], inner[1])
+        if owner.name == "arith.extsi":
+            return self.number(owner.operands[0], lane)
+        arithmetic, element = _ARITHMETIC.get(owner.name), _element(value.type)
+        if arithmetic is None or not isinstance(element, IntType):
+            return None
+        a, b = (self.number(operand, lane) for operand in owner.operands)
+        if a is None or b is None:
+            return None
+        actual, ideal = wrap(arithmetic(a[0], b[0]), element.width), arithmetic(a[1], b[1])
+        if actual.value is not None and ideal.value is not None and actual is not ideal:
+            self.folded.append(Folded(value, ideal.value, actual.value))
+        return actual, ideal
+
+
+def _rank(kind: Type) -> int:
+    return len(kind.shape) if isinstance(kind, TensorType) else 0
+
+
+def _element(kind: Type) -> Type:
+    return kind.element if isinstance(kind, TensorType) else kind
+
+
+def _bytes(kind: Type) -> int | None:
+    pointee = kind.pointee if isinstance(kind, PointerType) else None
+    return max(1, pointee.width // 8) if isinstance(pointee, IntType | FloatType) else None

@@ -1,0 +1,215 @@
+"""One launch, all checks: symbolic first, then the concrete tier for what depends on memory."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from functools import lru_cache
+
+from kerncap.sanitizer.analysis import Analysis, Options
+from kerncap.sanitizer.binding import bind
+from kerncap.sanitizer.checks import alignment, bounds, descriptor, overflow, promises, races, uninit
+from kerncap.sanitizer.checks.evaluated import settle
+from kerncap.sanitizer.checks.read_source import ContentsSource
+from kerncap.sanitizer.findings import (
+    AccessKind,
+    Check,
+    LaunchReport,
+    Proved,
+    Settled,
+    Unproven,
+    Verdict,
+    Violated,
+)
+from kerncap.sanitizer.launch import Launch
+from kerncap.sanitizer.symbolic.expr import Variable
+from kerncap.sanitizer.symbolic.solve import Solver
+from kerncap.sanitizer.ttir import read_module
+from kerncap.sanitizer.ttir.ir import Module, Operation
+from kerncap.sanitizer.ttir.ir import walk as walk_operations
+from kerncap.sanitizer.walk import Unsupported, walk
+from kerncap.sanitizer.walk.access import Access, Promise, Walked
+
+AccessCheck = Callable[[Analysis, Access], "Verdict | None"]
+# In the order in which a reader wants them: a wrap explains the access out of bounds that follows.
+ACCESS_CHECKS: dict[Check, AccessCheck] = {
+    "oob": bounds.check,
+    "uninit": uninit.check,
+    "overflow": overflow.check,
+    "alignment": alignment.check,
+    "descriptor": descriptor.check,
+}
+
+
+@lru_cache(maxsize=64)
+def read(ttir: str) -> Module:
+    """The module of a text; launches of one kernel share it."""
+    return read_module(ttir)
+
+
+def sanitize(launch: Launch, options: Options | None = None) -> LaunchReport:
+    """Check every memory operation of one launch, for all of its programs.
+
+    Reads the launch's contents only where an address, a mask or a bound depends on them. Runs
+    nothing of the target. Raises FormatError for a TTIR that can't be read, UsageError for arguments
+    that don't fit it.
+    """
+    options = options or Options()
+    started = time.perf_counter()
+    if launch.program_count == 0:
+        return _report(launch, (), ("the grid is empty: nothing runs",), started)
+    module = read(launch.ttir)
+    function = module.kernel
+    bind(function, launch.arguments)
+    solver = Solver(ContentsSource(launch), timeout_s=options.solver_timeout_s)
+    notes: list[str] = []
+    try:
+        walked = walk(module, function, launch, solver)
+    except Unsupported as reason:
+        notes.append(f"not followed symbolically: {reason}")
+        walked = None
+    settled: list[Settled] = []
+    if walked is not None:
+        analysis = Analysis(launch, module, function, walked, solver, options)
+        notes.extend(walked.notes)
+        settled = _symbolic(analysis)
+    else:
+        nothing = Walked(_programs(launch), (), (), ())
+        analysis = Analysis(launch, module, function, nothing, solver, options)
+        settled = _unfollowed(analysis, notes[-1])
+    settled = _evaluate(analysis, settled, notes)
+    settled.sort(key=lambda one: one.order)
+    return _report(launch, tuple(settled), tuple(dict.fromkeys(notes)), started)
+
+
+def _symbolic(analysis: Analysis) -> list[Settled]:
+    """Every check of every operation, over all contexts in which the operation was met."""
+    wanted = analysis.options.checks
+    by_operation: dict[Operation, list[Access]] = {}
+    for access in analysis.walked.accesses:
+        by_operation.setdefault(access.operation, []).append(access)
+    settled: list[Settled] = []
+    for operation, accesses in by_operation.items():
+        for name, check in ACCESS_CHECKS.items():
+            if name not in wanted:
+                continue
+            verdicts = [verdict for access in accesses if (verdict := check(analysis, access)) is not None]
+            if verdicts:
+                joined = join(verdicts)
+                settled.append(Settled(name, accesses[0].kind, operation.location, joined, operation.order))
+    if "race" in wanted:
+        settled.extend(races.check(analysis))
+    if "promise" in wanted:
+        settled.extend(_promises(analysis))
+    return settled
+
+
+def _promises(analysis: Analysis) -> Iterable[Settled]:
+    grouped: dict[tuple[Operation | None, str, str], list[Verdict]] = {}
+    where: dict[tuple[Operation | None, str, str], Promise] = {}
+    for promise in analysis.walked.promises:
+        key: tuple[Operation | None, str, str] = (promise.operation, promise.kind, promise.subject)
+        grouped.setdefault(key, []).append(promises.check(analysis, promise))
+        where[key] = promise
+    for key, verdicts in grouped.items():
+        order = key[0].order if key[0] is not None else -1
+        yield Settled("promise", "none", where[key].location, join(verdicts), order)
+
+
+def join(verdicts: list[Verdict]) -> Verdict:
+    """One verdict of several about the same operation: the worst, with every finding."""
+    if len(verdicts) == 1:
+        return verdicts[0]
+    findings = tuple(f for one in verdicts if isinstance(one, Violated) for f in one.findings)
+    if findings:
+        return Violated(tuple(dict.fromkeys(findings)))
+    for one in verdicts:
+        if isinstance(one, Unproven):
+            return one
+    proofs = [one for one in verdicts if isinstance(one, Proved)]
+    return Proved(proofs[-1].how, any(one.contents for one in proofs))
+
+
+def _evaluate(analysis: Analysis, settled: list[Settled], notes: list[str]) -> list[Settled]:
+    """What stays open goes to the concrete tier, all of it in one evaluation of the launch."""
+    open_ones = {
+        (one.order, one.check)
+        for one in settled
+        if isinstance(one.verdict, Unproven)
+        and one.check != "promise"
+        and one.verdict.reason != uninit.NOT_KNOWN
+    }
+    if not open_ones:
+        return settled
+    operations = {operation.order: operation for operation in memory_operations(analysis.module)}
+    wanted = [(operations[order], check) for order, check in sorted(open_ones) if order in operations]
+    result = settle(analysis, wanted)
+    answers = {(operation.order, check): verdict for (operation, check), verdict in result.verdicts.items()}
+    done: list[Settled] = []
+    for one in settled:
+        verdict = answers.get((one.order, one.check)) if (one.order, one.check) in open_ones else None
+        if isinstance(verdict, Unproven) and isinstance(one.verdict, Unproven):
+            # Why the proof failed and why the contents did not help, both.
+            verdict = Unproven(_both(one.verdict.reason, verdict.reason))
+        done.append(one if verdict is None else replace(one, verdict=verdict))
+    return done
+
+
+def _both(symbolic: str, concrete: str) -> str:
+    return symbolic if concrete in symbolic else f"{symbolic}; {concrete}"
+
+
+def _unfollowed(analysis: Analysis, reason: str) -> list[Settled]:
+    """Nothing is known symbolically: every memory operation is open for every check."""
+    checks: tuple[Check, ...] = ("oob", "race", "uninit", "overflow", "alignment")
+    return [
+        Settled(check, kind_of(operation), operation.location, Unproven(reason), operation.order)
+        for operation in memory_operations(analysis.module)
+        for check in checks
+        if check in analysis.options.checks and not (check == "race" and analysis.launch.program_count == 1)
+    ]
+
+
+_KINDS: dict[str, AccessKind] = {
+    "tt.load": "load", "tt.descriptor_load": "load", "tt.descriptor_gather": "load",
+    "tt.store": "store", "tt.descriptor_store": "store", "tt.descriptor_scatter": "store",
+    "tt.atomic_rmw": "atomic", "tt.atomic_cas": "atomic", "tt.descriptor_reduce": "atomic",
+    "tt.atomic_load": "atomic", "tt.atomic_store": "atomic", "tt.atomic_poll": "atomic",
+}  # fmt: skip
+
+
+def kind_of(operation: Operation) -> AccessKind:
+    return _KINDS[operation.name]
+
+
+def memory_operations(module: Module) -> list[Operation]:
+    """Every operation of the module that touches the launch's memory, in the text's order."""
+    return [
+        operation
+        for function in module.functions.values()
+        if function.body is not None
+        for operation in walk_operations(function.body)
+        if operation.name in _KINDS
+    ]
+
+
+def _programs(launch: Launch) -> tuple[Variable, Variable, Variable]:
+    x, y, z = (Variable(f"program_id({axis})", "program", 0, n - 1) for axis, n in enumerate(launch.grid))
+    return x, y, z
+
+
+def _report(
+    launch: Launch, settled: tuple[Settled, ...], notes: tuple[str, ...], started: float
+) -> LaunchReport:
+    return LaunchReport(
+        kernel=launch.kernel,
+        grid=launch.grid,
+        settled=settled,
+        notes=notes,
+        label=launch.label,
+        configuration=launch.configuration,
+        python_stack=launch.python_stack,
+        seconds=time.perf_counter() - started,
+        sources=launch.sources,
+    )

@@ -1,0 +1,74 @@
+"""Carries a launch on CPU tensors out, by evaluating its TTIR."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from kerncap.errors import KerncapError
+from kerncap.sanitizer.launch import Bytes, Launch
+from kerncap.sanitizer.live.description import module_of
+
+BLOCK = 4096  # bytes; what did not change is not written back, for another thread of the target may
+
+
+class CarryOutError(KerncapError):
+    """A launch that can't be evaluated as a whole; the message is the reason."""
+
+
+def carry_out(launch: Launch) -> dict[int, list[tuple[int, Bytes]]]:
+    """What the launch changes: by storage, the offset (bytes) and the new bytes of each changed stretch.
+
+    Elements outside of their storage read as zero, and stores to them are dropped.
+    Raises CarryOutError with the reason; nothing is changed then.
+    """
+    from kerncap.sanitizer.concrete.memory import Memory
+    from kerncap.sanitizer.concrete.run import Limits, evaluate
+
+    if launch.program_count == 0:
+        return {}
+    try:
+        module = module_of(launch.ttir)
+        memory = Memory(launch)
+        limits = Limits(element_operations=LIMIT_OPERATIONS, seconds=LIMIT_S)
+        outcome = evaluate(module, module.kernel, launch, memory, limits=limits)
+    except KerncapError as error:
+        raise CarryOutError(str(error)) from error
+    except Exception as error:  # an evaluator that fails must not take the user's program with it
+        raise CarryOutError(f"{type(error).__name__}: {error}") from error
+    if not outcome.complete:
+        raise CarryOutError(outcome.reason or "the evaluation did not come to its end")
+    for storage, reason in outcome.unknown_contents:
+        raise CarryOutError(f"what it stores in {launch.storages[storage].name} is not known: {reason}")
+    found: dict[int, list[tuple[int, Bytes]]] = {}
+    for storage, after in memory.changed().items():
+        before = launch.contents.read(storage)
+        if before is None:
+            raise CarryOutError(f"contents of {launch.storages[storage].name} are not to be had")
+        new = np.frombuffer(after, np.uint8)
+        stretches = [(start, new[start:end]) for start, end in changed_stretches(before, new)]
+        if stretches:
+            found[storage] = stretches
+    return found
+
+
+LIMIT_OPERATIONS = 1 << 42
+LIMIT_S = 3600.0  # a program that hangs in a kernel ends some day; the user can stop it before
+
+
+def changed_stretches(before: Bytes, after: Bytes) -> Iterator[tuple[int, int]]:
+    """[start, end) of the runs of blocks that differ, narrowed to the first and last byte that do."""
+    size = min(before.size, after.size)
+    whole = size // BLOCK * BLOCK
+    differs = (before[:whole].reshape(-1, BLOCK) != after[:whole].reshape(-1, BLOCK)).any(axis=1)
+    edges = np.flatnonzero(np.diff(np.concatenate(([0], differs.view(np.int8), [0]))))
+    runs = [
+        (int(start) * BLOCK, int(end) * BLOCK) for start, end in zip(edges[::2], edges[1::2], strict=True)
+    ]
+    if whole < size:
+        runs.append((whole, size))
+    for start, end in runs:
+        changed = np.flatnonzero(before[start:end] != after[start:end])
+        if changed.size:
+            yield start + int(changed[0]), start + int(changed[-1]) + 1

@@ -1,0 +1,73 @@
+"""Every launch of this process judged in this process: for test suites, where kerncap lives beside Triton."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from kerncap.sanitizer.findings import LaunchReport
+from kerncap.sanitizer.live.carry import CarryOutError, carry_out
+from kerncap.sanitizer.live.judge import Judge
+from kerncap.sanitizer.live.memory import from_tensors
+from kerncap.sanitizer.sources import triton_hook
+from kerncap.sanitizer.sources.stack import users_frames
+
+
+def watch(
+    judge: Judge,
+    judged: Callable[[LaunchReport], None],
+    *,
+    target: str | None = None,
+    every_configuration: bool = True,
+    fresh: bool = True,
+    allocations: bool = False,
+) -> None:
+    """From now on, each Triton launch goes to ``judge`` first and its report to ``judged``.
+
+    Launches on CPU tensors are carried out by the evaluator, those on a GPU run as they would. Imports
+    neither torch nor triton: they are hooked when the program does. Raises BackendUnavailable.
+    """
+    start = triton_hook.load("start")
+
+    def make() -> Any:
+        return _watcher(judge, judged, target, every_configuration, allocations)
+
+    start.watch_process(make, fresh)
+
+
+def _watcher(
+    judge: Judge,
+    judged: Callable[[LaunchReport], None],
+    target: str | None,
+    every_configuration: bool,
+    allocations: bool,
+) -> Any:
+    hooks, contents = triton_hook.load("hooks"), triton_hook.load("contents")
+
+    class Here(hooks.Watcher):  # type: ignore[misc, name-defined, unused-ignore]
+        def launched(self, description: Any, carries_out: bool) -> None:
+            reader = contents.Reader(description.places)
+            record = {**description.record, "stack": users_frames(description.record["stack"])}
+            report, launch = judge.judge(record, from_tensors(reader))
+            judged(report)
+            if not carries_out:
+                return
+            try:
+                if launch is None:
+                    raise CarryOutError("; ".join(report.notes))
+                changes = carry_out(launch)
+            except CarryOutError as error:
+                raise hooks.CannotCarryOut(
+                    f"kerncap can't carry out {report.kernel} on the CPU: {error}"
+                ) from error
+            for storage, stretches in changes.items():
+                for offset, data in stretches:
+                    reader.write(storage, offset, data)
+
+        def missed(self, kernel: str, reason: str) -> None:
+            judge.missed(kernel, reason)
+
+    watcher = Here(target, every_configuration)
+    if allocations:
+        watcher.allocations = triton_hook.load("allocations").block_of
+    return watcher

@@ -1,0 +1,236 @@
+"""Every launch of a run judged once: what is equal in all that was looked at is not analysed again."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import math
+import re
+import threading
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from kerncap import log
+from kerncap.sanitizer.analysis import Options
+from kerncap.sanitizer.findings import LaunchReport, Violated
+from kerncap.sanitizer.launch import Bytes, Contents, Launch
+from kerncap.sanitizer.live.description import launch_of
+from kerncap.sanitizer.live.memory import digest_of
+
+NOT_SANITISED = "could not be sanitised"  # how a note begins that says so
+MAX_KNOWN = 1 << 14  # analysed launches that are kept for comparison
+MAX_OF_ONE_KEY = 64  # that differ in contents alone
+ALIGNMENT = 64  # bytes: no access and no descriptor asks for more, unless the kernel promises it
+_PROMISED = re.compile(r"tt\.(?:divisibility|contiguity) = (?:dense<)?(\d+)")
+# Where a kernel makes numbers of pointers, or pointers of numbers or memory, addresses themselves count.
+_SEES_ADDRESSES = re.compile(r"ptr_to_int|int_to_ptr|bitcast .*!tt\.ptr|!tt\.ptr<!tt\.ptr")
+
+Engine = Callable[[Launch, Options], LaunchReport]
+
+
+class _Looked(NamedTuple):
+    what: str  # "bytes", "written"
+    storage: int
+
+
+@dataclasses.dataclass(frozen=True)
+class _Known:
+    """An analysed launch: what it looked at, and what it saw there."""
+
+    looked: tuple[_Looked, ...]
+    seen: tuple[str | None, ...]
+    index: int
+
+
+class Judge:
+    """Reports in the order of the launches; ``repeats`` of a report counts the launches that needed none.
+
+    What a judgement returns says where this very launch came from; `reports` say it of the first.
+    """
+
+    def __init__(self, options: Options | None = None, engine: Engine | None = None) -> None:
+        self._options = options or Options()
+        self._engine = engine
+        self._known: dict[str, list[_Known]] = {}
+        self._count = 0
+        self._reports: list[LaunchReport] = []
+        # The solver is not made for threads; two launches of two processes wait for each other.
+        self._lock = threading.RLock()
+
+    @property
+    def reports(self) -> list[LaunchReport]:
+        with self._lock:
+            return list(self._reports)
+
+    def judge(self, record: Mapping[str, Any], contents: Contents) -> tuple[LaunchReport, Launch | None]:
+        """The report of a launch as the hook describes it; an error in the analysis is a note in it.
+
+        The launch is None where the description itself can't be read.
+        """
+        try:
+            launch = launch_of(record, contents)
+        except Exception as error:
+            return self.missed(str(record.get("kernel")), log.one_line(error)), None
+        return self.judge_launch(launch), launch
+
+    def judge_launch(self, launch: Launch) -> LaunchReport:
+        with self._lock:
+            seen = _Seen(launch)
+            key = _key_of(launch)
+            known = self._find(key, seen)
+            if known is not None:
+                before = self._reports[known.index]
+                self._reports[known.index] = dataclasses.replace(before, repeats=before.repeats + 1)
+                return _from_elsewhere(dataclasses.replace(before, repeats=0), launch)
+            report = self._analyse(dataclasses.replace(launch, contents=seen))
+            self._reports.append(report)
+            self._remember(key, seen, len(self._reports) - 1)
+            return report
+
+    def missed(self, kernel: str, reason: str) -> LaunchReport:
+        """A launch that nobody could describe."""
+        with self._lock:
+            report = LaunchReport(kernel, (0, 0, 0), (), (f"{NOT_SANITISED}: {reason}",))
+            for index, one in enumerate(self._reports):
+                if one == dataclasses.replace(report, repeats=one.repeats):
+                    self._reports[index] = dataclasses.replace(one, repeats=one.repeats + 1)
+                    return self._reports[index]
+            self._reports.append(report)
+            return report
+
+    def _analyse(self, launch: Launch) -> LaunchReport:
+        if launch.program_count == 0:
+            return _report(launch, "the grid is empty: nothing runs")
+        try:
+            return self._loaded()(launch, self._options)
+        except Exception as error:  # a sanitizer that fails must not take the user's program with it
+            return _report(launch, f"{NOT_SANITISED}: {type(error).__name__}: {log.one_line(error)}")
+
+    def _loaded(self) -> Engine:
+        if self._engine is None:
+            from kerncap.sanitizer import engine
+
+            self._engine = engine.sanitize
+        return self._engine
+
+    def _find(self, key: str, seen: _Seen) -> _Known | None:
+        for known in self._known.get(key, ()):
+            if all(seen.value(one) == value for one, value in zip(known.looked, known.seen, strict=True)):
+                return known
+        return None
+
+    def _remember(self, key: str, seen: _Seen, index: int) -> None:
+        if self._count >= MAX_KNOWN:
+            self._known.clear()
+            self._count = 0
+        group = self._known.setdefault(key, [])
+        if len(group) >= MAX_OF_ONE_KEY:
+            group.pop(0)
+            self._count -= 1
+        looked = tuple(sorted(seen.looked))
+        group.append(_Known(looked, tuple(seen.value(one) for one in looked), index))
+        self._count += 1
+
+
+class _Seen:
+    """`Contents` that remembers which of them were asked for."""
+
+    def __init__(self, launch: Launch) -> None:
+        self._inner = launch.contents
+        self.looked: set[_Looked] = set()
+
+    def read(self, storage: int) -> Bytes | None:
+        self.looked.add(_Looked("bytes", storage))
+        return self._inner.read(storage)
+
+    def digest(self, storage: int) -> str | None:
+        self.looked.add(_Looked("bytes", storage))
+        return self._inner.digest(storage)
+
+    def written(self, storage: int) -> npt.NDArray[np.bool_] | None:
+        self.looked.add(_Looked("written", storage))
+        return self._inner.written(storage)
+
+    def value(self, looked: _Looked) -> str | None:
+        """What a look gives now."""
+        if looked.what == "bytes":
+            return self._inner.digest(looked.storage)
+        written = self._inner.written(looked.storage)
+        if written is None:
+            return None
+        if written.all():
+            return "all"
+        return digest_of(np.packbits(written))
+
+
+def _key_of(launch: Launch) -> str:
+    """Equal for launches that differ in nothing but contents and where the allocator put their memory."""
+    distinct = _distinct_addresses(launch.ttir)
+    storages = [
+        (
+            one.size_bytes,
+            one.address % distinct if distinct else one.address,
+            one.address - one.allocation_address,
+            one.allocation_bytes,
+        )
+        for one in launch.storages
+    ]
+    arguments = [_without_addresses(dataclasses.asdict(one), launch) for one in launch.arguments]
+    kinds = [type(one).__name__ for one in launch.arguments]
+    values = json.dumps([launch.kernel, launch.grid, launch.target, storages, kinds, arguments], default=repr)
+    return hashlib.blake2b((values + launch.ttir).encode(), digest_size=16).hexdigest()
+
+
+@lru_cache(maxsize=256)
+def _distinct_addresses(ttir: str) -> int:
+    """Addresses that are equal modulo this number are the same to the kernel; 0: none are."""
+    if _SEES_ADDRESSES.search(ttir):
+        return 0
+    promised = (int(number) for number in _PROMISED.findall(ttir))
+    return math.lcm(ALIGNMENT, *(number for number in promised if 0 < number <= 1 << 20))
+
+
+def _without_addresses(argument: dict[str, Any], launch: Launch) -> dict[str, Any]:
+    """Addresses as offsets into their storages; a bare address stays."""
+    found = dict(argument)
+    if isinstance(found.get("tensor"), dict):
+        found["tensor"] = _without_addresses(found["tensor"], launch)
+    if "storage" in found:
+        found["address"] -= launch.storages[found["storage"]].address
+    return found
+
+
+def _from_elsewhere(report: LaunchReport, launch: Launch) -> LaunchReport:
+    """The report of an equal launch, as this one's."""
+    if (report.python_stack, report.label) == (launch.python_stack, launch.label):
+        return report
+    settled = tuple(
+        dataclasses.replace(one, verdict=_with_stack(one.verdict, launch))
+        if isinstance(one.verdict, Violated)
+        else one
+        for one in report.settled
+    )
+    return dataclasses.replace(report, settled=settled, python_stack=launch.python_stack, label=launch.label)
+
+
+def _with_stack(verdict: Violated, launch: Launch) -> Violated:
+    return Violated(
+        tuple(dataclasses.replace(finding, python_stack=launch.python_stack) for finding in verdict.findings)
+    )
+
+
+def _report(launch: Launch, note: str) -> LaunchReport:
+    return LaunchReport(
+        launch.kernel,
+        launch.grid,
+        (),
+        (note,),
+        launch.label,
+        launch.configuration,
+        launch.python_stack,
+    )

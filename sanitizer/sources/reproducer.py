@@ -1,0 +1,262 @@
+"""A launch out of a reproducer: its TTIR, its arguments, the memory before it. Nothing in it is executed."""
+
+from __future__ import annotations
+
+import hashlib
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from kerncap.format import Reproducer, schema
+from kerncap.sanitizer.binding import expand
+from kerncap.sanitizer.launch import (
+    Argument,
+    Bytes,
+    DescriptorArgument,
+    Launch,
+    PointerArgument,
+    ScalarArgument,
+    Storage,
+    TensorArgument,
+)
+from kerncap.sanitizer.sources.origins import texts_of
+from kerncap.sanitizer.ttir import read_module
+
+
+class NoTtir(Exception):
+    """The reproducer holds no TTIR; the text says why and what to do."""
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """Bytes of a region that are bytes of a storage."""
+
+    region: int
+    offset: int
+    at: int  # in the storage
+    size: int
+
+
+class ReproducerContents:
+    """The regions' bytes before the launch, read when they are asked for. The reproducer stays open."""
+
+    def __init__(self, reproducer: Reproducer, pieces: Sequence[Sequence[_Piece]], sizes: Sequence[int]) -> None:
+        self._reproducer = reproducer
+        self._pieces = pieces  # per storage
+        self._sizes = sizes
+        self._read: dict[int, Bytes] = {}
+
+    def read(self, storage: int) -> Bytes | None:
+        known = self._read.get(storage)
+        if known is None:
+            known = np.empty(self._sizes[storage], dtype=np.uint8)
+            for piece in self._pieces[storage]:
+                target = memoryview(known.data)[piece.at : piece.at + piece.size]
+                self._reproducer.read_into("pre", piece.region, piece.offset, target)
+            known.setflags(write=False)
+            self._read[storage] = known
+        return known
+
+    def digest(self, storage: int) -> str | None:
+        data = self.read(storage)
+        return None if data is None else hashlib.blake2b(data.data, digest_size=16).hexdigest()
+
+    def written(self, storage: int) -> npt.NDArray[np.bool_] | None:
+        """Not known: a reproducer holds bytes, not who wrote them."""
+        return None
+
+
+def launch_from_reproducer(
+    reproducer: Reproducer, ttir: str | None = None, target: str | None = None
+) -> Launch:
+    """The reproducer's launch; ``ttir`` stands in for what it holds, compiled for ``target``.
+
+    Raises NoTtir where there is none at all, FormatError for damaged files, BindingError for
+    arguments that do not fit.
+    """
+    manifest = reproducer.manifest
+    text = ttir if ttir is not None else ttir_of(reproducer)
+    memory = _Memory(manifest)
+    function = read_module(text).kernel
+    named = {name: argument for name, argument in _named_arguments(manifest, memory)}
+    return Launch(
+        kernel=manifest.kernel.name,
+        ttir=text,
+        grid=manifest.launch.grid,
+        arguments=expand(function, named),
+        storages=memory.storages,
+        contents=ReproducerContents(reproducer, memory.pieces, [one.size_bytes for one in memory.storages]),
+        python_stack=manifest.launch.python_stack,
+        sources=texts_of(reproducer),
+        configuration=dict(_configuration(manifest)),
+        target=target or manifest.device.arch or manifest.device.kind,
+    )
+
+
+def ttir_of(reproducer: Reproducer) -> str:
+    """The TTIR in the reproducer. Raises NoTtir."""
+    data = reproducer.code("ttir")
+    if data is not None:
+        return data.decode("utf-8", errors="replace")
+    language = reproducer.manifest.kernel.language
+    if language != "triton":
+        raise NoTtir(f"it is a {language} kernel; the sanitizer reads Triton's TTIR")
+    raise NoTtir("it was captured without compiled code, under Triton's interpreter")
+
+
+def notes_of(manifest: schema.Manifest) -> tuple[str, ...]:
+    """What limits the answer: a tensor whose own storage nobody knew, in a region that is an allocation."""
+    if manifest.closure.consistency != "gated":
+        return ()  # the hook alone copies storages, nothing around them
+    unknown = [view.name for view in manifest.views if view.storage is None and 0 not in view.shape]
+    if not unknown:
+        return ()
+    shown = ", ".join(unknown[:4]) + (", …" if len(unknown) > 4 else "")
+    return (f"the storage of {shown} is not known: bounds are those of the allocation around it",)
+
+
+class _Memory:
+    """Storages of a launch: those of its tensors, and what is left of the regions around them.
+
+    Ranges that share bytes are one storage, for a byte must not be two things.
+    """
+
+    def __init__(self, manifest: schema.Manifest) -> None:
+        self._manifest = manifest
+        ranges = sorted(self._ranges())
+        merged: list[list[int]] = []
+        for low, high in ranges:
+            if merged and low < merged[-1][1]:
+                merged[-1][1] = max(merged[-1][1], high)
+            elif not merged or (low, high) != tuple(merged[-1]):
+                merged.append([low, high])
+        self._starts = [low for low, _ in merged]
+        names = self._names()
+        self.storages = tuple(
+            Storage(low, high - low, *self._allocation(low, high), name)
+            for (low, high), name in zip(merged, names(self._starts), strict=True)
+        )
+        self.pieces = [list(self._pieces_of(one)) for one in self.storages]
+
+    def index(self, view: schema.View) -> int:
+        """The storage that a view lies in."""
+        low, _ = self._range_of(view)
+        return max(0, bisect_right(self._starts, low) - 1)
+
+    def _ranges(self) -> Iterator[tuple[int, int]]:
+        """Addresses: the tensors' storages, then the rest of every region."""
+        regions = self._manifest.regions
+        taken: dict[int, list[tuple[int, int]]] = {}
+        for view in self._manifest.views:
+            low, high = self._range_of(view)
+            taken.setdefault(view.region, []).append((low, high))
+            yield low, high
+        for number, region in enumerate(regions):
+            at = region.base
+            for low, high in sorted(taken.get(number, [])):
+                if at < low:
+                    yield at, low
+                at = max(at, high)
+            if at < region.base + region.size:
+                yield at, region.base + region.size
+
+    def _range_of(self, view: schema.View) -> tuple[int, int]:
+        region = self._manifest.regions[view.region]
+        if view.storage is None:
+            return region.base, region.base + region.size
+        offset, size = view.storage
+        return region.base + offset, region.base + offset + size
+
+    def _names(self) -> Callable[[list[int]], list[str]]:
+        manifest = self._manifest
+
+        def names(starts: list[int]) -> list[str]:
+            found = [""] * len(starts)
+            for view in manifest.views:
+                at = self.index(view)
+                found[at] = found[at] or view.name
+            for region in manifest.regions:
+                at = bisect_right(starts, region.base) - 1
+                if region.name and at >= 0 and starts[at] == region.base:
+                    found[at] = found[at] or region.name
+            return found
+
+        return names
+
+    def _allocation(self, low: int, high: int) -> tuple[int, int]:
+        """The region around a storage."""
+        for region in self._manifest.regions:
+            if region.base <= low and high <= region.base + region.size:
+                return region.base, region.size
+        return low, high - low
+
+    def _pieces_of(self, storage: Storage) -> Iterator[_Piece]:
+        low, high = storage.address, storage.address + storage.size_bytes
+        for number, region in enumerate(self._manifest.regions):
+            first, end = max(low, region.base), min(high, region.base + region.size)
+            if first < end:
+                yield _Piece(number, first - region.base, first - low, end - first)
+
+
+def _named_arguments(manifest: schema.Manifest, memory: _Memory) -> Iterator[tuple[str, Argument]]:
+    for argument in manifest.arguments:
+        if argument.role != "constexpr":
+            yield from _flattened(manifest, memory, argument.name, argument.value)
+
+
+def _flattened(
+    manifest: schema.Manifest, memory: _Memory, name: str, value: schema.Value
+) -> Iterator[tuple[str, Argument]]:
+    """One Python argument; a tuple gives one for each of its elements, ``None`` and functions none."""
+    if isinstance(value, schema.SequenceValue):
+        labels = value.fields or tuple(str(index) for index in range(len(value.items)))
+        for label, item in zip(labels, value.items, strict=True):
+            yield from _flattened(manifest, memory, f"{name}.{label}", item)
+    elif isinstance(value, schema.TensorValue):
+        yield name, _reinterpreted(_tensor(manifest, memory, name, value.view), value.wrapped_dtype)
+    elif isinstance(value, schema.DescriptorValue):
+        tensor = _tensor(manifest, memory, name, value.view)
+        yield (
+            name,
+            DescriptorArgument(name, tensor, value.shape, value.strides, value.block_shape, value.padding),
+        )
+    elif isinstance(value, schema.PointerValue):
+        yield name, PointerArgument(name, value.address)
+    elif isinstance(value, schema.BoolValue):
+        yield name, ScalarArgument(name, value.value)
+    elif isinstance(value, schema.IntValue):
+        yield name, ScalarArgument(name, int(value.value))
+    elif isinstance(value, schema.FloatValue):
+        yield name, ScalarArgument(name, float.fromhex(value.value))
+
+
+def _tensor(manifest: schema.Manifest, memory: _Memory, name: str, index: int) -> TensorArgument:
+    view = manifest.views[index]
+    address = manifest.regions[view.region].base + view.offset
+    return TensorArgument(
+        name, memory.index(view), address, view.dtype, view.itemsize, view.shape, view.strides
+    )
+
+
+def _reinterpreted(tensor: TensorArgument, dtype: str | None) -> TensorArgument:
+    """The tensor as `triton.reinterpret` gives it to the kernel, where that has elements of equal size.
+
+    Of another size the tensor stays what it is: bytes are what the bounds go by.
+    """
+    if dtype is None:
+        return tensor
+    name, itemsize = DTYPES.get(dtype.rpartition(".")[2], (tensor.dtype, tensor.itemsize))
+    return replace(tensor, dtype=name) if itemsize == tensor.itemsize else tensor
+
+
+def _configuration(manifest: schema.Manifest) -> Iterator[tuple[str, str]]:
+    for argument in manifest.arguments:
+        value = argument.value
+        if argument.role == "constexpr" and hasattr(value, "value"):
+            yield argument.name, str(value.value)
+    for name, option in manifest.launch.options.items():
+        if hasattr(option, "value"):
+            yield name, str(option.value)

@@ -1,0 +1,391 @@
+"""The memory checks on real kernels, from Triton's source to a verdict; both tiers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+triton = pytest.importorskip("triton")
+import triton.language as tl  # noqa: E402
+
+from kerncap.sanitizer.analysis import Analysis, Options  # noqa: E402
+from kerncap.sanitizer.checks import alignment, descriptor, promises, uninit  # noqa: E402
+from kerncap.sanitizer.checks.evaluated import settle  # noqa: E402
+from kerncap.sanitizer.checks.read_source import ContentsSource  # noqa: E402
+from kerncap.sanitizer.checks.watchers import FOREIGN, VALUE_NOT_KNOWN  # noqa: E402
+from kerncap.sanitizer.findings import Finding, Proved, Unproven, Verdict, Violated  # noqa: E402
+from kerncap.sanitizer.launch import Launch  # noqa: E402
+from kerncap.sanitizer.symbolic.solve import Solver  # noqa: E402
+from kerncap.sanitizer.ttir import read_module  # noqa: E402
+from kerncap.sanitizer.ttir.ir import Operation  # noqa: E402
+from kerncap.sanitizer.walk import walk  # noqa: E402
+from kerncap.sanitizer.walk.access import Access  # noqa: E402
+from tests.unit.sanitizer.checks.memory_launches import ArrayContents  # noqa: E402
+from tests.unit.sanitizer.compiled import launch_of  # noqa: E402
+
+BLOCK = 64
+
+
+def analysis_of(launch: Launch, **options: Any) -> Analysis:
+    module = read_module(launch.ttir)
+    solver = Solver(ContentsSource(launch))
+    walked = walk(module, module.kernel, launch, solver)
+    return Analysis(launch, module, module.kernel, walked, solver, Options(**options))
+
+
+def with_memory(
+    launch: Launch, contents: dict[str, npt.NDArray[Any]] | None = None, fresh: dict[str, Any] | None = None
+) -> Launch:
+    """``fresh``: per storage the slices of bytes that nobody wrote; all else was written."""
+    written = []
+    for one in launch.storages:
+        mask = np.ones(one.size_bytes, np.bool_)
+        for part in (fresh or {}).get(one.name, ()):
+            mask[part] = False
+        written.append(mask)
+    arrays = [(contents or {}).get(one.name) for one in launch.storages]
+    return replace(launch, contents=ArrayContents(arrays, written))
+
+
+def accesses(analysis: Analysis, kind: str) -> list[Access]:
+    return [one for one in analysis.walked.accesses if one.kind == kind]
+
+
+def finding_of(verdict: Verdict | None) -> Finding:
+    assert isinstance(verdict, Violated), verdict
+    (finding,) = verdict.findings
+    return finding
+
+
+def settled(analysis: Analysis, operation: Operation, check: str) -> Verdict:
+    return settle(analysis, [(operation, check)]).verdicts[operation, check]
+
+
+@triton.jit
+def copy(x, y, n, m, BLOCK: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    value = tl.load(x + offs, mask=offs < n)
+    tl.store(y + offs, value, mask=offs < m)
+
+
+def copied(n: int, m: int, **memory: Any) -> Analysis:
+    launch = launch_of(
+        copy, (4,), {"x": "*fp32", "y": "*fp32", "n": "i32", "m": "i32"}, {"BLOCK": BLOCK},
+        x=(256,), y=(256,), n=n, m=m,
+    )  # fmt: skip
+    return analysis_of(with_memory(launch, **memory))
+
+
+def test_fresh_memory_that_is_loaded() -> None:
+    fresh = {"x": [slice(800, 1024)]}
+    dirty, clean = copied(256, 256, fresh=fresh), copied(200, 200, fresh=fresh)
+    (load,) = accesses(dirty, "load")
+    for verdict in (uninit.check(dirty, load), settled(dirty, load.operation, "uninit")):
+        finding = finding_of(verdict)
+        assert (finding.argument, finding.access) == ("x", "load")
+        assert (finding.place.program_id, finding.place.lane) == ((3, 0, 0), (8,))
+        assert finding.place.element == 200
+    (load,) = accesses(clean, "load")
+    assert isinstance(uninit.check(clean, load), Proved)
+    assert isinstance(settled(clean, load.operation, "uninit"), Proved)
+
+
+def test_undefined_lanes_that_are_stored() -> None:
+    contents = {"x": np.ones(256, np.float32)}
+    dirty, clean = copied(200, 201, contents=contents), copied(200, 200, contents=contents)
+    (store,) = accesses(dirty, "store")
+    for verdict in (uninit.check(dirty, store), settled(dirty, store.operation, "uninit")):
+        finding = finding_of(verdict)
+        assert (finding.argument, finding.place.element) == ("y", 200)
+        assert "the masked load of value at line" in finding.message
+    (store,) = accesses(clean, "store")
+    assert isinstance(uninit.check(clean, store), Proved)
+    assert isinstance(settled(clean, store.operation, "uninit"), Proved)
+
+
+def test_without_contents_the_expressions_confirm_what_is_undefined() -> None:
+    dirty = copied(200, 201)
+    (store,) = accesses(dirty, "store")
+    assert finding_of(uninit.check(dirty, store)).place.element == 200
+    assert settled(dirty, store.operation, "uninit") == Unproven(VALUE_NOT_KNOWN)
+
+
+@triton.jit
+def flagged(flags, y, n, BLOCK: tl.constexpr, GUARD: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    flag = tl.load(flags + offs, mask=offs < n) > 0
+    if GUARD:
+        flag = flag & (offs < n)
+    tl.store(y + offs, 1.0, mask=flag)
+
+
+@pytest.mark.parametrize("value", [0, 1])
+def test_a_mask_made_of_undefined_lanes(value: int) -> None:
+    flags = np.full(256, value, np.int32)
+    for guard in (False, True):
+        launch = launch_of(
+            flagged, (4,), {"flags": "*i32", "y": "*fp32", "n": "i32"}, {"BLOCK": BLOCK, "GUARD": guard},
+            flags=(256,), y=(256,), n=200,
+        )  # fmt: skip
+        analysis = analysis_of(with_memory(launch, contents={"flags": flags}))
+        (store,) = accesses(analysis, "store")
+        verdict = uninit.check(analysis, store)
+        if guard:
+            assert verdict is None
+            assert isinstance(settled(analysis, store.operation, "uninit"), Proved)
+        else:
+            finding = finding_of(verdict)
+            assert (finding.place.program_id, finding.place.lane) == ((3, 0, 0), (8,))
+            assert "address or mask depend on lanes that the masked load" in finding.message
+            assert not isinstance(settled(analysis, store.operation, "uninit"), Proved)
+
+
+@triton.jit
+def row_sum(x, y, n, BLOCK: tl.constexpr, GUARD: tl.constexpr):
+    row = tl.program_id(0)
+    offs = tl.arange(0, BLOCK)
+    value = tl.load(x + row * n + offs, mask=offs < n)
+    if GUARD:
+        value = tl.where(offs < n, value, 0.0)
+    tl.store(y + row, tl.sum(value))
+
+
+@pytest.mark.parametrize("guard", [False, True])
+def test_an_undefined_lane_in_a_sum(guard: bool) -> None:
+    launch = launch_of(
+        row_sum, (4,), {"x": "*fp32", "y": "*fp32", "n": "i32"}, {"BLOCK": BLOCK, "GUARD": guard},
+        x=(4, 50), y=(4,), n=50,
+    )  # fmt: skip
+    analysis = analysis_of(with_memory(launch, contents={"x": np.ones(200, np.float32)}))
+    (store,) = accesses(analysis, "store")
+    verdict = uninit.check(analysis, store)
+    assert verdict is None if guard else isinstance(verdict, Violated)
+    assert isinstance(settled(analysis, store.operation, "uninit"), Proved if guard else Violated)
+
+
+@triton.jit
+def gather(index, x, y, n, BLOCK: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    at = tl.load(index + offs, mask=offs < n)
+    tl.store(y + offs, tl.load(x + at, mask=offs < n, other=0.0), mask=offs < n)
+
+
+def gathered(indices: npt.NDArray[np.int32], **memory: Any) -> Analysis:
+    launch = launch_of(
+        gather, (4,), {"index": "*i32", "x": "*fp32", "y": "*fp32", "n": "i32"}, {"BLOCK": BLOCK},
+        index=(256,), x=(100,), y=(256,), n=200,
+    )  # fmt: skip
+    return analysis_of(with_memory(launch, contents={"index": indices}, **memory))
+
+
+def test_an_undefined_index_under_the_same_mask_is_harmless() -> None:
+    analysis = gathered(np.arange(256, dtype=np.int32) % 100)
+    for access in analysis.walked.accesses:
+        assert isinstance(uninit.check(analysis, access), Proved | None), access.location  # type: ignore[arg-type]
+        for check in ("uninit", "oob", "alignment", "overflow"):
+            verdict = settled(analysis, access.operation, check)
+            assert verdict == Proved("evaluated", contents=True)
+
+
+def test_an_index_from_memory_that_leaves_the_tensor() -> None:
+    indices = np.arange(256, dtype=np.int32) % 100
+    indices[[70, 130]] = 103, -5
+    analysis = gathered(indices)
+    load = accesses(analysis, "load")[1]
+    finding = finding_of(settled(analysis, load.operation, "oob"))
+    assert (finding.argument, finding.access, finding.contents) == ("x", "load", True)
+    assert (finding.place.program_id, finding.place.lane) == ((1, 0, 0), (6,))
+    assert (finding.place.element, finding.beyond_bytes) == (103, 12)
+    assert "12 bytes past the end of x" in finding.message
+    # the masked-off tail of the indices may hold anything
+    indices = np.arange(256, dtype=np.int32) % 100
+    indices[200:] = 1 << 30
+    analysis = gathered(indices)
+    load = accesses(analysis, "load")[1]
+    assert isinstance(settled(analysis, load.operation, "oob"), Proved)
+
+
+@triton.jit
+def scaled_gather(index, x, y, step, BLOCK: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    at = tl.load(index + offs)
+    tl.store(y + offs, tl.load(x + at * step))
+
+
+def test_what_only_an_overflow_puts_outside_is_a_note_beside_the_overflow() -> None:
+    indices = np.zeros(256, np.int32)
+    indices[70] = 3
+    for outside in (False, True):
+        indices[200] = 1 if outside else 0  # 1 << 30 elements: outside without any overflow
+        launch = launch_of(
+            scaled_gather, (4,), {"index": "*i32", "x": "*fp32", "y": "*fp32", "step": "i32"},
+            {"BLOCK": BLOCK}, index=(256,), x=(100,), y=(256,), step=1 << 30,
+        )  # fmt: skip
+        analysis = analysis_of(with_memory(launch, contents={"index": indices}))
+        load = accesses(analysis, "load")[1].operation
+        verdicts = settle(analysis, [(load, "oob"), (load, "overflow")]).verdicts
+        overflow, bounds = finding_of(verdicts[load, "overflow"]), finding_of(verdicts[load, "oob"])
+        assert overflow.place.lane == (6,)
+        assert (bounds.note, bounds.place.lane) == ((False, (8,)) if outside else (True, (6,)))
+
+
+def test_a_race_with_what_left_its_tensor_is_no_race() -> None:
+    indices = np.arange(256, dtype=np.int32) % 100
+    analysis = gathered(indices)
+    addresses = [one.address for one in analysis.launch.storages]
+    load = accesses(analysis, "load")[1].operation
+    (store,) = accesses(analysis, "store")
+    indices[70] = (addresses[2] - addresses[1]) // 4  # the first element of y, which program 0 writes
+    verdicts = settle(analysis, [(load, "race"), (load, "oob"), (store.operation, "race")]).verdicts
+    assert isinstance(verdicts[load, "oob"], Violated)
+    assert isinstance(verdicts[load, "race"], Proved)
+    assert isinstance(verdicts[store.operation, "race"], Proved)
+
+
+def test_fresh_memory_reached_by_indices() -> None:
+    indices = np.arange(256, dtype=np.int32) % 50
+    analysis = gathered(indices, fresh={"x": [slice(200, 400)]})
+    load = accesses(analysis, "load")[1]
+    assert isinstance(settled(analysis, load.operation, "uninit"), Proved)
+    indices[66] = 50
+    analysis = gathered(indices, fresh={"x": [slice(200, 400)]})
+    load = accesses(analysis, "load")[1]
+    finding = finding_of(settled(analysis, load.operation, "uninit"))
+    assert (finding.place.program_id, finding.place.lane) == ((1, 0, 0), (2,))
+
+
+@triton.jit
+def workspace(scratch, y, shift, BLOCK: tl.constexpr):
+    pid = tl.program_id(0)
+    lane = tl.arange(0, BLOCK)
+    tl.store(scratch + pid * BLOCK + lane, lane.to(tl.float32))
+    tl.debug_barrier()
+    tl.store(y + pid * BLOCK + lane, tl.load(scratch + pid * BLOCK + (lane + shift)))
+
+
+def worked(shift: int) -> tuple[Analysis, Operation]:
+    launch = launch_of(
+        workspace, (4,), {"scratch": "*fp32", "y": "*fp32", "shift": "i32"}, {"BLOCK": BLOCK},
+        scratch=(5 * BLOCK,), y=(4 * BLOCK,), shift=shift,
+    )  # fmt: skip
+    analysis = analysis_of(with_memory(launch, fresh={"scratch": [slice(None)]}))
+    (load,) = accesses(analysis, "load")
+    return analysis, load.operation
+
+
+def test_a_workspace_is_read_by_whom_it_was_written() -> None:
+    analysis, load = worked(0)
+    assert uninit.check(analysis, accesses(analysis, "load")[0]) == Unproven(uninit.WRITTEN_BY_LAUNCH)
+    assert settled(analysis, load, "uninit") == Proved("evaluated", contents=True)
+
+
+def test_a_workspace_of_which_others_wrote_a_part() -> None:
+    analysis, load = worked(1)
+    # the last program reads one element that nobody writes
+    assert finding_of(settled(analysis, load, "uninit")).place.program_id == (3, 0, 0)
+    smaller = replace(analysis.launch, grid=(3, 1, 1))
+    contents = with_memory(smaller, fresh={"scratch": [slice(0, 3 * BLOCK * 4)]})
+    analysis = analysis_of(contents)
+    (load_again,) = accesses(analysis, "load")
+    assert settled(analysis, load_again.operation, "uninit") == Unproven(FOREIGN)
+
+
+@triton.jit
+def accumulate(x, total, BLOCK: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.atomic_add(total, tl.sum(tl.load(x + offs)))
+
+
+def test_an_accumulator_that_nobody_zeroed() -> None:
+    launch = launch_of(
+        accumulate, (4,), {"x": "*fp32", "total": "*fp32"}, {"BLOCK": BLOCK}, x=(256,), total=(1,)
+    )
+    for fresh, expected in (({"total": [slice(None)]}, Violated), ({}, Proved)):
+        analysis = analysis_of(with_memory(launch, fresh=fresh))
+        (atomic,) = accesses(analysis, "atomic")
+        assert isinstance(uninit.check(analysis, atomic), expected)
+        assert isinstance(settled(analysis, atomic.operation, "uninit"), expected)
+
+
+@triton.jit
+def promised(x, y, M, BLOCK: tl.constexpr):
+    offs = (tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)) % M
+    offs = tl.max_contiguous(tl.multiple_of(offs, BLOCK), BLOCK)
+    tl.assume(M > 200)
+    tl.store(y + offs, tl.load(x + offs))
+
+
+@pytest.mark.parametrize("size, broken", [(256, set()), (250, {"contiguity"}), (192, {"assume"})])
+def test_promises_of_a_kernel(size: int, broken: set[str]) -> None:
+    launch = launch_of(
+        promised, (4,), {"x": "*fp32", "y": "*fp32", "M": "i32"}, {"BLOCK": BLOCK}, x=(256,), y=(256,), M=size
+    )
+    analysis = analysis_of(launch)
+    verdicts = {one.kind: promises.check(analysis, one) for one in analysis.walked.promises}
+    assert {"contiguity", "divisibility", "assume"} <= set(verdicts)
+    assert {kind for kind, one in verdicts.items() if isinstance(one, Violated)} == broken
+
+
+@triton.jit
+def described(x, y, rows, columns, stride, BLOCK: tl.constexpr):
+    source = tl.make_tensor_descriptor(x, [rows, columns], [stride, 1], [BLOCK, BLOCK])
+    tile = source.load([tl.program_id(0) * BLOCK, 0])
+    i = tl.arange(0, BLOCK)
+    tl.store(y + i[:, None] * BLOCK + i[None, :], tile)
+
+
+@pytest.mark.parametrize("stride, expected", [(64, Proved), (66, Violated)])
+def test_a_descriptor_made_in_a_kernel(stride: int, expected: Any) -> None:
+    launch = launch_of(
+        described, (2,), {"x": "*fp16", "y": "*fp16", "rows": "i32", "columns": "i32", "stride": "i32"},
+        {"BLOCK": 32}, x=(64, 66), y=(32, 32), rows=64, columns=60, stride=stride,
+    )  # fmt: skip
+    analysis = analysis_of(launch)
+    verdicts = [descriptor.check(analysis, one) for one in accesses(analysis, "load")]
+    assert [type(one) for one in verdicts] == [expected]
+    if expected is Violated:
+        finding = finding_of(verdicts[0])
+        assert "132 bytes, no multiple of 16" in finding.message
+        first = described.fn.__code__.co_firstlineno
+        assert finding.location.frames[0].line == first + 2
+
+
+@triton.jit
+def reinterpreted(x, y, step, BLOCK: tl.constexpr):
+    lane = tl.arange(0, BLOCK)
+    words = (x + tl.program_id(0) * step).to(tl.pointer_type(tl.int32))
+    tl.store(y + tl.program_id(0) * BLOCK + lane, tl.load(words + lane))
+
+
+@pytest.mark.parametrize("step, expected", [(256, Proved), (254, Violated)])
+def test_a_cast_pointer_is_aligned_for_what_it_points_to(step: int, expected: Any) -> None:
+    launch = launch_of(
+        reinterpreted, (4,), {"x": "*i8", "y": "*i32", "step": "i32"}, {"BLOCK": BLOCK},
+        x=(1024,), y=(256,), step=step,
+    )  # fmt: skip
+    analysis = analysis_of(with_memory(launch))
+    (load,) = accesses(analysis, "load")
+    for verdict in (alignment.check(analysis, load), settled(analysis, load.operation, "alignment")):
+        assert isinstance(verdict, expected)
+        if isinstance(verdict, Violated):
+            finding = finding_of(verdict)
+            assert (finding.place.program_id, finding.argument) == ((1, 0, 0), "x")
+
+
+def test_a_limit_leaves_what_was_not_seen_unproven() -> None:
+    analysis = gathered(np.full(256, 1000, np.int32))
+    stopped = replace(analysis, options=replace(analysis.options, evaluation_limit=10))
+    store = accesses(stopped, "store")[0]
+    result = settle(stopped, [(store.operation, "oob")])
+    assert result.reason is not None and "too large" in result.reason
+    assert result.verdicts[store.operation, "oob"] == Unproven(result.reason)
+
+
+def test_what_events_cannot_tell_is_unproven() -> None:
+    analysis = copied(256, 256)
+    (store,) = accesses(analysis, "store")
+    assert isinstance(settled(analysis, store.operation, "descriptor"), Unproven)

@@ -1,0 +1,294 @@
+"""Pairs of accesses made by hand: every answer against all points gone through one by one."""
+
+from __future__ import annotations
+
+import itertools
+import random
+
+import numpy as np
+import pytest
+
+from kerncap.sanitizer.checks import races, races_report
+from kerncap.sanitizer.checks.races_ranges import Ranges
+from kerncap.sanitizer.checks.races_relation import Relation
+from kerncap.sanitizer.checks.races_sides import Side, program_axes, sides_of
+from kerncap.sanitizer.diagnose.confirm import Confirmation
+from kerncap.sanitizer.findings import Proved, Settled, Unproven, Violated
+from kerncap.sanitizer.symbolic.evaluate import evaluate
+from kerncap.sanitizer.symbolic.expr import (
+    TRUE,
+    Expr,
+    Variable,
+    add,
+    const,
+    div_floor,
+    eq,
+    ge,
+    land,
+    lt,
+    minimum,
+    mod_floor,
+    mul,
+    unknown,
+    var,
+)
+from kerncap.sanitizer.walk.access import Access
+from tests.unit.sanitizer.checks.hand_made import Scene, access, lane, loop
+
+
+@pytest.fixture(autouse=True)
+def _believed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Accesses made by hand have no kernel that could be run."""
+    monkeypatch.setattr(races_report, "confirm", lambda *_: Confirmation(True, "expressions"))
+
+
+def verdicts(settled: list[Settled]) -> list[str]:
+    return [type(one.verdict).__name__ for one in settled]
+
+
+def points(side: Side, programs: tuple[Variable, ...]) -> set[tuple[int, tuple[int, ...]]]:
+    """(byte, program) of everything that a side touches."""
+    used = sorted(side.variables | set(programs), key=lambda v: v.name)
+    found = set()
+    axes = np.meshgrid(*(np.arange(v.low, v.high + 1) for v in used), indexing="ij")
+    point = {v: a.reshape(-1) for v, a in zip(used, axes, strict=True)}
+    size = axes[0].size
+    address, holds = (
+        np.broadcast_to(a, (size,))
+        for a in evaluate(
+            [side.address, side.condition],
+            {v: point[v] for v in side.variables},
+        )
+    )
+    for index in np.flatnonzero(holds.astype(bool)):
+        program = tuple(int(point[p][index]) for p in programs)
+        found.update((int(address[index]) + b, program) for b in range(side.width))
+    return found
+
+
+def meets(left: Side, right: Side, programs: tuple[Variable, ...]) -> bool:
+    """By brute force: do two different programs share a byte?"""
+    by_byte: dict[int, set[tuple[int, ...]]] = {}
+    for byte, program in points(left, programs):
+        by_byte.setdefault(byte, set()).add(program)
+    return any(by_byte.get(byte, set()) - {program} for byte, program in points(right, programs))
+
+
+# --- generated pairs -----------------------------------------------------------------------------------
+
+
+def _expression(dice: random.Random, programs: tuple[Variable, ...], lanes: list[Variable]) -> Expr:
+    """An address as kernels make them: tiles of program ids by division, lanes, loops, odd strides."""
+    pid = var(programs[0])
+    n = dice.choice((2, 3, 4))
+    tiles = [
+        pid,
+        div_floor(pid, const(n)),
+        mod_floor(pid, const(n)),
+        minimum(pid, const(dice.randrange(1, 6))),
+        mod_floor(div_floor(pid, const(2)), const(2)),
+        var(programs[1]),
+        add(pid, mul(var(lanes[-1]), const(dice.choice((3, 6))))),
+    ]
+    terms = [mul(dice.choice(tiles), const(dice.choice((1, 2, 4, 6, 8, 12, 16, 24, -8)))) for _ in range(2)]
+    if dice.random() < 0.5:
+        # A pair that belongs together: quotient and remainder of one number.
+        whole = dice.choice((pid, tiles[-1]))
+        inner = dice.choice((4, 6, 8))
+        terms = [
+            mul(div_floor(whole, const(n)), const(inner * dice.choice((n, n + 1, 1)))),
+            mul(mod_floor(whole, const(n)), const(inner)),
+            mul(var(programs[1]), const(dice.choice((0, 48, 96, 7)))),
+        ]
+    terms += [mul(var(v), const(dice.choice((0, 1, 2, 4, 12)))) for v in lanes]
+    return add(*terms, const(dice.choice((0, 0, 0, 1, 4, 24))))
+
+
+def _condition(dice: random.Random, programs: tuple[Variable, ...], lanes: list[Variable]) -> Expr:
+    choices = [
+        TRUE,
+        lt(var(lanes[0]), const(dice.randrange(1, 4))),
+        lt(add(mul(var(programs[0]), const(4)), var(lanes[0])), const(dice.randrange(4, 24))),
+        eq(var(programs[0]), const(dice.randrange(6))),
+        ge(var(programs[1]), const(1)),
+    ]
+    return land(dice.choice(choices), dice.choice(choices))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_generated_pairs_agree_with_brute_force(seed: int) -> None:
+    dice = random.Random(seed)
+    for _ in range(40):
+        scene = Scene(grid=(6, 2, 1))
+        scene.tensor("x", (4096,), dtype="int8", storage_offset=1024)
+        lanes = [lane(4), Variable("k", "loop", 0, 2)]
+        made = [
+            access(
+                0,
+                _expression(dice, scene.programs, lanes),
+                lanes=lanes[:1],
+                path=_condition(dice, scene.programs, lanes),
+                width=dice.choice((1, 2, 4)),
+                kind=kind,
+            )
+            for kind in ("store", "load")
+        ]
+        if dice.random() < 0.3:  # the same place read and written
+            other = made[0]
+            made[1] = access(
+                0, other.targets[0].offset_bytes, lanes=lanes[:1], path=other.path, width=other.width_bytes
+            )
+        analysis = scene.analysis(*made)
+        sides = [sides_of(analysis, one)[0] if sides_of(analysis, one) else None for one in made]
+        settled = races.check(analysis)
+        expected = [False, False]
+        for i, j in ((0, 0), (0, 1)):
+            left, right = sides[i], sides[j]
+            if left is not None and right is not None and meets(left, right, scene.programs[:2]):
+                expected[i] = expected[j] = True
+        for one, racy in zip(settled, expected, strict=True):
+            assert not isinstance(one.verdict, Unproven), one.verdict
+            assert isinstance(one.verdict, Violated) == racy, (made, one)
+
+
+def test_a_proof_by_relation_is_never_wrong() -> None:
+    """The relation alone, without the tiers behind it that would notice."""
+    dice = random.Random(99)
+    proofs = 0
+    for _ in range(400):
+        scene = Scene(grid=(6, 2, 1))
+        scene.tensor("x", (4096,), dtype="int8", storage_offset=1024)
+        lanes = [lane(4), Variable("k", "loop", 0, 2)]
+        made = access(
+            0,
+            _expression(dice, scene.programs, lanes),
+            lanes=lanes[:1],
+            path=_condition(dice, scene.programs, lanes),
+            width=dice.choice((1, 2, 4)),
+            kind="store",
+        )
+        analysis = scene.analysis(made)
+        for side in sides_of(analysis, made):
+            relation = Relation(side.condition, side.condition, Ranges(analysis.solver))
+            relation.overlap(side.address, side.width, side.address, side.width)
+            if relation.same_programs(program_axes(analysis)):
+                proofs += 1
+                assert not meets(side, side, scene.programs[:2])
+    assert proofs > 40
+
+
+# --- what a pair is --------------------------------------------------------------------------------------
+
+
+def tiled(scene: Scene, kind: str, block: int = 8, shift: int = 0, value: Expr | None = None) -> Access:
+    i = lane(block)
+    offset = mul(add(mul(scene.pid, const(block)), var(i), const(shift)), const(4))
+    made = access(0, offset, lanes=[i], kind=kind)  # type: ignore[arg-type]
+    object.__setattr__(made, "value", value)
+    return made
+
+
+def test_two_reads_never_race() -> None:
+    scene = Scene(grid=(4, 1, 1))
+    scene.tensor("x", (64,))
+    assert (
+        verdicts(races.check(scene.analysis(tiled(scene, "load"), tiled(scene, "load", shift=1))))
+        == ["Proved"] * 2
+    )
+
+
+def test_two_atomics_of_one_size_never_race() -> None:
+    scene = Scene(grid=(4, 1, 1))
+    scene.tensor("x", (64,))
+    settled = races.check(
+        scene.analysis(access(0, const(0), kind="atomic"), access(0, const(0), kind="atomic"))
+    )
+    assert verdicts(settled) == ["Proved", "Proved"]
+
+
+@pytest.mark.parametrize("kind", ["load", "store"])
+def test_an_atomic_races_with_a_plain_access(kind: str) -> None:
+    scene = Scene(grid=(4, 1, 1))
+    scene.tensor("x", (64,))
+    plain = access(0, const(0), kind=kind, path=eq(scene.pid, const(0)))  # type: ignore[arg-type]
+    settled = races.check(scene.analysis(plain, access(0, const(0), kind="atomic")))
+    assert verdicts(settled) == ["Violated", "Violated"]
+
+
+def test_atomics_of_two_sizes_race() -> None:
+    scene = Scene(grid=(4, 1, 1))
+    scene.tensor("x", (64,))
+    settled = races.check(
+        scene.analysis(access(0, const(0), kind="atomic"), access(0, const(0), kind="atomic", width=8))
+    )
+    assert verdicts(settled) == ["Violated", "Violated"]
+
+
+def test_storages_of_their_own_never_meet() -> None:
+    scene = Scene(grid=(4, 1, 1))
+    scene.tensor("x", (64,))
+    scene.tensor("y", (64,))
+    beyond = access(1, const(-1 << 24), kind="load")  # as far as x, out of bounds: another check's business
+    assert verdicts(races.check(scene.analysis(tiled(scene, "store"), beyond))) == ["Proved", "Proved"]
+
+
+@pytest.mark.parametrize(
+    ("value", "note"), [(const(1), True), ("pid", False), ("lane", True), (None, False), ("odd", True)]
+)
+def test_stores_of_equal_values_are_notes(value: Expr | str | None, note: bool) -> None:
+    scene = Scene(grid=(4, 1, 1))
+    scene.tensor("x", (64,), dtype="int32")
+    i = lane(8)
+    made = access(0, mul(var(i), const(4)), lanes=[i], kind="store")
+    # "odd": nothing is known of it but that it depends on the lane alone
+    named = {"pid": scene.pid, "lane": var(i), "odd": unknown("odd", "odd", (var(i),))}
+    object.__setattr__(made, "value", named[value] if isinstance(value, str) else value)
+    ((one,),) = [races.check(scene.analysis(made))]
+    assert isinstance(one.verdict, Violated)
+    (finding,) = one.verdict.findings
+    assert finding.note == note
+
+
+def test_an_unknown_mask_leaves_a_conflict_open_and_a_proof_standing() -> None:
+    for block, expected in ((8, "Proved"), (6, "Unproven")):
+        scene = Scene(grid=(4, 1, 1))
+        scene.tensor("x", (64,))
+        i = lane(8)
+        offset = mul(add(mul(scene.pid, const(block)), var(i)), const(4))
+        mask = unknown("a comparison of floats", "mask", (scene.pid, var(i)), sort="bool")
+        made = access(0, offset, lanes=[i], kind="store", mask=mask)
+        (one,) = races.check(scene.analysis(made))
+        assert type(one.verdict).__name__ == expected
+        if isinstance(one.verdict, Unproven):
+            assert "a comparison of floats" in one.verdict.reason
+
+
+def test_an_iteration_that_meets_another_program() -> None:
+    """Program p writes row p, then, in later iterations, the rows behind it."""
+    scene = Scene(grid=(10**6, 1, 1))
+    scene.tensor("x", (10**7,))
+    steps = loop(5)
+    row = add(scene.pid, mul(var(steps.counter), const(3)))
+    made = access(0, mul(row, const(4)), kind="store", loops=(steps,))
+    (one,) = races.check(scene.analysis(made))
+    assert isinstance(one.verdict, Violated)
+    (finding,) = one.verdict.findings
+    assert finding.other is not None
+    assert dict(finding.place.iterations)["k"] != dict(finding.other.place.iterations)["k"]
+
+
+@pytest.mark.parametrize(("rows", "columns"), list(itertools.product((1, 7, 64), (5, 33))))
+def test_tiles_of_two_axes_with_any_stride(rows: int, columns: int) -> None:
+    scene = Scene(grid=(12, 9, 1))
+    stride = 9 * columns - 2
+    scene.tensor("x", (12 * rows, stride))
+    i, j = Variable("i", "lane", 0, rows - 1), Variable("j", "lane", 0, columns - 1)
+    row = add(mul(scene.pid, const(rows)), var(i))
+    column = add(mul(var(scene.programs[1]), const(columns)), var(j))
+    place = mul(add(mul(row, const(stride)), column), const(4))
+    masked = access(0, place, lanes=[i, j], kind="store", mask=lt(column, const(stride)))
+    (one,) = races.check(scene.analysis(masked))
+    assert one.verdict == Proved("affine")
+    open_ended = access(0, place, lanes=[i, j], kind="store", mask=lt(column, const(stride + 1)))
+    (one,) = races.check(scene.analysis(open_ended))
+    assert isinstance(one.verdict, Violated)
