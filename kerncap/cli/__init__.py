@@ -26,6 +26,7 @@ COMMANDS = {
     "inspect": "Show everything about a reproducer; nothing is executed.",
     "replay": "Run a reproducer's launch alone.",
     "verify": "Prove a kernel or a candidate against the application's own output.",
+    "sanitize": "Prove that Triton launches stay inside their memory, or show where not.",
     "seal": "Make reproducers of a session that kerncap could not finish.",
     "doctor": "Say what works on this machine and what is missing.",
 }

@@ -5,7 +5,7 @@ the end and, for a strided view, between its elements. Every one that has an ans
 of its own.
 
 Where the address is outside only because integer arithmetic wrapped around on its way, the overflow
-check reports the access; here it is a note then, which repeats the fact and counts as no finding.
+check reports the access too; the finding here says so, and suggests no mask.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from kerncap.sanitizer.analysis import Analysis
 from kerncap.sanitizer.checks import overflow
-from kerncap.sanitizer.checks.extents import Extent, Nowhere, regions_of
+from kerncap.sanitizer.checks.extents import Extent, Nowhere, distance_of, regions_of
 from kerncap.sanitizer.checks.overflow import without_wraps, wraps_that_matter
 from kerncap.sanitizer.checks.search import smallest
 from kerncap.sanitizer.diagnose.confirm import confirm
@@ -165,7 +165,9 @@ class _Question:
         extent, width = violation.extent, access.width_bytes
         offset = value_at(analysis, target.offset_bytes, point.assignment)
         assert offset is not None  # a Sat was evaluated
-        beyond, distance = _distance(offset, width, violation)
+        beyond, distance = 0, "between the elements of"
+        if violation.side != "between":
+            beyond, distance = distance_of(offset, width, extent.low, extent.high)
         address = address_at(analysis, target, point.assignment)
         assert address is not None
         first_outside = address + (max(0, extent.high - offset) if violation.side == "after" else 0)
@@ -193,7 +195,6 @@ class _Question:
             lands_in=None if other == extent.name else other,
             suggestion=suggestion,
             contents=point.contents,
-            note=only_by_overflow,
         )
 
     # --- no memory at all -----------------------------------------------------------------------------
@@ -238,25 +239,6 @@ def _remainder(analysis: Analysis, e: Expr, n: int, given: Expr) -> Expr:
     if low is not None and high is not None and low // n == high // n:
         return sub(rest, const(low // n * n))
     return mod_floor(e, const(n))
-
-
-def _distance(offset: int, width: int, violation: Violation) -> tuple[int, str]:
-    """Bytes between the access and what it may touch (negative: before it), and the same in words."""
-    extent = violation.extent
-    if violation.side == "before":
-        beyond = offset - extent.low
-        return beyond, f"{_count(-beyond)} before the start of"
-    if violation.side == "after":
-        if offset < extent.high:
-            outside = offset + width - extent.high
-            return 0, f"its last {_count(outside)} {'is' if outside == 1 else 'are'} past the end of"
-        beyond = offset - extent.high
-        return beyond, f"{_count(beyond)} past the end of"
-    return 0, "between the elements of"
-
-
-def _count(number: int) -> str:
-    return "1 byte" if number == 1 else f"{number:,} bytes"
 
 
 def _descriptor_note(access: Access) -> str:

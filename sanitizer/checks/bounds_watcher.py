@@ -8,7 +8,7 @@ import numpy as np
 
 from kerncap.sanitizer.analysis import Analysis
 from kerncap.sanitizer.checks.elements import Witness, by_argument, first_witness
-from kerncap.sanitizer.checks.extents import NULL_PAGE, Extent, Region, regions_of
+from kerncap.sanitizer.checks.extents import NULL_PAGE, Extent, Region, distance_of, regions_of
 from kerncap.sanitizer.checks.footprint import Footprint
 from kerncap.sanitizer.checks.watchers import Seen, Watcher
 from kerncap.sanitizer.concrete.events import AccessEvent, Bools, Ints
@@ -65,7 +65,7 @@ class BoundsWatcher(Watcher):
             outside = selected & ((starts < extent.low) | (starts > extent.high - width))
             witness = self._first_outside(event, outside)
             if witness is not None:
-                beyond, distance = _distance(witness.offset_bytes, width, extent)
+                beyond, distance = distance_of(witness.offset_bytes, width, extent.low, extent.high)
                 text = f"{distance} {extent.what}"
                 self.violations[event.operation] = Seen(witness, text, event.kind, width, beyond)
                 return
@@ -107,15 +107,6 @@ class BoundsWatcher(Watcher):
             lost &= (event.offsets < start) | (event.offsets > start + size - event.width_bytes)
         if lost.any():
             self.doubts.setdefault(event.operation, ELSEWHERE)
-
-
-def _distance(offset: int, width: int, extent: Extent) -> tuple[int, str]:
-    """Bytes between the access and what it may touch (negative: before it), and the same in words."""
-    if offset < extent.low:
-        return offset - extent.low, f"{extent.low - offset:,} bytes before the start of"
-    if offset < extent.high:
-        return 0, f"its last {offset + width - extent.high:,} bytes are past the end of"
-    return offset - extent.high, f"{offset - extent.high:,} bytes past the end of"
 
 
 def _in_gap(view: Footprint, starts: Ints, width: int) -> Bools:

@@ -163,7 +163,7 @@ def _verdict(
 
 
 def _explained(verdict: Verdict, operation: Operation, watchers: Mapping[Check, Watcher]) -> Verdict:
-    """Out of bounds only where an integer overflows, which is a finding already: a note then."""
+    """Out of bounds only where an integer overflows, which is a finding of its own: said so."""
     overflow, bounds = watchers.get("overflow"), watchers["oob"]
     assert isinstance(bounds, BoundsWatcher)
     if not isinstance(verdict, Violated) or overflow is None or operation not in overflow.violations:
@@ -171,7 +171,7 @@ def _explained(verdict: Verdict, operation: Operation, watchers: Mapping[Check, 
     if operation not in bounds.only_by_overflow:
         return verdict
     text = " (only where an integer overflows: see the overflow finding)"
-    return Violated(tuple(replace(one, message=one.message + text, note=True) for one in verdict.findings))
+    return Violated(tuple(replace(one, message=one.message + text, suggestion=None) for one in verdict.findings))
 
 
 def _race_verdict(verdict: Verdict | None, reason: str | None) -> Verdict:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from kerncap.sanitizer.analysis import Analysis
 from kerncap.sanitizer.checks.footprint import Footprint, footprint
-from kerncap.sanitizer.diagnose.finding import describe_tensor
+from kerncap.sanitizer.diagnose.finding import count_bytes, describe_tensor
 from kerncap.sanitizer.diagnose.place import base_address, tensor_of
 from kerncap.sanitizer.launch import Launch, Storage, TensorArgument
 from kerncap.sanitizer.symbolic.expr import TRUE, Buffer, Expr, const, ge, gt, land, linear, lnot, lor, lt
@@ -44,6 +44,17 @@ class Nowhere:
 
 
 Region = Extent | Nowhere
+
+
+def distance_of(offset: int, width: int, low: int, high: int) -> tuple[int, str]:
+    """Bytes between an access and the [low, high) that it leaves (negative: before it); the same in words."""
+    if offset < low:
+        return offset - low, f"{count_bytes(low - offset)} before the start of"
+    if offset < high:
+        outside = offset + width - high
+        return 0, f"its last {count_bytes(outside)} {'is' if outside == 1 else 'are'} past the end of"
+    beyond = offset - high
+    return beyond, f"{count_bytes(beyond)} past the end of" if beyond else "just past the end of"
 
 
 def regions_of(analysis: Analysis, target: Target, width_bytes: int) -> list[Region]:

@@ -10,6 +10,7 @@ the question is whether the address differs from the one without any wrap.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -120,8 +121,18 @@ class _Question:
                 break
         ideal = value_at(self.analysis, without_wraps(node), point.assignment)
         actual = value_at(self.analysis, node, point.assignment)
-        source = written_as(self.analysis, self.access, node) or (render(node.args[0], 120), None)
+        source = written_as(self.analysis, self.access, node) or (self._in_names(node.args[0]), None)
         return _sentence(source, ideal or 0, actual or 0)
+
+    def _in_names(self, node: Expr) -> str:
+        """An expression without a source name of its own; what it reads from memory by the argument."""
+        storages = self.analysis.launch.storages
+
+        def name(found: re.Match[str]) -> str:
+            index = int(found[1])
+            return f"{storages[index].name or 'memory'}[byte "
+
+        return re.sub(r"\bmemory(\d+)\[", name, render(node, 120))
 
     def _finding(self, cause: str, point: Sat) -> Finding:
         memory = bytes_of_memory(self.analysis, self.access, self.target, point.assignment)

@@ -9,7 +9,7 @@ from kerncap.sanitizer.checks.races_pairs import Race
 from kerncap.sanitizer.checks.races_sides import Side
 from kerncap.sanitizer.checks.races_words import line_of
 from kerncap.sanitizer.diagnose.confirm import confirm
-from kerncap.sanitizer.diagnose.finding import access_finding
+from kerncap.sanitizer.diagnose.finding import access_finding, describe_place, spot_of
 from kerncap.sanitizer.diagnose.place import place_of
 from kerncap.sanitizer.findings import Finding, OtherAccess, Place
 from kerncap.sanitizer.symbolic.expr import Variable
@@ -84,15 +84,14 @@ def message_of(
     if kind == other_kind and spot == other_spot:
         text = (
             f"programs {here.program_id} and {there.program_id} both {_TOGETHER[kind]} {spot}"
-            f" (lanes {_lane(here)} and {_lane(there)}{_iterations(here, there)})"
+            f" in lanes {_lane(here)} and {_lane(there)}{_iterations(here, there)}"
         )
         if other_line is not None:
             text += f", the second one at {other_line}"
     else:
         text = (
-            f"program {here.program_id} {_VERBS[kind]} {spot} (lane {_lane(here)}{_iterations(here)}), and"
-            f" program {there.program_id} {_VERBS[other_kind]} {'it' if spot == other_spot else other_spot}"
-            f" (lane {_lane(there)}{_iterations(there)})"
+            f"{describe_place(here)} {_VERBS[kind]} {spot}, and"
+            f" {describe_place(there)} {_VERBS[other_kind]} {'it' if spot == other_spot else other_spot}"
         )
         if other_line is not None:
             text += f" at {other_line}"
@@ -101,25 +100,10 @@ def message_of(
     return f"{text}; {detail}" if detail else text
 
 
-def spot_of(place: Place) -> str:
-    """``out_ptr + 5`` in elements; in bytes where those do not divide; an address without an argument."""
-    if place.argument is None:
-        return "an address" if place.offset_bytes is None else hex(place.offset_bytes)
-    if place.element is not None:
-        return f"{place.argument} {_signed(place.element)}"
-    return f"{place.argument} {_signed(place.offset_bytes or 0)} bytes"
-
-
-def _signed(number: int) -> str:
-    return f"- {-number}" if number < 0 else f"+ {number}"
-
-
 def _lane(place: Place) -> str:
     return str(place.lane[0]) if len(place.lane) == 1 else str(place.lane) if place.lane else "0"
 
 
-def _iterations(*places: Place) -> str:
-    texts = [", ".join(f"{name} = {value}" for name, value in place.iterations) for place in places]
-    if not any(texts):
-        return ""
-    return "; " + " and ".join(texts)
+def _iterations(here: Place, there: Place) -> str:
+    texts = [", ".join(f"{name} = {value}" for name, value in place.iterations) for place in (here, there)]
+    return ", " + " and ".join(texts) if any(texts) else ""

@@ -18,6 +18,7 @@ from kerncap.sanitizer.diagnose.confirm import (
     confirm,
 )
 from kerncap.sanitizer.diagnose.finding import (
+    access_at,
     access_finding,
     bytes_of_memory,
     describe_place,
@@ -162,7 +163,7 @@ def finding_of_witness(analysis: Analysis, operation: Operation, check: Check, s
         check=check,
         access=seen.kind,
         location=operation.location if access is None else access.location,
-        message=f"{_subject(seen, name)}: {seen.text}; {describe_place(place)}",
+        message=f"{access_at(seen.kind, seen.width_bytes, place)}: {seen.text}; {describe_place(place)}",
         place=place,
         argument=name,
         shape=None if tensor is None else tensor.shape,
@@ -175,11 +176,3 @@ def finding_of_witness(analysis: Analysis, operation: Operation, check: Check, s
         contents=True,
         python_stack=launch.python_stack,
     )
-
-
-def _subject(seen: Seen, name: str | None) -> str:
-    """``load of 4 bytes at x_ptr + 400``."""
-    verb = "atomic access to" if seen.kind == "atomic" else f"{seen.kind} of"
-    offset = seen.witness.offset_bytes
-    spot = hex(offset) if name is None else f"{name} {'-' if offset < 0 else '+'} {abs(offset)}"
-    return f"{verb} {seen.width_bytes} byte{'' if seen.width_bytes == 1 else 's'} at {spot}"

@@ -69,17 +69,33 @@ def expressions_of(analysis: Analysis, access: Access) -> tuple[str | None, str 
 
 
 def bytes_of_memory(analysis: Analysis, access: Access, target: Target, assignment: Assignment) -> str:
-    """``store of 4 bytes at scores_ptr + 4000``."""
-    place = place_of(analysis, access, assignment, target)
-    verb = "atomic access to" if access.kind == "atomic" else f"{access.kind} of"
+    """``store of 4 bytes at scores_ptr + 1000 (byte 4,000)``."""
+    return access_at(access.kind, access.width_bytes, place_of(analysis, access, assignment, target))
+
+
+def access_at(kind: str, width_bytes: int, place: Place) -> str:
+    """The same of a place."""
+    verb = "atomic access to" if kind == "atomic" else f"{kind} of"
+    return f"{verb} {count_bytes(width_bytes)} at {spot_of(place)}"
+
+
+def spot_of(place: Place) -> str:
+    """``out_ptr + 5 (byte 20)``: in elements of the argument, as the kernel adds them, and in bytes.
+
+    In bytes alone between elements, and an address where there is no argument.
+    """
     if place.offset_bytes is None:
-        spot = "an unknown address" if place.argument is None else f"{place.argument} + an unknown offset"
-    elif place.argument is None:
-        spot = hex(place.offset_bytes)
-    else:
-        sign = "-" if place.offset_bytes < 0 else "+"
-        spot = f"{place.argument} {sign} {abs(place.offset_bytes)}"
-    return f"{verb} {_bytes(access.width_bytes)} at {spot}"
+        return "an unknown address" if place.argument is None else f"an unknown place in {place.argument}"
+    if place.argument is None:
+        return hex(place.offset_bytes)
+    if place.element is None:
+        return f"{place.argument} {_signed(place.offset_bytes, ',')} bytes"
+    same = place.element == place.offset_bytes
+    return f"{place.argument} {_signed(place.element)}" + ("" if same else f" (byte {place.offset_bytes:,})")
+
+
+def _signed(number: int, form: str = "") -> str:
+    return f"- {format(-number, form)}" if number < 0 else f"+ {format(number, form)}"
 
 
 def where(analysis: Analysis, access: Access, assignment: Assignment) -> str:
@@ -129,7 +145,7 @@ def memory_at(launch: Launch, address: int, other_than: int | None) -> str | Non
         return in_storage
     for storage in launch.storages:
         if storage.address <= address < storage.address + storage.size_bytes:
-            return storage.name or "other known memory"
+            return storage.name or None  # what is left of an allocator's block says nothing
     return None
 
 
@@ -139,5 +155,5 @@ def address_at(analysis: Analysis, target: Target, assignment: Assignment) -> in
     return None if offset is None else base_address(analysis.launch, target.argument) + offset
 
 
-def _bytes(count: int) -> str:
+def count_bytes(count: int) -> str:
     return "1 byte" if count == 1 else f"{count:,} bytes"

@@ -14,6 +14,7 @@ from math import prod
 from kerncap.sanitizer.analysis import Analysis
 from kerncap.sanitizer.diagnose.names import Named, named_values, scalar_name, variable_name
 from kerncap.sanitizer.diagnose.place import tensor_of
+from kerncap.sanitizer.diagnose.render import mask_expression
 from kerncap.sanitizer.launch import TensorArgument
 from kerncap.sanitizer.symbolic.expr import (
     TRUE,
@@ -154,9 +155,11 @@ def _takes_nothing(analysis: Analysis, given: Sequence[Expr], violation: Expr, m
 
 def _as_argument(analysis: Analysis, access: Access, candidates: Sequence[_Candidate]) -> str:
     texts = [one.text for one in candidates]
-    if access.mask is not TRUE:
+    if access.mask_operand is not None and mask_expression(access.mask_operand) != "True":
         joined = " & ".join(text if text.startswith("(") else f"({text})" for text in texts)
         name = variable_name(analysis, access.mask_operand)
-        return f"mask={name} & {joined}" if name else f"add to the mask: {joined}"
+        if name:
+            return f"mask={name} & {joined}"
+        return f"add to the mask: {texts[0] if len(texts) == 1 else joined}"
     joined = texts[0] if len(texts) == 1 else " & ".join(f"({text})" for text in texts)
     return f"mask={joined}"

@@ -18,7 +18,9 @@ def texts_of(reproducer: Reproducer) -> dict[str, str]:
     texts = {source.file.path: text}
     module = text.splitlines()
     stored = [
-        reproducer.file(file).decode("utf-8", errors="replace") for file in source.originals if _is_python(file)
+        reproducer.file(file).decode("utf-8", errors="replace")
+        for file in source.originals
+        if _is_python(file)
     ]
     for origin in source.origins:
         if origin.original_file in texts:
@@ -29,7 +31,7 @@ def texts_of(reproducer: Reproducer) -> dict[str, str]:
 
 
 def with_original_places(ttir: str, module_file: str, source: schema.Source) -> str:
-    """TTIR of the module in ``module_file`` with the places that the application's own compilation would give.
+    """TTIR of the module in ``module_file`` with the places that the application's compilation would give.
 
     Lines that come from nowhere else get the module's path in the reproducer.
     """

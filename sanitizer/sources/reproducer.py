@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -43,7 +43,9 @@ class _Piece:
 class ReproducerContents:
     """The regions' bytes before the launch, read when they are asked for. The reproducer stays open."""
 
-    def __init__(self, reproducer: Reproducer, pieces: Sequence[Sequence[_Piece]], sizes: Sequence[int]) -> None:
+    def __init__(
+        self, reproducer: Reproducer, pieces: Sequence[Sequence[_Piece]], sizes: Sequence[int]
+    ) -> None:
         self._reproducer = reproducer
         self._pieces = pieces  # per storage
         self._sizes = sizes
@@ -81,7 +83,7 @@ def launch_from_reproducer(
     text = ttir if ttir is not None else ttir_of(reproducer)
     memory = _Memory(manifest)
     function = read_module(text).kernel
-    named = {name: argument for name, argument in _named_arguments(manifest, memory)}
+    named = dict(_named_arguments(manifest, memory))
     return Launch(
         kernel=manifest.kernel.name,
         ttir=text,
@@ -126,35 +128,35 @@ class _Memory:
 
     def __init__(self, manifest: schema.Manifest) -> None:
         self._manifest = manifest
-        ranges = sorted(self._ranges())
         merged: list[list[int]] = []
-        for low, high in ranges:
+        for low, high in sorted(self._ranges()):
             if merged and low < merged[-1][1]:
                 merged[-1][1] = max(merged[-1][1], high)
-            elif not merged or (low, high) != tuple(merged[-1]):
+            elif [low, high] not in merged[-1:]:
                 merged.append([low, high])
         self._starts = [low for low, _ in merged]
         names = self._names()
         self.storages = tuple(
-            Storage(low, high - low, *self._allocation(low, high), name)
-            for (low, high), name in zip(merged, names(self._starts), strict=True)
+            Storage(low, high - low, *self._allocation(low, high), names.get(number, ""))
+            for number, (low, high) in enumerate(merged)
         )
         self.pieces = [list(self._pieces_of(one)) for one in self.storages]
 
     def index(self, view: schema.View) -> int:
         """The storage that a view lies in."""
-        low, _ = self._range_of(view)
-        return max(0, bisect_right(self._starts, low) - 1)
+        return self._at(self._range_of(view)[0])
+
+    def _at(self, address: int) -> int:
+        return max(0, bisect_right(self._starts, address) - 1)
 
     def _ranges(self) -> Iterator[tuple[int, int]]:
         """Addresses: the tensors' storages, then the rest of every region."""
-        regions = self._manifest.regions
         taken: dict[int, list[tuple[int, int]]] = {}
         for view in self._manifest.views:
             low, high = self._range_of(view)
             taken.setdefault(view.region, []).append((low, high))
             yield low, high
-        for number, region in enumerate(regions):
+        for number, region in enumerate(self._manifest.regions):
             at = region.base
             for low, high in sorted(taken.get(number, [])):
                 if at < low:
@@ -170,20 +172,14 @@ class _Memory:
         offset, size = view.storage
         return region.base + offset, region.base + offset + size
 
-    def _names(self) -> Callable[[list[int]], list[str]]:
-        manifest = self._manifest
-
-        def names(starts: list[int]) -> list[str]:
-            found = [""] * len(starts)
-            for view in manifest.views:
-                at = self.index(view)
-                found[at] = found[at] or view.name
-            for region in manifest.regions:
-                at = bisect_right(starts, region.base) - 1
-                if region.name and at >= 0 and starts[at] == region.base:
-                    found[at] = found[at] or region.name
-            return found
-
+    def _names(self) -> dict[int, str]:
+        """Of the first argument in a storage, or of the module's global that it is."""
+        names: dict[int, str] = {}
+        for view in self._manifest.views:
+            names.setdefault(self.index(view), view.name)
+        for region in self._manifest.regions:
+            if region.name:
+                names.setdefault(self._at(region.base), region.name)
         return names
 
     def _allocation(self, low: int, high: int) -> tuple[int, int]:
@@ -216,7 +212,7 @@ def _flattened(
         for label, item in zip(labels, value.items, strict=True):
             yield from _flattened(manifest, memory, f"{name}.{label}", item)
     elif isinstance(value, schema.TensorValue):
-        yield name, _reinterpreted(_tensor(manifest, memory, name, value.view), value.wrapped_dtype)
+        yield name, _tensor(manifest, memory, name, value.view)
     elif isinstance(value, schema.DescriptorValue):
         tensor = _tensor(manifest, memory, name, value.view)
         yield (
@@ -239,17 +235,6 @@ def _tensor(manifest: schema.Manifest, memory: _Memory, name: str, index: int) -
     return TensorArgument(
         name, memory.index(view), address, view.dtype, view.itemsize, view.shape, view.strides
     )
-
-
-def _reinterpreted(tensor: TensorArgument, dtype: str | None) -> TensorArgument:
-    """The tensor as `triton.reinterpret` gives it to the kernel, where that has elements of equal size.
-
-    Of another size the tensor stays what it is: bytes are what the bounds go by.
-    """
-    if dtype is None:
-        return tensor
-    name, itemsize = DTYPES.get(dtype.rpartition(".")[2], (tensor.dtype, tensor.itemsize))
-    return replace(tensor, dtype=name) if itemsize == tensor.itemsize else tensor
 
 
 def _configuration(manifest: schema.Manifest) -> Iterator[tuple[str, str]]:

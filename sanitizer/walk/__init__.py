@@ -53,14 +53,16 @@ def walk(module: Module, function: Function, launch: Launch, solver: Solver) -> 
     programs = tuple(
         Variable(f"program_id({axis})", "program", 0, max(0, n - 1)) for axis, n in enumerate(launch.grid)
     )
+    origins = provenance.pointer_origins(module, function)
     walker = Walker(
         module=module,
         function=function,
         launch=launch,
         solver=solver,
         programs=(programs[0], programs[1], programs[2]),
-        written=provenance.written_storages(module, function, launch),
+        written=provenance.written_storages(module, origins, launch),
         handlers=_HANDLERS,
+        origins=origins,
         used=_used(function),
     )
     for index, parameter in enumerate(function.arguments):

@@ -16,11 +16,13 @@ from kerncap.sanitizer.symbolic.expr import (
     ge,
     ite,
     land,
+    linear,
     lnot,
     lor,
     lt,
     mul,
     read,
+    sub,
     unknown,
     wrap,
 )
@@ -59,8 +61,36 @@ def _add_pointer(walker: Walker, operation: Operation) -> None:
 
 def _to_pointer(walker: Walker, operation: Operation) -> None:
     source = walker.tile(operation.operands[0])
-    target = Target(TRUE, None, source.expr)
-    walker.define(operation, Pointers(source.shape, (target,), source.undefined))
+    origins = walker.origins.get(operation.operands[0], frozenset())
+    candidates = sorted(index for index in origins if index is not None)
+    certain = len(candidates) == 1 and None not in origins
+    targets: list[Target] = []
+    pending = [(TRUE, source.expr)]
+    while pending:
+        guard, expr = pending.pop()
+        if expr.kind == "ite" and candidates:
+            condition, then, otherwise = expr.args
+            pending.append((land(guard, lnot(condition)), otherwise))
+            pending.append((land(guard, condition), then))
+            continue
+        argument = candidates[0] if certain else _nearest(walker, expr, candidates)
+        targets.append(Target(guard, argument, sub(expr, const(walker.base_address(argument)))))
+    walker.define(operation, Pointers(source.shape, tuple(targets), source.undefined))
+
+
+def _nearest(walker: Walker, address: Expr, candidates: list[int]) -> int | None:
+    """The argument whose tensor begins nearest to an address's constant part, if that is in its memory."""
+    form = linear(address)
+    found: tuple[int, int] | None = None
+    for index in candidates if form is not None else ():
+        argument = walker.launch.arguments[index]
+        if not isinstance(argument, TensorArgument):
+            continue
+        storage = walker.launch.storages[argument.storage]
+        distance = abs(form.constant - argument.address)  # type: ignore[union-attr]
+        if distance <= storage.size_bytes and (found is None or distance < found[0]):
+            found = (distance, index)
+    return None if found is None else found[1]
 
 
 def _to_integer(walker: Walker, operation: Operation) -> None:

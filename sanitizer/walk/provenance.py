@@ -6,6 +6,7 @@ from kerncap.sanitizer.launch import DescriptorArgument, Launch, TensorArgument
 from kerncap.sanitizer.ttir.ir import (
     DescriptorType,
     Function,
+    IntType,
     Module,
     Operation,
     PointerType,
@@ -32,9 +33,8 @@ Origins = frozenset[int | None]  # indices of arguments; None: an address from e
 _ELSEWHERE: Origins = frozenset((None,))
 
 
-def written_storages(module: Module, function: Function, launch: Launch) -> frozenset[int] | None:
+def written_storages(module: Module, origins: dict[Value, Origins], launch: Launch) -> frozenset[int] | None:
     """Storages that some operation of the launch may write; None where it may be any."""
-    origins = pointer_origins(module, function)
     found: set[int] = set()
     for one in module.functions.values():
         if one.body is None:
@@ -53,7 +53,10 @@ def written_storages(module: Module, function: Function, launch: Launch) -> froz
 
 
 def pointer_origins(module: Module, function: Function) -> dict[Value, Origins]:
-    """For each value that is or holds a pointer, the arguments of ``function`` it may come from."""
+    """For each value that is or holds a pointer, the arguments of ``function`` it may come from.
+
+    An integer has origins too if a pointer was made one: `tl.where` chooses between pointers like this.
+    """
     origins: dict[Value, Origins] = {
         argument: frozenset((index,))
         for index, argument in enumerate(function.arguments)
@@ -65,9 +68,9 @@ def pointer_origins(module: Module, function: Function) -> dict[Value, Origins]:
         changed = False
         for operation in operations:
             for source, result in _flows(module, operation):
-                if not _holds_pointer(result.type):
-                    continue
                 before = origins.get(result, frozenset())
+                if not _holds_address(result.type):
+                    continue
                 after = before | (_ELSEWHERE if source is None else origins.get(source, frozenset()))
                 if after != before:
                     origins[result] = after
@@ -78,8 +81,10 @@ def pointer_origins(module: Module, function: Function) -> dict[Value, Origins]:
 def _flows(module: Module, operation: Operation) -> list[tuple[Value | None, Value]]:
     """(from, to) for each way that a pointer takes through an operation; None: from elsewhere."""
     name, results = operation.name, operation.results
-    if name in ("tt.load", "tt.int_to_ptr", "tt.descriptor_load", "tt.atomic_cas", "tt.atomic_rmw"):
+    if name.startswith(("tt.load", "tt.descriptor_load", "tt.descriptor_gather", "tt.atomic")):
         return [(None, result) for result in results]
+    if name == "tt.addptr":
+        return [(operation.operands[0], results[0])]  # a distance is no address
     flows: list[tuple[Value | None, Value]] = []
     if name == "scf.for":
         body = operation.regions[0].entry
@@ -114,6 +119,12 @@ def _flows(module: Module, operation: Operation) -> list[tuple[Value | None, Val
         flows += zip(values, block.arguments, strict=True)
     flows += [(operand, result) for operand in operation.operands for result in results]
     return flows
+
+
+def _holds_address(kind: Type) -> bool:
+    """A pointer, or an integer that is wide enough to be one."""
+    element = kind.element if isinstance(kind, TensorType) else kind
+    return _holds_pointer(kind) or (isinstance(element, IntType) and element.width == 64)
 
 
 def _holds_pointer(kind: Type) -> bool:

@@ -54,6 +54,7 @@ class Walker:
     # Storages that the launch itself may write; None: any. Their contents are those before it only at first.
     written: frozenset[int] | None
     handlers: dict[str, Handler]
+    origins: dict[Value, frozenset[int | None]]  # arguments that an address may come from
     environment: dict[Value, SymbolicValue] = field(default_factory=dict)
     path: Expr = TRUE
     loops: tuple[Loop, ...] = ()

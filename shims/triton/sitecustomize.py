@@ -38,6 +38,11 @@ def _start(folder: str) -> None:
     module = module_from_spec(spec)
     sys.modules["kerncap_triton"] = module
     spec.loader.exec_module(module)
+    if os.path.basename(session) == "sanitize.json":
+        from kerncap_triton.sanitize import start
+
+        start.install(session)
+        return
     from kerncap_triton import importer
 
     importer.install(session)

@@ -10,7 +10,7 @@ from . import cuda, generations, mirror, native, wire
 from .call import Call
 from .compiled_kernel import Awaiting
 from .kernels import Counters
-from .memory import Unsupported, check_memory
+from .memory import Unsupported, check_memory, storage_of
 from .session import Session
 from .watch import Refused, Watch
 
@@ -156,13 +156,14 @@ class Views:
         except Exception as error:
             kind = type(tensor).__name__
             raise Unsupported(f"argument {name} ({kind}) has no address: {error}") from error
-        try:
-            storage = tensor.untyped_storage()
-            self._storages[int(storage.data_ptr())] = int(storage.nbytes())
-        except Exception:
+        storage = storage_of(tensor)
+        if storage is not None:
+            self._storages[storage[0]] = storage[1]
+        else:
             self._storages[address] = int(tensor.numel()) * int(tensor.element_size())
         self.records.append(
             {
+                "storage": None if storage is None else list(storage),
                 "address": address,
                 "dtype": str(tensor.dtype).replace("torch.", "", 1),
                 "itemsize": int(tensor.element_size()),

@@ -54,12 +54,13 @@ class Finder:
     lazily, costs and changes nothing.
     """
 
-    def __init__(self, patch: Callable[[str, Any], None]) -> None:
+    def __init__(self, patch: Callable[[str, Any], None], watched: Sequence[str] = WATCHED) -> None:
         self._patch = patch
+        self._watched = frozenset(watched)
         self._looking: Dict[int, str] = {}
 
     def find_spec(self, name: str, path: Optional[Sequence[str]] = None, target: Any = None) -> Any:
-        if name not in WATCHED:
+        if name not in self._watched:
             return None
         thread = threading.get_ident()
         if self._looking.get(thread) == name:

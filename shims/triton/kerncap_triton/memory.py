@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Any, Dict, List, Tuple
+from typing import Any, Dict, List, Optional, Tuple
 
 ALIGNMENT = 4096  # of each region in a pre-state file
 
@@ -46,7 +46,8 @@ class Closure:
 
     def __init__(self) -> None:
         self._tensors: List[Tuple[str, Any]] = []
-        self._found: List[Tuple[Region, int]] = []  # per tensor: region before merging, address
+        # Per tensor: region before merging, address, and the storage's own address and bytes.
+        self._found: List[Tuple[Region, int, Tuple[int, int]]] = []
         self._by_storage: Dict[Tuple[int, int, str], Region] = {}
         self.regions: List[Region] = []
         self.views: List[Dict[str, Any]] = []
@@ -67,7 +68,7 @@ class Closure:
             region = Region(base, size, device.type, index, f"argument {name}", storage)
             self._by_storage[key] = region
         self._tensors.append((name, tensor))
-        self._found.append((region, address))
+        self._found.append((region, address, (base, size)))
         return len(self._tensors) - 1
 
     def close(self) -> None:
@@ -88,11 +89,12 @@ class Closure:
                 merged[id(region)] = last
             else:
                 merged[id(region)] = last = region
-        for region, _ in self._found:  # in the order of the arguments
+        for region, _, _ in self._found:  # in the order of the arguments
             if merged[id(region)] not in self.regions:
                 self.regions.append(merged[id(region)])
-        for (name, tensor), (region, address) in zip(self._tensors, self._found):
+        for (name, tensor), (region, address, (base, size)) in zip(self._tensors, self._found):
             home = merged[id(region)]
+            is_part = size != home.size and bool(tensor.numel()) and bool(address)
             self.views.append(
                 {
                     "region": self.regions.index(home),
@@ -103,6 +105,7 @@ class Closure:
                     "strides": [int(n) for n in tensor.stride()],
                     "name": name,
                     "requires_grad": bool(tensor.requires_grad),
+                    **({"storage": [base - home.base, size]} if is_part else {}),
                 }
             )
 
@@ -143,6 +146,15 @@ def check_memory(name: str, tensor: Any) -> None:
         raise Unsupported(f"argument {name} is a {kind} on {tensor.device}: it has no memory")
     if tensor.device.type not in ("cpu", "cuda"):
         raise Unsupported(f"argument {name} lies on {tensor.device}, which the Triton hook can't copy")
+
+
+def storage_of(tensor: Any) -> Optional[Tuple[int, int]]:
+    """Address and bytes of the tensor's own storage; None where it has none."""
+    try:
+        storage = tensor.untyped_storage()
+        return int(storage.data_ptr()), int(storage.nbytes())
+    except Exception:
+        return None
 
 
 def _placement(name: str, tensor: Any) -> Tuple[int, int, int]:

@@ -76,7 +76,7 @@ def test_a_missing_mask() -> None:
     one = access(x, four(offs), lanes=[i], kind="store")
     found = only(bounds.check(scene.analysis(one), one))
     assert found.message == (
-        "store of 4 bytes at scores_ptr + 4000: 0 bytes past the end of scores_ptr "
+        "store of 4 bytes at scores_ptr + 1000 (byte 4,000): just past the end of scores_ptr "
         "(float32[1000], 4,000 bytes); program (3, 0, 0), lane 232"
     )
     assert (found.check, found.access, found.argument, found.beyond_bytes) == (
@@ -440,14 +440,15 @@ def test_a_descriptor_clips_to_its_shape() -> None:
 # --- overflow beside it ------------------------------------------------------------------------------------
 
 
-def test_outside_only_by_overflow_is_a_note() -> None:
+def test_outside_only_by_overflow_says_so() -> None:
     scene = Scene((3, 1, 1))
     x = scene.tensor("x", (3, 2**30), dtype="int8")
     offs = wrap(mul(scene.pid, const(2**30)), 32)
     one = access(x, offs, width=1)
     analysis = scene.analysis(one)
     found = only(bounds.check(analysis, one))
-    assert found.note
+    assert not found.note
+    assert "only where an integer overflows" in found.message
     assert found.place.program_id == (2, 0, 0)
     alone = scene.analysis(one, checks=frozenset(("oob",)))
     assert not only(bounds.check(alone, one)).note

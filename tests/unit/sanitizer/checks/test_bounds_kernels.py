@@ -67,7 +67,7 @@ def test_add() -> None:
     assert found[0].suggestion == "mask=mask & (offs < n)"
     one = the(findings(add("no mask")))
     assert one.message == (
-        "store of 4 bytes at out_ptr + 4000: 0 bytes past the end of out_ptr "
+        "store of 4 bytes at out_ptr + 1000 (byte 4,000): just past the end of out_ptr "
         "(float32[1000], 4,000 bytes); program (3, 0, 0), lane 232"
     )
     assert one.suggestion == "mask=offs < n"
@@ -85,7 +85,7 @@ def copy_2d(bug: str) -> Launch:
 @pytest.mark.parametrize(
     ("bug", "suggestion"),
     [
-        ("rows", "add to the mask: (rows[:, None] < M)"),
+        ("rows", "add to the mask: rows[:, None] < M"),
         ("both", "mask=(rows[:, None] < M) & (cols[None, :] < N)"),
         ("stride", None),
     ],

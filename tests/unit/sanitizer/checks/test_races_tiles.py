@@ -455,14 +455,14 @@ def test_the_witness_names_both_programs_and_lines() -> None:
         assert finding.argument == "x"
         assert finding.other is not None and finding.other.access == other
     assert (
-        "program (0, 0, 0) loads x + 1024 (lane 1023), and program (1, 0, 0) stores to it"
+        "program (0, 0, 0), lane 1023 loads x + 1024 (byte 4,096), and program (1, 0, 0), lane 0 stores to it"
         in [f.message for f in findings(settled)][0]
     )
 
 
 def test_a_store_without_a_program_id() -> None:
     (finding,) = findings(RACY["no program id"]())
-    assert finding.message.startswith("programs (0, 0, 0) and (1, 0, 0) both store to o + 0 (lanes 0 and 0)")
+    assert finding.message.startswith("programs (0, 0, 0) and (1, 0, 0) both store to o + 0 in lanes 0 and 0")
     assert finding.message.endswith("their values were not compared")
 
 

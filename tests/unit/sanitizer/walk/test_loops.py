@@ -195,12 +195,11 @@ def accumulated(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
 def test_an_undefined_lane_lives_on_in_an_accumulator() -> None:
     signature = {"x_ptr": "*fp32", "y_ptr": "*fp32", "n": "i32"}
     clean = walked(accumulated, (1,), signature, BLOCK=4, x_ptr=(8,), y_ptr=(4,), n=8)
-    assert isinstance(Solver().satisfiable(only(clean, "store").undefined), type(Solver().satisfiable(_false())))
+    assert isinstance(
+        Solver().satisfiable(only(clean, "store").undefined), type(Solver().satisfiable(_false()))
+    )
     tail = only(walked(accumulated, (1,), signature, BLOCK=4, x_ptr=(9,), y_ptr=(4,), n=9), "store")
-    lanes = {
-        point["lane0"]
-        for point in _points(tail.undefined)
-    }
+    lanes = {point["lane0"] for point in _points(tail.undefined)}
     assert lanes == {1, 2, 3}
 
 

@@ -1,0 +1,54 @@
+"""Check every Triton launch of this process, as the pytest plugin does."""
+
+from __future__ import annotations
+
+import threading
+
+from kerncap.sanitizer.analysis import Options
+from kerncap.sanitizer.findings import LaunchReport
+from kerncap.sanitizer.live import here
+from kerncap.sanitizer.live.judge import NOT_SANITISED, Engine, Judge
+
+__all__ = ["NOT_SANITISED", "SanitizedHere"]
+
+
+class SanitizedHere:
+    """Starts with the first instance and lasts as long as the process; make one."""
+
+    def __init__(
+        self,
+        options: Options | None = None,
+        *,
+        target: str | None = None,
+        every_configuration: bool = True,
+        engine: Engine | None = None,
+    ) -> None:
+        options = options or Options()
+        self._lock = threading.Lock()
+        self._taken: list[LaunchReport] = []
+        self.launches = 0
+        here.watch(
+            Judge(options, engine),
+            self._add,
+            target=target,
+            every_configuration=every_configuration,
+            fresh="uninit" in options.checks,
+            allocations=options.bounds == "allocation",
+        )
+
+    def take(self) -> list[LaunchReport]:
+        """The reports of the launches since the last call, equal ones once."""
+        with self._lock:
+            taken, self._taken = self._taken, []
+        return taken
+
+    def _add(self, report: LaunchReport) -> None:
+        with self._lock:
+            self.launches += 1
+            # A loop of equal launches is one line of a failed test's report.
+            if not any(_is_repeat(one, report) for one in self._taken):
+                self._taken.append(report)
+
+
+def _is_repeat(one: LaunchReport, other: LaunchReport) -> bool:
+    return one.settled is other.settled and (one.kernel, one.notes) == (other.kernel, other.notes)

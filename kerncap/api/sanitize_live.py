@@ -1,0 +1,111 @@
+"""Run a program, and check every Triton launch that it makes."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from kerncap import env
+from kerncap.capture.target import Target, TargetResult, block_signals_in_this_thread
+from kerncap.sanitizer.analysis import Options
+from kerncap.sanitizer.findings import LaunchReport
+from kerncap.sanitizer.live.judge import Engine, Judge
+from kerncap.sanitizer.live.server import LiveServer
+
+SESSION_FILE = "sanitize.json"
+
+
+@dataclass(frozen=True)
+class LiveOptions:
+    """``target``: what to compile for (``"cuda:90"``, ``"hip:gfx942"``); None: the GPU here, or cuda:90."""
+
+    analysis: Options = field(default_factory=Options)
+    target: str | None = None
+    every_configuration: bool = True  # of an autotuner; False: the one that runs
+    fresh: bool = True  # fill what `torch.empty` gives, so that reads of unwritten memory are seen
+    stdout_to_stderr: bool = False
+
+
+@dataclass(frozen=True)
+class SanitizeResult:
+    """``target_status`` is the target's own exit status; ``notes`` are for people."""
+
+    reports: tuple[LaunchReport, ...]
+    target_status: int = 0
+    notes: tuple[str, ...] = ()
+
+    @property
+    def has_findings(self) -> bool:
+        return any(report.findings for report in self.reports)
+
+
+def sanitize_command(
+    command: Sequence[str],
+    options: LiveOptions | None = None,
+    *,
+    environment: Mapping[str, str] | None = None,
+    engine: Engine | None = None,
+) -> SanitizeResult:
+    """Run ``command`` with its output untouched, and judge the launches of all its Python processes.
+
+    Launches on a GPU run as they would. Launches on CPU tensors are carried out by kerncap: no GPU and no
+    environment variable is needed. What goes wrong in the analysis is a note in that launch's report.
+    Raises BackendUnavailable where the hook is not installed.
+    """
+    options = options or LiveOptions()
+    current = dict(os.environ if environment is None else environment)
+    folder = Path(tempfile.mkdtemp(prefix="kerncap-sanitize-", dir=_short_folder()))
+    judge = Judge(options.analysis, engine)
+    try:
+        token = secrets.token_hex(16)
+        server = LiveServer(folder, token, judge, block_signals_in_this_thread)
+        try:
+            session = folder / SESSION_FILE
+            _write(session, _session(options, server.path, token))
+            composed = env.compose_target_environment(current, session, ("triton",))
+            started = Target.start(command, composed, options.stdout_to_stderr)
+            target = started if isinstance(started, TargetResult) else started.wait()
+        finally:
+            server.finish()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    reports = tuple(judge.reports)
+    return SanitizeResult(reports, target.status, tuple(_notes(reports, target, server)))
+
+
+def _notes(reports: tuple[LaunchReport, ...], target: TargetResult, server: LiveServer) -> list[str]:
+    notes = [target.error] if target.error else []
+    notes += dict.fromkeys(server.notes)
+    if not reports and not target.error:
+        notes.append("the program launched no Triton kernel, or not in a Python that kerncap's hook reaches")
+    return notes
+
+
+def _session(options: LiveOptions, socket: str, token: str) -> dict[str, object]:
+    return {
+        "version": 1,
+        "socket": socket,
+        "token": token,
+        "target": options.target,
+        "every_configuration": options.every_configuration,
+        "fresh": options.fresh and "uninit" in options.analysis.checks,
+        "allocations": options.analysis.bounds == "allocation",
+    }
+
+
+def _write(path: Path, data: Mapping[str, object]) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        json.dump(data, file)
+
+
+def _short_folder() -> str:
+    """A socket's path holds 108 bytes."""
+    folder = tempfile.gettempdir()
+    return folder if len(os.fsencode(folder)) <= 60 else "/tmp"

@@ -1,0 +1,156 @@
+"""TTIR for a reproducer that holds none, or that is asked about for another target: compiled from its source.
+
+Compiling imports the reproducer's module, in a child process of a Python that has Triton: so the
+reproducer has to be trusted, as for a replay.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from kerncap import env
+from kerncap.errors import BackendUnavailable, UsageError
+from kerncap.format import Reproducer, schema
+from kerncap.log import one_line
+from kerncap.replay import trust
+from kerncap.replay.choose import python_with
+from kerncap.sanitizer.sources.origins import with_original_places
+
+DEFAULT_TARGET = "cuda:90"
+TIMEOUT_S = 180.0  # Triton from a cold disk, and one kernel
+MAX_RESULT_BYTES = 256 << 20
+_TARGET = re.compile(r"cuda:[0-9]{2,3}|hip:gfx[0-9a-z]{3,5}")
+_START = (
+    "import sys; sys.path[:] = [sys.argv[1], *(p for p in sys.path if p)]; "
+    "from kerncap_triton.sanitize import from_source; from_source.main(sys.argv[2])"
+)
+
+
+def check_target(target: str | None) -> str | None:
+    """``target`` itself. Raises UsageError for what is no target's name."""
+    if target is not None and not _TARGET.fullmatch(target):
+        raise UsageError(f"--target {target}: expected cuda:N or hip:gfxN, as in cuda:90 or hip:gfx942")
+    return target
+
+
+def target_of(device: schema.Device) -> str:
+    """What the launch was compiled for, ``cuda:90`` for one on the CPU."""
+    arch = device.arch or ""
+    if device.kind == "cuda" and (found := re.fullmatch(r"sm_([0-9]+)[a-z]?", arch)):
+        return f"cuda:{found[1]}"
+    return f"hip:{arch.partition(':')[0]}" if device.kind == "hip" and arch else DEFAULT_TARGET
+
+
+def compile_source(
+    reproducer: Reproducer, target: str, why: str, *, trusted: bool = False, python: str | None = None
+) -> str:
+    """Optimised TTIR of the reproducer's kernel for ``target``, with the application's places in it.
+
+    ``why`` says in the error for a stranger's reproducer what makes this necessary. Raises UsageError
+    unless it is trusted, BackendUnavailable without a source, without Triton, or where it does not compile.
+    """
+    source = reproducer.manifest.source
+    if source is None or source.language != "python":
+        reason = f"{reproducer.path}: {why}, and it has no Python source to compile"
+        raise BackendUnavailable("TTIR", reason)
+    _require_trust(reproducer, source, why, trusted)
+    found = python_with(("triton",), "Triton, which compiles the source,", python)
+    with tempfile.TemporaryDirectory(prefix="kerncap-compile-") as name:
+        folder = Path(name)
+        module = folder / "kernel.py"
+        module.write_text(reproducer.source_text() or "", encoding="utf-8")
+        job = _job(reproducer.manifest, source.entry, module, target, folder / "result.json")
+        (folder / "job.json").write_text(json.dumps(job), encoding="utf-8")
+        answer = _run(found.python, folder, target)
+    if "ttir" not in answer:
+        raise BackendUnavailable("TTIR", f"{reproducer.path}: {one_line(str(answer.get('error')))}")
+    return with_original_places(str(answer["ttir"]), str(module), source)
+
+
+def _require_trust(reproducer: Reproducer, source: schema.Source, why: str, trusted: bool) -> None:
+    if trust.is_remembered(reproducer):
+        return
+    if trusted:
+        return trust.remember(reproducer)
+    lines = (reproducer.source_text() or "").count("\n")
+    raise UsageError(
+        f"{reproducer.path}: {why}, so its source has to be compiled, and it was not captured "
+        f"here. That would execute {one_line(source.file.path)} ({lines} lines of Python, kernel "
+        f"{one_line(source.entry)}). "
+        "Look at it, then repeat with --trust"
+    )
+
+
+def _job(manifest: schema.Manifest, entry: str, module: Path, target: str, result: Path) -> dict[str, Any]:
+    views = []
+    for view in manifest.views:
+        region = manifest.regions[view.region]
+        views.append(
+            {
+                "address": region.base + view.offset, "dtype": view.dtype, "shape": view.shape,
+                "strides": view.strides, "region_bytes": region.size,
+            }
+        )  # fmt: skip
+    arguments = [{"name": one.name, "value": msgspec.to_builtins(one.value)} for one in manifest.arguments]
+    return {
+        "module": str(module),
+        "entry": entry,
+        "arguments": arguments,
+        "views": views,
+        "options": {name: msgspec.to_builtins(value) for name, value in manifest.launch.options.items()},
+        "target": target,
+        "result": str(result),
+    }
+
+
+def _run(python: str, folder: Path, target: str) -> Mapping[str, Any]:
+    """What the child wrote: `ttir` or `error`."""
+    command = [python, "-c", _START, str(env.triton_hook_folder()), str(folder / "job.json")]
+    dropped = ("TRITON_INTERPRET", "KERNCAP_SESSION", "LD_PRELOAD", "CUDA_INJECTION64_PATH")
+    environment = {name: value for name, value in os.environ.items() if name not in dropped}
+    with (folder / "log").open("wb") as log:
+        child = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment, cwd=folder,
+            start_new_session=True,
+        )  # fmt: skip
+        try:
+            status = child.wait(TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            raise BackendUnavailable(
+                "TTIR", f"compiling the source for {target} took longer than {TIMEOUT_S:g} s"
+            ) from None
+        finally:
+            _end(child)
+    result = folder / "result.json"
+    try:
+        if result.stat().st_size > MAX_RESULT_BYTES:
+            raise BackendUnavailable(
+                "TTIR", f"the compiler's answer is larger than {MAX_RESULT_BYTES >> 20} MiB"
+            )
+        answer = json.loads(result.read_text(encoding="utf-8"))
+        return answer if isinstance(answer, dict) else {}
+    except (OSError, ValueError):
+        said = one_line((folder / "log").read_text(errors="replace").strip()[-300:])
+        raise BackendUnavailable(
+            "TTIR",
+            f"{python} ended with status {status} as it compiled the source: {said or 'it said nothing'}",
+        ) from None
+
+
+def _end(child: subprocess.Popen[bytes]) -> None:
+    """The child and what it may have started."""
+    try:
+        os.killpg(child.pid, signal.SIGKILL)
+    except OSError:
+        pass  # all gone
+    child.wait()

@@ -1,0 +1,172 @@
+"""``kerncap sanitize``: a reproducer, a TTIR file, or every launch of a program."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kerncap.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kerncap.sanitizer.findings import LaunchReport
+
+
+class _Command(click.Command):
+    """Keeps what stands behind ``--`` apart: it is a program, whatever it looks like."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if "--" in args:
+            at = args.index("--")
+            ctx.meta["program"] = tuple(args[at + 1 :])
+            args = args[:at]
+        return super().parse_args(ctx, args)
+
+
+@click.command("sanitize", cls=_Command)
+@click.argument("path", metavar="REPRO|FILE.ttir|-- CMD...", required=False, type=click.Path(path_type=Path))
+@click.option(
+    "--check", "checks", metavar="LIST",
+    help="Some of oob, race, uninit, overflow, promise, alignment, descriptor; all by default.",
+)  # fmt: skip
+@click.option(
+    "--bounds", type=click.Choice(["view", "storage", "allocation"]), default="storage", show_default=True,
+    help="What an access must stay inside of.",
+)  # fmt: skip
+@click.option("--grid", metavar="X[,Y[,Z]]", help="Programs, for a .ttir file.")
+@click.option(
+    "--arg", "arguments", metavar="NAME=VALUE", multiple=True,
+    help="An argument, for a .ttir file: x=f32[1024,64], n=1000, p=null. May be repeated.",
+)  # fmt: skip
+@click.option(
+    "--target", metavar="T",
+    help="Compile for cuda:90, hip:gfx942, ...; default: the GPU here (a reproducer: as captured).",
+)  # fmt: skip
+@click.option(
+    "--trust", is_flag=True, help="Compile the source of a reproducer that was not captured here; remembered."
+)
+@click.option("--python", metavar="PATH", help="A Python that has triton, to compile a reproducer's source.")
+@click.option("--one-config", is_flag=True, help="Of an autotuner, only the configuration that runs.")
+@click.option(
+    "--solver-timeout", metavar="S", type=click.FloatRange(min=0), default=2.0, show_default=True,
+    help="Seconds for one question to z3; past that the answer is: unproven.",
+)  # fmt: skip
+@click.option("--every", is_flag=True, help="Also say how each check of each operation was settled.")
+@click.option("--sarif", metavar="FILE", type=click.Path(path_type=Path), help="Write SARIF 2.1.0 as well.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout; the rest to stderr.")
+@click.pass_context
+def command(
+    ctx: click.Context, /, path: Path | None, as_json: bool, every: bool, sarif: Path | None, **given: Any
+) -> int:
+    """Prove that a Triton launch stays inside its memory, for all programs at once, or show where not.
+
+    Needs no GPU. Behind "--" goes a program; every Triton kernel that it launches is checked, and on CPU
+    tensors carried out. Exit status 1 where there is a finding. The last line is "Result: PASS ..." or
+    "Result: FAIL ...".
+    """
+    from kerncap.api.sanitize import parse_checks
+    from kerncap.report import sanitize_json, sanitize_sarif, sanitize_text
+    from kerncap.sanitizer.analysis import Options
+
+    options = Options(
+        checks=parse_checks(given["checks"]), bounds=given["bounds"], solver_timeout_s=given["solver_timeout"]
+    )
+    program: tuple[str, ...] = ctx.meta.get("program", ())
+    target_status = None
+    notes: tuple[str, ...] = ()
+    if "program" in ctx.meta:
+        if path is not None or not program:
+            raise UsageError("sanitize takes either REPRO, FILE.ttir, or -- and a program")
+        _check_options(_PROGRAM, given)
+        reports, target_status, notes = _run(program, options, as_json, given)
+    elif path is None:
+        raise UsageError("sanitize: what? A reproducer, a .ttir file, or -- and a program")
+    elif path.suffix == ".ttir":
+        _check_options(_TTIR, given)
+        reports = _ttir(path, options, given)
+    else:
+        _check_options(_REPRODUCER, given)
+        reports = _reproducer(path, options, given)
+    if sarif is not None:
+        _write(sarif, sanitize_sarif.document(reports))
+    if as_json:
+        document = {**sanitize_json.document(reports), "notes": list(notes), "target_status": target_status}
+        click.echo(json.dumps(document, indent=2))
+    else:
+        for note in notes:
+            click.echo(f"note: {note}")
+        click.echo(sanitize_text.render(reports, every))
+    if any(report.findings for report in reports):
+        return 1
+    return target_status or 0
+
+
+def _run(
+    program: tuple[str, ...], options: Any, as_json: bool, given: dict[str, Any]
+) -> tuple[Sequence[LaunchReport], int, tuple[str, ...]]:
+    from kerncap.api.sanitize_live import LiveOptions, sanitize_command
+    from kerncap.api.sanitize_source import check_target
+
+    check_target(given["target"])
+    live = LiveOptions(
+        analysis=options,
+        target=given["target"],
+        every_configuration=not given["one_config"],
+        stdout_to_stderr=as_json,
+    )
+    result = sanitize_command(program, live)
+    return result.reports, result.target_status, result.notes
+
+
+def _ttir(path: Path, options: Any, given: dict[str, Any]) -> Sequence[LaunchReport]:
+    from kerncap.api.sanitize import sanitize_ttir
+
+    if given["grid"] is None:
+        raise UsageError(f"{path}: a .ttir file needs --grid, and --arg for each of its parameters")
+    try:
+        grid = [int(n) for n in given["grid"].split(",")]
+    except ValueError:
+        raise UsageError(f"--grid {given['grid']}: one to three numbers, as in 8 or 8,4,1") from None
+    arguments = {}
+    for text in given["arguments"]:
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            raise UsageError(f"--arg {text}: expected NAME=VALUE, as in x=f32[1024,64]")
+        arguments[name] = value
+    return sanitize_ttir(path, grid, arguments, options)
+
+
+def _reproducer(path: Path, options: Any, given: dict[str, Any]) -> Sequence[LaunchReport]:
+    from kerncap.api.sanitize import sanitize_reproducer
+
+    return sanitize_reproducer(
+        path, options, target=given["target"], trusted=given["trust"], python=given["python"]
+    )
+
+
+# What an option is good for; anywhere else it would be ignored, which nobody should have to find out.
+_PROGRAM, _REPRODUCER, _TTIR = "-- and a program", "a reproducer", "a .ttir file"
+_OF = {
+    "grid": (_TTIR,), "arguments": (_TTIR,), "one_config": (_PROGRAM,), "trust": (_REPRODUCER,),
+    "python": (_REPRODUCER,), "target": (_PROGRAM, _REPRODUCER),
+}  # fmt: skip
+_SPELLED = {"arguments": "--arg", "one_config": "--one-config"}
+
+
+def _check_options(what: str, given: dict[str, Any]) -> None:
+    for name, fits in _OF.items():
+        if given[name] and what not in fits:
+            raise UsageError(
+                f"{_SPELLED.get(name, '--' + name)} goes with {' or '.join(fits)}, not with {what}"
+            )
+
+
+def _write(path: Path, document: Any) -> None:
+    try:
+        path.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"--sarif {path}: {error.strerror}") from error

@@ -1,0 +1,83 @@
+"""Sanitizer reports as data: the document of ``kerncap sanitize --json``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from kerncap.report.sanitize_counts import counts_of, unproven_of
+from kerncap.sanitizer.findings import Finding, LaunchReport, Place, Proved, Violated
+from kerncap.sanitizer.ttir.ir import Location
+
+
+def document(reports: Sequence[LaunchReport]) -> dict[str, Any]:
+    """``{"result": "pass" | "fail", "launches": […]}``; one entry per different launch."""
+    failed = any(report.findings for report in reports)
+    return {"result": "fail" if failed else "pass", "launches": [_launch(report) for report in reports]}
+
+
+def _launch(report: LaunchReport) -> dict[str, Any]:
+    found = [f for one in report.settled if isinstance(one.verdict, Violated) for f in one.verdict.findings]
+    proofs = [one.verdict for one in report.settled if isinstance(one.verdict, Proved)]
+    return {
+        "kernel": report.kernel,
+        "grid": list(report.grid),
+        "label": report.label,
+        "configuration": dict(report.configuration),
+        "repeats": report.repeats,
+        "findings": [_finding(finding) for finding in found if not finding.note],
+        "races_of_equal_values": [_finding(finding) for finding in found if finding.note],
+        "proved": counts_of(report).proved,
+        "proved_for_these_contents": any(proof.contents for proof in proofs),
+        "unproven": [
+            {**_place(entry.location), "check": entry.check, "reason": entry.reason}
+            for entry in unproven_of(report)
+        ],
+        "notes": list(report.notes),
+        "python_stack": [list(frame) for frame in report.python_stack],
+        "seconds": round(report.seconds, 6),
+    }
+
+
+def _finding(finding: Finding) -> dict[str, Any]:
+    other = finding.other
+    return {
+        "check": finding.check,
+        "access": finding.access,
+        **_place(finding.location),
+        "callers": [[frame.file, frame.line, frame.column] for frame in finding.location.frames[1:]],
+        **_witness(finding.place),
+        "argument": finding.argument if finding.argument is not None else finding.place.argument,
+        "message": finding.message,
+        "shape": None if finding.shape is None else list(finding.shape),
+        "strides": None if finding.strides is None else list(finding.strides),
+        "width_bytes": finding.width_bytes,
+        "beyond_bytes": finding.beyond_bytes,
+        "lands_in": finding.lands_in,
+        "address_expression": finding.expression,
+        "mask_expression": finding.mask_expression,
+        "suggestion": finding.suggestion,
+        "for_these_contents": finding.contents,
+        "other": None
+        if other is None
+        else {"access": other.access, **_place(other.location), **_witness(other.place)},
+    }
+
+
+def _place(location: Location) -> dict[str, Any]:
+    frame = location.frame
+    if frame is None:
+        return {"file": None, "line": None, "column": None}
+    return {"file": frame.file, "line": frame.line, "column": frame.column}
+
+
+def _witness(place: Place) -> dict[str, Any]:
+    return {
+        "argument": place.argument,
+        "program_id": list(place.program_id),
+        "lane": list(place.lane),
+        "iterations": dict(place.iterations),
+        "offset_bytes": place.offset_bytes,
+        "element": place.element,
+        "mask": place.mask,
+    }

@@ -1,0 +1,63 @@
+"""Sanitizer reports as SARIF 2.1.0, which code hosts show beside the lines.
+
+Source: OASIS, Static Analysis Results Interchange Format 2.1.0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import kerncap
+from kerncap.report.sanitize_finding import TITLES
+from kerncap.sanitizer.findings import Finding, LaunchReport, Violated
+from kerncap.sanitizer.ttir.ir import Location
+
+SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
+
+
+def document(reports: Sequence[LaunchReport]) -> dict[str, Any]:
+    """One run with a result per finding; a race of equal values has the level "note"."""
+    names = list(TITLES)
+    results = [
+        _result(report, finding, names.index(finding.check))
+        for report in reports
+        for one in report.settled
+        if isinstance(one.verdict, Violated)
+        for finding in one.verdict.findings
+    ]
+    rules = [{"id": name, "shortDescription": {"text": title}} for name, title in TITLES.items()]
+    driver = {"name": "kerncap", "version": kerncap.__version__, "rules": rules}
+    return {"$schema": SCHEMA, "version": "2.1.0", "runs": [{"tool": {"driver": driver}, "results": results}]}
+
+
+def _result(report: LaunchReport, finding: Finding, rule: int) -> dict[str, Any]:
+    grid = ", ".join(str(n) for n in report.grid)
+    result: dict[str, Any] = {
+        "ruleId": finding.check,
+        "ruleIndex": rule,
+        "level": "note" if finding.note else "error",
+        "message": {"text": f"{report.kernel}[{grid}]: {finding.message}"},
+        "locations": _locations(finding.location),
+        "properties": {
+            "argument": finding.argument,
+            "program_id": list(finding.place.program_id),
+            "lane": list(finding.place.lane),
+            "offset_bytes": finding.place.offset_bytes,
+        },
+    }
+    related = _locations(finding.other.location) if finding.other is not None else []
+    if related:
+        related[0]["message"] = {"text": f"the other access: {finding.other.access}"}  # type: ignore[union-attr]
+        result["relatedLocations"] = related
+    return result
+
+
+def _locations(location: Location) -> list[dict[str, Any]]:
+    frame = location.frame
+    if frame is None:
+        return []
+    region = {"startLine": max(1, frame.line)}
+    if frame.column:
+        region["startColumn"] = frame.column
+    return [{"physicalLocation": {"artifactLocation": {"uri": frame.file}, "region": region}}]

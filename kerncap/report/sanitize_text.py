@@ -1,0 +1,161 @@
+"""Sanitizer reports as text: each finding with its source, then how every launch was settled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from kerncap.log import one_line
+from kerncap.report.sanitize_counts import Counts, counts_of, unproven_of
+from kerncap.report.sanitize_finding import finding_lines, note_line, place
+from kerncap.sanitizer.findings import Finding, LaunchReport, Proved, Settled, Violated
+from kerncap.sanitizer.ttir.ir import Location
+
+# Of one launch; `--json` has all of them.
+_SHOWN_FINDINGS = 20
+_SHOWN_NOTES = 10
+_SHOWN_UNPROVEN = 12
+_SHOWN_PLACES = 4
+
+_Kind = tuple[str, Location, "str | None"]
+
+
+def render(reports: Sequence[LaunchReport], every: bool = False) -> str:
+    """All lines for people; the last one is ``Result: PASS …`` or ``Result: FAIL …``.
+
+    A finding that an earlier launch had already, at the same line and argument, is one line.
+    ``every``: also how each check of each operation was settled.
+    """
+    known: set[_Kind] = set()
+    lines: list[str] = []
+    for report in reports:
+        for line in _launch(report, every, known):
+            if line or (lines and lines[-1]):  # never two blank lines
+                lines.append(line)
+    return "\n".join([*lines, result_line(reports)])
+
+
+def result_line(reports: Sequence[LaunchReport]) -> str:
+    """``Result: PASS (…)`` where there is no finding, what was proved and what was not."""
+    counts = sum((counts_of(report) for report in reports), Counts())
+    launches = sum(1 + report.repeats for report in reports)
+    said = f"{_number(launches, 'launch', 'launches')}; {_settled(counts)}"
+    if counts.findings:
+        return f"Result: FAIL ({_number(counts.findings, 'finding', 'findings')}; {said})"
+    return f"Result: PASS ({said})"
+
+
+def _settled(counts: Counts) -> str:
+    """``memory operations: 3 proved (1 for these contents), 2 violated, 1 unproven``."""
+    if not counts.operations:
+        return "no memory operation"
+    parts = [f"{counts.proved:,} proved"]
+    if counts.contents:
+        parts[0] += f" ({counts.contents:,} for these contents)"
+    if counts.violated:
+        parts.append(f"{counts.violated:,} violated")
+    if counts.unproven:
+        parts.append(f"{counts.unproven:,} unproven")
+    return f"memory operations: {', '.join(parts)}"
+
+
+def _launch(report: LaunchReport, every: bool, known: set[_Kind]) -> Iterator[str]:
+    counts = counts_of(report)
+    findings = f"{_number(counts.findings, 'finding', 'findings')}; " if counts.findings else ""
+    yield f"{_headline(report)}: {findings}{_settled(counts)}"
+    yield from (f"  note: {one_line(note)}" for note in report.notes)
+    yield from _findings(report, known)
+    yield from _limited(_notes(report), _SHOWN_NOTES, "notes")
+    yield from _limited(_unproven(report), _SHOWN_UNPROVEN, "reasons")
+    if every:
+        for one in report.settled:
+            yield f"  {place(one.location)}: {one.access} {one.check}: {_verdict(one)}"
+    yield ""
+
+
+def _findings(report: LaunchReport, known: set[_Kind]) -> Iterator[str]:
+    shown, left_out = 0, 0
+    for finding in _once_each([f for f in _all(report) if not f.note]):
+        kind = (finding.check, finding.location, finding.argument)
+        if kind in known:
+            where = place(finding.location)
+            yield f"  error[{finding.check}]: {where}: {one_line(finding.message)} (as above)"
+        elif shown < _SHOWN_FINDINGS:
+            known.add(kind)
+            shown += 1
+            yield from ("", *finding_lines(report, finding))
+        else:
+            left_out += 1
+    if left_out:
+        yield ""
+        yield f"  and {_number(left_out, 'finding', 'findings')} more: --json has them all"
+    elif shown:
+        yield ""
+
+
+def _notes(report: LaunchReport) -> list[str]:
+    """One line for each, and for races that store equal values one for each pair of lines."""
+    notes = _once_each([finding for finding in _all(report) if finding.note])
+    return list(dict.fromkeys(note_line(finding) for finding in notes))
+
+
+def _all(report: LaunchReport) -> list[Finding]:
+    return [f for one in report.settled if isinstance(one.verdict, Violated) for f in one.verdict.findings]
+
+
+def _once_each(found: list[Finding]) -> list[Finding]:
+    """Of a race, which is found at both of its accesses, the first one."""
+    shown: list[Finding] = []
+    races: set[tuple[Location, Location]] = set()
+    for finding in found:
+        if finding.other is not None:
+            pair = (finding.location, finding.other.location)
+            if pair[::-1] in races or (finding.note and pair in races):
+                continue
+            races.add(pair)
+        shown.append(finding)
+    return shown
+
+
+def _unproven(report: LaunchReport) -> list[str]:
+    """One line for each reason, with the places that it holds for."""
+    places: dict[tuple[str, str], dict[str, None]] = {}
+    for entry in unproven_of(report):
+        places.setdefault((entry.check, entry.reason), {})[place(entry.location)] = None
+    lines = []
+    for (check, reason), where in places.items():
+        shown = ", ".join(list(where)[:_SHOWN_PLACES])
+        more = f" and {len(where) - _SHOWN_PLACES} more places" if len(where) > _SHOWN_PLACES else ""
+        lines.append(f"  unproven[{check}]: {shown}{more}: {one_line(reason)}")
+    return lines
+
+
+def _limited(lines: list[str], limit: int, what: str) -> Iterator[str]:
+    yield from lines[:limit]
+    if len(lines) > limit:
+        yield f"  and {len(lines) - limit} more {what}: --json has them all"
+
+
+def _headline(report: LaunchReport) -> str:
+    grid = ", ".join(str(n) for n in report.grid)
+    text = f"{one_line(report.kernel)}[{grid}]"
+    if report.label:
+        text += f" ({one_line(report.label)})"
+    if report.repeats:
+        text += f", and {_number(report.repeats, 'equal launch', 'equal launches')}"
+    if report.python_stack:
+        file, line, _ = report.python_stack[-1]
+        text += f" from {one_line(file)}:{line}"
+    return text
+
+
+def _verdict(one: Settled) -> str:
+    verdict = one.verdict
+    if isinstance(verdict, Proved):
+        return f"proved ({verdict.how}{', for these contents' if verdict.contents else ''})"
+    if isinstance(verdict, Violated):
+        return "noted" if all(f.note for f in verdict.findings) else "violated"
+    return f"unproven ({one_line(verdict.reason)})"
+
+
+def _number(count: int, one: str, several: str) -> str:
+    return f"{count:,} {one if count == 1 else several}"

@@ -1,0 +1,218 @@
+"""Arguments of a launch as plain records: windows on storages, numbers, descriptors, bare addresses."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, Dict, Iterator, List, Optional, Tuple
+
+_DTYPES = {
+    "fp8e4nv": "float8_e4m3fn", "fp8e5": "float8_e5m2", "fp8e4b8": "float8_e4m3fnuz",
+    "fp8e5b16": "float8_e5m2fnuz", "fp8e4b15": "uint8", "fp16": "float16", "bf16": "bfloat16",
+    "fp32": "float32", "fp64": "float64", "i1": "bool", "u1": "bool", "i8": "int8", "i16": "int16",
+    "i32": "int32", "i64": "int64", "u8": "uint8", "u16": "uint16", "u32": "uint32", "u64": "uint64",
+}  # fmt: skip
+_SIZES = {"float64": 8, "int64": 8, "uint64": 8, "float32": 4, "int32": 4, "uint32": 4, "float16": 2,
+          "bfloat16": 2, "int16": 2, "uint16": 2}  # fmt: skip
+
+
+class Undescribable(Exception):
+    """An argument that the sanitizer can't look into; the text says which and why."""
+
+
+class Place:
+    """A range of memory behind tensors. ``holders`` keep it alive."""
+
+    def __init__(self, address: int, size: int, device: Any, name: str, holder: Any) -> None:
+        self.address = address
+        self.size = size
+        self.device = device
+        self.name = name
+        self.holders = [holder]
+        self.allocation: Tuple[int, int] = (address, size)
+
+
+class Collected:
+    """Records and places of one launch; `close` before they are read."""
+
+    def __init__(self) -> None:
+        self.records: List[Dict[str, Any]] = []
+        self.places: List[Place] = []
+        self._windows: List[Tuple[Dict[str, Any], Place]] = []
+
+    def add_all(self, arguments: Dict[str, Any], signature: Dict[str, Any]) -> None:
+        """One record per value that is no constexpr, tuples flattened. Raises Undescribable."""
+        for name, value in arguments.items():
+            for leaf_name, leaf, kind in _leaves(name, value, signature.get(name, "constexpr")):
+                self.records.append(self._record(leaf_name, leaf, kind))
+
+    def close(self) -> None:
+        """Merge storages that share bytes (one made over another's memory), and number them."""
+        order = sorted(self.places, key=lambda place: (str(place.device), place.address, -place.size))
+        home: Dict[int, Place] = {}
+        last: Optional[Place] = None
+        for place in order:
+            overlaps = (
+                last is not None
+                and str(last.device) == str(place.device)
+                and place.size
+                and place.address < last.address + last.size
+            )
+            if overlaps and last is not None:
+                end = max(last.address + last.size, place.address + place.size)
+                last.size = end - last.address
+                last.allocation = (last.address, last.size)
+                last.holders.extend(place.holders)
+                home[id(place)] = last
+            else:
+                home[id(place)] = last = place
+        kept = [place for place in self.places if home[id(place)] is place]
+        for record, place in self._windows:
+            record["storage"] = kept.index(home[id(place)])
+        self.places = kept
+
+    def storages(self) -> List[Dict[str, Any]]:
+        return [
+            {
+                "address": place.address,
+                "size": place.size,
+                "allocation_address": place.allocation[0],
+                "allocation_bytes": place.allocation[1],
+                "name": place.name,
+                "device": str(place.device),
+            }
+            for place in self.places
+        ]
+
+    def _record(self, name: str, value: Any, kind: str) -> Dict[str, Any]:
+        if kind.startswith("tensordesc"):
+            return self._descriptor(name, value)
+        if kind.startswith("*"):
+            return self._pointer(name, value, kind)
+        if kind == "nvTmaDesc":
+            return {"kind": "pointer", "name": name, "address": 0}
+        return {"kind": "scalar", "name": name, "type": kind, "value": _number(name, value)}
+
+    def _descriptor(self, name: str, value: Any) -> Dict[str, Any]:
+        tensor = self._pointer(name, value.base, "")
+        if tensor["kind"] != "tensor":
+            raise Undescribable(f"argument {name}: a descriptor over a bare address")
+        return {
+            "kind": "descriptor",
+            "name": name,
+            "tensor": tensor,
+            "shape": [int(n) for n in value.shape],
+            "strides": [int(n) for n in value.strides],
+            "block_shape": [int(n) for n in value.block_shape],
+            "padding": str(getattr(value, "padding", "zero")),
+            "round_f32_to_tf32": bool(getattr(value, "round_f32_to_tf32", False)),
+        }
+
+    def _pointer(self, name: str, value: Any, kind: str) -> Dict[str, Any]:
+        tensor = unwrapped(value)
+        if not is_tensor(tensor):
+            return {"kind": "pointer", "name": name, "address": int(value.data_ptr())}
+        place, address = self._place(name, tensor)
+        if place is None:
+            return {"kind": "pointer", "name": name, "address": address}
+        shape, strides = [int(n) for n in tensor.shape], [int(n) for n in tensor.stride()]
+        dtype = str(tensor.dtype).replace("torch.", "", 1)
+        itemsize = int(tensor.element_size())
+        if tensor is not value:  # triton.reinterpret
+            dtype, size = _reinterpreted(value, kind)
+            shape, strides = _in_elements_of(shape, strides, itemsize, size)
+            itemsize = size
+        record: Dict[str, Any] = {
+            "kind": "tensor",
+            "name": name,
+            "storage": -1,
+            "address": address,
+            "dtype": dtype,
+            "itemsize": itemsize,
+            "shape": shape,
+            "strides": strides,
+        }
+        self._windows.append((record, place))
+        return record
+
+    def _place(self, name: str, tensor: Any) -> Tuple[Optional[Place], int]:
+        kind = type(tensor).__name__
+        if kind in ("FakeTensor", "FunctionalTensor") or tensor.device.type == "meta":
+            raise Undescribable(f"argument {name} is a {kind} on {tensor.device}: it has no memory")
+        try:
+            storage = tensor.untyped_storage()
+            base, size, address = int(storage.data_ptr()), int(storage.nbytes()), int(tensor.data_ptr())
+        except Exception as error:
+            raise Undescribable(f"argument {name} ({kind}) has no storage: {error}") from error
+        if not base or not address:  # an empty tensor: the kernel gets a null pointer
+            base = address = address or base
+        for place in self.places:
+            if (place.address, place.size) == (base, size) and place.device == tensor.device:
+                return place, address
+        place = Place(base, size, tensor.device, name, storage)
+        self.places.append(place)
+        return place, address
+
+
+def tensors(values: Any) -> Iterator[Any]:
+    """Every tensor among the arguments of a call, in descriptors, wrappers and tuples too."""
+    for value in values:
+        if isinstance(value, (tuple, list)):
+            yield from tensors(value)
+            continue
+        found = unwrapped(value)
+        if not is_tensor(found):
+            found = unwrapped(getattr(value, "base", None))
+        if is_tensor(found):
+            yield found
+
+
+def is_tensor(value: Any) -> bool:
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(value, torch.Tensor)
+
+
+def unwrapped(value: Any) -> Any:
+    """The tensor under `triton.reinterpret`, else the value itself."""
+    return value.base if type(value).__name__ == "TensorWrapper" else value
+
+
+def _leaves(name: str, value: Any, kind: Any) -> Iterator[Tuple[str, Any, str]]:
+    if isinstance(kind, (tuple, list)):
+        fields = getattr(kind, "_fields", None) or range(len(kind))
+        for field, inner, inner_kind in zip(fields, value, kind):
+            yield from _leaves(f"{name}.{field}", inner, inner_kind)
+    elif kind != "constexpr":
+        yield name, value, str(kind)
+
+
+def _number(name: str, value: Any) -> Any:
+    if isinstance(value, (bool, int, float)):
+        return value
+    item = getattr(value, "item", None)
+    number = item() if callable(item) else getattr(value, "value", value)
+    if isinstance(number, (bool, int, float)):
+        return number
+    try:
+        return int(value)  # a SymInt, an integer of another library
+    except (TypeError, ValueError) as error:
+        raise Undescribable(f"argument {name}: a {type(value).__name__} is no number") from error
+
+
+def _reinterpreted(value: Any, kind: str) -> Tuple[str, int]:
+    text = kind.lstrip("*").lstrip("k") if kind else str(value.dtype)
+    dtype = _DTYPES.get(text) or _DTYPES.get(str(value.dtype)) or str(value.dtype).replace("torch.", "", 1)
+    return dtype, _SIZES.get(dtype, 1)
+
+
+def _in_elements_of(
+    shape: List[int], strides: List[int], itemsize: int, size: int
+) -> Tuple[List[int], List[int]]:
+    """The same bytes as elements of another size; one row of them where the innermost does not divide."""
+    if itemsize == size or not shape:
+        return shape, strides
+    if strides[-1] == 1 and shape[-1] * itemsize % size == 0:
+        scaled = [stride * itemsize // size for stride in strides[:-1]]
+        if all(stride * itemsize % size == 0 for stride in strides[:-1]):
+            return [*shape[:-1], shape[-1] * itemsize // size], [*scaled, 1]
+    reach = 1 + sum((n - 1) * abs(stride) for n, stride in zip(shape, strides))
+    return [max(reach * itemsize // size, 0) if all(shape) else 0], [1]

@@ -1,0 +1,181 @@
+"""Binds a launch as `JITFunction.run` does, and compiles it to optimised TTIR, with no GPU."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import warnings
+import weakref
+from typing import Any, Dict, List, Mapping, Optional, Tuple
+
+from .. import generations
+from . import targets
+
+MAX_VARIANTS = 4096  # compiled variants that are kept for one kernel
+
+
+class Bound:
+    """One launch's arguments by name, and how they specialise. ``signature`` maps names to types.
+
+    A type is ``"*fp32"``, ``"i32"``, ``"constexpr"``, ``"tensordesc<…>"``, or a tuple of types.
+    """
+
+    def __init__(
+        self,
+        arguments: Dict[str, Any],
+        signature: Dict[str, Any],
+        constants: Dict[Tuple[int, ...], Any],
+        attributes: Dict[Tuple[int, ...], Any],
+        options: Any,
+        key: str,
+    ) -> None:
+        self.arguments = arguments
+        self.signature = signature
+        self.constants = constants
+        self.attributes = attributes
+        self.options = options
+        self.key = key
+
+
+class _Cached:
+    """What is kept of a jit function: its binders by target, its TTIR by specialisation."""
+
+    def __init__(self) -> None:
+        self.binders: Dict[Any, Tuple[Any, Any]] = {}
+        self.packed: Dict[Any, Tuple[Any, Any, Any, Any]] = {}
+        self.ttir: Dict[Any, str] = {}
+
+
+_by_id: Dict[int, Tuple[Any, _Cached]] = {}
+_lock = threading.RLock()
+
+
+def bind(fn: Any, args: Tuple[Any, ...], kwargs: Mapping[str, Any], target: Any) -> Bound:
+    """``kwargs`` without grid and warmup. Raises what Triton raises for a call that does not fit."""
+    cached = _cache_of(fn)
+    known = cached.binders.get(target)
+    if known is None:
+        known = cached.binders[target] = _binder(fn, target)
+    backend, binder = known
+    given = dict(kwargs)
+    given["debug"] = given.get("debug", getattr(fn, "debug", None)) or _runtime_debug()
+    arguments, specialization, options = binder(*args, **given)
+    key = str(([_replace_functions(one) for one in specialization], str(options)))
+    packed = cached.packed.get((target, key))
+    if packed is None:
+        packed = fn._pack_args(backend, given, arguments, specialization, options)
+        if len(cached.packed) >= MAX_VARIANTS:
+            cached.packed.clear()
+        cached.packed[target, key] = packed
+    options, signature, constants, attributes = packed
+    return Bound(arguments, signature, constants, attributes, options, key)
+
+
+def ttir(fn: Any, bound: Bound, target: Any) -> str:
+    """Optimised TTIR as the backend's first stage leaves it, with locations. About 30 ms, once per
+    specialisation. Raises Triton's CompilationError."""
+    cached = _cache_of(fn)
+    key = (target, bound.key, fn.cache_key)
+    text = cached.ttir.get(key)
+    if text is None:
+        with _lock:
+            text = cached.ttir.get(key)
+            if text is None:
+                text = compile_source(_source(fn, bound), bound.options, target)
+                if len(cached.ttir) >= MAX_VARIANTS:
+                    cached.ttir.clear()
+                cached.ttir[key] = text
+    return text
+
+
+def compile_source(source: Any, options: Any, target: Any) -> str:
+    """TTIR of an ASTSource."""
+    from triton._C.libtriton import ir
+    from triton.compiler.compiler import make_backend
+
+    backend = make_backend(target)
+    if options is None or isinstance(options, dict):
+        options = backend.parse_options(dict(options or {}))
+    context = ir.context()
+    ir.load_dialects(context)
+    backend.load_dialects(context)
+    implementation = backend.get_codegen_implementation(options)
+    with _lock, targets.as_current(target):
+        module = source.make_ir(target, options, implementation, backend.get_module_map(), context)
+        stages: Dict[str, Any] = {}
+        backend.add_stages(stages, options, source.language)
+        module = stages["ttir"](module, {})
+    # `str` is the printed form with locations; a module must not outlive its context.
+    return str(module)
+
+
+def changed_global(fn: Any) -> Optional[str]:
+    """Triton's own complaint about a global that changed since the kernel was compiled; None: all is well."""
+    missing = object()
+    for (name, _), (value, scope) in getattr(fn, "used_global_vals", {}).items():
+        now = scope.get(name, missing)
+        if now is not value and now != value:
+            return f"Global variable {name} has changed since we compiled this kernel, from {value} to {now}"
+    return None
+
+
+def parameter_name(fn: Any, path: Tuple[int, ...]) -> str:
+    """``tiles.0`` for the first element of the tuple parameter ``tiles``."""
+    return ".".join([str(fn.arg_names[path[0]]), *map(str, path[1:])])
+
+
+def _source(fn: Any, bound: Bound) -> Any:
+    from triton.compiler import ASTSource
+
+    return ASTSource(fn, bound.signature, bound.constants, bound.attributes)
+
+
+def _binder(fn: Any, target: Any) -> Tuple[Any, Any]:
+    from triton.compiler.compiler import make_backend
+
+    jit: Any = sys.modules["triton.runtime.jit"]
+    backend = make_backend(target)
+    if not targets.has_gpu():
+        # Some generations warn, once, of coming defaults of code generation: there is none here.
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            backend.parse_options({})
+    create = getattr(jit, "create_function_from_signature", None)
+    if create is None:
+        found = generations.version()
+        raise RuntimeError(f"Triton {found}: its way to bind arguments is not known to this kerncap")
+    return backend, create(fn.signature, fn.params, backend)
+
+
+def _runtime_debug() -> bool:
+    knobs = sys.modules.get("triton.knobs")
+    return bool(knobs.runtime.debug) if knobs is not None else False
+
+
+def _replace_functions(value: Any) -> Any:
+    """Functions by the hash of their source, as Triton's own cache key has them."""
+    if isinstance(value, (tuple, list)):
+        return [_replace_functions(one) for one in value]
+    key = getattr(value, "cache_key", None)
+    return key if isinstance(key, str) else value
+
+
+def _cache_of(fn: Any) -> _Cached:
+    # By identity: a jit function's own hash is that of its source, and equal sources may differ in globals.
+    number = id(fn)
+    found = _by_id.get(number)
+    if found is not None and found[0]() is fn:
+        return found[1]
+    cached = _Cached()
+    _by_id[number] = (weakref.ref(fn, lambda _: _by_id.pop(number, None)), cached)
+    return cached
+
+
+def options_of(bound: Bound, given: Mapping[str, Any]) -> List[Tuple[str, Any]]:
+    """The launch options that the call names, as the backend took them."""
+    names = set(bound.arguments)
+    return [
+        (name, getattr(bound.options, name, value))
+        for name, value in given.items()
+        if name not in names and name != "debug"
+    ]

@@ -1,0 +1,161 @@
+"""Fresh memory: what `torch.empty` gives is filled with a pattern, by which unwritten bytes are known later.
+
+Its contents are undefined, so a program may find anything in it. Memory that comes from anywhere else
+counts as written.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import sys
+import threading
+from typing import Any, Callable, Dict, List, Optional, Tuple
+
+from .. import cuda
+
+# No value of any type that a program is likely to compute.
+PATTERN = bytes((0x7B, 0xE3, 0x95, 0xC1, 0x5D, 0xA9, 0xF6, 0xFD))
+MAX_FILL = 4 << 30  # bytes: a larger allocation is likely a reservation, which filling would commit
+_FACTORIES = ("empty", "empty_like", "empty_strided", "empty_permuted")
+_METHODS = ("new_empty", "new_empty_strided")
+_PURGE_AT = 4096
+
+_lock = threading.Lock()
+_filled: Dict[int, Tuple[Any, int]] = {}  # by address: weak reference to the storage, bytes
+_purge_at = _PURGE_AT
+
+
+def patch(torch: Any) -> None:
+    """Wrap what allocates without writing. Dynamo and fx look these functions up by name, and so find the
+    wrapped ones. A torch that lacks what is needed here stays as it is."""
+    for name in _FACTORIES:
+        _wrap(torch, name)
+    for name in _METHODS:
+        _wrap(torch.Tensor, name)
+
+
+def pattern_of(holders: List[Any], address: int, size: int) -> Optional[bytes]:
+    """The pattern if exactly this storage was filled by us and is still the same; None otherwise."""
+    known = _filled.get(address)
+    if known is None or len(holders) != 1 or known[1] != size:
+        return None
+    return PATTERN if known[0].cdata == holders[0]._cdata and not known[0].expired() else None
+
+
+def _wrap(owner: Any, name: str) -> None:
+    original = getattr(owner, name, None)
+    if original is None or getattr(original, "kerncap", False):
+        return
+
+    @functools.wraps(original)
+    def allocate(*args: Any, **kwargs: Any) -> Any:
+        tensor = original(*args, **kwargs)
+        if kwargs.get("out") is None:
+            try:
+                _fill(tensor)
+            except Exception:
+                pass  # it then counts as written
+        return tensor
+
+    allocate.kerncap = True  # type: ignore[attr-defined]
+    allocate.__module__, allocate.__qualname__ = "torch", _qualified(owner, name)  # what pickle goes by
+    try:
+        _tell_those_who_know_it(original, allocate)
+    except (ImportError, AttributeError):
+        return
+    setattr(owner, name, allocate)
+
+
+def _qualified(owner: Any, name: str) -> str:
+    return f"{owner.__name__}.{name}" if isinstance(owner, type) else name
+
+
+def _tell_those_who_know_it(original: Any, allocate: Any) -> None:
+    """Who goes by the function's identity: TorchScript's compiler, and ``with torch.device(…)``."""
+    builtins: Any = sys.modules.get("torch.jit._builtins")
+    operator = builtins._find_builtin(original) if builtins is not None else None
+    if operator is not None:
+        builtins._register_builtin(allocate, operator)
+    # Of torch's own modules the one that may not be imported yet; it would then find our functions alone.
+    from torch.utils import _device
+
+    constructors = _device._device_constructors()
+    if original in constructors:
+        constructors.add(allocate)
+
+
+def _fill(tensor: Any) -> None:
+    torch: Any = sys.modules["torch"]
+    kind = type(tensor)
+    if kind is not torch.Tensor and kind is not torch.nn.Parameter:
+        return  # a fake tensor, a subclass that may hold none of its own memory
+    device = tensor.device.type
+    if device not in ("cpu", "cuda") or tensor.layout is not torch.strided or _is_traced(torch):
+        return
+    storage = tensor.untyped_storage()
+    address, size = int(storage.data_ptr()), int(storage.nbytes())
+    if not address or not 4 <= size <= MAX_FILL:
+        return
+    if device == "cpu":
+        fill_host(address, size)
+    elif not _fill_device(torch, storage, tensor.device, size):
+        return
+    _remember(torch, storage, address, size)
+
+
+def _is_traced(torch: Any) -> bool:
+    jit = torch.jit
+    return bool(
+        torch.compiler.is_compiling()
+        or jit.is_tracing()
+        or jit.is_scripting()
+        or torch._C._len_torch_dispatch_stack()
+        or torch._C._functorch.peek_interpreter_stack() is not None
+    )
+
+
+def fill_host(address: int, size: int) -> None:
+    """By copies that double: the memory is touched once, and nothing is allocated."""
+    first = min(len(PATTERN), size)
+    ctypes.memmove(address, PATTERN, first)
+    done = first
+    while done < size:
+        # In steps that stay in the cache: the first 64 KiB over and over.
+        step = min(done, size - done, 1 << 16)
+        ctypes.memmove(address + done, address, step)
+        done += step
+
+
+def _fill_device(torch: Any, storage: Any, device: Any, size: int) -> bool:
+    """On the current stream, as any other kernel that would write it."""
+    if device.type == "cuda" and cuda.is_capturing():
+        return False
+    with cuda.quiet():
+        if size >= 8:
+            words = torch.tensor([], dtype=torch.int64, device=device)
+            words.set_(storage, 0, (size // 8,), (1,))
+            words.fill_(int.from_bytes(PATTERN, "little", signed=True))
+        if size % 8:
+            rest = torch.tensor([], dtype=torch.uint8, device=device)
+            rest.set_(storage, size // 8 * 8, (size % 8,), (1,))
+            rest.copy_(torch.frombuffer(bytearray(PATTERN[: size % 8]), dtype=torch.uint8))
+    return True
+
+
+def _remember(torch: Any, storage: Any, address: int, size: int) -> None:
+    global _purge_at
+    reference = _weak(torch)(storage)
+    with _lock:
+        _filled[address] = (reference, size)
+        if len(_filled) >= _purge_at:
+            for known in [at for at, (one, _) in _filled.items() if one.expired()]:
+                del _filled[known]
+            _purge_at = max(_PURGE_AT, 2 * len(_filled))
+
+
+def _weak(torch: Any) -> Callable[[Any], Any]:
+    # The module is torch's own: importing it brings nothing in that torch does not have already.
+    from torch.multiprocessing.reductions import StorageWeakRef
+
+    return StorageWeakRef  # type: ignore[no-any-return, unused-ignore]

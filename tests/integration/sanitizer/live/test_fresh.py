@@ -1,0 +1,94 @@
+"""Memory that `torch.empty` gives is known as unwritten; what a program does with it works as before."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from kerncap.sanitizer.live.memory import written_of
+from tests.integration.sanitizer.live.conftest import analysed, of, run_script
+
+PATTERN = bytes(range(1, 9))
+
+
+def test_words_that_hold_the_pattern_are_unwritten() -> None:
+    data = np.frombuffer(PATTERN * 3 + PATTERN[:5], np.uint8).copy()
+    assert written_of(PATTERN, data).sum() == 0  # type: ignore[union-attr]
+    data[9] = 0
+    written = written_of(PATTERN, data)
+    assert written is not None and np.flatnonzero(written).tolist() == list(range(8, 16))  # the word
+    data[24] = 0
+    assert written_of(PATTERN, data)[24:].all()  # type: ignore[index]
+
+
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_a_few_bytes_could_be_any_value(size: int) -> None:
+    written = written_of(PATTERN, np.frombuffer(PATTERN[:size], np.uint8))
+    assert written is not None and written.all()
+
+
+def test_allocations_of_a_program(tmp_path: Path) -> None:
+    result = run_script(
+        tmp_path,
+        """
+        import pickle
+
+        @triton.jit
+        def touch(x, B: tl.constexpr):
+            tl.store(x + tl.arange(0, B), tl.zeros((B,), tl.float32), mask=tl.arange(0, B) < 0)
+
+        like = torch.zeros(8, 4)
+        def launch(x, number):
+            touch[(number,)](x, B=16)
+
+        launch(torch.empty(100), 1)
+        launch(torch.empty_like(like), 2)
+        launch(torch.empty_strided((8, 4), (4, 1)), 3)
+        launch(like.new_empty(16, 2), 4)
+        launch(torch.zeros(32), 5)
+        launch(torch.empty(8, 4, out=torch.zeros(8, 4)), 6)
+        launch(torch.randn(32), 7)
+        half = torch.empty(32)
+        half[8:24] = 1
+        launch(half, 8)
+        view = torch.empty(64)[32:]
+        launch(view, 9)  # the storage is fresh, whatever the window
+        for _ in range(6000):
+            torch.empty(4)  # the memory of some of these comes again, written
+        launch(torch.ones(32), 10)
+        launch(torch.nn.Linear(4, 8).weight, 11)
+
+        # Whoever knows these functions by name or by identity finds them.
+        assert pickle.loads(pickle.dumps(torch.empty)) is torch.empty
+        with torch.device("meta"):
+            assert torch.empty(3).device.type == "meta"
+        def both(x):
+            a = torch.empty(4, 4)
+            a.copy_(x)
+            return a + x.new_empty(4, 4).zero_() + torch.empty_like(x).zero_()
+        ones = torch.ones(4, 4)
+        assert torch.compile(both, backend="aot_eager", fullgraph=True)(ones).eq(1).all()
+        @torch.jit.script
+        def scripted(x: torch.Tensor):
+            return torch.empty([2]).zero_() + x
+        assert scripted(torch.ones(2)).eq(1).all()
+        """,
+        analysed(touch=["x"]),
+    )
+    assert result.target_status == 0
+    notes = {report.grid[0]: report.notes[0].removeprefix("x: ") for report in of(result, "touch")}
+    assert notes == {
+        1: "0 of 400 bytes written",
+        2: "0 of 128 bytes written",
+        3: "0 of 128 bytes written",
+        4: "0 of 128 bytes written",
+        5: "128 of 128 bytes written",
+        6: "128 of 128 bytes written",
+        7: "128 of 128 bytes written",
+        8: "64 of 128 bytes written",
+        9: "0 of 256 bytes written",
+        10: "128 of 128 bytes written",
+        11: "128 of 128 bytes written",
+    }

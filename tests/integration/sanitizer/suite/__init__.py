@@ -1,0 +1,1 @@
+"""Kernels of many domains, clean and buggy: what the sanitizer has to get right, launch by launch."""
