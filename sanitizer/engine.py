@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import time
+import traceback
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import lru_cache
+from typing import TypeVar
 
 from kerncap.sanitizer.analysis import Analysis, Options
 from kerncap.sanitizer.binding import bind
@@ -69,6 +72,9 @@ def sanitize(launch: Launch, options: Options | None = None) -> LaunchReport:
     except Unsupported as reason:
         notes.append(f"not followed symbolically: {reason}")
         walked = None
+    except Exception as error:
+        notes.append(f"not followed symbolically: {_failure(error)}")
+        walked = None
     settled: list[Settled] = []
     if walked is not None:
         analysis = Analysis(launch, module, function, walked, solver, options)
@@ -94,15 +100,51 @@ def _symbolic(analysis: Analysis) -> list[Settled]:
         for name, check in ACCESS_CHECKS.items():
             if name not in wanted:
                 continue
-            verdicts = [verdict for access in accesses if (verdict := check(analysis, access)) is not None]
+            verdicts = [v for access in accesses if (v := _guarded(check, analysis, access)) is not None]
             if verdicts:
                 joined = join(verdicts)
                 settled.append(Settled(name, accesses[0].kind, operation.location, joined, operation.order))
     if "race" in wanted:
-        settled.extend(races.check(analysis))
+        settled.extend(_races(analysis))
     if "promise" in wanted:
         settled.extend(_promises(analysis))
     return settled
+
+
+Subject = TypeVar("Subject")
+Answer = TypeVar("Answer", bound="Verdict | None")
+
+
+def _guarded(
+    check: Callable[[Analysis, Subject], Answer], analysis: Analysis, subject: Subject
+) -> Answer | Unproven:
+    """A mistake in one check must not cost the verdicts of all others: it leaves its own open, by name."""
+    try:
+        return check(analysis, subject)
+    except Exception as error:
+        return Unproven(_failure(error))
+
+
+def _failure(error: Exception) -> str:
+    """What a reader should pass on. With KERNCAP_SANITIZER_STRICT set, the error itself (for tests)."""
+    if os.environ.get("KERNCAP_SANITIZER_STRICT"):
+        raise error
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    place = f"{os.path.basename(frame.filename)}:{frame.lineno}"
+    return (
+        f"the sanitizer failed here, which is a mistake of its own: {type(error).__name__}: {error} ({place})"
+    )
+
+
+def _races(analysis: Analysis) -> list[Settled]:
+    try:
+        return races.check(analysis)
+    except Exception as error:
+        reason = _failure(error)
+        return [
+            Settled("race", kind_of(one), one.location, Unproven(reason), one.order)
+            for one in memory_operations(analysis.module)
+        ]
 
 
 def _promises(analysis: Analysis) -> Iterable[Settled]:
@@ -110,7 +152,8 @@ def _promises(analysis: Analysis) -> Iterable[Settled]:
     where: dict[tuple[Operation | None, str, str], Promise] = {}
     for promise in analysis.walked.promises:
         key: tuple[Operation | None, str, str] = (promise.operation, promise.kind, promise.subject)
-        grouped.setdefault(key, []).append(promises.check(analysis, promise))
+        verdict = _guarded(promises.check, analysis, promise)
+        grouped.setdefault(key, []).append(verdict)
         where[key] = promise
     for key, verdicts in grouped.items():
         order = key[0].order if key[0] is not None else -1
@@ -144,7 +187,11 @@ def _evaluate(analysis: Analysis, settled: list[Settled], notes: list[str]) -> l
         return settled
     operations = {operation.order: operation for operation in memory_operations(analysis.module)}
     wanted = [(operations[order], check) for order, check in sorted(open_ones) if order in operations]
-    result = settle(analysis, wanted)
+    try:
+        result = settle(analysis, wanted)
+    except Exception as error:
+        notes.append(f"contents were not looked at: {_failure(error)}")
+        return settled
     answers = {(operation.order, check): verdict for (operation, check), verdict in result.verdicts.items()}
     done: list[Settled] = []
     for one in settled:

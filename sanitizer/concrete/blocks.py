@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from kerncap.sanitizer.concrete.machine import Machine
+from kerncap.sanitizer.concrete.ops_arith import added_too_far
 from kerncap.sanitizer.concrete.ops_basic import not_tiles
 from kerncap.sanitizer.concrete.plan import STEPS, Plan, Step
 from kerncap.sanitizer.concrete.values import (
@@ -195,8 +196,17 @@ def _make_block_pointer(plan: Plan, operation: Operation) -> Step:
     return step
 
 
+def _sum(old: Tile, new: Tile, watched: bool) -> Tile:
+    data = old.data + new.data
+    overflow = either(old.overflow, new.overflow)
+    if watched:
+        overflow = either(overflow, added_too_far(data, old.data, new.data))
+    return Tile(data, either(old.undefined, new.undefined), overflow)
+
+
 def _advance(plan: Plan, operation: Operation) -> Step:
     result = operation.results[0]
+    watched = plan.watches_overflow(operation)
 
     def step(m: Machine) -> None:
         pointer = m.env[operation.operands[0]]
@@ -205,12 +215,7 @@ def _advance(plan: Plan, operation: Operation) -> Step:
         if not isinstance(pointer, BlockPointer) or len(tiles) != len(by):
             m.env[result] = not_tiles(operation, [pointer, *by])
             return
-        offsets = tuple(
-            Tile(
-                old.data + new.data, either(old.undefined, new.undefined), either(old.overflow, new.overflow)
-            )
-            for old, new in zip(pointer.offsets, tiles, strict=True)
-        )
+        offsets = tuple(_sum(old, new, watched) for old, new in zip(pointer.offsets, tiles, strict=True))
         m.env[result] = BlockPointer(
             pointer.base, pointer.shape, pointer.strides, offsets, pointer.block_shape, pointer.element
         )

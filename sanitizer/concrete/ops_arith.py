@@ -199,6 +199,20 @@ WRAPS: dict[str, Callable[..., Bools]] = {
 }
 
 
+def far(x: Array, y: Array) -> Bools | None:
+    """Where a product of 64-bit integers leaves their range; None: nowhere."""
+    if x.size == 0 or y.size == 0:
+        return None
+    largest = max(-int(x.min()), int(x.max())) * max(-int(y.min()), int(y.max()))
+    return None if largest < 1 << 63 else _mul_wraps(x * y, x, y)
+
+
+def added_too_far(total: Array, x: Array, y: Array) -> Bools | None:
+    """Where a sum of integers left their range; None: nowhere."""
+    wrapped = _add_wraps(total, x, y)
+    return wrapped if wrapped.any() else None
+
+
 # --- floats ------------------------------------------------------------------------------------------
 
 

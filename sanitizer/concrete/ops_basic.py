@@ -6,8 +6,17 @@ import numpy as np
 
 from kerncap.sanitizer.concrete import ops_cast, ops_math  # noqa: F401  (they fill ELEMENTWISE)
 from kerncap.sanitizer.concrete.machine import Machine
-from kerncap.sanitizer.concrete.ops_arith import DIVISIONS, ELEMENTWISE, WRAPS, high_signed, unsigned
+from kerncap.sanitizer.concrete.ops_arith import (
+    DIVISIONS,
+    ELEMENTWISE,
+    WRAPS,
+    added_too_far,
+    far,
+    high_signed,
+    unsigned,
+)
 from kerncap.sanitizer.concrete.plan import STEPS, Plan, Step
+from kerncap.sanitizer.concrete.slice import MODULAR
 from kerncap.sanitizer.concrete.values import (
     ABSOLUTE,
     Array,
@@ -106,7 +115,7 @@ def _tracked(plan: Plan, operation: Operation) -> Step:
     operands, result = operation.operands, operation.results[0]
     special = _UNDEFINED.get(operation.name)
     kind = element_of(result.type)
-    integers = isinstance(kind, IntType) and kind.width > 1
+    integers = isinstance(kind, IntType) and kind.width > 1 and operation.name not in MODULAR
     wraps = WRAPS.get(operation.name) if integers and plan.watches_overflow(operation) else None
 
     def step(m: Machine) -> None:
@@ -120,7 +129,7 @@ def _tracked(plan: Plan, operation: Operation) -> Step:
             undefined = either(*(tile.undefined for tile in tiles))
         else:
             undefined = special(tiles[0], tiles[1])
-        # What is compared or converted is no longer on its way to an address.
+        # What is compared, converted or taken modulo something is no longer on its way to an address.
         overflow = either(*(tile.overflow for tile in tiles)) if integers else None
         if wraps is not None:
             wrapped = wraps(data, *(tile.data for tile in tiles))
@@ -135,6 +144,7 @@ def _division(plan: Plan, operation: Operation) -> Step:
     compute = ELEMENTWISE[operation.name](operation)
     (left, right), result = operation.operands, operation.results[0]
     note = f"{where(operation)} divides by zero: taken as 0"
+    modular = operation.name in MODULAR
 
     def step(m: Machine) -> None:
         x, y = m.env[left], m.env[right]
@@ -145,9 +155,8 @@ def _division(plan: Plan, operation: Operation) -> Step:
             zero = np.broadcast_to(y.data == 0, (m.count, *y.data.shape[1:]))
             if (zero if m.active is None else zero[m.active]).any():
                 m.shared.notes[note] = None
-        m.env[result] = Tile(
-            compute(x.data, y.data), either(x.undefined, y.undefined), either(x.overflow, y.overflow)
-        )
+        overflow = None if modular else either(x.overflow, y.overflow)
+        m.env[result] = Tile(compute(x.data, y.data), either(x.undefined, y.undefined), overflow)
 
     return step
 
@@ -204,9 +213,9 @@ def _extended(plan: Plan, operation: Operation) -> Step:
         else:
             first = x.data - y.data
             second = unsigned(x.data) < unsigned(y.data)
-        undefined, overflow = either(x.undefined, y.undefined), either(x.overflow, y.overflow)
-        m.env[low] = Tile(first, undefined, overflow)
-        m.env[high] = Tile(second, undefined, overflow)
+        undefined = either(x.undefined, y.undefined)
+        m.env[low] = Tile(first, undefined)
+        m.env[high] = Tile(second, undefined)
 
     return step
 
@@ -316,19 +325,20 @@ def _add_pointer(plan: Plan, operation: Operation) -> Step:
     kind = element_of(pointer.type)
     assert isinstance(kind, PointerType)
     width = np.int64(width_bytes(kind.pointee))
+    watched = plan.watches_overflow(operation)
 
     def step(m: Machine) -> None:
         p, by = m.env[pointer], m.env[offset]
         if not (isinstance(p, Pointers) and isinstance(by, Tile)):
             m.env[result] = not_tiles(operation, [p, by])
             return
-        data = p.data + by.data.astype(np.int64) * width
-        if p.undefined is None and p.overflow is None and by.undefined is None and by.overflow is None:
-            m.env[result] = Pointers(data, p.argument)
-        else:
-            m.env[result] = Pointers(
-                data, p.argument, either(p.undefined, by.undefined), either(p.overflow, by.overflow)
-            )
+        wide = by.data.astype(np.int64)
+        step_bytes = wide * width
+        data = p.data + step_bytes
+        overflow = either(p.overflow, by.overflow)
+        if watched:
+            overflow = either(overflow, far(wide, width), added_too_far(data, p.data, step_bytes))
+        m.env[result] = Pointers(data, p.argument, either(p.undefined, by.undefined), overflow)
 
     return step
 

@@ -62,6 +62,12 @@ class Access:
         if m.unsure is not None:
             self.steered = either(self.steered, lift(m.unsure, len(shape)))
 
+    def mask_undefined(self, m: Machine) -> Bools | None:
+        """Where what the mask says is a guess, of the programs that are here."""
+        if self.mask is None or self.mask.undefined is None:
+            return None
+        return m.lanes(self.mask.undefined, len(self.shape))
+
     def spread(self, *others: Array | None) -> tuple[int, ...]:
         """The shape that addresses, mask and other tiles broadcast to."""
         arrays = [self.addresses.offsets, self.lanes, *others]
@@ -174,6 +180,7 @@ def tell(
         trips=tuple(np.full(m.count, loop.trip, dtype=np.int64) for loop in m.loops),
         undefined=spread(undefined),
         steered_by_undefined=spread(access.steered),
+        mask_undefined=spread(access.mask_undefined(m)),
         overflowed=spread(addresses.overflow),
         old=spread(old),
         new=spread(new),

@@ -92,6 +92,47 @@ def evaluate(
     ``addresses_only``: evaluates what addresses, masks and conditions depend on, and leaves out the rest:
     stores that nothing of that reads are told to the observer and not carried out.
     """
+    shared: Shared | None = None
+    reason, stopped = None, False
+    with np.errstate(all="ignore"):
+        try:
+            shared = _prepared(module, function, launch, memory, addresses_only, observer, limits, track)
+            if programs is None:
+                programs = np.arange(launch.program_count, dtype=np.int64)
+            if shared.cooperative:
+                _one_by_one(shared, programs)
+            else:
+                for chunk in _chunks(function, programs):
+                    _finish(_start(shared, chunk))
+        except Incomplete as incomplete:
+            reason = str(incomplete)
+        except MemoryError:
+            reason = "too large: not enough memory"
+        except StopEvaluation:
+            reason, stopped = "the observer has seen what it wanted", True
+        except Exception as error:  # a mistake of the evaluator's: nothing is known, least of all a proof
+            log.debug("evaluation of %s failed", launch.kernel, exc_info=True)
+            reason = f"the evaluation failed: {type(error).__name__}: {error}"
+    return Outcome(
+        reason is None,
+        reason,
+        stopped,
+        tuple(shared.notes) if shared is not None else (),
+        tuple(sorted(memory.unknown().items())),
+        shared.spent if shared is not None else 0,
+    )
+
+
+def _prepared(
+    module: Module,
+    function: Function,
+    launch: Launch,
+    memory: Memory,
+    addresses_only: bool,
+    observer: Observer | None,
+    limits: Limits,
+    track: Track,
+) -> Shared:
     flow = Dataflow(module, function, launch)
     plan = Plan(
         module,
@@ -107,30 +148,7 @@ def evaluate(
         operation.name == "tt.atomic_poll" or (operation.name == "scf.while" and waits(flow, operation))
         for operation in flow.operations
     )
-    if programs is None:
-        programs = np.arange(launch.program_count, dtype=np.int64)
-    reason, stopped = None, False
-    with np.errstate(all="ignore"):
-        try:
-            if shared.cooperative:
-                _one_by_one(shared, programs)
-            else:
-                for chunk in _chunks(function, programs):
-                    _finish(_start(shared, chunk))
-        except Incomplete as incomplete:
-            reason = str(incomplete)
-        except MemoryError:
-            reason = "too large: not enough memory"
-        except StopEvaluation:
-            reason, stopped = "the observer has seen what it wanted", True
-    return Outcome(
-        reason is None,
-        reason,
-        stopped,
-        tuple(shared.notes),
-        tuple(sorted(memory.unknown().items())),
-        shared.spent,
-    )
+    return shared
 
 
 # --- programs ----------------------------------------------------------------------------------------

@@ -18,6 +18,17 @@ from kerncap.sanitizer.concrete.dataflow import (
 )
 from kerncap.sanitizer.ttir.ir import Block, Function, Operation, Value, walk
 
+# What comes out of these was meant to lose its upper bits (hashes, random numbers, swizzles): a number
+# that wrapped around before is no mistake. The same as in `checks.overflow`.
+MODULAR = frozenset(
+    f"arith.{name}"
+    for name in (
+        *("remsi", "remui", "divui", "ceildivui", "andi", "ori", "xori", "shrsi", "shrui"),
+        *("extui", "minui", "maxui", "uitofp", "fptosi", "fptoui", "bitcast"),
+        *("mulsi_extended", "mului_extended", "addui_extended", "subui_extended"),
+    )
+) | {"tt.mulhiui"}
+
 
 @dataclass(frozen=True)
 class Slice:
@@ -152,7 +163,10 @@ def addresses(flow: Dataflow) -> Slice:
 
 
 def address_arithmetic(flow: Dataflow) -> Slice:
-    """The operations whose values become addresses: no masks, no conditions, and nothing behind a load."""
+    """The operations whose values become addresses by arithmetic.
+
+    No masks, no conditions, nothing behind a load or behind what takes a number modulo something.
+    """
     seen: set[Value] = set()
     found: set[Operation] = set()
     queue: list[Value] = []
@@ -174,7 +188,7 @@ def address_arithmetic(flow: Dataflow) -> Slice:
             parent = owner.parent.parent
             if isinstance(parent, Operation) and parent.name == "scf.for":
                 queue.extend(parent.operands[:3])  # the loop's own variable
-        elif isinstance(owner, Operation) and owner.name not in MEMORY:
+        elif isinstance(owner, Operation) and owner.name not in MEMORY and owner.name not in MODULAR:
             found.add(owner)
             queue.extend(owner.operands[1:] if owner.name == "arith.select" else owner.operands)
             for region in owner.regions:

@@ -70,6 +70,7 @@ class Solver:
         self.enumeration_limit = enumeration_limit
         self.operation_limit = 64 * enumeration_limit  # so that long expressions are not a matter of minutes
         self._answers: dict[Expr, Answer] = {}
+        self._rewriters: dict[Expr, Rewriter | None] = {}  # by what is given; None: it holds nowhere
 
     def satisfiable(self, *conditions: Expr) -> Answer:
         """Is there a point, all variables within their ranges, where all conditions hold?"""
@@ -98,10 +99,14 @@ class Solver:
         """
         if given is TRUE or given is FALSE:
             return e.low, e.high
-        simplified = affine.simplify(list(conjuncts(given)), {})
-        if simplified is None:
+        if given not in self._rewriters:
+            simplified = affine.simplify(list(conjuncts(given)), {})
+            if len(self._rewriters) >= 256:
+                self._rewriters.clear()
+            self._rewriters[given] = None if simplified is None else Rewriter(simplified[1])
+        rewriter = self._rewriters[given]
+        if rewriter is None:
             return e.low, e.high
-        rewriter = Rewriter(simplified[1])
         bounds = rewriter.intervals.of(rewriter.rewrite(e))
         return (e.low, e.high) if is_empty(bounds) else bounds
 
@@ -158,6 +163,8 @@ class _Question:
     def _search(self) -> Answer | None:
         # Before exact values of parts are known, splitting into many cases is mostly in vain.
         limit = 100 if self.exact else 40
+        if self.condition.reads:
+            limit //= 4  # what hangs on memory is settled by evaluating
         result = affine.Search(self.condition, self.check, self.known, limit).run()
         if isinstance(result, affine.Refuted):
             return Unsat("enumerated" if self.exact else result.how, self.contents)

@@ -60,7 +60,7 @@ def walk(module: Module, function: Function, launch: Launch, solver: Solver) -> 
         launch=launch,
         solver=solver,
         programs=(programs[0], programs[1], programs[2]),
-        written=provenance.written_storages(module, origins, launch),
+        written=provenance.written_storages(module, function, launch),
         handlers=_HANDLERS,
         origins=origins,
         used=_used(function),

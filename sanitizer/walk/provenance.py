@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from kerncap.sanitizer.launch import DescriptorArgument, Launch, TensorArgument
 from kerncap.sanitizer.ttir.ir import (
     DescriptorType,
@@ -33,8 +35,9 @@ Origins = frozenset[int | None]  # indices of arguments; None: an address from e
 _ELSEWHERE: Origins = frozenset((None,))
 
 
-def written_storages(module: Module, origins: dict[Value, Origins], launch: Launch) -> frozenset[int] | None:
+def written_storages(module: Module, function: Function, launch: Launch) -> frozenset[int] | None:
     """Storages that some operation of the launch may write; None where it may be any."""
+    origins = pointer_origins(module, function)
     found: set[int] = set()
     for one in module.functions.values():
         if one.body is None:
@@ -52,6 +55,7 @@ def written_storages(module: Module, origins: dict[Value, Origins], launch: Laun
     return frozenset(found)
 
 
+@lru_cache(maxsize=64)
 def pointer_origins(module: Module, function: Function) -> dict[Value, Origins]:
     """For each value that is or holds a pointer, the arguments of ``function`` it may come from.
 
