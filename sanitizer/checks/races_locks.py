@@ -25,7 +25,8 @@ from kerncap.sanitizer.checks.races_waits import (
     semantics_of,
 )
 from kerncap.sanitizer.checks.races_words import Words, known_part, line_of
-from kerncap.sanitizer.symbolic.expr import const, sub
+from kerncap.sanitizer.diagnose.unlimited import number_of
+from kerncap.sanitizer.symbolic.expr import Expr, const, sub
 from kerncap.sanitizer.ttir.ir import Operation
 from kerncap.sanitizer.walk.access import Access
 
@@ -114,7 +115,7 @@ def find_locks(analysis: Analysis, order: ProgramOrder, words: Words, waits: Seq
         for release in releases:
             if not any(order.dominates(other.loop, release) for other, *_ in taken):
                 defects.append(f"{line_of(release.location)} releases a lock that is not held")
-        unclear, contents = _turns(words, word, releases) if by_turn else _start(words, wait, word)
+        unclear, contents = _turns(words, wait, releases) if by_turn else _start(words, wait, word)
         locks.append(Lock(wait, word, tuple(releases), order, tuple(defects), tuple(unclear), contents))
     return locks
 
@@ -172,25 +173,33 @@ def _releases(order: ProgramOrder, words: Words, wait: Wait, word: Side, free: i
 
 
 def _turn_lock(order: ProgramOrder, words: Words, wait: Wait) -> _Found | None:
-    """Left once the word shows the program's number; released by writing that number plus one."""
+    """Left once the word shows the program's number; released by making it that number plus one."""
     if wait.predicate != "ne" or constant_of(wait.bound) is not None:
         return None
     word = words.side(wait.polls[0].operation)
     if word is None:
         return None
-    releases = []
+    releases: list[Operation] = []
+    counted: list[Operation] = []
+    polls = {poll.operation for poll in wait.polls}
     for operation in order.operations():
-        if operation.name != "tt.atomic_rmw" or operation.attributes.get("rmw_op") != "exch":
+        if operation.name != "tt.atomic_rmw" or operation in polls:
             continue
         other = words.side(operation)
-        step = operation.segment("value")
+        if other is None or other.address is not word.address:
+            continue
+        kind, step = operation.attributes.get("rmw_op"), operation.segment("value")
+        if kind == "add" and rmw_value(operation) == 1 and is_everywhere(operation):
+            counted.append(operation)
         owner = step.owner if step is not None else None
-        if other is None or other.address is not word.address or not isinstance(owner, Operation):
+        if kind != "exch" or not isinstance(owner, Operation):
             continue
         if owner.name == "arith.addi" and wait.bound in owner.operands:
             number = owner.operands[1] if owner.operands[0] is wait.bound else owner.operands[0]
             if constant_of(number) == 1 and is_everywhere(operation):
                 releases.append(operation)
+    if not releases and len(counted) == 1 and counted[0].parent is wait.loop.parent:
+        releases = counted  # once per turn: a second count would let two in
     return (wait, word, releases, True) if releases else None
 
 
@@ -229,14 +238,17 @@ def _start(words: Words, wait: Wait, word: Side) -> tuple[list[str], bool]:
     return [], True
 
 
-def _turns(words: Words, word: Side, releases: Sequence[Operation]) -> tuple[list[str], bool]:
+def _turns(words: Words, wait: Wait, releases: Sequence[Operation]) -> tuple[list[str], bool]:
     """No two programs may have one number at one lock."""
     side = words.side(releases[0])
-    value = side.access.value if side is not None else None
     where = line_of(releases[0].location)
-    if side is None or value is None:
+    number: Expr | None = None
+    if side is not None and side.access.atomic == "add":
+        number = number_of(words.analysis, side.access, wait.bound)
+    elif side is not None and side.access.value is not None:
+        number = sub(side.access.value, const(1))
+    if side is None or number is None:
         return [f"the turns of the lock released at {where} are not known"], False
-    number = sub(value, const(1))
     points = words.points(side, number)
     if points is None:
         return [f"the turns of the lock released at {where} are not known"], False

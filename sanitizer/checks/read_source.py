@@ -125,4 +125,3 @@ def _integers(raw: npt.NDArray[np.int64], buffer: Buffer) -> Values:
     return result
 
 
-LaunchReads = ContentsSource

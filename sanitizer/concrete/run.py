@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from kerncap.log import one_line
 from kerncap.sanitizer.concrete import (  # noqa: F401  (each fills the tables of operations)
     blocks,
     control,
@@ -111,8 +112,7 @@ def evaluate(
         except StopEvaluation:
             reason, stopped = "the observer has seen what it wanted", True
         except Exception as error:  # a mistake of the evaluator's: nothing is known, least of all a proof
-            log.debug("evaluation of %s failed", launch.kernel, exc_info=True)
-            reason = f"the evaluation failed: {type(error).__name__}: {error}"
+            reason = f"the evaluation failed: {type(error).__name__}: {one_line(str(error))}"
     return Outcome(
         reason is None,
         reason,

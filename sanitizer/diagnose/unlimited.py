@@ -71,6 +71,12 @@ def unlimited_offset(analysis: Analysis, access: Access) -> Unlimited | None:
     return Unlimited(offsets[1], tuple(reader.folded))
 
 
+def number_of(analysis: Analysis, access: Access, value: Value) -> Expr | None:
+    """What a scalar of the launch or of one program is, where it is plain arithmetic of known numbers."""
+    found = _Reader(analysis, access).number(value, ())
+    return None if found is None else found[0]
+
+
 @dataclass
 class _Reader:
     """Each number as (with the wraps, without them); None where it is not plain arithmetic."""

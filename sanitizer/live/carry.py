@@ -9,12 +9,20 @@ import numpy as np
 from kerncap.errors import KerncapError
 from kerncap.sanitizer.launch import Bytes, Launch
 from kerncap.sanitizer.live.description import module_of
+from kerncap.sanitizer.walk.provenance import written_storages
 
 BLOCK = 4096  # bytes; what did not change is not written back, for another thread of the target may
 
 
 class CarryOutError(KerncapError):
-    """A launch that can't be evaluated as a whole; the message is the reason."""
+    """A launch that can't be evaluated; ``lost`` are the storages that it would have written.
+
+    Nothing in memory is changed; what those storages hold from here on is not what the program made.
+    """
+
+    def __init__(self, reason: str, lost: frozenset[int] = frozenset()) -> None:
+        super().__init__(reason)
+        self.lost = lost
 
 
 def carry_out(launch: Launch) -> dict[int, list[tuple[int, Bytes]]]:
@@ -23,6 +31,22 @@ def carry_out(launch: Launch) -> dict[int, list[tuple[int, Bytes]]]:
     Elements outside of their storage read as zero, and stores to them are dropped.
     Raises CarryOutError with the reason; nothing is changed then.
     """
+    try:
+        return _changes(launch)
+    except CarryOutError as error:
+        raise CarryOutError(str(error), _written(launch)) from error
+
+
+def _written(launch: Launch) -> frozenset[int]:
+    try:
+        module = module_of(launch.ttir)
+        found = written_storages(module, module.kernel, launch)
+    except Exception:  # what can't be read may write anything
+        found = None
+    return frozenset(range(len(launch.storages))) if found is None else found
+
+
+def _changes(launch: Launch) -> dict[int, list[tuple[int, Bytes]]]:
     from kerncap.sanitizer.concrete.memory import Memory
     from kerncap.sanitizer.concrete.run import Limits, evaluate
 

@@ -57,9 +57,9 @@ def _watcher(
                     raise CarryOutError("; ".join(report.notes))
                 changes = carry_out(launch)
             except CarryOutError as error:
-                raise hooks.CannotCarryOut(
-                    f"kerncap can't carry out {report.kernel} on the CPU: {error}"
-                ) from error
+                if launch is not None:
+                    judge.lose(launch, error.lost)
+                return hooks.warn_not_carried_out(report.kernel, str(error))  # type: ignore[no-any-return]
             for storage, stretches in changes.items():
                 for offset, data in stretches:
                     reader.write(storage, offset, data)

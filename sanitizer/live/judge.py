@@ -8,7 +8,7 @@ import json
 import math
 import re
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -59,6 +59,7 @@ class Judge:
         self._known: dict[str, list[_Known]] = {}
         self._count = 0
         self._reports: list[LaunchReport] = []
+        self._lost: set[tuple[int, int]] = set()  # addresses, [start, end)
         # The solver is not made for threads; two launches of two processes wait for each other.
         self._lock = threading.RLock()
 
@@ -73,10 +74,27 @@ class Judge:
         The launch is None where the description itself can't be read.
         """
         try:
-            launch = launch_of(record, contents)
+            launch = self._without_lost(launch_of(record, contents))
         except Exception as error:
             return self.missed(str(record.get("kernel")), log.one_line(error)), None
         return self.judge_launch(launch), launch
+
+    def lose(self, launch: Launch, storages: Iterable[int]) -> None:
+        """What these storages hold is not what the program made: no later launch is judged by it."""
+        with self._lock:
+            for storage in (launch.storages[index] for index in storages):
+                self._lost.add((storage.address, storage.address + storage.size_bytes))
+
+    def _without_lost(self, launch: Launch) -> Launch:
+        with self._lock:
+            lost = frozenset(
+                index
+                for index, one in enumerate(launch.storages)
+                if any(
+                    start < one.address + one.size_bytes and one.address < end for start, end in self._lost
+                )
+            )
+        return dataclasses.replace(launch, contents=_Without(launch.contents, lost)) if lost else launch
 
     def judge_launch(self, launch: Launch) -> LaunchReport:
         with self._lock:
@@ -135,6 +153,23 @@ class Judge:
         looked = tuple(sorted(seen.looked))
         group.append(_Known(looked, tuple(seen.value(one) for one in looked), index))
         self._count += 1
+
+
+class _Without:
+    """`Contents` of which some are not to be had."""
+
+    def __init__(self, inner: Contents, lost: frozenset[int]) -> None:
+        self._inner = inner
+        self._lost = lost
+
+    def read(self, storage: int) -> Bytes | None:
+        return None if storage in self._lost else self._inner.read(storage)
+
+    def digest(self, storage: int) -> str | None:
+        return None if storage in self._lost else self._inner.digest(storage)
+
+    def written(self, storage: int) -> npt.NDArray[np.bool_] | None:
+        return None if storage in self._lost else self._inner.written(storage)
 
 
 class _Seen:

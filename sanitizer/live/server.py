@@ -187,6 +187,8 @@ class _Process:
                 answer["carried"] = True
             except CarryOutError as error:
                 answer["reason"] = str(error)
+                if launch is not None:
+                    self._judge.lose(launch, error.lost)
                 self.notes.append(f"{report.kernel} was looked at, but could not be carried out: {error}")
         self._tell(answer)
 

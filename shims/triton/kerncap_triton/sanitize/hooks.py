@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import threading
+import warnings
 from importlib import import_module
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
@@ -37,7 +38,21 @@ class Watcher:
 
 
 class CannotCarryOut(RuntimeError):
-    """A launch on CPU tensors that kerncap can't carry out: going on would be on wrong data."""
+    """A launch on CPU tensors that kerncap can't even describe: there is nobody else to run it."""
+
+
+class NotCarriedOut(UserWarning):
+    """A launch on CPU tensors was looked at, but its results are not in memory."""
+
+
+def warn_not_carried_out(kernel: str, reason: str) -> None:
+    """Once for each place that launches; later launches are not judged by what it would have written."""
+    warnings.warn(
+        f"kerncap sanitize looked at {kernel}, but can't carry it out on the CPU: {reason}. "
+        "What it would write is missing from here on.",
+        NotCarriedOut,
+        stacklevel=2,
+    )
 
 
 class _State(threading.local):
