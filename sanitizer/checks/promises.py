@@ -20,6 +20,7 @@ from typing import cast
 
 from kerncap.sanitizer.analysis import Analysis
 from kerncap.sanitizer.checks.search import smallest
+from kerncap.sanitizer.diagnose.hint_line import hint_location
 from kerncap.sanitizer.diagnose.place import Assignment, value_at
 from kerncap.sanitizer.findings import Finding, Place, Proved, Unproven, Verdict, Violated
 from kerncap.sanitizer.symbolic.expr import (
@@ -38,7 +39,7 @@ from kerncap.sanitizer.symbolic.expr import (
     var,
 )
 from kerncap.sanitizer.symbolic.solve import Answer, Sat, Unknown, Unsat
-from kerncap.sanitizer.ttir.ir import FloatType, IntType, PointerType, TensorType
+from kerncap.sanitizer.ttir.ir import FloatType, IntType, Location, PointerType, TensorType
 from kerncap.sanitizer.walk.access import Access, Promise
 
 SOURCE_NAMES = {
@@ -177,13 +178,21 @@ def _finding(analysis: Analysis, promise: Promise, axis: int, point: Sat) -> Fin
     return Finding(
         check="promise",
         access="none",
-        location=promise.location,
+        location=_location(analysis, promise),
         message=_message(analysis, promise, axis, point),
         place=place,
         argument=argument,
         contents=point.contents,
         python_stack=analysis.launch.python_stack,
     )
+
+
+def _location(analysis: Analysis, promise: Promise) -> Location:
+    """Of the promise; what it hangs on in the TTIR may stand lines before."""
+    if promise.operation is None or promise.kind == "assume":
+        return promise.location
+    hint = SOURCE_NAMES[promise.kind].removeprefix("tl.")
+    return hint_location(promise.location, hint, analysis.launch.sources)
 
 
 def _message(analysis: Analysis, promise: Promise, axis: int, point: Sat) -> str:

@@ -360,9 +360,7 @@ def source_context(location: Location, sources: Mapping[str, str]) -> list[tuple
     file of this machine, of at most 4 MiB. Empty where there is none.
     """
     for frame in location.frames:
-        text = sources.get(frame.file)
-        if text is None:
-            text = _on_disk(frame.file)
+        text = source_text(frame.file, sources)
         if text is None or frame.line < 1:
             continue
         lines = text.splitlines()
@@ -374,6 +372,12 @@ def source_context(location: Location, sources: Mapping[str, str]) -> list[tuple
             (number, lines[number - 1].rstrip(), number == frame.line) for number in range(first, last + 1)
         ]
     return []
+
+
+def source_text(name: str, sources: Mapping[str, str]) -> str | None:
+    """The text of a file by its name in TTIR: of ``sources``, else a ``.py`` file of this machine."""
+    text = sources.get(name)
+    return _on_disk(name) if text is None else text
 
 
 def _on_disk(name: str) -> str | None:

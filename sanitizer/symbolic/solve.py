@@ -28,6 +28,7 @@ from kerncap.sanitizer.symbolic.rewrite import Rewriter
 FEW_POINTS = 1 << 12
 SUBSTITUTED_POINTS = 24  # of a projection, where something is extreme, that are tried one by one
 REFINEMENTS = 40  # of reads in a model of z3
+MANY_NODES = 300  # of a condition on data, past which only its ranges are looked at
 
 
 @dataclass(frozen=True)
@@ -149,11 +150,16 @@ class _Question:
         points = points_of(condition.variables)
         cost = cost_of([condition], condition.variables)
         steps = [self._bounded_reads, self._sampled, self._projected, self._z3]
+        if condition.unknown_reasons:
+            steps.remove(self._sampled)  # a point that rests on an unknown proves nothing
+        if (condition.unknown_reasons or condition.reads) and len(nodes_of([condition])) > MANY_NODES:
+            # Networks of comparisons (a sort) of data: evaluating the kernel is cheaper than reasoning.
+            steps = [self._bounded_reads]
         if points <= FEW_POINTS and cost <= 1 << 18:
             steps.insert(0, self._exhaust)
         elif points <= self.solver.enumeration_limit and cost <= self.solver.operation_limit:
             readable = condition.reads and self.memory is not None
-            steps.insert(3 if readable else 4, self._exhaust)
+            steps.insert(-1 if readable else len(steps), self._exhaust)
         for step in steps:
             answer = step()
             if answer is not None:
@@ -215,7 +221,7 @@ class _Question:
             answer = self._search()
             if answer is not None:
                 return answer
-        for projected in found:
+        for projected in () if self.condition.unknown_reasons else found:
             answer = self._substituted(projected)
             if answer is not None:
                 return answer
