@@ -393,16 +393,13 @@ def _load_block(walker: Walker, operation: Operation, block: BlockPointer) -> No
         walker, operation, "load", where, inside, FALSE, None, expr, _block_element(pointer.type),
         pointer_operand=pointer,
     )  # fmt: skip
-    padded = operation.attributes.get("padding") is not None
-    walker.define(operation, _padded(walker, operation, result, value, inside, padded))
+    # With no padding option the lanes outside are said to be undefined; every lowering gives zeros, and
+    # kernels in use rely on it.
+    walker.define(operation, _padded(result, value, inside))
 
 
-def _padded(
-    walker: Walker, operation: Operation, result: Value, value: SymbolicValue, inside: Expr, padded: bool
-) -> SymbolicValue:
-    """Lanes outside are zero (or NaN) where there is padding, else undefined."""
-    if not padded:
-        return masked(walker, operation, result, value, inside, None)
+def _padded(result: Value, value: SymbolicValue, inside: Expr) -> SymbolicValue:
+    """Lanes outside are zero (or NaN)."""
     if not isinstance(value, Tile) or not isinstance(element_of(result.type), IntType):
         return value  # a float's padding is one more value that is not computed
     zero = boolean(False) if value.expr.sort == "bool" else const(0)
@@ -447,7 +444,7 @@ def _descriptor_access(walker: Walker, operation: Operation) -> None:
         else:
             got = walker.fresh(operation, result, "data from memory", undefined=lor(where.undefined, steered))
         expr = got.expr if isinstance(got, Tile) else None
-        walker.define(operation, _padded(walker, operation, result, got, inside, True))
+        walker.define(operation, _padded(result, got, inside))
     atomic = str(operation.attributes.get("kind", "add")) if kind == "atomic" else None
     element = _block_element(operation.operands[0].type)
     record(
