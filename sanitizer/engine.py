@@ -29,7 +29,7 @@ from kerncap.sanitizer.launch import Launch
 from kerncap.sanitizer.symbolic.expr import Variable
 from kerncap.sanitizer.symbolic.solve import Solver
 from kerncap.sanitizer.ttir import read_module
-from kerncap.sanitizer.ttir.ir import Module, Operation
+from kerncap.sanitizer.ttir.ir import MEMORY, Module, Operation
 from kerncap.sanitizer.ttir.ir import walk as walk_operations
 from kerncap.sanitizer.walk import Unsupported, walk
 from kerncap.sanitizer.walk.access import Access, Promise, Walked
@@ -218,16 +218,8 @@ def _unfollowed(analysis: Analysis, reason: str) -> list[Settled]:
     ]
 
 
-_KINDS: dict[str, AccessKind] = {
-    "tt.load": "load", "tt.descriptor_load": "load", "tt.descriptor_gather": "load",
-    "tt.store": "store", "tt.descriptor_store": "store", "tt.descriptor_scatter": "store",
-    "tt.atomic_rmw": "atomic", "tt.atomic_cas": "atomic", "tt.descriptor_reduce": "atomic",
-    "tt.atomic_load": "atomic", "tt.atomic_store": "atomic", "tt.atomic_poll": "atomic",
-}  # fmt: skip
-
-
 def kind_of(operation: Operation) -> AccessKind:
-    return _KINDS[operation.name]
+    return MEMORY[operation.name]  # type: ignore[return-value]
 
 
 def memory_operations(module: Module) -> list[Operation]:
@@ -237,7 +229,7 @@ def memory_operations(module: Module) -> list[Operation]:
         for function in module.functions.values()
         if function.body is not None
         for operation in walk_operations(function.body)
-        if operation.name in _KINDS
+        if operation.name in MEMORY
     ]
 
 

@@ -204,6 +204,15 @@ class Module:
         return next(f for f in self.functions.values() if f.public and f.body is not None)
 
 
+# Operations that touch the launch's memory, and how.
+MEMORY = {
+    "tt.load": "load", "tt.descriptor_load": "load", "tt.descriptor_gather": "load",
+    "tt.store": "store", "tt.descriptor_store": "store", "tt.descriptor_scatter": "store",
+    "tt.atomic_rmw": "atomic", "tt.atomic_cas": "atomic", "tt.descriptor_reduce": "atomic",
+    "tt.atomic_load": "atomic", "tt.atomic_store": "atomic", "tt.atomic_poll": "atomic",
+}  # fmt: skip
+
+
 def walk(region: Region) -> Iterator[Operation]:
     """Every operation in the region and in the regions below, in the text's order."""
     for block in region.blocks:

@@ -9,6 +9,7 @@ from kerncap.sanitizer.launch import DescriptorArgument, Launch, PointerArgument
 from kerncap.sanitizer.symbolic.expr import FALSE, TRUE, Expr, Variable, add, const, ite, lor, unknown, var
 from kerncap.sanitizer.symbolic.solve import Solver
 from kerncap.sanitizer.ttir.ir import (
+    MEMORY,
     DescriptorType,
     FloatType,
     Function,
@@ -22,6 +23,7 @@ from kerncap.sanitizer.ttir.ir import (
     TensorType,
     Type,
     Value,
+    walk,
 )
 from kerncap.sanitizer.walk.access import Access, Loop, Promise, Target
 from kerncap.sanitizer.walk.values import (
@@ -84,9 +86,14 @@ class Walker:
                 handler(self, operation)
 
     def unknown_operation(self, operation: Operation, why: str = "has no meaning here") -> None:
-        """Its results are unconstrained; what depends on them says so."""
+        """Its results are unconstrained; what depends on them says so.
+
+        Raises Unsupported for one with a body: what is accessed in there would go unseen.
+        """
         place = describe(operation.location)
         reason = f"{operation.name}{place} {why}"
+        if any(inner.name in MEMORY for region in operation.regions for inner in walk(region)):
+            raise Unsupported(reason)
         self.note(reason)
         for result in operation.results:
             self.environment[result] = self.fresh(operation, result, reason)
