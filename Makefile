@@ -47,7 +47,7 @@ shims: $(STAMP) ## the native shims anew after an edit, where `kerncap` of this 
 	@PATH="$(abspath $(BIN)):$$PATH" bash tools/shims.sh "$(abspath $(BIN))/python"
 
 .PHONY: demo
-demo: $(STAMP) ## capture a launch from a sample, replay it, verify it
+demo: $(STAMP) ## capture a launch from a sample, replay it, verify it, prove its memory accesses
 	@PATH="$(abspath $(BIN)):$$PATH" bash tools/demo.sh
 
 # --- checks ----------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ import json
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -139,19 +140,34 @@ def _native(manifest: Manifest, engine: str, device: str, python: str | None) ->
 def _capable(python: str | None, target_python: str | None) -> Probe:
     """The Python that was asked for; else the first that has what a replay needs: kerncap's own, which may
     live in an environment of its own, or the one that `python` means to the user."""
+    return python_with(("torch", "triton", "numpy"), "replay", python, target_python)
+
+
+def python_with(
+    needed: Sequence[str], what: str, python: str | None = None, target_python: str | None = None
+) -> Probe:
+    """The first Python that has all of ``needed`` (some of torch, triton, numpy), in the order of `choose`.
+
+    Raises BackendUnavailable for ``what``, naming who lacks what.
+    """
+
+    def lacking(one: Probe) -> list[str]:
+        return [name for name in one.missing if name in needed]
+
     found = [probe(python or sys.executable)]
-    if python is None and found[0].missing:
+    if python is None and lacking(found[0]):
         own = Path(sys.executable).parent
         others = (target_python, shutil.which("python"), shutil.which("python3"))
         for other in dict.fromkeys(path for path in others if path and Path(path).parent != own):
             with contextlib.suppress(BackendUnavailable):  # it was not asked for: not running is no error
                 found.append(probe(other))
     for each in found:
-        if not each.missing:
+        if not lacking(each):
             return each
-    lacks = ", ".join(f"{each.python} has no {' and no '.join(each.missing)}" for each in found)
+    lacks = ", ".join(f"{each.python} has no {' and no '.join(lacking(each))}" for each in found)
+    which = "them" if len(needed) > 1 else "it"
     raise BackendUnavailable(
-        "replay", f"{lacks}; name one that has them with --python (the one that ran the captured program)"
+        what, f"{lacks}; name one that has {which} with --python (the one that ran the captured program)"
     )
 
 

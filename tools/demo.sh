@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The main job in three commands, on whatever this machine has. Each command is shown before it runs.
+# The main job in four commands, on whatever this machine has. Each command is shown before it runs.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -25,3 +25,4 @@ if [[ -z $reproducer ]]; then
 fi
 run kerncap replay "$reproducer"
 run kerncap verify "$reproducer"
+run kerncap sanitize "$reproducer"

@@ -12,6 +12,9 @@ echo "== properties, $KERNCAP_FUZZ_EXAMPLES examples each"
 "$python" -m pytest -m "hypothesis and not gpu" --hypothesis-profile=campaign --timeout=3600 tests/unit
 "$python" -m pytest --timeout=3600 tests/fuzz
 
+echo "== the sanitizer against brute force, ${KERNCAP_FUZZ_KERNELS:=10000} kernels"
+"$python" -W ignore -m tests.fuzz.sanitizer.campaign --kernels "$KERNCAP_FUZZ_KERNELS"
+
 shopt -s nullglob
 targets=(tests/fuzz/fuzz_*.py)
 if [[ ${#targets[@]} -gt 0 ]] && ! "$python" -c 'import atheris' 2>/dev/null; then

@@ -22,7 +22,7 @@ run kerncap --version
 run kerncap --help
 python - <<'PY'
 import importlib.util as u
-found = [n for n in ("torch", "triton") if u.find_spec(n)]
+found = [n for n in ("torch", "triton", "z3") if u.find_spec(n)]
 assert not found, f"this environment should be empty, but it has {found}"
 import kerncap.replay  # from replay/
 import ctypes
@@ -48,6 +48,31 @@ for manifest in "${manifests[@]}"; do
     run kerncap inspect "$(dirname "$manifest")"
     kerncap inspect --json "$(dirname "$manifest")" | python -m json.tool >/dev/null
 done
+
+# The sanitizer needs neither torch nor triton nor z3; what only z3 can answer is unproven, and says how to get it.
+ttir=$root/tests/golden/v1.2/code/kernel.ttir
+run kerncap sanitize "$ttir" --grid 2 --arg x_ptr=f32[256] --arg out_ptr=f32[256] --arg n=256 | tee sanitize.txt
+grep -q '^Result: PASS (1 launch; memory operations: 2 proved)$' sanitize.txt
+status=0
+run kerncap sanitize "$root/tests/golden/v1.2" || status=$?
+[[ $status -eq 1 ]]
+cat >needs_z3.ttir <<'TTIR'
+module {
+  tt.func public @never(%x_ptr: !tt.ptr<f32>) {
+    %x = tt.get_program_id x : i32
+    %y = tt.get_program_id y : i32
+    %either = arith.xori %x, %y : i32
+    %sum = arith.addi %x, %y : i32
+    %more = arith.cmpi sgt, %either, %sum : i32
+    %one = arith.constant 1.0 : f32
+    %at = tt.addptr %x_ptr, %x : !tt.ptr<f32>, i32
+    tt.store %at, %one, %more : !tt.ptr<f32>
+    tt.return
+  }
+}
+TTIR
+run kerncap sanitize needs_z3.ttir --grid 2000000000,60000 --arg 'x_ptr=f32[4]' --check oob | tee sanitize.txt
+grep -q "unproven\[oob\]: .*pip install 'kerncap\[sanitizer\]'" sanitize.txt
 
 # The wheel without shims reads the same reproducers.
 python -m pip install --quiet --progress-bar off --no-deps --force-reinstall "$work"/dist/kerncap-*-none-any.whl

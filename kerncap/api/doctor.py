@@ -5,6 +5,8 @@ What could crash, hang or load a driver is asked in a process of its own: `docto
 
 from __future__ import annotations
 
+import importlib.metadata
+import importlib.util
 import os
 import platform
 import shutil
@@ -88,6 +90,7 @@ def doctor(python: str | None = None, output: Path = Path("kerncap-out")) -> Rep
         interpreted,
         libcuda,
         shim,
+        _sanitizer(),
         _sitecustomize(packages),
         _memfd(),
         _writable("output folder", output),
@@ -266,6 +269,22 @@ def _shim() -> Check:
     if "error" in answer:
         return Check(name=name, status="missing", detail=f"{path}: {answer['error']}", next_step="make shims")
     return Check(name=name, status="ok", detail=f"{kerncap.__version__}, {path}, preloads")
+
+
+def _sanitizer() -> Check:
+    """Works everywhere; z3 answers what its own tiers leave open."""
+    if importlib.util.find_spec("z3") is None:
+        return Check(
+            name="sanitizer",
+            status="note",
+            detail="z3 is not installed: what needs it stays unproven",
+            next_step="pip install 'kerncap[sanitizer]'",
+        )
+    try:
+        found = importlib.metadata.version("z3-solver")
+    except importlib.metadata.PackageNotFoundError:
+        found = "of an unknown version"
+    return Check(name="sanitizer", status="ok", detail=f"z3 {found}")
 
 
 def _sitecustomize(packages: dict[str, Any]) -> Check:

@@ -97,8 +97,8 @@ def _job(manifest: schema.Manifest, entry: str, module: Path, target: str, resul
         region = manifest.regions[view.region]
         views.append(
             {
-                "address": region.base + view.offset, "dtype": view.dtype, "shape": view.shape,
-                "strides": view.strides, "region_bytes": region.size,
+                "address": region.base + view.offset, "dtype": view.dtype, "itemsize": view.itemsize,
+                "shape": view.shape, "strides": view.strides, "region_bytes": region.size,
             }
         )  # fmt: skip
     arguments = [{"name": one.name, "value": msgspec.to_builtins(one.value)} for one in manifest.arguments]

@@ -29,6 +29,7 @@ class AnnotatedView(Struct, frozen=True):
     strides: schema.Strides
     name: schema.Name = ""
     requires_grad: bool = False
+    storage: tuple[schema.Address, schema.Size] | None = None  # address and bytes
 
     def extent(self) -> tuple[int, int]:
         """First byte, and the byte after the last one; equal for a view of no elements."""
@@ -147,7 +148,21 @@ class _Places:
             strides=view.strides,
             name=view.name,
             requires_grad=view.requires_grad,
+            storage=self._storage_of(view, self.regions[number], first, end),
         )
+
+    def _storage_of(
+        self, view: AnnotatedView, region: schema.Region, first: int, end: int
+    ) -> tuple[int, int] | None:
+        """The storage in its region; None where what the framework says of it does not fit."""
+        if view.storage is None:
+            return None
+        address, size = view.storage
+        if address < region.base or address + size > region.base + region.size:
+            return None
+        if first < end and not address <= first < end <= address + size:
+            return None
+        return address - region.base, size
 
     def _region_at(self, address: int) -> int | None:
         at = bisect.bisect_right(self._bases, address) - 1

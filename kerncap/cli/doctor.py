@@ -45,5 +45,5 @@ def as_text(report: api.Report) -> str:
     lines.append("")
     for way in report.ways:
         lines.append(f"{way.name}: {'works' if way.works else f'no ({way.reason})'}")
-    lines.append("inspect: works everywhere")
+    lines.append("inspect, sanitize REPRO: work everywhere")
     return "\n".join(lines)

@@ -13,7 +13,7 @@ from msgspec import Meta, Struct
 
 FORMAT_NAME = "kerncap-reproducer"
 FORMAT_MAJOR = 1
-FORMAT_MINOR = 1
+FORMAT_MINOR = 2
 
 CHUNK_BYTES = 256 * 1024  # unit of deduplication, of zero dropping and of the post-state
 
@@ -166,6 +166,8 @@ class View(_Base, frozen=True):
     strides: Strides
     name: Name = ""  # "x", or "args[2]" for one inside a tuple
     requires_grad: bool = False
+    # (offset in the region, bytes): the tensor's own storage, where the region is more than that.
+    storage: tuple[Size, Size] | None = None
 
 
 class Closure(_Base, frozen=True):

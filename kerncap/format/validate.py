@@ -107,6 +107,20 @@ def _view(view: schema.View, regions: tuple[schema.Region, ...], steps: Steps) -
     elif bounds[0] < 0 or bounds[1] > size:
         message = f"view reaches bytes {bounds[0]} to {bounds[1]} of region {view.region}, which has {size}"
         raise ManifestProblem((*steps, "offset"), message)
+    if view.storage is not None:
+        _storage(view.storage, bounds, size, view.region, (*steps, "storage"))
+
+
+def _storage(
+    storage: tuple[int, int], bounds: tuple[int, int] | None, size: int, region: int, steps: Steps
+) -> None:
+    first, end = storage[0], sum(storage)
+    if end > size:
+        message = f"storage of bytes {first} to {end} of region {region}, which has {size}"
+        raise ManifestProblem(steps, message)
+    if bounds is not None and not first <= bounds[0] <= bounds[1] <= end:
+        message = f"view reaches bytes {bounds[0]} to {bounds[1]}, its storage has only {first} to {end}"
+        raise ManifestProblem(steps, message)
 
 
 def _launch(launch: schema.Launch) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from kerncap.report.sanitize_counts import counts_of, unproven_of
-from kerncap.sanitizer.findings import Finding, LaunchReport, Place, Proved, Violated
+from kerncap.sanitizer.findings import Finding, LaunchReport, Place, Violated
 from kerncap.sanitizer.ttir.ir import Location
 
 
@@ -18,7 +18,7 @@ def document(reports: Sequence[LaunchReport]) -> dict[str, Any]:
 
 def _launch(report: LaunchReport) -> dict[str, Any]:
     found = [f for one in report.settled if isinstance(one.verdict, Violated) for f in one.verdict.findings]
-    proofs = [one.verdict for one in report.settled if isinstance(one.verdict, Proved)]
+    counts = counts_of(report)
     return {
         "kernel": report.kernel,
         "grid": list(report.grid),
@@ -26,9 +26,12 @@ def _launch(report: LaunchReport) -> dict[str, Any]:
         "configuration": dict(report.configuration),
         "repeats": report.repeats,
         "findings": [_finding(finding) for finding in found if not finding.note],
-        "races_of_equal_values": [_finding(finding) for finding in found if finding.note],
-        "proved": counts_of(report).proved,
-        "proved_for_these_contents": any(proof.contents for proof in proofs),
+        # Worth knowing and no findings: races that store equal values.
+        "noted": [_finding(finding) for finding in found if finding.note],
+        # Memory operations; `findings` may be several of one.
+        "proved": counts.proved,
+        "proved_for_these_contents": counts.contents,
+        "violated": counts.violated,
         "unproven": [
             {**_place(entry.location), "check": entry.check, "reason": entry.reason}
             for entry in unproven_of(report)
@@ -76,7 +79,7 @@ def _witness(place: Place) -> dict[str, Any]:
         "argument": place.argument,
         "program_id": list(place.program_id),
         "lane": list(place.lane),
-        "iterations": dict(place.iterations),
+        "iterations": [[name, value] for name, value in place.iterations],  # outermost first
         "offset_bytes": place.offset_bytes,
         "element": place.element,
         "mask": place.mask,

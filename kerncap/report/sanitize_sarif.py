@@ -6,7 +6,9 @@ Source: OASIS, Static Analysis Results Interchange Format 2.1.0.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import PurePosixPath
 from typing import Any
+from urllib.parse import quote
 
 import kerncap
 from kerncap.report.sanitize_finding import TITLES
@@ -17,7 +19,7 @@ SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 
 
 def document(reports: Sequence[LaunchReport]) -> dict[str, Any]:
-    """One run with a result per finding; a race of equal values has the level "note"."""
+    """One run with a result per finding; what is no finding but noted has the level "note"."""
     names = list(TITLES)
     results = [
         _result(report, finding, names.index(finding.check))
@@ -60,4 +62,9 @@ def _locations(location: Location) -> list[dict[str, Any]]:
     region = {"startLine": max(1, frame.line)}
     if frame.column:
         region["startColumn"] = frame.column
-    return [{"physicalLocation": {"artifactLocation": {"uri": frame.file}, "region": region}}]
+    return [{"physicalLocation": {"artifactLocation": {"uri": _uri(frame.file)}, "region": region}}]
+
+
+def _uri(name: str) -> str:
+    path = PurePosixPath(name)
+    return path.as_uri() if path.is_absolute() else quote(name)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from kerncap.log import one_line
 from kerncap.report.sanitize_counts import Counts, counts_of, unproven_of
-from kerncap.report.sanitize_finding import finding_lines, note_line, place
+from kerncap.report.sanitize_finding import finding_lines, note_line, place, shown_path
 from kerncap.sanitizer.findings import Finding, LaunchReport, Proved, Settled, Violated
 from kerncap.sanitizer.ttir.ir import Location
 
@@ -74,9 +74,10 @@ def _launch(report: LaunchReport, every: bool, known: set[_Kind]) -> Iterator[st
 
 def _findings(report: LaunchReport, known: set[_Kind]) -> Iterator[str]:
     shown, left_out = 0, 0
+    earlier = frozenset(known)
     for finding in _once_each([f for f in _all(report) if not f.note]):
         kind = (finding.check, finding.location, finding.argument)
-        if kind in known:
+        if kind in earlier:
             where = place(finding.location)
             yield f"  error[{finding.check}]: {where}: {one_line(finding.message)} (as above)"
         elif shown < _SHOWN_FINDINGS:
@@ -144,7 +145,7 @@ def _headline(report: LaunchReport) -> str:
         text += f", and {_number(report.repeats, 'equal launch', 'equal launches')}"
     if report.python_stack:
         file, line, _ = report.python_stack[-1]
-        text += f" from {one_line(file)}:{line}"
+        text += f" from {shown_path(file)}:{line}"
     return text
 
 

@@ -96,7 +96,7 @@ class _Everyone:
     def access(self, event: AccessEvent) -> None:
         for one in self._watchers:
             one.access(event)
-        if self._races is not None:
+        if self._races is not None and self._races.concerns(event):
             self._races.access(in_own_storage(self._launch, event))
 
 
@@ -171,7 +171,9 @@ def _explained(verdict: Verdict, operation: Operation, watchers: Mapping[Check, 
     if operation not in bounds.only_by_overflow:
         return verdict
     text = " (only where an integer overflows: see the overflow finding)"
-    return Violated(tuple(replace(one, message=one.message + text, suggestion=None) for one in verdict.findings))
+    return Violated(
+        tuple(replace(one, message=one.message + text, suggestion=None) for one in verdict.findings)
+    )
 
 
 def _race_verdict(verdict: Verdict | None, reason: str | None) -> Verdict:

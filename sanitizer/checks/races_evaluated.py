@@ -44,7 +44,7 @@ class _Event:
     shape: tuple[int, ...]
     programs: Ints | None
     iterations: tuple[tuple[str, Ints], ...]
-    argument: int  # -1: several or none
+    arguments: tuple[int, ...]  # that its pointers come from; none where that is not known
 
     def iterations_of(self, program: int) -> tuple[tuple[str, int], ...]:
         found = []
@@ -102,7 +102,15 @@ class RaceObserver:
 
     # --- collecting --------------------------------------------------------------------------------
 
+    def concerns(self, event: AccessEvent) -> bool:
+        """Whether the event may take part in a race: not in memory that nobody writes."""
+        if not isinstance(event.argument, int) or event.argument < 0:
+            return True
+        tensor = tensor_of(self._analysis.launch, event.argument)
+        return tensor is None or self._group_of[tensor.storage] in self._groups
+
     def access(self, event: AccessEvent) -> None:
+        """An event that stays in its own storage."""
         self._kinds[event.operation] = event.kind
         self._widths[event.operation] = event.width_bytes
         if self._reason is not None or not event.mask.any():
@@ -178,8 +186,9 @@ class RaceObserver:
                 self._kept += len(one)
                 programs = event.programs
             iterations.append((name, one))
-        argument = event.argument if isinstance(event.argument, int) else -1
-        self._events.append(_Event(event.mask.shape[1:], programs, tuple(iterations), argument))
+        given = [event.argument] if isinstance(event.argument, int) else np.unique(event.argument).tolist()
+        arguments = tuple(index for index in given if index >= 0)
+        self._events.append(_Event(event.mask.shape[1:], programs, tuple(iterations), arguments))
         return len(self._events) - 1
 
     # --- judging -----------------------------------------------------------------------------------
@@ -281,7 +290,7 @@ class RaceObserver:
     def _place(self, event: _Event, program: int, lane: int, address: int) -> Place:
         launch = self._analysis.launch
         x, y, _ = launch.grid
-        index = None if event.argument < 0 else event.argument
+        index = self._argument_at(event, address)
         offset = address - base_address(launch, index)
         tensor = tensor_of(launch, index)
         element = None
@@ -296,6 +305,16 @@ class RaceObserver:
             element,
             True,
         )
+
+    def _argument_at(self, event: _Event, address: int) -> int | None:
+        """Which of the event's arguments has the address in its storage."""
+        for index in event.arguments if len(event.arguments) > 1 else ():
+            tensor = tensor_of(self._analysis.launch, index)
+            if tensor is not None:
+                storage = self._analysis.launch.storages[tensor.storage]
+                if storage.address <= address < storage.address + storage.size_bytes:
+                    return index
+        return event.arguments[0] if event.arguments else None
 
     def _finding(
         self,

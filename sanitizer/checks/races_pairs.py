@@ -59,6 +59,10 @@ class Undecided:
     reason: str
 
 
+# Launches that the concrete tier goes through in seconds.
+MAX_PROGRAMS_EVALUATED = 1 << 16
+
+
 @dataclass(frozen=True)
 class _Pair:
     analysis: Analysis
@@ -127,9 +131,21 @@ def decide(
     answer = _by_points(pair)
     if answer is None and not patient:
         answer = Undecided("whether programs meet is not decided: other accesses took all the time")
+    if answer is None and pair.reads and _evaluates(pair):
+        # Tables of more points than are tried above: running the kernel on them is quicker than a search.
+        answer = Undecided("whether programs meet depends on the contents of memory")
     if answer is None:
         answer = _by_solver(pair)
     return _with_order(pair, answer)
+
+
+def _evaluates(pair: _Pair) -> bool:
+    """Whether the concrete tier can be left to answer: it has what is read, and few programs to run."""
+    launch = pair.analysis.launch
+    if launch.program_count > MAX_PROGRAMS_EVALUATED:
+        return False
+    reads = {one for s in (pair.left, pair.right) for e in (s.address, s.condition) for one in e.reads}
+    return all(launch.contents.digest(one.payload.storage) is not None for one in reads)
 
 
 def _relation(left: Side, right: Side, ranges: Ranges) -> Relation:

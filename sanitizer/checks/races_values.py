@@ -9,7 +9,7 @@ from __future__ import annotations
 from kerncap.sanitizer.analysis import Analysis
 from kerncap.sanitizer.checks.races_relation import Relation
 from kerncap.sanitizer.checks.races_sides import Side, sides_of
-from kerncap.sanitizer.symbolic.expr import var
+from kerncap.sanitizer.symbolic.expr import Expr, var
 from kerncap.sanitizer.ttir.ir import Block, Function, Operation, Region, Value, walk
 
 
@@ -18,11 +18,25 @@ def same_value(analysis: Analysis, relation: Relation, left: Side, right: Side) 
     if left.width != right.width or relation.difference(left.address, right.address) != 0:
         return _same_constant(left, right)
     one, other = left.access.value, right.access.value
-    if one is not None and other is not None and relation.equal(one, other):
+    if one is not None and other is not None and _equal(relation, one, other):
         return True
     if left.access.operation is right.access.operation and _made_of_equals(analysis, relation, left):
         return True
     return None
+
+
+def _equal(relation: Relation, left: Expr, right: Expr) -> bool:
+    """Equal numbers, or equal functions (of floats, say) of equal numbers."""
+    pending = [(left, right)]
+    while pending:
+        one, other = pending.pop()
+        if relation.equal(one, other):
+            continue
+        same_function = one.kind == other.kind == "unknown" and one.payload == other.payload
+        if not same_function or not one.args or len(one.args) != len(other.args):
+            return False
+        pending.extend(zip(one.args, other.args, strict=True))
+    return True
 
 
 def computed(operation: Operation) -> bool:

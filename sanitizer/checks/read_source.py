@@ -123,5 +123,3 @@ def _integers(raw: npt.NDArray[np.int64], buffer: Buffer) -> Values:
     elif not buffer.signed and (native < 0).any():
         result = native.astype(np.uint64).astype(object)
     return result
-
-

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from kerncap.sanitizer.concrete import ops_cast, ops_math  # noqa: F401  (they fill ELEMENTWISE)
+from kerncap.sanitizer.concrete.events import Ints
 from kerncap.sanitizer.concrete.machine import Machine
 from kerncap.sanitizer.concrete.ops_arith import (
     DIVISIONS,
@@ -34,7 +35,9 @@ from kerncap.sanitizer.concrete.values import (
     where,
     width_bytes,
 )
+from kerncap.sanitizer.launch import DescriptorArgument, Launch, ScalarArgument, TensorArgument
 from kerncap.sanitizer.ttir.ir import Dense, IntType, Operation, PointerType
+from kerncap.sanitizer.walk.provenance import pointer_origins
 
 
 def not_tiles(operation: Operation, values: list[Value]) -> Unknown:
@@ -360,15 +363,65 @@ def _pointer_to_integer(plan: Plan, operation: Operation) -> Step:
 
 def _integer_to_pointer(plan: Plan, operation: Operation) -> Step:
     source, result = operation.operands[0], operation.results[0]
+    origins = pointer_origins(plan.module, plan.function).get(source, frozenset())
+    candidates = sorted(index for index in origins if index is not None)
 
     def step(m: Machine) -> None:
         x = m.env[source]
         if not isinstance(x, Tile):
             m.env[result] = not_tiles(operation, [x])
             return
-        m.env[result] = Pointers(x.data.astype(np.int64), ABSOLUTE, x.undefined, x.overflow)
+        addresses = x.data.astype(np.int64)
+        argument, offsets = _arguments_behind(plan.launch, addresses, candidates, None in origins)
+        m.env[result] = Pointers(offsets, argument, x.undefined, x.overflow)
 
     return step
+
+
+def _arguments_behind(
+    launch: Launch, addresses: Ints, candidates: list[int], elsewhere: bool
+) -> tuple[int | Ints, Ints]:
+    """Whose pointers the numbers were made of (`tl.where` chooses by numbers), and offsets from them.
+
+    Of several arguments the one in whose memory the address lies, else the one that begins nearest.
+    """
+    bases = {index: base_of(launch, index) for index in candidates}
+    if not candidates or (elsewhere and len(candidates) == 1):
+        return ABSOLUTE, addresses
+    if len(candidates) == 1:
+        return candidates[0], addresses - bases[candidates[0]]
+    best = np.full(addresses.shape, candidates[0], np.int64)
+    distance = np.full(addresses.shape, np.iinfo(np.int64).max)
+    for index in candidates:
+        start, size = memory_of(launch, index)
+        inside = (addresses >= start) & (addresses < start + size)
+        away = np.where(inside, 0, np.abs(addresses - bases[index]))
+        closer = away < distance
+        best, distance = np.where(closer, index, best), np.where(closer, away, distance)
+    if elsewhere and bool((distance != 0).any()):
+        return ABSOLUTE, addresses
+    table = np.zeros(max(candidates) + 1, np.int64)
+    for index, base in bases.items():
+        table[index] = base
+    return best, addresses - table[best]
+
+
+def base_of(launch: Launch, index: int) -> int:
+    """The address of an argument's element [0, …, 0]."""
+    argument = launch.arguments[index]
+    if isinstance(argument, DescriptorArgument):
+        return argument.tensor.address
+    return 0 if isinstance(argument, ScalarArgument) else argument.address
+
+
+def memory_of(launch: Launch, index: int) -> tuple[int, int]:
+    """Address and bytes of an argument's storage; nothing where none is known."""
+    argument = launch.arguments[index]
+    tensor = argument.tensor if isinstance(argument, DescriptorArgument) else argument
+    if not isinstance(tensor, TensorArgument):
+        return 0, 0
+    storage = launch.storages[tensor.storage]
+    return storage.address, storage.size_bytes
 
 
 def _bitcast(plan: Plan, operation: Operation) -> Step:

@@ -47,7 +47,7 @@ class FetchedContents:
         if storage not in self._written:
             pattern = self._patterns[storage]
             if pattern is None:  # not known to be fresh
-                self._written[storage] = np.ones(self._sizes[storage], np.bool_)
+                self._written[storage] = np.broadcast_to(np.True_, self._sizes[storage])
             else:
                 self._written[storage] = written_of(pattern, self.read(storage))
         return self._written[storage]

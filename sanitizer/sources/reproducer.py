@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 import numpy as np
 import numpy.typing as npt
@@ -128,42 +129,48 @@ class _Memory:
 
     def __init__(self, manifest: schema.Manifest) -> None:
         self._manifest = manifest
-        merged: list[list[int]] = []
-        for low, high in sorted(self._ranges()):
-            if merged and low < merged[-1][1]:
-                merged[-1][1] = max(merged[-1][1], high)
-            elif [low, high] not in merged[-1:]:
-                merged.append([low, high])
-        self._starts = [low for low, _ in merged]
+        regions = manifest.regions
+        self._order = sorted(range(len(regions)), key=lambda number: regions[number].base)
+        self._bases = [regions[number].base for number in self._order]
+        # Up to each region in that order, the end of the one that reaches farthest.
+        ends = (regions[number].base + regions[number].size for number in self._order)
+        self._reach = list(accumulate(ends, max))
+        ranges = _union(self._ranges())
+        self._starts = [low for low, _ in ranges]
+        # A tensor of no elements has a storage of its own, in which nothing may be touched.
+        empty = sorted({one for one in map(self._range_of, manifest.views) if one[0] == one[1]})
+        self._empty = {low: len(ranges) + number for number, (low, _) in enumerate(empty)}
         names = self._names()
         self.storages = tuple(
             Storage(low, high - low, *self._allocation(low, high), names.get(number, ""))
-            for number, (low, high) in enumerate(merged)
+            for number, (low, high) in enumerate([*ranges, *empty])
         )
         self.pieces = [list(self._pieces_of(one)) for one in self.storages]
 
     def index(self, view: schema.View) -> int:
         """The storage that a view lies in."""
-        return self._at(self._range_of(view)[0])
+        low, high = self._range_of(view)
+        return self._at(low) if low < high else self._empty[low]
 
     def _at(self, address: int) -> int:
         return max(0, bisect_right(self._starts, address) - 1)
 
     def _ranges(self) -> Iterator[tuple[int, int]]:
-        """Addresses: the tensors' storages, then the rest of every region."""
-        taken: dict[int, list[tuple[int, int]]] = {}
-        for view in self._manifest.views:
-            low, high = self._range_of(view)
-            taken.setdefault(view.region, []).append((low, high))
-            yield low, high
-        for number, region in enumerate(self._manifest.regions):
-            at = region.base
-            for low, high in sorted(taken.get(number, [])):
-                if at < low:
-                    yield at, low
-                at = max(at, high)
-            if at < region.base + region.size:
-                yield at, region.base + region.size
+        """Addresses: the tensors' storages, then what they leave of the regions."""
+        storages = {self._range_of(view) for view in self._manifest.views}
+        yield from storages
+        taken = _union(storages)
+        ends = [high for _, high in taken]
+        for base, end in _union(
+            (region.base, region.base + region.size) for region in self._manifest.regions
+        ):
+            at, number = base, bisect_right(ends, base)
+            while number < len(taken) and taken[number][0] < end:
+                if at < taken[number][0]:
+                    yield at, taken[number][0]
+                at, number = taken[number][1], number + 1
+            if at < end:
+                yield at, end
 
     def _range_of(self, view: schema.View) -> tuple[int, int]:
         region = self._manifest.regions[view.region]
@@ -178,23 +185,43 @@ class _Memory:
         for view in self._manifest.views:
             names.setdefault(self.index(view), view.name)
         for region in self._manifest.regions:
-            if region.name:
+            if region.name and region.size:
                 names.setdefault(self._at(region.base), region.name)
         return names
 
     def _allocation(self, low: int, high: int) -> tuple[int, int]:
         """The region around a storage."""
-        for region in self._manifest.regions:
+        for number in self._regions_at(low, high):
+            region = self._manifest.regions[number]
             if region.base <= low and high <= region.base + region.size:
                 return region.base, region.size
         return low, high - low
 
     def _pieces_of(self, storage: Storage) -> Iterator[_Piece]:
         low, high = storage.address, storage.address + storage.size_bytes
-        for number, region in enumerate(self._manifest.regions):
+        for number in self._regions_at(low, high):
+            region = self._manifest.regions[number]
             first, end = max(low, region.base), min(high, region.base + region.size)
             if first < end:
                 yield _Piece(number, first - region.base, first - low, end - first)
+
+    def _regions_at(self, low: int, high: int) -> Iterator[int]:
+        """Regions that may share bytes with [low, high), which may be empty."""
+        at = bisect_right(self._bases, max(low, high - 1))
+        while at and self._reach[at - 1] >= low:
+            at -= 1
+            yield self._order[at]
+
+
+def _union(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Disjoint ranges in order; those that share bytes are one, empty ones none."""
+    found: list[tuple[int, int]] = []
+    for low, high in sorted(ranges):
+        if found and low < found[-1][1]:
+            found[-1] = found[-1][0], max(found[-1][1], high)
+        elif low < high:
+            found.append((low, high))
+    return found
 
 
 def _named_arguments(manifest: schema.Manifest, memory: _Memory) -> Iterator[tuple[str, Argument]]:

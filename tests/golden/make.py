@@ -354,5 +354,149 @@ def make_native(parent: Path) -> Path:
     return folder
 
 
+# --- a Triton launch in an allocator's block, since version 1.2 -------------------------------------------
+
+BLOCK_SOURCE = b"""import triton
+import triton.language as tl
+
+
+@triton.jit
+def scale(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + offsets, mask=offsets < n)
+    tl.store(out_ptr + offsets, x * 2.0)
+"""
+# As Triton 3.9 compiled it for sm_90.
+BLOCK_TTIR = b"""\
+#loc = loc("/app/kernels.py":6:1)
+#loc9 = loc("x_ptr"(#loc))
+#loc10 = loc("out_ptr"(#loc))
+#loc11 = loc("n"(#loc))
+module {
+  tt.func public @scale(%x_ptr: !tt.ptr<f32> loc("x_ptr"(#loc)), %out_ptr: !tt.ptr<f32> loc("out_ptr"(#loc)), %n: i32 loc("n"(#loc))) attributes {noinline = false} {
+    %cst = arith.constant dense<2.000000e+00> : tensor<128xf32> loc(#loc1)
+    %offsets = arith.constant 128 : i32 loc(#loc12)
+    %offsets_0 = tt.get_program_id x : i32 loc(#loc12)
+    %offsets_1 = arith.muli %offsets_0, %offsets : i32 loc(#loc12)
+    %offsets_2 = tt.make_range {end = 128 : i32, start = 0 : i32} : tensor<128xi32> loc(#loc13)
+    %offsets_3 = tt.splat %offsets_1 : i32 -> tensor<128xi32> loc(#loc12)
+    %offsets_4 = arith.addi %offsets_3, %offsets_2 : tensor<128xi32> loc(#loc12)
+    %x = tt.splat %n : i32 -> tensor<128xi32> loc(#loc14)
+    %x_5 = arith.cmpi slt, %offsets_4, %x : tensor<128xi32> loc(#loc14)
+    %x_6 = tt.splat %x_ptr : !tt.ptr<f32> -> tensor<128x!tt.ptr<f32>> loc(#loc15)
+    %x_7 = tt.addptr %x_6, %offsets_4 : tensor<128x!tt.ptr<f32>>, tensor<128xi32> loc(#loc15)
+    %x_8 = tt.load %x_7, %x_5 : tensor<128x!tt.ptr<f32>> loc(#loc16)
+    %0 = tt.splat %out_ptr : !tt.ptr<f32> -> tensor<128x!tt.ptr<f32>> loc(#loc7)
+    %1 = tt.addptr %0, %offsets_4 : tensor<128x!tt.ptr<f32>>, tensor<128xi32> loc(#loc7)
+    %2 = arith.mulf %x_8, %cst : tensor<128xf32> loc(#loc1)
+    tt.store %1, %2 : tensor<128x!tt.ptr<f32>> loc(#loc8)
+    tt.return loc(#loc)
+  } loc(#loc)
+} loc(#loc)
+#loc1 = loc("/app/kernels.py":9:33)
+#loc2 = loc("/app/kernels.py":7:15)
+#loc3 = loc("/app/kernels.py":7:42)
+#loc4 = loc("/app/kernels.py":8:39)
+#loc5 = loc("/app/kernels.py":8:17)
+#loc6 = loc("/app/kernels.py":8:9)
+#loc7 = loc("/app/kernels.py":9:14)
+#loc8 = loc("/app/kernels.py":9:5)
+#loc12 = loc("offsets"(#loc2))
+#loc13 = loc("offsets"(#loc3))
+#loc14 = loc("x"(#loc4))
+#loc15 = loc("x"(#loc5))
+#loc16 = loc("x"(#loc6))
+"""  # noqa: E501 (as the compiler printed it)
+BLOCK = 0x7F5000000000
+ELEMENTS = 250
+STORAGES = ((512, 1000), (1536, 1000))  # of x and out, each rounded up by the allocator
+
+
+def block_contents() -> dict[int, tuple[bytes, bytes]]:
+    """Pre- and post-state of the block: the last program stores six elements past its storage."""
+    x = np.arange(256, dtype="<f4")
+    pre = bytes(512) + x[:ELEMENTS].tobytes() + bytes(4096 - 512 - 1000)
+    doubled = (np.where(np.arange(256) < ELEMENTS, x, 0) * 2).astype("<f4").tobytes()
+    return {0: (pre, pre[:1536] + doubled + pre[1536 + 1024 :])}
+
+
+def block_manifest(
+    memory: schema.Memory, code: schema.CodeFile, source: schema.StoredFile
+) -> schema.Manifest:
+    views = tuple(
+        schema.View(
+            region=0, offset=storage[0], dtype="float32", itemsize=4, shape=(ELEMENTS,), strides=(1,),
+            name=name, storage=storage,
+        )
+        for name, storage in zip(("x_ptr", "out_ptr"), STORAGES, strict=True)
+    )  # fmt: skip
+    return schema.Manifest(
+        format="kerncap-reproducer",
+        version=schema.Version(major=schema.FORMAT_MAJOR, minor=schema.FORMAT_MINOR),
+        tool=schema.Tool(name="kerncap", version="0.1.0"),
+        created="2026-11-22T03:04:05Z",
+        command=("python", "train.py"),
+        platform=schema.Platform(
+            system="Linux", machine="x86_64", python="3.12.3", packages={"triton": "3.9.0"}
+        ),
+        device=schema.Device(
+            kind="cuda", name="NVIDIA H200", arch="sm_90", memory_bytes=150_754_820_096, driver="13.0"
+        ),
+        kernel=schema.Kernel(
+            name="scale",
+            qualified_name="app.kernels.scale",
+            language="triton",
+            module="app.kernels",
+            file="/app/kernels.py",
+            line=5,
+        ),
+        launch=schema.Launch(
+            grid=(2, 1, 1),
+            ordinal=0,
+            mode="jit",
+            block=(128, 1, 1),
+            python_stack=(("train.py", 12, "<module>"),),
+        ),
+        arguments=(
+            schema.Argument(
+                name="x_ptr", role="runtime", value=schema.TensorValue(view=0), signature="*fp32"
+            ),
+            schema.Argument(
+                name="out_ptr", role="runtime", value=schema.TensorValue(view=1), signature="*fp32"
+            ),
+            schema.Argument(
+                name="n", role="runtime", value=schema.IntValue(value=str(ELEMENTS)), signature="i32"
+            ),
+            schema.Argument(name="BLOCK", role="constexpr", value=schema.IntValue(value="128")),
+        ),
+        regions=(schema.Region(base=BLOCK, size=4096, kind="device", reason="argument at 0"),),
+        views=views,
+        closure=schema.Closure(mode="reachable", consistency="gated", included_bytes=4096),
+        memory=memory,
+        oracle=schema.Oracle(kind="trusted"),
+        code=(code,),
+        source=schema.Source(
+            file=source,
+            entry="scale",
+            origins=(
+                schema.SourceOrigin(
+                    name="scale", line=5, lines=5, original_file="/app/kernels.py", original_line=5
+                ),
+            ),
+        ),
+    )
+
+
+def make_block(parent: Path) -> Path:
+    """Write the reproducer of a launch in an allocator's block below ``parent``."""
+    with ReproducerWriter(parent, "scale") as writer:
+        ((pre, post),) = block_contents().values()
+        writer.add_region_pre(0, len(pre), memoryview(pre))
+        writer.add_post_chunk(0, 0, post)
+        code = writer.add_code("ttir", BLOCK_TTIR)
+        source = writer.add_source("kernel.py", BLOCK_SOURCE)
+        return writer.seal(block_manifest(writer.finish_memory(), code, source))
+
+
 if __name__ == "__main__":
-    print(make(Path(sys.argv[1])), make_native(Path(sys.argv[1])))
+    print(*(build(Path(sys.argv[1])) for build in (make, make_native, make_block)))

@@ -17,7 +17,12 @@ import kerncap
 from kerncap.cli import COMMANDS, group
 
 ROOT = Path(__file__).resolve().parents[2]
-PLACES = {"kerncap": "kerncap", "replay": "kerncap/replay", "shims/triton": "kerncap/shims/triton"}
+PLACES = {
+    "kerncap": "kerncap",
+    "replay": "kerncap/replay",
+    "sanitizer": "kerncap/sanitizer",
+    "shims/triton": "kerncap/shims/triton",
+}
 HEAVY = {"torch", "triton", "numpy", "cuda", "msgspec", "zstandard"}
 
 

@@ -122,7 +122,7 @@ def test_an_integer_that_wraps_on_its_way_to_an_address() -> None:
 
 def test_promises() -> None:
     assert answers()["promises"].found == {
-        ("promise", line_of("promises", "broken = "), None),
+        ("promise", line_of("promises", "broken = tl.multiple_of"), None),
         ("promise", line_of("promises", "tl.assume(pid < 2)"), None),
     }
 

@@ -118,6 +118,24 @@ def test_views_find_their_regions_by_address() -> None:
 
 
 @pytest.mark.parametrize(
+    ("storage", "in_region"),
+    [
+        ([BASE + 4096, 512], (0, 512)),
+        ([BASE + 4096, 4096], (0, 4096)),
+        ([BASE + 4096, 4097], None),  # leaves the region
+        ([BASE + 4000, 200], None),  # begins before it
+        ([BASE + 4096, 28], None),  # a resized storage: the view is more than it
+        (None, None),
+    ],
+)
+def test_a_storage_gets_its_place_in_the_region(storage: Any, in_region: tuple[int, int] | None) -> None:
+    window = {**view(BASE + 4096, [8], [1]), "storage": storage}
+    launch, _ = join(native(), None, before(window), None)
+    assert launch.views[0].storage == in_region
+    assert (launch.views[0].region, launch.views[0].offset) == (0, 0)
+
+
+@pytest.mark.parametrize(
     ("window", "reason"),
     [
         (view(BASE - 4, [1], [1]), r"argument x: its memory at 0x7effffff"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.machinery
 import json
 import os
 import re
@@ -72,6 +73,22 @@ def test_a_probe_that_hangs_is_ended_with_its_children(tmp_path: Path) -> None:
     assert answer["error"] == "no answer within 2 s"
     with os.fdopen(read_end, "rb") as pipe:
         assert pipe.read() == b""
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_the_sanitizer_has_a_row(monkeypatch: pytest.MonkeyPatch, there: bool) -> None:
+    found = importlib.machinery.ModuleSpec("z3", None) if there else None
+    monkeypatch.setattr(api.importlib.util, "find_spec", lambda name: found)
+    monkeypatch.setattr(api.importlib.metadata, "version", lambda name: {"z3-solver": "4.15.0"}[name])
+    row = api._sanitizer()
+    assert (row.name, row.status, row.detail, row.next_step) == (
+        ("sanitizer", "ok", "z3 4.15.0", None)
+        if there
+        else (
+            "sanitizer", "note", "z3 is not installed: what needs it stays unproven",
+            "pip install 'kerncap[sanitizer]'",
+        )
+    )  # fmt: skip
 
 
 def test_a_probe_that_crashes_says_how() -> None:

@@ -602,3 +602,31 @@ def test_a_native_reproducer_of_1_0_has_no_native_part(folder: Path) -> None:
             (),
             False,
         )
+
+
+# --- a tensor's own storage in its region, since version 1.2 ----------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("storage", "message"),
+    [
+        ([512, 3585], "storage of bytes 512 to 4097 of region 0, which has 4096"),
+        ([512, 2**49], "<= 281474976710656"),
+        ([-1, 4], ">= 0"),
+        ([516, 1000], "view reaches bytes 512 to 1512, its storage has only 516 to 1516"),
+        ([512, 999], "view reaches bytes 512 to 1512, its storage has only 512 to 1511"),
+        ([512], "of length 2"),
+        ("512", "Expected `array | null`"),
+    ],
+)
+def test_a_storage_lies_in_its_region_and_holds_its_view(
+    block_folder: Path, storage: Any, message: str
+) -> None:
+    edit_manifest(block_folder, put("views", 0, "storage")(storage))
+    damaged(block_folder, "manifest.json", re.escape(message))
+
+
+def test_a_storage_may_be_left_out(block_folder: Path) -> None:
+    edit_manifest(block_folder, lambda manifest: manifest["views"][0].pop("storage"))
+    with Reproducer.open(block_folder) as reproducer:
+        assert reproducer.manifest.views[0].storage is None

@@ -13,6 +13,9 @@ import pytest
 from kerncap.format import Reproducer, WriteSet, schema
 from kerncap.format.memory import STATES
 from tests.golden.make import (
+    BLOCK,
+    BLOCK_SOURCE,
+    BLOCK_TTIR,
     CHUNK,
     CUDA_HEADER,
     CUDA_SOURCE,
@@ -20,14 +23,17 @@ from tests.golden.make import (
     PARAMETERS,
     PTX,
     SOURCE,
+    STORAGES,
     X,
+    block_contents,
     contents,
     make,
+    make_block,
     make_native,
     masks,
     native_contents,
 )
-from tests.unit.format.damage import GOLDEN, GOLDEN_NATIVE
+from tests.unit.format.damage import GOLDEN, GOLDEN_BLOCK, GOLDEN_NATIVE
 
 
 def test_manifest_of_version_1_0() -> None:
@@ -129,7 +135,25 @@ def test_checks_of_version_1_1() -> None:
         assert write_set is not None and write_set.regions == (3,) and write_set.also_input(3)
 
 
-@pytest.mark.parametrize(("build", "there"), [(make, GOLDEN), (make_native, GOLDEN_NATIVE)])
+def test_version_1_2_knows_the_storages_in_an_allocators_block() -> None:
+    with Reproducer.open(GOLDEN_BLOCK) as golden:
+        manifest = golden.manifest
+        assert (manifest.version.major, manifest.version.minor) == (1, 2)
+        assert (manifest.regions[0].base, manifest.regions[0].size) == (BLOCK, 4096)
+        assert [(view.name, view.storage) for view in manifest.views] == [
+            ("x_ptr", STORAGES[0]),
+            ("out_ptr", STORAGES[1]),
+        ]
+        assert golden.code("ttir") == BLOCK_TTIR
+        assert golden.source_text() == BLOCK_SOURCE.decode()
+        ((pre, post),) = block_contents().values()
+        assert (golden.read("pre", 0, 0, 4096), golden.read("post", 0, 0, 4096)) == (pre, post)
+        golden.verify()
+
+
+@pytest.mark.parametrize(
+    ("build", "there"), [(make, GOLDEN), (make_native, GOLDEN_NATIVE), (make_block, GOLDEN_BLOCK)]
+)
 def test_todays_writer_makes_an_equal_one(tmp_path: Path, build: Callable[[Path], Path], there: Path) -> None:
     with Reproducer.open(build(tmp_path)) as made, Reproducer.open(there) as golden:
         made.verify()

@@ -78,7 +78,7 @@ def test_a_chosen_launch_is_annotated_and_left_to_the_shim(run_over: RunOver) ->
     assert [a["value"].get("view") for a in launch["arguments"]] == [0, 1, 2, None, None]
     assert launch["views"][1] == {
         "address": int(outcome.stdout), "dtype": "float32", "itemsize": 4, "shape": [4], "strides": [1],
-        "name": "y", "requires_grad": False,
+        "name": "y", "requires_grad": False, "storage": [int(outcome.stdout) - 8, 32],
     }  # fmt: skip
     complete = after["complete"]
     assert {"ttir", "ptx", "cubin", "metadata"} <= {one["stage"] for one in complete["code"]}

@@ -34,11 +34,18 @@ class Refused(Exception):
     """What can't be compiled, and why; for the user."""
 
 
+class Dtype(str):
+    """A dtype as the compiler spells it; a descriptor asks for its size."""
+
+    itemsize = 0
+
+
 class Tensor:
     """Stands in for a tensor or a bare address; ``dtype`` is in the compiler's spelling."""
 
     def __init__(self, address: int, dtype: str, view: Optional[Dict[str, Any]] = None) -> None:
-        self.dtype = dtype
+        self.dtype = Dtype(dtype)
+        self.dtype.itemsize = int(view["itemsize"]) if view else 1
         self.shape = tuple(view["shape"]) if view else (1,)
         self._strides = tuple(view["strides"]) if view else (1,)
         self._address = address

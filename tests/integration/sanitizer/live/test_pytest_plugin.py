@@ -95,7 +95,7 @@ def test_a_finding_fails_its_test(tmp_path: Path) -> None:
     for function in ("test_shift", "test_fails_on_its_own", "launched"):  # where each launch came from
         assert f" in {function}\n" in finished.stdout
     section = finished.stdout[finished.stdout.index("kerncap sanitize:\nshift[2, 1, 1]") :]
-    assert "oob:" in section and "test_suite.py:10:" in section
+    assert "error[oob]: " in section and "test_suite.py:10:" in section
 
 
 def test_a_launch_that_was_not_checked_is_a_warning(tmp_path: Path) -> None:

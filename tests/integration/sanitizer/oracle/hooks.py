@@ -317,18 +317,6 @@ def _tracked_shape(original: Callable[..., Any], position: int) -> Callable[...,
     return tracked
 
 
-def _with_place(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Notes where a value was made: promises about it are found there in the compiled code."""
-
-    def made(self: Any, *arguments: Any) -> Any:
-        result = original(self, *arguments)
-        if isinstance(result, _Handle):
-            result.attr["made"] = where()
-        return result
-
-    return made
-
-
 def install() -> None:
     """Replace the interpreter's memory operations, once per process."""
     for name, replacement in {
@@ -350,8 +338,6 @@ def install() -> None:
         original = getattr(_Builder, f"create_{name}", None)
         if original is not None:
             setattr(_Builder, f"create_{name}", _tracked_shape(original, position))
-    for name in ("add", "sub", "mul", "sdiv", "srem", "make_range", "addptr"):
-        setattr(_Builder, f"create_{name}", _with_place(getattr(_Builder, f"create_{name}")))
     semantic = type(interp.interpreter_semantic)
     semantic.load = _noting_other(semantic.load)
     interp.TensorDescHandle.validate = _validate

@@ -17,8 +17,7 @@ def _promise(value: Any, amounts: Any, name: str) -> Any:
         listed = amounts if isinstance(amounts, (list, tuple)) else [amounts]
         plain = [one.value if isinstance(one, tl.constexpr) else one for one in listed]
         value.handle.set_attr(name, plain)
-        file, line = value.handle.attr.get("made", where())
-        hooks.recorder().promised.append((value.handle, name, plain, file, line))
+        hooks.recorder().promised.append((value.handle, name, plain, *where()))
     return value
 
 

@@ -206,8 +206,8 @@ def halved_by_a_shift(x_ptr, out_ptr):
 @triton.jit
 def promised_multiple_of_sixteen(x_ptr, out_ptr, start, BLOCK: tl.constexpr):
     pid = tl.program_id(0)
-    first = pid * 12 + start  # BUG: promise
-    first = tl.multiple_of(first, 4)
+    first = pid * 12 + start
+    first = tl.multiple_of(first, 4)  # BUG: promise
     offs = first + tl.arange(0, BLOCK)
     tl.store(out_ptr + pid * BLOCK + tl.arange(0, BLOCK), tl.load(x_ptr + offs))
 
@@ -226,8 +226,8 @@ def promised_multiple_of_sixteen_kept(x_ptr, out_ptr, BLOCK: tl.constexpr):
 @triton.jit
 def promised_contiguous_after_a_remainder(x_ptr, out_ptr, m, BLOCK: tl.constexpr):
     offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    wrapped = offs % m  # BUG: promise
-    wrapped = tl.max_contiguous(wrapped, BLOCK)
+    wrapped = offs % m
+    wrapped = tl.max_contiguous(wrapped, BLOCK)  # BUG: promise
     tl.store(out_ptr + offs, tl.load(x_ptr + wrapped))
 
 

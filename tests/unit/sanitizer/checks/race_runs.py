@@ -13,7 +13,7 @@ import numpy.typing as npt
 from kerncap.sanitizer.analysis import Analysis, Options
 from kerncap.sanitizer.checks import races
 from kerncap.sanitizer.checks.races_evaluated import RaceObserver
-from kerncap.sanitizer.checks.read_source import LaunchReads
+from kerncap.sanitizer.checks.read_source import ContentsSource
 from kerncap.sanitizer.concrete.memory import Memory
 from kerncap.sanitizer.concrete.run import Limits, evaluate
 from kerncap.sanitizer.findings import Finding, Settled, Verdict, Violated
@@ -27,7 +27,7 @@ from tests.unit.sanitizer.compiled import launch_of
 
 def analysis_of(launch: Launch) -> Analysis:
     module = read_module(launch.ttir)
-    solver = Solver(LaunchReads(launch))
+    solver = Solver(ContentsSource(launch))
     walked = walk(module, module.kernel, launch, solver)
     return Analysis(launch, module, module.kernel, walked, solver, Options())
 

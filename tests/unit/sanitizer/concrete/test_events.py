@@ -267,3 +267,50 @@ def test_what_wraps_beside_an_address_is_no_overflow() -> None:
     """
     event = _stored(body, Track(overflow=True), scale=2**30)
     assert not any(_flags(event.overflowed))
+
+
+@pytest.mark.parametrize("operation", ["remsi", "andi", "shrui", "xori"])
+def test_what_loses_its_upper_bits_on_purpose_is_no_overflow(operation: str) -> None:
+    body = f"""
+    %k = tt.splat %scale : i32 -> tensor<8xi32>
+    %w = arith.muli %i, %k : tensor<8xi32>
+    %z = arith.constant dense<31> : tensor<8xi32>
+    %h = arith.{operation} %w, %z : tensor<8xi32>
+    %p = tt.addptr %c, %h : tensor<8x!tt.ptr<i32>>, tensor<8xi32>
+    tt.store %p, %i : tensor<8x!tt.ptr<i32>>
+    """
+    event = _stored(body, Track(overflow=True), scale=2**30)
+    assert not any(_flags(event.overflowed))
+
+
+def test_the_product_of_a_pointer_step_wraps_too() -> None:
+    body = """
+    %k = arith.constant dense<1152921504606846976> : tensor<8xi64>
+    %e = arith.extsi %i : tensor<8xi32> to tensor<8xi64>
+    %w = arith.muli %e, %k : tensor<8xi64>
+    %p = tt.addptr %c, %w : tensor<8x!tt.ptr<i32>>, tensor<8xi64>
+    tt.store %p, %i : tensor<8x!tt.ptr<i32>>
+    """
+    event = _stored(body, Track(overflow=True))
+    assert _flags(event.overflowed) == [False, False] + [True] * 6  # 4 bytes times 2**60 i
+
+
+def test_an_undefined_mask_is_told_apart_from_an_undefined_address() -> None:
+    mask = """%s = tt.splat %n : i32 -> tensor<8xi32>
+    %g = arith.cmpi slt, %l, %s : tensor<8xi32>
+    tt.store %d, %i, %g : tensor<8x!tt.ptr<i32>>"""
+    event = _stored(mask, Track(undefined=True))
+    assert _flags(event.mask_undefined) == OUTSIDE
+    moved = "%w = tt.addptr %c, %l : tensor<8x!tt.ptr<i32>>, tensor<8xi32>\n"
+    event = _stored(moved + "tt.store %w, %i : tensor<8x!tt.ptr<i32>>", Track(undefined=True))
+    assert event.mask_undefined is None
+
+
+def test_a_mistake_in_the_evaluation_is_a_reason_and_no_exception() -> None:
+    class Broken:
+        def access(self, event: AccessEvent) -> None:
+            raise KeyError(event.kind)
+
+    outcome, _ = run("add", observer=Broken())
+    assert not outcome.complete
+    assert outcome.reason == "the evaluation failed: KeyError: 'load'"

@@ -1,0 +1,1 @@
+"""Random Triton kernels: the sanitizer against brute force that shares nothing with it, nor with Triton."""

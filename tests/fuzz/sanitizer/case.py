@@ -1,0 +1,207 @@
+"""One generated launch: source, tensors, numbers, grid. Run by brute force, or handed to the sanitizer."""
+
+from __future__ import annotations
+
+import linecache
+from dataclasses import dataclass, field, replace
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from tests.fuzz.sanitizer.judge import Verdict, judge
+from tests.fuzz.sanitizer.language import Argument, Machine, Store, dtype_of
+from tests.fuzz.sanitizer.tile import Value
+
+ELASTIC = 4096  # elements that an elastic storage repeats
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """``size`` and ``origin`` count elements: the storage's extent, and where the argument begins in it.
+
+    None: as large as the kernel asks for (`fitted` decides). ``same_as``: shares that argument's storage.
+    """
+
+    name: str
+    kind: str
+    contents: tuple[int, int] = (-8, 8)  # integers from low to high, high not among them
+    rising: bool = False  # sorted contents: offsets of segments
+    fresh: bool = False
+    size: int | None = None
+    origin: int = 0
+    same_as: str | None = None
+    length: int | None = None  # of the tensor itself (view bounds); None: the rest of the storage
+
+
+@dataclass(frozen=True)
+class Case:
+    """``arguments`` are the numbers by name, constexprs as well, in no order."""
+
+    seed: int
+    source: str
+    tensors: tuple[Tensor, ...]
+    numbers: dict[str, int] = field(default_factory=dict)
+    constexprs: frozenset[str] = frozenset()
+    grid: tuple[int, int, int] = (1, 1, 1)
+    view_bounds: bool = False
+    steering: frozenset[str] = frozenset()  # tensors whose contents lead to addresses, masks or bounds
+
+    @property
+    def programs(self) -> list[tuple[int, int, int]]:
+        """In the order in which they run."""
+        return [(x, y, z) for z, y, x in product(*(range(n) for n in self.grid[::-1]))]
+
+    @property
+    def file(self) -> str:
+        return f"/generated/case_{self.seed}.py"
+
+    def tensor(self, name: str) -> Tensor:
+        return next(one for one in self.tensors if one.name == name)
+
+
+def contents_of(case: Case, tensor: Tensor, size: int) -> Any:
+    """Elements of a storage: the same for every size, up to it."""
+    owner = case.tensor(tensor.same_as) if tensor.same_as else tensor
+    names = [one.name for one in case.tensors]
+    random = np.random.default_rng((case.seed, names.index(owner.name)))
+    low, high = owner.contents
+    values = random.integers(low, max(high, low + 1), max(size, ELASTIC))
+    if owner.rising:
+        values = np.cumsum(np.abs(values))
+    return values[:size].astype(dtype_of(owner.kind))
+
+
+def brute_force(case: Case) -> tuple[Machine, Verdict]:
+    """Every program and lane, and what that means. Raises Undecidable."""
+    machine = interpret(case)
+    return machine, judge(machine, case.programs, _views(case, machine) if case.view_bounds else None)
+
+
+def interpret(case: Case) -> Machine:
+    """Runs every program, one after the other."""
+    machine = Machine([], [], case.grid)
+    by_name: dict[str, int] = {}
+    for tensor in case.tensors:
+        owner = case.tensor(tensor.same_as) if tensor.same_as else tensor
+        if owner.name not in by_name:
+            elastic = owner.size is None
+            contents = contents_of(case, owner, ELASTIC if elastic else owner.size or 0)
+            written = np.full(contents.size, not owner.fresh)
+            by_name[owner.name] = len(machine.stores)
+            machine.stores.append(Store(contents, written, elastic))
+        machine.arguments.append(Argument(tensor.name, tensor.kind, by_name[owner.name], tensor.origin))
+    scope = machine.namespace()
+    exec(compile(case.source, case.file, "exec"), scope)
+    given: dict[str, Any] = {one.name: machine.pointer(at) for at, one in enumerate(case.tensors)}
+    for name, number in case.numbers.items():
+        kind = "i32" if -(1 << 31) <= number < (1 << 31) else "i64"
+        given[name] = number if name in case.constexprs else Value(number, kind)
+    with np.errstate(all="ignore"):
+        for machine.number, machine.program in enumerate(case.programs):
+            scope["kernel"](**given)
+    return machine
+
+
+def _views(case: Case, machine: Machine) -> list[Any]:
+    views = []
+    for tensor, argument in zip(case.tensors, machine.arguments, strict=True):
+        view = np.zeros(machine.stores[argument.store].contents.size, np.bool_)
+        end = None if tensor.length is None else tensor.origin + tensor.length
+        view[tensor.origin : end] = True
+        views.append(view)
+    return views
+
+
+def ranges(machine: Machine) -> dict[str, tuple[int, int]]:
+    """By argument, the lowest and the highest element that was accessed, from the argument's first."""
+    found: dict[str, tuple[int, int]] = {}
+    for event in machine.events:
+        for region in np.unique(event.region):
+            name = machine.arguments[int(region)].name
+            relative = event.relative[event.region == region]
+            low, high = found.get(name, (0, 0))
+            found[name] = min(low, int(relative.min())), max(high, int(relative.max()))
+    return found
+
+
+LARGEST = 1 << 16  # elements of a storage that is really allocated
+
+
+def fitted(case: Case, machine: Machine, spare: dict[str, int]) -> Case:
+    """With storages as large as the launch needs, and ``spare`` elements at the end (negative: fewer)."""
+    asked = ranges(machine)
+    origins: dict[str, int] = {}
+    ends: dict[str, int] = {}
+    for tensor in case.tensors:
+        owner = tensor.same_as or tensor.name
+        low, high = asked.get(tensor.name, (0, 0))
+        origins[owner] = min(max(origins.get(owner, 0), -low - min(tensor.origin, 0)), LARGEST)
+        ends[owner] = min(max(ends.get(owner, 1), high + 1 + max(tensor.origin, 0)), LARGEST)
+    done = []
+    for tensor in case.tensors:
+        owner = tensor.same_as or tensor.name
+        size = max(origins[owner] + ends[owner] + spare.get(owner, 0), 1)
+        origin = min(origins[owner] + max(tensor.origin, 0), size - 1)
+        done.append(replace(tensor, size=size, origin=origin))
+    return replace(case, tensors=tuple(done))
+
+
+# --- for the sanitizer ---------------------------------------------------------------------------------
+
+
+class _Known:
+    """Contents that say who wrote what."""
+
+    def __init__(self, contents: Any, fresh: set[int]) -> None:
+        self._contents = contents
+        self._fresh = fresh
+
+    def read(self, storage: int) -> Any:
+        return self._contents.read(storage)
+
+    def digest(self, storage: int) -> str | None:
+        found: str | None = self._contents.digest(storage)
+        return found
+
+    def written(self, storage: int) -> Any:
+        return np.full(self._contents.read(storage).size, storage not in self._fresh)
+
+
+def jit_function(case: Case) -> Any:
+    """The kernel under `triton.jit`; the source has a name but no file."""
+    linecache.cache[case.file] = (len(case.source), None, case.source.splitlines(keepends=True), case.file)
+    scope: dict[str, Any] = {"__name__": f"generated_{case.seed}"}
+    exec(compile("import triton\nimport triton.language as tl\n", case.file, "exec"), scope)
+    exec(compile(case.source, case.file, "exec"), scope)
+    return scope["kernel"]
+
+
+def launch_of(case: Case) -> Any:
+    """The launch as the sanitizer's front end makes it. What fails in Triton's compiler is raised."""
+    import torch
+
+    from kerncap.sanitizer.launch import TensorArgument
+    from kerncap.sanitizer.sources.triton_call import launches_of
+
+    storages: dict[str, Any] = {}
+    given: dict[str, Any] = dict(case.numbers)
+    for tensor in case.tensors:
+        owner = tensor.same_as or tensor.name
+        if owner not in storages:
+            storages[owner] = torch.from_numpy(contents_of(case, tensor, tensor.size or 0))
+        given[tensor.name] = storages[owner][tensor.origin :][: tensor.length]
+    kernel = jit_function(case)
+    try:
+        [launch] = launches_of(kernel, case.grid, (), given)
+    finally:
+        linecache.cache.pop(case.file, None)
+    fresh = {
+        argument.storage
+        for argument in launch.arguments
+        if isinstance(argument, TensorArgument)
+        and (case.tensor(argument.name).fresh or any(
+            one.fresh and one.name == case.tensor(argument.name).same_as for one in case.tensors
+        ))
+    }  # fmt: skip
+    return replace(launch, contents=_Known(launch.contents, fresh))

@@ -1,0 +1,216 @@
+"""One case under both: brute force, and the sanitizer as a user gets it. Where they differ, and how."""
+
+from __future__ import annotations
+
+import random
+import time
+import traceback
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from tests.fuzz.sanitizer.case import Case, brute_force, fitted, interpret, launch_of
+from tests.fuzz.sanitizer.judge import Verdict
+from tests.fuzz.sanitizer.language import dtype_of
+from tests.fuzz.sanitizer.statements import generate
+from tests.fuzz.sanitizer.tile import Undecidable
+
+KINDS = MISSED, FALSE_ALARM, CRASH, WITNESS = "missed", "false alarm", "crash", "witness"
+
+
+@dataclass(frozen=True)
+class Disagreement:
+    kind: str
+    text: str
+
+
+@dataclass
+class Outcome:
+    """``skipped``: why the case says nothing. ``checks`` counts verdicts by kind."""
+
+    case: Case
+    disagreements: list[Disagreement] = field(default_factory=list)
+    skipped: str | None = None
+    buggy: bool = False
+    checks: Counter[str] = field(default_factory=Counter)
+    reasons: Counter[str] = field(default_factory=Counter)
+    seconds: dict[str, float] = field(default_factory=dict)
+
+
+def prepare(seed: int) -> Case:
+    """The case of a seed with storages that fit, or nearly so. Raises Undecidable."""
+    case = generate(seed)
+    machine = interpret(case)
+    choose = random.Random(seed ^ 0x5EED)
+    spare = {
+        one.name: choose.choices((0, -1, choose.randint(-8, -2), choose.randint(1, 40)), (24, 1, 1, 6))[0]
+        for one in case.tensors
+    }
+    case = fitted(case, machine, spare)
+    if case.view_bounds:
+        case = replace(case, tensors=tuple(_shortened(one, choose) for one in case.tensors))
+    return case
+
+
+def _shortened(tensor: Any, choose: random.Random) -> Any:
+    """A tensor that may end before its storage does."""
+    rest = tensor.size - tensor.origin
+    return replace(tensor, length=max(rest - choose.choice((0, 0, 1)), 1)) if rest > 0 else tensor
+
+
+def run(seed: int) -> Outcome:
+    """Generate, and compare."""
+    try:
+        case = prepare(seed)
+    except Undecidable as reason:
+        return Outcome(generate(seed), skipped=str(reason))
+    return compare(case)
+
+
+def compare(case: Case) -> Outcome:
+    from kerncap.sanitizer.analysis import Options
+    from kerncap.sanitizer.engine import sanitize
+
+    outcome = Outcome(case)
+    clock = time.perf_counter
+    start = clock()
+    try:
+        _, verdict = brute_force(case)
+    except Undecidable as reason:
+        outcome.skipped = str(reason)
+        return outcome
+    outcome.buggy = bool(verdict.must)
+    outcome.seconds["oracle"] = clock() - start
+    start = clock()
+    try:
+        launch = launch_of(case)
+    except Exception as error:
+        # Triton refuses it (or the front end does, which says so in the text): nothing to compare.
+        outcome.skipped = f"not compiled: {type(error).__name__}"
+        outcome.reasons[str(error)[-300:]] += 1
+        return outcome
+    outcome.seconds["compile"] = clock() - start
+    start = clock()
+    try:
+        report = sanitize(launch, Options(bounds="view" if case.view_bounds else "storage"))
+    except Exception:
+        outcome.disagreements.append(Disagreement(CRASH, traceback.format_exc()))
+        return outcome
+    outcome.seconds["sanitize"] = clock() - start
+    _Comparison(outcome, verdict, launch, report).run()
+    return outcome
+
+
+class _Comparison:
+    def __init__(self, outcome: Outcome, verdict: Verdict, launch: Any, report: Any) -> None:
+        self.outcome = outcome
+        self.case = outcome.case
+        self.verdict = verdict
+        self.launch = launch
+        self.report = report
+
+    def run(self) -> None:
+        from kerncap.sanitizer.engine import memory_operations, read
+        from kerncap.sanitizer.findings import Proved, Unproven
+
+        for one in self.report.settled:
+            word = "proved" if isinstance(one.verdict, Proved) else "violated"
+            if isinstance(one.verdict, Unproven):
+                word = "unproven"
+                self.outcome.reasons[f"{one.check}: {one.verdict.reason}"] += 1
+            self.outcome.checks[word] += 1
+        # What the compiler removed (an equal load, a store that never happens) can't be reported.
+        compiled = {_line(one) for one in memory_operations(read(self.launch.ttir))}
+        for key, points in sorted(self.verdict.must.items(), key=str):
+            if key[1] in compiled and (key[0] != "race" or self._met(key, compiled)):
+                self._reported(*key, points)
+        for finding in self.report.findings:
+            self._justified(finding)
+        if self.outcome.disagreements and self._order_matters():
+            self.outcome.disagreements.clear()
+            self.outcome.skipped = "where it accesses depends on who wins a race"
+
+    def _met(self, key: Any, compiled: set[int]) -> bool:
+        """Whether the other half of a race is in the compiled kernel as well."""
+        _, line, argument = key
+        return any(
+            {place[0] for place in pair} <= compiled
+            for pair in self.verdict.races
+            if (line, argument) in {(place[0], place[2]) for place in pair}
+        )
+
+    def _order_matters(self) -> bool:
+        """Addresses or masks come from memory that other programs write meanwhile: any order is right."""
+        steering = {one.same_as or one.name for one in self.case.tensors if one.name in self.case.steering}
+        raced = {place for pair in self.verdict.races for place in pair if place[1] != "store"}
+        owners = {self.case.tensor(place[2]).same_as or place[2] for place in raced if place[2]}
+        return bool(steering & owners)
+
+    def _differs(self, kind: str, text: str) -> None:
+        self.outcome.disagreements.append(Disagreement(kind, text))
+
+    def _reported(self, check: str, line: int, argument: str | None, points: set[Any]) -> None:
+        from kerncap.sanitizer.findings import Unproven, Violated
+
+        here = [one for one in self.report.settled if one.check == check and _line(one) == line]
+        findings = [f for one in here if isinstance(one.verdict, Violated) for f in one.verdict.findings]
+        if any(f.argument == argument and not f.note for f in findings):
+            return
+        if any(isinstance(one.verdict, Unproven) for one in here):
+            return
+        if not points or (check, line, argument) in self.verdict.may:
+            return
+        said = ", ".join(
+            f"{f.argument}{' (note)' if f.note else ''}: {f.message}" for f in findings
+        ) or ", ".join(repr(one.verdict) for one in here)
+        point = min(points)
+        self._differs(
+            MISSED, f"{check} at line {line} in {argument}, e.g. {point}; it says: {said or 'nothing'}"
+        )
+
+    def _justified(self, finding: Any) -> None:
+        line = _line(finding)
+        key = (finding.check, line, finding.argument)
+        if key not in self.verdict.must:
+            if key not in self.verdict.may:
+                self._differs(FALSE_ALARM, f"{key}: {finding.message}")
+            return
+        if key in self.verdict.may | self.verdict.placeless:
+            return
+        place = finding.place
+        if finding.check == "race":
+            self._pair(finding, line)
+        elif place.offset_bytes is None:
+            self._differs(WITNESS, f"{key} without an offset: {finding.message}")
+        else:
+            width = dtype_of(self.case.tensor(finding.argument).kind).itemsize
+            witness = (tuple(place.program_id), place.offset_bytes / width)
+            points = {(pid, offset) for pid, _, offset in self.verdict.must[key]}
+            exact = {(pid, _short(lane), offset) for pid, lane, offset in self.verdict.must[key]}
+            if witness not in points:
+                self._differs(WITNESS, f"{key}: {witness} is none of {sorted(points)[:8]}: {finding.message}")
+            elif (witness[0], _short(place.lane), witness[1]) not in exact:
+                self._differs(WITNESS, f"{key}: lane {place.lane}: {finding.message}")
+
+    def _pair(self, finding: Any, line: int) -> None:
+        other = finding.other
+        if other is None:
+            self._differs(WITNESS, f"a race with nobody: {finding.message}")
+            return
+        sides = {
+            (line, finding.access, finding.argument),
+            (_line(other), other.access, other.place.argument),
+        }
+        if not any(set(pair) == sides for pair in self.verdict.races):
+            self._differs(WITNESS, f"race of {sorted(sides, key=str)}: {finding.message}")
+
+
+def _line(one: Any) -> int:
+    frames = one.location.frames
+    return int(frames[0].line) if frames else 0
+
+
+def _short(lane: Any) -> tuple[int, ...]:
+    """A lane without axes that tell nothing: the compiler may drop or add those of extent 1."""
+    found = tuple(lane)
+    return () if not any(found) else found

@@ -1,0 +1,174 @@
+"""What a recorded launch did wrong: the keys that the sanitizer has to report, and those that it may."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from itertools import combinations_with_replacement
+from typing import Any
+
+import numpy as np
+
+from tests.fuzz.sanitizer.language import Event, Machine
+
+Key = tuple[str, int, "str | None"]  # check, line, argument
+Place = tuple[int, str, "str | None"]  # line, kind, argument
+Point = tuple[tuple[int, int, int], tuple[int, ...], int]  # program id, lane, offset in elements
+
+
+@dataclass
+class Verdict:
+    """``must``: by key, the points at which it is so. ``may``: true or not, depending on the schedule of
+    programs, on what stands in memory that nobody wrote, or on how wrap-around is read.
+
+    ``races``: pairs of places in conflict; ``identical``: those that write the same.
+    """
+
+    must: dict[Key, set[Point]] = field(default_factory=lambda: defaultdict(set))
+    may: set[Key] = field(default_factory=set)
+    placeless: set[Key] = field(default_factory=set)  # no offset can be told: the address is undefined
+    races: set[tuple[Place, Place]] = field(default_factory=set)
+    identical: set[tuple[Place, Place]] = field(default_factory=set)
+    lines: set[int] = field(default_factory=set)  # of operations that really access something
+
+
+def judge(machine: Machine, programs: list[tuple[int, int, int]], views: list[Any] | None = None) -> Verdict:
+    """``views``: per argument, the elements of its storage that are the tensor's; None: storages bound."""
+    verdict = Verdict()
+    for event in machine.events:
+        verdict.lines.add(event.line)
+        _one(verdict, event, machine, programs, views)
+    for line, region, _ in machine.steered:
+        verdict.may |= {(check, line, machine.arguments[region].name) for check in ("uninit", "oob", "race")}
+        verdict.must[("uninit", line, machine.arguments[region].name)] |= set()
+    if len(programs) > 1:
+        for store in range(len(machine.stores)):
+            _races(verdict, machine, programs, store)
+    return verdict
+
+
+def _one(verdict: Verdict, event: Event, machine: Machine, programs: Any, views: Any) -> None:
+    for region in np.unique(event.region):
+        argument = machine.arguments[int(region)]
+        store = machine.stores[argument.store]
+        here = event.region == region
+        at = event.relative + argument.origin
+        inside = (at >= 0) & (at < store.contents.size)
+        if views is not None:
+            inside = inside & views[int(region)][np.clip(at, 0, store.contents.size - 1)]
+        sure = here & ~event.undefined_place
+        found = {
+            "oob": sure & ~inside & ~event.wrong,
+            "overflow": sure & event.wrong,
+            "uninit": here & (event.undefined_place | event.undefined_value),
+        }
+        if event.unwritten is not None:
+            found["uninit"] = found["uninit"] | (here & event.unwritten)
+        for check, bad in found.items():
+            if bad.any():
+                verdict.must[check, event.line, argument.name] |= _points(event, bad, programs)
+        if (here & event.undefined_place).any():
+            verdict.placeless.add(("uninit", event.line, argument.name))
+        if event.wrapped or event.wrong.any() or event.undefined_place.any():
+            verdict.may |= {(check, event.line, argument.name) for check in ("oob", "overflow", "race")}
+
+
+def _points(event: Event, bad: Any, programs: Any) -> set[Point]:
+    chosen = np.flatnonzero(bad)
+    offsets = event.relative[chosen].tolist()
+    if not event.shape:
+        return {(programs[event.program], (), offset) for offset in offsets}
+    axes = (axis.tolist() for axis in np.unravel_index(event.lanes[chosen], event.shape))
+    lanes = zip(*axes, strict=True)
+    return {(programs[event.program], lane, offset) for lane, offset in zip(lanes, offsets, strict=True)}
+
+
+# --- races -------------------------------------------------------------------------------------------
+
+
+@dataclass
+class _Site:
+    """All accesses of one line and argument to one storage: per element, the programs and the values."""
+
+    place: Place
+    events: list[tuple[Event, Any]]
+
+
+def _races(verdict: Verdict, machine: Machine, programs: Any, store: int) -> None:
+    size = machine.stores[store].contents.size
+    sites: dict[Place, list[Any]] = defaultdict(list)
+    for event in machine.events:
+        for region in np.unique(event.region):
+            argument = machine.arguments[int(region)]
+            if argument.store != store:
+                continue
+            at = event.relative + argument.origin
+            chosen = np.flatnonzero(
+                (event.region == region) & (at >= 0) & (at < size) & ~event.undefined_place
+            )
+            if chosen.size:
+                place: Place = (event.line, event.kind, argument.name)
+                sites[place].append((event, chosen, at[chosen]))
+    if all(place[1] == "load" for place in sites):
+        return
+    tables = {place: _table(entries, size) for place, entries in sites.items()}
+    for left, right in combinations_with_replacement(sorted(tables, key=str), 2):
+        kinds = (left[1], right[1])
+        if kinds in (("load", "load"), ("atomic", "atomic")):
+            continue
+        a, b = tables[left], tables[right]
+        both = a.touched & b.touched
+        conflict = both & ((a.first != b.last) | (a.last != b.first))
+        if not conflict.any():
+            continue
+        same = np.zeros(size, np.bool_)
+        if kinds == ("store", "store"):
+            same = (np.minimum(a.low, b.low) == np.maximum(a.high, b.high)) & conflict
+        if same.any():
+            verdict.identical.add((left, right))
+        differ = conflict & ~same
+        if not differ.any():
+            continue
+        verdict.races.add((left, right))
+        for place in (left, right):
+            key = ("race", place[0], place[2])
+            for event, chosen, at in sites[place]:
+                hit = chosen[differ[at]]
+                if hit.size:
+                    mask = np.zeros(event.lanes.size, np.bool_)
+                    mask[hit] = True
+                    verdict.must[key] |= _points(event, mask, programs)
+        # What is read depends on who came first: so does everything that a load of this storage says.
+        for place in tables:
+            if place[1] != "store":
+                verdict.may.add(("uninit", place[0], place[2]))
+    read_meanwhile = {pair for pair in verdict.races if "load" in (pair[0][1], pair[1][1])}
+    if any(place in tables for pair in read_meanwhile for place in pair):
+        # Values that are equal in this order of programs need not be so in another.
+        verdict.may |= {("race", place[0], place[2]) for pair in verdict.identical for place in pair}
+
+
+@dataclass
+class _Table:
+    touched: Any
+    first: Any  # program
+    last: Any
+    low: Any  # value
+    high: Any
+
+
+def _table(entries: list[Any], size: int) -> _Table:
+    at = np.concatenate([one[2] for one in entries])
+    program = np.concatenate([np.full(one[2].size, one[0].program) for one in entries])
+    table = _Table(
+        np.zeros(size, np.bool_), np.full(size, 1 << 30), np.full(size, -1),
+        np.full(size, np.iinfo(np.int64).max), np.full(size, np.iinfo(np.int64).min),
+    )  # fmt: skip
+    table.touched[at] = True
+    np.minimum.at(table.first, at, program)
+    np.maximum.at(table.last, at, program)
+    if entries[0][0].values is not None:
+        values = np.concatenate([one[0].values[one[1]] for one in entries])
+        np.minimum.at(table.low, at, values)
+        np.maximum.at(table.high, at, values)
+    return table

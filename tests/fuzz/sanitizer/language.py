@@ -1,0 +1,256 @@
+"""The names of `triton.language` that generated kernels use, over `tile`, with every access recorded."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from tests.fuzz.sanitizer.tile import (
+    HALF_REGION,
+    REGION_BITS,
+    Undecidable,
+    Value,
+    choose,
+    counted,
+    extreme,
+    fold,
+    lift,
+    running_sum,
+)
+
+MOST_ACCESSES = 60_000
+
+
+@dataclass
+class Store:
+    """One storage. ``elastic``: it is as large as anybody asks, and repeats its contents."""
+
+    contents: Any  # elements
+    written: Any  # bool per element
+    elastic: bool = False
+
+
+@dataclass
+class Argument:
+    """A tensor argument: ``origin`` is where its element [0] lies in the storage, in elements."""
+
+    name: str
+    kind: str  # of an element
+    store: int
+    origin: int
+
+
+@dataclass
+class Event:
+    """One memory operation of one program. Arrays hold the elements that are accessed, flat."""
+
+    kind: str
+    line: int
+    program: int
+    lanes: Any
+    shape: tuple[int, ...]
+    region: Any
+    relative: Any  # elements from the argument's first
+    values: Any  # what a store writes, as bits
+    unwritten: Any  # by the program's start: nobody wrote it, and this program did not either
+    wrong: Any  # the address is another one than it would be without any wrap-around
+    wrapped: bool
+    undefined_place: Any
+    undefined_value: Any
+
+
+@dataclass
+class Machine:
+    """Runs programs one after the other in ``stores``, which they change."""
+
+    arguments: list[Argument]
+    stores: list[Store]
+    grid: tuple[int, int, int]
+    events: list[Event] = field(default_factory=list)
+    # Masks that are undefined: line, argument's region, program.
+    steered: list[tuple[int, int, int]] = field(default_factory=list)
+    program: tuple[int, int, int] = (0, 0, 0)
+    number: int = 0
+
+    def pointer(self, position: int) -> Value:
+        return Value((position << REGION_BITS) + HALF_REGION, f"p:{self.arguments[position].kind}")
+
+    # --- what kernels call ---------------------------------------------------------------------------
+
+    def load(self, pointer: Value, mask: Any = None, other: Any = None) -> Value:
+        kind = pointer.kind[2:]
+        shape, addresses, live, region, element = self._place("load", pointer, mask, None)
+        values = np.zeros(addresses.size, _DTYPES[kind])
+        self._read(region, element, live, values)
+        undefined: Any = False
+        missing = ~live
+        if missing.any():
+            if other is None:
+                undefined = missing.reshape(shape)
+            else:
+                filler = lift(other, kind)
+                values[missing] = np.broadcast_to(filler.data, shape).ravel()[missing]
+                if filler.undefined is not False:
+                    undefined = np.broadcast_to(filler.undefined, shape) & missing.reshape(shape)
+        if pointer.undefined is not False:  # nobody knows which element it is
+            undefined = undefined | (np.broadcast_to(pointer.undefined, shape) & live.reshape(shape))
+        if isinstance(mask, Value) and mask.undefined is not False:
+            undefined = undefined | np.broadcast_to(mask.undefined, shape)
+        data = values if kind[0] == "f" else values.astype(np.int64)
+        if not shape:
+            return Value(data[0] if kind[0] == "f" else int(data[0]), kind, None, undefined)
+        return Value(data.reshape(shape), kind, None, undefined)
+
+    def store(self, pointer: Value, value: Any, mask: Any = None) -> None:
+        kind = pointer.kind[2:]
+        value = lift(value, kind).to(kind)
+        shape, _, live, region, element = self._place("store", pointer, mask, value)
+        bits = np.broadcast_to(np.asarray(value.data), shape).ravel().astype(_DTYPES[kind])
+        for position in np.unique(region[live]):
+            argument = self.arguments[int(position)]
+            one = self.stores[argument.store]
+            chosen = np.flatnonzero(live & (region == position))
+            at = element[chosen] + argument.origin
+            inside = (at >= 0) & (at < one.contents.size)
+            one.contents[at[inside]] = bits[chosen][inside]
+            one.written[at[inside]] = True
+
+    def atomic(self, pointer: Value, value: Any, mask: Any = None, sem: Any = None) -> Value:
+        """An atomic addition, maximum and so on alike: what they leave behind feeds no address."""
+        kind = pointer.kind[2:]
+        value = lift(value, kind).to(kind)
+        shape, addresses, live, region, element = self._place("atomic", pointer, mask, value)
+        operands = np.broadcast_to(np.asarray(value.data), shape).ravel().astype(_DTYPES[kind])
+        before = np.zeros(addresses.size, _DTYPES[kind])
+        one_lane = np.zeros(addresses.size, np.bool_)
+        for lane in np.flatnonzero(live):
+            one_lane[lane] = True
+            self._read(region, element, one_lane, before)
+            one_lane[lane] = False
+            argument = self.arguments[int(region[lane])]
+            one = self.stores[argument.store]
+            at = int(element[lane]) + argument.origin
+            if 0 <= at < one.contents.size:
+                one.contents[at] = before[lane] + operands[lane]
+                one.written[at] = True
+        data = before if kind[0] == "f" else before.astype(np.int64)
+        if not shape:
+            return Value(data[0] if kind[0] == "f" else int(data[0]), kind)
+        return Value(data.reshape(shape), kind)
+
+    # --- memory --------------------------------------------------------------------------------------
+
+    def _read(self, region: Any, element: Any, live: Any, into: Any) -> None:
+        for position in np.unique(region[live]):
+            argument = self.arguments[int(position)]
+            one = self.stores[argument.store]
+            chosen = np.flatnonzero(live & (region == position))
+            at = element[chosen] + argument.origin
+            if one.elastic:
+                into[chosen] = one.contents[at % one.contents.size]
+                continue
+            inside = (at >= 0) & (at < one.contents.size)
+            into[chosen[inside]] = one.contents[at[inside]]
+
+    def _place(self, kind: str, pointer: Value, mask: Any, value: Value | None) -> Any:
+        if len(self.events) >= MOST_ACCESSES:
+            raise Undecidable("too many accesses")
+        shape = pointer.shape
+        condition = lift(True if mask is None else mask)
+        shape = np.broadcast_shapes(shape, condition.shape, () if value is None else value.shape)
+        addresses = np.broadcast_to(pointer.data, shape).astype(np.int64).ravel()
+        live = np.broadcast_to(condition.data, shape).ravel()
+        region = addresses >> REGION_BITS
+        element = addresses - (region << REGION_BITS) - HALF_REGION
+        lanes = np.flatnonzero(live)
+        line = sys._getframe(2).f_lineno
+        if condition.undefined is not False and np.any(condition.undefined):
+            self.steered.append((line, int(region[0]), self.number))
+        if lanes.size:
+            wrong = _flat(False if pointer.exact is None else pointer.exact != pointer.data, shape)[lanes]
+            if condition.exact is not None:
+                wrong = wrong | ~np.broadcast_to(condition.exact, shape).ravel()[lanes]
+            values = None
+            if kind == "store" and value is not None:
+                dtype = _DTYPES[value.kind]
+                values = np.broadcast_to(np.asarray(value.data), shape).ravel()[lanes].astype(dtype)
+                values = values.view(f"i{dtype.itemsize}").astype(np.int64)
+            chosen_region, chosen_element = region[lanes], element[lanes]
+            self.events.append(
+                Event(
+                    kind, line, self.number, lanes, shape, chosen_region, chosen_element, values,
+                    None if kind == "store" else self._unwritten(chosen_region, chosen_element),
+                    wrong, pointer.wrapped or condition.wrapped,
+                    _flat(pointer.undefined, shape)[lanes],
+                    _flat(False if value is None else value.undefined, shape)[lanes],
+                )
+            )  # fmt: skip
+        return shape, addresses, live, region, element
+
+    def _unwritten(self, region: Any, element: Any) -> Any:
+        result = np.zeros(region.size, np.bool_)
+        for position in np.unique(region):
+            argument = self.arguments[int(position)]
+            one = self.stores[argument.store]
+            if one.elastic:
+                continue
+            chosen = np.flatnonzero(region == position)
+            at = element[chosen] + argument.origin
+            inside = (at >= 0) & (at < one.contents.size)
+            result[chosen[inside]] = ~one.written[at[inside]]
+        return result
+
+    def namespace(self) -> dict[str, Any]:
+        """Globals for a kernel's source: ``tl``, ``triton`` and ``range``."""
+        return {
+            "tl": self._language(),
+            "triton": SimpleNamespace(jit=lambda function: function),
+            "range": counted,
+        }
+
+    def _language(self) -> SimpleNamespace:
+        return SimpleNamespace(
+            constexpr=object(), int1="i1", int8="i8", int16="i16", int32="i32", int64="i64", float32="f32",
+            program_id=lambda axis: Value(self.program[axis], "i32"),
+            num_programs=lambda axis: Value(self.grid[axis], "i32"),
+            arange=lambda low, high: Value(np.arange(low, high), "i32"),
+            zeros=lambda shape, kind: _full(shape, 0, kind),
+            full=_full,
+            load=self.load, store=self.store,
+            atomic_add=self.atomic, atomic_max=self.atomic, atomic_min=self.atomic,
+            where=lambda condition, yes, no: choose(lift(condition), yes, no),
+            minimum=lambda a, b: extreme(np.minimum, a, b),
+            maximum=lambda a, b: extreme(np.maximum, a, b),
+            sum=lambda value, axis=0: fold(value, axis, np.sum),
+            max=lambda value, axis=0: fold(value, axis, np.max),
+            min=lambda value, axis=0: fold(value, axis, np.min),
+            cumsum=lambda value, axis=0: running_sum(value),
+            cdiv=lambda a, b: (a + (b - 1)) // b,
+            static_range=range, range=counted,
+            broadcast_to=lambda value, shape: value.map(lambda array: np.broadcast_to(array, shape)),
+            trans=lambda value: value.map(np.transpose),
+            reshape=lambda value, shape: value.map(lambda array: np.reshape(array, shape)),
+        )  # fmt: skip
+
+
+_DTYPES = {
+    "f32": np.dtype(np.float32), "i1": np.dtype(np.bool_), "i8": np.dtype(np.int8), "i16": np.dtype(np.int16),
+    "i32": np.dtype(np.int32), "i64": np.dtype(np.int64),
+}  # fmt: skip
+
+
+def dtype_of(kind: str) -> np.dtype[Any]:
+    return _DTYPES[kind]
+
+
+def _full(shape: Any, value: Any, kind: str) -> Value:
+    data = np.full(tuple(int(one) for one in shape), value, np.float32 if kind[0] == "f" else np.int64)
+    return Value(data, kind)
+
+
+def _flat(flags: Any, shape: tuple[int, ...]) -> Any:
+    return np.broadcast_to(flags, shape).ravel()

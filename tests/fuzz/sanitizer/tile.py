@@ -1,0 +1,352 @@
+"""Values of a tile language over numpy: what a generated kernel computes with when it runs as plain Python.
+
+Written from the language's rules alone (two's complement, C division, promotion), so that a mistake in
+the compiler's reading or in the sanitizer is not repeated here. Floats are of no interest but as bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+BITS = {"i1": 1, "i8": 8, "i16": 16, "i32": 32, "i64": 64}
+REGION_BITS = 44  # of one argument's made-up addresses, in elements
+HALF_REGION = 1 << (REGION_BITS - 1)
+
+
+class Undecidable(Exception):
+    """The kernel does what brute force has no answer for: an undefined branch, an endless loop."""
+
+
+class Value:
+    """``data``: int, float or array; ``kind``: "i32", "f32", … or "p:f32" (pointer: made-up addresses).
+
+    ``exact``: the integer had no width been in its way, None where that is the same. ``undefined``: per
+    element, False where all of it is defined. ``wrapped``: some integer on the way here wrapped around.
+    """
+
+    __slots__ = ("data", "exact", "kind", "undefined", "wrapped")
+
+    def __init__(
+        self, data: Any, kind: str, exact: Any = None, undefined: Any = False, wrapped: bool = False
+    ) -> None:
+        self.data = data
+        self.kind = kind
+        self.exact = exact
+        self.undefined = undefined
+        self.wrapped = wrapped
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.data.shape if isinstance(self.data, np.ndarray) else ()
+
+    @property
+    def free(self) -> Any:
+        """The value without any wrap-around."""
+        return self.data if self.exact is None else self.exact
+
+    # --- control flow ------------------------------------------------------------------------------
+
+    def _concrete(self) -> Any:
+        if np.any(self.undefined):
+            raise Undecidable("control flow depends on an undefined value")
+        return self.data.item() if isinstance(self.data, np.ndarray) else self.data
+
+    def __bool__(self) -> bool:
+        return bool(self._concrete())
+
+    def __index__(self) -> int:
+        return int(self._concrete())
+
+    # --- shapes ------------------------------------------------------------------------------------
+
+    def map(self, change: Any) -> Value:
+        """The same elements in other places."""
+        exact = None if self.exact is None else change(np.broadcast_to(self.exact, self.shape))
+        undefined = self.undefined
+        if undefined is not False:
+            undefined = change(np.broadcast_to(undefined, self.shape))
+        return Value(change(np.asarray(self.data)), self.kind, exact, undefined, self.wrapped)
+
+    def __getitem__(self, index: Any) -> Value:
+        return self.map(lambda array: array[index])
+
+    def to(self, kind: str) -> Value:
+        """A cast, as ``.to(tl.int64)``."""
+        if kind == self.kind:
+            return self
+        if kind[0] == "f":
+            data = np.asarray(self.data).astype(np.float32)
+            return Value(data, kind, None, self.undefined)
+        if self.kind[0] == "f":
+            return Value(np.asarray(self.data).astype(np.int64), kind, None, self.undefined)
+        if kind == "i1":
+            return Value(np.asarray(self.data) != 0, kind, None, self.undefined, self.wrapped)
+        source = self.data
+        if self.kind == "i1":
+            source = np.asarray(source).astype(np.int64)
+            return Value(source, kind, None, self.undefined, self.wrapped)
+        return _bounded(source, self.exact, kind, self.undefined, self.wrapped)
+
+    # --- arithmetic --------------------------------------------------------------------------------
+
+    def __add__(self, other: Any) -> Value:
+        return _arithmetic("add", self, other)
+
+    def __radd__(self, other: Any) -> Value:
+        return _arithmetic("add", other, self)
+
+    def __sub__(self, other: Any) -> Value:
+        return _arithmetic("sub", self, other)
+
+    def __rsub__(self, other: Any) -> Value:
+        return _arithmetic("sub", other, self)
+
+    def __mul__(self, other: Any) -> Value:
+        return _arithmetic("mul", self, other)
+
+    def __rmul__(self, other: Any) -> Value:
+        return _arithmetic("mul", other, self)
+
+    def __floordiv__(self, other: Any) -> Value:
+        return _arithmetic("div", self, other)
+
+    def __rfloordiv__(self, other: Any) -> Value:
+        return _arithmetic("div", other, self)
+
+    def __mod__(self, other: Any) -> Value:
+        return _arithmetic("rem", self, other)
+
+    def __rmod__(self, other: Any) -> Value:
+        return _arithmetic("rem", other, self)
+
+    def __and__(self, other: Any) -> Value:
+        return _bitwise("and", self, other)
+
+    def __or__(self, other: Any) -> Value:
+        return _bitwise("or", self, other)
+
+    def __xor__(self, other: Any) -> Value:
+        return _bitwise("xor", self, other)
+
+    def __lshift__(self, other: Any) -> Value:
+        return _bitwise("shl", self, other)
+
+    def __rshift__(self, other: Any) -> Value:
+        return _bitwise("shr", self, other)
+
+    def __neg__(self) -> Value:
+        return _arithmetic("sub", 0, self)
+
+    def __invert__(self) -> Value:
+        if self.kind == "i1":
+            return Value(np.logical_not(self.data), "i1", None, self.undefined, self.wrapped)
+        return _bitwise("xor", self, -1)
+
+    def __lt__(self, other: Any) -> Value:
+        return _compare(np.less, self, other)
+
+    def __le__(self, other: Any) -> Value:
+        return _compare(np.less_equal, self, other)
+
+    def __gt__(self, other: Any) -> Value:
+        return _compare(np.greater, self, other)
+
+    def __ge__(self, other: Any) -> Value:
+        return _compare(np.greater_equal, self, other)
+
+    def __eq__(self, other: Any) -> Value:  # type: ignore[override]
+        return _compare(np.equal, self, other)
+
+    def __ne__(self, other: Any) -> Value:  # type: ignore[override]
+        return _compare(np.not_equal, self, other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def lift(value: Any, beside: str = "i32") -> Value:
+    """A Python number takes the type of the value beside it, where it fits."""
+    if isinstance(value, Value):
+        return value
+    if isinstance(value, bool):
+        return Value(value, "i1")
+    if isinstance(value, float):
+        return Value(np.float32(value), beside if beside[0] == "f" else "f32")
+    if beside[0] == "f":
+        return Value(np.float32(value), beside)
+    if beside in ("i1", "i8", "i16") or beside[0] == "p":
+        beside = "i32"
+    fits = beside == "i64" or -(1 << 31) <= value < (1 << 31)
+    return Value(int(value), beside if fits else "i64")
+
+
+def pair(left: Any, right: Any) -> tuple[Value, Value]:
+    left = lift(left, right.kind if isinstance(right, Value) else "i32")
+    return left, lift(right, left.kind)
+
+
+def common(left: Value, right: Value) -> str:
+    """The type that two operands are converted to."""
+    if left.kind == right.kind:
+        return left.kind
+    for kind in (left.kind, right.kind):
+        if kind[0] == "p":
+            return kind
+    floats = [one.kind for one in (left, right) if one.kind[0] == "f"]
+    if floats:
+        return "f32" if "f32" in floats else floats[0]
+    return left.kind if BITS[left.kind] >= BITS[right.kind] else right.kind
+
+
+def _either(left: Any, right: Any) -> Any:
+    if left is False:
+        return right
+    return left if right is False else np.logical_or(left, right)
+
+
+def _bounded(data: Any, exact: Any, kind: str, undefined: Any, wrapped: bool) -> Value:
+    """An integer in its width: ``data`` may leave it."""
+    bits = BITS[kind]
+    if bits == 64:
+        return Value(data, kind, exact, undefined, wrapped)
+    half = 1 << (bits - 1)
+    low = ((data + half) & ((1 << bits) - 1)) - half
+    differs = low != data
+    if differs if isinstance(differs, bool | np.bool_) else differs.any():
+        return Value(low, kind, data if exact is None else exact, undefined, True)
+    return Value(data, kind, exact, undefined, wrapped)
+
+
+def _truncated(a: Any, b: Any) -> Any:
+    """C's division."""
+    if isinstance(a, int) and isinstance(b, int):
+        quotient = abs(a) // max(abs(b), 1)
+        return quotient if (a < 0) == (b < 0) else -quotient
+    b = np.where(np.asarray(b) == 0, 1, b)
+    return np.abs(a) // np.abs(b) * np.sign(a) * np.sign(b)
+
+
+_INTEGER: dict[str, Callable[[Any, Any], Any]] = {
+    "add": lambda a, b: a + b,
+    "sub": lambda a, b: a - b,
+    "mul": lambda a, b: a * b,
+    "div": _truncated,
+    "rem": lambda a, b: a - _truncated(a, b) * b,
+}
+
+
+def _arithmetic(name: str, left: Any, right: Any) -> Value:
+    left, right = pair(left, right)
+    undefined = _either(left.undefined, right.undefined)
+    kind = common(left, right)
+    if kind[0] == "f":
+        a, b = (np.asarray(one.data).astype(np.float32) for one in (left, right))
+        return Value(_INTEGER[name](a, b), kind, None, undefined)
+    if "i1" in (left.kind, right.kind):
+        left, right = (one.to("i32") if one.kind == "i1" else one for one in (left, right))
+        kind = common(left, right)
+    wrapped = left.wrapped or right.wrapped
+    operation = _INTEGER[name]
+    data = operation(left.data, right.data)
+    exact = None
+    if name != "rem" and (left.exact is not None or right.exact is not None):
+        exact = operation(left.free, right.free)
+    if kind[0] == "p":
+        return Value(data, kind, exact, undefined, wrapped)
+    return _bounded(data, exact, kind, undefined, wrapped)
+
+
+def _bitwise(name: str, left: Any, right: Any) -> Value:
+    left, right = pair(left, right)
+    undefined = _either(left.undefined, right.undefined)
+    kind, wrapped = common(left, right), left.wrapped or right.wrapped
+    a, b = left.data, right.data
+    if kind == "i1":
+        logical = {"and": np.logical_and, "or": np.logical_or, "xor": np.logical_xor}[name]
+        exact = None
+        if left.exact is not None or right.exact is not None:
+            exact = logical(left.free, right.free)
+        if undefined is not False and name != "xor":
+            # What is false (for "or": true) on one side decides, whatever the other is.
+            decides = np.logical_not if name == "and" else np.asarray
+            sure = (decides(a) & np.logical_not(left.undefined)) | (
+                decides(b) & np.logical_not(right.undefined)
+            )
+            undefined = np.logical_and(undefined, np.logical_not(sure))
+        return Value(logical(a, b), "i1", exact, undefined, wrapped)
+    if name == "shl":
+        return _bounded(a << b, None, kind, undefined, wrapped)
+    data = {"and": lambda: a & b, "or": lambda: a | b, "xor": lambda: a ^ b, "shr": lambda: a >> b}[name]()
+    return Value(data, kind, None, undefined, wrapped)
+
+
+def _compare(operation: Any, left: Any, right: Any) -> Value:
+    left, right = pair(left, right)
+    exact = None
+    if left.exact is not None or right.exact is not None:
+        exact = operation(left.free, right.free)
+    undefined = _either(left.undefined, right.undefined)
+    return Value(operation(left.data, right.data), "i1", exact, undefined, left.wrapped or right.wrapped)
+
+
+def choose(condition: Value, yes: Any, no: Any) -> Value:
+    """``tl.where``; what is not taken leaves no trace."""
+    yes, no = pair(yes, no)
+    kind = common(yes, no)
+    if kind[0] != "p":
+        yes, no = yes.to(kind), no.to(kind)
+    exact = None
+    if yes.exact is not None or no.exact is not None or condition.exact is not None:
+        exact = np.where(condition.free, yes.free, no.free)
+    undefined: Any = False
+    if yes.undefined is not False or no.undefined is not False:
+        undefined = np.where(condition.data, yes.undefined, no.undefined)
+    undefined = _either(undefined, condition.undefined)
+    wrapped = yes.wrapped or no.wrapped or condition.wrapped
+    return Value(np.where(condition.data, yes.data, no.data), kind, exact, undefined, wrapped)
+
+
+def extreme(operation: Any, left: Any, right: Any) -> Value:
+    """``tl.minimum`` and ``tl.maximum`` of integers."""
+    left, right = pair(left, right)
+    kind = common(left, right)
+    exact = None
+    if left.exact is not None or right.exact is not None:
+        exact = operation(left.free, right.free)
+    undefined = _either(left.undefined, right.undefined)
+    return Value(operation(left.data, right.data), kind, exact, undefined, left.wrapped or right.wrapped)
+
+
+def fold(value: Value, axis: int, operation: Any) -> Value:
+    """``tl.sum``, ``tl.max``, ``tl.min`` along an axis."""
+    undefined: Any = False
+    if value.undefined is not False:
+        undefined = np.broadcast_to(value.undefined, value.shape).any(axis=axis)
+    if value.kind[0] == "f":
+        return Value(operation(value.data, axis=axis), value.kind, None, undefined)
+    kind = "i32" if value.kind in ("i1", "i8", "i16") else value.kind
+    data = operation(np.asarray(value.data).astype(np.int64), axis=axis)
+    return _bounded(data, None, kind, undefined, value.wrapped)
+
+
+def running_sum(value: Value) -> Value:
+    """``tl.cumsum`` of a one-dimensional integer tile."""
+    kind = "i32" if value.kind == "i1" else value.kind
+    undefined: Any = False
+    if value.undefined is not False:
+        undefined = np.logical_or.accumulate(np.broadcast_to(value.undefined, value.shape))
+    return _bounded(np.cumsum(np.asarray(value.data).astype(np.int64)), None, kind, undefined, value.wrapped)
+
+
+MOST_TRIPS = 4096
+
+
+def counted(*bounds: Any) -> Iterator[Value]:
+    """``range`` in a kernel: the counter is as wide as the widest bound."""
+    wide = any(isinstance(one, Value) and one.kind == "i64" for one in bounds)
+    for number, trip in enumerate(range(*(int(one.__index__()) for one in bounds))):
+        if number >= MOST_TRIPS:
+            raise Undecidable("a loop with too many iterations")
+        yield Value(trip, "i64" if wide else "i32")

@@ -1,0 +1,141 @@
+"""The sanitizer's report as people read it, line by line."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from kerncap.report.sanitize_text import render, result_line
+from kerncap.sanitizer.checks.uninit import NOT_KNOWN
+from kerncap.sanitizer.findings import Proved, Settled, Unproven, Violated
+from kerncap.sanitizer.ttir.ir import Frame, Location
+from tests.unit.report.made import LOAD_RACE, NOTE, STORE, at, full, report
+
+COUNTED = "memory operations: 2 proved (1 for these contents), 2 violated, 1 unproven"
+
+
+def test_every_line() -> None:
+    assert (
+        render([full()]).splitlines()
+        == f"""\
+scale[4, 1, 1] from /app/layer.py:80: 3 findings; {COUNTED}
+  note: compiled for cuda:90
+
+  error[race]: program (0, 0, 0), lane 6, i = 2 loads out_ptr + 70 (byte 280), and …
+    --> /app/k.py:6:2
+      4 | def scale(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+      5 |     offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    > 6 |     x = tl.load(x_ptr + offsets, mask=offsets < n) [31m
+      7 |     tl.store(out_ptr + offsets, x * 2.0)
+    witness  program (0, 0, 0), lane 6, i = 2, k = 5: 4 bytes at out_ptr + 70 (byte 280)
+    other    store at /app/k.py:7:2, program (1, 0, 0), lane 0, i = 0, k = 0; counted as a finding of its own
+
+  error[oob]: {STORE.message}
+    --> /app/k.py:7:2
+      5 |     offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+      6 |     x = tl.load(x_ptr + offsets, mask=offsets < n) [31m
+    > 7 |     tl.store(out_ptr + offsets, x * 2.0)
+    called from /app/k.py:20
+    witness   program (3, 0, 0), lane 232: 4 bytes at out_ptr + 1000 (byte 4,000), 96 bytes past the end
+    address   out_ptr + offsets
+    mask      offsets < m  (True there)
+    tensor    out_ptr: shape (10, 100), strides (100, 1)
+    lands in  y_ptr
+    try       mask=offsets < n
+    holds     for these contents of memory
+    launched  /app/layer.py:80 in forward
+    launched  train.py:3 in <module>
+
+  note[race]: /app/k.py:7:2: programs (0, 0, 0) and (1, 0, 0) store the same value to out_ptr + 5 (byte 20)
+  unproven[oob]: /app/k.py:8:2: contents of i are not to be had
+  unproven[uninit]: /app/k.py:6:2: {NOT_KNOWN}
+
+Result: FAIL (3 findings; 1 launch; {COUNTED})""".splitlines()
+    )
+
+
+def test_nothing_wrong() -> None:
+    one = report(Settled("oob", "load", at(6), Proved("interval"), 1), notes=(), repeats=2, label="launch 3")
+    assert render([one]).splitlines() == [
+        "scale[4, 1, 1] (launch 3), and 2 equal launches from /app/layer.py:80: memory operations: 1 proved",
+        "",
+        "Result: PASS (3 launches; memory operations: 1 proved)",
+    ]
+    assert result_line([]) == "Result: PASS (0 launches; no memory operation)"
+
+
+def test_how_every_check_was_settled() -> None:
+    lines = render([full()], every=True).splitlines()
+    assert "  /app/k.py:6:2: load oob: proved (affine, for these contents)" in lines
+    assert "  /app/k.py:7:2: store race: violated" in lines
+    assert "  /app/k.py:8:2: load oob: unproven (contents of i are not to be had)" in lines
+    noted = report(Settled("race", "store", at(7), Violated((NOTE,)), 2))
+    assert "  /app/k.py:7:2: store race: noted" in render([noted], every=True).splitlines()
+
+
+def test_a_finding_of_an_earlier_launch_is_one_line() -> None:
+    one = report(Settled("oob", "store", at(7), Violated((STORE,)), 2))
+    lines = render([one, one]).splitlines()
+    assert lines.count(f"  error[oob]: {STORE.message}") == 1
+    assert f"  error[oob]: /app/k.py:7:2: {STORE.message} (as above)" in lines
+    assert lines[-1].startswith("Result: FAIL (2 findings; 2 launches;")
+
+
+def test_many_findings_are_cut_with_a_count() -> None:
+    many = tuple(replace(STORE, location=at(line)) for line in range(1, 31))
+    lines = render([report(Settled("oob", "store", at(7), Violated(many), 2))]).splitlines()
+    assert sum(line.startswith("  error[oob]") for line in lines) == 20
+    assert "  and 10 findings more: --json has them all" in lines
+    assert lines[-1].startswith("Result: FAIL (30 findings; 1 launch;")
+
+
+def test_one_line_for_each_pair_of_lines_that_store_equal_values() -> None:
+    assert NOTE.other is not None
+    across = replace(NOTE, other=replace(NOTE.other, location=at(9)))
+    back = replace(NOTE, location=at(9), other=replace(NOTE.other, location=at(7)))
+    other_argument = replace(across, argument="y_ptr")
+    noted = Violated((NOTE, across, back, other_argument))
+    lines = render([report(Settled("race", "store", at(7), noted, 2))]).splitlines()
+    assert [line.split(": programs")[0] for line in lines if line.startswith("  note[")] == [
+        "  note[race]: /app/k.py:7:2",
+        "  note[race]: /app/k.py:7:2 and /app/k.py:9:2",
+    ]
+
+
+def test_places_with_one_reason_share_a_line() -> None:
+    settled = [Settled("oob", "load", at(line), Unproven("why"), line) for line in range(1, 8)]
+    (line,) = [line for line in render([report(*settled)]).splitlines() if "unproven[" in line]
+    places = ", ".join(f"/app/k.py:{n}:2" for n in range(1, 5))
+    assert line == f"  unproven[oob]: {places} and 3 more places: why"
+
+
+def test_a_race_between_two_lines_is_shown_once() -> None:
+    lines = render([full()]).splitlines()
+    assert sum(line.startswith("  error[race]") for line in lines) == 1
+    itself = replace(LOAD_RACE, location=at(7))  # of one operation with itself
+    lines = render([report(Settled("race", "store", at(7), Violated((itself,)), 2))]).splitlines()
+    assert not any("of its own" in line for line in lines)
+
+
+def test_what_is_not_known_is_left_out() -> None:
+    bare = replace(STORE, location=Location(()), width_bytes=0, expression=None, mask_expression="True",
+                   shape=None, lands_in=None, suggestion=None, contents=False, python_stack=())  # fmt: skip
+    lines = render([report(Settled("promise", "none", Location(()), Violated((bare,)), -1))]).splitlines()
+    assert lines[4:6] == ["    --> an unknown place", "    witness  program (3, 0, 0), lane 232"]
+    assert lines[-1] == "Result: FAIL (1 finding; 1 launch; no memory operation)"
+
+
+def test_files_below_here_are_named_from_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    inside = Location((Frame(f"{tmp_path}/pkg/k.py", 7, 2),))
+    one = report(
+        Settled("oob", "store", inside, Violated((replace(STORE, location=inside),)), 2),
+        python_stack=((f"{tmp_path}/run.py", 3, "main"),),
+    )
+    monkeypatch.chdir(tmp_path)
+    lines = render([one]).splitlines()
+    assert lines[0].startswith("scale[4, 1, 1] from run.py:3: 1 finding;")
+    assert "    --> pkg/k.py:7:2" in lines
+    monkeypatch.chdir("/")
+    assert f"    --> {tmp_path.relative_to('/')}/pkg/k.py:7:2" in render([one]).splitlines()

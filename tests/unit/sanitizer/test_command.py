@@ -1,0 +1,224 @@
+"""``kerncap sanitize`` on files: what it takes, what it says, how it ends. Compiles nothing."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from kerncap.cli import main
+from tests.golden.make import BLOCK_TTIR
+from tests.unit.format.damage import GOLDEN, GOLDEN_BLOCK, GOLDEN_NATIVE, edit_manifest, write_stored
+
+ARGUMENTS = ["--arg", "x_ptr=f32[250]", "--arg", "out_ptr=f32[250]", "--arg", "n=250"]
+
+
+@pytest.fixture(autouse=True)
+def _nothing_trusted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+
+
+@pytest.fixture
+def ttir(tmp_path: Path) -> Path:
+    """A kernel whose load has a mask and whose store has none."""
+    path = tmp_path / "scale.ttir"
+    path.write_bytes(BLOCK_TTIR)
+    return path
+
+
+@pytest.fixture
+def block(tmp_path: Path) -> Path:
+    return Path(shutil.copytree(GOLDEN_BLOCK, tmp_path / "block"))
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
+    status = main(["sanitize", *map(str, arguments)])
+    said = capsys.readouterr()
+    return status, said.out, said.err
+
+
+# --- usage ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "sanitize: what? A reproducer, a .ttir file, or -- and a program"),
+        (["--"], "sanitize takes either REPRO, FILE.ttir, or -- and a program"),
+        (["repro", "--", "true"], "sanitize takes either REPRO, FILE.ttir, or -- and a program"),
+        (["x.ttir"], "x.ttir: a .ttir file needs --grid, and --arg for each of its parameters"),
+        (["x.ttir", "--grid", "8,"], "--grid 8,: one to three numbers, as in 8 or 8,4,1"),
+        (["x.ttir", "--grid", "8", "--arg", "n"], "--arg n: expected NAME=VALUE, as in x=f32[1024,64]"),
+        (["x.ttir", "--grid", "8"], "x.ttir: No such file or directory"),
+        (
+            ["x.ttir", "--target", "cuda:90"],
+            "--target goes with -- and a program or a reproducer, not with a",
+        ),
+        (["x.ttir", "--trust"], "--trust goes with a reproducer, not with a .ttir file"),
+        (["repro", "--arg", "n=1"], "--arg goes with a .ttir file, not with a reproducer"),
+        (["repro", "--one-config"], "--one-config goes with -- and a program, not with a reproducer"),
+        (["--grid", "8", "--", "true"], "--grid goes with a .ttir file, not with -- and a program"),
+        (["repro", "--check", "oob,typo"], "--check oob,typo: typo is no check; there are oob, race, uninit"),
+        (["repro", "--check", ","], "--check ,: nothing is no check"),
+        (["repro", "--target", "sm_90"], "--target sm_90: expected cuda:N or hip:gfxN, as in cuda:90"),
+        (["--target", "h100", "--", "true"], "--target h100: expected cuda:N or hip:gfxN"),
+        (["nowhere"], "nowhere"),
+    ],
+)
+def test_usage(capsys: pytest.CaptureFixture[str], arguments: list[str], message: str) -> None:
+    status, out, err = run(capsys, *arguments)
+    assert (status, out) == (2 if arguments != ["nowhere"] else status, "")
+    assert message in err and err.count("\n") == 1
+
+
+# --- a .ttir file ---------------------------------------------------------------------------------------
+
+
+def test_a_ttir_file_with_a_finding(capsys: pytest.CaptureFixture[str], ttir: Path) -> None:
+    status, out, err = run(capsys, ttir, "--grid", "2", *ARGUMENTS, "--check", "oob")
+    assert (status, err) == (1, "")
+    lines = out.splitlines()
+    assert lines[0] == "scale[2, 1, 1]: 1 finding; memory operations: 1 proved, 1 violated"
+    assert (
+        "  error[oob]: store of 4 bytes at out_ptr + 250 (byte 1,000): just past the end of out_ptr "
+        "(float32[250], 1,000 bytes); program (1, 0, 0), lane 122"
+    ) in lines
+    assert "    --> /app/kernels.py:9:5" in lines
+    assert "    try      mask=offsets < n" in lines
+    assert lines[-1] == "Result: FAIL (1 finding; 1 launch; memory operations: 1 proved, 1 violated)"
+
+
+def test_a_ttir_file_that_is_clean(capsys: pytest.CaptureFixture[str], ttir: Path) -> None:
+    whole = [argument.replace("250", "256") for argument in ARGUMENTS]
+    status, out, _ = run(capsys, ttir, "--grid", "2", *whole)
+    assert (status, out.splitlines()[-1]) == (0, "Result: PASS (1 launch; memory operations: 2 proved)")
+
+
+def test_json_and_sarif(capsys: pytest.CaptureFixture[str], ttir: Path, tmp_path: Path) -> None:
+    sarif = tmp_path / "out.sarif"
+    status, out, err = run(capsys, ttir, "--grid", "2,1", *ARGUMENTS, "--json", "--sarif", sarif)
+    document = json.loads(out)
+    assert (status, err, document["result"]) == (1, "", "fail")
+    (launch,) = document["launches"]
+    assert launch["kernel"] == "scale" and launch["grid"] == [2, 1, 1]
+    found = {one["check"]: one for one in launch["findings"]}
+    assert set(found) == {"oob", "uninit"}
+    assert (found["oob"]["line"], found["oob"]["program_id"], found["oob"]["lane"]) == (9, [1, 0, 0], [122])
+    assert found["oob"]["argument"] == "out_ptr" and found["oob"]["offset_bytes"] == 1000
+    results = json.loads(sarif.read_text())["runs"][0]["results"]
+    assert [result["ruleId"] for result in results] == ["oob", "uninit"]
+    status, out, err = run(capsys, ttir, "--grid", "2", *ARGUMENTS, "--sarif", tmp_path / "no" / "way")
+    assert (status, out) == (2, "") and "--sarif" in err
+
+
+def test_every_check_is_shown(capsys: pytest.CaptureFixture[str], ttir: Path) -> None:
+    _, out, _ = run(capsys, ttir, "--grid", "2", *ARGUMENTS, "--every")
+    assert "  /app/kernels.py:8:9: load oob: proved (" in out
+    assert "  /app/kernels.py:9:5: store race: proved (" in out
+
+
+@pytest.mark.parametrize(
+    ("data", "status"),
+    [(b"", 3), (b"tt.func", 3), (b"module {\n", 3), (b"\x00" * 100, 3), (b"\xff\xfe", 2), (b"(" * 10_000, 3)],
+)
+def test_what_is_no_ttir(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, data: bytes, status: int
+) -> None:
+    path = tmp_path / "bad.ttir"
+    path.write_bytes(data)
+    ended, out, err = run(capsys, path, "--grid", "1")
+    assert (ended, out) == (status, "") and err.count("\n") == 1 and len(err) < 500
+
+
+def test_arguments_that_do_not_fit(capsys: pytest.CaptureFixture[str], ttir: Path) -> None:
+    status, _, err = run(capsys, ttir, "--grid", "1", "--arg", "x_ptr=f32[250]")
+    assert status == 2 and "out_ptr" in err
+    status, _, err = run(capsys, ttir, "--grid", "1,2,3,4", *ARGUMENTS)
+    assert status == 2 and "grid" in err
+
+
+# --- a reproducer ---------------------------------------------------------------------------------------
+
+
+def test_the_storage_of_a_tensor_in_an_allocators_block(capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, err = run(capsys, GOLDEN_BLOCK, "--check", "oob")
+    assert (status, err) == (1, "")
+    assert "out_ptr + 250 (byte 1,000): just past the end of out_ptr (float32[250], 1,000 bytes);" in out
+    assert "    > 9 |     tl.store(out_ptr + offsets, x * 2.0)" in out.splitlines()
+    assert "the storage of" not in out
+    status, out, _ = run(capsys, GOLDEN_BLOCK, "--check", "oob", "--bounds", "allocation")
+    assert (status, out.splitlines()[-1]) == (0, "Result: PASS (1 launch; memory operations: 2 proved)")
+
+
+def test_without_storages_the_allocation_counts_and_that_is_said(
+    capsys: pytest.CaptureFixture[str], block: Path
+) -> None:
+    edit_manifest(block, lambda manifest: [view.pop("storage") for view in manifest["views"]])
+    note = "  note: the storage of x_ptr, out_ptr is not known: bounds are those of the allocation around it"
+    status, out, _ = run(capsys, block, "--check", "oob")
+    assert status == 0 and note in out.splitlines()
+    status, out, _ = run(capsys, block, "--check", "oob", "--bounds", "view")
+    assert status == 1 and note not in out.splitlines()
+
+
+def test_two_storages_that_share_bytes_are_one(capsys: pytest.CaptureFixture[str], block: Path) -> None:
+    def share(manifest: object) -> None:
+        views = manifest["views"]  # type: ignore[index]
+        views[1]["offset"] = views[0]["offset"] + 400
+        views[1]["storage"] = [views[0]["offset"] + 400, 1000]
+
+    edit_manifest(block, share)
+    status, out, _ = run(capsys, block, "--check", "race")
+    assert status == 1 and "  error[race]: " in out
+
+
+@pytest.mark.parametrize("garbage", [b"garbage", b"module {", b"\xff\x00\x1b[2J", b"tt.func @k(" * 1000])
+def test_a_hostile_reproducer(capsys: pytest.CaptureFixture[str], block: Path, garbage: bytes) -> None:
+    write_stored(block, ("code", 0, "file"), "code/kernel.ttir", garbage)  # type: ignore[arg-type]
+    status, out, err = run(capsys, block)
+    assert (status, out) == (3, "") and err.count("\n") == 1 and "\x1b" not in err
+
+
+def test_a_damaged_reproducer(capsys: pytest.CaptureFixture[str], block: Path) -> None:
+    (block / "code/kernel.ttir").write_bytes(b"module {}")
+    status, _, err = run(capsys, block)
+    assert status == 3 and "kernel.ttir" in err
+
+
+def test_a_kernel_that_is_not_tritons(capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, err = run(capsys, GOLDEN_NATIVE)
+    assert (status, out) == (4, "") and "it is a cuda kernel; the sanitizer reads Triton's TTIR" in err
+
+
+def test_an_empty_module(capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, err = run(capsys, GOLDEN)
+    assert (status, out) == (3, "") and err.count("\n") == 1
+
+
+def test_a_strangers_source_is_not_compiled(capsys: pytest.CaptureFixture[str], block: Path) -> None:
+    edit_manifest(block, lambda manifest: manifest["code"].clear())
+    status, out, err = run(capsys, block)
+    assert (status, out) == (2, "") and err.count("\n") == 1
+    assert "would execute source/kernel.py (9 lines of Python, kernel scale)" in err and "--trust" in err
+    status, _, err = run(capsys, GOLDEN_BLOCK, "--target", "cuda:80")
+    assert status == 2 and "its kernel is asked about for cuda:80" in err
+
+
+def test_without_a_source_there_is_nothing_to_compile(
+    capsys: pytest.CaptureFixture[str], block: Path
+) -> None:
+    def strip(manifest: object) -> None:
+        manifest["code"].clear()  # type: ignore[index]
+        manifest.pop("source")  # type: ignore[attr-defined]
+
+    edit_manifest(block, strip)
+    status, _, err = run(capsys, block, "--trust")
+    assert status == 4 and "it has no Python source to compile" in err
+
+
+def test_a_python_that_can_not_compile_is_named(capsys: pytest.CaptureFixture[str], block: Path) -> None:
+    edit_manifest(block, lambda manifest: manifest["code"].clear())
+    status, _, err = run(capsys, block, "--trust", "--python", "/bin/false")
+    assert status == 4 and "/bin/false" in err
