@@ -1,4 +1,4 @@
-"""`kerncap sanitize` beside compute-sanitizer's memcheck on the same isolated launches: verdicts and wall time.
+"""`kerncap sanitize` beside compute-sanitizer's memcheck on the same isolated launches: verdicts, wall times.
 
 Each launch is a program of its own, each tensor an allocation of its own: memcheck knows allocations
 only. Needs a GPU and compute-sanitizer.
@@ -46,7 +46,16 @@ def run(command: list[str], found: int) -> Run:
 def compare(name: str) -> tuple[str, Run, Run]:
     program = [sys.executable, str(PROGRAM), name]
     run(program, found=1)  # compiled and cached once, for both: neither pays for it
-    checker = ["compute-sanitizer", "--tool", "memcheck", "--error-exitcode", str(FOUND), *program]
+    checker = [
+        "compute-sanitizer",
+        "--tool",
+        "memcheck",
+        "--padding",
+        "4096",
+        "--error-exitcode",
+        str(FOUND),
+        *program,
+    ]
     return (
         name,
         run([*KERNCAP, "sanitize", "--check", "oob", "--", *program], found=1),

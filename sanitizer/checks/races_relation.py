@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from fractions import Fraction
 from math import gcd
 
 from kerncap.sanitizer.checks.races_ranges import Ranges
@@ -77,6 +78,25 @@ class Relation:
         return 0 if all(map(self.equal, left.args, right.args)) else None
 
     def _difference_of_sums(self, left: Expr, right: Expr) -> int | None:
+        stated = self._stated(left, right)
+        return self._difference_of_terms(left, right) if stated is None else stated
+
+    def _stated(self, left: Expr, right: Expr) -> int | None:
+        """The difference of two sums, where an equation speaks of a multiple of both."""
+        constant, terms = terms_of(left)
+        other_constant, other_terms = terms_of(right)
+        for equation in (*self.equalities, *self._stuck):
+            if not equation.equality or not terms or terms[0][0] not in equation.left:
+                continue
+            ratio = Fraction(equation.left[terms[0][0]], terms[0][1])
+            if equation.left != {atom: ratio * c for atom, c in terms}:
+                continue
+            if equation.right == {atom: ratio * c for atom, c in other_terms}:
+                difference = constant - other_constant - equation.constant / ratio
+                return int(difference) if difference.denominator == 1 else None
+        return None
+
+    def _difference_of_terms(self, left: Expr, right: Expr) -> int | None:
         total, terms = terms_of(left)
         constant, rest = terms_of(right)
         total -= constant

@@ -241,7 +241,7 @@ def test_nothing_is_judged_by_what_could_not_be_carried_out(tmp_path: Path) -> N
         @triton.jit
         def by_assembly(index, B: tl.constexpr):
             o = tl.arange(0, B)
-            i = tl.inline_asm_elementwise("mov.b32 $0, $1;", "=r,r", [o], dtype=tl.int32, is_pure=True, pack=1)
+            i = tl.inline_asm_elementwise("mov.b32 $0, $1;", "=r,r", [o], tl.int32, is_pure=True, pack=1)
             tl.store(index + o, i)
 
         @triton.jit

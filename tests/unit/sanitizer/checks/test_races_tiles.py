@@ -25,6 +25,12 @@ def add(x, y, o, n, B: tl.constexpr):
 @triton.jit
 def overlapping(x, o, n, STEP: tl.constexpr, B: tl.constexpr):
     i = tl.program_id(0) * STEP + tl.arange(0, B)
+    tl.store(o + i, tl.load(x + i, mask=i < n) + tl.program_id(0), mask=i < n)
+
+
+@triton.jit
+def copied(x, o, n, STEP: tl.constexpr, B: tl.constexpr):
+    i = tl.program_id(0) * STEP + tl.arange(0, B)
     tl.store(o + i, tl.load(x + i, mask=i < n), mask=i < n)
 
 
@@ -608,3 +614,8 @@ def test_cost_is_flat_in_the_grid(programs: int) -> None:
     started = time.perf_counter()
     assert outcomes(check(launch)) == {"proved"}
     assert time.perf_counter() - started < 0.05
+
+
+def test_tiles_that_overlap_and_copy_the_same_are_a_note() -> None:
+    settled = check(launched(copied, (10,), TWO, x=(1000,), o=(1000,), n=1000, STEP=100, B=128))
+    assert outcomes(settled) == {"proved", "note"}

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 import triton
 import triton.language as tl
+
 from kerncap.sanitizer.symbolic.evaluate import evaluate
 from kerncap.sanitizer.symbolic.expr import Expr, Variable
 from kerncap.sanitizer.symbolic.solve import Solver
 from kerncap.sanitizer.ttir import read_module
 from kerncap.sanitizer.walk import walk
 from kerncap.sanitizer.walk.access import Access, Walked
-
 from tests.unit.sanitizer.compiled import launch_of
 
 
