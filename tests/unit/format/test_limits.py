@@ -132,7 +132,7 @@ def test_inspect_of_a_hostile_folder(
     assert f"{folder / file}: byte " in err
     assert message in err
     assert 0 < peak < MAX_RSS_BYTES
-    assert cpu < 1.0
+    assert cpu < 5.0
 
 
 def test_a_frame_that_claims_2_to_the_60(folder: Path) -> None:
@@ -172,7 +172,7 @@ def test_regions_of_a_tebibyte_cost_nothing(tmp_path: Path) -> None:
     assert status == 0, err
     assert json.loads(out)["manifest"]["regions"][0]["size"] == size
     assert peak < MAX_RSS_BYTES
-    assert cpu < 1.0
+    assert cpu < 5.0
 
 
 def test_sealing_stays_within_bounded_memory(tmp_path: Path) -> None:
