@@ -29,8 +29,9 @@ FLAT = 4.0  # a grid of one has no race to ask about
 MEDIAN, GATHER = 10, 20
 
 
-def best_ms(launch: Any, repeats: int = 7) -> float:
-    """Of making the `Launch` (its TTIR is compiled before) and of the analysis."""
+def best_ms(launch: Any, repeats: int = 7, checks: frozenset[str] | None = None) -> float:
+    """Of making the `Launch` (its TTIR is compiled before) and of the analysis; all checks by default."""
+    from kerncap.sanitizer.analysis import Options
     from kerncap.sanitizer.engine import sanitize
     from kerncap.sanitizer.sources.triton_call import launches_of
 
@@ -39,7 +40,7 @@ def best_ms(launch: Any, repeats: int = 7) -> float:
     for number in range(repeats + 1):
         start = time.perf_counter()
         [made] = launches_of(launch.kernel, launch.grid, launch.arguments, launch.constexprs)
-        report = sanitize(made)
+        report = sanitize(made, Options() if checks is None else Options(checks=checks))
         seconds = time.perf_counter() - start
         if report.findings:
             raise SystemExit(f"{launch.kernel}: {report.findings[0].message}")
@@ -114,20 +115,26 @@ def side_by_side() -> list[Row]:
         raise SystemExit(f"triton-viz measured nothing: {done.stderr[-2000:]}")
     rows = []
     ratios = []
+    of_all_checks = []
     for one in theirs:
         name, count = one["kernel"], one["programs"]
         if one["seconds"] is None:
             print(f"{name}, {count} programs: triton-viz fails: {one['error']}", file=sys.stderr)
             continue
-        ours = best_ms(programs.KERNELS[name](count))
+        # The peer looks for accesses out of bounds alone: that is the same question.
+        launch = programs.KERNELS[name](count)
+        ours = best_ms(launch, checks=frozenset(("oob",)))
         ratio = one["seconds"] * 1e3 / ours
         ratios.append(ratio)
+        of_all_checks.append(one["seconds"] * 1e3 / best_ms(launch))
         least = GATHER if (name, count) == ("gather", 1024) else None
         rows.append(
             Row(f"{name}, {count} programs", one["seconds"] * 1e3, "ms", f"{ours:.2f} ms here", ratio, least)
         )
     median = statistics.median(ratios)
-    rows.append(Row(f"median of {len(ratios)}", median, "x", "the sanitizer here", median, least=MEDIAN))
+    rows.append(Row(f"median of {len(ratios)}", median, "x", "out of bounds here", median, least=MEDIAN))
+    median = statistics.median(of_all_checks)
+    rows.append(Row(f"median of {len(ratios)}", median, "x", "all seven checks here", median))
     return rows
 
 

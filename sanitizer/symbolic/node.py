@@ -122,6 +122,8 @@ class Expr:
 _table: weakref.WeakValueDictionary[tuple[str, Hashable, tuple[Expr, ...]], Expr] = (
     weakref.WeakValueDictionary()
 )
+_small: dict[int, Expr] = {}  # constants that every kernel has: kept, not made again and again
+SMALL = 4096
 _numbers = itertools.count()
 # Re-entrant: making a node may run the garbage collector, and that anything at all.
 _lock = threading.RLock()
@@ -203,8 +205,18 @@ def _to_congruence(interval: Interval, congruence: Congruence) -> Interval:
 
 
 def const(number: int) -> Expr:
-    number = int(number)
-    return make("const", (), number, "int", (number, number), (0, number))
+    node = _small.get(number)
+    if node is None:
+        number = int(number)
+        node = make("const", (), number, "int", (number, number), (0, number))
+        if -SMALL <= number <= SMALL:
+            _small[number] = node
+    return node
+
+
+def known(kind: str, args: tuple[Expr, ...], payload: Hashable) -> Expr | None:
+    """The node, if it exists: its interval and congruence need not be worked out again."""
+    return _table.get((kind, payload, args))
 
 
 def boolean(truth: bool) -> Expr:

@@ -15,6 +15,7 @@ from kerncap.sanitizer.symbolic.node import (
     Expr,
     Interval,
     const,
+    known,
     make,
 )
 
@@ -82,18 +83,20 @@ def from_terms(constant: int, terms: Terms) -> Expr:
         ((atom, coefficient),) = terms.items()
         if coefficient == 1:
             return atom
-    items = sorted(terms.items(), key=lambda item: item[0].number)
+    items = sorted(terms.items(), key=_by_number) if len(terms) > 1 else list(terms.items())
+    args = tuple([a for a, _ in items])
+    payload = (constant, tuple([c for _, c in items]))
+    node = known("sum", args, payload)
+    if node is not None:
+        return node
     interval = interval_of_terms(constant, items)
     if interval[0] is not None and interval[0] == interval[1]:
         return const(interval[0])
-    return make(
-        "sum",
-        tuple(a for a, _ in items),
-        (constant, tuple(c for _, c in items)),
-        "int",
-        interval,
-        _congruence_of_terms(constant, items),
-    )
+    return make("sum", args, payload, "int", interval, _congruence_of_terms(constant, items))
+
+
+def _by_number(item: tuple[Expr, int]) -> int:
+    return item[0].number
 
 
 def interval_of_terms(constant: int, items: Iterable[tuple[Expr, int]]) -> Interval:
