@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,9 +17,9 @@ import pytest
 from kerncap.capture.server import SessionServer
 from kerncap.format import records
 from kerncap.format.records import RecordKind
-from tests.native.common.building import build, cases
+from tests.native.building import ROOT, build, require_sanitizer
 
-HERE = Path(__file__).parent
+SOURCES = Path(__file__).parent / "common"
 TOKEN = "0123456789abcdef"
 
 
@@ -30,7 +31,19 @@ TOKEN = "0123456789abcdef"
     ],
 )
 def program(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return build(request.param, tmp_path_factory)
+    option = []
+    if request.param != "plain":
+        require_sanitizer(request.param, tmp_path_factory.mktemp("probe"))
+        option = [f"-DKERNCAP_SANITIZE={request.param}"]
+    name = f"common-{request.param.replace(',', '-')}"
+    return build(SOURCES, ROOT / "build" / name, *option) / "common_tests"
+
+
+def cases() -> list[str]:
+    """Every case in the sources that needs no session; capture_* are run by tests of their own."""
+    text = "\n".join(path.read_text() for path in sorted(SOURCES.glob("*.cpp")))
+    found = re.findall(r"^CASE\((\w+)\)", text, re.MULTILINE)
+    return sorted(name for name in found if not name.startswith("capture_"))
 
 
 @pytest.mark.parametrize("name", cases())

@@ -6,7 +6,6 @@ A failing test prints what went wrong line by line, and the command that repeats
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.native.building import ROOT, build, stand_in
+
 SOURCES = ROOT / "tests" / "native" / "routes"
-STAND_IN = ROOT / "tests" / "rigs" / "cuda_driver"
 RUNTIMES = {"": None, "address": "libasan.so", "thread": "libtsan.so"}
 
 
@@ -27,35 +26,16 @@ class Built:
     runtime: str | None  # of the sanitizer: must be the first library of a process
 
 
-def _cmake(source: Path, build: Path, *options: str) -> None:
-    """Configures and builds; skips only where cuda.h is missing."""
-    done = subprocess.run(
-        ["cmake", "-S", str(source), "-B", str(build), *options], capture_output=True, text=True, check=False
-    )
-    if done.returncode != 0 and "cuda.h was not found" in done.stderr:
-        pytest.skip("needs cuda.h: set CUDA_HOME, or pip install nvidia-cuda-runtime")
-    assert done.returncode == 0, done.stdout + done.stderr
-    done = subprocess.run(
-        ["cmake", "--build", str(build), "--parallel", "2"], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-
-
 @pytest.fixture(
     scope="module",
     params=[pytest.param(n, id=n or "plain", marks=[pytest.mark.sanitized] if n else []) for n in RUNTIMES],
 )
 def built(request: pytest.FixtureRequest) -> Built:
     """The programs, built into the repository's build folder, so that a second run only relinks."""
-    for tool in ("g++", "cmake"):
-        if shutil.which(tool) is None:
-            pytest.skip(f"needs {tool}")
     sanitizer: str = request.param
-    suffix = f"-{sanitizer}" if sanitizer else ""
-    folder = ROOT / "build" / f"routes{suffix}"
-    stand_in = folder / "rig"  # one of its own: other tests may build theirs at the same time
-    _cmake(STAND_IN, stand_in, f"-DKERNCAP_SANITIZE={sanitizer}")
-    _cmake(SOURCES, folder, f"-DKERNCAP_SANITIZE={sanitizer}", f"-DKERNCAP_RIG={stand_in}")
+    rig = stand_in(sanitizer)
+    folder = ROOT / "build" / (f"routes-{sanitizer}" if sanitizer else "routes")
+    build(SOURCES, folder, f"-DKERNCAP_SANITIZE={sanitizer}", f"-DKERNCAP_RIG={rig}")
     library = RUNTIMES[sanitizer]
     runtime = None
     if library is not None:
@@ -65,7 +45,7 @@ def built(request: pytest.FixtureRequest) -> Built:
         runtime = found.stdout.strip()
         if not os.path.isabs(runtime):
             pytest.skip(f"needs g++'s {library}")
-    return Built(folder, stand_in, runtime)
+    return Built(folder, rig, runtime)
 
 
 def _run(built: Built, command: list[str], libraries: list[Path], **environment: str | None) -> None:

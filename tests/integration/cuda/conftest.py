@@ -6,12 +6,9 @@ libcuda.so.1 it finds, and KERNCAP_RIG_KERNELS where the host functions of its k
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
-import shutil
 import subprocess
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -25,38 +22,7 @@ from kerncap import env
 from kerncap.format import Reproducer
 from kerncap.format.schema import Manifest
 from tests.integration.conftest import CommandLine, Finished
-
-ROOT = Path(__file__).resolve().parents[3]
-# Beside the interpreter too: in a virtual environment that is not activated they are on no PATH.
-TOOLS = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
-
-
-def build(source: Path, folder: Path, *options: str) -> None:
-    """CMake's folder, made or brought up to date; one process at a time.
-
-    Raises AssertionError with the compiler's words. Skips where there is no CMake or no compiler.
-    """
-    for tool in ("cmake", "g++"):
-        if shutil.which(tool, path=TOOLS) is None:
-            pytest.skip(f"needs {tool} to build {source.relative_to(ROOT)}")
-    folder.mkdir(parents=True, exist_ok=True)
-    generator = ["-G", "Ninja"] if shutil.which("ninja", path=TOOLS) else []
-    with (folder.parent / f"{folder.name}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        for command in (
-            ["cmake", "-S", str(source), "-B", str(folder), *generator, *options],
-            ["cmake", "--build", str(folder), "-j2"],
-        ):
-            if command[1] == "-S" and (folder / "CMakeCache.txt").exists():
-                continue
-            done = subprocess.run(
-                command,
-                capture_output=True,
-                text=True,
-                check=False,
-                env={**os.environ, "PATH": TOOLS},
-            )
-            assert done.returncode == 0, f"{' '.join(command)}\n{done.stdout[-4000:]}{done.stderr[-4000:]}"
+from tests.native.building import ROOT, build, stand_in
 
 
 @dataclass(frozen=True)
@@ -94,9 +60,7 @@ class Rig:
 
 @pytest.fixture(scope="session")
 def rig() -> Rig:
-    folder = ROOT / "build" / "rig"
-    build(ROOT / "tests" / "rigs" / "cuda_driver", folder)
-    return Rig(folder)
+    return Rig(stand_in())
 
 
 @pytest.fixture(scope="session")

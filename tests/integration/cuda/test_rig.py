@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import subprocess
-from pathlib import Path
 
 import pytest
 
-from tests.integration.cuda.conftest import ROOT, Rig, build
+from tests.integration.cuda.conftest import Rig
+from tests.native.building import stand_in
 
 CLIENTS = [
     ("rig_check",),
@@ -66,13 +66,11 @@ def test_the_driver_needs_nothing_but_the_system(rig: Rig) -> None:
 
 @pytest.fixture(scope="session", params=["thread", "address"])
 def instrumented(request: pytest.FixtureRequest) -> Rig:
-    folder: Path = ROOT / "build" / f"rig-{request.param}"
-    build(ROOT / "tests" / "rigs" / "cuda_driver", folder, f"-DKERNCAP_SANITIZE={request.param}")
-    return Rig(folder)
+    return Rig(stand_in(request.param))
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(600)
+@pytest.mark.sanitized
+@pytest.mark.timeout(900)
 def test_sanitizers_find_nothing(instrumented: Rig) -> None:
     # What the driver leaves at the end it leaves on purpose: handles stay harmless for ever.
     quiet = {"ASAN_OPTIONS": "detect_leaks=0", "TSAN_OPTIONS": "halt_on_error=1"}

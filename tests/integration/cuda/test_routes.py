@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.cuda.conftest import TOOLS, Bench
+from tests.integration.cuda.conftest import Bench
+from tests.native.building import TOOLS
 
 FOUND = ["dlsym", "dlsym_default", "dlsym_ptsz", "proc_address", "proc_address_ptsz", "proc_address_v1"]
 FOUND += ["proc_address_nested"]

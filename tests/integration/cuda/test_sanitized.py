@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests.integration.conftest import CommandLine
-from tests.integration.cuda.conftest import ROOT, Rig, build
+from tests.integration.cuda.conftest import Rig
+from tests.native.building import ROOT, build, stand_in
 
 # The command line with another shim: there is no option for it, for no user needs one.
 RUN = """
@@ -44,11 +45,9 @@ class Instrumented:
 
 @pytest.fixture(scope="session", params=["thread", "address"])
 def instrumented(request: pytest.FixtureRequest) -> Instrumented:
-    option = f"-DKERNCAP_SANITIZE={request.param}"
-    rig, shims = ROOT / "build" / f"rig-{request.param}", ROOT / "build" / f"shims-{request.param}"
-    build(ROOT / "tests" / "rigs" / "cuda_driver", rig, option)
-    build(ROOT / "shims", shims, option)
-    return Instrumented(Rig(rig), shims / "cuda" / "libkerncap_cuda.so")
+    shims = ROOT / "build" / f"shims-{request.param}"
+    build(ROOT / "shims", shims, f"-DKERNCAP_SANITIZE={request.param}")
+    return Instrumented(Rig(stand_in(request.param)), shims / "cuda" / "libkerncap_cuda.so")
 
 
 @pytest.mark.sanitized
