@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from kerncap.errors import KerncapError
 from kerncap.sanitizer.launch import (
@@ -62,6 +63,7 @@ class Parameter:
         return self.name.partition(".")[0]
 
 
+@lru_cache(maxsize=256)
 def parameters(function: Function) -> tuple[Parameter, ...]:
     """The function's parameters with the scalars that follow a descriptor folded into it.
 

@@ -26,7 +26,7 @@ from kerncap.sanitizer.findings import (
     Violated,
 )
 from kerncap.sanitizer.launch import Launch
-from kerncap.sanitizer.symbolic.expr import Variable
+from kerncap.sanitizer.symbolic.expr import Variable, forgetting
 from kerncap.sanitizer.symbolic.solve import Solver
 from kerncap.sanitizer.ttir import read_module
 from kerncap.sanitizer.ttir.ir import MEMORY, Module, Operation
@@ -58,8 +58,11 @@ def sanitize(launch: Launch, options: Options | None = None) -> LaunchReport:
     nothing of the target. Raises FormatError for a TTIR that can't be read, UsageError for arguments
     that don't fit it.
     """
-    options = options or Options()
-    started = time.perf_counter()
+    with forgetting():
+        return _sanitize(launch, options or Options(), time.perf_counter())
+
+
+def _sanitize(launch: Launch, options: Options, started: float) -> LaunchReport:
     if launch.program_count == 0:
         return _report(launch, (), ("the grid is empty: nothing runs",), started)
     module = read(launch.ttir)
@@ -68,7 +71,7 @@ def sanitize(launch: Launch, options: Options | None = None) -> LaunchReport:
     solver = Solver(ContentsSource(launch), timeout_s=options.solver_timeout_s)
     notes: list[str] = []
     try:
-        walked = walk(module, function, launch, solver)
+        walked = walk(module, function, launch, solver, options.checks)
     except Unsupported as reason:
         notes.append(f"not followed symbolically: {reason}")
         walked = None

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 from kerncap.sanitizer.analysis import Analysis
 from kerncap.sanitizer.checks.footprint import Footprint, footprint
@@ -86,7 +87,7 @@ def _values(analysis: Analysis, base: Expr) -> tuple[int, int]:
 
 
 def _of_tensor(launch: Launch, tensor: TensorArgument, mode: str) -> Extent:
-    view = footprint(tensor.shape, tensor.strides, tensor.itemsize)
+    view = _footprint(tensor.shape, tensor.strides, tensor.itemsize)
     if mode == "view":
         what = f"{tensor.name} ({describe_tensor(tensor)}, {_covered(view)})"
         return Extent(view.first, view.end, tensor.name, f"the view {what}", view=view)
@@ -98,6 +99,9 @@ def _of_tensor(launch: Launch, tensor: TensorArgument, mode: str) -> Extent:
     else:
         what = f"the {mode} of {tensor.name} ({describe_tensor(tensor)}; {high - low:,} bytes)"
     return Extent(low, high, tensor.name, what)
+
+
+_footprint = lru_cache(maxsize=1024)(footprint)
 
 
 def _covered(view: Footprint) -> str:

@@ -249,7 +249,7 @@ class RaceObserver:
         if order.unclear and not order.defects:
             return order.unclear[0]
         stores = self._kinds[left] == self._kinds[right] == "store"
-        identical = _identical(left, right, one, other, met.cells) if stores else None
+        identical = self._identical(left, right, one, other, met.cells) if stores else None
         detail = order.defects[0] if order.defects else ""
         if order.words and not detail:
             detail = "they synchronise on different words of memory there"
@@ -286,6 +286,23 @@ class RaceObserver:
             event = self._events[int(trace.event[cell])]
             places.append(self._place(event, int(trace.program[cell]) - 1, int(trace.lane[cell]), address))
         return places[0], places[1]
+
+    def _identical(
+        self, left: Operation, right: Operation, one: Cells, other: Cells, cells: Ints
+    ) -> bool | None:
+        """Whether all that was stored in these cells is the same, bit for bit."""
+        if not one.values_known or not other.values_known:
+            return None
+        if one.values is None or other.values is None or one.mixed is None or other.mixed is None:
+            return None
+        same = (one.values[cells] == other.values[cells]) & ~one.mixed[cells] & ~other.mixed[cells]
+        if not np.all(same):
+            return False
+        # Zeros that come from memory are equal by chance: memory that nobody filled in.
+        kernel = self._analysis.function
+        if not np.any(one.values[cells]) and not (computed(left, kernel) and computed(right, kernel)):
+            return None
+        return True
 
     def _place(self, event: _Event, program: int, lane: int, address: int) -> Place:
         launch = self._analysis.launch
@@ -347,21 +364,6 @@ class RaceObserver:
             python_stack=launch.python_stack,
         )
         return replace(finding, other=OtherAccess(other_kind, other.location, there))
-
-
-def _identical(left: Operation, right: Operation, one: Cells, other: Cells, cells: Ints) -> bool | None:
-    """Whether all that was stored in these cells is the same, bit for bit."""
-    if not one.values_known or not other.values_known:
-        return None
-    if one.values is None or other.values is None or one.mixed is None or other.mixed is None:
-        return None
-    same = (one.values[cells] == other.values[cells]) & ~one.mixed[cells] & ~other.mixed[cells]
-    if not np.all(same):
-        return False
-    # Zeros that come from memory are equal by chance: memory that nobody filled in.
-    if not np.any(one.values[cells]) and not (computed(left) and computed(right)):
-        return None
-    return True
 
 
 def _stored(event: AccessEvent, flat: Ints, unit: int) -> Ints | None:

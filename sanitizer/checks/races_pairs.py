@@ -19,7 +19,7 @@ from kerncap.sanitizer.checks.races_points import (
 from kerncap.sanitizer.checks.races_points import Undecided as PointsUndecided
 from kerncap.sanitizer.checks.races_ranges import Ranges
 from kerncap.sanitizer.checks.races_relation import Relation
-from kerncap.sanitizer.checks.races_sides import Side, apart, program_axes
+from kerncap.sanitizer.checks.races_sides import Side, apart, in_own_storage, program_axes
 from kerncap.sanitizer.checks.races_sync import PairOrder, Synchronisation
 from kerncap.sanitizer.checks.races_values import same_value
 from kerncap.sanitizer.symbolic.expr import Expr, Unevaluable, Variable, land, ne
@@ -128,6 +128,11 @@ def decide(
     )
     if pair.left.condition is not left.condition or pair.right.condition is not right.condition:
         pair = replace(pair, relaxed=True)
+    pair = replace(
+        pair,
+        left=in_own_storage(analysis.launch, pair.left, ranges),
+        right=in_own_storage(analysis.launch, pair.right, ranges),
+    )
     answer = _by_points(pair)
     if answer is None and not patient:
         answer = Undecided("whether programs meet is not decided: other accesses took all the time")

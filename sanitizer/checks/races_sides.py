@@ -7,9 +7,10 @@ where both are the same operation: `apart` renames those of the right side.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kerncap.sanitizer.analysis import Analysis
+from kerncap.sanitizer.checks.races_ranges import Ranges
 from kerncap.sanitizer.diagnose.place import base_address, tensor_behind
 from kerncap.sanitizer.launch import Argument, Launch
 from kerncap.sanitizer.symbolic.expr import (
@@ -18,7 +19,9 @@ from kerncap.sanitizer.symbolic.expr import (
     Variable,
     add,
     const,
+    ge,
     land,
+    le,
     lor,
     lt,
     ne,
@@ -63,6 +66,25 @@ def sides_of(analysis: Analysis, access: Access) -> list[Side]:
         address = add(const(base_address(analysis.launch, target.argument)), target.offset_bytes)
         sides.append(Side(access, target, argument, address, condition, access.width_bytes, storage))
     return sides
+
+
+def in_own_storage(launch: Launch, side: Side, ranges: Ranges) -> Side:
+    """The side without the points that leave the storage of the tensor that its pointer comes from.
+
+    Those are out of bounds, which is a finding of its own: what lies there belongs to somebody else.
+    """
+    tensor = None if side.argument is None else tensor_behind(side.argument)
+    if tensor is None or side.address.unknown_reasons:
+        return side
+    storage = launch.storages[tensor.storage]
+    first, last = storage.address, storage.address + storage.size_bytes - side.width
+    low, high = ranges.of(side.address, side.condition)
+    condition = side.condition
+    if low is None or low < first:
+        condition = land(condition, ge(side.address, const(first)))
+    if high is None or high > last:
+        condition = land(condition, le(side.address, const(last)))
+    return side if condition is side.condition else replace(side, condition=condition)
 
 
 def storage_groups(launch: Launch) -> list[int]:

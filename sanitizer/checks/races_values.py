@@ -20,7 +20,7 @@ def same_value(analysis: Analysis, relation: Relation, left: Side, right: Side) 
     one, other = left.access.value, right.access.value
     if one is not None and other is not None and _equal(relation, one, other):
         return True
-    if left.access.operation is right.access.operation and _made_of_equals(analysis, relation, left):
+    if left.access.operation is right.access.operation and _made_of_equals(analysis, relation, left, right):
         return True
     return None
 
@@ -39,12 +39,12 @@ def _equal(relation: Relation, left: Expr, right: Expr) -> bool:
     return True
 
 
-def computed(operation: Operation) -> bool:
+def computed(operation: Operation, kernel: Function) -> bool:
     """Whether what a store stores has nothing from memory in it."""
     value = _stored(operation)
     if value is None:
         return False
-    return all(one is not None and not one.name.startswith(_READS) for one in _behind(value))
+    return all(one is not None and not one.name.startswith(_READS) for one in _behind(value, kernel))
 
 
 def _stored(operation: Operation) -> Value | None:
@@ -65,13 +65,17 @@ def _same_constant(left: Side, right: Side) -> bool | None:
     return True if one.kind == "const" and one.value in (0, -1) else None
 
 
-def _made_of_equals(analysis: Analysis, relation: Relation, side: Side) -> bool:
-    access = side.access
-    lanes = [v for v in access.lanes if v is not None]
-    counters = [loop.counter for loop in access.loops]
-    if not all(relation.equal(var(v), var(v)) for v in (*lanes, *counters)):
+def _made_of_equals(analysis: Analysis, relation: Relation, left: Side, right: Side) -> bool:
+    """Of one operation, in two contexts maybe: iterations that were unrolled, calls of one function."""
+    here, there = ([*side.access.lanes, *(o.counter for o in side.access.loops)] for side in (left, right))
+    if len(here) != len(there):
         return False
-    value = _stored(access.operation)
+    for one, other in zip(here, there, strict=True):
+        if one is not other and (one is None or other is None):
+            return False
+        if one is not None and other is not None and not relation.equal(var(one), var(other)):
+            return False
+    value = _stored(left.access.operation)
     if value is None:
         return False
     written = {
@@ -89,7 +93,7 @@ def _made_of_equals(analysis: Analysis, relation: Relation, side: Side) -> bool:
         for axis, v in enumerate(analysis.walked.programs)
         if v.low == v.high or relation.equal(var(v), var(v))
     }
-    for operation in _behind(value):
+    for operation in _behind(value, analysis.function):
         if operation is None or operation.name in ("tt.call", "tt.atomic_rmw", "tt.atomic_cas", "scf.while"):
             return False
         if operation.name == "tt.get_program_id" and operation.attributes["axis"] not in equal_axes:
@@ -101,8 +105,8 @@ def _made_of_equals(analysis: Analysis, relation: Relation, side: Side) -> bool:
     return True
 
 
-def _behind(value: Value) -> list[Operation | None]:
-    """All that a value is computed from; None in it where that can't be followed."""
+def _behind(value: Value, kernel: Function) -> list[Operation | None]:
+    """All that a value is computed from; None in it where that can't be followed: out of a function."""
     found: list[Operation | None] = []
     seen: set[Value | Operation] = set()
     pending: list[Value] = [value]
@@ -115,7 +119,7 @@ def _behind(value: Value) -> list[Operation | None]:
         if isinstance(owner, Block):
             region = owner.parent
             parent = region.parent if isinstance(region, Region) else None
-            if isinstance(parent, Function) and owner is region.entry:  # type: ignore[union-attr]
+            if parent is kernel and owner is region.entry:  # type: ignore[union-attr]
                 continue
             if not isinstance(parent, Operation):
                 found.append(None)

@@ -14,7 +14,7 @@ from kerncap.sanitizer.checks.origin import fresh_text, reads_memory, steered_te
 from kerncap.sanitizer.checks.report import accuse, accuse_undefined, settled
 from kerncap.sanitizer.checks.search import smallest
 from kerncap.sanitizer.diagnose.place import base_address, value_at
-from kerncap.sanitizer.findings import Proved, Unproven, Verdict, Violated
+from kerncap.sanitizer.findings import Finding, Proved, Unproven, Verdict, Violated
 from kerncap.sanitizer.symbolic.expr import FALSE, Expr, add, const, ge, land, lor, lt
 from kerncap.sanitizer.symbolic.solve import Sat, Unknown, Unsat
 from kerncap.sanitizer.walk.access import Access, Target
@@ -84,14 +84,18 @@ class _Window:
 def _fresh_memory(analysis: Analysis, access: Access) -> Verdict:
     how, contents = "interval", False
     doubt: str | None = None
+    findings: dict[str | None, Finding] = {}  # a pointer that was chosen among several may read all of them
     for window in _windows(analysis, access):
         verdict = _fresh_in(analysis, access, window)
         if isinstance(verdict, Violated):
-            return verdict
-        if isinstance(verdict, Unproven):
+            for one in verdict.findings:
+                findings.setdefault(one.argument, one)
+        elif isinstance(verdict, Unproven):
             doubt = doubt or verdict.reason
         elif verdict.how != "interval" or verdict.contents:
             how, contents = verdict.how, contents or verdict.contents
+    if findings:
+        return Violated(tuple(findings.values()))
     return Proved(how, contents) if doubt is None else Unproven(doubt)
 
 

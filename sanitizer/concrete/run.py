@@ -86,24 +86,28 @@ def evaluate(
     observer: Observer | None = None,
     limits: Limits = Limits(),  # noqa: B008  (frozen)
     track: Track = Track(),  # noqa: B008
+    plan: Plan | None = None,
 ) -> Outcome:
     """Runs a kernel's programs on ``memory``.
 
     ``programs``: linear ids (x fastest), in the order in which they are to run; all of them by default.
     ``addresses_only``: evaluates what addresses, masks and conditions depend on, and leaves out the rest:
     stores that nothing of that reads are told to the observer and not carried out.
+    ``plan``: what to evaluate instead, and how, for callers with a plan of their own.
     """
     shared: Shared | None = None
     reason, stopped = None, False
     with np.errstate(all="ignore"):
         try:
-            shared = _prepared(module, function, launch, memory, addresses_only, observer, limits, track)
+            shared = _prepared(
+                module, function, launch, memory, addresses_only, observer, limits, track, plan
+            )  # fmt: skip
             if programs is None:
                 programs = np.arange(launch.program_count, dtype=np.int64)
             if shared.cooperative:
                 _one_by_one(shared, programs)
             else:
-                for chunk in _chunks(function, programs):
+                for chunk in _chunks(function, programs, plan):
                     _finish(_start(shared, chunk))
         except Incomplete as incomplete:
             reason = str(incomplete)
@@ -132,9 +136,10 @@ def _prepared(
     observer: Observer | None,
     limits: Limits,
     track: Track,
+    plan: Plan | None,
 ) -> Shared:
     flow = Dataflow(module, function, launch)
-    plan = Plan(
+    plan = plan or Plan(
         module,
         function,
         launch,
@@ -154,10 +159,12 @@ def _prepared(
 # --- programs ----------------------------------------------------------------------------------------
 
 
-def _chunks(function: Function, programs: Ints) -> Iterator[Ints]:
+def _chunks(function: Function, programs: Ints, plan: Plan | None) -> Iterator[Ints]:
     largest = total = 1
     assert function.body is not None
     for operation in walk(function.body):
+        if plan is not None and not plan.evaluated(operation):
+            continue
         for value in operation.results:
             elements = int(np.prod(shape_of(value.type), dtype=np.int64))
             largest, total = max(largest, elements), total + elements

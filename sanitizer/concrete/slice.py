@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from kerncap.sanitizer.concrete.dataflow import (
@@ -159,6 +160,16 @@ def addresses(flow: Dataflow) -> Slice:
             slicer.reach(operation)
             for value in address_operands(operation):
                 slicer.want(value)
+    return slicer.run()
+
+
+def needed(flow: Dataflow, reached: Iterable[Operation], values: Iterable[Value]) -> Slice:
+    """What decides how often ``reached`` run (they are visited), and what ``values`` are."""
+    slicer = _Slicer(flow)
+    for operation in reached:
+        slicer.reach(operation)
+    for value in values:
+        slicer.want(value)
     return slicer.run()
 
 

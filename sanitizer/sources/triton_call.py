@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any
 
 from kerncap.sanitizer.launch import Launch
@@ -41,7 +42,9 @@ def launches_of(
     return list(watcher.launches)
 
 
+@cache
 def _collector(hooks: Any) -> Any:
+    """The class of what keeps launches; made once for the hook's modules."""
     contents = triton_hook.load("contents")
 
     class Collector(hooks.Watcher):  # type: ignore[misc, unused-ignore]

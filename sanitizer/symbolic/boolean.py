@@ -22,35 +22,45 @@ from kerncap.sanitizer.symbolic.node import (
 from kerncap.sanitizer.symbolic.sums import from_terms, join_congruences, maximum, minimum, sub, terms_of
 
 COMPARISONS = ("le", "ge", "eq", "ne")
+_MIRRORED = {"le": "ge", "ge": "le"}
 _OPPOSITE = {"eq": "ne", "ne": "eq"}
 
 
 def le(a: Expr, b: Expr) -> Expr:
-    return compare("le", sub(a, b), 0)
+    return _compare_difference("le", a, b, 0)
 
 
 def lt(a: Expr, b: Expr) -> Expr:
-    return compare("le", sub(a, b), -1)
+    return _compare_difference("le", a, b, -1)
 
 
 def ge(a: Expr, b: Expr) -> Expr:
-    return compare("ge", sub(a, b), 0)
+    return _compare_difference("ge", a, b, 0)
 
 
 def gt(a: Expr, b: Expr) -> Expr:
-    return compare("ge", sub(a, b), 1)
+    return _compare_difference("ge", a, b, 1)
 
 
 def eq(a: Expr, b: Expr) -> Expr:
     if a.sort == "bool":
         return _equal_booleans(a, b)
-    return compare("eq", sub(a, b), 0)
+    return _compare_difference("eq", a, b, 0)
 
 
 def ne(a: Expr, b: Expr) -> Expr:
     if a.sort == "bool":
         return lnot(_equal_booleans(a, b))
-    return compare("ne", sub(a, b), 0)
+    return _compare_difference("ne", a, b, 0)
+
+
+def _compare_difference(kind: str, a: Expr, b: Expr, number: int) -> Expr:
+    """``a - b ⋈ number``; the difference itself need not become a node on the way."""
+    if b.kind == "const":
+        return compare(kind, a, number + b.payload)
+    if a.kind == "const":
+        return compare(_MIRRORED.get(kind, kind), b, a.payload - number)
+    return compare(kind, sub(a, b), number)
 
 
 def compare(kind: str, e: Expr, number: int) -> Expr:
@@ -79,11 +89,13 @@ def _canonical(kind: str, e: Expr, number: int) -> tuple[str, Expr, int]:
     if not items:
         return kind, e, number
     number -= constant
-    content = gcd(*(c for _, c in items))
+    if len(items) == 1 and items[0][1] == 1:
+        return kind, items[0][0], number
+    content = gcd(*[c for _, c in items])
     negative = items[0][1] < 0
     if negative:
         number = -number
-        kind = {"le": "ge", "ge": "le"}.get(kind, kind)
+        kind = _MIRRORED.get(kind, kind)
     if content > 1:
         if kind == "le":
             number //= content
@@ -199,6 +211,14 @@ def lor(*cs: Expr) -> Expr:
 def _connect(kind: str, cs: tuple[Expr, ...]) -> Expr:
     """A flat conjunction or disjunction: no doubles, comparisons of one form merged, complements found."""
     neutral, absorbing = (TRUE, FALSE) if kind == "and" else (FALSE, TRUE)
+    only: Expr | None = None
+    for c in cs:
+        if c is not neutral and c is not only:
+            if only is not None:
+                break
+            only = c
+    else:
+        return neutral if only is None else only
     parts: dict[Expr, None] = {}
     for c in cs:
         if c is absorbing:
@@ -247,7 +267,11 @@ def _merge_comparisons(kind: str, parts: dict[Expr, None]) -> bool:
     forms: dict[Expr, list[Expr]] = {}
     for part in parts:
         if part.kind in COMPARISONS:
-            forms.setdefault(part.args[0], []).append(part)
+            form = part.args[0]
+            if form in forms:
+                forms[form].append(part)
+            else:
+                forms[form] = [part]
     for form, found in forms.items():
         if len(found) < 2:
             continue

@@ -39,6 +39,7 @@ from kerncap.sanitizer.symbolic.node import (
     Variable,
     boolean,
     const,
+    forgetting,
     make,
     read,
     unknown,
@@ -71,6 +72,7 @@ __all__ = [
     "div_trunc",
     "eq",
     "evaluate",
+    "forgetting",
     "ge",
     "gt",
     "interval",
@@ -209,11 +211,10 @@ def substitute(e: Expr, replacements: Mapping[Variable, Expr]) -> Expr:
 
     A replacement stays within the range of its variable: simplifications have relied on that.
     """
-    affected = frozenset(replacements)
-    if not e.variables & affected:
+    if e.variables.isdisjoint(replacements):
         return e
     done: dict[Expr, Expr] = {}
-    for node in postorder((e,), done, skip=lambda n: not n.variables & affected):
+    for node in postorder((e,), done, skip=lambda n: n.variables.isdisjoint(replacements)):
         if node.kind == "var":
             done[node] = replacements.get(node.payload, node)
         else:

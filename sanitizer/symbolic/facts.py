@@ -170,10 +170,9 @@ class FactStore:
 
     def _propagate_form(self, low: int | None, high: int | None, terms: tuple[tuple[Expr, int], ...]) -> bool:
         news = False
-        for atom, k in terms:
-            rest_low, rest_high = interval_of_bounded(
-                0, [(c, self.atom(a)) for a, c in terms if a is not atom]
-            )
+        spread = _Spread([_scaled(k, self.atom(atom)) for atom, k in terms])
+        for index, (atom, k) in enumerate(terms):
+            rest_low, rest_high = spread.without(index)
             # low − rest_high <= k·atom <= high − rest_low
             below = None if low is None or rest_high is None else low - rest_high
             above = None if high is None or rest_low is None else high - rest_low
@@ -181,8 +180,9 @@ class FactStore:
                 below, above = above, below
             new_low = None if below is None else _ceil_div(below, k)
             new_high = None if above is None else above // k
-            if new_low is not None or new_high is not None:
-                news |= self.narrow(atom, (new_low, new_high))
+            if (new_low is not None or new_high is not None) and self.narrow(atom, (new_low, new_high)):
+                news = True
+                spread.change(index, _scaled(k, self.atom(atom)))
         return news
 
     def decompose(self) -> bool:
@@ -238,6 +238,54 @@ class FactStore:
             if is_empty(intersect(self.bounds.get(form, (form.low, form.high)), self.bound(0, terms, form))):
                 return True
         return False
+
+
+class _Spread:
+    """The bounds of a sum's terms, and those of the sum without any one of them."""
+
+    def __init__(self, terms: list[Interval]) -> None:
+        self._terms = terms
+        self._low = self._high = 0  # of the terms that have a bound on that side
+        self._no_low = self._no_high = 0  # how many have none
+        for term in terms:
+            self._count(term, 1)
+
+    def _count(self, term: Interval, times: int) -> None:
+        low, high = term
+        if low is None:
+            self._no_low += times
+        else:
+            self._low += times * low
+        if high is None:
+            self._no_high += times
+        else:
+            self._high += times * high
+
+    def without(self, index: int) -> Interval:
+        low, high = self._terms[index]
+        rest_low: int | None
+        rest_high: int | None
+        if low is None:
+            rest_low = None if self._no_low > 1 else self._low
+        else:
+            rest_low = None if self._no_low else self._low - low
+        if high is None:
+            rest_high = None if self._no_high > 1 else self._high
+        else:
+            rest_high = None if self._no_high else self._high - high
+        return rest_low, rest_high
+
+    def change(self, index: int, term: Interval) -> None:
+        self._count(self._terms[index], -1)
+        self._terms[index] = term
+        self._count(term, 1)
+
+
+def _scaled(k: int, bounds: Interval) -> Interval:
+    a, b = bounds
+    if k < 0:
+        a, b = b, a
+    return None if a is None else k * a, None if b is None else k * b
 
 
 def _ceil_div(a: int, b: int) -> int:

@@ -66,6 +66,9 @@ class Intervals:
         self.known: dict[Expr, Interval] = {}
 
     def of(self, e: Expr) -> Interval:
+        found = self.known.get(e)
+        if found is not None:
+            return found
         for node in postorder((e,), self.known):
             if node.sort == "bool":
                 self.known[node] = self._truth(node)

@@ -1,8 +1,8 @@
 """The nodes of symbolic expressions: immutable, hash-consed, with their ranges kept beside them.
 
 Two sorts: mathematical integers and booleans. A node is made once per (kind, payload, arguments), so
-that ``is`` is equality and every algorithm can remember its results by node. The table holds nodes
-weakly: a long run keeps only what somebody still uses.
+that ``is`` is equality and every algorithm can remember its results by node. The table is swept of nodes
+that nobody uses after each analysis, and when it has grown: a long run keeps only what somebody still uses.
 
 Every integer node carries an interval and a congruence that hold wherever its variables are in
 their ranges. They are computed when it is made, from those of its arguments: no later traversal is
@@ -14,7 +14,8 @@ from __future__ import annotations
 import itertools
 import threading
 import weakref
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -78,6 +79,7 @@ class Expr:
 
     __slots__ = (
         "__weakref__",
+        "_reads",
         "args",
         "high",
         "kind",
@@ -85,7 +87,6 @@ class Expr:
         "modulus",
         "number",
         "payload",
-        "reads",
         "remainder",
         "sort",
         "unknown_reasons",
@@ -103,7 +104,12 @@ class Expr:
     remainder: int
     variables: frozenset[Variable]
     unknown_reasons: frozenset[str]
-    reads: frozenset[Expr]
+    _reads: frozenset[Expr]  # without the node itself: a cycle would keep it in the table for good
+
+    @property
+    def reads(self) -> frozenset[Expr]:
+        """The reads in it, itself too where it is one."""
+        return self._reads | {self} if self.kind == "read" else self._reads
 
     @property
     def value(self) -> int | None:
@@ -119,14 +125,15 @@ class Expr:
         raise TypeError("an expression has no truth value: compare with `is TRUE`")
 
 
-_table: weakref.WeakValueDictionary[tuple[str, Hashable, tuple[Expr, ...]], Expr] = (
-    weakref.WeakValueDictionary()
-)
+_table: dict[tuple[str, Hashable, tuple[Expr, ...]], Expr] = {}
 _small: dict[int, Expr] = {}  # constants that every kernel has: kept, not made again and again
 SMALL = 4096
+MANY = 1 << 17  # nodes made since the table was last swept, from where it is swept again
 _numbers = itertools.count()
 # Re-entrant: making a node may run the garbage collector, and that anything at all.
 _lock = threading.RLock()
+_sweep_at = MANY
+_users = 0  # that have entered `forgetting`
 
 
 def make(
@@ -142,54 +149,95 @@ def make(
     Canonical forms are the caller's business: only the constructors of this package call it.
     """
     key = (kind, payload, args)
+    known = _table.get(key)
+    if known is not None:
+        return known
+    node = Expr()
+    node.kind = kind
+    node.args = args
+    node.payload = payload
+    node.sort = sort
+    node.modulus, node.remainder = congruence
+    node.low, node.high = interval if congruence[0] <= 1 else _to_congruence(interval, congruence)
+    if len(args) == 1:
+        arg = args[0]
+        node.variables = arg.variables
+        node.unknown_reasons = arg.unknown_reasons
+        node._reads = arg.reads
+    else:
+        _join_arguments(node, args)
+    if kind == "var":
+        assert isinstance(payload, Variable)
+        node.variables = frozenset((payload,))
+    elif kind == "unknown":
+        assert isinstance(payload, tuple)
+        node.unknown_reasons = node.unknown_reasons | {payload[0]}
     with _lock:
-        node = _table.get(key)
-        if node is not None:
-            return node
-        node = Expr()
-        node.kind = kind
-        node.args = args
-        node.payload = payload
-        node.sort = sort
+        # Another thread may have made it meanwhile, or have had the table empty while it swept.
+        known = _table.get(key)
+        if known is not None:
+            return known
         node.number = next(_numbers)
-        node.low, node.high = _to_congruence(interval, congruence)
-        node.modulus, node.remainder = congruence
-        node.variables = _union_variables(args)
-        node.unknown_reasons = _NO_REASONS
-        node.reads = _NO_READS
-        for arg in args:
-            if arg.unknown_reasons is not node.unknown_reasons and arg.unknown_reasons:
-                node.unknown_reasons = node.unknown_reasons | arg.unknown_reasons
-            if arg.reads is not node.reads and arg.reads:
-                node.reads = node.reads | arg.reads
-        if kind == "var":
-            assert isinstance(payload, Variable)
-            node.variables = frozenset((payload,))
-        elif kind == "read":
-            node.reads = node.reads | {node}
-        elif kind == "unknown":
-            assert isinstance(payload, tuple)
-            node.unknown_reasons = node.unknown_reasons | {payload[0]}
         _table[key] = node
-        return node
+        if len(_table) > _sweep_at:
+            _sweep()
+    return node
+
+
+def _sweep() -> None:
+    """Takes the nodes out of the table that nothing else uses. Those that stay keep their place."""
+    global _sweep_at
+    references = [weakref.ref(node) for node in _table.values()]
+    _table.clear()
+    for reference in references:
+        node = reference()
+        if node is not None:
+            _table[node.kind, node.payload, node.args] = node
+    _sweep_at = len(_table) + MANY
+
+
+@contextmanager
+def forgetting() -> Iterator[None]:
+    """Around one analysis: at its end, nodes that nothing uses any more are let go.
+
+    So the order of nodes does not hang on what was analysed before. Where analyses overlap, at the
+    end of the last.
+    """
+    global _users
+    with _lock:
+        _users += 1
+    try:
+        yield
+    finally:
+        with _lock:
+            _users -= 1
+            if not _users:
+                _sweep()
 
 
 def table_size() -> int:
-    """How many nodes are alive (for tests)."""
-    return len(_table)
+    """How many nodes are in use (for tests)."""
+    with _lock:
+        _sweep()
+        return len(_table)
 
 
-def _union_variables(args: tuple[Expr, ...]) -> frozenset[Variable]:
-    result = NO_VARIABLES
+def _join_arguments(node: Expr, args: tuple[Expr, ...]) -> None:
+    """What the arguments' variables, unknown values and reads come to, sharing sets where one has all."""
+    variables, reasons, reads = NO_VARIABLES, _NO_REASONS, _NO_READS
     for arg in args:
         other = arg.variables
-        if other is result or not other:
-            continue
-        if not result:
-            result = other
-        elif not other <= result:
-            result = other if result <= other else result | other
-    return result
+        if other is not variables and other:
+            if not variables:
+                variables = other
+            elif not other <= variables:
+                variables = other if variables <= other else variables | other
+        if arg.unknown_reasons is not reasons and arg.unknown_reasons:
+            reasons = reasons | arg.unknown_reasons if reasons else arg.unknown_reasons
+        below = arg.reads
+        if below is not reads and below:
+            reads = reads | below if reads else below
+    node.variables, node.unknown_reasons, node._reads = variables, reasons, reads
 
 
 def _to_congruence(interval: Interval, congruence: Congruence) -> Interval:
@@ -234,7 +282,8 @@ def var(variable: Variable) -> Expr:
 
     What is simplified later relies on the variable's range: replace it only by what stays within.
     """
-    return make("var", (), variable, "int", (variable.low, variable.high))
+    node = _table.get(("var", variable, ()))
+    return make("var", (), variable, "int", (variable.low, variable.high)) if node is None else node
 
 
 def read(buffer: Buffer, offset: Expr) -> Expr:

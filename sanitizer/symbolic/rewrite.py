@@ -51,6 +51,9 @@ class Rewriter:
         return self._simpler_node(form if args == form.args else rebuild(form, args))
 
     def rewrite(self, e: Expr) -> Expr:
+        found = self.done.get(e)
+        if found is not None:
+            return found
         for node in postorder((e,), self.done):
             args = tuple(self.done[a] for a in node.args)
             new = node if args == node.args else rebuild(node, args)

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from math import gcd
+from operator import attrgetter
 
 from kerncap.sanitizer.symbolic.node import (
+    ZERO,
     Bound,
     Congruence,
     Expr,
@@ -48,12 +50,26 @@ def add_scaled(terms: Terms, e: Expr, factor: int) -> int:
 def add(*xs: Expr) -> Expr:
     terms: Terms = {}
     constant = 0
+    last: Expr | None = None
     for x in xs:
-        constant += add_scaled(terms, x, 1)
-    return from_terms(constant, terms)
+        if x.kind == "const":
+            constant += x.payload
+        elif last is None:
+            last = x  # a single one that is no number stays as it is
+        else:
+            if not terms:
+                constant += add_scaled(terms, last, 1)
+            constant += add_scaled(terms, x, 1)
+    if last is None:
+        return const(constant)
+    return from_terms(constant, terms) if terms else _shifted(last, constant)
 
 
 def sub(a: Expr, b: Expr) -> Expr:
+    if b.kind == "const":
+        return _shifted(a, -b.payload)
+    if a is b:
+        return ZERO
     terms: Terms = {}
     constant = add_scaled(terms, a, 1) + add_scaled(terms, b, -1)
     return from_terms(constant, terms)
@@ -66,37 +82,74 @@ def neg(a: Expr) -> Expr:
 def scale(a: Expr, factor: int) -> Expr:
     if factor == 1:
         return a
-    terms: Terms = {}
-    constant = add_scaled(terms, a, factor)
-    return from_terms(constant, terms)
+    if not factor:
+        return ZERO
+    if a.kind == "const":
+        return const(a.payload * factor)
+    if a.kind != "sum":
+        return _sum(0, (a,), (factor,))
+    constant, coefficients = a.payload
+    scaled = tuple([c * factor for c in coefficients])
+    if any(atom.kind == "div" for atom in a.args):
+        return from_terms(constant * factor, dict(zip(a.args, scaled, strict=True)))
+    return _sum(constant * factor, a.args, scaled)
+
+
+def _shifted(a: Expr, number: int) -> Expr:
+    """``a + number``: the terms stay as they are."""
+    if not number:
+        return a
+    if a.kind == "sum":
+        constant, coefficients = a.payload
+        constant += number
+        if not constant and len(coefficients) == 1 and coefficients[0] == 1:
+            return a.args[0]
+        return _sum(constant, a.args, coefficients)
+    return const(a.payload + number) if a.kind == "const" else _sum(number, (a,), (1,))
 
 
 def from_terms(constant: int, terms: Terms) -> Expr:
     """The node of a sum. The dictionary is used up."""
-    if any(not c for c in terms.values()):
-        terms = {a: c for a, c in terms.items() if c}
-    if len(terms) > 1 and any(a.kind == "div" for a in terms):
+    quotients = False
+    for atom, c in terms.items():
+        if not c:
+            return from_terms(constant, {a: c for a, c in terms.items() if c})
+        quotients = quotients or atom.kind == "div"
+    if quotients and len(terms) > 1:
         constant += _recombine(terms)
     if not terms:
         return const(constant)
-    if len(terms) == 1 and not constant:
+    if len(terms) == 1:
         ((atom, coefficient),) = terms.items()
-        if coefficient == 1:
+        if coefficient == 1 and not constant:
             return atom
-    items = sorted(terms.items(), key=_by_number) if len(terms) > 1 else list(terms.items())
-    args = tuple([a for a, _ in items])
-    payload = (constant, tuple([c for _, c in items]))
+        return _sum(constant, (atom,), (coefficient,))
+    args = tuple(sorted(terms, key=_NUMBER))
+    return _sum(constant, args, tuple([terms[a] for a in args]))
+
+
+_NUMBER = attrgetter("number")
+
+
+def _sum(constant: int, args: tuple[Expr, ...], coefficients: tuple[int, ...]) -> Expr:
+    """The node of a sum whose terms are in order, none of them zero."""
+    payload = (constant, coefficients)
     node = known("sum", args, payload)
     if node is not None:
         return node
-    interval = interval_of_terms(constant, items)
-    if interval[0] is not None and interval[0] == interval[1]:
-        return const(interval[0])
-    return make("sum", args, payload, "int", interval, _congruence_of_terms(constant, items))
-
-
-def _by_number(item: tuple[Expr, int]) -> int:
-    return item[0].number
+    low: Bound = constant
+    high: Bound = constant
+    modulus, remainder = 0, constant
+    for atom, c in zip(args, coefficients, strict=True):
+        a, b = (atom.low, atom.high) if c > 0 else (atom.high, atom.low)
+        low = None if low is None or a is None else low + c * a
+        high = None if high is None or b is None else high + c * b
+        modulus = gcd(modulus, c * atom.modulus)
+        remainder += c * atom.remainder
+    if low is not None and low == high:
+        return const(low)
+    congruence = (modulus, remainder % modulus) if modulus else (0, remainder)
+    return make("sum", args, payload, "int", (low, high), congruence)
 
 
 def interval_of_terms(constant: int, items: Iterable[tuple[Expr, int]]) -> Interval:
@@ -109,14 +162,6 @@ def interval_of_terms(constant: int, items: Iterable[tuple[Expr, int]]) -> Inter
     return low, high
 
 
-def _congruence_of_terms(constant: int, items: list[tuple[Expr, int]]) -> Congruence:
-    modulus, remainder = 0, constant
-    for atom, c in items:
-        modulus = gcd(modulus, c * atom.modulus)
-        remainder += c * atom.remainder
-    return (modulus, remainder % modulus) if modulus else (0, remainder)
-
-
 def _recombine(terms: Terms) -> int:
     """Undoes a division where its remainder is beside it; returns what that adds to the constant.
 
@@ -125,6 +170,7 @@ def _recombine(terms: Terms) -> int:
     from kerncap.sanitizer.symbolic.division import mod_floor
 
     extra = 0
+    remainders = any(a.kind == "mod" for a in terms)
     for atom in [a for a in terms if a.kind == "div"]:
         coefficient = terms.get(atom, 0)
         dividend, divisor = atom.args
@@ -134,10 +180,11 @@ def _recombine(terms: Terms) -> int:
         if coefficient % c:
             continue
         factor = coefficient // c
-        rest = make_mod_key(dividend, divisor)
+        rest = make_mod_key(dividend, divisor) if remainders else None
         if rest is not None and terms.get(rest) == factor:
             del terms[atom], terms[rest]
             extra += add_scaled(terms, dividend, factor)
+            remainders = True  # the dividend may bring some
         else:
             _, parts = terms_of(dividend)
             if not parts or any(terms.get(a) != -factor * k for a, k in parts):
@@ -145,6 +192,7 @@ def _recombine(terms: Terms) -> int:
             del terms[atom]
             extra += add_scaled(terms, dividend, factor)
             extra += add_scaled(terms, mod_floor(dividend, divisor), -factor)
+            remainders = True
     for atom in [a for a, k in terms.items() if not k]:
         del terms[atom]
     return extra

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kerncap.sanitizer.findings import CHECKS
 from kerncap.sanitizer.launch import (
     DescriptorArgument,
     Launch,
@@ -11,10 +12,21 @@ from kerncap.sanitizer.launch import (
 )
 from kerncap.sanitizer.symbolic.expr import TRUE, Variable, boolean, const, unknown
 from kerncap.sanitizer.symbolic.solve import Solver
-from kerncap.sanitizer.ttir.ir import Function, IntType, Module, Operation, Type, Value
-from kerncap.sanitizer.ttir.ir import walk as walk_operations
-from kerncap.sanitizer.walk import arith, control, loops, memory, promises, provenance, reduce, shape
+from kerncap.sanitizer.ttir.ir import Function, IntType, Module, Operation, Type
+from kerncap.sanitizer.walk import (
+    arith,
+    blocks,
+    control,
+    loops,
+    memory,
+    promises,
+    provenance,
+    reduce,
+    shape,
+    while_loop,
+)
 from kerncap.sanitizer.walk.access import Target, Walked
+from kerncap.sanitizer.walk.plan import plan_of, promising
 from kerncap.sanitizer.walk.values import BlockPointer, Pointers, SymbolicValue, Tile
 from kerncap.sanitizer.walk.walker import Handler, Unsupported, Walker, bytes_of, element_of, width_of
 
@@ -24,31 +36,42 @@ _OPERATIONS: dict[str, Handler] = {
     **arith.OPERATIONS,
     **shape.OPERATIONS,
     **memory.OPERATIONS,
+    **blocks.OPERATIONS,
     **control.OPERATIONS,
     **loops.OPERATIONS,
+    **while_loop.OPERATIONS,
     **promises.OPERATIONS,
     **reduce.OPERATIONS,
 }
-_KEYS = tuple(f"tt.{kind}" for kind in promises.KINDS)
+# What checks ask for beyond where accesses go: what is stored, and promises of the text.
+_OF_VALUES = frozenset(("uninit", "race"))
+
+
+def _meaning(operation: Operation) -> Handler | None:
+    handler = _OPERATIONS.get(operation.name)
+    return _with_promises(handler) if handler is not None and promising(operation) else handler
 
 
 def _with_promises(handler: Handler) -> Handler:
     def run(walker: Walker, operation: Operation) -> None:
         handler(walker, operation)
-        if any(key in operation.attributes for key in _KEYS):
-            promises.of_result(walker, operation)
+        promises.of_result(walker, operation)
 
     return run
 
 
-_HANDLERS = {name: _with_promises(handler) for name, handler in _OPERATIONS.items()}
-
-
-def walk(module: Module, function: Function, launch: Launch, solver: Solver) -> Walked:
+def walk(
+    module: Module,
+    function: Function,
+    launch: Launch,
+    solver: Solver,
+    checks: frozenset[str] = frozenset(CHECKS),
+) -> Walked:
     """Walk ``function`` with the launch's arguments; programs, lanes and iterations stay symbolic.
 
     The launch's arguments are bound to the function's parameters one by one (`binding.bind` has
-    checked that they fit). Raises Unsupported where the kernel can't be followed at all.
+    checked that they fit). ``checks`` are those that the result is for: what none of them looks at is
+    left out (values that are stored, promises). Raises Unsupported where the kernel can't be followed at all.
     """
     programs = tuple(
         Variable(f"program_id({axis})", "program", 0, max(0, n - 1)) for axis, n in enumerate(launch.grid)
@@ -61,13 +84,13 @@ def walk(module: Module, function: Function, launch: Launch, solver: Solver) -> 
         solver=solver,
         programs=(programs[0], programs[1], programs[2]),
         written=provenance.written_storages(module, function, launch),
-        handlers=_HANDLERS,
+        plan=plan_of(module, function, _meaning, bool(checks & _OF_VALUES), "promise" in checks),
         origins=origins,
-        used=_used(function),
     )
     for index, parameter in enumerate(function.arguments):
         walker.environment[parameter] = _argument(walker, index, parameter.type)
-    promises.of_arguments(walker)
+    if "promise" in checks:
+        promises.of_arguments(walker)
     if function.body is not None:
         control.run_function(walker, function.body)
     return Walked(walker.programs, tuple(walker.accesses), tuple(walker.promises), tuple(walker.notes))
@@ -104,14 +127,3 @@ def _signed(value: int, bits: int) -> int:
     """An argument as its parameter holds it: 2**32 - 1 as i32 is -1."""
     value &= (1 << bits) - 1
     return value - (1 << bits) if value >= 1 << (bits - 1) else value
-
-
-def _used(function: Function) -> frozenset[Value]:
-    """Values that an operation computes with; a value that is only stored steers nothing."""
-    if function.body is None:
-        return frozenset()
-    found: set[Value] = set()
-    for operation in walk_operations(function.body):
-        stored = operation.segment("value") if operation.name == "tt.store" else None
-        found.update(operand for operand in operation.operands if operand is not stored)
-    return frozenset(found)

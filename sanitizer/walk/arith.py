@@ -95,7 +95,7 @@ _SIGNED: dict[str, Callable[[Expr, Expr], Expr]] = {
 
 
 def _binary(walker: Walker, operation: Operation) -> None:
-    a, b = (walker.tile(operand) for operand in operation.operands[:2])
+    a, b = walker.tile(operation.operands[0]), walker.tile(operation.operands[1])
     bits = width_of(operation.results[0].type)
     if bits == 1:
         simple = _BOOLEAN.get(operation.name)
@@ -122,7 +122,7 @@ def _undefined_boolean(name: str, a: Tile, b: Tile) -> Expr:
 
 
 def _compare(walker: Walker, operation: Operation) -> None:
-    a, b = (walker.tile(operand) for operand in operation.operands[:2])
+    a, b = walker.tile(operation.operands[0]), walker.tile(operation.operands[1])
     predicate = str(operation.attributes["predicate"])
     left, right = a.expr, b.expr
     bits = width_of(operation.operands[0].type)

@@ -2,30 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from kerncap.sanitizer.symbolic.expr import FALSE, Expr, land, lnot, lor
 from kerncap.sanitizer.ttir.ir import Block, Operation, Region, Value
 from kerncap.sanitizer.walk.values import SymbolicValue, choose
-from kerncap.sanitizer.walk.walker import Handler, Unsupported, Walker, body_of, describe, with_undefined
+from kerncap.sanitizer.walk.walker import Handler, Unsupported, Walker, describe, with_undefined
 
 
 def _if(walker: Walker, operation: Operation) -> None:
     condition = walker.tile(operation.operands[0])
     outer = walker.path
-    sides: list[tuple[SymbolicValue, ...]] = []
+    live = walker.plan.live
+    wanted = [index for index, result in enumerate(operation.results) if result in live]
+    sides: list[list[SymbolicValue]] = []
     for position, holds in ((0, condition.expr), (1, lnot(condition.expr))):
         region = operation.regions[position] if position < len(operation.regions) else Region()
-        operations, terminator = body_of(region)
+        steps, terminator = walker.body(region)
         path = land(outer, holds)
         if path is FALSE:
-            sides.append(())
+            sides.append([])
             continue
         walker.path = path
-        walker.run(operations)
-        sides.append(tuple(walker[v] for v in terminator.operands) if terminator is not None else ())
+        walker.run(steps)
+        yielded = terminator.operands if terminator is not None else ()
+        sides.append([walker[yielded[index]] for index in wanted] if yielded else [])
     walker.path = outer
-    for index, result in enumerate(operation.results):
-        then = sides[0][index] if sides[0] else None
-        otherwise = sides[1][index] if sides[1] else None
+    for position, index in enumerate(wanted):
+        result = operation.results[index]
+        then = sides[0][position] if sides[0] else None
+        otherwise = sides[1][position] if sides[1] else None
         if then is None or otherwise is None:
             value = otherwise if then is None else then
         else:
@@ -45,9 +51,9 @@ def run_function(walker: Walker, region: Region) -> tuple[SymbolicValue, ...]:
     """
     outer = walker.path
     if len(region.blocks) == 1:
-        operations, terminator = body_of(region)
-        walker.run(operations)
-        return tuple(walker[v] for v in terminator.operands) if terminator is not None else ()
+        steps, terminator = walker.body(region)
+        walker.run(steps)
+        return terminator_values(walker, terminator)
     arriving: dict[Block, list[tuple[Expr, tuple[SymbolicValue, ...]]]] = {}
     arriving[region.entry] = [(outer, ())]
     returned: list[tuple[Expr, tuple[SymbolicValue, ...]]] = []
@@ -62,7 +68,7 @@ def run_function(walker: Walker, region: Region) -> tuple[SymbolicValue, ...]:
         last = block.operations[-1] if block.operations else None
         if last is None or last.name not in ("cf.br", "cf.cond_br", "tt.return", "ub.unreachable"):
             raise Unsupported(f"a block that ends in {last.name if last else 'nothing'}")
-        walker.run(block.operations[:-1])
+        walker.run(walker.plan.steps(block))
         _leave(walker, last, arriving, returned)
     walker.path = outer
     if not returned or not returned[0][1]:
@@ -150,7 +156,7 @@ def terminator_values(walker: Walker, terminator: Operation | None) -> tuple[Sym
     return () if terminator is None else tuple(walker[v] for v in terminator.operands)
 
 
-def bind_values(walker: Walker, names: tuple[Value, ...], values: tuple[SymbolicValue, ...]) -> None:
+def bind_values(walker: Walker, names: Sequence[Value], values: Sequence[SymbolicValue]) -> None:
     for name, value in zip(names, values, strict=True):
         walker.environment[name] = value
 

@@ -37,22 +37,26 @@ _ELSEWHERE: Origins = frozenset((None,))
 
 def written_storages(module: Module, function: Function, launch: Launch) -> frozenset[int] | None:
     """Storages that some operation of the launch may write; None where it may be any."""
-    origins = pointer_origins(module, function)
     found: set[int] = set()
-    for one in module.functions.values():
-        if one.body is None:
-            continue
-        for operation in walk(one.body):
-            if operation.name not in WRITERS:
-                continue
-            for index in origins.get(operation.operands[0], _ELSEWHERE):
-                argument = None if index is None else launch.arguments[index]
-                if isinstance(argument, DescriptorArgument):
-                    argument = argument.tensor
-                if not isinstance(argument, TensorArgument):
-                    return None
-                found.add(argument.storage)
+    for index in _written_arguments(module, function):
+        argument = None if index is None else launch.arguments[index]
+        if isinstance(argument, DescriptorArgument):
+            argument = argument.tensor
+        if not isinstance(argument, TensorArgument):
+            return None
+        found.add(argument.storage)
     return frozenset(found)
+
+
+@lru_cache(maxsize=64)
+def _written_arguments(module: Module, function: Function) -> Origins:
+    origins = pointer_origins(module, function)
+    found: Origins = frozenset()
+    for one in module.functions.values():
+        for operation in walk(one.body) if one.body is not None else ():
+            if operation.name in WRITERS:
+                found |= origins.get(operation.operands[0], _ELSEWHERE)
+    return found
 
 
 @lru_cache(maxsize=64)

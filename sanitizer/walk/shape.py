@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from math import prod
 
 from kerncap.sanitizer.symbolic.expr import (
@@ -20,7 +19,7 @@ from kerncap.sanitizer.symbolic.expr import (
     var,
 )
 from kerncap.sanitizer.ttir.ir import Operation
-from kerncap.sanitizer.walk.values import BlockPointer, Tile, choose, lane_expressions, lane_variable, reindex
+from kerncap.sanitizer.walk.values import Tile, choose, lane_expressions, lane_variable, reindex, reshaped
 from kerncap.sanitizer.walk.walker import Handler, Walker, shape_of, with_undefined
 
 
@@ -42,9 +41,8 @@ def _range(walker: Walker, operation: Operation) -> None:
 
 
 def _splat(walker: Walker, operation: Operation) -> None:
-    source = walker[operation.operands[0]]
-    assert not isinstance(source, BlockPointer)
-    walker.define(operation, replace(source, shape=shape_of(operation.results[0].type)))
+    shape = shape_of(operation.results[0].type)
+    walker.define(operation, reshaped(walker[operation.operands[0]], shape))
 
 
 def _unsplat(walker: Walker, operation: Operation) -> None:

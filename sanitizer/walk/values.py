@@ -32,6 +32,7 @@ def lane_variable(axis: int, extent: int) -> Variable:
     return Variable(f"lane{axis}", "lane", 0, extent - 1)
 
 
+@cache
 def lane_variables(shape: tuple[int, ...]) -> tuple[Variable | None, ...]:
     """One per axis; None where the extent is 1."""
     return tuple(lane_variable(axis, extent) if extent != 1 else None for axis, extent in enumerate(shape))
@@ -120,15 +121,20 @@ def reindex(value: SymbolicValue, shape: tuple[int, ...], indices: tuple[Expr, .
     for lane, index in zip(lane_variables(value.shape), indices, strict=True):
         if lane is not None and index is not var(lane):
             mapping[lane] = index
-    changed = substitute_all(value, mapping) if mapping else value
-    assert not isinstance(changed, BlockPointer)
-    return replace(changed, shape=shape)
+    return reshaped(substitute_all(value, mapping) if mapping else value, shape)
+
+
+def reshaped(value: SymbolicValue, shape: tuple[int, ...]) -> SymbolicValue:
+    """The same expressions as a tile of another shape."""
+    if isinstance(value, Tile):
+        return Tile(shape, value.expr, value.undefined)
+    assert isinstance(value, Pointers)
+    return Pointers(shape, value.targets, value.undefined)
 
 
 def substitute_all(value: SymbolicValue, mapping: Mapping[Variable, Expr]) -> SymbolicValue:
     """Every expression with the variables replaced, all at once."""
-    known = dict(mapping)
-    return map_expressions(value, lambda e: substitute(e, known) if e.variables & known.keys() else e)
+    return map_expressions(value, lambda e: substitute(e, mapping))
 
 
 def choose(condition: Expr, then: SymbolicValue, otherwise: SymbolicValue) -> SymbolicValue:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from kerncap.sanitizer.launch import DescriptorArgument, Launch, PointerArgument, TensorArgument
@@ -26,6 +26,7 @@ from kerncap.sanitizer.ttir.ir import (
     walk,
 )
 from kerncap.sanitizer.walk.access import Access, Loop, Promise, Target
+from kerncap.sanitizer.walk.plan import TERMINATORS, Plan, Steps
 from kerncap.sanitizer.walk.values import (
     BlockPointer,
     Pointers,
@@ -55,7 +56,7 @@ class Walker:
     programs: tuple[Variable, Variable, Variable]
     # Storages that the launch itself may write; None: any. Their contents are those before it only at first.
     written: frozenset[int] | None
-    handlers: dict[str, Handler]
+    plan: Plan
     origins: dict[Value, frozenset[int | None]]  # arguments that an address may come from
     environment: dict[Value, SymbolicValue] = field(default_factory=dict)
     path: Expr = TRUE
@@ -68,22 +69,27 @@ class Walker:
     promises: list[Promise] = field(default_factory=list)
     notes: dict[str, None] = field(default_factory=dict)
     executed: int = 0
-    # Values that something uses other than by yielding or storing them.
-    used: frozenset[Value] = frozenset()
 
     # --- running ---------------------------------------------------------------------------------
 
-    def run(self, operations: Sequence[Operation]) -> None:
-        """Execute operations in order, terminators left to who called."""
-        for operation in operations:
-            self.executed += 1
-            if self.executed > MAX_OPERATIONS:
-                raise Unsupported(f"more than {MAX_OPERATIONS:,} operations once its loops are unrolled")
-            handler = self.handlers.get(operation.name)
+    def run(self, steps: Steps) -> None:
+        """Execute operations in order."""
+        self.executed += len(steps)
+        if self.executed > MAX_OPERATIONS:
+            raise Unsupported(f"more than {MAX_OPERATIONS:,} operations once its loops are unrolled")
+        for handler, operation in steps:
             if handler is None:
                 self.unknown_operation(operation)
             else:
                 handler(self, operation)
+
+    def body(self, region: Region) -> tuple[Steps, Operation | None]:
+        """What to execute of a region of one block, and the operation that ends it."""
+        if not region.blocks:
+            return (), None
+        entry = region.blocks[0]
+        last = entry.operations[-1] if entry.operations else None
+        return self.plan.steps(entry), last if last is not None and last.name in TERMINATORS else None
 
     def unknown_operation(self, operation: Operation, why: str = "has no meaning here") -> None:
         """Its results are unconstrained; what depends on them says so.
@@ -251,21 +257,6 @@ def bytes_of(kind: Type) -> int:
     if isinstance(element, OpaqueType):
         raise Unsupported(f"the size of {element.text} is not known")
     return 8
-
-
-def body_of(region: Region) -> tuple[Sequence[Operation], Operation | None]:
-    """A one-block region's operations and its terminator."""
-    if not region.blocks:
-        return (), None
-    operations = region.entry.operations
-    if operations and operations[-1].name in TERMINATORS:
-        return operations[:-1], operations[-1]
-    return operations, None
-
-
-TERMINATORS = frozenset(
-    ("scf.yield", "scf.condition", "tt.return", "cf.br", "cf.cond_br", "tt.reduce.return", "tt.scan.return")
-)
 
 
 def describe(location: Location) -> str:

@@ -109,14 +109,17 @@ def main() -> int:
         return 1 if outcome.disagreements else 0
     tally = Tally()
     start = time.perf_counter()
-    for outcome in outcomes(range(options.first, options.first + options.kernels), options.processes):
-        tally.add(outcome)
-        if outcome.disagreements:
-            print(complaint(outcome), flush=True)
+    done = 0
+    try:
+        for outcome in outcomes(range(options.first, options.first + options.kernels), options.processes):
+            done += 1
+            tally.add(outcome)
+            if outcome.disagreements:
+                print(complaint(outcome), flush=True)
+    except KeyboardInterrupt:
+        print(f"interrupted: {options.kernels - done} kernels were not run")
     spent = time.perf_counter() - start
-    print(
-        f"{options.kernels} kernels in {spent:.0f} s, {options.kernels / spent:.1f} a second\n{tally.text()}"
-    )
+    print(f"{done} kernels in {spent:.0f} s, {done / spent:.1f} a second\n{tally.text()}")
     return 1 if tally.cases.keys() & set(KINDS) else 0
 
 

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from tests.fuzz.sanitizer.judge import Verdict, judge
-from tests.fuzz.sanitizer.language import Argument, Machine, Store, dtype_of
-from tests.fuzz.sanitizer.tile import Value
+from tests.fuzz.sanitizer.language import GENERATED, Argument, Machine, Store, dtype_of
+from tests.fuzz.sanitizer.tile import Value, distinct
 
 ELASTIC = 4096  # elements that an elastic storage repeats
 
@@ -32,6 +32,14 @@ class Tensor:
     origin: int = 0
     same_as: str | None = None
     length: int | None = None  # of the tensor itself (view bounds); None: the rest of the storage
+    distinct: bool = False  # no number stands twice among the contents
+    columns: int = 1  # with a pitch: rows of so many elements, so far apart
+    pitch: int = 0
+
+    def shape(self, elements: int) -> tuple[int, int]:
+        """Of a tensor with a pitch, in so many elements of a storage."""
+        columns = min(self.columns, elements)
+        return (elements - columns) // self.pitch + 1, columns
 
 
 @dataclass(frozen=True)
@@ -54,7 +62,7 @@ class Case:
 
     @property
     def file(self) -> str:
-        return f"/generated/case_{self.seed}.py"
+        return f"{GENERATED}case_{self.seed}.py"
 
     def tensor(self, name: str) -> Tensor:
         return next(one for one in self.tensors if one.name == name)
@@ -67,6 +75,8 @@ def contents_of(case: Case, tensor: Tensor, size: int) -> Any:
     random = np.random.default_rng((case.seed, names.index(owner.name)))
     low, high = owner.contents
     values = random.integers(low, max(high, low + 1), max(size, ELASTIC))
+    if owner.distinct:
+        values = random.permutation(values.size)
     if owner.rising:
         values = np.cumsum(np.abs(values))
     return values[:size].astype(dtype_of(owner.kind))
@@ -109,6 +119,10 @@ def _views(case: Case, machine: Machine) -> list[Any]:
         view = np.zeros(machine.stores[argument.store].contents.size, np.bool_)
         end = None if tensor.length is None else tensor.origin + tensor.length
         view[tensor.origin : end] = True
+        if tensor.pitch:
+            rows, columns = tensor.shape(int(view.sum()))
+            index = np.arange(view.size) - tensor.origin
+            view &= (index % tensor.pitch < columns) & (index // tensor.pitch < rows)
         views.append(view)
     return views
 
@@ -117,8 +131,8 @@ def ranges(machine: Machine) -> dict[str, tuple[int, int]]:
     """By argument, the lowest and the highest element that was accessed, from the argument's first."""
     found: dict[str, tuple[int, int]] = {}
     for event in machine.events:
-        for region in np.unique(event.region):
-            name = machine.arguments[int(region)].name
+        for region in distinct(event.region):
+            name = machine.arguments[region].name
             relative = event.relative[event.region == region]
             low, high = found.get(name, (0, 0))
             found[name] = min(low, int(relative.min())), max(high, int(relative.max()))
@@ -190,7 +204,10 @@ def launch_of(case: Case) -> Any:
         owner = tensor.same_as or tensor.name
         if owner not in storages:
             storages[owner] = torch.from_numpy(contents_of(case, tensor, tensor.size or 0))
-        given[tensor.name] = storages[owner][tensor.origin :][: tensor.length]
+        view = storages[owner][tensor.origin :][: tensor.length]
+        if tensor.pitch:
+            view = view.as_strided(tensor.shape(view.numel()), (tensor.pitch, 1))
+        given[tensor.name] = view
     kernel = jit_function(case)
     try:
         [launch] = launches_of(kernel, case.grid, (), given)

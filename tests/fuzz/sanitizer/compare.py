@@ -121,14 +121,23 @@ class _Comparison:
             self.outcome.checks[word] += 1
         # What the compiler removed (an equal load, a store that never happens) can't be reported.
         compiled = {_line(one) for one in memory_operations(read(self.launch.ttir))}
+        # What a promise hangs on stands on its own line or on the one before.
+        promised = {
+            _line(one) + more for one in self.report.settled if one.check == "promise" for more in (0, 1)
+        }
+        described = {key[1] for key in self.verdict.must if key[0] == "descriptor"}
+        there = {"promise": promised, "descriptor": described}
         for key, points in sorted(self.verdict.must.items(), key=str):
-            if key[1] in compiled and (key[0] != "race" or self._met(key, compiled)):
+            if key[1] in there.get(key[0], compiled) and (key[0] != "race" or self._met(key, compiled)):
                 self._reported(*key, points)
         for finding in self.report.findings:
             self._justified(finding)
         if self.outcome.disagreements and self._order_matters():
             self.outcome.disagreements.clear()
             self.outcome.skipped = "where it accesses depends on who wins a race"
+        if self.outcome.disagreements and self._outside_steers():
+            self.outcome.disagreements.clear()
+            self.outcome.skipped = "where it accesses depends on what lies outside of a tensor"
 
     def _met(self, key: Any, compiled: set[int]) -> bool:
         """Whether the other half of a race is in the compiled kernel as well."""
@@ -146,15 +155,23 @@ class _Comparison:
         owners = {self.case.tensor(place[2]).same_as or place[2] for place in raced if place[2]}
         return bool(steering & owners)
 
+    def _outside_steers(self) -> bool:
+        """Addresses or masks come from beyond a tensor, and that is reported: anything may stand there."""
+        reported = {(one.check, _line(one), one.argument) for one in self.report.findings}
+        beyond = {key for key in self.verdict.must if key[0] in ("oob", "overflow")}
+        return any(key[2] in self.case.steering for key in beyond & reported)
+
     def _differs(self, kind: str, text: str) -> None:
         self.outcome.disagreements.append(Disagreement(kind, text))
 
     def _reported(self, check: str, line: int, argument: str | None, points: set[Any]) -> None:
         from kerncap.sanitizer.findings import Unproven, Violated
 
-        here = [one for one in self.report.settled if one.check == check and _line(one) == line]
+        # A promise or a descriptor is settled elsewhere than where the source has it.
+        apart = check in ("promise", "descriptor")
+        here = [one for one in self.report.settled if one.check == check and (apart or _line(one) == line)]
         findings = [f for one in here if isinstance(one.verdict, Violated) for f in one.verdict.findings]
-        if any(f.argument == argument and not f.note for f in findings):
+        if any(f.argument == argument and not f.note and _line(f) == line for f in findings):
             return
         if any(isinstance(one.verdict, Unproven) for one in here):
             return
@@ -180,6 +197,13 @@ class _Comparison:
         place = finding.place
         if finding.check == "race":
             self._pair(finding, line)
+        elif finding.check == "promise":
+            lanes = {(pid, _short(lane)) for pid, lane, _ in self.verdict.must[key]}
+            if (tuple(place.program_id), _short(place.lane)) not in lanes:
+                self._differs(WITNESS, f"{key}: {place} is none of {sorted(lanes)[:8]}: {finding.message}")
+        elif finding.check == "descriptor":
+            if tuple(place.program_id) not in {pid for pid, _, _ in self.verdict.must[key]}:
+                self._differs(WITNESS, f"{key}: {place}: {finding.message}")
         elif place.offset_bytes is None:
             self._differs(WITNESS, f"{key} without an offset: {finding.message}")
         else:

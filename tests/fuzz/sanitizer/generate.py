@@ -47,6 +47,7 @@ class Writer:
         self.coordinates: list[Coordinate] = []
         self.in_loop = 0
         self.grid = (1, 1, 1)
+        self.view_bounds = False
         self.steering: set[str] = set()  # tensors whose contents lead to addresses or masks
 
     # --- text ----------------------------------------------------------------------------------------
@@ -103,14 +104,17 @@ class Writer:
         known = [
             one.name
             for one in self.tensors.values()
-            if one.kind == kind and one.contents == properties.get("contents", (-8, 8)) and not one.rising
+            if one.kind == kind
+            and one.contents == properties.get("contents", (-8, 8))
+            and not (one.rising or one.distinct or one.pitch)
         ]
         if read and self.chance(0.8):  # what was written is read again now and then
             known = [name for name in known if name[0] == "x"]
-        if known and not properties.get("rising") and self.chance(0.2 if read else 0.06):
+        plain = not (properties.get("rising") or properties.get("distinct"))
+        if known and plain and self.chance(0.2 if read else 0.06):
             return str(self.pick(known))
         name = self.name("x" if read else "y")
-        if known and not properties.get("rising") and self.chance(0.04):
+        if known and plain and self.chance(0.04):
             owner = self.tensors[self.pick(known)]
             if owner.same_as is None:
                 properties |= {"same_as": owner.name, "origin": self.pick((0, 0, 1, 4, 16))}
@@ -275,6 +279,6 @@ class Writer:
             dict(self.numbers),
             frozenset(self.constexprs),
             self.grid,
-            view_bounds=self.chance(0.05),
+            view_bounds=self.view_bounds or self.chance(0.05),
             steering=frozenset(self.steering),
         )

@@ -9,7 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from tests.fuzz.sanitizer.hints import broken
 from tests.fuzz.sanitizer.language import Event, Machine
+from tests.fuzz.sanitizer.tile import distinct
 
 Key = tuple[str, int, "str | None"]  # check, line, argument
 Place = tuple[int, str, "str | None"]  # line, kind, argument
@@ -41,6 +43,10 @@ def judge(machine: Machine, programs: list[tuple[int, int, int]], views: list[An
     for line, region, _ in machine.steered:
         verdict.may |= {(check, line, machine.arguments[region].name) for check in ("uninit", "oob", "race")}
         verdict.must[("uninit", line, machine.arguments[region].name)] |= set()
+    for line, program, lane in broken(machine.promises):
+        verdict.must["promise", line, None].add((programs[program], lane, 0))
+    for line, name, program in machine.misused:
+        verdict.must["descriptor", line, name].add((programs[program], (), 0))
     if len(programs) > 1:
         for store in range(len(machine.stores)):
             _races(verdict, machine, programs, store)
@@ -48,14 +54,14 @@ def judge(machine: Machine, programs: list[tuple[int, int, int]], views: list[An
 
 
 def _one(verdict: Verdict, event: Event, machine: Machine, programs: Any, views: Any) -> None:
-    for region in np.unique(event.region):
-        argument = machine.arguments[int(region)]
+    for region in distinct(event.region):
+        argument = machine.arguments[region]
         store = machine.stores[argument.store]
         here = event.region == region
         at = event.relative + argument.origin
         inside = (at >= 0) & (at < store.contents.size)
         if views is not None:
-            inside = inside & views[int(region)][np.clip(at, 0, store.contents.size - 1)]
+            inside = inside & views[region][np.clip(at, 0, store.contents.size - 1)]
         sure = here & ~event.undefined_place
         found = {
             "oob": sure & ~inside & ~event.wrong,
@@ -98,8 +104,8 @@ def _races(verdict: Verdict, machine: Machine, programs: Any, store: int) -> Non
     size = machine.stores[store].contents.size
     sites: dict[Place, list[Any]] = defaultdict(list)
     for event in machine.events:
-        for region in np.unique(event.region):
-            argument = machine.arguments[int(region)]
+        for region in distinct(event.region):
+            argument = machine.arguments[region]
             if argument.store != store:
                 continue
             at = event.relative + argument.origin

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from tests.fuzz.sanitizer.hints import Descriptor, Promise
 from tests.fuzz.sanitizer.tile import (
     HALF_REGION,
     REGION_BITS,
@@ -16,13 +17,16 @@ from tests.fuzz.sanitizer.tile import (
     Value,
     choose,
     counted,
+    distinct,
     extreme,
     fold,
     lift,
     running_sum,
+    spread,
 )
 
 MOST_ACCESSES = 60_000
+GENERATED = "/generated/"  # how the file names of kernels begin
 
 
 @dataclass
@@ -75,9 +79,27 @@ class Machine:
     steered: list[tuple[int, int, int]] = field(default_factory=list)
     program: tuple[int, int, int] = (0, 0, 0)
     number: int = 0
+    promises: list[Promise] = field(default_factory=list)
+    # Descriptors that break their contract, where they are used: line, argument, program.
+    misused: list[tuple[int, str, int]] = field(default_factory=list)
 
     def pointer(self, position: int) -> Value:
         return Value((position << REGION_BITS) + HALF_REGION, f"p:{self.arguments[position].kind}")
+
+    def located(self, pointer: Value) -> tuple[Argument, int]:
+        """The argument that a scalar pointer comes from, and the element from its first."""
+        address = int(pointer.data)
+        region = address >> REGION_BITS
+        return self.arguments[region], address - (region << REGION_BITS) - HALF_REGION
+
+    @staticmethod
+    def line() -> int:
+        """Of the kernel, which is running."""
+        frame = sys._getframe(1)
+        while not frame.f_code.co_filename.startswith(GENERATED):
+            assert frame.f_back is not None
+            frame = frame.f_back
+        return frame.f_lineno
 
     # --- what kernels call ---------------------------------------------------------------------------
 
@@ -93,13 +115,13 @@ class Machine:
                 undefined = missing.reshape(shape)
             else:
                 filler = lift(other, kind)
-                values[missing] = np.broadcast_to(filler.data, shape).ravel()[missing]
+                values[missing] = spread(filler.data, shape).ravel()[missing]
                 if filler.undefined is not False:
-                    undefined = np.broadcast_to(filler.undefined, shape) & missing.reshape(shape)
+                    undefined = spread(filler.undefined, shape) & missing.reshape(shape)
         if pointer.undefined is not False:  # nobody knows which element it is
-            undefined = undefined | (np.broadcast_to(pointer.undefined, shape) & live.reshape(shape))
+            undefined = undefined | (spread(pointer.undefined, shape) & live.reshape(shape))
         if isinstance(mask, Value) and mask.undefined is not False:
-            undefined = undefined | np.broadcast_to(mask.undefined, shape)
+            undefined = undefined | spread(mask.undefined, shape)
         data = values if kind[0] == "f" else values.astype(np.int64)
         if not shape:
             return Value(data[0] if kind[0] == "f" else int(data[0]), kind, None, undefined)
@@ -109,9 +131,9 @@ class Machine:
         kind = pointer.kind[2:]
         value = lift(value, kind).to(kind)
         shape, _, live, region, element = self._place("store", pointer, mask, value)
-        bits = np.broadcast_to(np.asarray(value.data), shape).ravel().astype(_DTYPES[kind])
-        for position in np.unique(region[live]):
-            argument = self.arguments[int(position)]
+        bits = spread(np.asarray(value.data), shape).ravel().astype(_DTYPES[kind])
+        for position in distinct(region[live]):
+            argument = self.arguments[position]
             one = self.stores[argument.store]
             chosen = np.flatnonzero(live & (region == position))
             at = element[chosen] + argument.origin
@@ -124,7 +146,7 @@ class Machine:
         kind = pointer.kind[2:]
         value = lift(value, kind).to(kind)
         shape, addresses, live, region, element = self._place("atomic", pointer, mask, value)
-        operands = np.broadcast_to(np.asarray(value.data), shape).ravel().astype(_DTYPES[kind])
+        operands = spread(np.asarray(value.data), shape).ravel().astype(_DTYPES[kind])
         before = np.zeros(addresses.size, _DTYPES[kind])
         one_lane = np.zeros(addresses.size, np.bool_)
         for lane in np.flatnonzero(live):
@@ -145,8 +167,8 @@ class Machine:
     # --- memory --------------------------------------------------------------------------------------
 
     def _read(self, region: Any, element: Any, live: Any, into: Any) -> None:
-        for position in np.unique(region[live]):
-            argument = self.arguments[int(position)]
+        for position in distinct(region[live]):
+            argument = self.arguments[position]
             one = self.stores[argument.store]
             chosen = np.flatnonzero(live & (region == position))
             at = element[chosen] + argument.origin
@@ -161,23 +183,26 @@ class Machine:
             raise Undecidable("too many accesses")
         shape = pointer.shape
         condition = lift(True if mask is None else mask)
-        shape = np.broadcast_shapes(shape, condition.shape, () if value is None else value.shape)
-        addresses = np.broadcast_to(pointer.data, shape).astype(np.int64).ravel()
-        live = np.broadcast_to(condition.data, shape).ravel()
+        others = {
+            one for one in (condition.shape, () if value is None else value.shape) if one not in ((), shape)
+        }
+        shape = np.broadcast_shapes(shape, *others) if others else shape
+        addresses = spread(pointer.data, shape).astype(np.int64).ravel()
+        live = spread(condition.data, shape).ravel()
         region = addresses >> REGION_BITS
         element = addresses - (region << REGION_BITS) - HALF_REGION
         lanes = np.flatnonzero(live)
-        line = sys._getframe(2).f_lineno
+        line = self.line()
         if condition.undefined is not False and np.any(condition.undefined):
             self.steered.append((line, int(region[0]), self.number))
         if lanes.size:
-            wrong = _flat(False if pointer.exact is None else pointer.exact != pointer.data, shape)[lanes]
+            wrong = _flags(False if pointer.exact is None else pointer.exact != pointer.data, shape, lanes)
             if condition.exact is not None:
-                wrong = wrong | ~np.broadcast_to(condition.exact, shape).ravel()[lanes]
+                wrong = wrong | ~spread(condition.exact, shape).ravel()[lanes]
             values = None
             if kind == "store" and value is not None:
                 dtype = _DTYPES[value.kind]
-                values = np.broadcast_to(np.asarray(value.data), shape).ravel()[lanes].astype(dtype)
+                values = spread(np.asarray(value.data), shape).ravel()[lanes].astype(dtype)
                 values = values.view(f"i{dtype.itemsize}").astype(np.int64)
             chosen_region, chosen_element = region[lanes], element[lanes]
             self.events.append(
@@ -185,16 +210,16 @@ class Machine:
                     kind, line, self.number, lanes, shape, chosen_region, chosen_element, values,
                     None if kind == "store" else self._unwritten(chosen_region, chosen_element),
                     wrong, pointer.wrapped or condition.wrapped,
-                    _flat(pointer.undefined, shape)[lanes],
-                    _flat(False if value is None else value.undefined, shape)[lanes],
+                    _flags(pointer.undefined, shape, lanes),
+                    _flags(False if value is None else value.undefined, shape, lanes),
                 )
             )  # fmt: skip
         return shape, addresses, live, region, element
 
     def _unwritten(self, region: Any, element: Any) -> Any:
         result = np.zeros(region.size, np.bool_)
-        for position in np.unique(region):
-            argument = self.arguments[int(position)]
+        for position in distinct(region):
+            argument = self.arguments[position]
             one = self.stores[argument.store]
             if one.elastic:
                 continue
@@ -203,6 +228,13 @@ class Machine:
             inside = (at >= 0) & (at < one.contents.size)
             result[chosen[inside]] = ~one.written[at[inside]]
         return result
+
+    def promise(self, kind: str, value: Any, amount: Any = 0) -> Any:
+        one = lift(value)
+        if np.any(one.undefined):
+            raise Undecidable("a promise about an undefined value")
+        self.promises.append(Promise(kind, self.line(), self.number, one.data, int(amount)))
+        return value
 
     def namespace(self) -> dict[str, Any]:
         """Globals for a kernel's source: ``tl``, ``triton`` and ``range``."""
@@ -230,6 +262,11 @@ class Machine:
             min=lambda value, axis=0: fold(value, axis, np.min),
             cumsum=lambda value, axis=0: running_sum(value),
             cdiv=lambda a, b: (a + (b - 1)) // b,
+            assume=lambda condition: self.promise("assume", condition),
+            multiple_of=lambda value, amount: self.promise("multiple_of", value, amount),
+            max_contiguous=lambda value, amount: self.promise("max_contiguous", value, amount),
+            max_constancy=lambda value, amount: self.promise("max_constancy", value, amount),
+            make_tensor_descriptor=lambda *given: Descriptor(self, *given),
             static_range=range, range=counted,
             broadcast_to=lambda value, shape: value.map(lambda array: np.broadcast_to(array, shape)),
             trans=lambda value: value.map(np.transpose),
@@ -252,5 +289,6 @@ def _full(shape: Any, value: Any, kind: str) -> Value:
     return Value(data, kind)
 
 
-def _flat(flags: Any, shape: tuple[int, ...]) -> Any:
-    return np.broadcast_to(flags, shape).ravel()
+def _flags(flags: Any, shape: tuple[int, ...], lanes: Any) -> Any:
+    """Of some lanes of a tile."""
+    return np.zeros(lanes.size, np.bool_) if flags is False else spread(flags, shape).ravel()[lanes]

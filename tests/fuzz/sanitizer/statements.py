@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from tests.fuzz.sanitizer.case import Case
-from tests.fuzz.sanitizer.generate import Tile, Writer
+from tests.fuzz.sanitizer.generate import Writer
+from tests.fuzz.sanitizer.patterns import Patterns
 
 
 def generate(seed: int) -> Case:
@@ -15,13 +16,8 @@ def generate(seed: int) -> Case:
     return writer.case()
 
 
-class Statements:
-    """``total``: the f32 scalar that everything loaded goes into, so that no load is dead."""
-
-    def __init__(self, writer: Writer) -> None:
-        self.w = writer
-        self.total = "total"
-        self.depth = 0
+class Statements(Patterns):
+    """The straight code, and the loops that everyday kernels are made of."""
 
     def kernel(self) -> None:
         w = self.w
@@ -39,54 +35,19 @@ class Statements:
             (self.elementwise, 5), (self.matrix, 4), (self.gather, 3), (self.scatter, 1.5),
             (self.atomic, 1.2),
             (self.stencil, 2), (self.reduced_address, 1.5), (self.compaction, 1.2), (self.wide, 1.5),
-            (self.chosen_pointer, 1), (self.scratch, 1),
+            (self.chosen_pointer, 1), (self.scratch, 1), *self.patterns(),
         ]  # fmt: skip
         if self.depth < 2:
             kinds += [
                 (self.recomputed_loop, 3), (self.bumped_loop, 3), (self.while_loop, 1.5), (self.branch, 3),
-                (self.segments, 1.5), (self.persistent, 1.5), (self.triangle, 1.2),
+                (self.segments, 1.5), (self.persistent, 1.5), (self.triangle, 1.2), *self.nested(),
             ]  # fmt: skip
         run = w.choose.choices([one for one, _ in kinds], [weight for _, weight in kinds])[0]
         self.depth += 1
         run()
         self.depth -= 1
 
-    # --- pieces --------------------------------------------------------------------------------------
-
-    def mask_of(self, tile: Tile) -> str | None:
-        """A mask by bounds: right, one off, or none."""
-        w = self.w
-        if w.chance(0.2):
-            return None
-        span = max(abs(tile.top), 1)
-        bound = w.near(max(tile.top + 1 - w.pick((0, 0, 1, 3, span // 4)), 0), 0.1)
-        compare = w.pick(("<", "<", "<", "<", "<", "<="))
-        text = f"{tile.name} {compare} {w.number(bound, 'n')}"
-        if w.chance(0.12):
-            text = f"({text}) & ({tile.name} >= {w.number(w.pick((0, 1)), 'n')})"
-        return w.let("m", text)
-
-    def add(self, value: str, shape: tuple[int, ...]) -> None:
-        """Into the total."""
-        text = value
-        for _ in shape:
-            text = f"tl.sum({text}, 0)"
-        self.w.line(f"{self.total} += {text}")
-
-    def load(self, place: str, mask: str | None, name: str = "v", share_other: float = 0.75) -> str:
-        w = self.w
-        if mask is None:
-            return w.let(name, f"tl.load({place})")
-        other = ", other=0" if w.chance(share_other) else ""
-        return w.let(name, f"tl.load({place}, mask={mask}{other})")
-
-    def store(self, place: str, value: str, mask: str | None) -> None:
-        self.w.line(f"tl.store({place}, {value}{'' if mask is None else f', mask={mask}'})")
-
-    def value_for(self, tile: Tile) -> str:
-        """Something to store: differs between programs, or (now and then) not."""
-        w = self.w
-        return str(w.pick((f"{tile.name}.to(tl.float32)", f"{self.total} + {tile.name}", "1.0", self.total)))
+    # --- the end ---------------------------------------------------------------------------------------
 
     def last_store(self) -> None:
         w = self.w
@@ -187,15 +148,6 @@ class Statements:
 
     # --- what comes from memory ----------------------------------------------------------------------
 
-    def indices(self, span: int) -> tuple[str, str]:
-        """An index tensor with values from 0 to ``span``, now and then outside; and its type."""
-        w = self.w
-        low = w.pick((0, 0, 0, 0, -1, -3))
-        kind = w.pick(("i32", "i32", "i64"))
-        name = w.tensor(kind, read=True, contents=(low, span))
-        w.steering.add(name)
-        return name, kind
-
     def gather(self) -> None:
         w = self.w
         tile = w.flat_tile()
@@ -275,13 +227,6 @@ class Statements:
                 self.store(f"{w.tensor(read=False)} + {o}", f"{o} + {self.total}", mask)
 
     # --- control flow --------------------------------------------------------------------------------
-
-    def condition(self) -> str:
-        w = self.w
-        one = w.pick(w.coordinates)
-        bound = w.number(w.choose.randint(0, one.extent), "n")
-        tests = (f"< {bound}", f"== {bound}", f">= {bound}", "% 2 == 0", "!= 0", "> 0")
-        return f"{one.name} {w.pick(tests)}"
 
     def early_return(self) -> None:
         with self.w.block(f"if {self.condition()}:"):

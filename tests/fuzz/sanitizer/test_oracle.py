@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
-from tests.fuzz.sanitizer.case import Case, Tensor, brute_force
+from tests.fuzz.sanitizer.case import Case, Tensor, brute_force, contents_of
 from tests.fuzz.sanitizer.judge import Verdict
 
 HEAD = "@triton.jit\ndef kernel(x, y, n):\n    p = tl.program_id(0)\n    o = p * 4 + tl.arange(0, 4)\n"
@@ -58,3 +59,49 @@ def test_wrap_around_counts_where_it_makes_the_address(text: str, key: str | Non
     body = f"w = {text}\ntl.store(y + o, tl.load(x + w, mask=o < 4, other=0))"
     found = {one[0] for one in verdict(body).must}
     assert found - {"oob"} == ({key} if key else set())
+
+
+@pytest.mark.parametrize(
+    "text, broken",
+    [
+        ("b = tl.multiple_of(p * 6, 4)", {((1, 0, 0), ())}),
+        ("b = tl.multiple_of(o, 4)", set()),  # tiles that count up from a multiple
+        ("b = tl.multiple_of(o + 4 * p, 8)", set()),
+        ("b = tl.multiple_of(o * 6, 4)", {((p, 0, 0), (lane,)) for p in range(3) for lane in (1, 3)}),
+        ("b = tl.max_contiguous(o ^ p, 2)", {((1, 0, 0), (0,)), ((1, 0, 0), (2,))}),
+        ("b = tl.max_constancy(o // 2, 4)", {((p, 0, 0), (1,)) for p in range(3)}),
+        ("tl.assume(p != 1)", {((1, 0, 0), ())}),
+    ],
+)
+def test_promises_hold_or_are_broken_where_they_are(text: str, broken: set[object]) -> None:
+    found = verdict(text).must.get(("promise", 5, None), set())
+    assert {point[:2] for point in found} == broken
+
+
+def test_a_descriptor_leaves_out_what_is_outside_of_its_shape() -> None:
+    body = (
+        "d = tl.make_tensor_descriptor(x, [n, 4], [4, 1], [2, 4])\ntl.store(y + o, tl.sum(d.load([p, 2]), 0))"
+    )
+    assert not verdict(body, n=3).must
+    assert verdict(body, n=4).must == {
+        ("oob", 6, "x"): {((2, 0, 0), (1, lane), 14 + lane) for lane in range(2)}
+    }
+
+
+@pytest.mark.parametrize("change", ["x + 1, [3, 4], [4, 1]", "x, [3, 4], [3, 1]"])
+def test_a_descriptor_has_aligned_rows(change: str) -> None:
+    body = f"d = tl.make_tensor_descriptor({change}, [1, 4])\ntl.store(y + o, tl.sum(d.load([0, 0]), 0))"
+    assert {(*key, len(points)) for key, points in verdict(body).must.items()} == {("descriptor", 5, "x", 3)}
+
+
+def test_a_view_of_rows_ends_with_each_row() -> None:
+    source = HEAD + "    tl.store(y + o, tl.load(x + o, mask=o < n, other=0))\n"
+    tensors = (Tensor("x", "f32", size=12, columns=3, pitch=4), Tensor("y", "f32", size=12))
+    found = brute_force(Case(1, source, tensors, {"n": 8}, grid=(3, 1, 1), view_bounds=True))[1]
+    assert found.must == {("oob", 5, "x"): {((row, 0, 0), (3,), 4 * row + 3) for row in range(2)}}
+
+
+def test_distinct_contents_are_distinct() -> None:
+    tensor = Tensor("x", "i32", distinct=True)
+    values = contents_of(Case(1, "", (tensor,)), tensor, 500)
+    assert np.unique(values).size == 500

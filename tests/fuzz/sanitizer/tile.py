@@ -64,10 +64,10 @@ class Value:
 
     def map(self, change: Any) -> Value:
         """The same elements in other places."""
-        exact = None if self.exact is None else change(np.broadcast_to(self.exact, self.shape))
+        exact = None if self.exact is None else change(spread(self.exact, self.shape))
         undefined = self.undefined
         if undefined is not False:
-            undefined = change(np.broadcast_to(undefined, self.shape))
+            undefined = change(spread(undefined, self.shape))
         return Value(change(np.asarray(self.data)), self.kind, exact, undefined, self.wrapped)
 
     def __getitem__(self, index: Any) -> Value:
@@ -164,6 +164,19 @@ class Value:
         return _compare(np.not_equal, self, other)
 
     __hash__ = None  # type: ignore[assignment]
+
+
+def spread(array: Any, shape: tuple[int, ...]) -> Any:
+    """`numpy.broadcast_to`, which costs microseconds where there is nothing to do."""
+    return array if isinstance(array, np.ndarray) and array.shape == shape else np.broadcast_to(array, shape)
+
+
+def distinct(numbers: Any) -> list[int]:
+    """Of an array, mostly of one number many times."""
+    if not numbers.size:
+        return []
+    first = numbers[0]
+    return [int(first)] if (numbers == first).all() else np.unique(numbers).tolist()
 
 
 def lift(value: Any, beside: str = "i32") -> Value:
@@ -323,7 +336,7 @@ def fold(value: Value, axis: int, operation: Any) -> Value:
     """``tl.sum``, ``tl.max``, ``tl.min`` along an axis."""
     undefined: Any = False
     if value.undefined is not False:
-        undefined = np.broadcast_to(value.undefined, value.shape).any(axis=axis)
+        undefined = spread(value.undefined, value.shape).any(axis=axis)
     if value.kind[0] == "f":
         return Value(operation(value.data, axis=axis), value.kind, None, undefined)
     kind = "i32" if value.kind in ("i1", "i8", "i16") else value.kind
@@ -336,7 +349,7 @@ def running_sum(value: Value) -> Value:
     kind = "i32" if value.kind == "i1" else value.kind
     undefined: Any = False
     if value.undefined is not False:
-        undefined = np.logical_or.accumulate(np.broadcast_to(value.undefined, value.shape))
+        undefined = np.logical_or.accumulate(spread(value.undefined, value.shape))
     return _bounded(np.cumsum(np.asarray(value.data).astype(np.int64)), None, kind, undefined, value.wrapped)
 
 

@@ -94,6 +94,26 @@ def test_fresh_memory_that_is_loaded() -> None:
     assert isinstance(settled(clean, load.operation, "uninit"), Proved)
 
 
+@triton.jit
+def either(x, y, out, n, BLOCK: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out + offs, tl.load(tl.where(offs < n, x + offs, y + (offs - n))))
+
+
+def test_each_of_two_fresh_tensors_that_one_load_reads() -> None:
+    launch = launch_of(
+        either, (4,), {"x": "*fp32", "y": "*fp32", "out": "*fp32", "n": "i32"}, {"BLOCK": BLOCK},
+        x=(100,), y=(156,), out=(256,), n=100,
+    )  # fmt: skip
+    whole = [slice(None)]
+    for fresh, expected in (({"x": whole, "y": whole}, {"x", "y"}), ({"y": whole}, {"y"})):
+        analysis = analysis_of(with_memory(launch, fresh=fresh))
+        (load,) = accesses(analysis, "load")
+        verdict = uninit.check(analysis, load)
+        assert isinstance(verdict, Violated)
+        assert {finding.argument for finding in verdict.findings} == expected
+
+
 def test_undefined_lanes_that_are_stored() -> None:
     contents = {"x": np.ones(256, np.float32)}
     dirty, clean = copied(200, 201, contents=contents), copied(200, 200, contents=contents)

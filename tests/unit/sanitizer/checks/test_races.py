@@ -29,11 +29,12 @@ from kerncap.sanitizer.symbolic.expr import (
     minimum,
     mod_floor,
     mul,
+    sub,
     unknown,
     var,
 )
 from kerncap.sanitizer.walk.access import Access
-from tests.unit.sanitizer.checks.hand_made import Scene, access, lane, loop
+from tests.unit.sanitizer.checks.hand_made import FIRST_ADDRESS, Scene, access, lane, loop
 
 
 @pytest.fixture(autouse=True)
@@ -46,8 +47,10 @@ def verdicts(settled: list[Settled]) -> list[str]:
     return [type(one.verdict).__name__ for one in settled]
 
 
-def points(side: Side, programs: tuple[Variable, ...]) -> set[tuple[int, tuple[int, ...]]]:
-    """(byte, program) of everything that a side touches."""
+def points(
+    side: Side, programs: tuple[Variable, ...], inside: tuple[int, int] | None = None
+) -> set[tuple[int, tuple[int, ...]]]:
+    """(byte, program) of everything that a side touches by elements that lie ``inside``."""
     used = sorted(side.variables | set(programs), key=lambda v: v.name)
     found = set()
     axes = np.meshgrid(*(np.arange(v.low, v.high + 1) for v in used), indexing="ij")
@@ -61,17 +64,22 @@ def points(side: Side, programs: tuple[Variable, ...]) -> set[tuple[int, tuple[i
         )
     )
     for index in np.flatnonzero(holds.astype(bool)):
+        first = int(address[index])
+        if inside is not None and not inside[0] <= first <= inside[1] - side.width:
+            continue
         program = tuple(int(point[p][index]) for p in programs)
-        found.update((int(address[index]) + b, program) for b in range(side.width))
+        found.update((first + b, program) for b in range(side.width))
     return found
 
 
-def meets(left: Side, right: Side, programs: tuple[Variable, ...]) -> bool:
+def meets(
+    left: Side, right: Side, programs: tuple[Variable, ...], inside: tuple[int, int] | None = None
+) -> bool:
     """By brute force: do two different programs share a byte?"""
     by_byte: dict[int, set[tuple[int, ...]]] = {}
-    for byte, program in points(left, programs):
+    for byte, program in points(left, programs, inside):
         by_byte.setdefault(byte, set()).add(program)
-    return any(by_byte.get(byte, set()) - {program} for byte, program in points(right, programs))
+    return any(by_byte.get(byte, set()) - {program} for byte, program in points(right, programs, inside))
 
 
 # --- generated pairs -----------------------------------------------------------------------------------
@@ -117,10 +125,13 @@ def _condition(dice: random.Random, programs: tuple[Variable, ...], lanes: list[
 
 @pytest.mark.parametrize("seed", range(4))
 def test_generated_pairs_agree_with_brute_force(seed: int) -> None:
+    """In a storage that nothing leaves, and in one so small that programs meet outside of it as well."""
     dice = random.Random(seed)
     for _ in range(40):
         scene = Scene(grid=(6, 2, 1))
-        scene.tensor("x", (4096,), dtype="int8", storage_offset=1024)
+        length, before = dice.choice(((4096, 1024), (4096, 1024), (24, 0), (40, 8)))
+        scene.tensor("x", (length,), dtype="int8", storage_offset=before)
+        storage = FIRST_ADDRESS, FIRST_ADDRESS + before + length
         lanes = [lane(4), Variable("k", "loop", 0, 2)]
         made = [
             access(
@@ -144,7 +155,7 @@ def test_generated_pairs_agree_with_brute_force(seed: int) -> None:
         expected = [False, False]
         for i, j in ((0, 0), (0, 1)):
             left, right = sides[i], sides[j]
-            if left is not None and right is not None and meets(left, right, scene.programs[:2]):
+            if left is not None and right is not None and meets(left, right, scene.programs[:2], storage):
                 expected[i] = expected[j] = True
         for one, racy in zip(settled, expected, strict=True):
             assert not isinstance(one.verdict, Unproven), one.verdict
@@ -230,6 +241,36 @@ def test_storages_of_their_own_never_meet() -> None:
     scene.tensor("y", (64,))
     beyond = access(1, const(-1 << 24), kind="load")  # as far as x, out of bounds: another check's business
     assert verdicts(races.check(scene.analysis(tiled(scene, "store"), beyond))) == ["Proved", "Proved"]
+
+
+@pytest.mark.parametrize(("grid", "rows"), [(64, 32), (10**6, 5 * 10**5)])
+def test_programs_that_meet_past_the_end_alone_do_not_race(grid: int, rows: int) -> None:
+    """Rows of the grid's second half are clamped to one row, which the storage has not (out of bounds)."""
+    for extent, expected in ((rows, "Proved"), (rows + 1, "Violated")):
+        scene = Scene(grid=(grid, 1, 1))
+        scene.tensor("x", (extent, 8))
+        i = lane(8)
+        row = minimum(scene.pid, const(rows))
+        made = access(0, mul(add(mul(row, const(8)), var(i)), const(4)), lanes=[i], kind="store")
+        (one,) = races.check(scene.analysis(made))
+        assert type(one.verdict).__name__ == expected, one.verdict
+
+
+@pytest.mark.parametrize("grid", [512, 10**6])
+def test_a_race_inside_is_found_among_many_outside(grid: int) -> None:
+    """Every program meets its neighbour, but only the first two of them in bytes of the tensor."""
+    scene = Scene(grid=(grid, 1, 1))
+    scene.tensor("x", (9,), storage_offset=64)
+    i = lane(8)
+    from_the_end = sub(const(grid - 1), scene.pid)
+    offset = mul(add(mul(from_the_end, const(4)), var(i)), const(4))
+    (one,) = races.check(scene.analysis(access(0, offset, lanes=[i], kind="store")))
+    assert isinstance(one.verdict, Violated)
+    (finding,) = one.verdict.findings
+    assert finding.other is not None
+    for place in (finding.place, finding.other.place):
+        assert place.offset_bytes is not None
+        assert -64 <= place.offset_bytes <= 32
 
 
 @pytest.mark.parametrize(

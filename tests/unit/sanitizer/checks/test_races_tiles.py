@@ -619,3 +619,35 @@ def test_cost_is_flat_in_the_grid(programs: int) -> None:
 def test_tiles_that_overlap_and_copy_the_same_are_a_note() -> None:
     settled = check(launched(copied, (10,), TWO, x=(1000,), o=(1000,), n=1000, STEP=100, B=128))
     assert outcomes(settled) == {"proved", "note"}
+
+
+@triton.jit
+def creeping(o, COUNT: tl.constexpr, STOP: tl.constexpr):
+    """Every program stores each number to the same place as the others; the last ones all to one."""
+    at = tl.program_id(0) * 0
+    for k in range(COUNT):
+        tl.store(o + at, k * 1.0)
+        at = tl.minimum(at + 4, STOP)
+
+
+@pytest.mark.parametrize(("count", "stop", "expected"), [(4, 12, "note"), (6, 9, "violated")])
+def test_values_of_two_iterations_differ_though_one_line_stores_them(
+    count: int, stop: int, expected: str
+) -> None:
+    settled = check(launched(creeping, (5,), {"o": F}, o=(16,), COUNT=count, STOP=stop))
+    assert outcomes(settled) == {expected}
+
+
+@triton.jit(noinline=True)
+def put(o, value):
+    tl.store(o, value * 1.0)
+
+
+@triton.jit
+def puts(o):
+    put(o, tl.program_id(0))
+
+
+def test_what_a_function_is_given_may_differ_between_programs() -> None:
+    (finding,) = findings(check(launched(puts, (5,), {"o": F}, o=(16,))))
+    assert not finding.note

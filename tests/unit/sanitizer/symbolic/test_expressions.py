@@ -263,6 +263,23 @@ def test_nodes_die_with_their_last_user() -> None:
     assert node.table_size() <= before + 50
 
 
+def test_nodes_of_an_analysis_are_let_go_at_its_end() -> None:
+    before = node.table_size()
+    with node.forgetting():
+        inner = read(Buffer(0, 32), mul(P, c(4)))
+        outer = read(Buffer(1, 32), add(inner, K))
+        condition = lt(outer, c(77_001))
+        with node.forgetting():
+            add(outer, c(77_002))
+        assert outer.reads == condition.reads == {inner, outer}
+        assert lt(outer, c(77_001)) is condition
+        del inner, outer
+    assert condition.kind == "le"
+    assert node.table_size() > before
+    del condition
+    assert node.table_size() <= before  # without the garbage collector: no cycles
+
+
 def test_threads_make_the_same_nodes() -> None:
     made: list[list[Expr]] = []
 

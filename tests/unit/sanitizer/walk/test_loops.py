@@ -103,6 +103,24 @@ def test_a_while_loop_that_counts() -> None:
 
 
 @triton.jit
+def quotients_while(x_ptr, n, each):
+    step = tl.program_id(0) * each
+    last = step + each
+    while step < last:
+        tl.store(x_ptr + step // n * n + step % n, step)
+        step += 1
+
+
+def test_how_often_a_while_loop_runs_is_known_from_its_condition() -> None:
+    found = walked(
+        quotients_while, (4,), {"x_ptr": "*i32", "n": "i32", "each": "i32"}, x_ptr=(30,), n=5, each=3
+    )
+    (loop,) = only(found, "store").loops
+    assert loop.counter.high <= 3  # not the longest that there may be
+    assert [o for _, o in offsets(only(found, "store"))] == [4 * i for i in range(12)]
+
+
+@triton.jit
 def ring(x_ptr, n, BLOCK: tl.constexpr):
     slot = 0
     for i in range(n):

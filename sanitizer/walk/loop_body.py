@@ -1,0 +1,83 @@
+"""A loop's body: what holds inside of it, and the walks that show what becomes of its carried values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from kerncap.sanitizer.symbolic.expr import Expr, Variable, land
+from kerncap.sanitizer.ttir.ir import Operation, Value
+from kerncap.sanitizer.walk.access import Loop
+from kerncap.sanitizer.walk.carried import Carried, placeholder
+from kerncap.sanitizer.walk.closed_form import learn, shows_more
+from kerncap.sanitizer.walk.invariants import find_invariants
+from kerncap.sanitizer.walk.values import SymbolicValue
+from kerncap.sanitizer.walk.walker import Walker, describe
+
+LONGEST = 2**31 - 1  # iterations of a loop whose bounds are not known
+
+Iterate = Callable[[Sequence[SymbolicValue]], Sequence[SymbolicValue]]
+
+
+class Inside:
+    """Walks a loop's body: its counter, its path, its place in the list of loops."""
+
+    def __init__(self, walker: Walker, loop: Loop, path: Expr) -> None:
+        self._walker, self._loop, self._path = walker, loop, path
+
+    def __enter__(self) -> None:
+        walker = self._walker
+        self._old = walker.path, walker.loops, walker.counters
+        walker.path = land(walker.path, self._path)
+        walker.loops = (*walker.loops, self._loop)
+        walker.counters = (*walker.counters, self._loop.counter)
+
+    def __exit__(self, *error: object) -> None:
+        self._walker.path, self._walker.loops, self._walker.counters = self._old
+
+
+def close(
+    walker: Walker,
+    operation: Operation,
+    arguments: Sequence[Value],
+    inits: Sequence[SymbolicValue],
+    counter: Variable,
+    iterate: Iterate,
+) -> list[Carried]:
+    """Walk the body until nothing more is learned about its carried values; records nothing.
+
+    ``iterate`` gives what one iteration makes of the values that it is given.
+    """
+    where = describe(operation.location)
+    carried = [
+        Carried(
+            argument.source_name,
+            argument.type,
+            f"{argument.source_name} is carried through the loop{where}",
+            init,
+            init,
+        )
+        for argument, init in zip(arguments, inits, strict=True)
+    ]
+    was_recording, walker.recording = walker.recording, False
+    attempts = iter(range(1_000))
+
+    def once() -> Sequence[SymbolicValue]:
+        attempt = next(attempts)
+        for index, one in enumerate(carried):
+            one.placeholder = placeholder(walker, operation, index, one, attempt)
+        return iterate([one.placeholder if one.closed is None else one.closed for one in carried])
+
+    try:
+        yields = once()
+        while learned := learn(carried, yields, counter):
+            if not shows_more(carried, yields, learned):
+                break
+            yields = once()
+        if any(one.closed is None and one.is_number for one in carried):
+            find_invariants(walker, carried, once)
+            yields = once()
+        for one, out in zip(carried, yields, strict=True):
+            one.became_undefined = out.undefined
+    finally:
+        walker.recording = was_recording
+    return carried
