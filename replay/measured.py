@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from kerncap.format import Masks, Reproducer, WriteSet
 from kerncap.replay import bitmap
@@ -20,6 +21,8 @@ class Measured:
     written: dict[int, Bits] = field(default_factory=dict)
     also_input: dict[int, Bits] = field(default_factory=dict)
     untouched: dict[int, Bits] = field(default_factory=dict)
+    # How replays of the captured kernel differ from each other, once that was needed (a `noise.Noise`).
+    noise: Any = field(default=None, repr=False, compare=False)
 
     def add(self, region: int, written: Bits, also_input: Bits | None = None) -> None:
         """More bytes that are written, and those of them that are also input."""

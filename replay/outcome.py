@@ -1,28 +1,91 @@
-"""What the engine tells: how a launch ended, what the worker is, why a candidate can't be run."""
+"""What the engine tells: how a launch ended, what was compiled to what, why a candidate can't be run."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from kerncap.errors import ReplayError
 
+Scalar = int | float | bool | str | None
+
 
 class CandidateError(ReplayError):
-    """The candidate can't be run at all, and why; ``detail`` is the traceback, if there is one."""
+    """The candidate can't be run at all, and why.
 
-    def __init__(self, message: str, detail: str = "") -> None:
+    ``detail`` is the traceback or the compiler's log, if there is one. ``line`` and ``column`` (from 1) are
+    where in ``file`` the compiler points to; None where it does not say.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        detail: str = "",
+        *,
+        file: str | None = None,
+        line: int | None = None,
+        column: int | None = None,
+    ) -> None:
         super().__init__(message)
         self.detail = detail
+        self.file = file
+        self.line = line
+        self.column = column
+
+
+@dataclass(frozen=True)
+class Config:
+    """How a Triton launch is compiled and launched other than as it was captured.
+
+    ``arguments`` are values of constexpr (or scalar) parameters by name, ``options`` the compiler's
+    (num_warps, num_stages, num_ctas, maxnreg); what is not named stays as captured, and so does the grid if
+    it is None.
+    """
+
+    arguments: Mapping[str, Scalar] = field(default_factory=dict)
+    options: Mapping[str, int] = field(default_factory=dict)
+    grid: tuple[int, int, int] | None = None
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """What a variant was compiled to; None where it is not known here (the interpreter compiles nothing).
+
+    ``spilled_bytes`` is the local memory of a thread, ``shared_bytes`` that of a block, static and dynamic.
+    ``occupancy`` is resident warps by what a multiprocessor holds, 0 to 1. ``compile_ms`` is what loading
+    took, and ``cached`` that a compiler's cache had it. ``stages`` are files by name (ttir, ttgir, llir, ptx,
+    cubin) that stay until the variant is loaded again or unloaded.
+    """
+
+    registers: int | None = None
+    spilled_bytes: int | None = None
+    shared_bytes: int | None = None
+    max_threads: int | None = None
+    num_warps: int | None = None
+    num_stages: int | None = None
+    blocks_per_sm: int | None = None
+    occupancy: float | None = None
+    compile_ms: float = 0.0
+    cached: bool = False
+    grid: tuple[int, int, int] | None = None
+    block: tuple[int, int, int] | None = None
+    dynamic_shared_bytes: int | None = None
+    stages: Mapping[str, Path] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How one launch ended: ``ok``, ``error`` (it raised), ``fault`` or ``timeout``."""
+    """How one launch ended: ``ok``, ``error`` (it raised), ``fault`` or ``timeout``.
+
+    ``line`` of the source (from 1) is where an error was raised, where that is known.
+    """
 
     status: str
     message: str = ""
     detail: str = ""
     ns: int = 0
+    line: int | None = None
 
     @property
     def ok(self) -> bool:
@@ -53,6 +116,7 @@ class Loaded:
 
     path: str
     scalars: dict[str, str] = field(default_factory=dict)
+    config: Config | None = None
 
 
 @dataclass(frozen=True)

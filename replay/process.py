@@ -32,11 +32,15 @@ class Refusal(Exception):
 
 
 class TargetError(Exception):
-    """The kernel or a user's file raised while loading; ``detail`` is the traceback."""
+    """The kernel or a user's file raised while loading; ``detail`` is the traceback.
 
-    def __init__(self, message: str, detail: str) -> None:
+    ``place`` has its ``file``, ``line`` and ``column``, as far as these are known.
+    """
+
+    def __init__(self, message: str, detail: str, place: dict[str, Any] | None = None) -> None:
         super().__init__(message)
         self.detail = detail
+        self.place = place or {}
 
 
 class Worker:
@@ -104,7 +108,7 @@ class Worker:
         if kind == "refused":
             raise Refusal(message)
         if kind == "error":
-            raise TargetError(message, str(reply.get("detail", "")))
+            raise TargetError(message, str(reply.get("detail", "")), reply.get("place"))
         if kind in ("fault", "timeout"):
             self.close()
             raise WorkerDied(message) if kind == "fault" else WorkerTimeout(message)

@@ -11,11 +11,13 @@ from __future__ import annotations
 from typing import Any
 
 from kerncap.format.schema import Manifest
-from kerncap.replay import bitmap, in_place
+from kerncap.replay import bias, bitmap, in_place
 from kerncap.replay.bitmap import Bits
 from kerncap.replay.engine import CANDIDATE, ORIGINAL, Engine
+from kerncap.replay.judging import errors, where
 from kerncap.replay.measured import SEED_A, SEED_B, Measured, poison
 from kerncap.replay.noise import Noise, of_replays
+from kerncap.replay.tolerance import view_tolerance
 from kerncap.replay.units import (
     address_name,
     extent,
@@ -125,6 +127,40 @@ def judge(
     return verdict
 
 
+def judge_again(
+    engine: Engine, measured: Measured, which: str = CANDIDATE, tolerance: Tolerance = BY_DTYPE
+) -> Verdict:
+    """One more run on the same contents, under other poison: for what does its work the first time only."""
+    failed = run_poisoned(engine, measured, which, SEED_B)
+    if failed is not None:
+        return failed
+    return _Comparison(engine, measured, which, tolerance, SEED_B).judge()
+
+
+def judge_timed(
+    engine: Engine, measured: Measured, which: str = CANDIDATE, tolerance: Tolerance = BY_DTYPE
+) -> Verdict:
+    """The verdict on memory as the last of several timed runs left it, and on one more run, under poison.
+
+    For what works while it is judged, and not while it is timed, or only so often.
+    """
+    wanted = [
+        (v, *view_tolerance(view.dtype, 0.0, tolerance.rtol, tolerance.atol))
+        for v, view in enumerate(engine.manifest.views)
+        if view.region in measured.written
+    ]
+    noise: Noise = measured.noise or Noise()
+    found = [s for s in engine.compare(wanted, "post") if s["outside"] and int(s["view"]) not in noise.views]
+    if found:
+        reasons = [f"after timed runs: {mismatch(stats)}" for stats in found]
+        return fail(reasons[0], *reasons)
+    again = judge_again(engine, measured, which, tolerance)
+    if not again.passed:
+        again.reasons = [f"after timed runs: {reason}" for reason in again.reasons]
+        again.summary = again.reasons[0]
+    return again
+
+
 def judge_memory(
     engine: Engine, measured: Measured, which: str = ORIGINAL, tolerance: Tolerance = BY_DTYPE
 ) -> Verdict:
@@ -135,7 +171,10 @@ def judge_memory(
 class _Comparison:
     """Of memory as it is after a poisoned run."""
 
-    def __init__(self, engine: Engine, measured: Measured, which: str, tolerance: Tolerance) -> None:
+    def __init__(
+        self, engine: Engine, measured: Measured, which: str, tolerance: Tolerance, seed: int = SEED_A
+    ) -> None:
+        self.seed, self.other_seed = seed, SEED_B if seed == SEED_A else SEED_A
         self.engine = engine
         self.measured = measured
         self.which = which
@@ -144,7 +183,7 @@ class _Comparison:
         self.sizes = measured.sizes
         self.poisoned = sum(bitmap.count(measured.output(r)) for r in measured.written)
         self.reasons = gap_reasons(engine)
-        self.hit = settle(engine, measured, SEED_A)
+        self.hit = settle(engine, measured, seed)
         self.notes: list[str] = []
 
     def judge(self) -> Verdict:
@@ -182,7 +221,7 @@ class _Comparison:
     def _never_written(self, different: dict[int, Bits]) -> None:
         """Poison that is still there. A wrong result could look like one poison, but not like two."""
         remaining = {
-            region: self.measured.output(region) & ~self.engine.diff(region, "poison", SEED_A)
+            region: self.measured.output(region) & ~self.engine.diff(region, "poison", self.seed)
             for region in different
         }
         if not any(
@@ -192,10 +231,10 @@ class _Comparison:
             return
         self.engine.snapshot("result")
         generation = self.engine.generation
-        if run_poisoned(self.engine, self.measured, self.which, SEED_B) is not None:
+        if run_poisoned(self.engine, self.measured, self.which, self.other_seed) is not None:
             return
         for region in remaining:
-            remaining[region] = remaining[region] & ~self.engine.diff(region, "poison", SEED_B)
+            remaining[region] = remaining[region] & ~self.engine.diff(region, "poison", self.other_seed)
         if self.engine.generation == generation:
             self.engine.restore("result")
             self.engine.drop("result")
@@ -244,9 +283,14 @@ class _Comparison:
 
     def _explain(self, different: dict[int, Bits]) -> None:
         """One line for each view that differs, for a verdict that has failed anyway."""
-        for stats in self.engine.compare([(v, 0.0, 0.0) for v in self._views_of(different)], "post"):
+        wanted = [
+            (v, *view_tolerance(self.manifest.views[v].dtype, 0.0, self.tolerance.rtol, self.tolerance.atol))
+            for v in self._views_of(different)
+        ]
+        places = where(self.engine, wanted, "post")
+        for stats in self.engine.compare([(v, 0.0, 0.0) for v, *_ in wanted], "post"):
             if stats["different"]:
-                self.reasons.append(mismatch(stats))
+                self.reasons.append(_placed(stats, places))
 
     def _by_view(self, different: dict[int, Bits]) -> Verdict:
         elsewhere = differs_from_capture(self.engine)
@@ -265,13 +309,27 @@ class _Comparison:
             )
         wanted = noise.wanted(self.engine, self._views_of(different), self.tolerance)
         found = self.engine.compare(wanted, "post")
-        for stats in found:
-            if stats["outside"]:
-                self.reasons.append(mismatch(stats))
+        if any(stats["outside"] for stats in found):
+            places = where(self.engine, [w for w in wanted if isinstance(w[0], int)], "post")  # type: ignore[misc]
+            self.reasons += [_placed(stats, places) for stats in found if stats["outside"]]
+        elif self.which == CANDIDATE and self.tolerance == BY_DTYPE:
+            self._used_up(found, noise)
         self._untyped(different, noise)
         if self.reasons:
             return self._verdict(False, self.reasons[0], views=found)
         return self._verdict(True, within(found), views=found)
+
+    def _used_up(self, found: list[dict[str, Any]], noise: Noise) -> None:
+        """Errors within the dtypes' own tolerance that are none of rounding."""
+        differing = {int(stats["view"]) for stats in found if stats["different"]}
+        wanted = [
+            (v, *view_tolerance(self.manifest.views[v].dtype))
+            for v in sorted(differing - noise.views.keys())
+            if v >= 0
+        ]
+        for stats in errors(self.engine, wanted, "post") if wanted else ():
+            if reason := bias.uses_up(stats, self.manifest.views[stats["view"]].dtype):
+                self.reasons.append(reason)
 
     def _untyped(self, different: dict[int, Bits], noise: Noise) -> None:
         """Bytes of unknown type must agree, but for those that differ between baseline runs."""
@@ -291,17 +349,29 @@ class _Comparison:
                     where = place_name(self.manifest, region, bitmap.first(part))
                     self.reasons.append(f"{bitmap.count(part):,} bytes differ (first at {where})")
 
+    def _runs(self) -> int:
+        # The host runs one program after the other: what differs there differs at once.
+        return 2 if self.engine.choice.memory == "host" else _BASELINE_RUNS
+
     def _noise(self) -> Noise:
         """How replays of the captured kernel differ from each other; memory is kept."""
         if self.which == CANDIDATE and self.manifest.oracle.kind in ("fault", "timeout"):
             return Noise()
+        if self.measured.noise is not None:
+            known: Noise = self.measured.noise
+            return known
         generation = self.engine.generation
         self.engine.snapshot("result")
-        noise = of_replays(self.engine, ORIGINAL, _BASELINE_RUNS)
+        self.measured.noise = noise = of_replays(self.engine, ORIGINAL, self._runs())
         if self.engine.generation == generation:
             self.engine.restore("result")
             self.engine.drop("result")
         return noise
+
+
+def _placed(stats: dict[str, Any], places: dict[int, str]) -> str:
+    place = places.get(int(stats["view"]))
+    return f"{mismatch(stats)}; {place}" if place else mismatch(stats)
 
 
 def gap_reasons(engine: Engine) -> list[str]:

@@ -18,7 +18,7 @@ from kerncap.replay.engine import CANDIDATE, ORIGINAL, Engine
 from kerncap.replay.measured import Measured, load
 from kerncap.replay.outcome import CandidateError
 from kerncap.replay.resident import can_repeat, dirtied, follows_itself, repeat, until_differs
-from kerncap.replay.verdict import differs_from_capture, judge, stray_notes
+from kerncap.replay.verdict import differs_from_capture, judge, judge_timed, stray_notes
 from kerncap.replay.wording import Tolerance, Verdict, fail
 from kerncap.replay.write_set import measure
 
@@ -282,7 +282,12 @@ def _timed(
     """Timings, and the verdict on the last of the timed replays where they are replays in a row."""
     runs = options.timed_runs
     if not can_repeat(engine):
-        return verdict, timing(engine, measured, which, runs)
+        times = timing(engine, measured, which, runs)
+        if times is None or which != CANDIDATE:
+            return verdict, times
+        last = judge_timed(engine, measured, which, options.tolerance)
+        last.notes[:0] = verdict.notes
+        return (verdict, times) if last.passed else (last, None)
     runs = _DEVICE_RUNS if runs is None else runs
     if runs <= 0:
         return verdict, None

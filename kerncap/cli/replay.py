@@ -1,4 +1,4 @@
-"""``kerncap replay``: run a reproducer's launch alone."""
+"""``kerncap replay``: run a reproducer's launch alone, once or after every save of its source."""
 
 from __future__ import annotations
 
@@ -9,10 +9,15 @@ from typing import Any
 import click
 
 from kerncap.cli.replay_options import replay_options
+from kerncap.errors import KerncapError, UsageError
+
+_STAGES = ("source", "ttir", "ttgir", "llir", "ptx", "cubin")
+_WORKING_COPY = ""  # --watch without a FILE
+_STDOUT = Path("-")
 
 
 @click.command("replay")
-@click.argument("repro", type=click.Path(path_type=Path))
+@click.argument("repro", type=click.Path(path_type=Path), required=False)
 @replay_options
 @click.option(
     "-n",
@@ -25,15 +30,189 @@ from kerncap.cli.replay_options import replay_options
     "--until-fail", type=click.IntRange(min=1), is_flag=False, flag_value=10_000, metavar="[MAX]",
     help="Repeat until a run disagrees, at most MAX times (10000); says how many of how many did.",
 )  # fmt: skip
-def command(repro: Path, as_json: bool, **options: Any) -> int:
+@click.option("--edit", is_flag=True, help="Open $VISUAL or $EDITOR on a working copy; judge every save.")
+@click.option(
+    "--watch", "watched", multiple=True, is_flag=False, flag_value=_WORKING_COPY, metavar="[FILE]",
+    help="Judge every save of the working copy, or of FILE; repeat it for more files of a unit.",
+)  # fmt: skip
+@click.option(
+    "--stage", type=click.Choice(_STAGES), default="source", show_default=True,
+    help="What the working copy is of: the source, or what it was compiled to.",
+)  # fmt: skip
+@click.option(
+    "--copy", "copy_folder", type=click.Path(path_type=Path), metavar="DIR",
+    help="Where the working copy is. Default: ./<kernel>-edit.",
+)  # fmt: skip
+@click.option("--once", is_flag=True, help="Judge the working copy, or the file of --watch, once.")
+@click.option(
+    "--apply", "apply_to", type=click.Path(path_type=Path, allow_dash=True), is_flag=False, flag_value="-",
+    metavar="[FILE]", help="Write the edits as a patch against the application's files. Default: to stdout.",
+)  # fmt: skip
+@click.option(
+    "--compare", "compared", metavar="LIST",
+    help="Hold variants against each other: captured, rebuilt, candidate, separated by commas.",
+)  # fmt: skip
+@click.option(
+    "--max-ratio", type=float, metavar="R",
+    help="With --compare: fail one that takes more than R times as long as the first.",
+)  # fmt: skip
+@click.option(
+    "--bisect", is_flag=True,
+    help="With --compare: the exit status that `git bisect run` wants: 0 good, 1 bad, 125 can't be tested.",
+)  # fmt: skip
+@click.option("--limits", is_flag=True, help="Say how far from the device's limits the launch is.")
+@click.option(
+    "--ceilings", metavar="FILE|NAME", help="--limits against a measured device that is not this one."
+)
+@click.option("--measure-again", is_flag=True, help="--limits: measure this device's ceilings anew.")
+@click.option(
+    "--counters",
+    type=click.Choice(["auto", "ncu", "none"]),
+    default="auto",
+    show_default=True,
+    help="--limits: whether Nsight Compute counts.",
+)
+def command(
+    repro: Path | None, as_json: bool, edit: bool, watched: tuple[str, ...], stage: str,
+    copy_folder: Path | None, once: bool, apply_to: Path | None, compared: str | None,
+    max_ratio: float | None, bisect: bool, limits: bool, ceilings: str | None, measure_again: bool,
+    counters: str, **options: Any,
+) -> int:  # fmt: skip
     """Run the launch of REPRO alone and compare with what the application got.
 
     The last line is "Result: PASS ..." or "Result: FAIL ...". Exit status: 0 pass, 1 fail, 2 usage,
-    3 the reproducer is damaged, 4 something is missing here.
+    3 the reproducer is damaged, 4 something is missing here. With --edit and --watch: that of the last
+    judgement.
     """
-    from kerncap.api.replay import ReplayOptions, replay
+    from kerncap.api.replay import ReplayOptions
+
+    if repro is None:
+        repro, watched, apply_to = _given_to_an_option(watched, apply_to)
+    replay_as = ReplayOptions(**options)
+    judging = edit or once or bool(watched)
+    _refuse_together(judging or apply_to is not None, compared is not None, limits)
+    if judging or apply_to is not None:
+        if replay_as.until_fail is not None:
+            raise UsageError(
+                "--until-fail runs one thing many times: leave out --edit, --watch, --once and --apply"
+            )
+        status = _edit(repro, replay_as, as_json, edit, watched, stage, copy_folder, once) if judging else 0
+        if apply_to is None:
+            return status
+        return _apply(repro, watched, stage, copy_folder, apply_to, replay_as) or status
+    if stage != "source" or copy_folder is not None:
+        raise UsageError(
+            "--stage and --copy are of a working copy: say --edit, --watch, --once or --apply too"
+        )
+    if compared is not None:
+        return _compare(repro, compared, replay_as, as_json, bisect, max_ratio)
+    if bisect or max_ratio is not None:
+        raise UsageError("--bisect and --max-ratio are of a comparison: say --compare too")
+    if not limits and (ceilings is not None or measure_again or counters != "auto"):
+        raise UsageError("--ceilings, --measure-again and --counters are of --limits: say that too")
+    if limits:
+        return _limits(repro, replay_as, as_json, ceilings, measure_again, counters)
+    return _replay(repro, replay_as, as_json)
+
+
+def _given_to_an_option(
+    watched: tuple[str, ...], apply_to: Path | None
+) -> tuple[Path, tuple[str, ...], Path | None]:
+    """``--watch REPRO``: the folder was taken for the option's FILE, which no folder can be."""
+    for number, each in enumerate(watched):
+        if each != _WORKING_COPY and Path(each).is_dir():
+            return Path(each), (*watched[:number], _WORKING_COPY, *watched[number + 1 :]), apply_to
+    if apply_to is not None and apply_to.is_dir():
+        return apply_to, watched, _STDOUT
+    raise click.MissingParameter(param_hint="'REPRO'", param_type="argument")
+
+
+def _refuse_together(*asked: bool) -> None:
+    if sum(asked) > 1:
+        raise UsageError(
+            "--edit (or --watch, --once, --apply), --compare and --limits are three things: say one"
+        )
+
+
+def _replay(repro: Path, options: Any, as_json: bool) -> int:
+    from kerncap.api.replay import replay
     from kerncap.report.verdict_text import render
 
-    result = replay(repro, ReplayOptions(**options))
+    result = replay(repro, options)
     click.echo(json.dumps(result.as_dict(), indent=2) if as_json else render(result))
     return 0 if result.passed else 1
+
+
+def _edit_options(watched: tuple[str, ...], stage: str, folder: Path | None, replay_as: Any) -> Any:
+    from kerncap.api.edit import EditOptions
+
+    files = tuple(Path(each) for each in watched if each != _WORKING_COPY)
+    if files and folder is not None:
+        raise UsageError("--watch FILE judges FILE itself: leave --copy out")
+    return EditOptions(replay=replay_as, stage=stage, folder=folder, files=files)
+
+
+def _edit(
+    repro: Path, replay_as: Any, as_json: bool, opens: bool, watched: tuple[str, ...], stage: str,
+    folder: Path | None, once: bool,
+) -> int:  # fmt: skip
+    from kerncap.api.edit import edit
+    from kerncap.report.edit_screens import screen
+
+    options = _edit_options(watched, stage, folder, replay_as)
+    return edit(repro, options, screen(as_json), opens, once)
+
+
+def _apply(
+    repro: Path, watched: tuple[str, ...], stage: str, folder: Path | None, to: Path, replay_as: Any
+) -> int:
+    from kerncap import log
+    from kerncap.api.edit import apply, apply_words
+
+    patch = apply(repro, _edit_options(watched, stage, folder, replay_as))
+    for line in (*(f"not in the patch: {each}" for each in patch.unmapped), *patch.notes):
+        log.line(line)
+    if not patch.text:
+        log.line("nothing to apply: no line of the application's files is changed")
+        return 1
+    if to == _STDOUT:
+        click.echo(patch.text, nl=False)
+    else:
+        try:
+            to.write_text(patch.text, encoding="utf-8")
+        except OSError as error:
+            raise UsageError(f"--apply {to}: {error.strerror}") from error
+        log.line(f"apply it: {apply_words(patch, to)}")
+    return 1 if patch.unmapped else 0
+
+
+def _compare(
+    repro: Path, compared: str, options: Any, as_json: bool, bisect: bool, max_ratio: float | None
+) -> int:
+    from kerncap import log
+    from kerncap.api.compare import bisect_status, compare
+    from kerncap.report.compare_text import render
+
+    which = [each.strip() for each in compared.split(",") if each.strip()]
+    try:
+        result = compare(repro, which, options, max_ratio)
+    except KerncapError as error:
+        if not bisect:
+            raise
+        log.line(" ".join(str(error).split("\n")))
+        return bisect_status(error)
+    click.echo(json.dumps(result.as_dict(), indent=2) if as_json else render(result))
+    if bisect:
+        return bisect_status(result)
+    return 0 if result.passed else 1
+
+
+def _limits(
+    repro: Path, options: Any, as_json: bool, ceilings: str | None, again: bool, counters: str
+) -> int:
+    from kerncap.api.limits import limits
+    from kerncap.report.limits_text import render
+
+    report = limits(repro, options, ceilings_of=ceilings, measure_again=again, counters=counters)
+    click.echo(json.dumps(report.as_dict(), indent=2) if as_json else render(report))
+    return 0

@@ -19,17 +19,25 @@ from kerncap.cli.replay_options import replay_options
     help="A Python file with reference(args): it returns {name: tensor}, or changes tensors in place.",
 )  # fmt: skip
 @click.option(
+    "--stages",
+    metavar="NAMES",
+    help="smoke, oracle, determinism, numerics, shapes, memory, with commas between them; or all.  "
+    "[default: smoke,oracle]",
+)
+@click.option(
     "--expect", type=click.Choice(["finite"]), help="What must hold for everything that is written."
 )
-def command(repro: Path, as_json: bool, **options: Any) -> int:
+def command(repro: Path, as_json: bool, stages: str | None, **options: Any) -> int:
     """Judge the kernel of REPRO, or a candidate for it, against the application's own result.
 
     Where that is not to be trusted (a NaN, a fault), by --reference, by --expect, or else by the agreement of
-    three replays. The last line is "Result: PASS ..." or "Result: FAIL ...".
+    three replays. A candidate also has to agree on a second run and on other values. --stages says what else
+    is asked: whether runs agree with each other, how exact they are, other sizes and layouts, memory. Each
+    stage says what it showed and what not. The last line is "Result: PASS ..." or "Result: FAIL ...".
     """
-    from kerncap.api.verify import VerifyOptions, verify
+    from kerncap.api.verify import VerifyOptions, parse_stages, verify
     from kerncap.report.verdict_text import render
 
-    result = verify(repro, VerifyOptions(**options))
+    result = verify(repro, VerifyOptions(**options, stages=parse_stages(stages)))
     click.echo(json.dumps(result.as_dict(), indent=2) if as_json else render(result))
     return 0 if result.passed else 1

@@ -38,6 +38,7 @@ def render(result: Any) -> str:
         lines.append(f"runs: {result.different:,} of {result.runs:,} differ")
     elif result.runs > 1:
         lines.append(f"runs: {result.runs}")
+    lines += _stages(result)
     if not result.passed:
         reasons = result.verdict.reasons
         lines += [f"- {one_line(reason)}" for reason in reasons[:_SHOWN_REASONS]]
@@ -45,6 +46,18 @@ def render(result: Any) -> str:
             lines.append(f"- and {len(reasons) - _SHOWN_REASONS} more")
     lines.append(one_line(result.verdict.line))
     return "\n".join(lines)
+
+
+def _stages(result: Any) -> list[str]:
+    """One line for each stage of a verify, then what it showed and what it did not."""
+    lines = []
+    for stage in getattr(result, "stages", ()):
+        why = f": {one_line(stage.reasons[0])}" if stage.result == "skipped" and stage.reasons else ""
+        lines.append(f"{stage.name}: {stage.result}{why}")
+        lines += [f"  shown: {one_line(text)}" for text in stage.shown]
+        if stage.result != "skipped":
+            lines += [f"  not shown: {one_line(text)}" for text in stage.not_shown]
+    return lines
 
 
 def milliseconds(value: float) -> str:

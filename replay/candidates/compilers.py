@@ -9,6 +9,7 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from kerncap.errors import BackendUnavailable
 from kerncap.format.build_options import is_plain_path
@@ -150,6 +151,28 @@ def _outside(rules: Path, folder: Path) -> tuple[str, ...]:
     names = (name.replace("\\ ", " ") for name in re.split(r"(?<!\\)\s+", text) if name)
     paths = dict.fromkeys(os.path.normpath(os.path.join(folder, name)) for name in names)
     return tuple(path for path in paths if not path.startswith(f"{folder}/"))
+
+
+_PLACE = re.compile(
+    r"^(?P<file>[^\s():][^():\n]*?)(?:\((?P<line>\d+)\)|:(?P<gcc>\d+)(?::(?P<column>\d+))?)\s*:"
+    r"\s*(?:catastrophic |fatal )?error",
+    re.MULTILINE,
+)
+_PTXAS_PLACE = re.compile(r"(?P<file>[^\s,]+), line (?P<line>\d+);\s*(?:fatal|error)")
+
+
+def first_place(log: str) -> dict[str, Any]:
+    """``file``, ``line`` and, where it is there, ``column`` of the first error that a compiler's log tells.
+
+    Forms: nvcc's and NVRTC's ``file(12): error``, the host compiler's ``file:12:5: error``, and
+    ``file, line 12;`` of ptxas.
+    """
+    found = _PLACE.search(log)
+    if found is not None:
+        place: dict[str, Any] = {"file": found["file"], "line": int(found["line"] or found["gcc"])}
+        return {**place, "column": int(found["column"])} if found["column"] else place
+    assembled = _PTXAS_PLACE.search(log)
+    return {} if assembled is None else {"file": assembled["file"], "line": int(assembled["line"])}
 
 
 def first_error(log: str) -> str:

@@ -41,6 +41,16 @@ def ptxas(python: str | None = None) -> Tool | str:
     return _program("ptxas", python, "install the CUDA toolkit; the driver assembles PTX too")
 
 
+def nvdisasm(python: str | None = None) -> Tool | str:
+    """nvdisasm, where nvcc would be, or Triton's."""
+    return _program("nvdisasm", python, "install the CUDA toolkit")
+
+
+def cuobjdump(python: str | None = None) -> Tool | str:
+    """cuobjdump, where nvcc would be, or Triton's."""
+    return _program("cuobjdump", python, "install the CUDA toolkit")
+
+
 def nvrtc(python: str | None = None) -> Tool | str:
     """libnvrtc.so of CUDA_HOME, NVIDIA's wheels or the usual folders; the newest in the first of them."""
     for folder in _library_folders(python):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 
 class Refused(Exception):
     """The job can't be done here as asked, with the reason by name; another engine might."""
@@ -12,11 +14,15 @@ class Fault(Exception):
 
 
 class KernelError(Exception):
-    """The kernel (or the user's file) raised; ``detail`` holds the traceback."""
+    """The kernel (or the user's file) raised; ``detail`` holds the traceback.
 
-    def __init__(self, message: str, detail: str = "") -> None:
+    ``place`` has the ``file``, ``line`` and ``column`` (from 1) of the user's file, as far as they are known.
+    """
+
+    def __init__(self, message: str, detail: str = "", place: dict[str, Any] | None = None) -> None:
         super().__init__(message)
         self.detail = detail
+        self.place = place or {}
 
 
 class TimedOut(Exception):

@@ -21,9 +21,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from . import guard
 from .failures import Refused
 
 LEAST_LOAD_S = 10.0  # a module may take this long to load, however short a launch must be
+MODULE_PREFIX = "_kerncap_source_"  # of the names of source modules
 _PR_SET_CHILD_SUBREAPER = 36
 
 
@@ -44,7 +46,7 @@ def run_isolated(load: Callable[[], Callable[[], None]], timeout_s: float) -> di
     os.close(write_fd)
     load_s = max(LEAST_LOAD_S, timeout_s)
     try:
-        data, loaded, finished = _read_all(read_fd, load_s, timeout_s)
+        data, loaded, finished, ns = _read_all(read_fd, load_s, timeout_s)
     finally:
         os.close(read_fd)
     if not finished:
@@ -57,10 +59,11 @@ def run_isolated(load: Callable[[], Callable[[], None]], timeout_s: float) -> di
     if os.WIFSIGNALED(status):
         name = signal.Signals(os.WTERMSIG(status)).name
         return {"status": "fault", "message": f"the kernel died with {name}"}
-    return _outcome(data) or {
-        "status": "fault",
-        "message": f"the kernel ended its process with status {os.WEXITSTATUS(status)}",
-    }
+    outcome = _outcome(data)
+    if outcome is None:
+        message = f"the kernel ended its process with status {os.WEXITSTATUS(status)}"
+        return {"status": "fault", "message": message}
+    return {**outcome, "ns": ns} if outcome["status"] == "ok" else outcome
 
 
 def _outcome(data: bytes) -> dict[str, Any] | None:
@@ -69,6 +72,10 @@ def _outcome(data: bytes) -> dict[str, Any] | None:
         said = dict(json.loads(data))
         outcome = {"status": said["status"], "message": str(said.get("message", "")),
                    "detail": str(said.get("detail", "")), "ns": int(said.get("ns", 0))}  # fmt: skip
+        if said.get("line"):
+            outcome["line"] = int(said["line"])
+        if said.get("place"):
+            outcome["place"] = dict(said["place"])
     except (ValueError, KeyError, TypeError):
         return None
     return outcome if outcome["status"] in ("ok", "error", "refused") else None
@@ -82,10 +89,14 @@ def _child(load: Callable[[], Callable[[], None]], write_fd: int) -> None:
                 with contextlib.suppress(OSError):
                     os.close(fd)
         faulthandler.enable(file=sys.stderr)
+        clocks = guard.clocks()
         outcome, launch = _loaded(load)
-        if launch is not None:
+        if launch is not None and not (problem := guard.replaced_clocks(clocks)):
             os.write(write_fd, b"\n")
             outcome = run_here(launch)
+            problem = guard.replaced_clocks(clocks)
+        if launch is not None and problem:
+            outcome = {"status": "refused", "message": problem}
         os.write(write_fd, json.dumps(outcome).encode()[: 1 << 20] + b"\n")
         sys.stdout.flush()
         sys.stderr.flush()
@@ -101,7 +112,10 @@ def _loaded(load: Callable[[], Callable[[], None]]) -> tuple[dict[str, Any], Cal
         return {"status": "refused", "message": str(error)}, None
     except BaseException as error:
         detail = getattr(error, "detail", "") or traceback.format_exc()
-        return {"status": "error", "message": str(error) or repr(error), "detail": detail[-20000:]}, None
+        return {
+            "status": "error", "message": str(error) or repr(error), "detail": detail[-20000:],
+            "place": getattr(error, "place", {}),
+        }, None  # fmt: skip
 
 
 def _children() -> set[int]:
@@ -134,26 +148,43 @@ def run_here(launch: Callable[[], None]) -> dict[str, Any]:
         cause: BaseException = error
         while cause.__cause__ is not None:
             cause = cause.__cause__
-        return {"status": "error", "message": f"{type(cause).__name__}: {cause}", "detail": detail[-20000:]}
+        outcome = {
+            "status": "error",
+            "message": f"{type(cause).__name__}: {cause}",
+            "detail": detail[-20000:],
+        }
+        line = _line(cause) or _line(error)
+        return {**outcome, "line": line} if line else outcome
     return {"status": "ok", "ns": time.perf_counter_ns() - start}
 
 
-def _read_all(fd: int, load_s: float, launch_s: float) -> tuple[bytes, bool, bool]:
-    """What the child says; whether its module was loaded, and whether all came in time.
+def _line(error: BaseException) -> int | None:
+    """The last line of a source module that an error went through."""
+    found, trace = None, error.__traceback__
+    while trace is not None:
+        if str(trace.tb_frame.f_globals.get("__name__", "")).startswith(MODULE_PREFIX):
+            found = trace.tb_lineno
+        trace = trace.tb_next
+    return found
 
-    A line ends the load and one the outcome: whoever else holds the pipe open is not waited for.
+
+def _read_all(fd: int, load_s: float, launch_s: float) -> tuple[bytes, bool, bool, int]:
+    """What the child says; whether its module was loaded, whether all came in time, how long the launch took.
+
+    A line ends the load and one the outcome: whoever else holds the pipe open is not waited for. The time is
+    this process's: the child's clock is in the hands of the module.
     """
-    data, loaded = b"", False
+    data, loaded, began = b"", False, time.perf_counter_ns()
     deadline = time.monotonic() + load_s
     while True:
         ready, _, _ = select.select([fd], [], [], max(0.0, deadline - time.monotonic()))
         if not ready:
-            return data, loaded, False
+            return data, loaded, False, 0
         part = os.read(fd, 1 << 16)
         if not part:
-            return data, loaded, True
+            return data, loaded, True, time.perf_counter_ns() - began
         data += part
         if not loaded and data.startswith(b"\n"):
-            loaded, deadline = True, time.monotonic() + launch_s
+            loaded, deadline, began = True, time.monotonic() + launch_s, time.perf_counter_ns()
         if data.lstrip(b"\n").endswith(b"\n"):
-            return data, loaded, True
+            return data, loaded, True, time.perf_counter_ns() - began

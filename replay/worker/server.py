@@ -46,7 +46,10 @@ def serve(job_path: str, read_fd: int, write_fd: int, relocate: bool) -> None:
         except Refused as error:
             answer({"ok": False, "kind": "refused", "message": str(error)})
         except KernelError as error:
-            answer({"ok": False, "kind": "error", "message": str(error), "detail": error.detail})
+            answer({
+                "ok": False, "kind": "error", "message": str(error), "detail": error.detail,
+                "place": error.place,
+            })  # fmt: skip
         except Fault as error:
             answer({"ok": False, "kind": "fault", "message": str(error)})
             return

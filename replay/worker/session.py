@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,16 +15,15 @@ import torch
 from . import compare, guard
 from .failures import Fault, KernelError, Refused
 from .isolation import run_here, run_isolated
+from .judging import Judging
+from .launchers.config import configured
 from .launchers.source import load
 from .perturb import perturb
 from .states import States, unpack
 from .values import Values
 
-ORIGINAL = "original"
-CANDIDATE = "candidate"
 
-
-class Session:
+class Session(Judging):
     """Answers the engine's requests; every operation is one method named ``op_…``."""
 
     def __init__(self, job: dict[str, Any], folder: Path, memory: Any) -> None:
@@ -38,7 +38,15 @@ class Session:
 
     def handle(self, request: dict[str, Any]) -> dict[str, Any]:
         arguments = {key: value for key, value in request.items() if key != "op"}
-        return dict(getattr(self, f"op_{request['op']}")(**arguments) or {})
+        try:
+            return dict(getattr(self, f"op_{request['op']}")(**arguments) or {})
+        except (Fault, KernelError, Refused):
+            raise
+        except Exception as error:
+            # A launch that was queued went wrong: whatever came next got its error, and so will all else.
+            if self.memory.kind == "cuda" and self.memory.is_lost():
+                raise Fault(f"the kernel: {error}") from error
+            raise
 
     # --- running -----------------------------------------------------------------------------------
 
@@ -53,39 +61,72 @@ class Session:
         }  # fmt: skip
 
     def op_load(
-        self, which: str, path: str, scalars: dict[str, str] | None = None, limit_s: float = 60.0
-    ) -> None:
-        """Make a launcher of a file: the job's own source or image, or a candidate's.
+        self,
+        which: str,
+        path: str,
+        stages: str,
+        scalars: dict[str, str] | None = None,
+        config: dict[str, Any] | None = None,
+        limit_s: float = 60.0,
+    ) -> dict[str, Any]:
+        """Make a launcher of a file, the job's own or a candidate's; what it was compiled to.
 
-        ``scalars`` are the values of numeric arguments that the launch did not have.
+        ``scalars`` are the values of numeric arguments that the launch did not have, ``config`` another
+        configuration. ``stages`` is the folder in the job's for what the compiler made on its way.
         """
-        job, values = self.job, self.values
+        job = configured(self.job, config)
         if scalars:
             arguments = [
                 {**a, "value": {**a["value"], "value": scalars[a["name"]]}} if a["name"] in scalars else a
                 for a in job["arguments"]
             ]
             job = {**job, "arguments": arguments}
-            values = Values(job, self.memory)
-        before = guard.functions()
-        self._launchers[which] = launcher = self._launcher(Path(path), job, values)
-        if which.startswith(CANDIDATE) and (replaced := guard.replaced(before)):
+        values = self.values if job is self.job else Values(job, self.memory)
+        started = time.perf_counter()
+        # Only a user's file can be meant to, and only where it is loaded into this very process.
+        watched = (
+            path.endswith(".py") and self.memory.kind == "cuda" and self.folder not in Path(path).parents
+        )
+        before = guard.functions() if watched else {}
+        launcher = self._launcher(Path(path), job, values, self.folder / stages)
+        if before and (replaced := guard.replaced(before)):
             raise Fault(f"{Path(path).name} replaces {', '.join(replaced[:3])} in the process that judges it")
         if self.memory.kind == "host":
-            outcome = run_isolated(lambda: launcher() and _nothing, limit_s)
-            if outcome["status"] == "refused":
-                raise Refused(outcome["message"])
-            if outcome["status"] != "ok":
-                name = Path(path).name
-                text = outcome["message"].replace("the kernel", "the module's own code")
-                message = text if text.startswith(name) else f"{name} does not import: {text}"
-                raise KernelError(message, outcome.get("detail", ""))
+            self._try_import(launcher, Path(path).name, limit_s)
+            compiled = {"grid": job["launch"]["grid"]}
+        else:
+            self.op_unload(which)
+            compiled = launcher.compiled(self.folder / stages)
+        self._launchers[which] = launcher
+        return {"compiled": {"compile_ms": (time.perf_counter() - started) * 1e3, **compiled}}
 
-    def _launcher(self, path: Path, job: dict[str, Any], values: Values) -> Any:
-        if job["launcher"] == "binary":
-            from .launchers.binary import Binary
+    @staticmethod
+    def _try_import(launcher: Any, name: str, limit_s: float) -> None:
+        outcome = run_isolated(lambda: launcher() and _nothing, limit_s)
+        if outcome["status"] == "refused":
+            raise Refused(outcome["message"])
+        if outcome["status"] != "ok":
+            text = outcome["message"].replace("the kernel", "the module's own code")
+            message = text if text.startswith(name) else f"{name} does not import: {text}"
+            raise KernelError(message, outcome.get("detail", ""), outcome.get("place"))
 
-            return Binary(path, job, values)
+    def op_unload(self, which: str) -> None:
+        """Free what a launcher holds on the device; one that is not there holds nothing."""
+        launcher = self._launchers.pop(which, None)
+        if launcher is not None and self.memory.kind == "cuda":
+            self.memory.synchronize()
+            launcher.unload()
+
+    def _launcher(self, path: Path, job: dict[str, Any], values: Values, folder: Path) -> Any:
+        if self.memory.kind == "cuda" and path.suffix != ".py":
+            from .launchers import binary, stages
+
+            captured = binary.metadata(job, path)
+            if str(path) == str(self.folder / job["code"].get("cubin", "")):
+                return binary.Binary(path, job, values)
+            major, minor = torch.cuda.get_device_capability(job["device"])
+            made = stages.make(path, captured, 10 * major + minor, folder)
+            return binary.Binary(path, job, values, made)
         if job["launcher"] == "jit":
             from .launchers.triton_jit import TritonJit
 
@@ -128,6 +169,34 @@ class Session:
                 raise KernelError(f"timed run {i}: {outcome['message']}", outcome.get("detail", ""))
             if i >= warmup:
                 times.append(outcome["ns"] / 1e6)
+        return {"times_ms": times}
+
+    def op_interleaved(
+        self, whichs: list[str], rounds: int, ranges: list[list[int]], limit_s: float
+    ) -> dict[str, Any]:
+        """Milliseconds of ``rounds`` launches of each, in turns, each on the pre-state of what is dirtied."""
+        from .timing import device_turns, turns
+
+        launchers = [self._launchers[which] for which in whichs]
+
+        def prepare() -> None:
+            self.states.restore_ranges("pre", ranges)
+
+        if self.memory.kind == "cuda":
+            found = device_turns(torch, prepare, [launcher.run for launcher in launchers], rounds)
+            return {"times_ms": dict(zip(whichs, found, strict=True))}
+        times: dict[str, list[float]] = {which: [] for which in whichs}
+        deadline = time.monotonic() + limit_s
+        for number, order in enumerate([list(range(len(whichs))), *turns(len(whichs), rounds)]):
+            for i in order:
+                prepare()
+                outcome = run_isolated(
+                    partial(_run_of, launchers[i]), max(0.001, deadline - time.monotonic())
+                )
+                if outcome["status"] != "ok":
+                    raise KernelError(f"timed run of {whichs[i]}: {outcome['message']}", outcome["detail"])
+                if number:  # the first round is a warm-up
+                    times[whichs[i]].append(outcome["ns"] / 1e6)
         return {"times_ms": times}
 
     def op_timings(self, which: str, again: bool, limit_s: float, dirty: list[int]) -> dict[str, Any]:
@@ -174,10 +243,12 @@ class Session:
         return {"regions": self.states.differing(state)}
 
     def op_diff(self, region: int, against: str, out: str, seed: int = 0) -> dict[str, Any]:
-        """Write the bitmap of differing bytes to ``out``; their number."""
+        """Write the bitmap of differing bytes to ``out``, if there are any; whether there are."""
         bits = self.states.diff(region, against, seed)
+        if bits is None:
+            return {"none": True}
         np.save(self.folder / out, bits)
-        return {"count": int(np.unpackbits(bits).sum()) if bits.any() else 0}
+        return {"none": False}
 
     def op_gap_writes(self) -> dict[str, Any]:
         return {"writes": self.states.gap_writes()}
@@ -299,6 +370,12 @@ class Session:
                 )
             expected[name] = tensor.to(originals[name].dtype)
         return expected
+
+
+def _run_of(load: Callable[[], Any]) -> Callable[[], None]:
+    """The launch of a launcher that is made in the child which runs it."""
+    launch: Callable[[], None] = load().run
+    return launch
 
 
 def _nothing() -> None:

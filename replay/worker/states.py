@@ -64,6 +64,12 @@ class States:
                     piece = gap[offset : offset + size]
                     piece.copy_(pattern(torch, GAP_SEED, address, offset, size, piece.device))
 
+    def restore_ranges(self, name: str, ranges: list[list[int]]) -> None:
+        """Put bytes of a state into memory: of each (region, start, stop)."""
+        for region, start, stop in ranges:
+            for offset, size in chunks(stop, start):
+                self.memory.tensor(region, offset, size).copy_(self.chunk(name, region, offset, size))
+
     def snapshot(self, name: str) -> None:
         """Keep the present contents of memory under ``name``."""
         here = self.memory.room_for(2 * sum(self.sizes)) or self.memory.kind == "host"
@@ -112,19 +118,21 @@ class States:
         ]
 
     def diff(self, region: int, against: str, seed: int) -> Any:
-        """Packed bitmap (little-endian bits) of bytes that differ from a state, or from poison."""
+        """Packed bitmap (little-endian bits) of bytes that differ from a state, or poison; None: none do."""
         size = self.sizes[region]
-        bits = np.zeros((size + 7) // 8, dtype=np.uint8)
+        bits: Any = None
         for offset, length in chunks(size):
             now = self.memory.tensor(region, offset, length)
             if against == "poison":
                 other = pattern(torch, seed, region, offset, length, now.device)
             else:
                 other = self.chunk(against, region, offset, length)
-            unequal = now != other
-            if bool(unequal.any()):
-                packed = np.packbits(unequal.cpu().numpy(), bitorder="little")
-                bits[offset // 8 : offset // 8 + packed.size] = packed
+            if torch.equal(now, other):
+                continue
+            packed = np.packbits((now != other).cpu().numpy(), bitorder="little")
+            if bits is None:
+                bits = np.zeros((size + 7) // 8, dtype=np.uint8)
+            bits[offset // 8 : offset // 8 + packed.size] = packed
         return bits
 
     def gap_writes(self) -> list[tuple[int, int, int]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 _CYCLES_PER_SECOND = 2e9  # at least: a slower clock only makes the hold longer
@@ -40,6 +40,46 @@ def device_times(
         events.append((begin, end))
     torch.cuda.synchronize()
     return [float(begin.elapsed_time(end)) for begin, end in events]
+
+
+def turns(variants: int, rounds: int) -> Iterator[list[int]]:
+    """The order of variants in each round: everyone comes first, and behind every other, equally often."""
+    for number in range(rounds):
+        first = number % variants
+        order = [*range(first, variants), *range(first)]
+        yield order[::-1] if (number // variants) % 2 else order
+
+
+def device_turns(
+    torch: Any, prepare: Callable[[], None], launches: list[Callable[[], None]], rounds: int
+) -> list[list[float]]:
+    """Milliseconds of each of ``launches``, ``rounds`` times each in turns; ``prepare`` runs before each.
+
+    The device is held busy as in `device_times`; each round is waited for, so that a hold is never longer
+    than the queue is deep.
+    """
+    hold = [_HOLD_S[0]] * len(launches)
+    for number, launch in enumerate(launches):
+        for _ in range(2):
+            prepare()
+            start = time.perf_counter()
+            launch()
+            hold[number] = min(max(_HOLD_S[0], 2 * (time.perf_counter() - start)), _HOLD_S[1])
+            torch.cuda.synchronize()
+    times: list[list[float]] = [[] for _ in launches]
+    pairs = [tuple(torch.cuda.Event(enable_timing=True) for _ in range(2)) for _ in launches]
+    for order in turns(len(launches), rounds):
+        for number in order:
+            begin, end = pairs[number]
+            prepare()
+            torch.cuda._sleep(int(hold[number] * _CYCLES_PER_SECOND))
+            begin.record()
+            launches[number]()
+            end.record()
+        torch.cuda.synchronize()
+        for found, (begin, end) in zip(times, pairs, strict=True):
+            found.append(float(begin.elapsed_time(end)))
+    return times
 
 
 def warm_ms(torch: Any, prepare: Callable[[], None], launch: Callable[[], None]) -> float | None:

@@ -1,18 +1,21 @@
-"""The launcher that runs the captured image (or a candidate image) as Triton's own launcher did."""
+"""The launcher that runs the captured image (or a candidate's) as Triton's own launcher did."""
 
 from __future__ import annotations
 
 import ctypes
 import json
+import time
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from .. import driver as cu
+from .. import facts
 from ..failures import Refused
 from ..values import Values
 from . import parameters, tma
+from .stages import STAGES, Made, write_stages
 
 NAME = "binary"
 
@@ -21,17 +24,55 @@ _LARGEST_PORTABLE_CLUSTER = 8
 
 
 class Binary:
-    """One cubin with the launch's parameters packed."""
+    """One cubin with the launch's parameters packed.
 
-    def __init__(self, path: Path, job: dict[str, Any], values: Values) -> None:
+    ``made`` is what a candidate was made into: its image, and what its compiler says of it over the captured
+    facts; without it ``path`` is the image, with the captured facts.
+    """
+
+    def __init__(self, path: Path, job: dict[str, Any], values: Values, made: Made | None = None) -> None:
+        started = time.perf_counter()
         self._driver: cu.Driver = values.memory.driver
         self._job = job
-        self._meta = _metadata(job, path)
-        self._image = path.read_bytes()
+        self._path = path
+        self._made = made
+        self._meta = metadata(job, path) if made is None else made.metadata
+        self._image = path.read_bytes() if made is None else made.image
+        self._module = ctypes.c_void_p()
         self._function = self._load()
         self._keep: list[Any] = []  # buffers that the launch points to
-        self._parameters = self._pack(values)
-        self._config = self._configure()
+        try:
+            self._parameters = self._pack(values)
+            self._config = self._configure()
+        except BaseException:
+            self.unload()
+            raise
+        self._compile_ms = (time.perf_counter() - started) * 1e3 + (made.compile_ms if made else 0.0)
+
+    def compiled(self, folder: Path) -> dict[str, Any]:
+        """Facts of the image; stages that were made for it become files in ``folder``."""
+        found = facts.of_function(self._driver, self._job["device"], self._function, self._config, self._ctas)
+        found.update({
+            "num_warps": int(self._meta.get("num_warps") or 4), "num_stages": self._meta.get("num_stages"),
+            "compile_ms": self._compile_ms,
+            "grid": self._job["launch"]["grid"],  # in clusters, as Triton counts
+        })  # fmt: skip
+        found["stages"] = self._stages(folder)
+        return found
+
+    def unload(self) -> None:
+        """Give back what the device holds for it. Nothing of it may still run."""
+        if self._module.value:
+            self._driver.status("cuModuleUnload", self._module)
+            self._module = ctypes.c_void_p()
+
+    def _stages(self, folder: Path) -> dict[str, str]:
+        if self._made is not None:
+            return write_stages(self._made.stages, folder)
+        own = {stage: file for stage, file in self._job["code"].items() if stage in STAGES}
+        if str(Path(self._job["folder"]) / own.get("cubin", "")) == str(self._path):
+            return own
+        return write_stages({"cubin": self._image}, folder)
 
     def run(self) -> None:
         if 0 in self._job["launch"]["grid"]:
@@ -46,14 +87,15 @@ class Binary:
         )
 
     def _load(self) -> ctypes.c_void_p:
-        module, function = ctypes.c_void_p(), ctypes.c_void_p()
+        function = ctypes.c_void_p()
         name = str(self._meta.get("name") or self._job["kernel"])
         try:
-            self._driver.call("cuModuleLoadData", ctypes.byref(module), ctypes.c_char_p(self._image))
+            self._driver.call("cuModuleLoadData", ctypes.byref(self._module), ctypes.c_char_p(self._image))
             self._driver.call(
-                "cuModuleGetFunction", ctypes.byref(function), module, ctypes.c_char_p(name.encode())
+                "cuModuleGetFunction", ctypes.byref(function), self._module, ctypes.c_char_p(name.encode())
             )
         except cu.CudaError as error:
+            self.unload()
             raise Refused(f"the image does not load here, or has no kernel {name}: {error}") from error
         return function
 
@@ -88,7 +130,17 @@ class Binary:
             ):
                 return self._buffers([*packed, *self._scratch(hidden)])
             problem = problem or f"the image takes parameters of {sizes} bytes, the launch has {lengths}"
-        raise Refused(f"the image and the captured signature do not fit: {problem}")
+        raise Refused(
+            f"{self._path.name} and the captured signature do not fit: {problem} ({self._signature()})"
+        )
+
+    def _signature(self) -> str:
+        """The captured arguments that became parameters."""
+        named = [
+            (a["name"], a["signature"] or parameters.guess(a["value"], a["role"]))
+            for a in self._job["arguments"]
+        ]
+        return ", ".join(f"{name}: {kind}" for name, kind in named if kind != "constexpr")
 
     def _packed(self, values: Values, with_rounding: bool) -> list[bytes]:
         metas = list(self._meta.get("tensordesc_meta") or [])
@@ -208,18 +260,18 @@ class Binary:
         return attributes
 
 
-def _metadata(job: dict[str, Any], image: Path) -> dict[str, Any]:
+def metadata(job: dict[str, Any], image: Path) -> dict[str, Any]:
     """What the compiler said about the kernel: the saved metadata stage over the manifest's facts."""
-    facts = {}
+    found: dict[str, Any] = {}
     for name, value in job["compiled"].items():
         if value["kind"] in ("int", "bool", "str"):
-            facts[name] = int(value["value"]) if value["kind"] == "int" else value["value"]
+            found[name] = int(value["value"]) if value["kind"] == "int" else value["value"]
     path = job["code"].get("metadata")
     if path is not None:
-        facts.update(json.loads((Path(job["folder"]) / path).read_text()))
-    if "num_warps" not in facts:
+        found.update(json.loads((Path(job["folder"]) / path).read_text()))
+    if "num_warps" not in found:
         options = job["launch"]["options"].get("num_warps")
         if options is None or options["kind"] != "int":
             raise Refused(f"the reproducer does not say how many warps {image.name} was compiled for")
-        facts["num_warps"] = int(options["value"])
-    return facts
+        found["num_warps"] = int(options["value"])
+    return found

@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
+import importlib.machinery
 import importlib.util
 import inspect
 import itertools
+import linecache
 import sys
 import traceback
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import Any
 
+from .. import guard
 from ..failures import KernelError, Refused
+from ..isolation import MODULE_PREFIX
 from ..values import Values
+from . import places
 
 _serial = itertools.count()
+
+
+class _Fresh(importlib.machinery.SourceFileLoader):
+    """Compiles the text each time: kept bytecode is told apart by whole seconds and the size alone, and a
+    file that is being edited changes within a second to another text of the same length."""
+
+    def get_code(self, fullname: str) -> CodeType:
+        return self.source_to_code(self.get_data(self.path), self.path)
 
 
 def load(path: Path) -> ModuleType:
@@ -22,8 +35,8 @@ def load(path: Path) -> ModuleType:
 
     Raises KernelError with the traceback when it does not import.
     """
-    name = f"_kerncap_source_{next(_serial)}_{path.stem}"
-    spec = importlib.util.spec_from_file_location(name, path)
+    name = f"{MODULE_PREFIX}{next(_serial)}_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path, loader=_Fresh(name, str(path)))
     if spec is None or spec.loader is None:
         raise Refused(f"{path} is no Python source file")
     module = importlib.util.module_from_spec(spec)
@@ -36,7 +49,11 @@ def load(path: Path) -> ModuleType:
         while frame is not None and frame.tb_frame.f_code.co_filename != str(path):
             frame = frame.tb_next
         detail = "".join(traceback.format_exception(type(error), error, frame))
-        raise KernelError(f"{path.name} does not import: {type(error).__name__}: {error}", detail) from error
+        sys.modules.pop(name, None)
+        raise KernelError(
+            f"{path.name} does not import: {type(error).__name__}: {error}", detail,
+            places.of_error(error, path),
+        ) from error  # fmt: skip
     return module
 
 
@@ -58,6 +75,9 @@ class SourceKernel:
             raise Refused(
                 f"{entry} in {path.name} is no @triton.jit function but a {type(function).__name__}"
             )
+        own = job["source"] is not None and path == Path(job["folder"]) / job["source"]
+        if not own and (problem := guard.foreign_launch(function)):
+            raise Refused(f"{entry} in {path.name} can't be judged: {problem}")
         self.function = function
         self._check_signature(path)
         self.arguments = {
@@ -68,6 +88,11 @@ class SourceKernel:
             for name, value in job["launch"].get("options", {}).items()
             if name not in self.arguments
         }
+
+    def forget(self) -> None:
+        """Drop the module, and with it its text, which Python keeps by path."""
+        sys.modules.pop(self.module.__name__, None)
+        linecache.checkcache(str(self.module.__file__))
 
     def _check_signature(self, path: Path) -> None:
         parameters = inspect.signature(self.function.fn).parameters

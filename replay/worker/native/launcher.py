@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from .. import driver as cu
+from ..facts import of_function
 from ..failures import Fault, KernelError, Refused
 from .device import Device
 from .image import Image, Layout
@@ -61,6 +62,7 @@ class Launcher:
         at = -(-ctypes.addressof(self._store) // _ALIGNMENT) * _ALIGNMENT
         ctypes.memmove(at, bytes(parameters), len(parameters))
         self._keep: list[Any] = []
+        self._cluster = (1, 1, 1)
         self.notes: list[str] = []
         self._pass(at, len(parameters), _layout(launch))
         self._config = self._configure()
@@ -77,6 +79,11 @@ class Launcher:
             if self._driver.status("cuCtxSynchronize"):
                 raise Fault(message)
             raise KernelError(message)
+
+    def facts(self) -> dict[str, Any]:
+        """Facts of the function as it is launched."""
+        x, y, z = self._cluster
+        return of_function(self._driver, self._device.ordinal, self.image.function, self._config, x * y * z)
 
     def _pass(self, address: int, size: int, layout: Layout | None) -> None:
         """The parameters one by one where it is known where each lies; else the buffer as a whole."""
@@ -150,6 +157,7 @@ class Launcher:
                     "cuFuncSetAttribute", self.image.function,
                     ctypes.c_int(cu.FUNC_NON_PORTABLE_CLUSTER_SIZE_ALLOWED), ctypes.c_int(1),
                 )  # fmt: skip
+            self._cluster = (x, y, z)
         attributes = []
         for kind, numbers in found.items():
             attribute = cu.LaunchAttribute()

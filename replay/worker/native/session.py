@@ -20,17 +20,16 @@ from .bulk import Bulk
 from .device import Bytes, Device
 from .dtypes import BITS, Number, as_parts, number
 from .infer import infer, set_bits
+from .judging import Judging
 from .launcher import Launcher, with_scalars
 from .pointers import Move, Moves, find
 from .repeat import Repeat
 from .states import States
-from .timing import timings
+from .timing import interleaved, timings
 from .variables import Site, Variables
 
-ORIGINAL = "original"
 
-
-class Session:
+class Session(Judging):
     """Answers the engine's requests; every operation is one method named ``op_…``."""
 
     def __init__(self, job: dict[str, Any], folder: Path, memory: Placement) -> None:
@@ -70,9 +69,18 @@ class Session:
         }  # fmt: skip
 
     def op_load(
-        self, which: str, path: str, scalars: dict[str, str] | None = None, limit_s: float = 60.0
+        self,
+        which: str,
+        path: str,
+        stages: str,
+        scalars: dict[str, str] | None = None,
+        config: dict[str, Any] | None = None,
+        limit_s: float = 60.0,
     ) -> dict[str, Any]:
-        """Make a launcher of the captured images or of a candidate's; what had to be moved for it."""
+        """Make a launcher of the captured images or of a candidate's; what it is, what was moved for it."""
+        if config is not None:
+            raise Refused("a native launch has no configuration but its own")
+        started = time.perf_counter()
         own = {str(self.folder / file) for file in self.job["images"]}
         symbol = self.job["symbol"]
         if path in own:
@@ -90,17 +98,31 @@ class Session:
         parameters = with_scalars(self.job["launch"], self.job["arguments"], scalars or {})
         pointers = self.moves.changed + self.moves.apply_to(parameters)
         to_variables = Moves(variables.moves).apply_to(parameters) + variables.sites
-        old = self._launchers.pop(which, None)
-        if old is not None:
-            self.device.finish()
-            old.image.unload()
-        launcher = Launcher(self.device, loaded, variables, self.job["launch"], parameters)
+        self.op_unload(which)
+        try:
+            launcher = Launcher(self.device, loaded, variables, self.job["launch"], parameters)
+        except BaseException:
+            loaded.unload()
+            raise
         self._launchers[which] = launcher
+        files = self.job["images"] if path in own else []
         return {
+            "compiled": {
+                **launcher.facts(),
+                "compile_ms": (time.perf_counter() - started) * 1e3,
+                "stages": {file.rpartition(".")[2]: file for file in files} or {Path(path).suffix[1:]: path},
+            },
             "pointers": pointers + to_variables,
             "moved_variables": sorted(variables.at) if to_variables else [],
             "notes": [f"the candidate has {what}" for what in variables.missing] + launcher.notes,
         }
+
+    def op_unload(self, which: str) -> None:
+        """Free the module of a launcher; one that is not there has none."""
+        old = self._launchers.pop(which, None)
+        if old is not None:
+            self.device.finish()
+            old.image.unload()
 
     def op_launch(self, which: str, limit_s: float) -> dict[str, Any]:
         """Run one launch to its end: ok or error; a fault or a timeout ends the worker."""
@@ -137,6 +159,14 @@ class Session:
         return timings(
             self.device, self.bulk, self.states, self._launchers[which], ranges, again, limit_s
         )  # fmt: skip
+
+    def op_interleaved(
+        self, whichs: list[str], rounds: int, ranges: list[list[int]], limit_s: float
+    ) -> dict[str, Any]:
+        """Milliseconds of ``rounds`` launches of each, in turns, each on the pre-state of what is dirtied."""
+        launchers = [self._launchers[which] for which in whichs]
+        found = interleaved(self.device, self.bulk, self.states, launchers, rounds, ranges, limit_s)
+        return {"times_ms": dict(zip(whichs, found, strict=True))}
 
     # --- states ------------------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from .. import driver as cu
 from ..failures import Refused
+from ..timing import turns
 from .bulk import Bulk
 from .device import Device
 from .launcher import Launcher
@@ -18,6 +19,7 @@ from .states import States
 _LAUNCHES = 20  # in one graph
 _GRAPHS = 15
 _COLD_RUNS = 30
+_HOLD_S = (100e-6, 20e-3)
 _GRAPH_CALLS = (
     "cuStreamBeginCapture_v2", "cuStreamEndCapture", "cuGraphInstantiateWithFlags", "cuGraphLaunch",
     "cuGraphExecDestroy", "cuGraphDestroy",
@@ -43,6 +45,42 @@ def timings(
     launcher.variables.leave()
     device.finish()
     return {"warm_ms": warm, "cold_ms": cold}
+
+
+def interleaved(
+    device: Device, bulk: Bulk, states: States, launchers: list[Launcher], rounds: int, ranges: Ranges,
+    limit_s: float,
+) -> list[list[float]]:  # fmt: skip
+    """Milliseconds of each launcher, ``rounds`` times in turns, the device held busy while one is queued.
+
+    Each variant has variables of its own module, which are brought in before its launch and back after it.
+    """
+    deadline = time.monotonic() + limit_s
+    restores = [Restore(device, states, launcher, "pre", ranges) for launcher in launchers]
+    events = Events(device, len(launchers))
+    holds = [0.0] * len(launchers)
+    times: list[list[float]] = [[] for _ in launchers]
+    orders = [*[list(range(len(launchers)))] * 2, *turns(len(launchers), rounds)]
+    for number, order in enumerate(orders):
+        for i in order:
+            launcher, pair = launchers[i], events.pairs[i]
+            launcher.variables.enter()
+            restores[i].queue()
+            if holds[i]:
+                bulk.hold(holds[i])
+            begin = time.perf_counter()
+            events.record(pair[0])
+            launcher.run()
+            events.record(pair[1])
+            cost = time.perf_counter() - begin
+            holds[i] = min(max(_HOLD_S[0], 2 * cost), _HOLD_S[1])
+            launcher.variables.leave()
+        device.finish(max(0.001, deadline - time.monotonic()))
+        if number > 1:
+            for found, pair in zip(times, events.pairs, strict=True):
+                found.append(events.elapsed_ms(pair))
+    events.close()
+    return times
 
 
 def _warm(device: Device, launcher: Launcher, deadline: float) -> float | None:

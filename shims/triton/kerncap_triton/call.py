@@ -129,6 +129,9 @@ def _free_names(function: types.FunctionType) -> List[Tuple[str, Any]]:
             found.append((name, cell.cell_contents))
         except ValueError:
             continue  # a cell that is not filled yet
+    parameters = function.__code__.co_varnames[: function.__code__.co_argcount]
+    defaults = function.__defaults__ or ()
+    found.extend(zip(parameters[len(parameters) - len(defaults) :], defaults))  # lambda META, n=n: ...
     names = set(function.__code__.co_names)
     found.extend((name, function.__globals__[name]) for name in sorted(names) if name in function.__globals__)
     return found

@@ -45,6 +45,8 @@ class Launch:
     stranger: bool = False  # not captured here
     left_out_bytes: int = 0  # all of them: captured with --no-values
     mode: Literal["interpreter", "jit"] = "interpreter"
+    grid_source: schema.GridSource | None = None
+    autotune: schema.Autotune | None = None
     regions: list[tuple[int, bytes, bytes]] = field(default_factory=list)
     views: list[schema.View] = field(default_factory=list)
     arguments: list[schema.Argument] = field(default_factory=list)
@@ -114,7 +116,8 @@ class Launch:
             platform=schema.Platform(system="Linux", machine="x86_64", python="3.11"),
             device=schema.Device(kind=kind, name="cpu" if kind == "cpu" else "NVIDIA H200"),
             kernel=schema.Kernel(name=self.entry, qualified_name=f"test.{self.entry}", language="triton"),
-            launch=schema.Launch(grid=self.grid, ordinal=0, mode=self.mode),
+            launch=schema.Launch(grid=self.grid, ordinal=0, mode=self.mode, grid_source=self.grid_source),
+            autotune=self.autotune,
             arguments=tuple(self.arguments),
             regions=tuple(
                 schema.Region(

@@ -39,7 +39,7 @@ def stand_in(request: pytest.FixtureRequest, own_kernels: Path, monkeypatch: pyt
 
 def test_the_way_over_memory_is_the_one_meant(tmp_path: Path, stand_in: str) -> None:
     with Reproducer.open(native.add().seal(tmp_path)) as reproducer, Engine(reproducer) as engine:
-        assert engine._call("open")["bulk"] == stand_in
+        assert engine.connection.call("open")["bulk"] == stand_in
 
 
 def run(path: Path, **options: Any) -> ReplayResult:
@@ -306,7 +306,7 @@ def test_a_compiler_that_is_missing_is_no_verdict(tmp_path: Path, monkeypatch: p
     def build(*_: Any) -> Path:
         raise BackendUnavailable("nvcc", "there is none")
 
-    monkeypatch.setattr(candidates, "build", build)
+    monkeypatch.setattr(candidates, "compile_candidate", build)
     source = tmp_path / "k.cu"
     source.write_text("")
     with pytest.raises(BackendUnavailable, match="nvcc is not available"):

@@ -302,10 +302,21 @@ def plus(error: str) -> str:
 
 
 def test_tolerance_is_honoured_for_a_candidate(adder: Resident) -> None:
-    assert adder.judge(plus("3e-6")).line.startswith("Result: PASS (within tolerance: max abs 3")
+    both_ways = "tl.where(i % 2 == 0, 3e-6, -3e-6)"
+    assert adder.judge(plus(both_ways)).line.startswith("Result: PASS (within tolerance: max abs 3")
     assert not adder.judge(plus("3e-6"), Tolerance(rtol=0.0, atol=1e-7)).passed
     assert not adder.judge(plus("1e-2")).passed
     assert adder.judge(plus("1e-2"), Tolerance(atol=2e-2)).passed
+
+
+def test_a_tolerance_is_not_there_to_be_used_up(adder: Resident) -> None:
+    one_way = adder.judge(plus("3e-6"))
+    assert (
+        "1,000 of 1,000 elements are off in the same direction, by 0.26 of the tolerance" in one_way.summary
+    )
+    near = adder.judge(plus("tl.where(i % 2 == 0, 9e-6, -9e-6)"))
+    assert "no rounding, but an error that uses up the tolerance" in near.summary
+    assert adder.judge(plus("3e-6"), Tolerance(atol=1e-5)).passed, "what the user allows is allowed"
 
 
 def test_the_captured_kernel_gets_no_tolerance(tmp_path: Path) -> None:

@@ -1,0 +1,1 @@
+"""The stages of `verify`, each a file; `kerncap.api.verify` is what others import."""

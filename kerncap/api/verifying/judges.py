@@ -1,0 +1,152 @@
+"""Judges other than the oracle: the user's reference, a predicate, agreement, what was written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from kerncap.api.replay import write_set
+from kerncap.format import Reproducer
+from kerncap.replay import bitmap
+from kerncap.replay.engine import Engine
+from kerncap.replay.measured import SEED_A, Measured
+from kerncap.replay.noise import of_replays
+from kerncap.replay.tolerance import view_tolerance
+from kerncap.replay.units import place_name, units, view_name
+from kerncap.replay.verdict import gap_reasons, outside_reasons, run_poisoned, settle
+from kerncap.replay.wording import Tolerance, Verdict, fail, mismatch, within
+
+AGREEING_REPLAYS = 3
+
+
+def written_otherwise(reproducer: Reproducer, engine: Engine, measured: Measured) -> list[str]:
+    """What the captured kernel writes and a candidate does not, whose ``measured`` writes these are; and
+    tensors, or memory beside them, that only the candidate writes to.
+
+    Finite values and agreement are nothing if they are left over. Empty where the captured kernel can't run.
+    """
+    if reproducer.manifest.oracle.kind in ("fault", "timeout"):
+        return []
+    reasons = []
+    captured = write_set(reproducer, engine)
+    for region, bits in captured.written.items():
+        left = bits & ~measured.written.get(region, bitmap.empty(measured.sizes[region]))
+        if left.any():
+            where = place_name(engine.manifest, region, bitmap.first(left))
+            reasons.append(f"{bitmap.count(left):,} bytes were never written (first at {where})")
+    more: dict[int, bitmap.Bits] = {}
+    for unit in units(engine.manifest):
+        none = bitmap.empty(measured.sizes[unit.region])
+        whole = unit.bits(measured.sizes[unit.region])
+        added = measured.written.get(unit.region, none) & whole
+        # Within a tensor that the captured kernel writes, more may be just what was wrong with it.
+        if added.any() and not (captured.written.get(unit.region, none) & whole).any():
+            more[unit.region] = more.get(unit.region, none) | added
+    return reasons + outside_reasons(engine.manifest, more)
+
+
+def by_reference(engine: Engine, measured: Measured, which: str, file: Path, tolerance: Tolerance) -> Verdict:
+    """Compare the views that the user's reference speaks of."""
+    views = engine.reference(file)
+    if not views:
+        return fail("nothing to compare", f"{file.name} gives no tensor and changes none")
+    failed = run_poisoned(engine, measured, which, SEED_A)
+    if failed is not None:
+        return failed
+    generation = engine.generation
+    manifest = engine.manifest
+    wanted = [
+        (v, *view_tolerance(manifest.views[v].dtype, 0.0, tolerance.rtol, tolerance.atol)) for v in views
+    ]
+    assert engine.generation == generation
+    hit = settle(engine, measured, SEED_A)
+    found = engine.compare(wanted, "reference")
+    reasons = (
+        gap_reasons(engine)
+        + outside_reasons(manifest, hit)
+        + outside_reasons(manifest, _spoiled(engine, measured))
+    )
+    reasons += [mismatch(stats) for stats in found if stats["outside"]]
+    if reasons:
+        return Verdict(False, reasons[0], reasons, views=found)
+    names = ", ".join(str(stats["name"]) for stats in found)
+    exact = not any(stats["different"] for stats in found)
+    summary = f"{names} as the reference has it" + ("" if exact else f", {within(found)}")
+    verdict = Verdict(True, summary, views=found, exact=exact)
+    if unjudged := _unjudged(engine, measured, views):
+        verdict.notes.append(f"{file.name} says nothing of {', '.join(unjudged)}: not judged")
+    return verdict
+
+
+def _spoiled(engine: Engine, measured: Measured) -> dict[int, bitmap.Bits]:
+    """Bytes that are only read by what was ``measured``, and are not as they were."""
+    spoiled = {}
+    for region in engine.differing("pre"):
+        none = bitmap.empty(measured.sizes[region])
+        spoiled[region] = (
+            engine.diff(region, "pre") & ~measured.written.get(region, none) & ~measured.idle(region)
+        )
+    return spoiled
+
+
+def _unjudged(engine: Engine, measured: Measured, views: list[int]) -> list[str]:
+    """The written tensors of which a reference says nothing."""
+    names = []
+    for unit in units(engine.manifest):
+        written = measured.written.get(unit.region)
+        if written is None or set(unit.views) & set(views):
+            continue
+        if (written & unit.bits(measured.sizes[unit.region])).any():
+            names += [view_name(engine.manifest, number) for number in unit.views]
+    return list(dict.fromkeys(names))
+
+
+def by_finiteness(engine: Engine, measured: Measured, which: str) -> Verdict:
+    """No NaN and no infinity among the floating-point elements that were written."""
+    failed = run_poisoned(engine, measured, which, SEED_A)
+    if failed is not None:
+        return failed
+    manifest = engine.manifest
+    hit = settle(engine, measured, SEED_A)
+    views = [n for n, view in enumerate(manifest.views) if view.region in measured.written]
+    found = engine.nonfinite(views, measured.written)
+    elements = sum(int(stats["elements"]) for stats in found)
+    if not elements:
+        return fail("nothing to compare", "no floating-point element is written")
+    reasons = gap_reasons(engine) + outside_reasons(manifest, hit)
+    for stats in found:
+        if stats["nonfinite"]:
+            index = ", ".join(map(str, stats["first"]["index"]))
+            reasons.append(
+                f"{stats['name']}: {stats['nonfinite']:,} of {stats['elements']:,} written elements "
+                f"are not finite, first {stats['name']}[{index}] = {stats['first']['found']}"
+            )
+    if reasons:
+        return Verdict(False, reasons[0], reasons)
+    return Verdict(True, f"{elements:,} written elements are finite")
+
+
+def by_agreement(engine: Engine, measured: Measured, which: str) -> Verdict:
+    """Several replays on the same pre-state, each after the same poison, give the same."""
+    if not measured.written_bytes:
+        return fail("nothing to compare", "the launch writes nothing that was captured")
+    noise = of_replays(engine, which, AGREEING_REPLAYS)
+    reasons = gap_reasons(engine)
+    views = engine.manifest.views
+    differing = [
+        (view_name(engine.manifest, v), views[v].dtype, largest) for v, largest in noise.views.items()
+    ]
+    differing += [(i.view["name"], i.view["dtype"], i.largest) for i in noise.inferred]
+    for name, dtype, largest in differing:
+        rtol, atol = view_tolerance(dtype)
+        if largest > atol + rtol * largest or not dtype.startswith(("float", "bfloat")):
+            reasons.append(f"{name}: {AGREEING_REPLAYS} replays differ by up to {largest:.3g}")
+    if noise and not noise.typed:
+        reasons.append(f"{AGREEING_REPLAYS} replays differ in bytes that no view describes")
+    if reasons:
+        return Verdict(False, reasons[0], reasons)
+    word = "agree within tolerance" if noise else "agree"
+    return Verdict(
+        True,
+        f"{AGREEING_REPLAYS} replays {word}; there is no reference to be correct against",
+        exact=not noise,
+    )

@@ -1,0 +1,126 @@
+"""The memory stage: what a launch reads and writes beside its tensors.
+
+Every storage lies alone between guards; the checkers that are installed look at the launch, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kerncap.api.replay import load_candidate
+from kerncap.api.verifying import compute_sanitizer
+from kerncap.api.verifying.derived import GUARD_BYTES, NotDerivable, derive
+from kerncap.api.verifying.elsewhere import engine_of
+from kerncap.api.verifying.result import Case, StageResult
+from kerncap.errors import KerncapError
+from kerncap.log import one_line
+from kerncap.replay import bitmap
+from kerncap.replay.engine import CANDIDATE, ORIGINAL, Engine
+from kerncap.replay.measured import Measured
+from kerncap.replay.units import outside_views, place_name
+from kerncap.replay.verdict import judge, judge_again, stray_notes
+from kerncap.replay.wording import Verdict
+from kerncap.replay.write_set import measure
+
+
+def stage(case: Case) -> StageResult:
+    """Guards, compute-sanitizer and the Triton sanitizer, as far as each applies."""
+    found = StageResult("memory")
+    _guards(case, found)
+    compute_sanitizer.check(case, found)
+    _triton_sanitizer(case, found)
+    if not found.shown and not found.reasons:
+        return StageResult("memory", "skipped", found.not_shown[:1], [], found.not_shown)
+    return found.failed()
+
+
+# --- guards ------------------------------------------------------------------------------------------
+
+
+def _guards(case: Case, found: StageResult) -> None:
+    if case.measured is None:
+        found.not_shown.append("guards: the captured kernel does not end well here")
+        return
+    try:
+        path = derive(case.reproducer, case.folder)
+        with engine_of(case, path) as engine:
+            _between_guards(case, engine, found)
+    except NotDerivable as error:
+        found.not_shown.append(f"guards around every tensor: {error}")
+    except KerncapError as error:
+        found.not_shown.append(f"guards around every tensor: {str(error).splitlines()[0]}")
+
+
+def _between_guards(case: Case, engine: Engine, found: StageResult) -> None:
+    measured = measure(engine, ORIGINAL)
+    who = "the captured kernel"
+    reasons = stray_notes(engine.manifest, measured)
+    reasons += _read_beside(engine, measured)
+    if case.which == CANDIDATE:
+        found.not_shown += [f"guards: {reason}" for reason in reasons]  # no fault of the candidate's
+        refused = load_candidate(engine, case.options.candidate)
+        reasons, who = [], "the candidate"
+        for verdict in (refused,) if refused else _verdicts(case, engine, measured):
+            reasons += [f"alone between guards: {reason}" for reason in verdict.reasons]
+    found.reasons += list(dict.fromkeys(reasons))
+    if not reasons:
+        found.shown.append(
+            f"with {GUARD_BYTES:,} bytes of poison around every tensor, {who} writes none of it, "
+            "and its result depends on none"
+        )
+        found.not_shown.append("reads beside a tensor whose values are then not used")
+
+
+def _verdicts(case: Case, engine: Engine, measured: Measured) -> Iterator[Verdict]:
+    """Under two poisons: a result that depends on what lies beside a tensor is wrong under one at least."""
+    yield judge(engine, measured, CANDIDATE, case.options.tolerance)
+    yield judge_again(engine, measured, CANDIDATE, case.options.tolerance)
+
+
+def _read_beside(engine: Engine, measured: Measured) -> list[str]:
+    """Guards that could not be poisoned without an effect."""
+    reasons = []
+    for region in range(len(measured.sizes)):
+        outside = outside_views(engine.manifest, region)
+        if not outside.any():
+            continue
+        read = outside & ~measured.poisonable(region)
+        untouched_known = region in measured.untouched
+        if read.any() and untouched_known:
+            place = place_name(engine.manifest, region, bitmap.first(read))
+            reasons.append(f"the captured kernel's result depends on memory beside its tensors (at {place})")
+    return reasons
+
+
+# --- the Triton sanitizer ------------------------------------------------------------------------------
+
+
+def _triton_sanitizer(case: Case, found: StageResult) -> None:
+    """The proof, for all programs of the launch, of the captured kernel or of a candidate's source."""
+    # Loaded late: no other stage needs the sanitizer.
+    from kerncap.api.sanitize import sanitize_reproducer
+    from kerncap.sanitizer.findings import Unproven
+
+    if case.reproducer.manifest.kernel.language != "triton":
+        found.not_shown.append("the Triton sanitizer: the kernel is not Triton's")
+        return
+    candidate = case.options.candidate
+    try:
+        path = case.reproducer.path
+        if candidate is not None:
+            if candidate.suffix != ".py":
+                found.not_shown.append("the Triton sanitizer: the candidate is no Python source")
+                return
+            path = derive(case.reproducer, case.folder, source=candidate.read_text(encoding="utf-8"))
+        reports = sanitize_reproducer(path, trusted=True, python=case.engine.choice.python)
+    except (KerncapError, OSError, UnicodeDecodeError) as error:
+        found.not_shown.append(f"the Triton sanitizer: {one_line(str(error).splitlines()[0])}")
+        return
+    for report in reports:
+        wrong = [finding for finding in report.findings if not finding.note]
+        found.reasons += [f"sanitizer: {finding.check}: {one_line(finding.message)}" for finding in wrong]
+        undecided = sum(isinstance(one.verdict, Unproven) for one in report.settled)
+        if undecided:
+            found.not_shown.append(f"the Triton sanitizer left {undecided} checks undecided")
+        elif not wrong:
+            found.shown.append("the Triton sanitizer finds nothing in any program of the grid")

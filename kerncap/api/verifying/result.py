@@ -1,0 +1,93 @@
+"""What verify is asked and what it answers: stages, each with a verdict and with what it showed."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from kerncap.api.replay import ReplayOptions, ReplayResult
+from kerncap.errors import UsageError
+from kerncap.format import Reproducer
+from kerncap.replay.engine import Engine
+from kerncap.replay.measured import Measured
+from kerncap.replay.wording import Verdict
+
+STAGES = ("smoke", "oracle", "determinism", "numerics", "shapes", "memory")
+DEFAULT_STAGES = ("smoke", "oracle")
+
+
+@dataclass(frozen=True, kw_only=True)
+class VerifyOptions(ReplayOptions):
+    """``reference``: a Python file with ``reference(args)``; ``expect``: a predicate on what is written.
+
+    ``stages`` are run in the order of `STAGES`; smoke always is, for without it there is nothing to judge.
+    """
+
+    reference: Path | None = None
+    expect: Literal["finite"] | None = None
+    stages: tuple[str, ...] = DEFAULT_STAGES
+
+
+@dataclass
+class StageResult:
+    """One stage. ``shown`` and ``not_shown`` are what a reader may and may not conclude, one line each."""
+
+    name: str
+    result: Literal["pass", "fail", "skipped"] = "pass"
+    reasons: list[str] = field(default_factory=list)
+    shown: list[str] = field(default_factory=list)
+    not_shown: list[str] = field(default_factory=list)
+
+    @classmethod
+    def skipped(cls, name: str, why: str) -> StageResult:
+        return cls(name, "skipped", [why], not_shown=[why])
+
+    def failed(self, *reasons: str) -> StageResult:
+        """The stage with these reasons, which fail it if there are any."""
+        self.reasons += reasons
+        if self.reasons:
+            self.result = "fail"
+        return self
+
+
+@dataclass
+class VerifyResult(ReplayResult):
+    """A replay's result with the stages that led to it."""
+
+    stages: list[StageResult] = field(default_factory=list)
+
+    def as_dict(self) -> dict[str, Any]:
+        return {**super().as_dict(), "stages": [dataclasses.asdict(stage) for stage in self.stages]}
+
+
+@dataclass
+class Case:
+    """What the stages judge: ``which`` in an engine, by a write set.
+
+    ``measured`` is that of the captured kernel; None where it does not end well here.
+    """
+
+    reproducer: Reproducer
+    engine: Engine
+    which: str
+    options: VerifyOptions
+    folder: Path  # for launches that are derived from this one
+    measured: Measured | None = None
+    judged_by: str = ""
+    verdict: Verdict | None = None  # the oracle's
+
+
+def parse_stages(text: str | None) -> tuple[str, ...]:
+    """``oracle,shapes`` or ``all`` in the order of `STAGES`. Raises UsageError for a name that is none."""
+    if text is None:
+        return DEFAULT_STAGES
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    if names == ["all"]:
+        return STAGES
+    unknown = [name for name in names if name not in STAGES]
+    if unknown or not names:
+        wrong = ", ".join(unknown) or "nothing"
+        raise UsageError(f"--stages {text}: {wrong} is no stage; there are {', '.join(STAGES)}, or all")
+    return tuple(name for name in STAGES if name in names or name == "smoke")

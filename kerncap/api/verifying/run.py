@@ -1,0 +1,127 @@
+"""`verify`: the stages in their order, and the one result that they come to."""
+
+from __future__ import annotations
+
+import dataclasses
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from kerncap.api.replay import load_candidate, opened, outcome_result, runs_at_all, without_values, write_set
+from kerncap.api.verifying import determinism, memory, numerics, oracle, shapes
+from kerncap.api.verifying.result import STAGES, Case, StageResult, VerifyOptions, VerifyResult
+from kerncap.errors import UsageError
+from kerncap.replay.engine import CANDIDATE, ORIGINAL, Engine
+from kerncap.replay.wording import Verdict, fail
+
+_BY_DEFAULT = VerifyOptions()
+_RUN: dict[str, Callable[[Case], StageResult]] = {
+    "oracle": oracle.stage,
+    "determinism": determinism.stage,
+    "numerics": numerics.stage,
+    "shapes": shapes.stage,
+    "memory": memory.stage,
+}
+
+
+def verify(path: Path, options: VerifyOptions = _BY_DEFAULT) -> VerifyResult:
+    """Judge the captured kernel, or ``options.candidate``.
+
+    Raises FormatError, UsageError, BackendUnavailable or ReplayError; a wrong result is no exception.
+    """
+    if options.reference is not None and not options.reference.is_file():
+        raise UsageError(f"{options.reference}: no such reference file")
+    wanted = [name for name in STAGES if name in options.stages and name != "smoke"]
+    with opened(path, options) as (reproducer, engine), tempfile.TemporaryDirectory(
+        prefix="kerncap-verify-"
+    ) as folder:  # fmt: skip
+        which = CANDIDATE if options.candidate else ORIGINAL
+        return judged(Case(reproducer, engine, which, options, Path(folder)), wanted)
+
+
+def judged(case: Case, wanted: Sequence[str]) -> VerifyResult:
+    """The result of smoke and the ``wanted`` stages, in an engine that may have judged others before."""
+    smoke, judged_by, verdict = _smoke(case)
+    stages = [smoke]
+    if verdict is None:
+        _measure(case, wanted)
+        stages += [_RUN[name](case) for name in wanted]
+        judged_by, verdict = _overall(case, stages)
+    verdict.notes = list(dict.fromkeys(verdict.notes))
+    result = outcome_result(case.engine, case.which, judged_by, verdict)
+    values = {f.name: getattr(result, f.name) for f in dataclasses.fields(result)}
+    return VerifyResult(**values, stages=stages)
+
+
+def _smoke(case: Case) -> tuple[StageResult, str, Verdict | None]:
+    """Whether it builds, launches, and ends well in time; if not, the failed verdict, and by what."""
+    stage = StageResult("smoke")
+    engine, which = case.engine, case.which
+    refused = load_candidate(engine, case.options.candidate)
+    if refused is not None:
+        return stage.failed(*refused.reasons), "whether it loads", refused
+    ended = _ends(engine, which)
+    if ended is not None:
+        return stage.failed(*ended.reasons), "whether it ends", ended
+    stage.shown.append("loads, launches, and ends in time with no fault")
+    if without_values(engine):
+        nothing = runs_at_all(engine, which)
+        stage.not_shown.append(nothing.summary)
+        return stage, "whether it ends", nothing
+    return stage, "whether it ends", None
+
+
+def _ends(engine: Engine, which: str) -> Verdict | None:
+    """A failed verdict when a plain run does not even end well."""
+    engine.restore()
+    outcome = engine.launch(which)
+    if outcome.ok:
+        return None
+    verdict = fail(outcome.message)
+    if outcome.detail:
+        verdict.notes.append(outcome.detail)
+    return verdict
+
+
+def _measure(case: Case, wanted: Sequence[str]) -> None:
+    """The captured kernel's write set, where it ends well."""
+    kind = case.reproducer.manifest.oracle.kind
+    if case.measured is not None:
+        return
+    needed = kind == "trusted" or any(name != "oracle" for name in wanted)
+    if needed and kind not in ("fault", "timeout"):
+        case.measured = write_set(case.reproducer, case.engine)
+
+
+def _overall(case: Case, stages: list[StageResult]) -> tuple[str, Verdict]:
+    """What it was judged by, and the verdict on the whole: the oracle's, unless another stage failed."""
+    judging = stages[1:]
+    failed = [stage for stage in judging if stage.result == "fail"]
+    judged_by = case.judged_by or ", ".join(stage.name for stage in judging) or "whether it ends"
+    if case.verdict is not None and not case.verdict.passed:
+        return judged_by, _with_reasons(case.verdict, failed)
+    if failed:
+        reasons = [f"{stage.name}: {reason}" for stage in failed for reason in stage.reasons]
+        verdict = fail(reasons[0], *reasons)
+        verdict.notes += case.verdict.notes if case.verdict is not None else []
+        return f"{judged_by}, {failed[0].name}" if case.judged_by else judged_by, verdict
+    passed = [stage.name for stage in judging if stage.result == "pass" and stage.name != "oracle"]
+    skipped = [stage.name for stage in judging if stage.result == "skipped"]
+    if case.verdict is None and not passed:
+        if not judging:
+            return judged_by, Verdict(True, "it launches and ends; nothing was compared")
+        reasons = [f"{stage.name}: {reason}" for stage in judging for reason in stage.reasons]
+        return judged_by, fail("nothing was judged", *reasons)
+    verdict = case.verdict or Verdict(True, "")
+    parts = [verdict.summary] if verdict.summary else []
+    if passed:
+        parts.append(f"{', '.join(passed)} passed")
+    if skipped:
+        parts.append(f"{', '.join(skipped)} skipped")
+    verdict.summary = "; ".join(parts)
+    return judged_by, verdict
+
+
+def _with_reasons(verdict: Verdict, failed: list[StageResult]) -> Verdict:
+    verdict.reasons += [f"{s.name}: {reason}" for s in failed if s.name != "oracle" for reason in s.reasons]
+    return verdict

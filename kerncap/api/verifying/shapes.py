@@ -1,0 +1,126 @@
+"""The shapes stage: the candidate on launches that were not captured, the captured kernel as the reference.
+
+Other values; other sizes, within the captured memory; rows that are padded, and tensors that begin one
+element later, in memory of their own. Where the captured kernel itself fails, the variant is left out,
+and that is said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from kerncap.api.verifying.derived import Layout, NotDerivable, derive, padded
+from kerncap.api.verifying.elsewhere import candidate_verdict, engine_of, original_agrees
+from kerncap.api.verifying.result import Case, StageResult
+from kerncap.api.verifying.sizes import Size, sizes
+from kerncap.errors import KerncapError
+from kerncap.replay import contents
+from kerncap.replay.contents import Differential
+from kerncap.replay.engine import CANDIDATE, ORIGINAL
+from kerncap.replay.measured import Measured
+from kerncap.replay.outcome import Config
+
+_SEEDS = (2, 4)
+
+
+@dataclass(frozen=True)
+class _Relaid:
+    """A layout to try, and what it is called."""
+
+    layout: Layout
+    name: str
+
+
+def stage(case: Case) -> StageResult:
+    """Hold the candidate against the captured kernel on all variants that there are."""
+    if case.which != CANDIDATE:
+        return StageResult.skipped("shapes", "there is no candidate: the captured kernel is the reference")
+    if case.measured is None:
+        return StageResult.skipped("shapes", "the captured kernel does not end well here")
+    found = StageResult("shapes")
+    for seed in _SEEDS:
+        _add(found, contents.on_other_values(case.engine, case.measured, case.options.tolerance, seed))
+    if case.engine.choice.launcher in ("jit", "interpreter"):
+        for size in sizes(case.engine.manifest):
+            _add(found, _of_size(case, case.measured, size))
+        if not any(True for _ in sizes(case.engine.manifest)):
+            found.not_shown.append("other sizes: no integer argument is the size of a tensor")
+        if found.reasons:
+            found.not_shown.append("other layouts: it fails already")
+        else:
+            for relaid in _layouts(case):
+                _relaid(case, relaid, found)
+    else:
+        found.not_shown.append(
+            f"other sizes and layouts: the {case.engine.choice.name} engine runs what was compiled for these"
+        )
+    found.shown, found.not_shown = list(dict.fromkeys(found.shown)), list(dict.fromkeys(found.not_shown))
+    return found.failed()
+
+
+def _add(found: StageResult, what: contents.Shown) -> None:
+    found.reasons += what.reasons
+    found.shown += what.shown
+    found.not_shown += what.not_shown
+
+
+def _of_size(case: Case, measured: Measured, size: Size) -> contents.Shown:
+    """Both kernels with smaller sizes in the captured memory: every access stays inside of it."""
+    engine = case.engine
+    config = Config(arguments=dict(size.arguments), grid=size.grid)
+    names = []
+    for which, path in ((ORIGINAL, None), (CANDIDATE, case.options.candidate)):
+        name = f"{which} with {size.name}"
+        try:
+            engine.load_configured(name, config, path)
+        except KerncapError as error:
+            reason = str(error).splitlines()[0]
+            if which == ORIGINAL:
+                return contents.Shown(
+                    not_shown=[f"{size.name}: the captured kernel does not load ({reason})"]
+                )
+            return contents.Shown(reasons=[f"with {size.name}: {reason}"])
+        names.append(name)
+    what = f"{size.name}{size.remark}"
+    shown = Differential(
+        engine, measured, case.options.tolerance, what, [], original=names[0], candidate=names[1]
+    ).judge()
+    for name in names:
+        engine.unload(name)
+    return shown
+
+
+def _layouts(case: Case) -> Iterator[_Relaid]:
+    """Layouts in memory of their own, at other addresses."""
+    manifest = case.reproducer.manifest
+    try:
+        wider = padded(manifest)
+    except NotDerivable:
+        wider = Layout()  # `derive` says why
+    if wider.strides:
+        changed = ", ".join(f"{name} = {value}" for name, value in wider.arguments.items())
+        yield _Relaid(wider, f"padded rows ({changed}) at other addresses")
+    yield _Relaid(Layout(shift=1), "tensors that begin one element later, at other addresses")
+
+
+def _relaid(case: Case, relaid: _Relaid, found: StageResult) -> None:
+    try:
+        path = derive(case.reproducer, case.folder, relaid.layout)
+        with engine_of(case, path) as engine:
+            measured, verdict = original_agrees(case, engine)
+            if measured is None or not verdict.passed:
+                why = verdict.summary
+                found.not_shown.append(f"{relaid.name}: the captured kernel does not allow for it ({why})")
+                return
+            judged = candidate_verdict(case, engine, measured)
+    except NotDerivable as error:
+        found.not_shown.append(f"{relaid.name}: {error}")
+        return
+    except KerncapError as error:
+        found.not_shown.append(f"{relaid.name}: {str(error).splitlines()[0]}")
+        return
+    if judged.passed:
+        found.shown.append(f"as the captured kernel on {relaid.name}")
+    else:
+        found.reasons += [f"on {relaid.name}: {reason}" for reason in judged.reasons]

@@ -1,0 +1,143 @@
+"""The worker of an engine: started where its regions can be placed, asked, replaced when a run kills it."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kerncap.errors import BackendUnavailable, ReplayError
+from kerncap.replay.choose import Choice
+from kerncap.replay.process import Refusal, TargetError, Worker, WorkerDied, WorkerTimeout
+from kerncap.replay.staging import Job
+
+START_TIMEOUT_S = 300.0  # torch and Triton from a cold disk
+_OPERATION_TIMEOUT_S = 600.0
+_PLACEMENT_TRIES = 3
+
+Bits = npt.NDArray[np.uint8]
+
+
+class Connection:
+    """One worker at a time for a job; ``generation`` grows with every one.
+
+    ``opened`` is called with a new worker's reply to ``open``, and gives it what the one before had.
+    """
+
+    def __init__(self, choice: Choice, job: Job, opened: Callable[[dict[str, Any]], None]) -> None:
+        self.choice = choice
+        self.job = job
+        self.generation = 0
+        self._opened = opened
+        self._worker: Worker | None = None
+        self._names = itertools.count()
+
+    def start(self) -> None:
+        """Start a worker, in place of the one that there is.
+
+        Raises BackendUnavailable for what this machine lacks, ReplayError for a worker that does not start.
+        """
+        if self._worker is not None:
+            self._worker.close()
+        self.generation += 1
+        for attempt in range(_PLACEMENT_TRIES + 1):
+            # A fresh process has another layout; only when that does not help do pointers move.
+            worker = self._spawn(relocate=attempt == _PLACEMENT_TRIES)
+            if worker.refused is not None:
+                worker.close()
+                raise BackendUnavailable(f"the {self.choice.name} engine", worker.refused)
+            if not worker.taken or attempt == _PLACEMENT_TRIES:
+                self._worker = worker
+                break
+            worker.close()
+        self._opened(self.call("open", START_TIMEOUT_S))
+
+    def close(self) -> None:
+        """End the worker; nothing happens the second time."""
+        if self._worker is not None:
+            self._worker.close()
+            self._worker = None
+
+    def request(self, timeout_s: float, op: str, **arguments: Any) -> dict[str, Any]:
+        """The reply to an operation that may kill the worker: WorkerDied and WorkerTimeout come through."""
+        if self._worker is None or not self._worker.alive:
+            self.start()
+        assert self._worker is not None
+        return self._worker.request(timeout_s, op, **arguments)
+
+    def call(self, op: str, timeout_s: float = _OPERATION_TIMEOUT_S, **arguments: Any) -> dict[str, Any]:
+        """The reply to an operation that is not expected to kill the worker.
+
+        Raises BackendUnavailable for what is refused, ReplayError for all else that goes wrong.
+        """
+        try:
+            return self.request(timeout_s, op, **arguments)
+        except Refusal as refusal:
+            raise BackendUnavailable(f"the {self.choice.name} engine", str(refusal)) from refusal
+        except TargetError as error:
+            raise ReplayError(f"{error}\n{error.detail}".strip()) from error
+        except (WorkerDied, WorkerTimeout) as error:
+            raise ReplayError(f"the replay worker was lost in {op}: {error}\n{self._log_text()}") from error
+
+    def log_tail(self) -> str:
+        """The end of what kernel and worker printed."""
+        return self._worker.log_tail() if self._worker is not None else ""
+
+    # --- masks, which go through files -----------------------------------------------------------------
+
+    def save(self, name: str, mask: Bits) -> None:
+        """Write a mask for the worker."""
+        try:
+            np.save(self.job.folder / name, mask)
+        except OSError as error:
+            raise ReplayError(
+                f"{self.job.folder}: the files of the replay can't be written: {error}"
+            ) from error
+
+    def load(self, name: str) -> Bits:
+        """A mask that the worker has written."""
+        bits: Bits = np.load(self.job.folder / name, allow_pickle=False)
+        return bits
+
+    @contextlib.contextmanager
+    def file(self, kind: str) -> Iterator[str]:
+        """The name of a file in the job folder for one exchange."""
+        name = f"{kind}-{next(self._names)}.npy"
+        try:
+            yield name
+        finally:
+            (self.job.folder / name).unlink(missing_ok=True)
+
+    @contextlib.contextmanager
+    def mask_files(self, masks: dict[int, Bits]) -> Iterator[dict[str, str]]:
+        """The names of files with the regions' masks for one exchange."""
+        with contextlib.ExitStack() as files:
+            names = {}
+            for region, bits in masks.items():
+                names[str(region)] = files.enter_context(self.file("mask"))
+                self.save(names[str(region)], bits)
+            yield names
+
+    # --- starting --------------------------------------------------------------------------------------
+
+    def _spawn(self, relocate: bool) -> Worker:
+        environment = {
+            k: v for k, v in os.environ.items() if k not in ("TRITON_INTERPRET", "KERNCAP_SESSION")
+        }
+        if self.choice.launcher == "interpreter":
+            environment["TRITON_INTERPRET"] = "1"
+        try:
+            return Worker(self.choice.python, self.job.path, self.job.log, environment, relocate)
+        except (WorkerDied, WorkerTimeout) as error:
+            raise ReplayError(f"the replay worker did not start: {error}\n{self._log_text()}") from error
+
+    def _log_text(self) -> str:
+        try:
+            return self.job.log.read_text(errors="replace")[-2000:].strip()
+        except OSError:
+            return ""

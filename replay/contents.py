@@ -1,0 +1,192 @@
+"""A candidate on another launch than the captured one: what it computes, not what it knows.
+
+A result that was cached, hard-coded or left over agrees with one input, a wrong tail with one size. So
+captured kernel and candidate both run on other values, or with other sizes, in the same memory, and are
+held against each other.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from kerncap.replay import bias, bitmap
+from kerncap.replay.engine import CANDIDATE, ORIGINAL, Engine
+from kerncap.replay.judging import errors, redraw, redrawable, where
+from kerncap.replay.measured import SEED_B, Measured, poison
+from kerncap.replay.noise import Noise
+from kerncap.replay.tolerance import view_tolerance
+from kerncap.replay.units import outside_views, place_name, view_name
+from kerncap.replay.verdict import gap_reasons
+from kerncap.replay.wording import BY_DTYPE, Tolerance, mismatch
+
+_BEFORE, _EXPECTED, _FOUND = "before it", "expected of it", "found of it"
+
+
+@dataclass
+class Shown:
+    """Why the candidate fails (if it does), and what this did and did not show."""
+
+    reasons: list[str] = field(default_factory=list)
+    shown: list[str] = field(default_factory=list)
+    not_shown: list[str] = field(default_factory=list)
+
+
+def on_other_values(engine: Engine, measured: Measured, tolerance: Tolerance, seed: int = 1) -> Shown:
+    """Captured kernel and candidate on the same other values; integers that steer stay as they are."""
+    views = redrawable(engine.manifest, measured)
+    engine.restore()
+    changed = redraw(engine, views, seed) if views else []
+    if not changed:
+        return Shown(not_shown=["other values: no tensor that is read could be given any"])
+    names = ", ".join(dict.fromkeys(view_name(engine.manifest, view) for view in changed))
+    return Differential(engine, measured, tolerance, f"other values of {names}", views, seed).judge()
+
+
+@dataclass
+class Differential:
+    """Two variants, the captured kernel's and the candidate's, on the same contents.
+
+    ``what`` names the launch for people; ``redrawn`` are views that get other values by ``seed`` (of the
+    captured ones alone it can be told whether a result is theirs again).
+    """
+
+    engine: Engine
+    measured: Measured
+    tolerance: Tolerance
+    what: str
+    redrawn: list[int]
+    seed: int = 1
+    original: str = ORIGINAL
+    candidate: str = CANDIDATE
+    timeout_s: float | None = None
+
+    def judge(self) -> Shown:
+        self.manifest = self.engine.manifest
+        self._prepare()
+        self.engine.snapshot(_BEFORE)
+        found = Shown()
+        problem = self._launch(self.original)
+        if problem:
+            found.not_shown.append(f"{self.what}: the captured kernel fails there ({problem})")
+            return found
+        if not self._told():
+            same = "writes the same as before" if self.redrawn else "writes nothing there"
+            found.not_shown.append(f"{self.what}: the captured kernel {same}")
+            return found
+        self.engine.snapshot(_EXPECTED)
+        reasons = self._candidate()
+        for state in (_BEFORE, _EXPECTED, _FOUND):
+            self.engine.drop(state)
+        if reasons:
+            found.reasons += [f"on {self.what}: {reason}" for reason in reasons]
+        else:
+            found.shown.append(f"as the captured kernel on {self.what}")
+        return found
+
+    def _prepare(self) -> None:
+        self.engine.restore()
+        if self.redrawn:
+            redraw(self.engine, self.redrawn, self.seed)
+        poison(self.engine, self.measured, SEED_B)
+
+    def _launch(self, which: str) -> str:
+        """What went wrong, if anything."""
+        generation = self.engine.generation
+        outcome = self.engine.launch(which, self.timeout_s)
+        if not outcome.ok:
+            return outcome.message
+        if self.engine.generation != generation:
+            return "the worker was lost"
+        return "; ".join(gap_reasons(self.engine))
+
+    def _told(self) -> bool:
+        """Whether the captured kernel does there what nothing but a computation gives."""
+        if not self.redrawn:
+            return bool(self.engine.differing(_BEFORE))
+        return any(
+            (self.engine.diff(region, "post") & written).any()
+            for region, written in self.measured.written.items()
+        )
+
+    def _candidate(self) -> list[str]:
+        self._prepare()
+        if problem := self._launch(self.candidate):
+            return [problem]
+        found = self._compare(self._known_noise())
+        reasons = self._elsewhere()
+        if any(stats["outside"] for stats in found):
+            return reasons + self._mismatches(found)
+        if self.tolerance == BY_DTYPE and any(stats["different"] for stats in found):
+            differing = [self._limits(int(stats["view"]), {}) for stats in found if stats["different"]]
+            for stats in errors(self.engine, differing, _EXPECTED):
+                if reason := bias.uses_up(stats, self.manifest.views[stats["view"]].dtype):
+                    reasons.append(reason)
+        return reasons
+
+    def _known_noise(self) -> dict[int, float]:
+        """How far the captured kernel was seen to differ from itself on the captured contents."""
+        known: Noise | None = self.measured.noise
+        if known is None:
+            return {}
+        races = known.races(self.manifest)
+        return {view: largest for view, largest in known.views.items() if view not in races}
+
+    def _compare(self, noise: dict[int, float]) -> list[dict[str, Any]]:
+        wanted = [
+            self._limits(number, noise)
+            for number, view in enumerate(self.manifest.views)
+            if view.region in self.measured.written
+        ]
+        return self.engine.compare(wanted, _EXPECTED)
+
+    def _limits(self, view: int, noise: dict[int, float]) -> tuple[int, float, float]:
+        dtype = self.manifest.views[view].dtype
+        limits = view_tolerance(dtype, noise.get(view, 0.0), self.tolerance.rtol, self.tolerance.atol)
+        return (view, *limits)
+
+    def _mismatches(self, found: list[dict[str, Any]]) -> list[str]:
+        """Reasons that hold against the candidate even where the captured kernel differs from itself."""
+        limits = [self._limits(int(stats["view"]), {}) for stats in found if stats["outside"]]
+        places = where(self.engine, limits, _EXPECTED)
+        as_before = set()
+        if self.redrawn:
+            post = self.engine.compare(limits, "post")
+            as_before = {int(stats["view"]) for stats in post if not stats["outside"]}
+        self.engine.snapshot(_FOUND)
+        self._prepare()
+        if not self._launch(self.original):
+            noise = self._known_noise()
+            for stats in self._compare({}):
+                if stats["different"]:
+                    view = int(stats["view"])
+                    noise[view] = max(noise.get(view, 0.0), float(stats["max_abs"]))
+            if noise:
+                self.engine.restore(_FOUND)
+                found = self._compare(noise)
+        reasons = []
+        for stats in found:
+            view = int(stats["view"])
+            if not stats["outside"]:
+                continue
+            if view in as_before:
+                reasons.append(
+                    f"{stats['name']} is the result for the captured values again: "
+                    "cached or stored, not computed"
+                )
+            else:
+                place = f"; {places[view]}" if view in places else ""
+                reasons.append(f"differs from the captured kernel: {mismatch(stats)}{place}")
+        return reasons
+
+    def _elsewhere(self) -> list[str]:
+        """Differences beside all views, in regions that have one: nothing is known of what they mean."""
+        reasons = []
+        for region in self.engine.differing(_EXPECTED):
+            stray = self.engine.diff(region, _EXPECTED) & outside_views(self.manifest, region)
+            if stray.any():
+                place = place_name(self.manifest, region, bitmap.first(stray))
+                reasons.append(
+                    f"{bitmap.count(stray):,} bytes beside the arguments differ (first at {place})"
+                )
+        return reasons

@@ -1,0 +1,106 @@
+"""What a judge asks of a worker beyond comparing: errors in ulps, where they are, other values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kerncap.format.schema import Manifest
+from kerncap.replay.engine import Engine
+from kerncap.replay.measured import Measured
+from kerncap.replay.units import units, view_name
+
+Limits = tuple[int, float, float]  # view, rtol, atol
+FLOATS = ("float", "bfloat")
+
+
+def errors(engine: Engine, wanted: Sequence[Limits], against: str) -> list[dict[str, Any]]:
+    """Statistics of views against a state or ``reference``: see `worker/errors.py`."""
+    return list(engine.connection.call("errors", views=_plain(wanted), against=against)["views"])
+
+
+def errors_against(engine: Engine, wanted: Limits, expected: npt.NDArray[np.float64]) -> dict[str, Any]:
+    """The same for one view against values of its shape."""
+    view, rtol, atol = wanted
+    with engine.connection.file("expected") as name:
+        np.save(engine.connection.job.folder / name, expected)
+        asked = {"view": view, "rtol": rtol, "atol": atol, "file": name}
+        return dict(engine.connection.call("errors", views=[asked], against="file")["views"][0])
+
+
+def values(engine: Engine, view: int) -> npt.NDArray[np.float64]:
+    """A view's values as they are in memory."""
+    with engine.connection.file("values") as name:
+        engine.connection.call("export", view=view, out=name)
+        found: npt.NDArray[np.float64] = np.load(engine.connection.job.folder / name, allow_pickle=False)
+        return found
+
+
+def stream_problem(engine: Engine, which: str, regions: list[int]) -> str:
+    """What is wrong with the stream that a launch on a device works in; nothing if it keeps to its own."""
+    return str(engine.connection.call("streams", which=which, regions=regions)["problem"])
+
+
+def redrawable(manifest: Manifest, measured: Measured) -> list[int]:
+    """The views whose values may be others: floats that share their bytes with nothing else, and are read.
+
+    Where there are none, integers: they keep to the values that they have.
+    """
+    floats: list[int] = []
+    integers: list[int] = []
+    for unit in units(manifest):
+        if not unit.views:
+            continue
+        whole = unit.bits(measured.sizes[unit.region])
+        if not (whole & ~measured.poisonable(unit.region)).any():
+            continue  # poison goes there
+        dtypes = [manifest.views[number].dtype for number in unit.views]
+        if all(dtype.startswith(FLOATS) for dtype in dtypes):
+            floats += unit.views
+        elif not any(dtype.startswith(FLOATS) for dtype in dtypes):
+            integers += unit.views
+    return floats or integers
+
+
+def redraw(engine: Engine, views: list[int], seed: int) -> list[int]:
+    """Give other values of the same kind to ``views`` in memory; the views that changed."""
+    return [int(view) for view in engine.connection.call("redraw", views=views, seed=seed)["changed"]]
+
+
+def where(engine: Engine, wanted: Sequence[Limits], against: str) -> dict[int, str]:
+    """By view where its errors are, if that is one part of it: ``differs only in out[992:1000]``."""
+    found = {}
+    for boxes in engine.connection.call("boxes", views=_plain(wanted), against=against)["views"]:
+        view = engine.manifest.views[boxes["view"]]
+        name = view_name(engine.manifest, boxes["view"])
+        inside, outside = boxes["inside"], boxes["outside"]
+        if outside is None or len(outside) != len(view.shape):
+            continue  # nothing, or the parts of elements that have several
+        if inside is None:
+            found[boxes["view"]] = f"no element of {name} agrees"
+        elif _is_part(outside, view.shape):
+            found[boxes["view"]] = f"differs only in {name}[{_slices(outside)}]"
+        elif _is_part(inside, view.shape):
+            found[boxes["view"]] = f"agrees only in {name}[{_slices(inside)}]"
+    return found
+
+
+def _plain(wanted: Sequence[Limits]) -> list[dict[str, Any]]:
+    return [{"view": view, "rtol": rtol, "atol": atol} for view, rtol, atol in wanted]
+
+
+def _is_part(box: list[list[int]], shape: Sequence[int]) -> bool:
+    return any(stop - start <= 0.9 * length for (start, stop), length in zip(box, shape, strict=True))
+
+
+def _slices(box: list[list[int]]) -> str:
+    return ", ".join(f"{start}:{stop}" for start, stop in box)
+
+
+def exchange_folder(engine: Engine) -> Path:
+    """Where files of this engine's worker are."""
+    return engine.connection.job.folder

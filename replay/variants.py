@@ -1,0 +1,274 @@
+"""The variants of a launch that a worker has: the captured kernel, candidates, other configurations."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import shutil
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from kerncap.errors import BackendUnavailable, KerncapError, ReplayError, UsageError
+from kerncap.format import Reproducer
+from kerncap.replay.connection import START_TIMEOUT_S, Connection
+from kerncap.replay.outcome import CandidateError, Compiled, Config, Facts, Loaded
+from kerncap.replay.process import Refusal, TargetError
+
+ORIGINAL = "original"
+CANDIDATE = "candidate"
+CAPTURED = "captured"
+REBUILT = "rebuilt"
+
+IMAGES = (".cubin", ".fatbin", ".ptx")
+TRITON_STAGES = (".ttir", ".ttgir", ".llir", ".ptx", ".cubin")
+
+
+class Variants:
+    """Loads variants into whatever worker there is, under their names."""
+
+    def __init__(
+        self, reproducer: Reproducer, connection: Connection, facts: Facts, timeout_s: float
+    ) -> None:
+        self._reproducer = reproducer
+        self._connection = connection
+        self._facts = facts
+        self._timeout_s = timeout_s
+        self._loaded: dict[str, Loaded] = {}
+        self._compiled: dict[str, Compiled] = {}
+        self._builds: dict[str, Path] = {}  # variant -> the folder of its built image
+        self._numbers = itertools.count()
+
+    @property
+    def launcher(self) -> str:
+        return self._connection.choice.launcher
+
+    def reload(self) -> None:
+        """Give a new worker all that the one before had, the original first."""
+        self._loaded.setdefault(ORIGINAL, Loaded(str(self._original())))
+        for which, loaded in list(self._loaded.items()):
+            try:
+                self._load(which, loaded)
+            except KerncapError:
+                if which == ORIGINAL:
+                    raise
+                self._forget(which)  # one that no longer loads must not keep every worker from its work
+
+    def is_loaded(self, name: str) -> bool:
+        return name in self._loaded
+
+    def compiled(self, name: str) -> Compiled:
+        """What a variant was compiled to. Raises ReplayError for one that is not loaded."""
+        if name not in self._compiled:
+            raise ReplayError(f"{name} is not loaded: there is nothing to say of it")
+        return self._compiled[name]
+
+    def unload(self, name: str) -> None:
+        """Free what a variant holds, and what was derived from it; one that is not loaded is none."""
+        for each in [key for key in self._loaded if key == name or key.startswith(f"{name} with ")]:
+            self._connection.call("unload", which=each)
+            self._forget(each)
+
+    def candidate(self, name: str, path: Path) -> None:
+        """Make a file the variant ``name``. Raises CandidateError with the reason why it can't be run."""
+        if not path.is_file():
+            raise ReplayError(f"{path}: no such candidate file")
+        path = path.resolve()
+        self._check_suffix(path)
+        self.unload(name)
+        started = time.monotonic()
+        image, cached = self._image(name, path) if self.launcher == "native" else (path, False)
+        built_ms = (time.monotonic() - started) * 1e3
+        try:
+            self._tried(name, Loaded(str(image)))
+        except CandidateError:
+            self._forget(name)
+            raise
+        if self.launcher == "native":
+            found = self._compiled[name]
+            self._compiled[name] = dataclasses.replace(
+                found, compile_ms=built_ms + found.compile_ms, cached=cached
+            )
+
+    def configured(self, name: str, config: Config, path: Path | None) -> Compiled:
+        """The original's source, or that in ``path``, compiled and launched as ``config`` says."""
+        if self.launcher not in ("jit", "interpreter"):
+            raise UsageError(
+                f"the {self._connection.choice.name} engine launches what is compiled already: "
+                "another configuration needs a Triton kernel's source (--engine jit or interpreter)"
+            )
+        if name == ORIGINAL:
+            raise UsageError(f"{ORIGINAL} is the captured configuration: choose another name")
+        if path is not None and not path.is_file():
+            raise ReplayError(f"{path}: no such candidate file")
+        self.unload(name)
+        file = self._loaded[ORIGINAL].path if path is None else str(path.resolve())
+        self._tried(name, Loaded(file, config=config))
+        return self._compiled[name]
+
+    def with_scalars(self, which: str, scalars: Mapping[str, str]) -> str:
+        """``which`` with other values of numeric arguments, loaded under the name that this gives."""
+        if not scalars:
+            return which
+        name = f"{which} with {', '.join(f'{key}={value}' for key, value in scalars.items())}"
+        if name not in self._loaded:
+            self._load(name, dataclasses.replace(self._loaded[which], scalars=dict(scalars)))
+        return name
+
+    def image_of_capture(self, name: str) -> None:
+        """Load the captured image under ``name``. Raises BackendUnavailable where there is none to load."""
+        content = self._connection.job.content
+        path = content["images"][0] if self.launcher == "native" else content["code"].get("cubin")
+        if path is None:
+            raise BackendUnavailable("the captured image", "the reproducer holds none (cubin)")
+        if self.launcher == "interpreter":
+            raise BackendUnavailable("the captured image", "it needs a CUDA device: --engine jit or binary")
+        self._tried(name, Loaded(str(self._connection.job.folder / path)))
+
+    def rebuilt(self, name: str) -> None:
+        """The stored source as this environment compiles it, under ``name``.
+
+        Raises BackendUnavailable where there is no source or no compiler, CandidateError where it does not
+        compile.
+        """
+        source = self._reproducer.manifest.source
+        if source is None:
+            raise BackendUnavailable("a rebuilt kernel", "the kernel's source was not found at capture")
+        content = self._connection.job.content
+        if self.launcher != "native":
+            self._tried(name, Loaded(str(self._connection.job.folder / content["source"])))
+            return
+        self.candidate(name, self._as_unit(self._connection.job.folder / content["source"]))
+
+    def _as_unit(self, source: Path) -> Path:
+        """A stored source under a name that tells its language: what NVRTC was given may have none."""
+        from kerncap.replay import candidates
+
+        if source.suffix in candidates.SUFFIXES:
+            return source
+        named = self._connection.job.folder / "rebuilt" / "rebuilt.cu"
+        named.parent.mkdir(exist_ok=True)
+        shutil.copyfile(source, named)
+        return named
+
+    # --- loading ---------------------------------------------------------------------------------------
+
+    def _original(self) -> Path:
+        content = self._connection.job.content
+        path = {
+            "native": content["images"][0] if content["images"] else None,
+            "binary": content["code"].get("cubin"),
+        }.get(self.launcher, content["source"])
+        return self._connection.job.folder / str(path)
+
+    def _check_suffix(self, path: Path) -> None:
+        from kerncap.replay import candidates
+
+        accepted = {
+            "native": (*IMAGES, *candidates.SUFFIXES),
+            "jit": (".py", *TRITON_STAGES),
+            "binary": TRITON_STAGES,
+        }.get(self.launcher, (".py",))
+        if path.suffix in accepted:
+            return
+        if self.launcher == "interpreter" and path.suffix in TRITON_STAGES:
+            raise UsageError(
+                f"{path}: {path.suffix} is run on a CUDA device, the interpreter takes a .py file"
+            )
+        known = ", ".join(sorted(set(accepted)))
+        raise UsageError(
+            f"{path}: the {self._connection.choice.name} engine takes one of {known} as candidate"
+        )
+
+    def _image(self, name: str, path: Path) -> tuple[Path, bool]:
+        """An image that the driver takes: the file itself, or what is built of it."""
+        from kerncap.replay import candidates
+
+        if path.suffix in IMAGES:  # the driver assembles PTX, and says best what is wrong with it
+            return path, False
+        out = self._connection.job.folder / f"candidate-{next(self._numbers)}"
+        out.mkdir()
+        self._builds[name] = out
+        choice = self._connection.choice
+        try:
+            built = candidates.compile_candidate(self._reproducer, path, self._facts.arch, out, choice.python)
+        except ReplayError as error:
+            detail = getattr(error, "detail", "")
+            place = candidates.first_place(detail or str(error))
+            raise CandidateError(str(error), detail, **place) from error
+        return built.path, built.cached
+
+    def _tried(self, name: str, loaded: Loaded) -> None:
+        try:
+            self._load(name, loaded)
+        except (BackendUnavailable, ReplayError) as error:
+            cause = error.__cause__
+            detail, place = "", {}
+            if isinstance(cause, TargetError):
+                detail, place = cause.detail, cause.place
+            text = str(cause if isinstance(cause, Refusal | TargetError) else error)
+            raise CandidateError(text, detail, **place) from error
+
+    def _load(self, which: str, loaded: Loaded) -> None:
+        self._forget_stages(which)
+        stages = f"stages-{next(self._numbers)}"
+        reply = self._connection.call(
+            "load", START_TIMEOUT_S + self._timeout_s,
+            which=which, path=loaded.path, scalars=loaded.scalars, limit_s=self._timeout_s, stages=stages,
+            config=None if loaded.config is None else _plain(loaded.config),
+        )  # fmt: skip
+        self._loaded[which] = loaded
+        self._compiled[which] = self._facts_of(reply.get("compiled", {}))
+        if which in (ORIGINAL, CANDIDATE) and "pointers" in reply:
+            facts = self._facts
+            facts.pointers = int(reply["pointers"])
+            facts.relocated = sorted({*facts.relocated, *map(int, reply["moved_variables"])})
+            facts.notes += [note for note in reply["notes"] if note not in facts.notes]
+
+    def _facts_of(self, found: dict[str, Any]) -> Compiled:
+        folder = self._connection.job.folder
+        known = {name: found.get(name) for name in _NUMBERS}
+        return Compiled(
+            **known,
+            occupancy=found.get("occupancy"),
+            compile_ms=float(found.get("compile_ms", 0.0)),
+            cached=bool(found.get("cached", False)),
+            grid=_three(found.get("grid")),
+            block=_three(found.get("block")),
+            stages={name: folder / path for name, path in found.get("stages", {}).items()},
+        )
+
+    def _forget(self, name: str) -> None:
+        self._forget_stages(name)
+        self._loaded.pop(name, None)
+        self._compiled.pop(name, None)
+        build = self._builds.pop(name, None)
+        if build is not None:
+            shutil.rmtree(build, ignore_errors=True)
+
+    def _forget_stages(self, name: str) -> None:
+        compiled = self._compiled.get(name)
+        for folder in {path.parent for path in compiled.stages.values()} if compiled else ():
+            if folder.parent == self._connection.job.folder and folder.name.startswith("stages-"):
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+_NUMBERS = (
+    "registers", "spilled_bytes", "shared_bytes", "max_threads", "num_warps", "num_stages", "blocks_per_sm",
+    "dynamic_shared_bytes",
+)  # fmt: skip
+
+
+def _plain(config: Config) -> dict[str, Any]:
+    return {
+        "arguments": dict(config.arguments), "options": dict(config.options),
+        "grid": None if config.grid is None else list(config.grid),
+    }  # fmt: skip
+
+
+def _three(numbers: Any) -> tuple[int, int, int] | None:
+    if numbers is None:
+        return None
+    x, y, z = numbers
+    return int(x), int(y), int(z)

@@ -1,0 +1,1 @@
+"""Of `kerncap replay --edit` and `--watch`."""

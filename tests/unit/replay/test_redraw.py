@@ -1,0 +1,68 @@
+"""Other values of the same kind."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from kerncap.replay.worker.native import judging as native  # noqa: E402
+from kerncap.replay.worker.native.dtypes import Number  # noqa: E402
+from kerncap.replay.worker.redraw import redraw  # noqa: E402
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "bfloat16", "float16"])
+def test_floats_keep_their_range_and_what_is_special(dtype: str) -> None:
+    x = torch.linspace(-3, 5, 999, dtype=getattr(torch, dtype))[torch.randperm(999)]
+    x[7], x[8], x[9] = float("nan"), float("inf"), float("-inf")
+    y, again = x.clone(), x.clone()
+    assert redraw(y, 1, 0) and redraw(again, 1, 0)
+    assert torch.equal(y.nan_to_num(9), again.nan_to_num(9)), "the same each time"
+    assert y[7].isnan() and y[8] == float("inf") and y[9] == float("-inf")
+    finite = y[y.isfinite()]
+    assert -3 <= float(finite.min()) < -1 and 2 < float(finite.max()) <= 5
+    assert int((y != x).sum()) > 900
+    other = x.clone()
+    assert redraw(other, 2, 0) and not torch.equal(other.nan_to_num(9), y.nan_to_num(9))
+
+
+def test_what_is_sorted_stays_sorted() -> None:
+    x = torch.arange(1, 100, dtype=torch.float32)
+    assert redraw(x, 1, 0)
+    assert bool((x.diff() > 0).all())
+
+
+def test_equal_values_become_unequal_and_zeros_small() -> None:
+    for value in (0.0, 2.0):
+        x = torch.full((64,), value)
+        assert redraw(x, 1, 0)
+        assert len(x.unique()) > 16 and float(x.max()) <= max(value, 0.27)
+
+
+def test_integers_only_change_places_and_not_where_they_are_in_order() -> None:
+    x = torch.tensor([3, 1, 2, 9, 4, 7])
+    y = x.clone()
+    assert redraw(y, 1, 0) and sorted(y.tolist()) == sorted(x.tolist())
+    for kept in (torch.arange(9), torch.full((9,), 4), torch.tensor([True, False])):
+        assert not redraw(kept, 1, 0)
+
+
+def test_a_broadcast_tensor_is_changed_once() -> None:
+    row = torch.arange(5, dtype=torch.float32)[torch.tensor([2, 0, 1, 4, 3])]
+    wide = row.expand(3, 5)
+    alone = row.clone()
+    assert redraw(alone, 1, 0)
+    assert redraw(wide, 1, 0) and torch.equal(row, alone)
+
+
+def test_a_native_worker_does_it_without_torch() -> None:
+    x = np.random.default_rng(0).standard_normal(100).astype(np.float32)
+    x[3] = np.nan
+    bits = x.copy().view(np.uint32)
+    assert native.redraw(Number("float32", 4), bits, 1, 0)
+    y = bits.view(np.float32)
+    assert np.isnan(y[3]) and np.isfinite(np.delete(y, 3)).all()
+    assert float(np.nanmax(np.abs(y))) <= float(np.nanmax(np.abs(x)))
+    assert int((y != x).sum()) > 90
+    assert not native.redraw(Number("int32", 4), bits, 1, 0)
