@@ -1,0 +1,59 @@
+"""``kerncap profile``: Nsight Compute on a reproducer's launch, explained."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from kerncap.errors import UsageError
+
+
+@click.command("profile")
+@click.argument("repro", type=click.Path(path_type=Path), required=False)
+@click.option(
+    "--engine", type=click.Choice(["auto", "binary", "jit"]), default="auto", show_default=True,
+    help="How to run the launch: the captured image, or a Triton kernel's source.",
+)  # fmt: skip
+@click.option("--device", default="auto", show_default=True, metavar="auto|cuda:N", help="Where to run it.")
+@click.option(
+    "--candidate", type=click.Path(path_type=Path), metavar="FILE",
+    help="In place of the kernel: an edited source (.py), or an image (.cubin, .ptx).",
+)  # fmt: skip
+@click.option("--python", metavar="PATH", help="A Python that has torch and triton. Default: kerncap's own.")
+@click.option(
+    "--output", type=click.Path(path_type=Path), metavar="FILE.ncu-rep", help="Keep ncu's own report."
+)
+@click.option(
+    "--import-report", type=click.Path(path_type=Path), metavar="FILE.ncu-rep",
+    help="Explain a report that ncu has written; nothing is run.",
+)  # fmt: skip
+@click.option(
+    "--clock-control", type=click.Choice(["none", "base"]), default="none", show_default=True,
+    help="base: ncu holds the clocks at their base, so that runs compare; none: as in every other run.",
+)  # fmt: skip
+@click.option("--trust", is_flag=True, help="Run a reproducer that was not captured here; remembered.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+def command(
+    repro: Path | None, output: Path | None, import_report: Path | None, clock_control: str, as_json: bool,
+    **options: Any,
+) -> int:  # fmt: skip
+    """Run ncu on the launch of REPRO alone and say what its counters mean.
+
+    Exit status: 0, 2 usage, 3 the reproducer is damaged, 4 no ncu, no device, or no right to its counters.
+    """
+    from kerncap.api import profile as api
+    from kerncap.api.replay import ReplayOptions
+    from kerncap.report.profile_text import render
+
+    if (repro is None) == (import_report is None):
+        raise UsageError("profile takes a reproducer, or a report with --import-report")
+    if import_report is not None:
+        result = api.import_report(import_report)
+    else:
+        assert repro is not None
+        result = api.profile(repro, ReplayOptions(**options), output=output, clock_control=clock_control)
+    click.echo(json.dumps(result.as_dict(), indent=2) if as_json else render(result))
+    return 0

@@ -1,0 +1,217 @@
+"""What a device was measured to do, kept per device in the user's cache folder."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import subprocess
+import tempfile
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kerncap.errors import BackendUnavailable, UsageError
+
+VERSION = 1
+_WORKER = Path(__file__).parents[1] / "worker"
+_TIMEOUT_S = 120.0  # some seconds at the most; a driver that assembles PTX on a loaded machine takes longer
+_MAX_FILE_BYTES = 1 << 20
+
+# Says which device it is without torch, so that a cache is found at no cost.
+_IDENTIFY = """
+import ctypes, json, sys
+cuda = ctypes.CDLL("libcuda.so.1")
+device, driver, name = ctypes.c_int(), ctypes.c_int(), ctypes.create_string_buffer(256)
+def check(call, *arguments):
+    status = getattr(cuda, call)(*arguments)
+    if status:
+        json.dump({"refused": call + ": error " + str(status)}, sys.stdout)
+        sys.exit(0)
+check("cuInit", 0)
+check("cuDeviceGet", ctypes.byref(device), int(sys.argv[1]))
+check("cuDeviceGetName", name, 256, device)
+check("cuDriverGetVersion", ctypes.byref(driver))
+found = {"device": name.value.decode(errors="replace")}
+found["driver"] = "%d.%d" % (driver.value // 1000, driver.value % 1000 // 10)
+for key, number in (("sm_count", 16), ("clock_khz", 13), ("memory_clock_khz", 36)):
+    value = ctypes.c_int()
+    check("cuDeviceGetAttribute", ctypes.byref(value), number, device)
+    found[key] = value.value
+json.dump(found, sys.stdout)
+"""
+
+
+@dataclass(frozen=True)
+class Ceilings:
+    """Measured rates of one device: ``rates`` by name, in bytes or operations per second, ``launch_us`` and
+    ``event_us`` in microseconds. ``missing``: what could not be measured, and why.
+
+    The clocks are the highest that the driver names, in kHz; ``memory_bus_bits`` wide.
+    """
+
+    device: str
+    arch: str
+    driver: str
+    sm_count: int
+    clock_khz: int
+    memory_clock_khz: int
+    memory_bus_bits: int
+    l2_bytes: int
+    rates: Mapping[str, float]
+    how: Mapping[str, str]
+    missing: Mapping[str, str]
+    measured_at: str = ""
+    path: str = ""  # where it is kept
+
+    def rate(self, name: str) -> float | None:
+        found = self.rates.get(name)
+        return found if found and found > 0 else None
+
+    def dram(self, read_bytes: int, written_bytes: int) -> float | None:
+        """Bytes per second of traffic of this mixture: between reading, copying and writing."""
+        read, write = self.rate("dram_read_bytes_per_s"), self.rate("dram_write_bytes_per_s")
+        copy = self.rate("dram_copy_bytes_per_s")
+        total = read_bytes + written_bytes
+        if read is None or write is None or copy is None or not total:
+            return copy or read or write
+        share = written_bytes / total
+        if share <= 0.5:
+            return read + (copy - read) * 2 * share
+        return copy + (write - copy) * (2 * share - 1)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The document that is kept; `from_dict` takes it."""
+        return {
+            "version": VERSION,
+            **{
+                name: getattr(self, name)
+                for name in ("device", "arch", "driver", "sm_count", "clock_khz", "memory_clock_khz",
+                             "memory_bus_bits", "l2_bytes", "measured_at")
+            },
+            "ceilings": dict(self.rates),
+            "how": dict(self.how),
+            "missing": dict(self.missing),
+        }  # fmt: skip
+
+
+def from_dict(document: Any, path: str = "") -> Ceilings:
+    """Raises ValueError, KeyError or TypeError for what is no such document."""
+    if not isinstance(document, dict) or document.get("version") != VERSION:
+        raise ValueError(f"expected an object with version {VERSION}")
+    numbers = {
+        name: int(document[name])
+        for name in ("sm_count", "clock_khz", "memory_clock_khz", "memory_bus_bits", "l2_bytes")
+    }
+    return Ceilings(
+        device=str(document["device"]),
+        arch=str(document["arch"]),
+        driver=str(document["driver"]),
+        rates={str(name): float(rate) for name, rate in document["ceilings"].items()},
+        how={str(k): str(v) for k, v in document.get("how", {}).items()},
+        missing={str(k): str(v) for k, v in document.get("missing", {}).items()},
+        measured_at=str(document.get("measured_at", "")),
+        path=path,
+        **numbers,
+    )
+
+
+# --- the cache ---------------------------------------------------------------------------------------
+
+
+def folder() -> Path:
+    """Where ceilings are kept."""
+    root = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    return Path(root) / "kerncap" / "ceilings"
+
+
+def _file(facts: Mapping[str, Any]) -> Path:
+    words = [str(facts[name]) for name in ("device", "driver", "sm_count", "clock_khz", "memory_clock_khz")]
+    return folder() / (re.sub(r"[^A-Za-z0-9.]+", "-", "-".join(words)) + ".json")
+
+
+def read(path: Path) -> Ceilings:
+    """Ceilings from a file. Raises UsageError for one that is not such a file."""
+    try:
+        if path.stat().st_size > _MAX_FILE_BYTES:
+            raise UsageError(f"{path}: larger than any file of ceilings")
+        return from_dict(json.loads(path.read_text(encoding="utf-8")), str(path))
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}") from error
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise UsageError(f"{path}: no ceilings that this version reads ({error!r})") from error
+
+
+def named(name: str) -> Ceilings:
+    """The ceilings of ``--ceilings FILE|NAME``: a file, or the part of a measured device's name.
+
+    Raises UsageError, which lists the devices that were measured.
+    """
+    if os.sep in name or Path(name).is_file():
+        return read(Path(name))
+    known = []
+    for path in sorted(folder().glob("*.json")):
+        with contextlib.suppress(UsageError):
+            known.append(read(path))
+    found = [one for one in known if name.lower() in one.device.lower()]
+    if len({one.device for one in found}) == 1:
+        return max(found, key=lambda one: one.measured_at)
+    devices = ", ".join(sorted({one.device for one in known})) or "none"
+    what = "several measured devices have that name" if found else "no file and no measured device"
+    raise UsageError(f"--ceilings {name}: {what}; measured here: {devices}")
+
+
+def of_device(python: str, ordinal: int, again: bool = False) -> Ceilings:
+    """Of CUDA device ``ordinal``: the kept ceilings, or (with ``again``, or where there are none) measured.
+
+    ``python`` needs numpy. Raises BackendUnavailable where the device can't be measured.
+    """
+    facts = _ask(python, ["-c", _IDENTIFY, str(ordinal)])
+    path = _file(facts)
+    if not again and path.is_file():
+        with contextlib.suppress(UsageError):  # of another version, or damaged: measured again
+            return read(path)
+    text = (_WORKER / "limits" / "start.py").read_text(encoding="utf-8")
+    document = _ask(python, ["-c", text, str(_WORKER), str(ordinal)])
+    document["measured_at"] = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    try:
+        measured = from_dict(document, str(path))
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise BackendUnavailable("the device's ceilings", f"the measurement answered {document!r}") from error
+    _keep(path, document)
+    return measured
+
+
+def _keep(path: Path, document: Mapping[str, Any]) -> None:
+    """A cache that can't be written is no error: it is measured again next time."""
+    with contextlib.suppress(OSError):
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=".new-")
+        try:
+            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+                json.dump(document, file, indent=2)
+            os.replace(name, path)
+        except OSError:
+            with contextlib.suppress(OSError):
+                os.unlink(name)
+            raise
+
+
+def _ask(python: str, arguments: list[str]) -> dict[str, Any]:
+    """The document that a child prints. Raises BackendUnavailable."""
+    what = "the device's ceilings"
+    try:
+        done = subprocess.run([python, *arguments], capture_output=True, timeout=_TIMEOUT_S, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise BackendUnavailable(what, str(error)) from error
+    try:
+        found = json.loads(done.stdout)
+    except ValueError as error:
+        said = done.stderr.decode(errors="replace").strip().splitlines()[-1:] or ["it said nothing"]
+        raise BackendUnavailable(what, f"the measurement ended with {done.returncode}: {said[0]}") from error
+    if not isinstance(found, dict) or "refused" in found:
+        raise BackendUnavailable(what, str(found.get("refused") if isinstance(found, dict) else found))
+    return found

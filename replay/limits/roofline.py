@@ -1,0 +1,184 @@
+"""The share of each ceiling that a launch reaches, which one binds, and what is left."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from kerncap.replay.limits import peaks
+from kerncap.replay.limits.ceilings import Ceilings
+from kerncap.replay.limits.work import Work
+
+_VECTOR = ("fp32", "fp64", "fp16", "bf16", "special")
+NEAR = 0.6  # of a ceiling: below it, that ceiling is not what holds the launch back
+
+
+@dataclass(frozen=True)
+class Times:
+    """Medians in milliseconds: with the data in the cache, with an emptied cache, and of plain timed runs."""
+
+    warm_ms: float | None = None
+    cold_ms: float | None = None
+    median_ms: float | None = None
+
+    @property
+    def headline(self) -> tuple[str, float] | None:
+        """The time that the verdict is on: cold, which is what the bytes of memory are counted for."""
+        for name, value in (("cold", self.cold_ms), ("warm", self.warm_ms), ("timed", self.median_ms)):
+            if value:
+                return name, value
+        return None
+
+
+@dataclass(frozen=True)
+class Bound:
+    """One resource: what the launch needs of it, and what the device has.
+
+    ``amount`` in bytes or operations; ``measured`` and ``peak`` per second, None where not known.
+    ``warm_floor_ms`` and ``cold_floor_ms`` are the shortest times that it allows; None where it does not
+    bind then (data that fits in the cache need not come from memory when the cache is warm).
+    """
+
+    name: str
+    unit: str
+    amount: float
+    measured: float | None
+    peak: float | None
+    warm_floor_ms: float | None
+    cold_floor_ms: float | None
+
+    def floor_ms(self, state: str) -> float | None:
+        return self.warm_floor_ms if state == "warm" else self.cold_floor_ms
+
+    def fraction(self, state: str, time_ms: float | None) -> float | None:
+        """Of the measured ceiling."""
+        floor = self.floor_ms(state)
+        return None if floor is None or not time_ms else floor / time_ms
+
+    def fraction_of_peak(self, time_ms: float | None) -> float | None:
+        """Of what the device's data promise."""
+        if not self.peak or not time_ms or self.unit == "launch":
+            return None
+        return self.amount / (time_ms * 1e-3) / self.peak
+
+
+@dataclass(frozen=True)
+class LimitReport:
+    """How far a launch is from what its device can do.
+
+    ``work`` is what the bounds are made of (with ``counters``, ncu's numbers where it has them);
+    ``counted`` what was counted from TTIR or the closure.
+    """
+
+    path: Path
+    kernel: str
+    engine: str
+    device: str
+    times: Times
+    work: Work
+    counted: Work
+    counters: Work | None = None
+    ceilings: Ceilings | None = None
+    bounds: tuple[Bound, ...] = ()
+    counter_metrics: Mapping[str, float] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+    @property
+    def binding(self) -> Bound | None:
+        """The ceiling with the longest floor; None where nothing was measured or counted."""
+        state = self._state
+        found = [one for one in self.bounds if one.floor_ms(state)]
+        return max(found, key=lambda one: one.floor_ms(state) or 0.0, default=None)
+
+    @property
+    def _state(self) -> str:
+        head = self.times.headline
+        return "cold" if head is None or head[0] == "cold" else "warm"
+
+    @property
+    def achieved(self) -> float | None:
+        """The share of the binding ceiling."""
+        bound, head = self.binding, self.times.headline
+        return None if bound is None or head is None else bound.fraction(self._state, head[1])
+
+    @property
+    def headroom(self) -> float | None:
+        """How many times faster the launch could be, at the most, with this work; at least 1."""
+        achieved = self.achieved
+        return None if not achieved else max(1.0, 1.0 / achieved)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The document of ``--json``."""
+        head, bound = self.times.headline, self.binding
+        return {
+            "path": str(self.path),
+            "kernel": self.kernel,
+            "engine": self.engine,
+            "device": self.device,
+            "times_ms": {
+                "warm": self.times.warm_ms,
+                "cold": self.times.cold_ms,
+                "timed": self.times.median_ms,
+            },
+            "judged_time": head[0] if head else None,
+            "work": self.work.as_dict(),
+            "counted": self.counted.as_dict(),
+            "counters": self.counters.as_dict() if self.counters else None,
+            "counter_metrics": dict(self.counter_metrics),
+            "ceilings": self.ceilings.as_dict() if self.ceilings else None,
+            "bounds": [self._row(one) for one in self.bounds],
+            "binding": bound.name if bound else None,
+            "achieved": self.achieved,
+            "headroom": self.headroom,
+            "notes": list(self.notes),
+        }
+
+    def _row(self, bound: Bound) -> dict[str, Any]:
+        warm, cold = self.times.warm_ms or self.times.median_ms, self.times.cold_ms
+        return {
+            "name": bound.name, "unit": bound.unit, "amount": bound.amount,
+            "measured_per_s": bound.measured, "peak_per_s": bound.peak,
+            "warm_floor_ms": bound.warm_floor_ms, "cold_floor_ms": bound.cold_floor_ms,
+            "warm_fraction": bound.fraction("warm", warm), "cold_fraction": bound.fraction("cold", cold),
+            "warm_fraction_of_peak": bound.fraction_of_peak(warm) if bound.warm_floor_ms else None,
+            "cold_fraction_of_peak": bound.fraction_of_peak(cold),
+        }  # fmt: skip
+
+
+def bounds(work: Work, ceilings: Ceilings | None) -> tuple[Bound, ...]:
+    """What the launch needs of each resource; without ceilings, with no floors."""
+    return tuple(_bounds(work, ceilings))
+
+
+def _bounds(work: Work, device: Ceilings | None) -> Iterator[Bound]:
+    if work.dram_bytes:
+        rate = device.dram(work.dram_read_bytes, work.dram_written_bytes) if device else None
+        peak = peaks.dram_bytes_per_s(device) if device else None
+        floor = _floor(work.dram_bytes, rate)
+        # What fits in the cache is still there when the launch follows itself.
+        fits = device is not None and work.dram_bytes <= device.l2_bytes
+        yield Bound("DRAM", "bytes", work.dram_bytes, rate, peak, None if fits else floor, floor)
+    if work.l2_bytes:
+        rate = device.rate("l2_bytes_per_s") if device else None
+        floor = _floor(work.l2_bytes, rate)
+        yield Bound("L2", "bytes", work.l2_bytes, rate, None, floor, floor)
+    for kind, amount in work.operations.items():
+        tensor = kind.startswith("tensor ")
+        if tensor or kind in _VECTOR:
+            unit = kind.replace(" ", "_")
+            rate = device.rate(f"{unit}_per_s") if device else None
+            peak = peaks.operations_per_s(device, unit) if device else None
+            floor = _floor(amount, rate)
+            yield Bound(kind, "operations", amount, rate, peak, floor, floor)
+    if device is not None:
+        row, alone = device.rate("launch_us"), device.rate("event_us")
+        if row is not None or alone is not None:
+            yield Bound(
+                "launch", "launch", 1, None, None, row / 1e3 if row else None, alone / 1e3 if alone else None
+            )
+
+
+def _floor(amount: float, rate: float | None) -> float | None:
+    return None if rate is None else amount / rate * 1e3

@@ -1,0 +1,272 @@
+"""The measurement itself: bandwidth of memory and cache, throughput of each unit, the cost of a launch."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from .. import driver as cu
+from ..failures import Fault, Refused
+from ..native.device import Device
+from ..native.repeat import Events
+from . import ptx
+
+_MEMORY_BYTES = 2 << 30  # of both buffers together: a stream of it takes half a millisecond and more
+_LEAST_MEMORY_BYTES = 64 << 20
+_BLOCK = 256
+_MEMORY_BLOCKS = 8  # per multiprocessor
+_L2_BLOCKS = 2
+_L2_SHARE = 4  # the cache's part that is read again and again
+_L2_ROUNDS = 48
+_RUNS = 7
+_TARGET_MS = 3.0  # of one timed run: long enough for the clocks to be those of a long run
+_FIRST_ROUNDS = 64
+_EMPTY_LAUNCHES = 200
+_DRAM = ("dram_read_bytes_per_s", "dram_write_bytes_per_s", "dram_copy_bytes_per_s")
+_ATTRIBUTES = {
+    "sm_count": 16, "clock_khz": 13, "memory_clock_khz": 36, "memory_bus_bits": 37, "l2_bytes": 38,
+}  # fmt: skip
+
+
+class _Loaded:
+    """A kernel on the device, launched with the four parameters that all of them have."""
+
+    def __init__(self, device: Device, kernel: ptx.Kernel) -> None:
+        self._device = device
+        self._module, self._function = ctypes.c_void_p(), ctypes.c_void_p()
+        driver = device.driver
+        driver.call(
+            "cuModuleLoadData", ctypes.byref(self._module), ctypes.c_char_p(kernel.text.encode() + b"\0")
+        )
+        driver.call(
+            "cuModuleGetFunction", ctypes.byref(self._function), self._module, ctypes.c_char_p(b"measure")
+        )
+
+    def run(self, blocks: int, buffer: int, other: int, words: int = 0, rounds: int = 1) -> None:
+        values = (
+            ctypes.c_uint64(buffer), ctypes.c_uint64(other), ctypes.c_uint64(words), ctypes.c_uint32(rounds),
+        )  # fmt: skip
+        pointers = (ctypes.c_void_p * 4)(*(ctypes.addressof(value) for value in values))
+        self._device.driver.call(
+            "cuLaunchKernel", self._function, *(ctypes.c_uint(n) for n in (blocks, 1, 1, _BLOCK, 1, 1, 0)),
+            self._device.stream, pointers, ctypes.c_void_p(),
+        )  # fmt: skip
+
+    def close(self) -> None:
+        self._device.driver.status("cuModuleUnload", self._module)
+
+
+class Measurement:
+    """Ceilings of one device. What can't be measured is left out, with its reason in ``missing``."""
+
+    def __init__(self, driver: cu.Driver, ordinal: int) -> None:
+        self.device = Device(driver, ordinal)
+        self.facts = {name: driver.attribute(number, ordinal) for name, number in _ATTRIBUTES.items()}
+        self.capability = 10 * driver.attribute(
+            cu.DEVICE_COMPUTE_CAPABILITY_MAJOR, ordinal
+        ) + driver.attribute(cu.DEVICE_COMPUTE_CAPABILITY_MINOR, ordinal)
+        self.ceilings: dict[str, float] = {}
+        self.how: dict[str, str] = {}
+        self.missing: dict[str, str] = {}
+        self._lost = ""
+        self._events = Events(device=self.device, pairs=1)
+        self._small = self.device.allocate(4096)
+
+    def run(self) -> dict[str, Any]:
+        begin = time.perf_counter()
+        self._try("launch_us", self._launches)
+        try:
+            self._memory()
+        except (
+            cu.CudaError,
+            Refused,
+            Fault,
+        ) as error:  # the buffers themselves: what is missing has a reason
+            self.missing.update({name: str(error) for name in _DRAM if name not in self.ceilings})
+        self._try("l2_bytes_per_s", self._l2)
+        for kind in ("fp32", "fp64", "fp16", "bf16", "special"):
+            self._try(f"{kind}_per_s", partial(self._compute, ptx.vector(kind)))
+        for kind in ptx.MMA_KINDS:
+            self._tensor(kind)
+        return {
+            "version": 1,
+            "device": self.device.name,
+            "arch": self.device.arch,
+            "driver": self.device.driver_version,
+            **self.facts,
+            "ceilings": self.ceilings,
+            "how": self.how,
+            "missing": self.missing,
+            "seconds": round(time.perf_counter() - begin, 3),
+        }
+
+    def _try(self, name: str, measure: Callable[[], float]) -> float | None:
+        """What was measured, kept under ``name``; None, with the reason kept, where it can't be."""
+        if self._lost:
+            self.missing[name] = self._lost
+            return None
+        try:
+            found = measure()
+        except (cu.CudaError, Refused) as error:
+            self.missing[name] = str(error)
+        except Fault as error:  # a context that saw one is of no use any more
+            self.missing[name] = self._lost = str(error)
+        else:
+            self.ceilings[name] = max(found, self.ceilings.get(name, 0.0))
+            return found
+        return None
+
+    # --- time ----------------------------------------------------------------------------------------
+
+    def _ms(self, run: Callable[[], None], runs: int = _RUNS) -> float:
+        """The fastest of some timed runs, after one that is not timed: a ceiling is what can be reached."""
+        run()
+        pair, times = self._events.pairs[0], []
+        for _ in range(runs):
+            self._events.record(pair[0])
+            run()
+            self._events.record(pair[1])
+            self.device.finish(30.0)
+            times.append(self._events.elapsed_ms(pair))
+        return min(times)
+
+    def _launches(self) -> float:
+        """Microseconds from one empty kernel to the next in a graph: no launch in a row can be shorter.
+
+        Keeps, too, what events around one alone measure.
+        """
+        kernel = _Loaded(self.device, ptx.empty())
+        kernel.run(1, self._small, self._small)
+        self.device.finish(30.0)
+        pair, alone = self._events.pairs[0], []
+        for _ in range(_RUNS * 3):
+            self.device.zero(self._small, 4096)  # holds the device while the launch is queued
+            self._events.record(pair[0])
+            kernel.run(1, self._small, self._small)
+            self._events.record(pair[1])
+            self.device.finish(30.0)
+            alone.append(self._events.elapsed_ms(pair) * 1e3)
+        self.ceilings["event_us"] = statistics.median(alone)
+        in_a_row = self._graph(lambda: kernel.run(1, self._small, self._small))
+        kernel.close()
+        return in_a_row
+
+    def _graph(self, launch: Callable[[], None]) -> float:
+        """Microseconds of each of many launches in a graph."""
+        driver, stream = self.device.driver, self.device.stream
+        graph, executable = ctypes.c_void_p(), ctypes.c_void_p()
+        driver.call("cuStreamBeginCapture_v2", stream, ctypes.c_int(cu.STREAM_CAPTURE_MODE_THREAD_LOCAL))
+        try:
+            for _ in range(_EMPTY_LAUNCHES):
+                launch()
+        finally:  # a stream that captures is of no use for anything else
+            ended = driver.status("cuStreamEndCapture", stream, ctypes.byref(graph))
+        if ended:
+            raise Refused(f"launches can't be captured here: {driver.error_name(ended)}")
+        driver.call("cuGraphInstantiateWithFlags", ctypes.byref(executable), graph, ctypes.c_ulonglong(0))
+        taken = self._ms(lambda: driver.call("cuGraphLaunch", executable, stream))
+        driver.status("cuGraphExecDestroy", executable)
+        driver.status("cuGraphDestroy", graph)
+        return taken * 1e3 / _EMPTY_LAUNCHES
+
+    # --- memory --------------------------------------------------------------------------------------
+
+    def _memory(self) -> None:
+        blocks = self.facts["sm_count"] * _MEMORY_BLOCKS
+        unit = 4 * 16 * blocks * _BLOCK  # one turn of all threads
+        size = 2 * unit * max(1, _MEMORY_BYTES // (2 * unit))
+        while size > _LEAST_MEMORY_BYTES and not self.device.room_for(size):
+            size = 2 * unit * (size // (4 * unit))
+        least = max(_LEAST_MEMORY_BYTES, 4 * self.facts["l2_bytes"])
+        if size < least:
+            self.missing.update(
+                dict.fromkeys(_DRAM, f"less than {least >> 20} MiB of device memory are free")
+            )
+            return
+        buffer = self.device.allocate(size)
+        try:
+            self.device.zero(buffer, size)
+            for name, loads, stores in zip(_DRAM, (True, False, True), (False, True, True), strict=True):
+                moved = size // 2 if loads and stores else size
+                self._try(name, partial(self._stream, loads, stores, blocks, buffer, moved))
+        finally:
+            self.device.finish(30.0)
+            self.device.free(buffer)
+
+    def _stream(self, loads: bool, stores: bool, blocks: int, buffer: int, size: int) -> float:
+        """Bytes per second; what is copied goes from one half of the buffer to the other."""
+        kernel = ptx.memory(loads, stores)
+        loaded = _Loaded(self.device, kernel)
+        target = buffer + size if loads and stores else buffer if stores else self._small
+        taken = self._ms(lambda: loaded.run(blocks, buffer, target, size // 16))
+        loaded.close()
+        return size // 16 * kernel.per_round / (taken * 1e-3)
+
+    def _l2(self) -> float:
+        """Bytes per second that all multiprocessors read from the level-2 cache, past their own caches."""
+        blocks = self.facts["sm_count"] * _L2_BLOCKS
+        unit = 4 * 16 * blocks * _BLOCK
+        size = unit * max(1, self.facts["l2_bytes"] // _L2_SHARE // unit)
+        kernel = ptx.memory(True, False)
+        buffer = self.device.allocate(size)
+        try:
+            self.device.zero(buffer, size)
+            loaded = _Loaded(self.device, kernel)
+            taken = self._ms(lambda: loaded.run(blocks, buffer, self._small, size // 16, _L2_ROUNDS))
+            loaded.close()
+        finally:
+            self.device.finish(30.0)
+            self.device.free(buffer)
+        return size // 16 * kernel.per_round * _L2_ROUNDS / (taken * 1e-3)
+
+    # --- units ---------------------------------------------------------------------------------------
+
+    def _compute(self, kernel: ptx.Kernel, blocks: int = 8) -> float:
+        """Operations per second of all multiprocessors."""
+        loaded = _Loaded(self.device, kernel)
+        grid = self.facts["sm_count"] * blocks
+        rounds = _FIRST_ROUNDS
+        for _ in range(4):  # until one run is long enough, which the next guess should be
+            taken = self._ms(partial(loaded.run, grid, self._small, self._small, 0, rounds), 1)
+            if taken > _TARGET_MS / 2:
+                break
+            rounds = min(1 << 24, max(rounds * 2, int(rounds * _TARGET_MS / max(taken, 1e-3))))
+        taken = self._ms(lambda: loaded.run(grid, self._small, self._small, 0, rounds))
+        loaded.close()
+        return grid * (_BLOCK // 32) * kernel.per_round * rounds / (taken * 1e-3)
+
+    def _tensor(self, kind: str) -> None:
+        """The tensor cores' rate by the best instruction that the device has for them."""
+        name = f"tensor_{kind}_per_s"
+        tried = [("wgmma", ptx.wgmma, 1)] if kind in ptx.WGMMA_KINDS and self.capability == 90 else []
+        if self.capability >= ptx.mma(kind).least:
+            tried.append(("mma.sync", ptx.mma, 4))
+        for how, make, blocks in tried:
+            best = self.ceilings.get(name, 0.0)
+            rate = self._try(name, partial(self._compute, make(kind), blocks))
+            if rate is not None and rate > best:
+                self.how[name] = how
+        if not tried:
+            self.missing[name] = f"{self.device.arch} has no instruction for it that is known here"
+
+
+def main(ordinal: int) -> None:
+    """Print what was measured, or ``{"refused": reason}``."""
+    try:
+        driver = cu.Driver()
+        device, context = ctypes.c_int(), ctypes.c_void_p()
+        driver.call("cuInit", ctypes.c_uint(0))
+        driver.call("cuDeviceGet", ctypes.byref(device), ctypes.c_int(ordinal))
+        driver.call("cuDevicePrimaryCtxRetain", ctypes.byref(context), device)
+        driver.call("cuCtxSetCurrent", context)
+        document = Measurement(driver, ordinal).run()
+    except (cu.CudaError, Refused, Fault) as error:
+        document = {"refused": str(error)}
+    json.dump(document, sys.stdout)
+    sys.stdout.write("\n")

@@ -1,0 +1,155 @@
+"""Shares of ceilings, which one binds, and how that is said."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+
+import pytest
+
+from kerncap.replay.limits import peaks
+from kerncap.replay.limits.agreement import agreement
+from kerncap.replay.limits.roofline import LimitReport, Times, bounds
+from kerncap.replay.limits.work import Work
+from kerncap.report.limits_text import percent, quantity, render
+from tests.unit.limits.made import device, traffic, work
+
+GIB = 1 << 30
+
+
+def report(done: Work, times: Times, **rates: float) -> LimitReport:
+    made = device(**rates)
+    return LimitReport(
+        Path("repro"), "kernel", "jit", made.device, times, done, done, None, made, bounds(done, made)
+    )
+
+
+def test_a_copy_is_bound_by_memory() -> None:
+    found = report(work(GIB, GIB), Times(warm_ms=0.7, cold_ms=0.75))
+    bound = found.binding
+    assert bound is not None and bound.name == "DRAM"
+    assert bound.cold_floor_ms == pytest.approx(2 * GIB / 3.5e12 * 1e3)
+    assert found.achieved == pytest.approx(2 * GIB / 3.5e12 * 1e3 / 0.75)
+    assert found.headroom == pytest.approx(1 / found.achieved)
+    assert bound.fraction_of_peak(0.75) == pytest.approx(2 * GIB / 0.75e-3 / (2 * 3.201e9 * 6144 / 8))
+    text = render(found)
+    assert "Limit: DRAM bandwidth: 82 % of it is reached (cold, 750 us); at most 1.22x faster here" in text
+
+
+def test_the_mixture_of_reads_and_writes_decides_the_ceiling() -> None:
+    made = device()
+    assert made.dram(GIB, 0) == 4e12
+    assert made.dram(0, GIB) == 3e12
+    assert made.dram(3 * GIB, GIB) == pytest.approx(3.75e12)
+    assert made.dram(GIB, 3 * GIB) == pytest.approx(3.25e12)
+
+
+def test_a_product_is_bound_by_the_tensor_cores() -> None:
+    done = work(2 * (8192**2) * 2, 8192**2 * 2, tensor_fp16=2 * 8192**3)
+    found = report(done, Times(warm_ms=1.6, cold_ms=1.7))
+    assert found.binding is not None and found.binding.name == "tensor fp16"
+    assert found.achieved == pytest.approx(2 * 8192**3 / 800e12 / 1.7e-3)
+    assert found.binding.peak == pytest.approx(4096 * 132 * 1.98e9)
+    assert "tensor fp16 throughput" in render(found)
+
+
+def test_data_that_fits_in_the_cache_is_not_held_against_memory_when_warm() -> None:
+    found = report(work(1 << 20, 1 << 20), Times(warm_ms=0.002, cold_ms=None))
+    dram = next(one for one in found.bounds if one.name == "DRAM")
+    assert dram.warm_floor_ms is None and dram.cold_floor_ms is not None
+    assert found.binding is not None and found.binding.name == "launch"
+    assert found.headroom == 1.0
+    assert "as fast as this device allows" in render(found)
+
+
+def test_what_is_near_nothing_says_so() -> None:
+    found = report(work(GIB, GIB), Times(cold_ms=10.0))
+    assert "nothing is near its limit" in render(found)
+
+
+def test_more_than_a_ceiling_is_no_achievement() -> None:
+    found = report(work(GIB, GIB), Times(cold_ms=0.5))
+    assert found.headroom == 1.0
+    assert "part of this work was saved" in render(found)
+
+
+def test_with_no_ceilings_there_are_amounts_alone() -> None:
+    done = work(GIB, GIB, fp32=1000)
+    found = LimitReport(Path("r"), "kernel", "none", "", Times(), done, done, bounds=bounds(done, None))
+    assert found.binding is None and found.achieved is None and found.headroom is None
+    text = render(found)
+    assert "not measured" in text and "cold" not in text
+    assert text.splitlines()[-1] == "Limit: not known: no ceiling was measured"
+
+
+def test_ceilings_of_another_device_give_a_shortest_time() -> None:
+    done = work(GIB, GIB)
+    made = device()
+    found = LimitReport(
+        Path("r"), "kernel", "none", made.device, Times(), done, done, None, made, bounds(done, made)
+    )
+    assert "this work takes no less than 614 us on that device" in render(found)
+
+
+def test_counters_stand_beside_what_was_counted() -> None:
+    counted = work(GIB, GIB)
+    counters = dataclasses.replace(counted, source="ncu", read=traffic(3 * GIB))
+    made = device()
+    found = LimitReport(
+        Path("r"), "kernel", "jit", made.device, Times(cold_ms=2.0), counters, counted, counters, made,
+        bounds(counters, made), {"dram__throughput.avg.pct_of_peak_sustained_elapsed": 44.0},
+    )  # fmt: skip
+    text = render(found)
+    assert "bytes (TTIR): 1.07 GB read" in text
+    assert "bytes (ncu): 3.22 GB from memory, 1.07 GB to it" in text
+    assert "2 times what has to be moved" in text
+    assert "dram__throughput.avg.pct_of_peak_sustained_elapsed 44 %" in text
+
+
+def test_the_document_is_json_and_has_the_figures() -> None:
+    document = json.loads(json.dumps(report(work(GIB, GIB, fp32=5), Times(cold_ms=0.75)).as_dict()))
+    assert document["binding"] == "DRAM"
+    assert document["work"]["dram_bytes"] == 2 * GIB
+    row = next(one for one in document["bounds"] if one["name"] == "DRAM")
+    assert row["cold_fraction"] == pytest.approx(document["achieved"])
+    assert 0.5 < row["cold_fraction_of_peak"] < row["cold_fraction"]
+
+
+def test_a_chip_that_is_in_no_table_has_only_the_peak_of_its_memory() -> None:
+    other = dataclasses.replace(device(), arch="sm_123")
+    assert peaks.operations_per_s(other, "fp32") is None
+    assert peaks.dram_bytes_per_s(other) == pytest.approx(4.917e12, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(4.02e12, "4.02 TB"), (999, "999 B"), (1e3, "1 kB"), (2.5e9, "2.5 GB")]
+)
+def test_quantities(value: float, text: str) -> None:
+    assert quantity(value, "B") == text
+
+
+def test_percent() -> None:
+    assert [percent(one) for one in (None, 0.005, 0.5, 1.2)] == ["-", "0.5 %", "50 %", "120 %"]
+
+
+def test_the_same_share_is_what_ncu_measured() -> None:
+    """A launch that moves at 61 % of the bus's data rate, and one that multiplies at 60 % at ncu's clock."""
+    peak = 2 * 3.201e9 * 6144 / 8
+    done = work(GIB, GIB, tensor_fp16=2**41)
+    made = device()
+    seconds = 2 * GIB / peak / 0.61
+    pipe = "sm__inst_executed_pipe_tensor_op_hmma.avg.pct_of_peak_sustained_elapsed"
+    share = 100 * 2**41 / seconds / (4096 * 132 * 1.5e9)
+    metrics = {
+        "dram__throughput.avg.pct_of_peak_sustained_elapsed": 60.0, pipe: share,
+        "smsp__cycles_elapsed.avg.per_second": 1.5e9,
+    }  # fmt: skip
+    found = LimitReport(
+        Path("r"), "k", "jit", made.device, Times(cold_ms=seconds * 1e3), done, done, done, made,
+        bounds(done, made), metrics,
+    )  # fmt: skip
+    dram, tensor = agreement(found)
+    assert dram.ours == pytest.approx(61.0) and dram.points == pytest.approx(1.0)
+    assert tensor.metric == pipe and tensor.points == pytest.approx(0.0)
+    assert agreement(dataclasses.replace(found, counter_metrics={})) == []
