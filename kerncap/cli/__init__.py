@@ -26,6 +26,8 @@ COMMANDS = {
     "inspect": "Show everything about a reproducer; nothing is executed.",
     "replay": "Run a reproducer's launch alone.",
     "verify": "Prove a kernel or a candidate against the application's own output.",
+    "profile": "Run Nsight Compute on a reproducer's launch and explain it.",
+    "tune": "Find the fastest configuration that is right, over one launch or a set.",
     "sanitize": "Prove that Triton launches stay inside their memory, or show where not.",
     "seal": "Make reproducers of a session that kerncap could not finish.",
     "doctor": "Say what works on this machine and what is missing.",

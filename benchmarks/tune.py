@@ -1,0 +1,128 @@
+"""`kerncap tune` against Triton's own autotuner over the same configurations, each from a cold cache.
+
+A matmul, a softmax and a flash attention, three shapes each: the time of the configuration that each finds,
+and the wall time of the whole process that finds it. With ``--gpus 2``: trials a minute of two workers by
+those of one. Needs an NVIDIA GPU.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from _harness import KERNCAP, PROGRAMS, Row, arguments, capture, finish, skip_without_gpu
+
+KERNELS = ("matmul", "softmax", "attention")
+PROGRAM = PROGRAMS / "tune_kernels.py"
+OPTIONS = ("num_warps", "num_stages")
+SPEED, WALL, SCALING = 0.98, 0.5, 1.8
+# Listed configurations alone, so that both choose from the same.
+SAME_SPACE = ["--space", "listed", "--sampler", "grid", "--json"]
+WIDE = ["--sampler", "random", "--trials", "160", "--patience", "1000000", "--json"]
+
+
+def cold(folder: Path, command: list[str]) -> tuple[dict[str, Any], float]:
+    """The document that a process prints, started with an empty cache, and its seconds."""
+    with tempfile.TemporaryDirectory(dir=folder) as cache:
+        start = time.perf_counter()
+        done = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            check=False,
+            env={**os.environ, "TRITON_CACHE_DIR": cache},
+        )
+        seconds = time.perf_counter() - start
+    if done.returncode:
+        raise SystemExit(
+            f"{' '.join(command)}: status {done.returncode}\n{done.stdout[-2000:]}{done.stderr[-4000:]}"
+        )
+    return json.loads(done.stdout[done.stdout.index("{") :]), seconds
+
+
+def captured(folder: Path, kernel: str) -> list[str]:
+    """One reproducer for each shape, in order."""
+    paths = capture(
+        folder / kernel,
+        ["-k", f"^{kernel}$", "--launch", "0:3"],
+        [sys.executable, str(PROGRAM), kernel, "counted"],
+    )
+    if len(paths) != 3:
+        raise SystemExit(f"{kernel}: {len(paths)} of 3 shapes captured")
+    for path in paths:  # what a capture does unless it is told not to: the write set is measured once
+        subprocess.run([*KERNCAP, "replay", "-n", "0", str(path)], capture_output=True, check=True)
+    ordinal = {p: json.loads((p / "manifest.json").read_text())["launch"]["ordinal"] for p in paths}
+    return [str(path) for path in sorted(paths, key=lambda each: ordinal[each])]
+
+
+def against_triton(folder: Path, kernel: str) -> list[Row]:
+    paths = captured(folder, kernel)
+    theirs, their_s = cold(folder, [sys.executable, str(PROGRAM), kernel, "autotune"])
+    ours, our_s = cold(folder, [*KERNCAP, "tune", *paths, *SAME_SPACE, "--device", "cuda:0"])
+    pairs = []
+    for shape, chosen in zip(ours["shapes"], theirs["chosen"], strict=True):
+        names = set(shape["captured"]) | set(OPTIONS)
+        fixed = {name: value for name, value in chosen.items() if value not in (None, "None")}
+        mine = {**{n: v for n, v in fixed.items() if n not in names}, **shape["best"]["config"]}
+        pairs.append([mine, fixed])
+    wanted = folder / f"{kernel}.json"
+    wanted.write_text(json.dumps(pairs))
+    done = subprocess.run(
+        [sys.executable, str(PROGRAM), kernel, "compare", str(wanted)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        raise SystemExit(done.stderr[-4000:])
+    cached = [trial.get("cached") for trial in ours["trials"] if trial["state"] in ("timed", "slow")]
+    note = f"{sum(map(bool, cached))} of {len(cached)} trials loaded what was compiled ahead"
+    rows = [
+        Row(
+            f"{kernel} {shape['arguments']}", mine, "ms", "Triton's choice (speed)", other / mine, least=SPEED
+        )
+        for shape, (mine, other) in zip(ours["shapes"], json.loads(done.stdout), strict=True)
+    ]
+    return [
+        *rows,
+        Row(f"{kernel} wall time", our_s, "s", "Triton's autotuner", our_s / their_s, most=WALL, note=note),
+    ]
+
+
+def scaling(folder: Path, gpus: int) -> list[Row]:
+    """Trials a minute through Dask on ``gpus`` devices, by those of one device in one process."""
+    paths = captured(folder, "matmul")
+    rates = []
+    for options in (["--device", "cuda:0", "--workers", "1"], ["--workers", str(gpus)]):
+        found, _ = cold(folder, [*KERNCAP, "tune", *paths, *WIDE, *options])
+        ran = sum(count for state, count in found["states"].items() if state != "pruned") / len(paths)
+        rates.append(60 * ran / found["seconds"])
+    name = f"trials a minute, {gpus} GPUs"
+    return [Row(name, rates[1], "1/min", "one GPU", rates[1] / rates[0], least=SCALING * gpus / 2)]
+
+
+def main() -> int:
+    parser = arguments(__doc__)
+    parser.add_argument(
+        "--gpus", type=int, default=1, help="2: trials a minute of two devices by those of one"
+    )
+    parser.add_argument("--kernel", choices=KERNELS, action="append", help="these alone")
+    options = parser.parse_args()
+    skip_without_gpu("tune")
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        if options.gpus > 1:
+            rows = scaling(folder, options.gpus)
+        else:
+            rows = [row for kernel in options.kernel or KERNELS for row in against_triton(folder, kernel)]
+    return finish("tune", rows, options.json)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

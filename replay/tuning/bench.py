@@ -1,0 +1,373 @@
+"""One process's part of tuning: resident engines, compilation ahead, trials one at a time.
+
+The same in kerncap's own process and in a worker of a cluster. A trial is loaded, verified, timed cheaply,
+and timed well only if it is not clearly slow. What goes wrong in it is its result.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import math
+import threading
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kerncap.errors import KerncapError
+from kerncap.format import Reproducer
+from kerncap.replay import candidates
+from kerncap.replay.candidates.unit import private_folder
+from kerncap.replay.choose import choose
+from kerncap.replay.engine import CANDIDATE, ORIGINAL, Engine
+from kerncap.replay.measured import Measured, load
+from kerncap.replay.outcome import CandidateError, Compiled, Config
+from kerncap.replay.statistics import median
+from kerncap.replay.tuning import cuda_text
+from kerncap.replay.tuning.check import Checker
+from kerncap.replay.tuning.compile_pool import Built, CompilePool
+from kerncap.replay.tuning.formula import Unknown
+from kerncap.replay.tuning.grid import GridUnknown
+from kerncap.replay.tuning.point import Point
+from kerncap.replay.tuning.prune import Budget, Pruner, over_budget, shared_limit
+from kerncap.replay.tuning.space import OPTIONS, LaunchSpace
+from kerncap.replay.tuning.trial import WITHIN, Final, State, Trial
+from kerncap.replay.verdict import judge
+from kerncap.replay.wording import BY_DTYPE, Tolerance
+from kerncap.replay.write_set import measure
+
+_CHEAP_RUNS = 3
+_FULL_MS = 10.0  # of timed launches in a trial
+_FULL_RUNS = (10, 40)  # at least, at most
+_HOST_RUNS = 2
+_SLOWEST = 50.0  # times the captured: a candidate that takes longer is ended
+_LEAST_LIMIT_S = 5.0
+
+
+@dataclass(frozen=True)
+class BenchOptions:
+    """How trials are run; ``slow``: the factor to the best at which one is given up after a cheap timing."""
+
+    engine: str = "auto"
+    device: str = "auto"
+    python: str | None = None
+    timeout_s: float = 60.0
+    tolerance: Tolerance = BY_DTYPE
+    slow: float = 1.5
+    processes: int | None = None  # that compile
+
+
+class _Launch:
+    """One reproducer: its engine, what was measured of it, how its configurations look."""
+
+    def __init__(self, reproducer: Reproducer, options: BenchOptions) -> None:
+        self.reproducer = reproducer
+        self.space = LaunchSpace(reproducer)
+        self.engine = Engine(reproducer, options.engine, options.device, options.python, options.timeout_s)
+        try:
+            kept = load(reproducer)
+            self.measured: Measured = kept if kept is not None else measure(self.engine)
+            self.checker = Checker(self.engine, self.measured, options.tolerance)
+            self.dirty = sorted(self.measured.written)
+            self.on_device = self.engine.choice.memory == "cuda"
+            times = self.engine.time(ORIGINAL, *self._runs(), self.dirty)
+            self.original_ms = median(times)
+            self.engine.timeout_s = min(
+                options.timeout_s, max(_LEAST_LIMIT_S, _SLOWEST * self.original_ms / 1e3)
+            )
+        except BaseException:
+            self.engine.close()
+            raise
+
+    def _runs(self) -> tuple[int, int]:
+        return (2, 10) if self.on_device else (0, _HOST_RUNS)
+
+
+class Bench:
+    """Runs trials of several reproducers, which are trusted by whoever made it; a context manager.
+
+    Not for several threads at once: one measurement at a time.
+    """
+
+    def __init__(self, reproducers: Mapping[str, Path], options: BenchOptions) -> None:
+        self.options = options
+        self._opened = {digest: Reproducer.open(path) for digest, path in reproducers.items()}
+        self._launches: dict[str, _Launch] = {}
+        self._names = itertools.count()
+        self._lock = threading.Lock()
+        self._pool: CompilePool | None = None
+        self._builders: ThreadPoolExecutor | None = None
+        self._images: dict[tuple[str, str], Future[Built | Path]] = {}
+        self._stack = contextlib.ExitStack()
+        try:
+            self._open()
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> Bench:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the engines and what still compiles."""
+        if self._builders is not None:
+            self._builders.shutdown(cancel_futures=True)
+        if self._pool is not None:
+            self._pool.close()
+        for launch in self._launches.values():
+            launch.engine.close()
+        self._launches.clear()
+        for reproducer in self._opened.values():
+            reproducer.close()
+        self._stack.close()
+
+    def facts(self) -> dict[str, Any]:
+        """What runs where: ``device``, ``engine``, ``triton``, ``python``, ``original_ms`` by digest."""
+        first = next(iter(self._launches.values())).engine
+        return {
+            "device": first.facts.device or "cpu",
+            "engine": first.choice.name,
+            "triton": first.facts.triton,
+            "torch": first.facts.torch,
+            "python": first.choice.python,
+            "compiled": first.choice.launcher != "interpreter",
+            "original_ms": {digest: each.original_ms for digest, each in self._launches.items()},
+        }
+
+    def announce(self, digest: str, points: Sequence[Point]) -> None:
+        """These will be tried: compile them meanwhile."""
+        for given in points:
+            with contextlib.suppress(GridUnknown, Unknown, KerncapError):
+                self._ahead(digest, given)
+
+    def trial(self, digest: str, given: Point, best_ms: float | None, listed: bool = False) -> Trial:
+        """Try one configuration. ``best_ms``: the fastest so far, to give up early what is clearly slower."""
+        with self._lock:
+            return self._trial(digest, given, best_ms, listed)
+
+    def finals(self, digest: str, points: Sequence[Point], rounds: int) -> list[Final]:
+        """Time ``points`` in turns with the original; whatever may be chosen gets the complete verdict."""
+        with self._lock:
+            launch = self._launches[digest]
+            return (self._native_finals if _is_native(launch) else self._jit_finals)(
+                launch, digest, points, rounds
+            )
+
+    # --- opening -------------------------------------------------------------------------------------
+
+    def _open(self) -> None:
+        """Engines start at once, and the compile processes with them: most of it is the import of torch."""
+        first = next(iter(self._opened.values()))
+        options = self.options
+        choice = choose(first.manifest, options.engine, options.device, options.python)
+        if choice.launcher == "jit":
+            self._pool = CompilePool(
+                self._opened,
+                choice.python,
+                choice.device,
+                processes=options.processes,
+                limit_s=max(60.0, options.timeout_s),
+            )
+        with ThreadPoolExecutor(len(self._opened)) as starting:
+            waiting = {
+                digest: starting.submit(_Launch, reproducer, options)
+                for digest, reproducer in self._opened.items()
+            }
+            problem: BaseException | None = None
+            for digest, future in waiting.items():
+                try:
+                    self._launches[digest] = future.result()
+                except BaseException as error:
+                    problem = problem or error
+            if problem is not None:
+                raise problem
+        if choice.launcher == "native":
+            self._builders = ThreadPoolExecutor(options.processes or 8)
+            self._folder = Path(self._stack.enter_context(private_folder()))
+        limit = self._pool.target.shared_bytes if self._pool is not None else None
+        if limit is None and choice.launcher != "interpreter":
+            limit = shared_limit(first.manifest.device.arch)
+        self.budget = Budget(choice.launcher != "interpreter", limit)
+        self._pruners = {digest: Pruner(each, self.budget) for digest, each in self._opened.items()}
+
+    # --- building ------------------------------------------------------------------------------------
+
+    def _ahead(self, digest: str, given: Point, listed: bool = True) -> Future[Any] | None:
+        launch = self._launches[digest]
+        config = launch.space.config(given)
+        if self._refused(digest, config, listed) is not None:
+            return None
+        if self._pool is not None:
+            return self._pool.submit(digest, config)
+        if self._builders is not None:
+            key = (digest, repr(sorted(given.items())))
+            if key not in self._images:
+                self._images[key] = self._builders.submit(self._image, launch, given, len(self._images))
+            return self._images[key]
+        return None
+
+    def _refused(self, digest: str, config: Config, listed: bool) -> str | None:
+        return self._pruners[digest].refuse(config.arguments, config.options, listed)
+
+    def _image(self, launch: _Launch, given: Point, number: int) -> Path:
+        """The kernel's file with other numbers, built. Raises BuildError."""
+        source = launch.reproducer.manifest.source
+        assert source is not None
+        folder = self._folder / str(number)
+        folder.mkdir()
+        path = folder / Path(source.file.path).name
+        path.write_text(cuda_text.edited(launch.reproducer, given), encoding="utf-8")
+        built = candidates.compile_candidate(
+            launch.reproducer, path, launch.engine.facts.arch, folder, launch.engine.choice.python
+        )
+        return built.path
+
+    def _load(self, launch: _Launch, digest: str, given: Point, name: str) -> Compiled:
+        """Make a configuration ready to run. Raises CandidateError."""
+        if _is_native(launch):
+            future = self._ahead(digest, given)
+            assert future is not None
+            try:
+                image = future.result()
+            except KerncapError as error:
+                raise CandidateError(str(error), getattr(error, "detail", "")) from error
+            launch.engine.load_candidate(image)
+            return launch.engine.compiled(CANDIDATE)
+        return launch.engine.load_configured(name, launch.space.config(given))
+
+    # --- trials --------------------------------------------------------------------------------------
+
+    def _trial(self, digest: str, given: Point, best_ms: float | None, listed: bool) -> Trial:
+        launch = self._launches[digest]
+        name = CANDIDATE if _is_native(launch) else f"trial {next(self._names)}"
+        try:
+            config = launch.space.config(given)
+        except (GridUnknown, Unknown) as error:
+            return Trial(given, digest, "pruned", f"the grid can't be recomputed: {error}")
+        if 0 in (config.grid or (1,)):
+            return Trial(given, digest, "pruned", f"a grid of {config.grid}")
+        reason = self._refused(digest, config, listed)
+        if reason is not None:
+            return Trial(given, digest, "pruned", reason)
+        built_ms = 0.0
+        if self._pool is not None:
+            built = self._pool.submit(digest, config).result()
+            built_ms = built.ms
+            if built.error and not built.lost:  # what was lost is compiled where it is run
+                return Trial(given, digest, "pruned", f"does not compile: {built.error}", compile_ms=built_ms)
+            reason = over_budget(Compiled(shared_bytes=built.shared_bytes), self.budget)
+            if reason is not None:
+                return Trial(given, digest, "pruned", reason, compile_ms=built_ms)
+        try:
+            compiled = self._load(launch, digest, given, name)
+            trial = self._measured(launch, digest, given, name, compiled, best_ms)
+        except CandidateError as error:
+            trial = Trial(given, digest, "pruned", f"does not load: {_first(error)}")
+        except KerncapError as error:
+            trial = Trial(given, digest, "failed", _first(error))
+        finally:
+            with contextlib.suppress(KerncapError):
+                launch.engine.unload(name)
+        return trial.built_in(built_ms) if built_ms else trial
+
+    def _measured(
+        self, launch: _Launch, digest: str, given: Point, name: str, compiled: Compiled, best_ms: float | None
+    ) -> Trial:
+        facts: dict[str, Any] = {
+            "registers": compiled.registers, "spilled_bytes": compiled.spilled_bytes,
+            "shared_bytes": compiled.shared_bytes, "occupancy": compiled.occupancy,
+            "compile_ms": compiled.compile_ms, "cached": compiled.cached if self.budget.compiled else None,
+        }  # fmt: skip
+        reason = over_budget(compiled, self.budget)
+        if reason is not None:
+            return Trial(given, digest, "pruned", reason, **facts)
+        generation = launch.engine.generation
+        problem = launch.checker.problem(name)
+        if problem is not None:
+            state: State = "failed" if launch.engine.generation != generation else "wrong"
+            return Trial(given, digest, state, problem, **facts)
+        engine, dirty = launch.engine, launch.dirty
+        cheap = engine.time(name, 1 if launch.on_device else 0, _CHEAP_RUNS if launch.on_device else 1, dirty)
+        quick = min(cheap)
+        if best_ms is not None and quick > self.options.slow * best_ms:
+            return Trial(given, digest, "slow", ms=quick, runs=len(cheap), **facts)
+        if launch.on_device:
+            runs = max(_FULL_RUNS[0], min(_FULL_RUNS[1], math.ceil(_FULL_MS / max(quick, 1e-4))))
+            times = engine.time(name, 0, runs, dirty)
+        else:
+            times = cheap + engine.time(name, 0, _HOST_RUNS - 1, dirty)
+        return Trial(given, digest, "timed", ms=median(times), runs=len(times), **facts)
+
+    # --- finals --------------------------------------------------------------------------------------
+
+    def _jit_finals(self, launch: _Launch, digest: str, points: Sequence[Point], rounds: int) -> list[Final]:
+        engine = launch.engine
+        names: dict[str, Point] = {}
+        found: list[Final] = []
+        try:
+            for number, given in enumerate(points):
+                try:
+                    engine.load_configured(f"final {number}", launch.space.config(given))
+                    names[f"final {number}"] = given
+                except KerncapError as error:
+                    found.append(Final(given, digest, problem=_first(error)))
+            times = engine.interleaved([ORIGINAL, *names], rounds, launch.dirty) if names else {}
+            best: float | None = None
+            for name in sorted(names, key=lambda each: median(times[each])):
+                given, ms = names[name], median(times[name])
+                # Whatever may be chosen is judged; the rest was compared before it was timed.
+                if best is None or ms <= WITHIN * best:
+                    problem = self._judged(launch, given)
+                    if problem:
+                        found.append(Final(given, digest, problem=problem))
+                        continue
+                    best = ms if best is None else best
+                found.append(Final(given, digest, times[name], times[ORIGINAL]))
+        finally:
+            for name in [CANDIDATE, *names]:
+                with contextlib.suppress(KerncapError):
+                    engine.unload(name)
+        return found
+
+    def _judged(self, launch: _Launch, given: Point) -> str:
+        """What the complete verdict on a candidate has against a configuration."""
+        try:
+            launch.engine.load_configured(CANDIDATE, launch.space.config(given))
+            verdict = judge(launch.engine, launch.measured, CANDIDATE, self.options.tolerance)
+        except KerncapError as error:
+            return _first(error)
+        return "" if verdict.passed else verdict.summary
+
+    def _native_finals(
+        self, launch: _Launch, digest: str, points: Sequence[Point], rounds: int
+    ) -> list[Final]:
+        found = []
+        for given in points:
+            try:
+                self._load(launch, digest, given, CANDIDATE)
+                verdict = judge(launch.engine, launch.measured, CANDIDATE, self.options.tolerance)
+                if not verdict.passed:
+                    found.append(Final(given, digest, problem=verdict.summary))
+                    continue
+                times = launch.engine.interleaved([ORIGINAL, CANDIDATE], rounds, launch.dirty)
+                found.append(Final(given, digest, times[CANDIDATE], times[ORIGINAL]))
+            except KerncapError as error:
+                found.append(Final(given, digest, problem=_first(error)))
+        return found
+
+
+def _is_native(launch: _Launch) -> bool:
+    return launch.engine.choice.launcher == "native"
+
+
+def _first(error: BaseException) -> str:
+    lines = [line for line in str(error).splitlines() if line.strip()]
+    return (lines[0].strip() if lines else type(error).__name__)[:500]
+
+
+__all__ = ["OPTIONS", "Bench", "BenchOptions"]

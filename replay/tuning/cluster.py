@@ -1,0 +1,363 @@
+"""Trials in the workers of a Dask cluster, a resident bench in each: one worker for each device.
+
+Jobs are given to a worker by name, so that its bench can compile ahead of them. A worker that is lost costs
+the trial that it ran: that one is tried elsewhere, and marked if it takes a second worker with it; what only
+waited there goes back to the queue.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import queue
+import shutil
+import sys
+import tempfile
+import uuid
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from kerncap.errors import BackendUnavailable, KerncapError, ReplayError
+from kerncap.replay.choose import probe
+from kerncap.replay.tuning import point as points
+from kerncap.replay.tuning.bench import Bench, BenchOptions
+from kerncap.replay.tuning.constraints import INSTALL
+from kerncap.replay.tuning.executor import Job, Sent, run_job
+from kerncap.replay.tuning.point import Point
+from kerncap.replay.tuning.shipping import Shipment, unpack
+from kerncap.replay.tuning.trial import Final, Trial
+
+_AT_WORKER = 2  # one runs, one waits: no round trip between them
+_AHEAD = 32  # that a worker compiles meanwhile
+_LOOK_S = 0.5  # how often it is asked who is still there, while nothing ends
+_KILLS = 2  # workers that a trial may take with it before it is given up
+_START_S = 60.0
+
+# --- in a worker ---------------------------------------------------------------------------------------
+
+_BENCHES: dict[str, tuple[Bench, list[str], Path]] = {}
+
+
+def _open(
+    session: str, shipments: list[Shipment], options: BenchOptions, place: int, share: int
+) -> dict[str, Any]:
+    """Unpack, start the engines. An error is data: an exception might not survive the way back.
+
+    ``place``: this worker's number among the ``share`` workers of its host, each with a device of its own.
+    """
+    _close(session)
+    folder = Path(tempfile.mkdtemp(prefix="kerncap-tune-"))
+    try:
+        found = {each.digest: unpack(each, folder) for each in shipments}
+        if options.processes is None:
+            options = dataclasses.replace(options, processes=max(1, (os.cpu_count() or 1) // share))
+        if options.device == "auto" and share > 1:
+            count = probe(options.python or sys.executable).cuda_devices
+            if count > 1:
+                options = dataclasses.replace(options, device=f"cuda:{place % count}")
+        bench = Bench(found, options)
+    except KerncapError as error:
+        shutil.rmtree(folder, ignore_errors=True)
+        return {"error": str(error)}
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    _BENCHES[session] = (bench, list(found), folder)
+    return bench.facts()
+
+
+def _try(session: str, job: Job, ahead: list[Point], worker: str) -> list[Trial]:
+    bench, digests, _ = _BENCHES[session]
+    for digest in digests:
+        bench.announce(digest, ahead)
+    return run_job(bench, job, digests, worker)
+
+
+def _finals(session: str, digest: str, some: list[Point], rounds: int) -> list[Final]:
+    return _BENCHES[session][0].finals(digest, some, rounds)
+
+
+def _close(session: str) -> None:
+    found = _BENCHES.pop(session, None)
+    if found is not None:
+        found[0].close()
+        shutil.rmtree(found[2], ignore_errors=True)
+
+
+# --- here ----------------------------------------------------------------------------------------------
+
+
+@dataclass
+class _Worker:
+    """One worker: what it was sent, in order, and what waits for it here."""
+
+    address: str
+    name: str
+    sent: dict[int, tuple[Job, Any]] = field(default_factory=dict)  # by number; the first one runs
+    opening: Any = None
+    facts: dict[str, Any] | None = None
+
+
+class Cluster:
+    """An executor over a Dask cluster; ``address`` None starts one on this machine."""
+
+    def __init__(
+        self,
+        shipments: Sequence[Shipment],
+        options: BenchOptions,
+        address: str | None = None,
+        workers: int | None = None,
+        sent: Sent | None = None,
+    ) -> None:
+        try:
+            import distributed
+        except ImportError as error:
+            raise BackendUnavailable("a Dask cluster", f"{error}; {INSTALL}") from None
+        self._distributed: Any = distributed
+        self._shipments = list(shipments)
+        self._options = options
+        self._sent = sent
+        self._session = uuid.uuid4().hex
+        self._queue: deque[Job] = deque()
+        self._done: queue.SimpleQueue[tuple[str, int, Any]] = queue.SimpleQueue()
+        self._workers: dict[str, _Worker] = {}
+        self._refused: dict[str, str] = {}
+        self._kills: dict[str, int] = {}
+        self._given_up: deque[list[Trial]] = deque()
+        self._notes: list[str] = []
+        self._numbers = iter(range(10**9))
+        self._stack = contextlib.ExitStack()
+        self._limit = workers if address is not None else None
+        try:
+            self._connect(address, workers or 1)
+            self._await_first()
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def capacity(self) -> int:
+        """Enough for every worker to compile ahead."""
+        return max(1, len(self._workers)) * _AHEAD
+
+    def facts(self) -> dict[str, Any]:
+        open_ones = [each for each in self._workers.values() if each.facts is not None]
+        first = open_ones[0].facts or {}
+        return {**first, "workers": len(open_ones)}
+
+    def notes(self) -> list[str]:
+        return self._notes
+
+    def pids(self) -> dict[str, int]:
+        """The processes of the workers by name."""
+        found = self._client.run(os.getpid)
+        return {each.name: found[each.address] for each in self._workers.values() if each.address in found}
+
+    def submit(self, job: Job) -> None:
+        self._queue.append(job)
+        self._feed()
+
+    def wait(self) -> list[Trial]:
+        while True:
+            if self._given_up:
+                return self._given_up.popleft()
+            try:
+                address, number, future = self._done.get(timeout=_LOOK_S)
+            except queue.Empty:
+                self._look()
+                continue
+            worker = self._workers.get(address)
+            if worker is None:
+                continue
+            if future is worker.opening:
+                self._opened(worker, future)
+                continue
+            if number not in worker.sent:
+                continue
+            if future.status != "finished":
+                self._lost(worker, f"{self._why(future)}")
+                continue
+            job, _ = worker.sent.pop(number)
+            trials: list[Trial] = future.result()
+            self._feed()
+            return trials if trials else [Trial(job.point, "", "failed", "no result")]
+
+    def finals(self, points: Mapping[str, Sequence[Point]], rounds: int) -> list[Final]:
+        """Each launch's on one worker, so that its times are of one device."""
+        found: list[Final] = []
+        waiting = {digest: list(some) for digest, some in points.items() if some}
+        for _ in range(_KILLS + 1):
+            self._look()
+            ready = [each for each in self._workers.values() if each.facts is not None]
+            if not ready or not waiting:
+                break
+            running = {
+                digest: self._client.submit(
+                    _finals, self._session, digest, some, rounds, workers=[ready[n % len(ready)].address],
+                    pure=False,
+                )
+                for n, (digest, some) in enumerate(waiting.items())
+            }  # fmt: skip
+            for digest, future in running.items():
+                address = ready[list(running).index(digest) % len(ready)].address
+                while not future.done() and address in self._client.scheduler_info(n_workers=-1)["workers"]:
+                    with contextlib.suppress(Exception):
+                        self._distributed.wait([future], timeout=_LOOK_S)
+                if future.status == "finished":
+                    found += future.result()
+                    del waiting[digest]
+                else:
+                    future.cancel()
+        for digest in waiting:
+            self._notes.append(f"the finalists of {digest[:12]} were not re-measured: every worker was lost")
+        return found
+
+    def close(self) -> None:
+        client = getattr(self, "_client", None)
+        if client is not None:
+            with contextlib.suppress(Exception):
+                addresses = [each.address for each in self._workers.values()]
+                client.run(_close, self._session, workers=addresses, on_error="ignore")
+        self._stack.close()
+
+    # --- workers -------------------------------------------------------------------------------------
+
+    def _connect(self, address: str | None, count: int) -> None:
+        import logging
+
+        distributed = self._distributed
+        try:
+            if address is None:
+                cluster = distributed.LocalCluster(
+                    n_workers=count, threads_per_worker=1, processes=True, dashboard_address=None,
+                    host="127.0.0.1", silence_logs=logging.CRITICAL,
+                )  # fmt: skip
+                self._stack.callback(cluster.close, timeout=10)
+                client = distributed.Client(cluster, timeout=_START_S, set_as_default=False)
+            else:
+                client = distributed.Client(address, timeout=_START_S, set_as_default=False)
+        except (OSError, TimeoutError, ValueError) as error:
+            where = f"the Dask scheduler {address}" if address else "a Dask cluster here"
+            raise BackendUnavailable(where, str(error) or type(error).__name__) from error
+        self._client = client
+        self._stack.callback(client.close, timeout=10)
+        client.wait_for_workers(count if address is None else 1, timeout=_START_S)
+
+    def _await_first(self) -> None:
+        """Until every worker that is there answered, and one can work."""
+        self._look()
+        while any(each.facts is None for each in self._workers.values()):
+            with contextlib.suppress(queue.Empty):
+                address, _, future = self._done.get(timeout=_LOOK_S)
+                worker = self._workers.get(address)
+                if worker is not None and future is worker.opening:
+                    self._opened(worker, future)
+            self._look()
+        if not self._workers:
+            self._no_workers()
+
+    def _look(self) -> None:
+        """Who is there: those that are gone are lost, those that came are opened."""
+        there = self._client.scheduler_info(n_workers=-1)["workers"]
+        for address in [each for each in self._workers if each not in there]:
+            self._lost(self._workers[address], "its process is gone")
+        for number, (address, about) in enumerate(sorted(there.items())):
+            if address in self._workers or address in self._refused:
+                continue
+            if self._limit is not None and len(self._workers) >= self._limit:
+                break
+            self._open_worker(address, str(about.get("name", number)), about, there)
+        if not self._workers and (self._queue or not there):
+            self._no_workers()
+        self._feed()
+
+    def _no_workers(self) -> None:
+        reasons = list(dict.fromkeys(self._refused.values())) or ["no worker is left"]
+        raise BackendUnavailable("tuning on the cluster", "; ".join(reasons[:3]))
+
+    def _open_worker(
+        self, address: str, name: str, about: Mapping[str, Any], there: Mapping[str, Any]
+    ) -> None:
+        same = sorted(a for a, other in there.items() if other.get("host") == about.get("host"))
+        [shipped] = self._client.scatter([self._shipments], workers=[address], hash=False)
+        worker = self._workers[address] = _Worker(address, name)
+        worker.opening = self._client.submit(
+            _open, self._session, shipped, self._options, same.index(address), len(same), workers=[address],
+            pure=False,
+        )  # fmt: skip
+        self._heard(worker, -1, worker.opening)
+
+    def _heard(self, worker: _Worker, number: int, future: Any) -> None:
+        future.add_done_callback(lambda done: self._done.put((worker.address, number, done)))
+
+    def _opened(self, worker: _Worker, future: Any) -> None:
+        worker.opening = None
+        if future.status != "finished":
+            self._refuse(worker, self._why(future))
+            return
+        facts = future.result()
+        if "error" in facts:
+            self._refuse(worker, str(facts["error"]))
+            return
+        worker.facts = facts
+        self._feed()
+
+    def _refuse(self, worker: _Worker, why: str) -> None:
+        self._refused[worker.address] = why
+        self._notes.append(f"worker {worker.name} can't take part: {why}")
+        del self._workers[worker.address]
+
+    @staticmethod
+    def _why(future: Any) -> str:
+        try:
+            error = future.exception(timeout=1)
+        except Exception as raised:
+            error = raised
+        return f"{type(error).__name__}: {error}"
+
+    def _lost(self, worker: _Worker, why: str) -> None:
+        """What it ran is tried elsewhere, unless it takes worker after worker with it."""
+        del self._workers[worker.address]
+        jobs = [worker.sent[number] for number in sorted(worker.sent)]
+        for _, future in jobs:
+            with contextlib.suppress(Exception):
+                future.cancel()
+        self._notes.append(f"worker {worker.name} was lost ({why}); its trial is run again")
+        for position, (job, _) in enumerate(reversed(jobs)):
+            if position == len(jobs) - 1:  # the first that was sent: it ran
+                key = points.key(job.point)
+                self._kills[key] = self._kills.get(key, 0) + 1
+                if self._kills[key] >= _KILLS:
+                    reason = f"{_KILLS} workers were lost while they ran it"
+                    self._given_up.append(
+                        [Trial(job.point, s.digest, "lost", reason) for s in self._shipments]
+                    )
+                    continue
+            self._queue.appendleft(job)
+        self._feed()
+
+    def _feed(self) -> None:
+        """Keep every worker busy, the least laden first, with what it may compile ahead."""
+        while self._queue:
+            ready = [w for w in self._workers.values() if w.facts is not None and len(w.sent) < _AT_WORKER]
+            if not ready:
+                return
+            worker = min(ready, key=lambda each: len(each.sent))
+            job = self._queue.popleft()
+            share = list(self._queue)[: _AHEAD * len(self._workers) : max(1, len(self._workers))]
+            number = next(self._numbers)
+            try:
+                future = self._client.submit(
+                    _try, self._session, job, [each.point for each in share], worker.name,
+                    workers=[worker.address], pure=False, retries=0,
+                )  # fmt: skip
+            except Exception as error:
+                raise ReplayError(f"the Dask scheduler takes no more work: {error}") from error
+            worker.sent[number] = (job, future)
+            self._heard(worker, number, future)
+            if self._sent is not None:
+                self._sent(worker.name, job.point)

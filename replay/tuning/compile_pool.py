@@ -1,0 +1,257 @@
+"""Configurations compiled ahead, many at a time, so that the process that times them only loads.
+
+A pool speaks to one process of the target's Python (`replay/worker/compile.py`), which forks one child for
+each compilation. Launches that specialise alike (same types, alignments, constants) are compiled once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import threading
+from collections.abc import Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from kerncap.errors import BackendUnavailable, ReplayError
+from kerncap.format import Reproducer
+from kerncap.replay.outcome import Config
+from kerncap.replay.tuning.grid import has_value, plain
+
+_WORKER = Path(__file__).parent.parent / "worker"
+_START = """
+import importlib.util, sys
+folder, jobs, read_fd, write_fd, processes = sys.argv[1:6]
+sys.path[:] = [entry for entry in sys.path if entry != ""]
+spec = importlib.util.spec_from_file_location(
+    "_kerncap_worker", folder + "/__init__.py", submodule_search_locations=[folder]
+)
+package = importlib.util.module_from_spec(spec)
+sys.modules["_kerncap_worker"] = package
+spec.loader.exec_module(package)
+from _kerncap_worker.compile import serve
+serve(jobs, int(read_fd), int(write_fd), int(processes))
+"""
+_MOST_PROCESSES = 32
+
+
+@dataclass(frozen=True)
+class Built:
+    """How a compilation ended. ``error`` is empty where it went well; ``lost``: it was never tried."""
+
+    error: str = ""
+    detail: str = ""
+    shared_bytes: int = 0
+    ms: float = 0.0
+    lost: bool = False
+
+
+@dataclass(frozen=True)
+class Target:
+    """What is compiled for: the compute capability (90), the shared memory that a block may ask for."""
+
+    capability: int
+    shared_bytes: int | None
+
+
+class CompilePool:
+    """Compiles configurations of several reproducers; a context manager.
+
+    ``capability`` is asked of CUDA device ``device`` where it isn't given. `target` waits for the start.
+    """
+
+    def __init__(
+        self,
+        reproducers: Mapping[str, Reproducer],
+        python: str,
+        device: int = 0,
+        capability: int | None = None,
+        processes: int | None = None,
+        limit_s: float = 120.0,
+    ) -> None:
+        self.limit_s = limit_s
+        self._jobs = {digest: number for number, digest in enumerate(reproducers)}
+        self._prints = {digest: _fingerprint(each) for digest, each in reproducers.items()}
+        self._by_key: dict[str, Future[Built]] = {}
+        self._by_id: dict[int, Future[Built]] = {}
+        self._lock = threading.Lock()
+        self._target: Future[Target] = Future()
+        self._closed = False
+        self._folder = Path(tempfile.mkdtemp(prefix="kerncap-compile-"))
+        count = min(_MOST_PROCESSES, processes or _cores())
+        try:
+            self._start(reproducers, python, {"device": device, "capability": capability}, count)
+        except BaseException:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            raise
+
+    def __enter__(self) -> CompilePool:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def target(self) -> Target:
+        """What is compiled for. Raises BackendUnavailable where the pool can't work."""
+        return self._target.result()
+
+    def submit(self, digest: str, config: Config) -> Future[Built]:
+        """The compilation of a configuration, started if it was not yet."""
+        key = self._prints[digest] + _constants(config)
+        with self._lock:
+            found = self._by_key.get(key)
+            if found is not None:
+                return found
+            found = self._by_key[key] = Future()
+            number = len(self._by_id)
+            self._by_id[number] = found
+            request = {
+                "id": number, "job": self._jobs[digest], "arguments": dict(config.arguments),
+                "options": dict(config.options), "grid": list(config.grid or (1, 1, 1)),
+                "limit_s": self.limit_s,
+            }  # fmt: skip
+            data = json.dumps(request).encode() + b"\n"
+            try:
+                while data:
+                    data = data[os.write(self._requests, data) :]
+            except OSError as error:
+                self._fail(found, f"the compile processes are gone: {error}")
+        return found
+
+    def close(self) -> None:
+        """End what still compiles; nothing happens the second time."""
+        if self._closed:
+            return
+        self._closed = True
+        with contextlib.suppress(OSError):
+            os.close(self._requests)
+        try:
+            self._process.wait(timeout=2.0)
+        except subprocess.TimeoutExpired:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+        self._reader.join(timeout=5.0)
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _start(
+        self, reproducers: Mapping[str, Reproducer], python: str, target: dict[str, Any], count: int
+    ) -> None:
+        jobs = []
+        for number, reproducer in enumerate(reproducers.values()):
+            source = reproducer.manifest.source
+            assert source is not None
+            folder = self._folder / str(number)
+            folder.mkdir()
+            path = folder / Path(source.file.path).name
+            path.write_text(reproducer.source_text() or "", encoding="utf-8")
+            job = msgspec.to_builtins(reproducer.manifest)
+            job["launch"].setdefault("options", {})
+            jobs.append({
+                "path": str(path), "folder": str(folder), "source": path.name, "entry": source.entry,
+                **{name: job[name] for name in ("arguments", "views", "regions", "launch")},
+            })  # fmt: skip
+        (self._folder / "jobs.json").write_text(json.dumps({"target": target, "jobs": jobs}))
+        to_read, to_write = os.pipe()
+        from_read, from_write = os.pipe()
+        left_out = ("TRITON_INTERPRET", "KERNCAP_SESSION")
+        environment = {key: value for key, value in os.environ.items() if key not in left_out}
+        command = [str(_WORKER), str(self._folder / "jobs.json"), str(to_read), str(from_write), str(count)]
+        log = self._folder / "log"
+        try:
+            with log.open("wb") as output:
+                self._process = subprocess.Popen(
+                    [python, "-c", _START, *command],
+                    stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=environment,
+                    cwd=self._folder, pass_fds=(to_read, from_write), start_new_session=True,
+                )  # fmt: skip
+        except OSError as error:
+            os.close(to_write)
+            os.close(from_read)
+            raise ReplayError(f"{python}: can't be started: {error}") from error
+        finally:
+            os.close(to_read)
+            os.close(from_write)
+        self._requests = to_write
+        self._reader = threading.Thread(target=self._read, args=(from_read, log), daemon=True)
+        self._reader.start()
+
+    def _read(self, fd: int, log: Path) -> None:
+        with open(fd, encoding="utf-8") as replies:
+            for line in replies:
+                reply = json.loads(line)
+                if "refused" in reply:
+                    self._refuse(str(reply["refused"]))
+                elif "ready" in reply:
+                    self._target.set_result(Target(int(reply["capability"]), reply.get("shared_bytes")))
+                else:
+                    with self._lock:
+                        future = self._by_id[int(reply["id"])]
+                    future.set_result(
+                        Built(
+                            "" if reply["ok"] else str(reply["error"]), str(reply.get("detail", "")),
+                            int(reply.get("shared_bytes", 0)), float(reply.get("ms", 0.0)),
+                        )
+                    )  # fmt: skip
+        try:
+            last = log.read_text(errors="replace").strip().splitlines()[-1:]
+        except OSError:
+            last = []
+        why = f"the compile process ended{': ' + last[0] if last else ''}"
+        self._refuse(why)
+        with self._lock:
+            for future in self._by_id.values():
+                self._fail(future, why)
+
+    def _refuse(self, why: str) -> None:
+        if not self._target.done():
+            self._target.set_exception(BackendUnavailable("compiling ahead", why))
+
+    @staticmethod
+    def _fail(future: Future[Built], why: str) -> None:
+        if not future.done():
+            future.set_result(Built(why, lost=True))
+
+
+def _cores() -> int:
+    try:
+        return len(os.sched_getaffinity(0))
+    except (AttributeError, OSError):
+        return os.cpu_count() or 1
+
+
+def _fingerprint(reproducer: Reproducer) -> str:
+    """What of a launch decides what its source compiles to: as Triton specialises, or finer."""
+    manifest = reproducer.manifest
+    parts: list[Any] = [manifest.source.file.sha256 if manifest.source else ""]
+    for argument in manifest.arguments:
+        value = plain(argument.value, manifest)
+        view = getattr(argument.value, "view", None)
+        if view is not None:
+            stored = manifest.views[view]
+            address = manifest.regions[stored.region].base + stored.offset
+            extra = msgspec.json.encode(argument.value).decode() if not has_value(value) else ""
+            described: Any = (stored.dtype, address % 16 == 0, extra.replace(f'"view":{view}', ""))
+        elif argument.role == "runtime" and isinstance(value, int) and not isinstance(value, bool):
+            described = ("int", value == 1, value % 16 == 0, -(2**31) <= value < 2**31, value < 2**63)
+        elif argument.role == "runtime" and isinstance(value, float):
+            described = "float"
+        else:
+            described = msgspec.json.encode(argument.value).decode()
+        parts.append((argument.name, described))
+    parts.append(msgspec.json.encode(manifest.launch.options).decode())
+    return repr(parts)
+
+
+def _constants(config: Config) -> str:
+    return repr((sorted(config.arguments.items()), sorted(config.options.items())))

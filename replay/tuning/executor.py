@@ -1,0 +1,99 @@
+"""Where trials run: in this process, or (`cluster`) in the workers of a Dask cluster."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from kerncap.replay.tuning.bench import Bench, BenchOptions
+from kerncap.replay.tuning.point import Point
+from kerncap.replay.tuning.trial import Final, Trial
+
+_AHEAD = 64
+
+
+@dataclass(frozen=True)
+class Job:
+    """One configuration, to be tried on every launch of the set; ``best_ms`` so far by digest."""
+
+    point: Point
+    listed: bool = False
+    best_ms: Mapping[str, float] = field(default_factory=dict)
+
+
+Sent = Callable[[str, Point], None]  # a worker was given a point
+
+
+class Executor(Protocol):
+    """Takes jobs, gives their trials back in whatever order they end."""
+
+    @property
+    def capacity(self) -> int:
+        """Jobs that are worth having waiting: those that are compiled ahead."""
+
+    def facts(self) -> dict[str, Any]:
+        """As `Bench.facts`, with ``workers``."""
+
+    def submit(self, job: Job) -> None:
+        """Queue a job."""
+
+    def wait(self) -> list[Trial]:
+        """The trials of a job that ended, one for each launch."""
+
+    def finals(self, points: Mapping[str, Sequence[Point]], rounds: int) -> list[Final]:
+        """The finalists of each launch, re-measured."""
+
+    def notes(self) -> list[str]:
+        """What a reader should know: workers that were lost."""
+
+    def close(self) -> None:
+        """Give back whatever was started."""
+
+
+def run_job(bench: Bench, job: Job, digests: Sequence[str], worker: str = "") -> list[Trial]:
+    """The trials of one job."""
+    found = [bench.trial(d, job.point, job.best_ms.get(d), job.listed) for d in digests]
+    return [dataclasses.replace(each, worker=worker) for each in found] if worker else found
+
+
+class Direct:
+    """One bench in this process: the fastest way to one device."""
+
+    def __init__(
+        self, reproducers: Mapping[str, Path], options: BenchOptions, sent: Sent | None = None
+    ) -> None:
+        self._bench = Bench(reproducers, options)
+        self._digests = list(reproducers)
+        self._jobs: deque[Job] = deque()
+        self._sent = sent
+
+    @property
+    def capacity(self) -> int:
+        return _AHEAD
+
+    def facts(self) -> dict[str, Any]:
+        return {**self._bench.facts(), "workers": 1}
+
+    def submit(self, job: Job) -> None:
+        self._jobs.append(job)
+        for digest in self._digests:
+            self._bench.announce(digest, [job.point])
+
+    def wait(self) -> list[Trial]:
+        job = self._jobs.popleft()
+        if self._sent is not None:
+            self._sent("here", job.point)
+        return run_job(self._bench, job, self._digests)
+
+    def finals(self, points: Mapping[str, Sequence[Point]], rounds: int) -> list[Final]:
+        return [each for digest, some in points.items() for each in self._bench.finals(digest, some, rounds)]
+
+    def notes(self) -> list[str]:
+        return []
+
+    def close(self) -> None:
+        self._bench.close()

@@ -1,0 +1,83 @@
+"""Tuning on a local Dask cluster of two workers without a device: it finds the best, and losing a worker
+costs nothing but time."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kerncap.api.replay import save_checks
+from kerncap.api.tune import TuneOptions, Watcher, tune
+from kerncap.format import Reproducer, schema
+from kerncap.replay import bitmap
+from kerncap.replay.measured import Measured
+from kerncap.replay.tuning import point as points
+from kerncap.replay.tuning.executor import Executor
+from tests.unit.replay.build import add
+
+# Under the interpreter a program costs about the same, whatever its block: fewer programs, less time.
+BLOCKS = (32, 64, 4096)
+ELEMENTS = 4000
+VICTIM = 64
+
+
+@pytest.fixture
+def reproducer(tmp_path: Path) -> Path:
+    launch = add(ELEMENTS, 64)
+    launch.grid_source = schema.GridSource(
+        source='grid = lambda META: (triton.cdiv(n, META["BLOCK"]),)',
+        bindings={"n": schema.IntValue(value=str(ELEMENTS))},
+    )
+    path = launch.seal(tmp_path)
+    with Reproducer.open(path) as sealed:  # as a capture's self-check leaves it
+        sizes = [region.size for region in sealed.manifest.regions]
+        measured = Measured(sizes)
+        measured.add(2, bitmap.span(sizes[2], 0, sizes[2]))
+        save_checks(sealed, measured, None)
+    return path
+
+
+class _Killer(Watcher):
+    """Kills the worker that is given a certain configuration first."""
+
+    def __init__(self, victim: int) -> None:
+        super().__init__(executor=self.took, sent=self.gave)
+        self.victim = victim
+        self.killed = ""
+        self.given: list[tuple[str, int]] = []
+        self.cluster: Any = None
+
+    def took(self, executor: Executor) -> None:
+        self.cluster = executor
+
+    def gave(self, worker: str, given: points.Point) -> None:
+        self.given.append((worker, int(given["BLOCK"] or 0)))
+        if given["BLOCK"] == self.victim and not self.killed:
+            self.killed = worker
+            os.kill(self.cluster.pids()[worker], signal.SIGKILL)
+
+
+def test_two_workers_find_the_best_and_losing_one_loses_nothing(reproducer: Path, tmp_path: Path) -> None:
+    space = tmp_path / "space.json"
+    space.write_text('{"parameters": {"BLOCK": [64, 32, 4096]}}')
+    killer = _Killer(VICTIM)
+
+    result = tune([reproducer], TuneOptions(space=str(space), workers=2), killer)
+
+    assert killer.killed, "no worker was given the configuration that takes one with it"
+    trials = {int(trial.point["BLOCK"] or 0): trial for trial in result.found.all()}
+    assert sorted(trials) == sorted(BLOCKS)
+    # The interpreter is slow in its first launch: what is far from the best may be told after one.
+    assert {trial.state for trial in trials.values()} <= {"timed", "slow"}
+    assert [block for _, block in killer.given].count(VICTIM) == 2
+    assert trials[VICTIM].worker != ""
+    best = result.choice.best[0]
+    assert best.point == {"BLOCK": 4096}
+    assert best.speedup is not None and best.speedup.median > 1
+    assert any("was lost" in note for note in result.notes)
+    assert result.choice.selected == [{"BLOCK": 4096}]
+    assert 'triton.Config({"BLOCK": 4096})' in result.decorator

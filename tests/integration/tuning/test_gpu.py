@@ -1,0 +1,62 @@
+"""Tuning on a device: what is compiled ahead is what is loaded, and every timed configuration is right."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.integration.conftest import CommandLine
+
+pytestmark = pytest.mark.gpu
+SAMPLE = Path(__file__).parents[3] / "samples" / "autotuned_matmul" / "run.py"
+FLAG = """
+@triton.jit
+def scaled(x_ptr, out_ptr, n, TWICE: tl.constexpr, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + i, mask=i < n)
+    if TWICE:
+        x = x * 2
+    tl.store(out_ptr + i, x, mask=i < n)
+
+n = 100_000
+x = torch.randn(n, device=DEVICE)
+out = torch.empty_like(x)
+scaled[lambda META: (triton.cdiv(n, META["BLOCK"]),)](x, out, n, TWICE=True, BLOCK=256)
+"""
+
+
+def test_an_autotuned_kernel(kerncap: CommandLine) -> None:
+    [path] = kerncap.capture("-k", "matmul_kernel", target=SAMPLE)
+    cache = {"TRITON_CACHE_DIR": str(kerncap.folder / "cache")}
+    done = kerncap("tune", path, "--json", "--device", "cuda:0", "--trials", "24", "--apply", env=cache)
+    assert done.status == 0, done.stderr
+    found = json.loads(done.stdout)
+    timed = [t for t in found["trials"] if t["state"] in ("timed", "slow")]
+    assert timed and all(trial["cached"] for trial in timed)
+    assert not [t for t in found["trials"] if t["state"] in ("wrong", "failed")]
+    assert found["shapes"][0]["best"]["speedup"]["low"] > 0
+    assert "triton.Config" in found["patch"]
+    again = kerncap("tune", path, "--json", "--device", "cuda:0", "--trials", "24", "--resume", env=cache)
+    assert json.loads(again.stdout)["resumed"] >= 24
+
+
+def test_a_flag_that_changes_the_result_is_wrong_and_tried_no_further(kerncap: CommandLine) -> None:
+    [path] = kerncap.capture("-k", "scaled", target=kerncap.target(FLAG))
+    done = kerncap("tune", path, "--json", "--device", "cuda:0", "--html", kerncap.folder / "page.html")
+    assert done.status == 0, done.stderr
+    found = json.loads(done.stdout)
+    wrong = [t["point"] for t in found["trials"] if t["state"] == "wrong"]
+    assert wrong and all(point["TWICE"] is False for point in wrong)
+    assert found["shapes"][0]["best"]["config"]["TWICE"] is True
+    assert any("TWICE=False is wrong" in note for note in found["notes"])
+    page = (kerncap.folder / "page.html").read_text()
+    assert "<svg" in page and "http" not in page
+
+
+def test_two_workers_on_one_device(kerncap: CommandLine) -> None:
+    [path] = kerncap.capture("-k", "matmul_kernel", target=SAMPLE)
+    done = kerncap("tune", path, "--json", "--workers", "2", "--trials", "12")
+    assert done.status == 0, done.stderr
+    assert json.loads(done.stdout)["workers"] == 2
