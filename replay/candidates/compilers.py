@@ -31,6 +31,10 @@ class Compiled:
     read: tuple[str, ...] = ()  # files outside of the unit that it was made of
 
 
+# Where nobody wrote down how the unit was compiled: these change no code, they only allow more.
+_WITHOUT_RECORD = ("--extended-lambda", "--expt-relaxed-constexpr")
+
+
 class NvccCompiler:
     """nvcc on a unit that was written below ``folder``."""
 
@@ -68,7 +72,7 @@ class NvccCompiler:
         return Compiled(data, log)
 
     def _words(self) -> list[str]:
-        words = self.staged.options(self.folder, "nvcc")
+        words = self.staged.options(self.folder, "nvcc") or list(_WITHOUT_RECORD)
         if any(path.startswith(GIVEN_HEADERS) for path in self.staged.files):
             words.append(f"-I{self.folder / GIVEN_HEADERS}")
         for form, path in self.staged.include_folders(self.folder):

@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kerncap.replay.limits import peaks
+from kerncap.replay.limits.counters import DRAM_SHARES
 from kerncap.replay.limits.roofline import LimitReport
 
-_DRAM = "dram__throughput.avg.pct_of_peak_sustained_elapsed"
 _CLOCK = "smsp__cycles_elapsed.avg.per_second"
 
 
@@ -39,15 +39,18 @@ def agreement(report: LimitReport) -> list[Agreement]:
         return []
     seconds = head[1] * 1e-3
     found = []
-    peak, theirs = peaks.dram_bytes_per_s(device), report.counter_metrics.get(_DRAM)
-    if peak and theirs is not None:
-        found.append(Agreement("DRAM", _DRAM, 100 * report.work.dram_bytes / seconds / peak, theirs))
+    peak = peaks.dram_bytes_per_s(device)
+    told = [name for name in DRAM_SHARES if name in report.counter_metrics]
+    if peak and told:
+        ours = 100 * report.work.dram_bytes / seconds / peak
+        found.append(Agreement("DRAM", told[0], ours, report.counter_metrics[told[0]]))
     clock = report.counter_metrics.get(_CLOCK)
     pipes = {name: value for name, value in report.counter_metrics.items() if "pipe_tensor" in name}
     kinds = [kind for kind in report.counted.operations if kind.startswith("tensor ")]
     if pipes and len(kinds) == 1:
-        # Of several (the half-precision pipe, the integer one) the busy one did this work.
-        metric = max(pipes, key=lambda name: (pipes[name], "elapsed" in name))
+        # Of several (the half-precision pipe, the integer one) the busy one did this work. "Elapsed" is of the
+        # whole time, as ours is; "active" leaves out what a multiprocessor waits for its first block.
+        metric = max(pipes, key=lambda name: ("elapsed" in name, pipes[name]))
         whole = peaks.operations_per_s(device, kinds[0].replace(" ", "_"))
         if whole and pipes[metric]:
             at = clock / (device.clock_khz * 1e3) if clock else 1.0

@@ -15,9 +15,14 @@ _FLOPS: Mapping[str, tuple[tuple[str, int], ...]] = {
     "fp32": (("fadd", 1), ("fmul", 1), ("ffma", 2)),
     "fp64": (("dadd", 1), ("dmul", 1), ("dfma", 2)),
 }
+# The first is what older chips and versions call it.
+DRAM_SHARES = (
+    "dram__throughput.avg.pct_of_peak_sustained_elapsed",
+    "gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed",
+)
 # Shares of peaks as ncu gives them, which the report's own can be held against.
 SHARES = (
-    "dram__throughput.avg.pct_of_peak_sustained_elapsed",
+    *DRAM_SHARES,
     "sm__throughput.avg.pct_of_peak_sustained_elapsed",
     "gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed",
     "lts__t_sectors.avg.pct_of_peak_sustained_elapsed",
@@ -64,8 +69,9 @@ def shares(row: KernelRow) -> dict[str, float]:
         {
             name: value
             for name, value in row.metrics.items()
-            if "pipe_tensor" in name
-            and name.endswith(("pct_of_peak_sustained_active", "pct_of_peak_sustained_elapsed"))
+            if value
+            and "pipe_tensor" in name
+            and name.endswith(("avg.pct_of_peak_sustained_active", "avg.pct_of_peak_sustained_elapsed"))
         }
     )
     return found

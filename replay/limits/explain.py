@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from kerncap.replay.limits.counters import DRAM_SHARES
 from kerncap.replay.limits.ncu_csv import KernelRow
 
 # Per cent of a peak. Source for the first two: what Nsight Compute's own speed-of-light rule takes.
@@ -80,10 +81,6 @@ def explain(row: KernelRow) -> list[Claim]:
     return [claim for rule in RULES for claim in rule(row)]
 
 
-_MEMORY = (
-    "dram__throughput.avg.pct_of_peak_sustained_elapsed",
-    "gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed",
-)
 _SM = ("sm__throughput.avg.pct_of_peak_sustained_elapsed",)
 _L2 = (
     "lts__throughput.avg.pct_of_peak_sustained_elapsed",
@@ -98,13 +95,16 @@ _L1 = (
 def _speed_of_light(row: KernelRow) -> Iterator[Claim]:
     found = {
         name: one
-        for name, one in (("DRAM", row.first(*_MEMORY)), ("the multiprocessors", row.first(*_SM)),
+        for name, one in (("DRAM", row.first(*DRAM_SHARES)), ("the multiprocessors", row.first(*_SM)),
                           ("L2", row.first(*_L2)), ("L1", row.first(*_L1)))
         if one is not None
     }  # fmt: skip
     if not found:
         return
     name, (metric, value) = max(found.items(), key=lambda item: item[1][1])
+    if name.startswith("L") and found.get("DRAM", ("", 0.0))[1] >= BUSY:
+        # What streams through the caches keeps them busy as well; no launch gets all of DRAM's peak.
+        name, (metric, value) = "DRAM", found["DRAM"]
     evidence = ((metric, value),)
     bound = {"DRAM": "memory-bound", "the multiprocessors": "compute-bound"}.get(name, f"bound by {name}")
     if value >= BUSY:
@@ -267,7 +267,7 @@ def _banks(row: KernelRow) -> Iterator[Claim]:
 
 def _caches(row: KernelRow) -> Iterator[Claim]:
     hits = row.first("lts__t_sector_hit_rate.pct")
-    dram = row.first(*_MEMORY)
+    dram = row.first(*DRAM_SHARES)
     if hits and dram and dram[1] >= MODERATE:
         severity = "problem" if hits[1] < LOW_HIT_RATE else "fact"
         yield Claim(

@@ -127,7 +127,7 @@ class Session(Judging):
             major, minor = torch.cuda.get_device_capability(job["device"])
             made = stages.make(path, captured, 10 * major + minor, folder)
             return binary.Binary(path, job, values, made)
-        if job["launcher"] == "jit":
+        if self.memory.kind == "cuda":  # the binary engine's too, where source is held against the image
             from .launchers.triton_jit import TritonJit
 
             return TritonJit(path, job, values)

@@ -116,6 +116,6 @@ def test_a_profile_explains_a_copy(kerncap: CommandLine) -> None:
     print([claim.as_dict() for claim in result.claims], sorted(result.row.metrics))
     assert kept.stat().st_size > 0
     first = result.claims[0]
-    assert "memory-bound" in first.text and first.evidence[0][0].startswith("dram__throughput")
+    assert "memory-bound" in first.text and "dram_" in first.evidence[0][0]
     done = kerncap("profile", "--import-report", kept)
     assert done.status == 0 and "memory-bound" in done.stdout

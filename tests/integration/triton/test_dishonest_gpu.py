@@ -17,7 +17,7 @@ from tests.integration.conftest import CommandLine
 
 from .test_dishonest import DISHONEST, TARGETS, Resident
 
-pytestmark = pytest.mark.gpu
+pytestmark = [pytest.mark.gpu, pytest.mark.timeout(500)]
 
 # Those that need no Python in the kernel itself, which a compiled one has not.
 COMPILED = ("first_tile", "nan_everywhere", "noop", "other_shape", "outside", "tolerance", "wrong_tail")

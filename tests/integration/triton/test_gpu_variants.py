@@ -32,7 +32,7 @@ BUDGET_MS = 150.0
 @pytest.fixture(scope="module")
 def repro(kerncap_of_module: CommandLine) -> Path:
     [path] = kerncap_of_module.capture(
-        "-k", "add", "--launch", "0:1", target=SAMPLES / "vector_add" / "run.py"
+        "-k", "^add_kernel$", "--launch", "0:1", target=SAMPLES / "vector_add" / "run.py"
     )
     return path
 
@@ -171,7 +171,7 @@ def used_mib() -> int:
 
 
 def compared(path: Path, *which: str) -> CompareResult:
-    return compare(path, which, ReplayOptions(timed_runs=20))
+    return compare(path, which, ReplayOptions(timed_runs=20, trust=True))
 
 
 def test_captured_against_rebuilt(repro: Path) -> None:

@@ -39,7 +39,7 @@ def test_an_autotuned_kernel(kerncap: CommandLine) -> None:
     assert found["shapes"][0]["best"]["speedup"]["low"] > 0
     assert "triton.Config" in found["patch"]
     again = kerncap("tune", path, "--json", "--device", "cuda:0", "--trials", "24", "--resume", env=cache)
-    assert json.loads(again.stdout)["resumed"] >= 24
+    assert json.loads(again.stdout)["resumed"] == len(found["trials"])
 
 
 def test_a_flag_that_changes_the_result_is_wrong_and_tried_no_further(kerncap: CommandLine) -> None:

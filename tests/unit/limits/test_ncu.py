@@ -118,6 +118,13 @@ def test_compute_bound_and_latency_bound() -> None:
     assert "latency-bound" in claims({DRAM: 20.0, SM: 15.0})["speed of light"]
 
 
+def test_a_stream_through_the_caches_is_bound_by_memory() -> None:
+    """The second-level cache is busier than DRAM can be: no launch gets all of DRAM's peak."""
+    cache = {"lts__throughput.avg.pct_of_peak_sustained_elapsed": 90.0}
+    assert "memory-bound" in claims({DRAM: 82.0, SM: 6.0, **cache})["speed of light"]
+    assert "bound by L2" in claims({DRAM: 30.0, SM: 6.0, **cache})["speed of light"]
+
+
 def test_waves_and_their_tail() -> None:
     assert "only 10 % full" in claims({"launch__waves_per_multiprocessor": 1.1})["waves"]
     assert "fills 40 %" in claims({"launch__waves_per_multiprocessor": 0.4})["waves"]

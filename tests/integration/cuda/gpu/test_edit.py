@@ -46,7 +46,7 @@ def judged(
         return text.replace(old, new)
 
     with Watching(kerncap, reproducer, file) as watching:
-        assert watching.first["result"] == "pass", watching.first
+        assert watching.first["result"] == "pass", watching.first["summary"]
         right = watching.save(edited("right"))
         assert right["result"] == "pass" and right["times"]["ratio"] > 0, right
         assert right["candidate"]["registers"] > 0 and right["candidate"]["occupancy"] > 0
@@ -115,7 +115,7 @@ def test_a_saved_header_is_a_save(kerncap_of_module: CommandLine, tmp_path: Path
     headers = list(tmp_path.rglob("check.h"))
     assert headers, "several.cu includes check.h"
     with Watching(kerncap_of_module, path, file) as watching:
-        assert watching.first["result"] == "pass"
+        assert watching.first["result"] == "pass", watching.first["summary"]
         kept = headers[0].with_suffix(".kept")
         shutil.copy(headers[0], kept)
         watching.file = headers[0]

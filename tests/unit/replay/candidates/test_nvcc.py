@@ -29,6 +29,10 @@ template <typename T> __global__ void scale(T *x, int n) {{
 }}
 void run(float *x) {{ app::scale<float><<<1, 32>>>(x, 32); }}
 """
+LAMBDA = """
+template <typename F> __global__ void each(F f) { f(threadIdx.x); }
+void more(float *x) { each<<<1, 32>>>([=] __device__(int i) { x[i] = 0; }); }
+"""
 SCALE = ("_ZN3app5scaleIfEEvPT_i", "void app::scale<float>(float*, int)")
 
 
@@ -135,6 +139,21 @@ class TestNvcc:
         unit = tmp_path / "alone.cu"
         unit.write_text(UNIT.format(header="factor.h").partition("void run")[0])
         assert SCALE[0] in kernels(candidates.build(reproducer, unit, ARCH, tmp_path / "made.cubin"))
+
+    def test_a_unit_whose_options_nobody_wrote_down_may_hold_device_lambdas(
+        self, tmp_path: Path, make: Make
+    ) -> None:
+        found = project(tmp_path / "project")
+        path = tmp_path / "scale.cu"
+        path.write_text(UNIT.format(header="factor.h") + LAMBDA)
+
+        def forgotten(source: schema.Source) -> schema.Source:
+            assert source.build is not None
+            return msgspec.structs.replace(source, build=msgspec.structs.replace(source.build, options=()))
+
+        reproducer = make(found, *SCALE, change=forgotten)
+        image = candidates.build(reproducer, path, ARCH, tmp_path)
+        assert any("each" in name for name in kernels(image))
 
     def test_a_renamed_kernel_is_named(self, tmp_path: Path, make: Make) -> None:
         reproducer = make(project(tmp_path / "app"), *SCALE)
