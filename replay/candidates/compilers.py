@@ -72,7 +72,9 @@ class NvccCompiler:
         return Compiled(data, log)
 
     def _words(self) -> list[str]:
-        words = self.staged.options(self.folder, "nvcc") or list(_WITHOUT_RECORD)
+        words = self.staged.options(self.folder, "nvcc")
+        if self.staged.build.directory is None:  # no compile command was found: the image told the rest
+            words += [word for word in _WITHOUT_RECORD if word not in words]
         if any(path.startswith(GIVEN_HEADERS) for path in self.staged.files):
             words.append(f"-I{self.folder / GIVEN_HEADERS}")
         for form, path in self.staged.include_folders(self.folder):

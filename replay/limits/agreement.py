@@ -48,8 +48,8 @@ def agreement(report: LimitReport) -> list[Agreement]:
     pipes = {name: value for name, value in report.counter_metrics.items() if "pipe_tensor" in name}
     kinds = [kind for kind in report.counted.operations if kind.startswith("tensor ")]
     if pipes and len(kinds) == 1:
-        # Of several (the half-precision pipe, the integer one) the busy one did this work. "Elapsed" is of the
-        # whole time, as ours is; "active" leaves out what a multiprocessor waits for its first block.
+        # Of several (the half-precision pipe, the integer one) the busy one did this work. "Elapsed" is of
+        # the whole time, as ours is; "active" leaves out what a multiprocessor waits for its first block.
         metric = max(pipes, key=lambda name: ("elapsed" in name, pipes[name]))
         whole = peaks.operations_per_s(device, kinds[0].replace(" ", "_"))
         if whole and pipes[metric]:

@@ -149,7 +149,8 @@ class TestNvcc:
 
         def forgotten(source: schema.Source) -> schema.Source:
             assert source.build is not None
-            return msgspec.structs.replace(source, build=msgspec.structs.replace(source.build, options=()))
+            build = msgspec.structs.replace(source.build, options=("-lineinfo",), directory=None)
+            return msgspec.structs.replace(source, build=build)
 
         reproducer = make(found, *SCALE, change=forgotten)
         image = candidates.build(reproducer, path, ARCH, tmp_path)
