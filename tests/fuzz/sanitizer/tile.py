@@ -250,6 +250,13 @@ _INTEGER: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
+def _wide(*numbers: Any) -> list[Any]:
+    """As Python's own integers where 64 bits may not hold what comes of them: a loop's product grows."""
+    if all(int(np.max(np.abs(np.asarray(one, dtype=object)), initial=0)) < 1 << 31 for one in numbers):
+        return list(numbers)
+    return [np.asarray(one, dtype=object) for one in numbers]
+
+
 def _arithmetic(name: str, left: Any, right: Any) -> Value:
     left, right = pair(left, right)
     undefined = _either(left.undefined, right.undefined)
@@ -265,7 +272,7 @@ def _arithmetic(name: str, left: Any, right: Any) -> Value:
     data = operation(left.data, right.data)
     exact = None
     if name != "rem" and (left.exact is not None or right.exact is not None):
-        exact = operation(left.free, right.free)
+        exact = operation(*_wide(left.free, right.free))
     if kind[0] == "p":
         return Value(data, kind, exact, undefined, wrapped)
     return _bounded(data, exact, kind, undefined, wrapped)
