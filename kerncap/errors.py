@@ -33,6 +33,7 @@ class FormatError(KerncapError):
         super().__init__(f"{path}: byte {offset}: {message}")
         self.path = str(path)
         self.offset = offset
+        self.message = message
 
 
 class CaptureError(KerncapError):

@@ -10,7 +10,7 @@ seconds=$2
 export KERNCAP_FUZZ_EXAMPLES=$((seconds * 17)) KERNCAP_FUZZ_CASES=$((seconds * 67))
 echo "== properties, $KERNCAP_FUZZ_EXAMPLES examples each"
 "$python" -m pytest -m "hypothesis and not gpu" --hypothesis-profile=campaign --timeout=3600 tests/unit
-"$python" -m pytest --timeout=3600 tests/fuzz
+KERNCAP_FUZZ_ARCHIVES=${KERNCAP_FUZZ_ARCHIVES:-100000} "$python" -m pytest --timeout=7200 tests/fuzz
 
 echo "== the sanitizer against brute force, ${KERNCAP_FUZZ_KERNELS:=10000} kernels"
 "$python" -W ignore -m tests.fuzz.sanitizer.campaign --kernels "$KERNCAP_FUZZ_KERNELS"

@@ -12,6 +12,7 @@ import hashlib
 import os
 import re
 import weakref
+import zipfile
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -62,6 +63,7 @@ class Reproducer:
 
     path: Path
     manifest: schema.Manifest
+    manifest_bytes: bytes  # as they are in the file
     manifest_sha256: str
     notes: list[str]  # what a user should know about this folder beyond the manifest
 
@@ -76,6 +78,9 @@ class Reproducer:
         except FileNotFoundError:
             raise UsageError(f"{one_line(path)}: no such reproducer") from None
         except OSError as error:
+            if zipfile.is_zipfile(path):
+                message = f"{one_line(path)}: packed; `kerncap unpack` makes the folder of it"
+                raise UsageError(message) from error
             reason = error.strerror or error
             raise UsageError(f"{one_line(path)}: not a reproducer folder ({reason})") from error
         self._closing.callback(os.close, self._root_fd)
@@ -264,6 +269,10 @@ class Reproducer:
             raise
         os.fsync(self._root_fd)
 
+    def open_file(self, name: str) -> tuple[int, int]:
+        """A descriptor of a file of the folder, and its size; the caller closes it. Raises FormatError."""
+        return open_file(self.path, self._root_fd, name)
+
     def read_beside(self, name: str, limit: int, expected: int) -> bytes:
         """A file that was put there after sealing; the caller checks its digest."""
         return read_file(self.path, self._root_fd, name, limit, expected)
@@ -276,6 +285,7 @@ class Reproducer:
             raise format_error(self.path / MANIFEST_PATH, 0, message)
         data = read_file(self.path, self._root_fd, MANIFEST_PATH, MAX_MANIFEST_BYTES)
         self.manifest = decode_manifest(data, self.path / MANIFEST_PATH)
+        self.manifest_bytes = data
         self.manifest_sha256 = hashlib.sha256(data).hexdigest()
         self._check_manifest_digest()
         refuse_links(self.path)

@@ -1,0 +1,29 @@
+"""``kerncap unpack FILE.zip``: the folder of a packed reproducer."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+
+@click.command("unpack")
+@click.argument("archive", type=click.Path(path_type=Path))
+@click.option(
+    "-o", "--output", type=click.Path(file_okay=False, path_type=Path), default=Path("."),
+    help="Where the folder goes (the working directory).",
+)  # fmt: skip
+@click.option("--max-size", default="8GiB", help="Refuse what would be larger unpacked (8GiB).")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+def command(archive: Path, output: Path, max_size: str, as_json: bool) -> int:
+    """Make the folder of a packed reproducer; every digest is checked, nothing in it is executed.
+
+    Exit status 0, or 3 if the archive is malformed, damaged or hostile: one line says where.
+    """
+    from kerncap.api.pack import unpack_file
+    from kerncap.capture.options import parse_size
+
+    folder = unpack_file(archive, output, parse_size(max_size))
+    click.echo(json.dumps({"path": str(folder)}, indent=1) if as_json else folder)
+    return 0

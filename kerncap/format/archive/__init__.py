@@ -1,0 +1,16 @@
+"""A reproducer as one .zip file: written with equal bytes each time, read as a stranger's file."""
+
+from kerncap.format.archive.pack import archive_bytes, packed_files, write_archive
+from kerncap.format.archive.packed import TRACKER_BYTES, Packed, PackedFile, Unviewed
+from kerncap.format.archive.unpack import unpack
+
+__all__ = [
+    "TRACKER_BYTES",
+    "Packed",
+    "PackedFile",
+    "Unviewed",
+    "archive_bytes",
+    "packed_files",
+    "unpack",
+    "write_archive",
+]

@@ -1,0 +1,280 @@
+"""Reading an archive that a stranger made: no name leads out, no size is believed, nothing is left half done.
+
+The directory at the archive's end is measured before it is read. The manifest comes first, alone; it says
+which files there are and how long each is, and only these are taken.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import secrets
+import shutil
+import stat
+import struct
+import zipfile
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from kerncap.errors import FormatError, KerncapError, UsageError
+from kerncap.format.archive.place import place
+from kerncap.format.checks import MAX_CHECKS_BYTES, decode_checks
+from kerncap.format.reader import MAX_MANIFEST_BYTES, Reproducer, decode_manifest
+from kerncap.format.stored import MAX_FOLDER_ENTRIES, format_error, one_line, path_problem
+from kerncap.format.validate import (
+    CHECKS_PATH,
+    MANIFEST_DIGEST_PATH,
+    MANIFEST_PATH,
+    stored_files,
+)
+from kerncap.format.writer import file_stem
+
+MAX_DIRECTORY_BYTES = 8 << 20  # zipfile makes an object of each 46 bytes
+# Memory is packed already, and code and text shrink tenfold at best: more is a bomb.
+MOST_TIMES_LARGER = 100
+ALWAYS_ALLOWED = 64 << 20
+_PIECE = 1 << 20
+_DIGEST_BYTES = 256
+_END = struct.Struct("<4s4H2LH")
+_END64 = struct.Struct("<4sQ2H2L4Q")
+_LOCATOR64 = struct.Struct("<4sLQL")
+_LOCAL = struct.Struct("<4s5H3L2H")
+_ENCRYPTED = 0x1
+# One file is another one's folder, or too deep: the manifest's mistake, not this machine's.
+_BAD_NAMES = (errno.EEXIST, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG)
+
+
+def unpack(archive: Path, parent: Path, max_size: int) -> Path:
+    """Make the reproducer's folder in ``parent`` and give its path; every digest was checked.
+
+    ``max_size``: bytes that the files may have together. Raises FormatError for an archive that is damaged,
+    hostile or none, UsageError where the folder is there already or the archive is missing, KerncapError
+    where it can't be written. Nothing stays behind then.
+    """
+    with contextlib.ExitStack() as stack:
+        try:
+            file = stack.enter_context(open(archive, "rb"))
+        except OSError as error:
+            raise UsageError(f"{one_line(archive)}: {error.strerror or error}") from error
+        opened = stack.enter_context(_Archive(archive, file))
+        temporary = parent / f".unpack.tmp-{os.getpid()}-{secrets.token_hex(4)}"
+        try:
+            temporary.mkdir(mode=0o755, parents=True)
+            stem = opened.extract(temporary, max_size)
+            with Reproducer.open(temporary) as reproducer:
+                reproducer.verify_files(memory=True)
+                digest = reproducer.manifest_sha256
+            return place(temporary, parent, stem, digest)
+        except FormatError as error:
+            if temporary not in Path(error.path).parents:
+                raise
+            inside = Path(error.path).relative_to(temporary)
+            raise format_error(archive, error.offset, f"{inside}: {error.message}") from error
+        except OSError as error:
+            raise KerncapError(f"{parent}: can't be written: {error.strerror or error}") from error
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
+
+
+class _Archive:
+    """An archive whose directory was measured and read; ``entries`` by their name in the reproducer."""
+
+    def __init__(self, path: Path, file: BinaryIO) -> None:
+        self._path = path
+        self._size = os.fstat(file.fileno()).st_size
+        _measure_directory(path, file, self._size)
+        try:
+            self._zip = zipfile.ZipFile(file)
+        except (
+            zipfile.BadZipFile,
+            ValueError,
+            OSError,
+            NotImplementedError,
+            struct.error,
+            IndexError,
+        ) as error:
+            raise format_error(path, 0, f"no zip file that can be read: {error}") from error
+        self._entries = _entries(path, self._zip.infolist(), self._size)
+
+    def __enter__(self) -> _Archive:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._zip.close()
+
+    def extract(self, folder: Path, max_size: int) -> str:
+        """Write what the manifest lists, and nothing else; the stem of the reproducer's name."""
+        data = self._read(MANIFEST_PATH, MAX_MANIFEST_BYTES)
+        manifest = decode_manifest(data, folder / MANIFEST_PATH)
+        sizes = {stored.path: stored.size for _, stored in stored_files(manifest)}
+        beside = {MANIFEST_PATH: data, MANIFEST_DIGEST_PATH: self._read(MANIFEST_DIGEST_PATH, _DIGEST_BYTES)}
+        if CHECKS_PATH in self._entries:
+            beside[CHECKS_PATH] = self._read(CHECKS_PATH, MAX_CHECKS_BYTES)
+            write_set = decode_checks(beside[CHECKS_PATH], folder / CHECKS_PATH).write_set
+            if write_set is not None:
+                problem = path_problem(write_set.path)
+                if problem or write_set.path in beside:
+                    raise format_error(folder / CHECKS_PATH, 0, problem or "it lists itself")
+                sizes.setdefault(write_set.path, write_set.size)
+        self._check_sizes(sizes, folder, max_size)
+        for name, content in beside.items():
+            (folder / name).write_bytes(content)
+        for name, size in sizes.items():
+            try:
+                (folder / name).parent.mkdir(parents=True, exist_ok=True)
+                out = open(folder / name, "xb")  # noqa: SIM115 (closed below)
+            except OSError as error:
+                if error.errno not in _BAD_NAMES:
+                    raise
+                message = f"{one_line(name)} can't be a file here: {error.strerror}"
+                raise format_error(folder / MANIFEST_PATH, 0, message) from error
+            with out:
+                for piece in self._pieces(name, size):
+                    out.write(piece)
+        return file_stem(manifest.kernel.name)
+
+    def _check_sizes(self, sizes: dict[str, int], folder: Path, max_size: int) -> None:
+        total, free = sum(sizes.values()), shutil.disk_usage(folder).free
+        where = one_line(self._path)
+        if total > max_size:
+            raise UsageError(f"{where}: {total:,} bytes unpacked; --max-size allows {max_size:,}")
+        if total > MOST_TIMES_LARGER * self._size + ALWAYS_ALLOWED:
+            message = f"{self._size:,} bytes claim to hold {total:,}: no reproducer packs so well"
+            raise format_error(self._path, 0, message)
+        if total > free:
+            raise KerncapError(f"{folder.parent}: {where} needs {total:,} bytes, {free:,} are free")
+
+    def _read(self, name: str, limit: int) -> bytes:
+        info = self._entries.get(name)
+        if info is None:
+            raise format_error(self._path, 0, f"{name} is missing")
+        if info.file_size > limit:
+            message = f"{name}: {info.file_size} bytes; at most {limit} are allowed"
+            raise format_error(self._path, info.header_offset, message)
+        return b"".join(self._pieces(name, info.file_size))
+
+    def _pieces(self, name: str, size: int) -> Iterator[bytes]:
+        """The bytes of one file, ``size`` of them and no more, whatever the archive says."""
+        info = self._entries.get(name)
+        if info is None:
+            raise format_error(self._path, 0, f"{one_line(name)} is missing")
+        if info.file_size != size:
+            message = f"{one_line(name)}: {info.file_size} bytes, the manifest says {size}"
+            raise format_error(self._path, info.header_offset, message)
+        done, extra = 0, b""
+        try:
+            with self._zip.open(info) as source:
+                while done < size and (piece := source.read(min(_PIECE, size - done))):
+                    done += len(piece)
+                    yield piece
+                extra = source.read(1)
+        except (
+            zipfile.BadZipFile,
+            zlib.error,
+            EOFError,
+            ValueError,
+            NotImplementedError,
+            struct.error,
+        ) as error:
+            message = f"{one_line(name)}: damaged: {error}"
+            raise format_error(self._path, info.header_offset, message) from error
+        if done != size or extra:
+            message = (
+                f"{one_line(name)}: {'longer' if extra else 'shorter'} than the {size} bytes that it claims"
+            )
+            raise format_error(self._path, info.header_offset, message)
+
+
+# --- the directory ---------------------------------------------------------------------------------
+
+
+def _entries(archive: Path, found: list[zipfile.ZipInfo], size: int) -> dict[str, zipfile.ZipInfo]:
+    """The archive's files by their name below the one folder that holds them all."""
+    if len(found) > MAX_FOLDER_ENTRIES:
+        message = f"{len(found)} entries; a reproducer has at most {MAX_FOLDER_ENTRIES}"
+        raise format_error(archive, size, message)
+    files: dict[str, zipfile.ZipInfo] = {}
+    for info in found:
+        _check_entry(archive, info, size)
+        if info.filename.endswith("/"):
+            continue
+        key = info.filename.casefold()  # some file systems know no other
+        if key in files:
+            raise format_error(archive, info.header_offset, f"{one_line(info.filename)} is there twice")
+        files[key] = info
+    _refuse_overlaps(archive, files, size)
+    return _below_top(archive, files)
+
+
+def _measure_directory(archive: Path, file: BinaryIO, size: int) -> None:
+    """Refuse a directory that is larger than it may be before anything reads it."""
+    tail = min(size, _END.size + 0xFFFF)
+    file.seek(size - tail)
+    data = file.read(tail)
+    at = data.rfind(b"PK\5\6")
+    if at < 0 or len(data) - at < _END.size:
+        raise format_error(archive, 0, "no zip file: it has no directory")
+    _, _, _, _, count, length, _, _ = _END.unpack_from(data, at)
+    locator = at - _LOCATOR64.size
+    if locator >= 0 and data[locator : locator + 4] == b"PK\6\7":
+        _, _, offset, _ = _LOCATOR64.unpack_from(data, locator)
+        if offset > size - _END64.size:
+            raise format_error(archive, size - tail + locator, "its directory lies beyond its end")
+        file.seek(offset)
+        _, _, _, _, _, _, _, count, length, _ = _END64.unpack(file.read(_END64.size))
+    if count > MAX_FOLDER_ENTRIES:
+        message = f"{count} entries; a reproducer has at most {MAX_FOLDER_ENTRIES}"
+        raise format_error(archive, size - tail + at, message)
+    if length > min(size, MAX_DIRECTORY_BYTES):
+        raise format_error(archive, size - tail + at, f"a directory of {length} bytes in a file of {size}")
+    file.seek(0)
+
+
+def _check_entry(archive: Path, info: zipfile.ZipInfo, size: int) -> None:
+    name = info.filename
+    # zipfile itself cuts a name at NUL and turns the separator around: what was written counts.
+    problem = path_problem(info.orig_filename.rstrip("/"))
+    mode = info.external_attr >> 16
+    if problem is None and info.orig_filename != name:
+        problem = "its name is not plain"
+    if problem is None and stat.S_IFMT(mode) not in (0, stat.S_IFREG, stat.S_IFDIR):
+        problem = "it is no regular file (a link?)"
+    if problem is None and info.flag_bits & _ENCRYPTED:
+        problem = "it is encrypted"
+    if problem is None and info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        problem = f"its compression (method {info.compress_type}) is neither store nor deflate"
+    if problem is None and info.compress_size > size:
+        problem = f"it claims {info.compress_size} packed bytes in a file of {size}"
+    if problem is not None:
+        raise format_error(archive, info.header_offset, f"{one_line(name, 200)}: {problem}")
+
+
+def _refuse_overlaps(archive: Path, files: dict[str, zipfile.ZipInfo], size: int) -> None:
+    """Entries that share bytes make a small archive endless."""
+    end = 0
+    for info in sorted(files.values(), key=lambda one: one.header_offset):
+        if info.header_offset < end:
+            raise format_error(
+                archive, info.header_offset, f"{one_line(info.filename)} overlaps another file"
+            )
+        end = info.header_offset + _LOCAL.size + info.compress_size
+    if end > size:
+        raise format_error(archive, size, "truncated: a file ends beyond its end")
+
+
+def _below_top(archive: Path, files: dict[str, zipfile.ZipInfo]) -> dict[str, zipfile.ZipInfo]:
+    tops = [i.filename.rpartition("/")[0] for i in files.values() if _last(i.filename) == MANIFEST_PATH]
+    shallow = [top for top in tops if "/" not in top]
+    if not shallow:
+        raise format_error(archive, 0, f"no reproducer: there is no {MANIFEST_PATH} in it")
+    if len(shallow) > 1:
+        raise format_error(archive, 0, f"{len(shallow)} reproducers in one archive; expected one")
+    prefix = f"{shallow[0]}/" if shallow[0] else ""
+    return {info.filename[len(prefix) :]: info for info in files.values() if info.filename.startswith(prefix)}
+
+
+def _last(name: str) -> str:
+    return name.rpartition("/")[2]

@@ -1,0 +1,44 @@
+"""A packed reproducer for the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kerncap import log
+from kerncap.format.archive import Packed
+from kerncap.format.private import Finding
+
+_SHOWN = 12
+_UNVIEWED_SHOWN = 8
+
+
+def render_plan(packed: Packed) -> str:
+    """What goes in, before it is written: its size, and what no argument speaks of."""
+    lines = [f"{packed.path}: {log.size(packed.size)}"]
+    for one in packed.files:
+        lines.append(f"  {log.size(one.stored):>9}  {log.one_line(one.name)}")
+    if packed.unviewed:
+        total = log.size(sum(one.size for one in packed.unviewed))
+        lines.append(f"{total} of memory that is no argument's view:")
+        for region in packed.unviewed[:_UNVIEWED_SHOWN]:
+            name = f" {log.one_line(region.name)}" if region.name else ""
+            reason = f", {log.one_line(region.reason)}" if region.reason else ""
+            lines.append(f"  region {region.region}: {log.size(region.size)} {region.kind}{name}{reason}")
+        if len(packed.unviewed) > _UNVIEWED_SHOWN:
+            lines.append(f"  and {len(packed.unviewed) - _UNVIEWED_SHOWN} more (--json lists all)")
+    for word, findings in (("filled up", packed.redacted), ("left as it is", packed.findings)):
+        lines += [f"{word}: {line}" for line in listing(findings)]
+    if packed.is_large:
+        lines.append(
+            "more than the 25 MB that bug trackers take: capture with --memory args (the arguments' own "
+            "memory alone), a smaller input, or --no-values where no value matters; else give a link to it"
+        )
+    return "\n".join(lines)
+
+
+def listing(findings: Sequence[Finding]) -> list[str]:
+    """One line for each, the first dozen of them."""
+    lines = [log.one_line(one) for one in findings[:_SHOWN]]
+    if len(findings) > _SHOWN:
+        lines.append(f"and {len(findings) - _SHOWN} more (--json lists all)")
+    return lines
