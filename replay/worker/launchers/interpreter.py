@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import importlib
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,9 @@ def prepare() -> None:
     from .. import gaps
 
     gaps.fill()
+    # Triton imports it when the first argument is looked at: a sixth of a second in each forked child.
+    with contextlib.suppress(ImportError):
+        importlib.import_module("triton.experimental.gluon")
 
 
 class Interpreter:
