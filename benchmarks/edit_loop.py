@@ -84,7 +84,9 @@ def main() -> int:
     rows = []
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        [path] = capture(folder / "triton", ["-k", "add", "--launch", "0:1"], [sys.executable, str(SAMPLE)])
+        [path] = capture(
+            folder / "triton", ["-k", "^add_kernel$", "--launch", "0:1"], [sys.executable, str(SAMPLE)]
+        )
         (folder / "a").mkdir()
         rows += rows_of("Triton" if gpu else "interpreter", path, folder / "a", options.saves, gpu)
         if gpu:

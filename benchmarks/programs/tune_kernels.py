@@ -88,6 +88,9 @@ def matmul(
     tl.store(c_ptr + out_rows[:, None] * N + out_columns[None, :], total.to(tl.float16), mask=mask)
 
 
+LOWEST = tl.constexpr(-65504.0)  # of a half: -infinity less itself is no number
+
+
 @tuned(SOFTMAX, ["columns"])
 @triton.jit
 def softmax(out_ptr, in_ptr, columns, BLOCK: tl.constexpr):
@@ -97,7 +100,7 @@ def softmax(out_ptr, in_ptr, columns, BLOCK: tl.constexpr):
     weight = tl.zeros((BLOCK,), dtype=tl.float32)
     for start in range(0, columns, BLOCK):
         here = start + offsets
-        x = tl.load(in_ptr + row * columns + here, mask=here < columns, other=-1e30).to(tl.float32)
+        x = tl.load(in_ptr + row * columns + here, mask=here < columns, other=LOWEST).to(tl.float32)
         new = tl.maximum(highest, x)
         weight = weight * tl.exp(highest - new) + tl.exp(x - new)
         highest = new
@@ -105,7 +108,7 @@ def softmax(out_ptr, in_ptr, columns, BLOCK: tl.constexpr):
     total = tl.sum(weight * tl.exp(highest - largest), axis=0)
     for start in range(0, columns, BLOCK):
         here = start + offsets
-        x = tl.load(in_ptr + row * columns + here, mask=here < columns, other=-1e30).to(tl.float32)
+        x = tl.load(in_ptr + row * columns + here, mask=here < columns, other=LOWEST).to(tl.float32)
         tl.store(out_ptr + row * columns + here, tl.exp(x - largest) / total, mask=here < columns)
 
 

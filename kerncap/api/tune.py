@@ -107,7 +107,7 @@ def tune(
                 "the constraints leave no configuration: --forbid, --bound or --space exclude all"
             )
         sampler = make(options.sampler, space, legal, options.trials)
-        executor = _executor(reproducers, options, where, watcher.sent)
+        executor = _executor(reproducers, options, where, space, watcher.sent)
         stack.callback(executor.close)
         watcher.executor(executor)
         facts = executor.facts()
@@ -170,7 +170,7 @@ def _check(reproducer: Reproducer) -> None:
 
 
 def _executor(
-    reproducers: Mapping[str, Reproducer], options: TuneOptions, where: Engine, sent: Sent
+    reproducers: Mapping[str, Reproducer], options: TuneOptions, where: Engine, space: Space, sent: Sent
 ) -> Executor:
     """In this process for one device, else a cluster."""
     bench = BenchOptions(
@@ -183,7 +183,8 @@ def _executor(
     if options.scheduler is None:
         count = options.workers or _local_workers(where, options.device)
         if count == 1:
-            return Direct({digest: each.path for digest, each in reproducers.items()}, bench, sent)
+            paths = {digest: each.path for digest, each in reproducers.items()}
+            return Direct(paths, bench, sent, where, space.listed)
     from kerncap.replay.tuning.cluster import Cluster
     from kerncap.replay.tuning.shipping import pack
 

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
-import signal
 import subprocess
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from kerncap.errors import BackendUnavailable, ReplayError
 from kerncap.format import Reproducer
 from kerncap.log import one_line
 from kerncap.replay.choose import Choice
+from kerncap.replay.limits import once
 from kerncap.replay.limits.ncu_csv import KernelRow, parse
 from kerncap.replay.staging import Job, stage
 
 NAME = "Nsight Compute"
-_WORKER = Path(__file__).parents[1] / "worker"
 _TIMEOUT_S = 300.0  # torch and Triton from a cold disk, and some dozens of passes
 _LAUNCH_S = 240.0
 _NO_PERMISSION = "ERR_NVGPUCTRPERM"
@@ -131,7 +128,7 @@ def read_report(report: Path, ncu: Path | None = None) -> KernelRow:
     if ncu is None:
         raise BackendUnavailable(NAME, f"reading {report} needs ncu, and there is none")
     command = [str(ncu), "--import", str(report), "--csv", "--page", "raw", "--print-units", "base"]
-    text = _output(command, dict(os.environ), report.parent)
+    text = _output(command, report.parent)
     rows = parse(text)
     if not rows:
         raise ReplayError(f"{report}: ncu profiled no kernel")
@@ -160,48 +157,16 @@ def _run(
     clock_control: str, report: Path, source: Path | None,
 ) -> str:  # fmt: skip
     """Run the launch under ncu; what ncu printed."""
-    requests, replies = job.folder / "requests", job.folder / "replies"
-    file = str(source.resolve()) if source is not None else str(job.folder / _own_file(job, choice))
-    asked: list[dict[str, Any]] = [
-        {"op": "open"},
-        {"op": "load", "which": "original", "path": file, "limit_s": _LAUNCH_S, "stages": "stages"},
-        {"op": "restore", "state": "pre"},
-        {"op": "launch", "which": "original", "limit_s": _LAUNCH_S},
-    ]
-    requests.write_text("".join(json.dumps(one) + "\n" for one in asked))
-    replies.unlink(missing_ok=True)
-    text = (_WORKER / "limits" / "once.py").read_text(encoding="utf-8")
-    symbol = str(job.content["symbol"])
-    command = command_line(ncu, sections, metrics, clock_control, report, symbol)
-    command += [choice.python, "-c", text, str(_WORKER), str(job.path), str(requests), str(replies)]
-    environment = {k: v for k, v in os.environ.items() if k not in ("TRITON_INTERPRET", "KERNCAP_SESSION")}
-    return _output(command, environment, job.folder)
+    file = source.resolve() if source is not None else once.own_file(job, choice)
+    command = command_line(ncu, sections, metrics, clock_control, report, str(job.content["symbol"]))
+    return _output([*command, *once.command(job, choice, file, _LAUNCH_S)], job.folder)
 
 
-def _own_file(job: Job, choice: Choice) -> str:
-    content = job.content
-    if choice.launcher == "native":
-        return str(content["images"][0])
-    return str(content["code"]["cubin"] if choice.launcher == "binary" else content["source"])
-
-
-def _output(command: list[str], environment: dict[str, str], folder: Path) -> str:
-    """Both streams of a child, which may fail: what it printed says why."""
-    environment = {**environment, "LC_ALL": "C"}
+def _output(command: list[str], folder: Path) -> str:
     try:
-        child = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-            env=environment, cwd=folder, start_new_session=True,
-        )  # fmt: skip
-    except OSError as error:
-        raise BackendUnavailable(NAME, f"{command[0]} can't be started: {error.strerror}") from error
-    try:
-        said, _ = child.communicate(timeout=_TIMEOUT_S)
-    except subprocess.TimeoutExpired:
-        os.killpg(child.pid, signal.SIGKILL)
-        child.communicate()
-        raise ReplayError(f"ncu did not end within {_TIMEOUT_S:g} s") from None
-    text = said.decode(errors="replace")
+        text = once.output(NAME, command, folder, _TIMEOUT_S)
+    except ReplayError as error:
+        raise ReplayError(f"ncu: {error}") from None
     if _NO_PERMISSION in text:
         raise BackendUnavailable(
             NAME,
@@ -213,18 +178,9 @@ def _output(command: list[str], environment: dict[str, str], folder: Path) -> st
 
 def _failure(job: Job, said: str) -> ReplayError:
     """Why no report came of it: what the worker answered, else what ncu printed."""
-    try:
-        for line in (job.folder / "replies").read_text(errors="replace").splitlines():
-            reply = json.loads(line)
-            outcome = reply.get("outcome", {})
-            if "refused" in reply:
-                return ReplayError(f"the replay worker did not start under ncu: {reply['refused']}")
-            if reply.get("ok") is False or outcome.get("status", "ok") != "ok":
-                return ReplayError(
-                    f"the launch did not end well under ncu: {reply.get('message') or outcome.get('message')}"
-                )
-    except (OSError, ValueError, AttributeError):
-        pass
+    answered = once.problem(job, "ncu")
+    if answered:
+        return ReplayError(answered)
     lines = [line for line in said.splitlines() if "==ERROR==" in line or "==WARNING==" in line]
     text = "; ".join(lines[:3]) or (said.strip().splitlines()[-1:] or ["it printed nothing"])[0]
     return ReplayError(f"ncu made no report of the launch: {one_line(text)}")

@@ -18,14 +18,14 @@ from typing import Any
 
 from kerncap.errors import KerncapError
 from kerncap.format import Reproducer
-from kerncap.replay import candidates
+from kerncap.replay import candidates, in_place
 from kerncap.replay.candidates.unit import private_folder
-from kerncap.replay.choose import choose
+from kerncap.replay.choose import Choice, choose
 from kerncap.replay.engine import CANDIDATE, ORIGINAL, Engine
-from kerncap.replay.measured import Measured, load
+from kerncap.replay.measured import SEED_B, Measured, load
 from kerncap.replay.outcome import CandidateError, Compiled, Config
 from kerncap.replay.statistics import median
-from kerncap.replay.tuning import cuda_text
+from kerncap.replay.tuning import cuda_text, point
 from kerncap.replay.tuning.check import Checker
 from kerncap.replay.tuning.compile_pool import Built, CompilePool
 from kerncap.replay.tuning.formula import Unknown
@@ -35,7 +35,7 @@ from kerncap.replay.tuning.prune import Budget, Pruner, over_budget, shared_limi
 from kerncap.replay.tuning.space import OPTIONS, LaunchSpace
 from kerncap.replay.tuning.trial import WITHIN, Final, State, Trial
 from kerncap.replay.verdict import judge
-from kerncap.replay.wording import BY_DTYPE, Tolerance
+from kerncap.replay.wording import BY_DTYPE, Tolerance, Verdict
 from kerncap.replay.write_set import measure
 
 _CHEAP_RUNS = 3
@@ -44,6 +44,7 @@ _FULL_RUNS = (10, 40)  # at least, at most
 _HOST_RUNS = 2
 _SLOWEST = 50.0  # times the captured: a candidate that takes longer is ended
 _LEAST_LIMIT_S = 5.0
+_MOST_AHEAD = 64  # compiled while the engines still start
 
 
 @dataclass(frozen=True)
@@ -85,24 +86,42 @@ class _Launch:
         return (2, 10) if self.on_device else (0, _HOST_RUNS)
 
 
+@dataclass(frozen=True)
+class _Ready:
+    """A configuration that is loaded and right, to be timed; ``facts`` of what it was compiled to."""
+
+    launch: _Launch
+    digest: str
+    point: Point
+    name: str
+    facts: dict[str, Any]
+    built_ms: float
+
+
 class Bench:
     """Runs trials of several reproducers, which are trusted by whoever made it; a context manager.
 
-    Not for several threads at once: one measurement at a time.
+    Not for several threads at once: one measurement at a time. ``choice``: the engine's, where it is known;
+    ``ahead``: configurations of the application's own list, compiled from the start.
     """
 
-    def __init__(self, reproducers: Mapping[str, Path], options: BenchOptions) -> None:
+    def __init__(
+        self, reproducers: Mapping[str, Path], options: BenchOptions, choice: Choice | None = None,
+        ahead: Sequence[Point] = (),
+    ) -> None:  # fmt: skip
         self.options = options
         self._opened = {digest: Reproducer.open(path) for digest, path in reproducers.items()}
         self._launches: dict[str, _Launch] = {}
         self._names = itertools.count()
         self._lock = threading.Lock()
+        self._announced: set[tuple[str, str]] = set()
         self._pool: CompilePool | None = None
         self._builders: ThreadPoolExecutor | None = None
         self._images: dict[tuple[str, str], Future[Built | Path]] = {}
         self._stack = contextlib.ExitStack()
         try:
-            self._open()
+            self._threads = self._stack.enter_context(ThreadPoolExecutor(len(self._opened)))
+            self._open(choice, ahead)
         except BaseException:
             self.close()
             raise
@@ -117,10 +136,13 @@ class Bench:
         """End the engines and what still compiles."""
         if self._builders is not None:
             self._builders.shutdown(cancel_futures=True)
+        ends = [launch.engine.close for launch in self._launches.values()]
         if self._pool is not None:
-            self._pool.close()
-        for launch in self._launches.values():
-            launch.engine.close()
+            ends.append(self._pool.close)
+        if ends:
+            with ThreadPoolExecutor(len(ends)) as ending:  # each waits for a process that ends
+                for end in [ending.submit(each) for each in ends]:
+                    end.result()
         self._launches.clear()
         for reproducer in self._opened.values():
             reproducer.close()
@@ -142,29 +164,47 @@ class Bench:
     def announce(self, digest: str, points: Sequence[Point]) -> None:
         """These will be tried: compile them meanwhile."""
         for given in points:
+            key = (digest, point.key(given))
+            if key in self._announced:
+                continue
+            self._announced.add(key)
             with contextlib.suppress(GridUnknown, Unknown, KerncapError):
                 self._ahead(digest, given)
 
-    def trial(self, digest: str, given: Point, best_ms: float | None, listed: bool = False) -> Trial:
-        """Try one configuration. ``best_ms``: the fastest so far, to give up early what is clearly slower."""
-        with self._lock:
-            return self._trial(digest, given, best_ms, listed)
+    def trials(
+        self, digests: Sequence[str], given: Point, best_ms: Mapping[str, float], listed: bool = False
+    ) -> list[Trial]:
+        """Try one configuration on each launch. ``best_ms``: the fastest so far, by digest, to give up early
+        what is clearly slower.
 
-    def finals(self, digest: str, points: Sequence[Point], rounds: int) -> list[Final]:
-        """Time ``points`` in turns with the original; whatever may be chosen gets the complete verdict."""
+        Loading and verifying go on side by side; what is timed has the device for itself.
+        """
         with self._lock:
-            launch = self._launches[digest]
-            return (self._native_finals if _is_native(launch) else self._jit_finals)(
-                launch, digest, points, rounds
-            )
+            ready = list(self._threads.map(lambda digest: self._ready(digest, given, listed), digests))
+            return [
+                each if isinstance(each, Trial) else self._timed(each, best_ms.get(each.digest))
+                for each in ready
+            ]
+
+    def finals(self, points: Mapping[str, Sequence[Point]], rounds: int) -> list[Final]:
+        """Time each launch's ``points`` in turns with the original; what may be chosen is verified again."""
+        with self._lock:
+            if any(_is_native(self._launches[digest]) for digest in points):
+                return [
+                    each
+                    for digest, some in points.items()
+                    for each in self._native_finals(self._launches[digest], digest, some, rounds)
+                ]
+            return self._jit_finals(points, rounds)
 
     # --- opening -------------------------------------------------------------------------------------
 
-    def _open(self) -> None:
+    def _open(self, choice: Choice | None, ahead: Sequence[Point]) -> None:
         """Engines start at once, and the compile processes with them: most of it is the import of torch."""
         first = next(iter(self._opened.values()))
         options = self.options
-        choice = choose(first.manifest, options.engine, options.device, options.python)
+        if choice is None:
+            choice = choose(first.manifest, options.engine, options.device, options.python)
         if choice.launcher == "jit":
             self._pool = CompilePool(
                 self._opened,
@@ -173,6 +213,7 @@ class Bench:
                 processes=options.processes,
                 limit_s=max(60.0, options.timeout_s),
             )
+            self._compile_first(self._pool, ahead[:_MOST_AHEAD])
         with ThreadPoolExecutor(len(self._opened)) as starting:
             waiting = {
                 digest: starting.submit(_Launch, reproducer, options)
@@ -194,6 +235,15 @@ class Bench:
             limit = shared_limit(first.manifest.device.arch)
         self.budget = Budget(choice.launcher != "interpreter", limit)
         self._pruners = {digest: Pruner(each, self.budget) for digest, each in self._opened.items()}
+
+    def _compile_first(self, pool: CompilePool, points: Sequence[Point]) -> None:
+        for digest, reproducer in self._opened.items():
+            space, pruner = LaunchSpace(reproducer), Pruner(reproducer, Budget(compiled=True))
+            for given in points:
+                with contextlib.suppress(GridUnknown, Unknown, KerncapError):
+                    config = space.config(given)
+                    if pruner.refuse(config.arguments, config.options, listed=True) is None:
+                        pool.submit(digest, config)
 
     # --- building ------------------------------------------------------------------------------------
 
@@ -242,7 +292,8 @@ class Bench:
 
     # --- trials --------------------------------------------------------------------------------------
 
-    def _trial(self, digest: str, given: Point, best_ms: float | None, listed: bool) -> Trial:
+    def _ready(self, digest: str, given: Point, listed: bool) -> Trial | _Ready:
+        """Compile, load and verify a configuration; a trial where that is its end."""
         launch = self._launches[digest]
         name = CANDIDATE if _is_native(launch) else f"trial {next(self._names)}"
         try:
@@ -264,24 +315,24 @@ class Bench:
             if reason is not None:
                 return Trial(given, digest, "pruned", reason, compile_ms=built_ms)
         try:
-            compiled = self._load(launch, digest, given, name)
-            trial = self._measured(launch, digest, given, name, compiled, best_ms)
+            found = self._verified(launch, digest, given, name, built_ms)
         except CandidateError as error:
-            trial = Trial(given, digest, "pruned", f"does not load: {_first(error)}")
+            found = Trial(given, digest, "pruned", f"does not load: {_first(error)}", compile_ms=built_ms)
         except KerncapError as error:
-            trial = Trial(given, digest, "failed", _first(error))
-        finally:
-            with contextlib.suppress(KerncapError):
-                launch.engine.unload(name)
-        return trial.built_in(built_ms) if built_ms else trial
+            found = Trial(given, digest, "failed", _first(error), compile_ms=built_ms)
+        if isinstance(found, Trial):
+            self._unload(launch, [name])
+        return found
 
-    def _measured(
-        self, launch: _Launch, digest: str, given: Point, name: str, compiled: Compiled, best_ms: float | None
-    ) -> Trial:
+    def _verified(
+        self, launch: _Launch, digest: str, given: Point, name: str, built_ms: float
+    ) -> Trial | _Ready:
+        compiled = self._load(launch, digest, given, name)
         facts: dict[str, Any] = {
             "registers": compiled.registers, "spilled_bytes": compiled.spilled_bytes,
             "shared_bytes": compiled.shared_bytes, "occupancy": compiled.occupancy,
-            "compile_ms": compiled.compile_ms, "cached": compiled.cached if self.budget.compiled else None,
+            "compile_ms": built_ms or compiled.compile_ms,
+            "cached": compiled.cached if self.budget.compiled else None,
         }  # fmt: skip
         reason = over_budget(compiled, self.budget)
         if reason is not None:
@@ -291,54 +342,104 @@ class Bench:
         if problem is not None:
             state: State = "failed" if launch.engine.generation != generation else "wrong"
             return Trial(given, digest, state, problem, **facts)
+        return _Ready(launch, digest, given, name, facts, built_ms)
+
+    def _timed(self, ready: _Ready, best_ms: float | None) -> Trial:
+        launch, given, digest, name, facts = (
+            ready.launch, ready.point, ready.digest, ready.name, ready.facts
+        )  # fmt: skip
         engine, dirty = launch.engine, launch.dirty
-        cheap = engine.time(name, 1 if launch.on_device else 0, _CHEAP_RUNS if launch.on_device else 1, dirty)
-        quick = min(cheap)
-        if best_ms is not None and quick > self.options.slow * best_ms:
-            return Trial(given, digest, "slow", ms=quick, runs=len(cheap), **facts)
-        if launch.on_device:
-            runs = max(_FULL_RUNS[0], min(_FULL_RUNS[1], math.ceil(_FULL_MS / max(quick, 1e-4))))
-            times = engine.time(name, 0, runs, dirty)
-        else:
-            times = cheap + engine.time(name, 0, _HOST_RUNS - 1, dirty)
-        return Trial(given, digest, "timed", ms=median(times), runs=len(times), **facts)
+        try:
+            cheap = engine.time(
+                name, 1 if launch.on_device else 0, _CHEAP_RUNS if launch.on_device else 1, dirty
+            )
+            quick = min(cheap)
+            if best_ms is not None and quick > self.options.slow * best_ms:
+                return Trial(given, digest, "slow", ms=quick, runs=len(cheap), **facts)
+            if launch.on_device:
+                runs = max(_FULL_RUNS[0], min(_FULL_RUNS[1], math.ceil(_FULL_MS / max(quick, 1e-4))))
+                times = engine.time(name, 0, runs, dirty)
+            else:
+                times = cheap + engine.time(name, 0, _HOST_RUNS - 1, dirty)
+            return Trial(given, digest, "timed", ms=median(times), runs=len(times), **facts)
+        except KerncapError as error:
+            return Trial(given, digest, "failed", _first(error), compile_ms=ready.built_ms)
+        finally:
+            self._unload(launch, [name])
+
+    def _unload(self, launch: _Launch, names: Sequence[str]) -> None:
+        for name in names:
+            with contextlib.suppress(KerncapError):
+                launch.engine.unload(name)
 
     # --- finals --------------------------------------------------------------------------------------
 
-    def _jit_finals(self, launch: _Launch, digest: str, points: Sequence[Point], rounds: int) -> list[Final]:
-        engine = launch.engine
-        names: dict[str, Point] = {}
-        found: list[Final] = []
+    def _jit_finals(self, points: Mapping[str, Sequence[Point]], rounds: int) -> list[Final]:
+        digests = list(points)
+        loaded = list(self._threads.map(lambda digest: self._finalists(digest, points[digest]), digests))
         try:
-            for number, given in enumerate(points):
-                try:
-                    engine.load_configured(f"final {number}", launch.space.config(given))
-                    names[f"final {number}"] = given
-                except KerncapError as error:
-                    found.append(Final(given, digest, problem=_first(error)))
-            times = engine.interleaved([ORIGINAL, *names], rounds, launch.dirty) if names else {}
-            best: float | None = None
-            for name in sorted(names, key=lambda each: median(times[each])):
-                given, ms = names[name], median(times[name])
-                # Whatever may be chosen is judged; the rest was compared before it was timed.
-                if best is None or ms <= WITHIN * best:
-                    problem = self._judged(launch, given)
-                    if problem:
-                        found.append(Final(given, digest, problem=problem))
-                        continue
-                    best = ms if best is None else best
-                found.append(Final(given, digest, times[name], times[ORIGINAL]))
+            times: dict[str, dict[str, list[float]]] = {}
+            for digest, (names, _) in zip(digests, loaded, strict=True):  # one has the device for itself
+                launch = self._launches[digest]
+                times[digest] = (
+                    launch.engine.interleaved([ORIGINAL, *names], rounds, launch.dirty) if names else {}
+                )
+            judged = self._threads.map(
+                lambda digest, held: self._verified_finals(digest, held[0], times[digest]), digests, loaded
+            )
+            return [
+                each
+                for (_, problems), finals in zip(loaded, judged, strict=True)
+                for each in (*problems, *finals)
+            ]
         finally:
-            for name in [CANDIDATE, *names]:
-                with contextlib.suppress(KerncapError):
-                    engine.unload(name)
+            for digest, (names, _) in zip(digests, loaded, strict=True):
+                self._unload(self._launches[digest], [CANDIDATE, *names])
+
+    def _finalists(self, digest: str, points: Sequence[Point]) -> tuple[dict[str, Point], list[Final]]:
+        """Loaded under these names; what does not load."""
+        launch = self._launches[digest]
+        names: dict[str, Point] = {}
+        problems = []
+        for number, given in enumerate(points):
+            try:
+                launch.engine.load_configured(f"final {number}", launch.space.config(given))
+                names[f"final {number}"] = given
+            except KerncapError as error:
+                problems.append(Final(given, digest, problem=_first(error)))
+        return names, problems
+
+    def _verified_finals(
+        self, digest: str, names: Mapping[str, Point], times: Mapping[str, list[float]]
+    ) -> list[Final]:
+        launch = self._launches[digest]
+        in_place_too = _has_in_place(launch)
+        found: list[Final] = []
+        best: float | None = None
+        for name in sorted(names, key=lambda each: median(times[each])):
+            given, ms = names[name], median(times[name])
+            # All were verified before they were timed. What is in place may not have shown anything then.
+            if best is None or (in_place_too and ms <= WITHIN * best):
+                problem = self._judged(launch, name, given)
+                if problem:
+                    found.append(Final(given, digest, problem=problem))
+                    continue
+                best = ms if best is None else best
+            found.append(Final(given, digest, times[name], times[ORIGINAL]))
         return found
 
-    def _judged(self, launch: _Launch, given: Point) -> str:
-        """What the complete verdict on a candidate has against a configuration."""
+    def _judged(self, launch: _Launch, name: str, given: Point) -> str:
+        """What another poison, and for results in place other contents, have against a configuration."""
         try:
+            problem = launch.checker.problem(name, SEED_B)
+            if problem is not None:
+                return problem
+            measured = launch.measured
+            if not _has_in_place(launch):
+                return ""
             launch.engine.load_configured(CANDIDATE, launch.space.config(given))
-            verdict = judge(launch.engine, launch.measured, CANDIDATE, self.options.tolerance)
+            launch.checker.problem(CANDIDATE)
+            verdict = in_place.judge(launch.engine, measured, Verdict(True, ""), self.options.tolerance)
         except KerncapError as error:
             return _first(error)
         return "" if verdict.passed else verdict.summary
@@ -359,6 +460,10 @@ class Bench:
             except KerncapError as error:
                 found.append(Final(given, digest, problem=_first(error)))
         return found
+
+
+def _has_in_place(launch: _Launch) -> bool:
+    return any(launch.measured.in_place(region).any() for region in launch.measured.written)
 
 
 def _is_native(launch: _Launch) -> bool:

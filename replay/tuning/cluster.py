@@ -78,7 +78,7 @@ def _try(session: str, job: Job, ahead: list[Point], worker: str) -> list[Trial]
 
 
 def _finals(session: str, digest: str, some: list[Point], rounds: int) -> list[Final]:
-    return _BENCHES[session][0].finals(digest, some, rounds)
+    return _BENCHES[session][0].finals({digest: some}, rounds)
 
 
 def _close(session: str) -> None:
@@ -124,6 +124,7 @@ class Cluster:
         self._session = uuid.uuid4().hex
         self._queue: deque[Job] = deque()
         self._done: queue.SimpleQueue[tuple[str, int, Any]] = queue.SimpleQueue()
+        self._turns: dict[str, int] = {}  # by configuration: whose it is, and compiles it ahead
         self._workers: dict[str, _Worker] = {}
         self._refused: dict[str, str] = {}
         self._kills: dict[str, int] = {}
@@ -158,6 +159,7 @@ class Cluster:
         return {each.name: found[each.address] for each in self._workers.values() if each.address in found}
 
     def submit(self, job: Job) -> None:
+        self._turns.setdefault(points.key(job.point), len(self._turns))
         self._queue.append(job)
         self._feed()
 
@@ -347,12 +349,13 @@ class Cluster:
             if not ready:
                 return
             worker = min(ready, key=lambda each: len(each.sent))
-            job = self._queue.popleft()
-            share = list(self._queue)[: _AHEAD * len(self._workers) : max(1, len(self._workers))]
+            its = self._share(worker)
+            job = its.pop(0) if its else self._queue[0]
+            self._queue.remove(job)
             number = next(self._numbers)
             try:
                 future = self._client.submit(
-                    _try, self._session, job, [each.point for each in share], worker.name,
+                    _try, self._session, job, [each.point for each in its[:_AHEAD]], worker.name,
                     workers=[worker.address], pure=False, retries=0,
                 )  # fmt: skip
             except Exception as error:
@@ -361,3 +364,11 @@ class Cluster:
             self._heard(worker, number, future)
             if self._sent is not None:
                 self._sent(worker.name, job.point)
+
+    def _share(self, worker: _Worker) -> list[Job]:
+        """What of the queue is this worker's to compile: no two compile the same."""
+        addresses = sorted(self._workers)
+        place = addresses.index(worker.address)
+        return [
+            job for job in self._queue if self._turns.get(points.key(job.point), 0) % len(addresses) == place
+        ]

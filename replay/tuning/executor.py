@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+from kerncap.replay.choose import Choice
 from kerncap.replay.tuning.bench import Bench, BenchOptions
 from kerncap.replay.tuning.point import Point
 from kerncap.replay.tuning.trial import Final, Trial
@@ -56,7 +57,7 @@ class Executor(Protocol):
 
 def run_job(bench: Bench, job: Job, digests: Sequence[str], worker: str = "") -> list[Trial]:
     """The trials of one job."""
-    found = [bench.trial(d, job.point, job.best_ms.get(d), job.listed) for d in digests]
+    found = bench.trials(digests, job.point, job.best_ms, job.listed)
     return [dataclasses.replace(each, worker=worker) for each in found] if worker else found
 
 
@@ -64,9 +65,10 @@ class Direct:
     """One bench in this process: the fastest way to one device."""
 
     def __init__(
-        self, reproducers: Mapping[str, Path], options: BenchOptions, sent: Sent | None = None
-    ) -> None:
-        self._bench = Bench(reproducers, options)
+        self, reproducers: Mapping[str, Path], options: BenchOptions, sent: Sent | None = None,
+        choice: Choice | None = None, ahead: Sequence[Point] = (),
+    ) -> None:  # fmt: skip
+        self._bench = Bench(reproducers, options, choice, ahead)
         self._digests = list(reproducers)
         self._jobs: deque[Job] = deque()
         self._sent = sent
@@ -90,7 +92,7 @@ class Direct:
         return run_job(self._bench, job, self._digests)
 
     def finals(self, points: Mapping[str, Sequence[Point]], rounds: int) -> list[Final]:
-        return [each for digest, some in points.items() for each in self._bench.finals(digest, some, rounds)]
+        return self._bench.finals(points, rounds)
 
     def notes(self) -> list[str]:
         return []

@@ -48,10 +48,6 @@ class Trial:
         values["point"] = point.from_json(values["point"])
         return Trial(**values)
 
-    def built_in(self, ms: float) -> Trial:
-        """The same with the time that its compilation took."""
-        return dataclasses.replace(self, compile_ms=ms)
-
 
 @dataclass(frozen=True)
 class Final:

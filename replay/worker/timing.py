@@ -12,6 +12,7 @@ _HOLD_S = (100e-6, 20e-3)
 _LAUNCHES = 20  # in one graph
 _GRAPHS = 15
 _COLD_RUNS = 30
+_CACHES = 4  # what is read to fill the cache: no cache of a GPU forgets strictly the oldest
 
 
 def device_times(
@@ -106,19 +107,29 @@ def warm_ms(torch: Any, prepare: Callable[[], None], launch: Callable[[], None])
 
 
 def cold_ms(torch: Any, prepare: Callable[[], None], launch: Callable[[], None]) -> float | None:
-    """The median after a buffer of twice the cache was written, which also holds the device meanwhile."""
-    size = 2 * int(getattr(torch.cuda.get_device_properties(torch.cuda.current_device()), "L2_cache_size", 0))
-    if not size:
+    """The median with a cache that holds other data; None where the device has none, or no room to fill it.
+
+    The cache is filled by reading: after a fill by writing, the launch would be charged for bringing
+    the fill's own lines back to memory. The device is held busy as in `device_times`.
+    """
+    size = _CACHES * int(
+        getattr(torch.cuda.get_device_properties(torch.cuda.current_device()), "L2_cache_size", 0)
+    )
+    if not size or size > torch.cuda.mem_get_info()[0]:
         return None
-    flush = torch.empty(size, dtype=torch.uint8, device="cuda")
-    times = []
+    fill = torch.zeros(size // 4, dtype=torch.int32, device="cuda")
+    total = torch.empty((), dtype=torch.int64, device="cuda")
+    hold, times = _HOLD_S[0], []
     for number in range(_COLD_RUNS):
         prepare()
         begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        flush.zero_()
+        torch.sum(fill, dim=0, out=total)
+        torch.cuda._sleep(int(hold * _CYCLES_PER_SECOND))
+        start = time.perf_counter()
         begin.record()
         launch()
         end.record()
+        hold = min(max(_HOLD_S[0], 2 * (time.perf_counter() - start)), _HOLD_S[1])
         torch.cuda.synchronize()
         if number > 1:
             times.append(float(begin.elapsed_time(end)))

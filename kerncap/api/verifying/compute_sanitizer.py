@@ -1,25 +1,32 @@
 """compute-sanitizer's four tools on the isolated launch, where it is installed.
 
-The worker itself runs under the tool: its Python is a script that puts the tool before the real one.
+Each tool gets a worker that was told beforehand what to do: one that is asked step by step would be waited
+for by the tool, and the tool by the engine.
 """
 
 from __future__ import annotations
 
 import re
-import shlex
 import shutil
+import tempfile
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
-from kerncap.api.replay import load_candidate
 from kerncap.api.verifying.result import Case, StageResult
 from kerncap.errors import KerncapError
 from kerncap.log import one_line
-from kerncap.replay.engine import Engine
+from kerncap.replay import candidates
+from kerncap.replay.limits import once
+from kerncap.replay.staging import Job, stage
 
 TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
-_SLOWER = 50.0  # a launch under a tool
+_START_S = 30.0  # torch and Triton, instrumented: 7 s on an H200
+_SMALL_BYTES = 1 << 30  # a launch of which four at a time are no burden
 # Source: Compute Sanitizer 2025 User Manual: each report begins with a line of ========= and the error.
 _LINE = re.compile(r"^=========\s{1,4}(\S.*)$")
+_ENDED = re.compile(r"^=========\s+(ERROR|RACECHECK) SUMMARY", re.MULTILINE)
 _SUMMARY = re.compile(r"^(ERROR SUMMARY|RACECHECK SUMMARY|LEAK SUMMARY|COMPUTE-SANITIZER|Target application)")
 _BEGINS = re.compile(
     r"^(Invalid|Uninitialized|Barrier error|Error: |Warning: |Race reported|Out-of-range|Misaligned|"
@@ -36,53 +43,77 @@ def check(case: Case, found: StageResult) -> None:
     if program is None:
         found.not_shown.append("compute-sanitizer: it is not on PATH")
         return
-    for tool in TOOLS:
+    with tempfile.TemporaryDirectory(dir=case.folder) as folder:
         try:
-            errors = _run(case, program, tool)
+            candidate = _candidate(case, Path(folder))
         except KerncapError as error:
-            found.not_shown.append(f"compute-sanitizer {tool}: {one_line(str(error).splitlines()[0])}")
-            continue
+            found.not_shown.append(f"compute-sanitizer: {one_line(str(error).splitlines()[0])}")
+            return
+        at_once = len(TOOLS) if case.reproducer.manifest.memory.pre_bytes < _SMALL_BYTES else 1
+        with ThreadPoolExecutor(at_once) as pool:
+            reports = list(pool.map(partial(_said, case, program, candidate), TOOLS))
+    for tool, (errors, why_not) in zip(TOOLS, reports, strict=True):
         found.reasons += [f"compute-sanitizer {tool}: {text}" for text in errors]
-        if not errors:
+        if why_not:
+            found.not_shown.append(f"compute-sanitizer {tool}: {why_not}")
+        elif not errors:
             found.shown.append(f"compute-sanitizer {tool} reports nothing")
     found.not_shown.append(
         "compute-sanitizer: accesses past a tensor within memory that is mapped (2 MiB at a time)"
     )
 
 
-def _run(case: Case, program: str, tool: str) -> list[str]:
-    log = case.folder / f"{tool}.log"
-    python = wrapper(case, program, tool, log)
-    options = case.options
-    choice = case.engine.choice
-    with Engine(
-        case.reproducer, choice.name, f"cuda:{choice.device}", str(python), options.timeout_s * _SLOWER
-    ) as engine:
-        refused = load_candidate(engine, options.candidate)
-        if refused is not None:
-            return list(refused.reasons)
-        engine.restore()
-        outcome = engine.launch(case.which)
-    found = parse(log.read_text(errors="replace") if log.exists() else "")
-    if not log.exists():
-        raise KerncapError("it left no report")
-    return found or ([] if outcome.ok else [outcome.message])
+def _said(case: Case, program: str, candidate: Path | None, tool: str) -> tuple[Sequence[str], str]:
+    """The tool's errors, or why it has nothing to say."""
+    try:
+        return _run(case, program, candidate, tool), ""
+    except KerncapError as error:
+        return (), one_line(str(error).splitlines()[0])
 
 
-def wrapper(case: Case, program: str, tool: str, log: Path) -> Path:
-    """A Python for the worker, and for it alone: what else it is asked runs without the tool."""
-    name = case.reproducer.manifest.kernel.mangled or case.reproducer.manifest.kernel.name
-    real = shlex.quote(case.engine.choice.python)
-    command = [program, "--tool", tool, "--log-file", str(log), "--kernel-name", f"kernel_substring={name}"]
-    script = case.folder / f"python-{tool}"
-    script.write_text(
-        "#!/bin/sh\n"
-        "# The worker is started with five arguments after its text.\n"
-        f'[ "$#" -ge 7 ] && exec {shlex.join(command)} {real} "$@"\n'
-        f'exec {real} "$@"\n'
-    )
-    script.chmod(0o700)
-    return script
+def _run(case: Case, program: str, candidate: Path | None, tool: str) -> list[str]:
+    choice, limit_s = case.engine.choice, case.options.timeout_s
+    job = stage(case.reproducer, choice.launcher, choice.memory, choice.device)
+    try:
+        log = job.folder / "report"
+        file = once.own_file(job, choice) if candidate is None else candidate
+        worker = once.command(job, choice, file, limit_s)
+        said = once.output(
+            "compute-sanitizer", [*command_line(program, tool, log, job), *worker], job.folder,
+            _START_S + limit_s,
+        )  # fmt: skip
+        report = log.read_text(errors="replace") if log.exists() else ""
+        errors = parse(report)
+        if errors:
+            return errors
+        answered = once.problem(job, tool)
+        if answered or not once.ended(job):
+            last = (said.strip().splitlines() or ["it printed nothing"])[-1]
+            raise KerncapError(answered or f"the launch was not run: {last}")
+        if not _ENDED.search(report):
+            raise KerncapError("it left no whole report")
+        return []
+    finally:
+        job.close()
+
+
+def command_line(program: str, tool: str, log: Path, job: Job) -> list[str]:
+    """compute-sanitizer with its options, up to the program that it starts."""
+    return [
+        program, "--tool", tool, "--log-file", str(log),
+        "--kernel-name", f"kernel_substring={job.content['symbol']}",
+    ]  # fmt: skip
+
+
+def _candidate(case: Case, folder: Path) -> Path | None:
+    """What the worker loads in place of the captured kernel. Raises KerncapError where it is not built."""
+    path = case.options.candidate
+    if path is None:
+        return None
+    if case.engine.choice.launcher != "native" or path.suffix not in candidates.SUFFIXES:
+        return path.resolve()
+    arch, python = case.engine.facts.arch, case.engine.choice.python
+    return candidates.compile_candidate(case.reproducer, path.resolve(), arch, folder, python).path
 
 
 def parse(text: str) -> list[str]:

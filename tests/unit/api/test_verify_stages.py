@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
+from kerncap.api.verify import VerifyOptions
 from kerncap.api.verifying import compute_sanitizer
 from kerncap.api.verifying.derived import GUARD_BYTES, Layout, NotDerivable, derive, padded
 from kerncap.api.verifying.sizes import sizes
 from kerncap.api.verifying.wider import derive_wide, multiplies_in_tf32, reduces, widened
 from kerncap.format import Reproducer, schema
+from kerncap.replay.choose import Choice
 from tests.unit.replay import build
 from tests.unit.replay.build import Launch
 
@@ -126,3 +130,44 @@ def test_reports_of_compute_sanitizer_are_counted() -> None:
         "Barrier error detected. Divergent thread(s) in warp.",
     ]
     assert compute_sanitizer.parse("========= COMPUTE-SANITIZER\n========= ERROR SUMMARY: 0 errors\n") == []
+
+
+class _Program:
+    """A compute-sanitizer of a test's own: writes its report, runs what it is given, or does neither."""
+
+    def __init__(self, folder: Path, report: str, replies: str) -> None:
+        self.path = folder / "compute-sanitizer"
+        self.path.write_text(
+            f"#!{sys.executable}\nimport sys\nargs = sys.argv[1:]\n"
+            f"open(args[args.index('--log-file') + 1], 'w').write({report!r})\n"
+            f"open(args[-1], 'w').write({replies!r})\n"
+        )
+        self.path.chmod(0o755)
+
+
+RAN = '{"ok": true, "outcome": {"status": "ok"}}\n'
+CLEAN = "========= ERROR SUMMARY: 0 errors\n"
+
+
+@pytest.mark.parametrize(
+    ("report", "replies", "errors", "why_not"),
+    [
+        (CLEAN, RAN, [], ""),
+        (REPORT, RAN, 2, ""),
+        ("========= COMPUTE-SANITIZER\n", RAN, [], "it left no whole report"),
+        (CLEAN, "", [], "the launch was not run: it printed nothing"),
+        (CLEAN, '{"refused": "no room"}', [], "did not start under memcheck: no room"),
+    ],
+)
+def test_only_a_launch_that_ran_and_a_whole_report_show_anything(
+    tmp_path: Path, report: str, replies: str, errors: Any, why_not: str
+) -> None:
+    program = _Program(tmp_path, report, replies)
+    with Reproducer.open(copy().seal(tmp_path)) as reproducer:
+        choice = Choice(sys.executable, "jit", "cuda", 0)
+        case = SimpleNamespace(
+            reproducer=reproducer, engine=SimpleNamespace(choice=choice), options=VerifyOptions()
+        )
+        found, why = compute_sanitizer._said(case, str(program.path), None, "memcheck")  # type: ignore[arg-type]
+    assert len(found) == errors if isinstance(errors, int) else list(found) == errors
+    assert why_not in why and bool(why) == bool(why_not)
