@@ -9,30 +9,21 @@ the result depends on keeps its pre-state.
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 
-from kerncap.errors import KerncapError, ReplayError
+from kerncap.errors import KerncapError
 from kerncap.replay import bitmap
 from kerncap.replay.bitmap import Bits
 from kerncap.replay.engine import ORIGINAL, Engine
 from kerncap.replay.measured import SEED_A, SEED_B, Measured, poison
-from kerncap.replay.noise import Noise
-from kerncap.replay.outcome import Outcome
+from kerncap.replay.plain_run import OutOfTime, PlainRun
 from kerncap.replay.pointer_words import PointerWords
 from kerncap.replay.scalars import scalar_variants
-from kerncap.replay.tolerance import exceeds
 from kerncap.replay.units import Unit, outside_views, units, whole_elements
 
 _SMALL = 64  # bytes: below it, poison could equal what was written by chance
-_SLOWER = 10.0  # a poisoned run may take this much longer than a plain one
-_LEAST_TIMEOUT_S = 5.0
 _MANY = 16  # units: so many are not measured one by one if nothing changes in them
 _MOST_CRASHES = 12  # each costs a worker: what is not known after so many counts as input
-
-
-class OutOfTime(KerncapError):
-    """The measurement did not end before its deadline."""
 
 
 def measure(engine: Engine, which: str = ORIGINAL, deadline: float | None = None) -> Measured:
@@ -57,19 +48,16 @@ class _Measurement:
     def __init__(self, engine: Engine, which: str, deadline: float | None) -> None:
         self.engine = engine
         self.which = which
-        self.deadline = deadline
         self.manifest = engine.manifest
         self.sizes = [region.size for region in self.manifest.regions]
         self.measured = Measured(self.sizes)
-        self.limit_s = engine.timeout_s
-        self._generation = 0
         self._crashes = 0
         self._keep_zeros = False
         self.pointers = PointerWords(self.manifest, engine.pre_files())
-        self._noise: Noise | None = None
+        self.plain = PlainRun(engine, which, deadline, "the write set could not be measured")
 
     def run(self) -> Measured:
-        self._baseline()
+        self.plain.run()
         trusted = self.manifest.oracle.kind == "trusted"
         for region in range(len(self.sizes)):
             changed = self.engine.diff(region, "pre")
@@ -95,26 +83,6 @@ class _Measurement:
         changed = self.engine.diff(region, "pre")
         self.engine.restore("baseline")
         return changed
-
-    def _baseline(self) -> None:
-        """One plain run; its result is what poisoned runs are held against."""
-        self.engine.restore()
-        begin = time.monotonic()
-        outcome = self._launch(self.engine.timeout_s)
-        if not outcome.ok:
-            raise ReplayError(f"the plain replay did not end well: {outcome.message}")
-        took = time.monotonic() - begin
-        self.limit_s = min(self.engine.timeout_s, max(_LEAST_TIMEOUT_S, took * _SLOWER))
-        self.engine.snapshot("baseline")
-        self._generation = self.engine.generation
-
-    def _launch(self, limit_s: float, which: str | None = None) -> Outcome:
-        if self.deadline is not None:
-            left = self.deadline - time.monotonic()
-            if left <= 0:
-                raise OutOfTime("the write set could not be measured in the time given")
-            limit_s = min(limit_s, left)
-        return self.engine.launch(which or self.which, limit_s)
 
     # --- many units --------------------------------------------------------------------------------
 
@@ -156,14 +124,14 @@ class _Measurement:
 
     def _poisoned_together(self, many: list[Unit], seed: int) -> set[int] | None:
         """Which of the units are written when all are poisoned; None if the run did not end well."""
-        engine = self._ready()
+        engine = self.plain.ready()
         masks = [
             unit.bits(self.sizes[unit.region]) & ~self.pointers.of(unit, self._keep_zeros) for unit in many
         ]
         for unit, mask in zip(many, masks, strict=True):
             if mask.any():
                 engine.fill(unit.region, unit.start, unit.stop, seed, mask)
-        if not self._launch(self.limit_s).ok:
+        if not self.plain.launch().ok:
             self._crashes += 1
             return None
         return {
@@ -171,13 +139,6 @@ class _Measurement:
             for number, (unit, mask) in enumerate(zip(many, masks, strict=True))
             if (engine.diff(unit.region, "poison", seed) & mask).any()
         }
-
-    def _ready(self) -> Engine:
-        """The engine, with the pre-state in memory and the plain run's result at hand."""
-        if self.engine.generation != self._generation:
-            self._baseline()  # the worker was replaced, and the snapshot went with it
-        self.engine.restore()
-        return self.engine
 
     # --- one unit ----------------------------------------------------------------------------------
 
@@ -254,9 +215,9 @@ class _Measurement:
 
     def _poisoned(self, unit: Unit, seed: int, mask: Bits) -> _Run | None:
         """Run with these bytes of the unit poisoned; None if it did not end well."""
-        engine, region = self._ready(), unit.region
+        engine, region = self.plain.ready(), unit.region
         engine.fill(region, unit.start, unit.stop, seed, mask)
-        if not self._launch(self.limit_s).ok:
+        if not self.plain.launch().ok:
             self._crashes += 1
             return None
         seen = engine.diff(region, "poison", seed) & mask
@@ -266,49 +227,7 @@ class _Measurement:
             # Poison that is the plain run's byte by chance says nothing.
             left = left & engine.diff(region, "baseline")
             engine.put("baseline", region, poison_left)
-        return _Run(seen, left, self._unlike_baseline())
-
-    # --- the rest of memory ------------------------------------------------------------------------
-
-    def _unlike_baseline(self) -> bool:
-        """Whether memory differs from the plain run's by more than runs of the kernel differ anyway."""
-        regions = self.engine.differing("baseline")
-        if not regions:
-            return False
-        if self._noise is None:
-            self.engine.snapshot("poisoned run")
-            self._noise_floor()
-            if self.engine.generation != self._generation:
-                return True
-            self.engine.restore("poisoned run")
-            self.engine.drop("poisoned run")
-        noise = self._noise_floor()
-        if not noise:
-            return True
-        different = {region: self.engine.diff(region, "baseline") for region in regions}
-        for region, bits in different.items():
-            # Where the type is known its tolerance decides; elsewhere, bytes that were seen to differ.
-            allowed = noise.byte_mask(self.engine, region) | noise.inferred_mask(self.engine, region)
-            for unit in units(self.manifest):
-                if unit.region == region and any(view in noise.views for view in unit.views):
-                    allowed = allowed | unit.bits(self.sizes[region])
-            if (bits & ~allowed).any():
-                return True
-        wanted = noise.wanted(self.engine, sorted(noise.views), races=True)
-        return any(exceeds(stats) for stats in self.engine.compare(wanted, "baseline"))
-
-    def _noise_floor(self) -> Noise:
-        """How one plain run differs from the next."""
-        if self._noise is None:
-            noise = Noise()
-            # The host runs one program after the other: what differs there differs at once.
-            for _ in range(1 if self.engine.choice.memory == "host" else 2):
-                self.engine.restore()
-                if not self._launch(self.limit_s).ok:
-                    break
-                noise.observe(self.engine, "baseline")
-            self._noise = noise
-        return self._noise
+        return _Run(seen, left, self.plain.is_unlike())
 
     # --- all units ---------------------------------------------------------------------------------
 
@@ -338,7 +257,7 @@ class _Measurement:
         except KerncapError:
             return {}
         self.engine.restore()
-        if not self._launch(self.limit_s, which).ok or self.engine.gap_writes():
+        if not self.plain.launch(which=which).ok or self.engine.gap_writes():
             return {}
         changed: dict[int, Bits] = {}
         for region in self.engine.differing("pre"):
@@ -358,13 +277,12 @@ class _Measurement:
         idle = [region for region in self.measured.untouched if self.measured.idle(region).any()]
         if not idle:
             return
-        if self.engine.generation != self._generation:
-            self._baseline()
+        self.plain.keep()
         self.engine.restore()
         poison(self.engine, self.measured, SEED_A)
-        if self._launch(self.limit_s).ok:
+        if self.plain.launch().ok:
             for region in idle:
                 self.engine.put("baseline", region, self.measured.idle(region))
-            if not self._unlike_baseline():
+            if not self.plain.is_unlike():
                 return
         self.measured.untouched.clear()

@@ -29,6 +29,7 @@ COMMANDS = {
     "profile": "Run Nsight Compute on a reproducer's launch and explain it.",
     "tune": "Find the fastest configuration that is right, over one launch or a set.",
     "sanitize": "Prove that Triton launches stay inside their memory, or show where not.",
+    "minimize": "Leave out of a reproducer what its launch does not need.",
     "pack": "Make one file of a reproducer, for a bug report.",
     "unpack": "Make the folder of a packed reproducer again.",
     "seal": "Make reproducers of a session that kerncap could not finish.",

@@ -11,8 +11,9 @@ from kerncap.errors import BackendUnavailable, KerncapError
 from kerncap.format import Reproducer, SelfCheck
 from kerncap.replay.engine import ORIGINAL, Engine
 from kerncap.replay.measured import Measured
+from kerncap.replay.plain_run import OutOfTime
 from kerncap.replay.verdict import judge
-from kerncap.replay.write_set import OutOfTime, measure
+from kerncap.replay.write_set import measure
 
 
 def self_check(path: Path, timeout_s: float = 30.0, target_python: str | None = None) -> tuple[str, str]:

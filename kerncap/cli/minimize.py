@@ -1,0 +1,45 @@
+"""``kerncap minimize REPRO``: a smaller reproducer of the same launch."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from kerncap.cli.replay_options import replay_options
+
+
+@click.command("minimize")
+@click.argument("repro", type=click.Path(path_type=Path))
+@click.option(
+    "-o", "--output", type=click.Path(file_okay=False, path_type=Path),
+    help="Where the new folder goes (beside REPRO).",
+)  # fmt: skip
+@click.option(
+    "--keep-failing", metavar="CMD", help="Leave out whatever keeps the status of `CMD REPRODUCER`, not 0."
+)
+@click.option(
+    "--time", "seconds", type=click.FloatRange(min=1), default=300.0, show_default=True, metavar="S",
+    help="Seconds to find out what is needed; what was found until then holds.",
+)  # fmt: skip
+@replay_options
+def command(
+    repro: Path, output: Path | None, keep_failing: str | None, seconds: float, as_json: bool, **options: Any
+) -> int:
+    """Write a reproducer of the same launch with zeros in place of all memory that it does not need.
+
+    The new one is replayed and compared before it is given out; REPRO stays as it is. Status 1 if nothing
+    could be left out.
+    """
+    from kerncap import log
+    from kerncap.api.minimize import minimize
+    from kerncap.api.replay import ReplayOptions
+    from kerncap.report.minimize_text import render
+
+    result = minimize(
+        repro, output, ReplayOptions(**options), keep_failing=keep_failing, seconds=seconds, progress=log.line
+    )
+    click.echo(json.dumps(result.as_dict(), indent=1) if as_json else render(result.as_dict()))
+    return 0 if result.path is not None else 1

@@ -1,0 +1,118 @@
+"""One plain run of a launch, and whether memory after another run differs from it by more than noise."""
+
+from __future__ import annotations
+
+import time
+
+from kerncap.errors import KerncapError, ReplayError
+from kerncap.replay.bitmap import Bits
+from kerncap.replay.engine import Engine
+from kerncap.replay.noise import Noise
+from kerncap.replay.outcome import Outcome
+from kerncap.replay.tolerance import exceeds
+from kerncap.replay.units import units
+
+_SLOWER = 10.0  # a run on other contents may take this much longer than a plain one
+_LEAST_TIMEOUT_S = 5.0
+
+
+class OutOfTime(KerncapError):
+    """A measurement did not end before its deadline."""
+
+
+class PlainRun:
+    """The pre-state, run as it is: what runs on other contents are held against.
+
+    ``deadline`` is a `time.monotonic` moment; past it every launch raises OutOfTime with ``what`` in it.
+    """
+
+    def __init__(self, engine: Engine, which: str, deadline: float | None, what: str) -> None:
+        self._engine = engine
+        self._which = which
+        self._deadline = deadline
+        self._what = what
+        self._sizes = [region.size for region in engine.manifest.regions]
+        self._generation = -1
+        self._noise: Noise | None = None
+        self.limit_s = engine.timeout_s
+
+    def run(self) -> None:
+        """Raises ReplayError when even this run does not end well."""
+        engine = self._engine
+        engine.restore()
+        begin = time.monotonic()
+        outcome = self.launch(engine.timeout_s)
+        if not outcome.ok:
+            raise ReplayError(f"the plain replay did not end well: {outcome.message}")
+        took = time.monotonic() - begin
+        self.limit_s = min(engine.timeout_s, max(_LEAST_TIMEOUT_S, took * _SLOWER))
+        engine.snapshot("baseline")
+        self._generation = engine.generation
+
+    def launch(self, limit_s: float | None = None, which: str | None = None) -> Outcome:
+        """One launch in memory as it is."""
+        limit_s = self.limit_s if limit_s is None else limit_s
+        if self._deadline is not None:
+            left = self._deadline - time.monotonic()
+            if left <= 0:
+                raise OutOfTime(f"{self._what} in the time given")
+            limit_s = min(limit_s, left)
+        return self._engine.launch(which or self._which, limit_s)
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the worker was replaced since, and the run's result went with it."""
+        return self._engine.generation != self._generation
+
+    def keep(self) -> None:
+        """Run again if the result is lost."""
+        if self.is_lost:
+            self.run()
+
+    def ready(self) -> Engine:
+        """The engine, with the pre-state in memory and the plain run's result at hand."""
+        self.keep()
+        self._engine.restore()
+        return self._engine
+
+    def is_unlike(self) -> bool:
+        """Whether memory differs from the plain run's by more than runs of the kernel differ anyway."""
+        engine = self._engine
+        regions = engine.differing("baseline")
+        if not regions:
+            return False
+        if self._noise is None:
+            engine.snapshot("poisoned run")
+            self.noise_floor()
+            if self.is_lost:
+                return True
+            engine.restore("poisoned run")
+            engine.drop("poisoned run")
+        noise = self.noise_floor()
+        if not noise:
+            return True
+        different = {region: engine.diff(region, "baseline") for region in regions}
+        for region, bits in different.items():
+            # Where the type is known its tolerance decides; elsewhere, bytes that were seen to differ.
+            allowed = noise.byte_mask(engine, region) | noise.inferred_mask(engine, region)
+            for unit in units(engine.manifest):
+                if unit.region == region and any(view in noise.views for view in unit.views):
+                    allowed = allowed | unit.bits(self._sizes[region])
+            left: Bits = bits & ~allowed
+            if left.any():
+                return True
+        wanted = noise.wanted(engine, sorted(noise.views), races=True)
+        return any(exceeds(stats) for stats in engine.compare(wanted, "baseline"))
+
+    def noise_floor(self) -> Noise:
+        """How one plain run differs from the next."""
+        if self._noise is None:
+            noise = Noise()
+            # The host runs one program after the other: what differs there differs at once.
+            for _ in range(1 if self._engine.choice.memory == "host" else 2):
+                self._engine.restore()
+                if not self.launch().ok:
+                    break
+                noise.observe(self._engine, "baseline")
+            self._noise = noise
+        return self._noise
