@@ -46,6 +46,10 @@ $(STAMP): pyproject.toml tools/setup.sh tools/make_venv.sh
 shims: $(STAMP) ## the native shims anew after an edit, where `kerncap` of this checkout finds them
 	@PATH="$(abspath $(BIN)):$$PATH" bash tools/shims.sh "$(abspath $(BIN))/python"
 
+.PHONY: amd-gpu
+amd-gpu: $(STAMP) ## ROCm 6 and an emulated AMD GPU in build/amd-gpu (some 300 MB), for the tests of HIP
+	@PATH="$(abspath $(BIN)):$$PATH" JOBS=$(JOBS) bash tools/amd_gpu.sh
+
 .PHONY: demo
 demo: $(STAMP) ## capture a launch from a sample, replay it, verify it, prove its memory accesses
 	@PATH="$(abspath $(BIN)):$$PATH" bash tools/demo.sh

@@ -1,0 +1,130 @@
+// Loads, stores and atomics over any way to memory. A Path is made for one instruction and says what a lane
+// reaches:
+//   Path(wave, instruction, first)   `first` is the operand where its address begins
+//   read(lane, to, bytes), write(lane, from, bytes)
+//   word(lane, bytes)                where an atomic happens; null where it is dropped
+//   span(bytes)                      the host's view of all 64 lanes side by side, or null
+//   load_address, store_address, store_data   operand numbers of loads and stores
+#ifndef KERNCAP_AMD_GPU_ISA_ACCESS_H
+#define KERNCAP_AMD_GPU_ISA_ACCESS_H
+
+#include "lanes.h"
+
+namespace amd_gpu {
+
+// A 16-bit load may fill half of a register and keep the other one; a 16-bit store may take the upper half.
+enum class Half { none, low, high };
+
+template <class Path, class T, Half half>
+void load_part(Wave& wave, const Instruction& in) {
+  Path path(wave, in, Path::load_address);
+  u32* to = wave.vector[in.operand(0).index];
+  for_active(wave, [&](unsigned l) {
+    T value{};
+    path.read(l, &value, sizeof value);
+    const u32 word = static_cast<u32>(value);  // extended as T is signed
+    if (half == Half::none)
+      to[l] = word;
+    else if (half == Half::low)
+      to[l] = (to[l] & 0xffff0000) | (word & 0xffff);
+    else
+      to[l] = (to[l] & 0xffff) | word << 16;
+  });
+}
+
+template <class Path, unsigned words>
+void load_words(Wave& wave, const Instruction& in) {
+  Path path(wave, in, Path::load_address);
+  const u16 to = in.operand(0).index;
+  if (words == 1) {
+    if (const u8* all = path.span(4)) {
+      std::memcpy(wave.vector[to], all, sizeof wave.vector[to]);
+      return;
+    }
+  }
+  for_active(wave, [&](unsigned l) {
+    u32 values[words] = {};
+    path.read(l, values, sizeof values);
+    for (unsigned k = 0; k < words; k++) wave.vector[to + k][l] = values[k];
+  });
+}
+
+template <class Path, class T, Half half>
+void store_part(Wave& wave, const Instruction& in) {
+  Path path(wave, in, Path::store_address);
+  const u32* from = wave.vector[in.operand(Path::store_data).index];
+  for_active(wave, [&](unsigned l) {
+    const T value = static_cast<T>(half == Half::high ? from[l] >> 16 : from[l]);
+    path.write(l, &value, sizeof value);
+  });
+}
+
+template <class Path, unsigned words>
+void store_words(Wave& wave, const Instruction& in) {
+  Path path(wave, in, Path::store_address);
+  const u16 from = in.operand(Path::store_data).index;
+  if (words == 1) {
+    if (u8* all = path.span(4)) {
+      std::memcpy(all, wave.vector[from], sizeof wave.vector[from]);
+      return;
+    }
+  }
+  for_active(wave, [&](unsigned l) {
+    u32 values[words];
+    for (unsigned k = 0; k < words; k++) values[k] = wave.vector[from + k][l];
+    path.write(l, values, sizeof values);
+  });
+}
+
+// Straight into LDS: at M0 and the instruction's offset, one lane behind the other. No data operand.
+template <class Path, class T>
+void load_to_lds(Wave& wave, const Instruction& in) {
+  Path path(wave, in, 0);
+  const u64 base = u64{wave.scalar[m0]} + static_cast<u32>(in.offset);
+  for_active(wave, [&](unsigned l) {
+    T value{};
+    path.read(l, &value, sizeof value);
+    const u32 word = static_cast<u32>(value);
+    std::memcpy(wave.lds_at(base + 4 * l, 4, true), &word, 4);
+  });
+}
+
+// The common names: "global_" + "load_dword" and so on.
+template <class Path>
+void add_loads_and_stores(Table& t, const std::string& prefix) {
+  t.add(prefix + "load_ubyte", load_part<Path, u8, Half::none>);
+  t.add(prefix + "load_sbyte", load_part<Path, i8, Half::none>);
+  t.add(prefix + "load_ushort", load_part<Path, u16, Half::none>);
+  t.add(prefix + "load_sshort", load_part<Path, i16, Half::none>);
+  t.add(prefix + "load_ubyte_d16", load_part<Path, u8, Half::low>);
+  t.add(prefix + "load_ubyte_d16_hi", load_part<Path, u8, Half::high>);
+  t.add(prefix + "load_sbyte_d16", load_part<Path, i8, Half::low>);
+  t.add(prefix + "load_sbyte_d16_hi", load_part<Path, i8, Half::high>);
+  t.add(prefix + "load_short_d16", load_part<Path, u16, Half::low>);
+  t.add(prefix + "load_short_d16_hi", load_part<Path, u16, Half::high>);
+  t.add(prefix + "load_dword", load_words<Path, 1>);
+  t.add(prefix + "load_dwordx2", load_words<Path, 2>);
+  t.add(prefix + "load_dwordx3", load_words<Path, 3>);
+  t.add(prefix + "load_dwordx4", load_words<Path, 4>);
+  t.add(prefix + "store_byte", store_part<Path, u8, Half::none>);
+  t.add(prefix + "store_byte_d16_hi", store_part<Path, u8, Half::high>);
+  t.add(prefix + "store_short", store_part<Path, u16, Half::none>);
+  t.add(prefix + "store_short_d16_hi", store_part<Path, u16, Half::high>);
+  t.add(prefix + "store_dword", store_words<Path, 1>);
+  t.add(prefix + "store_dwordx2", store_words<Path, 2>);
+  t.add(prefix + "store_dwordx3", store_words<Path, 3>);
+  t.add(prefix + "store_dwordx4", store_words<Path, 4>);
+}
+
+template <class Path>
+void add_loads_to_lds(Table& t, const std::string& prefix) {
+  t.add(prefix + "load_lds_ubyte", load_to_lds<Path, u8>);
+  t.add(prefix + "load_lds_sbyte", load_to_lds<Path, i8>);
+  t.add(prefix + "load_lds_ushort", load_to_lds<Path, u16>);
+  t.add(prefix + "load_lds_sshort", load_to_lds<Path, i16>);
+  t.add(prefix + "load_lds_dword", load_to_lds<Path, u32>);
+}
+
+}  // namespace amd_gpu
+
+#endif  // KERNCAP_AMD_GPU_ISA_ACCESS_H

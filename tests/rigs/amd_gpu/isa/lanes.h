@@ -1,0 +1,238 @@
+// Vector instructions from one lane's arithmetic: vector(table, "v_add_f32", [](f32 a, f32 b) { return a + b;
+// }). The lambda's types say how sources are read and the result written. It runs over all 64 lanes in plain
+// arrays, for the compiler to vectorise, and only what is written obeys EXEC.
+#ifndef KERNCAP_AMD_GPU_ISA_LANES_H
+#define KERNCAP_AMD_GPU_ISA_LANES_H
+
+#include <tuple>
+#include <utility>
+
+#include "wave.h"
+
+namespace amd_gpu {
+
+template <class T>
+struct alignas(64) Lanes {
+  T lane[lanes];
+  T& operator[](unsigned l) { return lane[l]; }
+  const T& operator[](unsigned l) const { return lane[l]; }
+};
+
+template <class T>
+constexpr bool is_real = std::is_same_v<T, f16> || std::is_same_v<T, f32> || std::is_same_v<T, f64>;
+
+// --- sources ---------------------------------------------------------------------------------------------
+
+// A constant or scalar operand as a lane of type T sees it. A literal fills the upper half of an f64.
+template <class T>
+T uniform(const Wave& wave, const Operand& operand) {
+  if constexpr (sizeof(T) == 8) {
+    if (is_real<T> && operand.literal) return as<T>(static_cast<u64>(operand.integer) << 32);
+    return as<T>(wave.get64(operand));
+  } else if constexpr (sizeof(T) == 4) {
+    return as<T>(wave.get32(operand));
+  } else {
+    if (operand.kind == Operand::Kind::real) return as<T>(static_cast<f16>(operand.real));
+    return as<T>(static_cast<u16>(wave.get32(operand)));
+  }
+}
+
+// DPP: the lane that each lane reads, and whether there is one (it must be active too).
+struct Moved {
+  u8 from[lanes];
+  u64 valid;
+};
+Moved moved_lanes(const Instruction& instruction, u64 exec);
+// The lanes that a DPP instruction may write.
+u64 writable_lanes(const Instruction& instruction, u64 exec);
+// SDWA: the selected part of each lane, extended to 32 bits.
+void select_part(Part part, bool sign_extend, const u32* from, u32* to);
+
+// Registers with DPP or SDWA applied; `slot` counts the sources of the instruction from 0.
+const u32* rearranged(const Wave& wave, const Instruction& instruction, const Operand& operand, unsigned slot,
+                      const u32* from, Lanes<u32>& room);
+
+inline const u32* words_of(const Wave& wave, const Instruction& instruction, const Operand& operand,
+                           unsigned slot, Lanes<u32>& room) {
+  const u32* from;
+  if (operand.is_vector()) {
+    from = wave.vector[operand.index];
+  } else {
+    const u32 same = wave.get32(operand);
+    for (unsigned l = 0; l < lanes; l++) room[l] = same;
+    from = room.lane;
+  }
+  return instruction.dpp || instruction.sdwa ? rearranged(wave, instruction, operand, slot, from, room)
+                                             : from;
+}
+
+// Absolute value and negation, which are bits of real numbers.
+template <class T>
+void apply_signs(const Operand& operand, T* values);
+
+// Source `slot` (operand `which`) for all lanes; `room` is used where it is not a plain register.
+template <class T>
+const T* source(const Wave& wave, const Instruction& instruction, unsigned which, unsigned slot,
+                Lanes<T>& room);
+
+// --- results ---------------------------------------------------------------------------------------------
+
+inline void merge(u32* to, const u32* from, u64 mask) {
+  if (mask == ~u64{0}) {
+    std::memcpy(to, from, lanes * sizeof *to);
+    return;
+  }
+  for (unsigned l = 0; l < lanes; l++) to[l] = mask >> l & 1 ? from[l] : to[l];
+}
+
+// The output modifiers of real numbers.
+template <class T>
+void scale_and_clamp(const Wave& wave, const Instruction& instruction, T* values);
+
+// How a 16-bit result treats the other half of its register. gfx9 clears the upper half, but instructions
+// with three sources, and those that write the upper half, keep the other one. Source: LLVM,
+// GCNSubtarget::zeroesHigh16BitsOfDest.
+enum class OtherHalf { cleared, kept };
+
+// Writes results to operand `which`: active lanes alone, with DPP's, SDWA's and op_sel's ways of writing.
+// T is a number of 16, 32 or 64 bits, here and for source().
+template <class T>
+void put(Wave& wave, const Instruction& instruction, unsigned which, Lanes<T>& values,
+         OtherHalf other = OtherHalf::cleared);
+
+// --- instructions from lambdas ---------------------------------------------------------------------------
+
+// Lanes that a tuple does not fill with zeros.
+template <class T>
+struct Room {
+  Room() {}
+  Lanes<T> values;
+};
+
+template <class F>
+struct Signature;
+template <class C, class R, class... A>
+struct Signature<R (C::*)(A...) const> {
+  using Result = R;
+  using Arguments = std::tuple<A...>;
+  static constexpr unsigned count = sizeof...(A);
+};
+template <class F>
+using SignatureOf = Signature<decltype(&F::operator())>;
+
+template <class F, OtherHalf other, size_t... slot>
+void run_vector(Wave& wave, const Instruction& instruction, std::index_sequence<slot...>) {
+  using Arguments = typename SignatureOf<F>::Arguments;
+  std::tuple<Room<std::tuple_element_t<slot, Arguments>>...> rooms;
+  const std::tuple from{source<std::tuple_element_t<slot, Arguments>>(wave, instruction, 1 + slot, slot,
+                                                                      std::get<slot>(rooms).values)...};
+  Lanes<typename SignatureOf<F>::Result> results;
+  for (unsigned l = 0; l < lanes; l++) results[l] = F{}(std::get<slot>(from)[l]...);
+  put(wave, instruction, 0, results, other);
+}
+
+template <class F, OtherHalf other>
+void execute_vector(Wave& wave, const Instruction& instruction) {
+  run_vector<F, other>(wave, instruction, std::make_index_sequence<SignatureOf<F>::count>{});
+}
+
+template <class F>
+constexpr Entry vector_entry() {
+  using Result = typename SignatureOf<F>::Result;
+  constexpr OtherHalf other = SignatureOf<F>::count >= 3 ? OtherHalf::kept : OtherHalf::cleared;
+  return Entry{.execute = execute_vector<F, other>, .clamps = is_real<Result>};
+}
+
+// destination = f(sources...).
+template <class F>
+void vector(Table& table, std::string_view mnemonic, F) {
+  table.add(mnemonic, vector_entry<F>());
+}
+
+// The same where `clamp` saturates an integer result: `saturating` is used then.
+template <class F, class S>
+void vector(Table& table, std::string_view mnemonic, F, S) {
+  Entry entry = vector_entry<F>();
+  entry.clamped = vector_entry<S>().execute;
+  table.add(mnemonic, entry);
+}
+
+// A 16-bit instruction that keeps the other half of its destination.
+template <class F>
+void vector_keeping_half(Table& table, std::string_view mnemonic, F) {
+  Entry entry = vector_entry<F>();
+  entry.execute = execute_vector<F, OtherHalf::kept>;
+  table.add(mnemonic, entry);
+}
+
+// What the destination held.
+template <class T>
+Lanes<T> old_values(const Wave& wave, const Operand& operand) {
+  Lanes<T> values;
+  for (unsigned l = 0; l < lanes; l++) {
+    const u32 low = wave.vector[operand.index][l];
+    if constexpr (sizeof(T) == 8) {
+      values[l] = as<T>(join(low, wave.vector[operand.index + 1][l]));
+    } else if constexpr (sizeof(T) == 4) {
+      values[l] = as<T>(low);
+    } else {
+      values[l] = as<T>(static_cast<u16>(low));
+    }
+  }
+  return values;
+}
+
+// One with three sources that clears it.
+template <class F>
+void vector_clearing_half(Table& table, std::string_view mnemonic, F) {
+  Entry entry = vector_entry<F>();
+  entry.execute = execute_vector<F, OtherHalf::cleared>;
+  table.add(mnemonic, entry);
+}
+
+// Accumulating forms (v_fmac): the destination is the last source.
+template <class F, size_t... slot>
+void run_accumulate(Wave& wave, const Instruction& instruction, std::index_sequence<slot...>) {
+  using Arguments = typename SignatureOf<F>::Arguments;
+  using Result = typename SignatureOf<F>::Result;
+  std::tuple<Room<std::tuple_element_t<slot, Arguments>>...> rooms;
+  const std::tuple from{source<std::tuple_element_t<slot, Arguments>>(wave, instruction, 1 + slot, slot,
+                                                                      std::get<slot>(rooms).values)...};
+  Lanes<Result> results;
+  const Lanes<Result> old = old_values<Result>(wave, instruction.operand(0));
+  for (unsigned l = 0; l < lanes; l++) results[l] = F{}(std::get<slot>(from)[l]..., old[l]);
+  put(wave, instruction, 0, results);
+}
+
+template <class F>
+void execute_accumulate(Wave& wave, const Instruction& instruction) {
+  run_accumulate<F>(wave, instruction, std::make_index_sequence<SignatureOf<F>::count - 1>{});
+}
+
+template <class F>
+void accumulate(Table& table, std::string_view mnemonic, F) {
+  using Result = typename SignatureOf<F>::Result;
+  table.add(mnemonic, Entry{.execute = execute_accumulate<F>, .clamps = is_real<Result>});
+}
+
+// --- masks -----------------------------------------------------------------------------------------------
+
+// Bit l is whether lane l of `flags` is not zero.
+inline u64 mask_of(const Lanes<u8>& flags) {
+  u64 mask = 0;
+  for (unsigned group = 0; group < lanes / 8; group++) {
+    u64 bytes;
+    std::memcpy(&bytes, &flags.lane[group * 8], sizeof bytes);
+    // Gathers the lowest bit of each byte in the top byte.
+    mask |= (bytes * 0x0102040810204080) >> 56 << (group * 8);
+  }
+  return mask;
+}
+
+inline void put_mask(Wave& wave, const Operand& operand, u64 mask) {
+  if (operand.is_scalar()) wave.set_pair(operand.index, mask);
+}
+
+}  // namespace amd_gpu
+
+#endif  // KERNCAP_AMD_GPU_ISA_LANES_H

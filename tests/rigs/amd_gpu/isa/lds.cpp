@@ -1,0 +1,110 @@
+// DS: loads and stores of LDS.
+// Source: AMD Instinct MI300 ISA, "Data Share Operations", "LDS and GDS Instructions".
+#include "access.h"
+
+namespace amd_gpu {
+namespace {
+
+class LdsPath {
+ public:
+  static constexpr unsigned load_address = 1, store_address = 0, store_data = 1;
+
+  LdsPath(Wave& wave, const Instruction& in, unsigned first)
+      : wave_(wave), address_(wave.vector[in.operand(first).index]), offset_(static_cast<u16>(in.offset)) {}
+
+  void read(unsigned lane, void* to, u32 bytes) { std::memcpy(to, at(lane, bytes, false), bytes); }
+  void write(unsigned lane, const void* from, u32 bytes) { std::memcpy(at(lane, bytes, true), from, bytes); }
+  u8* span(u32 bytes) const {
+    // The sum has 32 bits and wraps around: compilers write negative indices so.
+    const u64 start = u64{address_[0] + offset_};
+    if (wave_.exec() != ~u64{0} || start + bytes * lanes > wave_.lds_bytes) return nullptr;
+    u32 differs = 0;
+    for (unsigned l = 0; l < lanes; l++) differs |= address_[l] ^ (address_[0] + bytes * l);
+    return differs ? nullptr : wave_.lds + start;
+  }
+
+ private:
+  u8* at(unsigned lane, u32 bytes, bool write) {
+    return wave_.lds_at(u64{address_[lane] + offset_}, bytes, write);
+  }
+
+  Wave& wave_;
+  const u32* address_;
+  u32 offset_;
+};
+
+// The address of a T so many elements on: 32 bits, with wraparound, as the sum for one element.
+template <class T>
+u64 element_at(u32 address, unsigned elements) {
+  return address + static_cast<u32>(elements * sizeof(T));
+}
+
+// Two elements at offsets that count elements, or 64 of them (st64).
+template <class T, unsigned step>
+void read_two(Wave& wave, const Instruction& in) {
+  constexpr unsigned words = sizeof(T) / 4;
+  const Operand& to = in.operand(0);
+  Lanes<u32> address;
+  std::memcpy(address.lane, wave.vector[in.operand(1).index], sizeof address);
+  for_active(wave, [&](unsigned l) {
+    u32 values[2 * words];
+    std::memcpy(values, wave.lds_at(element_at<T>(address[l], in.offset0 * step), sizeof(T), false),
+                sizeof(T));
+    std::memcpy(values + words, wave.lds_at(element_at<T>(address[l], in.offset1 * step), sizeof(T), false),
+                sizeof(T));
+    for (unsigned k = 0; k < 2 * words; k++) wave.vector[to.index + k][l] = values[k];
+  });
+}
+
+template <class T, unsigned step>
+void write_two(Wave& wave, const Instruction& in) {
+  constexpr unsigned words = sizeof(T) / 4;
+  const u32* address = wave.vector[in.operand(0).index];
+  for_active(wave, [&](unsigned l) {
+    const unsigned offsets[2] = {in.offset0, in.offset1};
+    for (unsigned element = 0; element < 2; element++) {
+      u32 values[words];
+      for (unsigned k = 0; k < words; k++) values[k] = wave.vector[in.operand(1 + element).index + k][l];
+      std::memcpy(wave.lds_at(element_at<T>(address[l], offsets[element] * step), sizeof(T), true), values,
+                  sizeof(T));
+    }
+  });
+}
+
+}  // namespace
+
+void add_lds(Table& t) {
+  t.add("ds_read_u8", load_part<LdsPath, u8, Half::none>);
+  t.add("ds_read_i8", load_part<LdsPath, i8, Half::none>);
+  t.add("ds_read_u16", load_part<LdsPath, u16, Half::none>);
+  t.add("ds_read_i16", load_part<LdsPath, i16, Half::none>);
+  t.add("ds_read_u8_d16", load_part<LdsPath, u8, Half::low>);
+  t.add("ds_read_u8_d16_hi", load_part<LdsPath, u8, Half::high>);
+  t.add("ds_read_i8_d16", load_part<LdsPath, i8, Half::low>);
+  t.add("ds_read_i8_d16_hi", load_part<LdsPath, i8, Half::high>);
+  t.add("ds_read_u16_d16", load_part<LdsPath, u16, Half::low>);
+  t.add("ds_read_u16_d16_hi", load_part<LdsPath, u16, Half::high>);
+  t.add("ds_read_b32", load_words<LdsPath, 1>);
+  t.add("ds_read_b64", load_words<LdsPath, 2>);
+  t.add("ds_read_b96", load_words<LdsPath, 3>);
+  t.add("ds_read_b128", load_words<LdsPath, 4>);
+  t.add("ds_write_b8", store_part<LdsPath, u8, Half::none>);
+  t.add("ds_write_b8_d16_hi", store_part<LdsPath, u8, Half::high>);
+  t.add("ds_write_b16", store_part<LdsPath, u16, Half::none>);
+  t.add("ds_write_b16_d16_hi", store_part<LdsPath, u16, Half::high>);
+  t.add("ds_write_b32", store_words<LdsPath, 1>);
+  t.add("ds_write_b64", store_words<LdsPath, 2>);
+  t.add("ds_write_b96", store_words<LdsPath, 3>);
+  t.add("ds_write_b128", store_words<LdsPath, 4>);
+  t.add("ds_read2_b32", read_two<u32, 1>);
+  t.add("ds_read2_b64", read_two<u64, 1>);
+  t.add("ds_read2st64_b32", read_two<u32, 64>);
+  t.add("ds_read2st64_b64", read_two<u64, 64>);
+  t.add("ds_write2_b32", write_two<u32, 1>);
+  t.add("ds_write2_b64", write_two<u64, 1>);
+  t.add("ds_write2st64_b32", write_two<u32, 64>);
+  t.add("ds_write2st64_b64", write_two<u64, 64>);
+  t.add_words_only("ds_nop", [](Wave&, const Instruction&) {});
+}
+
+}  // namespace amd_gpu

@@ -1,0 +1,198 @@
+// The number formats of the vector unit. Arithmetic is the host's IEEE arithmetic, whose rounding and
+// denormals follow the wave's MODE register (mode.h); formats that the host lacks are converted here.
+#ifndef KERNCAP_AMD_GPU_ISA_NUMBERS_H
+#define KERNCAP_AMD_GPU_ISA_NUMBERS_H
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+
+namespace amd_gpu {
+
+using u8 = uint8_t;
+using u16 = uint16_t;
+using u32 = uint32_t;
+using u64 = uint64_t;
+using i8 = int8_t;
+using i16 = int16_t;
+using i32 = int32_t;
+using i64 = int64_t;
+using f16 = _Float16;
+using f32 = float;
+using f64 = double;
+
+template <class To, class From>
+constexpr To as(From value) {
+  return std::bit_cast<To>(value);
+}
+
+constexpr u32 low32(u64 value) {
+  return static_cast<u32>(value);
+}
+constexpr u32 high32(u64 value) {
+  return static_cast<u32>(value >> 32);
+}
+constexpr u64 join(u32 low, u32 high) {
+  return low | static_cast<u64>(high) << 32;
+}
+constexpr u32 pack(u16 low, u16 high) {
+  return low | static_cast<u32>(high) << 16;
+}
+constexpr u16 half_of(u32 word, bool high) {
+  return static_cast<u16>(high ? word >> 16 : word);
+}
+
+inline f32 half_to_float(u16 bits) {
+  return static_cast<f32>(as<f16>(bits));
+}
+inline u16 float_to_half(f32 value) {
+  return as<u16>(static_cast<f16>(value));
+}
+
+// Rounds a double to f16 as one rounding of the exact value, where `value` is itself a rounded sum: `error`
+// is what the sum lost. Makes the double's last bit sticky (round to odd), which a second rounding then
+// respects.
+inline f16 round_once(f64 value, f64 error) {
+  u64 bits = as<u64>(value);
+  if (error != 0 && std::isfinite(value) && !(bits & 1)) {
+    // Away from zero if the lost part has the sum's sign, else towards it; the odd neighbour either way.
+    bits = (error > 0) == (value > 0) ? bits + 1 : bits - 1;
+  }
+  return static_cast<f16>(as<f64>(bits));
+}
+
+inline f16 fma_half(f16 a, f16 b, f16 c) {
+  const f64 product = static_cast<f64>(a) * static_cast<f64>(b), addend = static_cast<f64>(c);  // exact
+  const f64 sum = product + addend, part = sum - product;
+  return round_once(sum, std::isfinite(sum) ? (product - (sum - part)) + (addend - part) : 0.0);
+}
+
+constexpr f32 bf16_to_float(u16 bits) {
+  return as<f32>(static_cast<u32>(bits) << 16);
+}
+// To nearest, ties to even; a NaN stays one.
+inline u16 float_to_bf16(f32 value) {
+  const u32 bits = as<u32>(value);
+  if (value != value) return static_cast<u16>(bits >> 16 | 0x40);
+  return static_cast<u16>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+
+// The 8-bit formats of gfx942: "fnuz", one NaN (0x80), no negative zero, no infinity.
+// Source: AMD Instinct MI300 ISA, section "FP8 and BF8"; LLVM's APFloat Float8E4M3FNUZ, Float8E5M2FNUZ.
+template <int exponent_bits>
+struct Float8 {
+  static constexpr int mantissa_bits = 7 - exponent_bits, bias = 1 << (exponent_bits - 1);
+
+  static f32 decode(u8 bits) {
+    if (bits == 0x80) return std::numeric_limits<f32>::quiet_NaN();
+    const int exponent = bits >> mantissa_bits & ((1 << exponent_bits) - 1);
+    const int mantissa = bits & ((1 << mantissa_bits) - 1);
+    const f32 magnitude = exponent ? std::ldexp(static_cast<f32>(mantissa | 1 << mantissa_bits),
+                                                exponent - bias - mantissa_bits)
+                                   : std::ldexp(static_cast<f32>(mantissa), 1 - bias - mantissa_bits);
+    return bits & 0x80 ? -magnitude : magnitude;
+  }
+
+  // To nearest even, or stochastically: `random` (32 bits) is added below the last kept bit. What is too
+  // large, infinity included, becomes NaN, or the largest number where `saturate` (and then only infinity is
+  // NaN).
+  static u8 encode(f32 value, bool saturate, const u32* random = nullptr) {
+    if (!std::isfinite(value)) return 0x80;
+    const u8 sign = std::signbit(value) ? 0x80 : 0;
+    constexpr u8 largest = 0x7f;
+    const f32 magnitude = std::fabs(value);
+    if (magnitude == 0) return 0;
+    int exponent = std::ilogb(magnitude);
+    if (exponent < 1 - bias) exponent = 1 - bias;
+    // The number in units of its last kept place.
+    const f64 scaled = std::ldexp(static_cast<f64>(magnitude), mantissa_bits - exponent);
+    const f64 whole = std::floor(scaled), part = scaled - whole;
+    u64 units = static_cast<u64>(whole);
+    if (random) {
+      units += part + std::ldexp(static_cast<f64>(*random), -32) >= 1.0;
+    } else {
+      units += part > 0.5 || (part == 0.5 && (units & 1));
+    }
+    // Carries of the mantissa run into the exponent, as the encoding has them side by side.
+    const i64 magnitude_bits =
+        static_cast<i64>(units) + (static_cast<i64>(exponent - 1 + bias) << mantissa_bits);
+    if (magnitude_bits > largest) return saturate ? static_cast<u8>(sign | largest) : 0x80;
+    if (magnitude_bits == 0) return 0;
+    return static_cast<u8>(sign | magnitude_bits);
+  }
+};
+using Fp8 = Float8<4>;
+using Bf8 = Float8<5>;
+
+// What v_min and v_max give in IEEE mode: the number where one is a quiet NaN; -0 below +0.
+template <class T, class Bits>
+inline T minimum(T a, T b) {
+  if (a < b) return a;
+  if (b < a) return b;
+  if (a == b) return as<T>(static_cast<Bits>(as<Bits>(a) | as<Bits>(b)));
+  return a != a ? static_cast<T>(b + 0) : a;
+}
+template <class T, class Bits>
+inline T maximum(T a, T b) {
+  if (a > b) return a;
+  if (b > a) return b;
+  if (a == b) return as<T>(static_cast<Bits>(as<Bits>(a) & as<Bits>(b)));
+  return a != a ? static_cast<T>(b + 0) : a;
+}
+inline f32 min_of(f32 a, f32 b) {
+  return minimum<f32, u32>(a, b);
+}
+inline f32 max_of(f32 a, f32 b) {
+  return maximum<f32, u32>(a, b);
+}
+inline f64 min_of(f64 a, f64 b) {
+  return minimum<f64, u64>(a, b);
+}
+inline f64 max_of(f64 a, f64 b) {
+  return maximum<f64, u64>(a, b);
+}
+inline f16 min_of(f16 a, f16 b) {
+  return minimum<f16, u16>(a, b);
+}
+inline f16 max_of(f16 a, f16 b) {
+  return maximum<f16, u16>(a, b);
+}
+template <class T>
+requires std::is_integral_v<T> constexpr T min_of(T a, T b) {
+  return a < b ? a : b;
+}
+template <class T>
+requires std::is_integral_v<T> constexpr T max_of(T a, T b) {
+  return a > b ? a : b;
+}
+
+template <class T>
+inline T middle_of(T a, T b, T c) {
+  if constexpr (!std::is_integral_v<T>) {
+    if (a != a || b != b || c != c) return min_of(min_of(a, b), c);
+  }
+  return max_of(min_of(a, b), min_of(max_of(a, b), c));
+}
+
+// Float to integer as the vector unit does it: towards zero, out of range to the nearest end, NaN to 0.
+template <class Integer, class Real>
+inline Integer to_integer(Real value) {
+  constexpr Integer lowest = std::numeric_limits<Integer>::min(),
+                    highest = std::numeric_limits<Integer>::max();
+  const f64 wide = static_cast<f64>(value);
+  if (wide != wide) return 0;
+  if (wide <= static_cast<f64>(lowest)) return lowest;
+  if (wide >= static_cast<f64>(highest)) return highest;
+  return static_cast<Integer>(wide);
+}
+
+template <class Narrow, class Wide>
+constexpr Narrow saturated(Wide value) {
+  constexpr Wide lowest = std::numeric_limits<Narrow>::min(), highest = std::numeric_limits<Narrow>::max();
+  return static_cast<Narrow>(value < lowest ? lowest : value > highest ? highest : value);
+}
+
+}  // namespace amd_gpu
+
+#endif  // KERNCAP_AMD_GPU_ISA_NUMBERS_H

@@ -1,0 +1,96 @@
+#!/bin/sh
+# The ROCm 6 user space for the emulated GPU: libamdhip64.so.6, ROCr, comgr, hiprtc, with the libc they were built
+# for, unpacked from Debian packages into a folder of their own. The system stays as it is; no chroot, no root.
+#
+#   rocm/setup.sh PREFIX [SUITE]
+#
+# SUITE is forky where nothing else is said; ../README.md has the reason. The packages come from the mirror that
+# this system's apt already uses for Debian. A prefix that is complete is kept.
+set -eu
+
+die() {
+    echo "rocm/setup.sh: $1" >&2
+    exit 1
+}
+
+[ $# -ge 1 ] || die "usage: rocm/setup.sh PREFIX [SUITE]"
+prefix=$1
+suite=${2:-forky}
+libraries=usr/lib/x86_64-linux-gnu
+
+# Whether folder $1 has all that the rig opens or compiles with; says what is missing.
+has_all() {
+    for file in usr/lib64/ld-linux-x86-64.so.2 "$libraries/libc.so.6" "$libraries/libamdhip64.so.6" \
+        "$libraries/libhiprtc.so.6" "$libraries/libhsa-runtime64.so.1" "$libraries/libamd_comgr.so.3" \
+        "$libraries/libdrm_amdgpu.so.1" usr/include/hip/hip_runtime.h usr/include/hsa/hsa_ext_amd.h \
+        usr/include/hsa/hsa_api_trace.h usr/include/libdrm/amdgpu.h usr/include/linux/kfd_ioctl.h; do
+        if [ ! -e "$1/$file" ]; then
+            echo "$file"
+            return 1
+        fi
+    done
+}
+
+if [ -f "$prefix/.complete" ] && has_all "$prefix" >/dev/null; then
+    echo "$prefix: $(cat "$prefix/.complete")"
+    exit 0
+fi
+
+by_hand="a prefix made on another machine can be copied to $prefix"
+for tool in apt-get apt-cache dpkg-deb; do
+    command -v "$tool" >/dev/null || die "no $tool here: ROCm comes from Debian packages; $by_hand"
+done
+[ "$(uname -m)" = x86_64 ] || die "this machine is $(uname -m): ROCm's packages are for x86_64"
+keyring=/usr/share/keyrings/debian-archive-keyring.gpg
+[ -f "$keyring" ] || die "no $keyring to check packages with: install debian-archive-keyring"
+# shellcheck disable=SC2016 # these are apt's fields
+mirror=$(apt-get indextargets --format '$(ORIGIN) $(SITE)' 2>/dev/null |
+    awk '$1 == "Debian" && !/security/ { print $2; exit }')
+[ -n "$mirror" ] || die "apt here knows no Debian mirror (run apt-get update first); $by_hand"
+
+mkdir -p "$prefix" || die "can't make $prefix"
+prefix=$(cd "$prefix" && pwd)
+work=$(mktemp -d "$prefix.XXXXXX")
+trap 'rm -rf "$work"; rmdir "$prefix" 2>/dev/null || true' EXIT
+trap 'exit 1' HUP INT TERM
+apt=$work/apt
+mkdir -p "$apt/etc/apt/apt.conf.d" "$apt/etc/apt/preferences.d" "$apt/var/lib/apt/lists/partial" \
+    "$apt/var/cache/apt/archives/partial" "$apt/var/lib/dpkg" "$work/root"
+: >"$apt/var/lib/dpkg/status"
+echo "deb [signed-by=$keyring] $mirror $suite main" >"$apt/etc/apt/sources.list"
+# Dates are not checked, signatures are: a container's clock may be far off.
+cat >"$apt/apt.conf" <<CONF
+Dir "$apt";
+Dir::State::status "$apt/var/lib/dpkg/status";
+APT::Architecture "amd64";
+APT::Sandbox::User "root";
+APT::Install-Recommends "false";
+Acquire::Languages "none";
+Acquire::Check-Valid-Until "false";
+Acquire::Check-Date "false";
+CONF
+APT_CONFIG=$apt/apt.conf
+export APT_CONFIG
+
+last_line() { grep -v '^ *$' "$work/log" | tail -n 1; }
+apt-get -qq -o APT::Update::Error-Mode=any update >"$work/log" 2>&1 ||
+    die "can't read the package lists of $suite (no network?): $(last_line)"
+apt-cache show libamdhip64-6 >/dev/null 2>&1 ||
+    die "$suite has no libamdhip64-6: name a suite that has HIP 6, as rocm/setup.sh $prefix SUITE"
+
+# What runs comes with all that it needs; of what is only compiled with, the headers alone.
+(cd "$apt/var/cache/apt/archives" &&
+    apt-get -qq -y --download-only install libamdhip64-6 libhiprtc6 libhiprtc-builtins6 libdrm-amdgpu1 &&
+    apt-get -qq download libamdhip64-dev libhsa-runtime-dev libdrm-dev linux-libc-dev) >"$work/log" 2>&1 ||
+    die "can't download ROCm from $suite: $(last_line)"
+for deb in "$apt"/var/cache/apt/archives/*.deb; do
+    dpkg-deb -x "$deb" "$work/root" || die "can't unpack $(basename "$deb") (no space left?)"
+done
+missing=$(has_all "$work/root") || die "the packages of $suite have no $missing: another suite may have it"
+
+version=$(apt-cache policy libamdhip64-6 | awk '$1 == "Candidate:" { print $2 }')
+echo "HIP $version from Debian $suite" >"$work/root/.complete"
+rm -rf "$prefix"
+mv "$work/root" "$prefix"
+chmod 755 "$prefix"
+echo "$prefix: $(cat "$prefix/.complete"), $(du -sh "$prefix" | cut -f 1)"
