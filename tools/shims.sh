@@ -7,4 +7,4 @@ cd "$(dirname "$0")/.."
 cmake -S shims -B build/shims -G Ninja -DCMAKE_MAKE_PROGRAM="$(command -v ninja)" \
     -DPython_EXECUTABLE="$1" -DKERNCAP_REQUIRE_CUDA=ON --log-level=WARNING >/dev/null
 cmake --build build/shims --parallel "${JOBS:-2}"
-ls -l build/shims/cuda/libkerncap_cuda.so
+ls -l build/shims/cuda/libkerncap_cuda.so build/shims/hip/libkerncap_hip.so

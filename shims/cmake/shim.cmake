@@ -1,9 +1,12 @@
-# kerncap_shim(NAME CUDA_INCLUDE SOURCES…): a shared library that is loaded into somebody else's process.
-function(kerncap_shim name cuda_include)
+# kerncap_shim(NAME INCLUDE SOURCES…): a shared library that is loaded into somebody else's process. INCLUDE: a
+# vendor's headers, or "".
+function(kerncap_shim name vendor_include)
   add_library(${name} SHARED ${ARGN})
   target_include_directories(${name} PRIVATE "${CMAKE_CURRENT_FUNCTION_LIST_DIR}/.."
                                              "${CMAKE_CURRENT_FUNCTION_LIST_DIR}/../include")
-  target_include_directories(${name} SYSTEM PRIVATE "${cuda_include}")
+  if(vendor_include)
+    target_include_directories(${name} SYSTEM PRIVATE "${vendor_include}")
+  endif()
   # Every version of every driver function under its own name: see cuda/cuda_api.h.
   target_compile_definitions(${name} PRIVATE __CUDA_API_VERSION_INTERNAL)
   # Functions that cuda.h calls deprecated are still called by programs.

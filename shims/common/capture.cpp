@@ -147,6 +147,18 @@ void refuse(const Kernel* kernel, const char* reason) noexcept {
   }
 }
 
+void refuse_all(const std::string& reason) noexcept {
+  Engine* engine = kerncap::engine();
+  if (engine == nullptr) return;
+  KeepErrno keep;
+  QuietSignals quiet;
+  try {
+    if (engine->open()) engine->session.failed(std::string(), reason);
+  } catch (const std::bad_alloc&) {
+    // Said nowhere, then.
+  }
+}
+
 void saw_error(int status) noexcept {
   Engine* engine = kerncap::engine();
   if (engine == nullptr || !is_fault(status) || engine->fault_seen.load()) return;

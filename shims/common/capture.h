@@ -45,6 +45,9 @@ int run(const Launch& launch, Call call, void* context) noexcept;
 // A launch that could not be captured, with the reason that the user reads (one sentence).
 void refuse(const Kernel* kernel, const char* reason) noexcept;
 
+// Nothing can be captured in this process, with the reason that the user reads; the session is opened for it.
+void refuse_all(const std::string& reason) noexcept;
+
 // After any driver call of the target's that may return another launch's error: the first that means
 // a lost context writes the last launches down.
 inline void after_call(int status) noexcept;

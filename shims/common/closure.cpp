@@ -16,7 +16,7 @@ constexpr uint64_t address_mask = (1ULL << 48) - 1;
 constexpr size_t tensor_map_bytes = 128;
 
 // Memory that is reached as one thing: an allocation, or neighbouring pieces of a reserved range,
-// which a pointer crosses without noticing (cuMemMap).
+// which a pointer crosses without noticing (cuMemMap, hsa_amd_vmem_map).
 struct Item {
   Allocation what;
   size_t first_piece = 0, pieces = 0;  // in the request's allocations; none for a kernel's global
@@ -33,7 +33,7 @@ struct Leaf {
 };
 
 bool is_mapped_piece(const Allocation& a) {
-  return std::strcmp(a.how, "cuMemMap") == 0;
+  return std::strcmp(a.how, "cuMemMap") == 0 || std::strcmp(a.how, "hsa_amd_vmem_map") == 0;
 }
 
 bool continues(const Allocation& a, const Allocation& b) {
@@ -159,18 +159,11 @@ class Finder {
   }
 
   void add_roots() {
-    const std::vector<uint8_t>& bytes = launch_.parameters;
     const Kernel& kernel = *launch_.kernel;
     size_t step = kernel.layout_known ? 8 : 4;
-    for (size_t at = 0; at + 8 <= bytes.size(); at += step) {
-      uint64_t word;
-      std::memcpy(&word, &bytes[at], 8);
-      if (word == 0) continue;
-      std::string reason = parameter_reason(kernel, at);
-      reach_address(word, reason);
-      if (bytes.size() >= tensor_map_bytes && at % 8 == 0 && (word & ~address_mask) != 0)
-        reach_address(word & address_mask, reason);
-    }
+    if (!request_.has_roots) add_roots(0, launch_.parameters.size(), step, kernel.layout);
+    for (const Parameter& root : request_.roots)
+      add_roots(root.offset, uint64_t{root.offset} + root.size, step, request_.roots);
     for (size_t i = 0; i < leaves_.size(); ++i) {
       const Item& item = items_[leaves_[i].item];
       if (item.pieces == 0) reach(i, "global " + item.what.name);
@@ -178,9 +171,23 @@ class Finder {
     }
   }
 
-  static std::string parameter_reason(const Kernel& kernel, size_t at) {
-    for (size_t i = 0; i < kernel.layout.size(); ++i) {
-      const Parameter& p = kernel.layout[i];
+  void add_roots(size_t first, size_t end, size_t step, const std::vector<Parameter>& layout) {
+    const std::vector<uint8_t>& bytes = launch_.parameters;
+    end = std::min(end, bytes.size());
+    for (size_t at = first; at + 8 <= end; at += step) {
+      uint64_t word;
+      std::memcpy(&word, &bytes[at], 8);
+      if (word == 0) continue;
+      std::string reason = parameter_reason(layout, at);
+      reach_address(word, reason);
+      if (bytes.size() >= tensor_map_bytes && at % 8 == 0 && (word & ~address_mask) != 0)
+        reach_address(word & address_mask, reason);
+    }
+  }
+
+  static std::string parameter_reason(const std::vector<Parameter>& layout, size_t at) {
+    for (size_t i = 0; i < layout.size(); ++i) {
+      const Parameter& p = layout[i];
       if (at < p.offset || at - p.offset >= p.size) continue;
       std::string text = "parameter " + std::to_string(i);
       return at == p.offset ? text : text + " at byte " + std::to_string(at - p.offset);

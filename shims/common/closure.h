@@ -33,6 +33,9 @@ struct ClosureRequest {
   uint64_t max_size = UINT64_MAX;
   std::vector<Allocation> allocations;  // all that live, by base
   std::vector<Allocation> globals;      // of the kernel's module that it may reach
+  // The bytes of the parameters that pointers are looked for in; without them, all bytes.
+  std::vector<Parameter> roots;
+  bool has_roots = false;
   // (base, size, live) of an allocator's blocks inside allocations: a pointer to a live block reaches
   // that block alone; one to any other part of such an allocation reaches it whole.
   std::vector<uint64_t> mirror;

@@ -130,7 +130,7 @@ bool Shot::judge_nonfinite(bool* keep) {
     why_ = "--when nonfinite can't judge it: its parameter types are not in its name";
     return false;
   }
-  if (!launch_.kernel->layout_known || launch_.kernel->layout.size() < types.size()) {
+  if (!parameters_known_ || parameters_.size() < types.size()) {
     why_ = "--when nonfinite can't judge it: the driver does not tell where its parameters lie";
     return false;
   }
@@ -144,7 +144,7 @@ bool Shot::judge_nonfinite(bool* keep) {
 }
 
 bool Shot::judge_parameter(size_t number, const ElementType& type, const std::vector<Chunk>& changed) {
-  const Parameter& parameter = launch_.kernel->layout[number];
+  const Parameter& parameter = parameters_[number];
   if (type.size == 0 || parameter.size != 8 || parameter.offset + 8 > launch_.parameters.size()) return true;
   uint64_t pointer = load(&launch_.parameters[parameter.offset], 8);
   uint32_t chunk_bytes = layout_->chunk_bytes;

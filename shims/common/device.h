@@ -28,6 +28,12 @@ struct DeviceFacts {
 
 enum class Poll : uint8_t { done, pending, failed };
 
+// A variable that no name outside of its image finds; `address` is its place in the image's file.
+struct StaticVariable {
+  std::string name;
+  uint64_t address = 0, size = 0;
+};
+
 // A range of memory to look for pointers in, and what was found.
 struct Interval {
   uint64_t base = 0, end = 0;
@@ -59,6 +65,12 @@ class Device {
   virtual DeviceFacts describe(int ordinal) = 0;
   virtual std::string stream_text(void* stream) = 0;
   virtual std::vector<Allocation> globals(const Launch& launch, const std::vector<std::string>& names) = 0;
+  // Those of the launch's image, where it is loaded.
+  virtual std::vector<Allocation> statics(const Launch& launch,
+                                          const std::vector<StaticVariable>& variables) {
+    (void)launch, (void)variables;
+    return {};
+  }
   // Whether the driver still knows this memory and this process may read it. A kernel of ours that
   // met a stale range would be the target's fault.
   virtual bool is_readable(const Allocation& allocation) = 0;

@@ -38,6 +38,10 @@ const char* image_kind(const Image* image) {
   }
 }
 
+uint32_t number_of(const json::Value& value) {
+  return value.number > 0 && value.number < UINT32_MAX ? static_cast<uint32_t>(value.number) : 0;
+}
+
 void write_image(json::Writer& json, const Image& image) {
   json.begin_object().field("kind", image_kind(&image)).field("origin", image.origin);
   if (image.mapped_from.empty())
@@ -156,24 +160,41 @@ Answer Engine::ask_about(const Kernel& kernel) {
   return answer;
 }
 
-std::vector<std::string> Engine::globals_of(const Kernel& kernel, const std::string& arch) {
+ImageFacts Engine::facts_of(const Kernel& kernel, const std::string& arch) {
   Image* image = kernel.module != nullptr ? kernel.module->image : nullptr;
   if (image == nullptr || store_image(*image) == nullptr) return {};
   std::lock_guard<std::mutex> lock(asking_);
-  auto known = globals_.find(image);
-  if (known != globals_.end()) return known->second;
-  json::Writer question = session.question();
-  question.field("ask", "globals").field("image", image->stored.load()).field("kernel", kernel.name);
-  question.field("arch", arch).end();
-  json::Value reply;
-  std::vector<std::string> names;
-  if (ask(conf.socket, question.text(), &reply)) {
-    const json::Value* found = reply.find("globals");
-    for (size_t i = 0; found != nullptr && i < found->items.size(); ++i)
-      names.push_back(found->items[i].text);
-    globals_[image] = names;
+  std::map<std::string, ImageFacts>& known = facts_[image];
+  for (const std::string& name : {std::string(), kernel.name}) {
+    auto found = known.find(name);
+    if (found != known.end()) return found->second;
   }
-  return names;
+  ImageFacts facts;
+  if (ask_facts(kernel, arch, &facts)) known[facts.has_parameters ? kernel.name : std::string()] = facts;
+  return facts;
+}
+
+bool Engine::ask_facts(const Kernel& kernel, const std::string& arch, ImageFacts* facts) {
+  json::Writer question = session.question();
+  question.field("ask", "globals").field("image", kernel.module->image->stored.load());
+  question.field("kernel", kernel.name).field("arch", arch).end();
+  json::Value reply;
+  if (!ask(conf.socket, question.text(), &reply)) return false;
+  if (const json::Value* found = reply.find("globals"))
+    for (const json::Value& name : found->items) facts->globals.push_back(name.text);
+  if (const json::Value* found = reply.find("statics"))
+    for (const json::Value& entry : found->items) {
+      if (entry.items.size() != 3) continue;
+      facts->statics.push_back({entry.items[0].text, number_of(entry.items[1]), number_of(entry.items[2])});
+    }
+  const json::Value* parameters = reply.find("parameters");
+  if (parameters == nullptr || parameters->kind != json::Value::Kind::array) return true;
+  facts->has_parameters = true;
+  for (const json::Value& pair : parameters->items) {
+    if (pair.items.size() != 2) continue;
+    facts->parameters.push_back({number_of(pair.items[0]), number_of(pair.items[1])});
+  }
+  return true;
 }
 
 const char* Engine::store_image(Image& image) {
@@ -360,8 +381,8 @@ void Engine::reset_after_fork() {
   session.reset_after_fork();
   selection.reset_after_fork();
   memfds.reset_after_fork();
-  for (auto& entry : globals_) const_cast<Image*>(entry.first)->stored.store(nullptr);
-  globals_.clear();
+  for (auto& entry : facts_) const_cast<Image*>(entry.first)->stored.store(nullptr);
+  facts_.clear();
   programs_.clear();
   graph_.clear();
   results_.clear();

@@ -31,6 +31,15 @@ struct Result {
   std::string reason;
 };
 
+// What the command line reads in a kernel's image.
+struct ImageFacts {
+  std::vector<std::string> globals;  // that its kernels can reach by name
+  std::vector<StaticVariable> statics;
+  // Where the kernel's own parameters lie in the launch's bytes; what is between them is the runtime's.
+  std::vector<Parameter> parameters;
+  bool has_parameters = false;
+};
+
 // A kept capture that --last may yet drop.
 struct Kept {
   uint64_t launch = 0;
@@ -63,8 +72,9 @@ class Engine {
   void at_exit();
   void stop();  // --stop: end the target as an operator would
 
-  // What the image's kernels can reach by name, asked once; its file in code/; its NVRTC program's.
-  std::vector<std::string> globals_of(const Kernel& kernel, const std::string& arch);
+  // Asked once for each image, and where its kernels have parameters of their own, for each of them; the
+  // image's file in code/; its NVRTC program's.
+  ImageFacts facts_of(const Kernel& kernel, const std::string& arch);
   const char* store_image(Image& image);
   std::string program_of(Image& image);
 
@@ -84,10 +94,11 @@ class Engine {
 
  private:
   Answer ask_about(const Kernel& kernel);
+  bool ask_facts(const Kernel& kernel, const std::string& arch, ImageFacts* facts);
 
   std::atomic<bool> registered_{false};  // at exit
   std::mutex asking_;                    // one question at a time; held while the command line answers
-  std::map<const Image*, std::vector<std::string>> globals_;
+  std::map<const Image*, std::map<std::string, ImageFacts>> facts_;  // by kernel; "": of them all
   std::map<const Image*, std::string> programs_;
   std::mutex hook_;  // the members below
   std::set<std::string> owned_;

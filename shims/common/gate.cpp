@@ -15,6 +15,8 @@
 namespace kerncap::gate {
 namespace {
 
+constexpr uint64_t serve_every_ns = 200000;
+
 // One per thread, on a cache line of its own. Never freed: who closes the gate walks them with no
 // lock. A thread that ends leaves its line to the next one.
 struct alignas(64) Line {
@@ -32,6 +34,8 @@ struct ThreadState {
   uint32_t depth;
   uint32_t own;
   bool closer;
+  Serving::Serve serve;
+  void* served;
 };
 thread_local ThreadState state;
 
@@ -51,6 +55,10 @@ void wait_while_closed(uint64_t deadline_ns) noexcept {
   KeepErrno keep;
   uint64_t now = now_ns();
   uint64_t left = deadline_ns == UINT64_MAX ? second_ns : deadline_ns > now ? deadline_ns - now : 0;
+  if (state.serve != nullptr) {
+    state.serve(state.served);
+    left = left < serve_every_ns ? left : serve_every_ns;
+  }
   timespec timeout = as_timespec(left);
   // A second at most: a wake-up lost to a fork or a killed thread must not stop the target.
   syscall(SYS_futex, reinterpret_cast<uint32_t*>(&closed), FUTEX_WAIT_PRIVATE, 1, &timeout, nullptr, 0);
@@ -81,7 +89,7 @@ bool everybody_left() noexcept {
 
 }  // namespace
 
-Pass::Pass() noexcept {
+Pass::Pass(Serve serve, void* context) noexcept {
   if (state.closer || state.own != 0) return;
   counted_ = true;
   if (state.depth++ != 0) return;
@@ -93,7 +101,12 @@ Pass::Pass() noexcept {
     if (line != nullptr) line->inside.store(1, std::memory_order_seq_cst);
     if (closed.load(std::memory_order_seq_cst) == 0) return;
     if (line != nullptr) line->inside.store(0, std::memory_order_seq_cst);
-    wait_while_closed(UINT64_MAX);
+    if (serve == nullptr) {
+      wait_while_closed(UINT64_MAX);
+    } else {
+      Serving serving(serve, context);
+      wait_while_closed(UINT64_MAX);
+    }
   }
 }
 
@@ -144,6 +157,17 @@ void reset_after_fork() noexcept {
   state.closer = false;
   state.depth = 0;
   closed.store(0, std::memory_order_seq_cst);
+}
+
+Serving::Serving(Serve serve, void* context) noexcept
+    : serve_before_(state.serve), context_before_(state.served) {
+  state.serve = serve;
+  state.served = context;
+}
+
+Serving::~Serving() noexcept {
+  state.serve = serve_before_;
+  state.served = context_before_;
 }
 
 Own::Own() noexcept {

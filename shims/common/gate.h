@@ -15,7 +15,10 @@ namespace kerncap::gate {
 // thread that closed it, and calls that the shim makes itself, pass at once. Nesting is fine.
 class Pass {
  public:
-  Pass() noexcept;
+  using Serve = void (*)(void* context) noexcept;
+  Pass() noexcept : Pass(nullptr, nullptr) {}
+  // While it waits, it calls `serve` as in a Serving.
+  Pass(Serve serve, void* context) noexcept;
   ~Pass() noexcept;
   Pass(const Pass&) = delete;
   Pass& operator=(const Pass&) = delete;
@@ -31,6 +34,21 @@ class Pass {
 bool close(uint64_t deadline_ns) noexcept;
 void open() noexcept;
 bool is_mine() noexcept;
+
+// While a thread waits at the gate or for its turn to close it, within this scope, it calls `serve` every
+// now and then: who closed the gate may need what only this thread can give (shims/hip/queues.h).
+class Serving {
+ public:
+  using Serve = void (*)(void* context) noexcept;
+  Serving(Serve serve, void* context) noexcept;
+  ~Serving() noexcept;
+  Serving(const Serving&) = delete;
+  Serving& operator=(const Serving&) = delete;
+
+ private:
+  Serve serve_before_;
+  void* context_before_;
+};
 
 // After fork, in the child: open, with no thread inside.
 void reset_after_fork() noexcept;

@@ -70,6 +70,13 @@ struct Kernel {
   std::atomic<Kernel*> same{nullptr};  // the first kernel of this name, whose ordinals count; null: itself
 };
 
+// What an AMD dispatch packet says beyond grid and block: HIP may launch a last workgroup that is not full.
+struct Dispatch {
+  uint32_t work_items[3] = {};
+  uint32_t group_bytes = 0, private_bytes = 0;  // as the packet has them, the kernel's own included
+  uint32_t dimensions = 0;                      // 0: no dispatch packet
+};
+
 // One launch as the target asked for it. Lives on the launching thread's stack.
 struct Launch {
   Kernel* kernel = nullptr;
@@ -77,6 +84,7 @@ struct Launch {
   uint32_t shared_bytes = 0;  // dynamic
   bool cooperative = false;
   std::vector<LaunchAttribute> attributes;
+  Dispatch dispatch;
   void* stream = nullptr;
   void* context = nullptr;  // the current one, or the stream's
   int device = 0;

@@ -130,13 +130,20 @@ bool Shot::prepare() {
   if (!enter()) return false;
   facts_ = device_.describe(launch_.device);
   leave();
-  std::vector<std::string> names = engine_.globals_of(*launch_.kernel, facts_.arch);
+  ImageFacts known = engine_.facts_of(*launch_.kernel, facts_.arch);
+  parameters_ = known.has_parameters ? known.parameters : launch_.kernel->layout;
+  parameters_known_ = known.has_parameters || launch_.kernel->layout_known;
+  request_.roots = std::move(known.parameters);
+  request_.has_roots = known.has_parameters;
   Image* image = launch_.kernel->module != nullptr ? launch_.kernel->module->image : nullptr;
   if (image != nullptr) program_ = engine_.program_of(*image);
   if (conf_.conditional() && !conf_.no_values) pre_file_ = engine_.memfds.take(0);
   request_.mirror = device_.mirror_blocks();
   if (!enter()) return false;
-  if (!names.empty()) request_.globals = device_.globals(launch_, names);
+  if (!known.globals.empty()) request_.globals = device_.globals(launch_, known.globals);
+  if (!known.statics.empty())
+    for (Allocation& variable : device_.statics(launch_, known.statics))
+      request_.globals.push_back(std::move(variable));
   std::string refusal, note;
   device_.opaque(launch_, &refusal, &note);
   if (!refusal.empty()) {

@@ -95,6 +95,8 @@ class Shot {
   bool entered_ = false, gated_ = false, settled_ = false, recorded_ = false;
   DeviceFacts facts_;
   ClosureRequest request_;
+  std::vector<Parameter> parameters_;  // where they lie, if anybody tells
+  bool parameters_known_ = false;
   std::string program_;
   Closure closure_;
   std::unique_ptr<Layout> layout_;

@@ -97,6 +97,14 @@ void write_shape(json::Writer& json, const Launch& launch) {
   json.end();
 }
 
+void write_dispatch(json::Writer& json, const Dispatch& dispatch) {
+  if (dispatch.dimensions == 0) return;
+  json.key("dispatch").begin_object().key("work_items").begin_array();
+  for (uint32_t count : dispatch.work_items) json.value(count);
+  json.end().field("group_bytes", dispatch.group_bytes).field("private_bytes", dispatch.private_bytes);
+  json.field("dimensions", dispatch.dimensions).end();
+}
+
 void write_parameters(json::Writer& json, const Launch& launch) {
   json.key("parameters").begin_object().key("layout");
   if (launch.kernel->layout_known) {
@@ -133,6 +141,7 @@ void Shot::write_launch() {
   json.field("qualified_name", kernel.demangled).field("mangled", kernel.name).end();
   json.field("ordinal", wanted_.ordinal);
   write_shape(json, launch_);
+  write_dispatch(json, launch_.dispatch);
   write_device(json, facts_);
   json.key("arguments").begin_array().end().key("options").begin_object().end();
   write_regions(json, closure_.regions);

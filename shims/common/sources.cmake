@@ -12,6 +12,7 @@ set(KERNCAP_COMMON_SOURCES
     ${CMAKE_CURRENT_LIST_DIR}/last_launches.cpp
     ${CMAKE_CURRENT_LIST_DIR}/memory_map.cpp
     ${CMAKE_CURRENT_LIST_DIR}/own_fd.cpp
+    ${CMAKE_CURRENT_LIST_DIR}/readable.cpp
     ${CMAKE_CURRENT_LIST_DIR}/selection.cpp
     ${CMAKE_CURRENT_LIST_DIR}/session.cpp
     ${CMAKE_CURRENT_LIST_DIR}/shot.cpp

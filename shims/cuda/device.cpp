@@ -2,17 +2,13 @@
 
 #include "cuda/device.h"
 
-#include <sys/mman.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 #include <new>
 
 #include "common/clock.h"
 #include "common/gate.h"
+#include "common/readable.h"
 #include "common/text.h"
 #include "cuda/images.h"
 #include "cuda/torch_mirror.h"
@@ -63,28 +59,6 @@ int attribute(const Driver& d, CUdevice_attribute which, CUdevice device) {
   int value = 0;
   if (d.cuDeviceGetAttribute != nullptr) d.cuDeviceGetAttribute(&value, which, device);
   return value;
-}
-
-// By a system call that reads eight bytes there and then refuses: an unreadable page makes no signal.
-bool is_readable_at(uint64_t address) {
-  KeepErrno keep;
-  auto* word = reinterpret_cast<void*>(static_cast<uintptr_t>(address & ~7ULL));
-  return syscall(SYS_rt_sigprocmask, ~0, word, nullptr, sizeof(uint64_t)) == 0 || errno != EFAULT;
-}
-
-// Host memory that the target may have unmapped without telling the driver, or that only a device may read.
-bool is_mapped(uint64_t base, uint64_t size) {
-  auto page = static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
-  uint64_t start = base & ~(page - 1), end = (base + size + page - 1) & ~(page - 1);
-  std::vector<unsigned char> state(1024);
-  for (uint64_t at = start; at < end;) {
-    uint64_t length = std::min<uint64_t>(end - at, state.size() * page);
-    if (::mincore(reinterpret_cast<void*>(static_cast<uintptr_t>(at)), length, state.data()) != 0 ||
-        !is_readable_at(at) || !is_readable_at(at + length - 1))
-      return false;
-    at += length;
-  }
-  return true;
 }
 
 }  // namespace
@@ -213,7 +187,7 @@ std::vector<Allocation> CudaDevice::globals(const Launch& launch, const std::vec
 
 bool CudaDevice::is_readable(const Allocation& allocation) {
   const Driver& d = *driver();
-  if (allocation.kind == RegionKind::host) return is_mapped(allocation.base, allocation.size);
+  if (allocation.kind == RegionKind::host) return is_readable_here(allocation.base, allocation.size);
   if (lane(allocation.device) == nullptr) return false;
   CUdeviceptr base = 0;
   size_t size = 0;

@@ -11,9 +11,9 @@
 
 #include "common/gate.h"
 #include "common/glibc_floor.h"
+#include "common/handle_table.h"
 #include "common/memory_map.h"
 #include "cuda/driver.h"
-#include "cuda/handle_table.h"
 #include "cuda/images.h"
 
 namespace kerncap::cuda {

@@ -15,8 +15,8 @@ from .session import Session
 from .watch import Refused, Watch
 
 _FOR_GRAPH = (
-    "this launch is inside a CUDA graph capture, where nothing can be copied, "
-    "and the CUDA shim of this process can't take it when the graph is launched"
+    "this launch is inside a {0} graph capture, where nothing can be copied, "
+    "and the {0} shim of this process can't take it when the graph is launched"
 )
 
 _ONE_PARAMETER = re.compile(r"^\*?[a-z0-9]+$")  # no tuple and no tensor descriptor
@@ -58,7 +58,7 @@ class Annotation(Watch):
             raise Refused("limit")
         self._in_graph = cuda.is_capturing()
         if self._in_graph and not self._shim.takes_graphs:
-            raise Unsupported(_FOR_GRAPH)
+            raise Unsupported(_FOR_GRAPH.format(self._shim.name))
         launch = {**self._describe(arguments, self._grid()), "views": views.records}
         self.token = self.session.next_launch() + 1
         # The record comes first: should the process die at the launch, it is all that is left of us.
@@ -99,7 +99,7 @@ class Annotation(Watch):
         self._stop_waiting()
         if self._in_graph and self.compiled_name is not None:
             return self._keep(result)  # as far as the hook can tell: the graph is launched later
-        self._settle_with_shim(result, "the CUDA shim saw no launch of it")
+        self._settle_with_shim(result, f"the {self._shim.name} shim saw no launch of it")
 
     def raised(self, error: BaseException) -> None:
         """The launch raised. A fault does too, and the shim may have kept that."""

@@ -187,7 +187,7 @@ def _shim_for(session: Session, kernel: Kernel) -> Optional[native.Shim]:
     try:
         return native.serving(kernel.mode)
     except Exception as error:
-        session.failed(kernel.qualified_name, f"the CUDA shim could not be asked: {error!r}")
+        session.failed(kernel.qualified_name, f"the native shim could not be asked: {error!r}")
         return None
 
 

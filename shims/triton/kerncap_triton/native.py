@@ -1,12 +1,13 @@
-"""The native CUDA shim of this process, where one is live: its C functions, as docs/session.md has them."""
+"""The native shims of this process (CUDA, HIP): their C functions, as docs/session.md has them."""
 
 from __future__ import annotations
 
 import ctypes
 import sys
-from typing import Any, Optional
+from typing import Any, Dict, Optional
 
-NOT_LAUNCHED, KEPT, DROPPED, FAILED = range(4)  # what kerncap_cuda_outcome answers
+NOT_LAUNCHED, KEPT, DROPPED, FAILED = range(4)  # what kerncap_<vendor>_outcome answers
+_VENDORS = ("cuda", "hip")  # as Triton calls its backends, too
 
 
 class Shim:
@@ -15,8 +16,10 @@ class Shim:
     A choice belongs to the calling thread, so what is chosen must be launched on it.
     """
 
-    def __init__(self, library: Any) -> None:
+    def __init__(self, library: Any, vendor: str = "cuda") -> None:
         text, token = ctypes.c_char_p, ctypes.c_uint64
+        self.name = vendor.upper()
+        library = _Prefixed(library, f"kerncap_{vendor}_")
         self._live = _function(library, "live", ctypes.c_int)
         self._own = _function(library, "own", None, text)
         self._choose = _function(library, "choose", None, text, token, text)
@@ -24,7 +27,7 @@ class Shim:
         self._choose_in_graph = _optional(library, "choose_in_graph", None, text, token, text)
         self._choose_types = _optional(library, "choose_types", None, token, text)
         self._disarmed = _optional(library, "disarmed", ctypes.c_int)
-        has_mirror = hasattr(library, "kerncap_cuda_mirror_wait")
+        has_mirror = library.has("mirror_wait")
         self.mirror = Mirror(library) if has_mirror else None
 
     @property
@@ -72,7 +75,7 @@ class Mirror:
     Triples are (base, size, in use: 0 or 1), by address; a count of -1 stands for "can't be said".
     """
 
-    def __init__(self, library: Any) -> None:
+    def __init__(self, library: "_Prefixed") -> None:
         number, triples = ctypes.c_uint64, ctypes.c_void_p
         # A CDLL's functions run without the GIL.
         self.wait = _function(library, "mirror_wait", number)
@@ -80,33 +83,50 @@ class Mirror:
         self.offer = _optional(library, "mirror_offer", None, triples, ctypes.c_long)
 
 
-_shim: Optional[Shim] = None
+class _Prefixed:
+    """A library's functions by what follows the prefix of one shim's."""
+
+    def __init__(self, library: Any, prefix: str) -> None:
+        self._library = library
+        self._prefix = prefix
+
+    def has(self, name: str) -> bool:
+        return hasattr(self._library, self._prefix + name)
+
+    def get(self, name: str) -> Any:
+        return getattr(self._library, self._prefix + name)
 
 
-def find() -> Optional[Shim]:
+_shims: Dict[str, Shim] = {}
+
+
+def find(vendor: str = "cuda") -> Optional[Shim]:
     """The shim of this process, live or not yet; None where none is loaded.
 
     Only a find is remembered: the driver may load a shim itself, when the target first uses it.
     """
-    global _shim
-    if _shim is None:
+    if vendor not in _shims:
         library = ctypes.CDLL(None)
-        if hasattr(library, "kerncap_cuda_live"):
-            _shim = Shim(library)
-    return _shim
+        if hasattr(library, f"kerncap_{vendor}_live"):
+            _shims[vendor] = Shim(library, vendor)
+    return _shims.get(vendor)
 
 
 def own(kernel_name: str) -> None:
-    """Tell a shim, if there is one, that this kernel's launches go through the hook."""
-    shim = find()
-    if shim is not None:
-        shim.own(kernel_name)
+    """Tell the shims that there are that this kernel's launches go through the hook."""
+    for vendor in _VENDORS:
+        shim = find(vendor)
+        if shim is not None:
+            shim.own(kernel_name)
 
 
 def serving(mode: str) -> Optional[Shim]:
-    """The live shim, where a launch of this mode goes to a CUDA device; else None."""
-    shim = find() if mode != "interpreter" else None
-    return shim if shim is not None and shim.is_live and _triton_backend() == "cuda" else None
+    """The live shim of the device that a launch of this mode goes to; else None."""
+    if mode == "interpreter":
+        return None
+    found = {vendor: find(vendor) for vendor in _VENDORS}
+    live = {vendor: shim for vendor, shim in found.items() if shim is not None and shim.is_live}
+    return live.get(_triton_backend()) if live else None
 
 
 def _triton_backend() -> str:
@@ -115,13 +135,12 @@ def _triton_backend() -> str:
     return str(driver.active.get_current_target().backend) if driver is not None else ""
 
 
-def _function(library: Any, name: str, result: Any, *arguments: Any) -> Any:
-    function = getattr(library, "kerncap_cuda_" + name)
+def _function(library: _Prefixed, name: str, result: Any, *arguments: Any) -> Any:
+    function = library.get(name)
     function.restype, function.argtypes = result, arguments
     return function
 
 
-def _optional(library: Any, name: str, result: Any, *arguments: Any) -> Any:
-    """A function that shims of another version may lack."""
-    found = hasattr(library, "kerncap_cuda_" + name)
-    return _function(library, name, result, *arguments) if found else None
+def _optional(library: _Prefixed, name: str, result: Any, *arguments: Any) -> Any:
+    """A function that shims of another version, or of another vendor, may lack."""
+    return _function(library, name, result, *arguments) if library.has(name) else None

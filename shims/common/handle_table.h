@@ -3,8 +3,8 @@
 // Open addressing; a slot's key is written once and stays, its kernel may be taken out (the module was
 // unloaded) and put in anew. A full table is replaced by a bigger one, and the old one is kept: a
 // reader may still be in it. Writers hold the registry's lock.
-#ifndef KERNCAP_CUDA_HANDLE_TABLE_H
-#define KERNCAP_CUDA_HANDLE_TABLE_H
+#ifndef KERNCAP_COMMON_HANDLE_TABLE_H
+#define KERNCAP_COMMON_HANDLE_TABLE_H
 
 #include <atomic>
 #include <cstddef>
@@ -12,7 +12,7 @@
 
 #include "common/launch.h"
 
-namespace kerncap::cuda {
+namespace kerncap {
 
 class HandleTable {
  public:
@@ -87,6 +87,6 @@ class HandleTable {
   size_t used_ = 0;
 };
 
-}  // namespace kerncap::cuda
+}  // namespace kerncap
 
-#endif  // KERNCAP_CUDA_HANDLE_TABLE_H
+#endif  // KERNCAP_COMMON_HANDLE_TABLE_H

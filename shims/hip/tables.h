@@ -1,0 +1,45 @@
+// The HSA runtime's functions as they were before this shim, and its way into their tables.
+#ifndef KERNCAP_HIP_TABLES_H
+#define KERNCAP_HIP_TABLES_H
+
+#include <string>
+
+#include "hip/hsa_api.h"
+
+namespace kerncap::hip {
+
+// A function that this runtime lacks stays null.
+struct Hsa {
+#define KERNCAP_CORE(slot, symbol, result, parameters) result(*symbol) parameters = nullptr;
+#define KERNCAP_AMD_EXT(slot_1, slot_2, symbol, result, parameters) result(*symbol) parameters = nullptr;
+#include "hip/calls.def"
+#include "hip/hooks.def"
+#undef KERNCAP_CORE
+#undef KERNCAP_AMD_EXT
+};
+
+// Null while no runtime has let us in, and after it has shut down.
+const Hsa* hsa() noexcept;
+// What a wrapper passes its call on to, whoever still calls it.
+const Hsa& real() noexcept;
+
+enum class Adoption { adopted, already, refused };
+
+// Keeps what the tables hold and puts our wrappers there. `already`: they are in these tables. `refused`:
+// nothing was touched, and `why` says what these tables are.
+Adoption adopt(ApiTable* tables, std::string* why);
+// The runtime shuts down: nothing of it may be called.
+void let_go() noexcept;
+
+// What takes the place of a function of hooks.def.
+namespace wrap {
+#define KERNCAP_CORE(slot, symbol, result, parameters) result symbol parameters noexcept;
+#define KERNCAP_AMD_EXT(slot_1, slot_2, symbol, result, parameters) result symbol parameters noexcept;
+#include "hip/hooks.def"
+#undef KERNCAP_CORE
+#undef KERNCAP_AMD_EXT
+}  // namespace wrap
+
+}  // namespace kerncap::hip
+
+#endif  // KERNCAP_HIP_TABLES_H
