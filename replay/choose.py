@@ -8,11 +8,12 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kerncap.errors import BackendUnavailable, UsageError
 from kerncap.format.schema import Manifest
+from kerncap.replay import hip
 from kerncap.replay.staging import NATIVE_STAGES
 
 ENGINES = ("auto", "binary", "jit", "interpreter")
@@ -44,17 +45,42 @@ class Probe:
 
 @dataclass(frozen=True)
 class Choice:
-    """An engine: ``launcher`` in ``memory`` on CUDA device ``device`` (-1: host)."""
+    """An engine: ``launcher`` in ``memory`` on the device of that number (-1: host).
+
+    ``emulator``: what stands in for the GPU of a HIP launch, if anything does. ``source``: a code object is
+    launched that is compiled from the stored source, not the captured one.
+    """
 
     python: str
     launcher: str
     memory: str
     device: int
+    emulator: hip.Emulator | None = None
+    source: bool = False
 
     @property
     def name(self) -> str:
         """As the user calls it: a native launch is the binary engine's."""
+        if self.source:
+            return "jit"
         return "binary" if self.launcher == "native" else self.launcher
+
+    @property
+    def on_device(self) -> bool:
+        """Whether a GPU runs it, so that runs are cheap and their times say something."""
+        return self.memory != "host" and self.emulator is None
+
+    @property
+    def clock(self) -> str:
+        """Whose times those of its launches are."""
+        if self.emulator is not None:
+            return "the emulator's clock"
+        return "host clock" if self.memory == "host" else "device events"
+
+    @property
+    def prefix(self) -> tuple[str, ...]:
+        """What the worker's Python is started by."""
+        return () if self.emulator is None else self.emulator.prefix
 
 
 def probe(python: str) -> Probe:
@@ -82,18 +108,25 @@ def choose(
     device: str = "auto",
     python: str | None = None,
     target_python: str | None = None,
+    emulator: Path | None = None,
 ) -> Choice:
     """The engine for a reproducer, as asked for or the nearest to how it was captured.
 
     ``python`` is the one to use; without it kerncap's own serves, then ``target_python`` (which ran the
-    captured program), then the one on PATH.
+    captured program), then the one on PATH. ``emulator``: a folder whose `run` stands in for an AMD GPU.
 
     Raises BackendUnavailable, naming what is missing; UsageError for contradicting options.
     """
     if engine not in ENGINES:
         raise UsageError(f"--engine {engine}: expected one of {', '.join(ENGINES)}")
-    if manifest.kernel.language == "hip":
-        raise BackendUnavailable("replay", "this version replays Triton and CUDA kernels, not hip")
+    if manifest.device.kind == "hip":
+        if (where := _hip(manifest, engine, device, python, emulator)) is not None:
+            return where
+    elif emulator is not None:
+        raise UsageError(
+            f"--emulator stands in for an AMD GPU, and {manifest.kernel.name} ran on "
+            f"{manifest.device.kind}: leave it out"
+        )
     if manifest.launch.mode == "native":
         return _native(manifest, engine, device, python)
     found = _capable(python, target_python)
@@ -135,6 +168,42 @@ def _native(manifest: Manifest, engine: str, device: str, python: str | None) ->
         reason = found.cuda_reason or "no CUDA device" if device != "cpu" else "--device cpu was asked for"
         raise BackendUnavailable("the binary engine", f"a native kernel needs a CUDA device: {reason}")
     return Choice(found.python, "native", "cuda", ordinal)
+
+
+def _hip(
+    manifest: Manifest, engine: str, device: str, python: str | None, emulator: Path | None
+) -> Choice | None:
+    """Where a launch of an AMD GPU is run by its code object; None where a Triton kernel's source will do."""
+    interpretable = manifest.kernel.language == "triton" and manifest.source is not None
+    if interpretable and (engine == "interpreter" or device == "cpu"):
+        return None
+    if engine not in ("auto", "binary") and not interpretable:
+        why = "the kernel's source was not found at capture"
+        if manifest.kernel.language != "triton":
+            why = "it is no Triton kernel"
+        raise BackendUnavailable(
+            f"the {engine} engine", f"{manifest.kernel.name} is run by its code object, {why}: say binary"
+        )
+    try:
+        found = _hip_binary(manifest, device, python, hip.emulator(emulator, manifest))
+        return replace(found, source=engine == "jit")
+    except BackendUnavailable:
+        if interpretable and engine == "auto" and device == "auto" and emulator is None:
+            return None
+        raise
+
+
+def _hip_binary(manifest: Manifest, device: str, python: str | None, emulator: hip.Emulator | None) -> Choice:
+    if not any(code.stage == "hsaco" for code in manifest.code):
+        raise BackendUnavailable("the binary engine", "the reproducer holds no code object (hsaco)")
+    if device == "cpu":
+        raise BackendUnavailable(
+            "the binary engine", "a code object needs an AMD GPU: --device cpu was asked for"
+        )
+    found = hip.probe(python or sys.executable, emulator)
+    ordinal = hip.ordinal(device, manifest, found)
+    hip.check_arch(manifest, ordinal, found)
+    return Choice(found.python, "native", "hip", ordinal, emulator)
 
 
 def _capable(python: str | None, target_python: str | None) -> Probe:

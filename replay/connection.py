@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kerncap.errors import BackendUnavailable, ReplayError
+from kerncap.replay import hip
 from kerncap.replay.choose import Choice
 from kerncap.replay.process import Refusal, TargetError, Worker, WorkerDied, WorkerTimeout
 from kerncap.replay.staging import Job
@@ -131,8 +132,11 @@ class Connection:
         }
         if self.choice.launcher == "interpreter":
             environment["TRITON_INTERPRET"] = "1"
+        prefix: tuple[str, ...] = ()
+        if self.choice.memory == "hip":
+            environment, prefix = hip.environment(environment, self.choice.emulator), self.choice.prefix
         try:
-            return Worker(self.choice.python, self.job.path, self.job.log, environment, relocate)
+            return Worker(self.choice.python, self.job.path, self.job.log, environment, relocate, prefix)
         except (WorkerDied, WorkerTimeout) as error:
             raise ReplayError(f"the replay worker did not start: {error}\n{self._log_text()}") from error
 

@@ -40,10 +40,11 @@ class Engine(WorkerMemory):
         python: str | None = None,
         timeout_s: float = 60.0,
         target_python: str | None = None,
+        emulator: Path | None = None,
     ) -> None:
         self.reproducer = reproducer
         self.manifest = reproducer.manifest
-        self.choice: Choice = choose(self.manifest, engine, device, python, target_python)
+        self.choice: Choice = choose(self.manifest, engine, device, python, target_python, emulator)
         self.timeout_s = timeout_s
         self.facts = Facts()
         self._job: Job = stage(reproducer, self.choice.launcher, self.choice.memory, self.choice.device)
@@ -226,4 +227,6 @@ class Engine(WorkerMemory):
         facts.driver, facts.arch = str(reply.get("driver", "")), str(reply.get("arch", ""))
         facts.relocated = sorted(int(r) for r in reply["relocated"])
         facts.pointers, facts.notes = None, list(reply.get("notes", []))
+        if self.choice.emulator is not None:
+            facts.notes.insert(0, f"on an emulated AMD GPU ({self.choice.emulator.folder})")
         self._variants.reload()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from kerncap.errors import ReplayError
 
@@ -117,6 +118,7 @@ class Loaded:
     path: str
     scalars: dict[str, str] = field(default_factory=dict)
     config: Config | None = None
+    launch: dict[str, Any] | None = None  # what of the launch follows from this file
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ import select
 import signal
 import subprocess
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -44,11 +45,15 @@ class TargetError(Exception):
 
 
 class Worker:
-    """A running worker. ``taken`` are the regions that it could not place."""
+    """A running worker. ``taken`` are the regions that it could not place.
+
+    ``prefix`` is what its Python is started by: a program that becomes it, and keeps its descriptors.
+    """
 
     def __init__(
-        self, python: str, job: Path, log: Path, environment: dict[str, str], relocate: bool
-    ) -> None:
+        self, python: str, job: Path, log: Path, environment: dict[str, str], relocate: bool,
+        prefix: Sequence[str] = (),
+    ) -> None:  # fmt: skip
         to_worker_read, to_worker_write = os.pipe()
         from_worker_read, from_worker_write = os.pipe()
         self._log = log
@@ -66,14 +71,14 @@ class Worker:
         try:
             with log.open("ab") as output:
                 self._process = subprocess.Popen(
-                    [python, "-c", text, *arguments],
+                    [*prefix, python, "-c", text, *arguments],
                     stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=environment, cwd=job.parent,
                     pass_fds=(to_worker_read, from_worker_write), start_new_session=True,
                 )  # fmt: skip
         except OSError as error:
             os.close(to_worker_write)
             os.close(from_worker_read)
-            raise ReplayError(f"{python}: can't be started: {error}") from error
+            raise ReplayError(f"{[*prefix, python][0]}: can't be started: {error}") from error
         finally:
             os.close(to_worker_read)
             os.close(from_worker_write)

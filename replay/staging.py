@@ -20,7 +20,7 @@ _SHM = Path("/dev/shm")
 _PREFIX = "kerncap-job-"
 _LOCK = "lock"
 _FRESH_S = 60.0
-NATIVE_STAGES = ("cubin", "ptx", "fatbin")  # what the driver takes, the surest first
+NATIVE_STAGES = ("cubin", "ptx", "fatbin", "hsaco")  # what a driver takes, the surest first
 _MARGIN = 512 * 1024 * 1024  # what is left free in memory-backed storage
 
 
@@ -131,7 +131,7 @@ def _content(reproducer: Reproducer, launcher: str, memory: str, device: int) ->
         "launch": {
             name: _plain(getattr(manifest.launch, name))
             for name in ("grid", "mode", "options", "shared_bytes", "block", "cluster", "cooperative",
-                         "attributes", "parameters")
+                         "attributes", "parameters", "dispatch")
         },
         "compiled": _plain(manifest.compiled),
         "regions": regions,

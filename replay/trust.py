@@ -72,7 +72,9 @@ def executes(reproducer: Reproducer) -> list[str]:
     found = []
     if manifest.source is not None:
         lines = (reproducer.source_text() or "").count("\n")
-        kind = {"python": "Python", "cuda": "CUDA C++", "ptx": "PTX"}[manifest.source.language]
+        kind = {"python": "Python", "cuda": "CUDA C++", "hip": "HIP C++", "ptx": "PTX"}[
+            manifest.source.language
+        ]
         found.append(
             f"{one_line(manifest.source.file.path)} ({lines} lines of {kind}, "
             f"kernel {one_line(manifest.source.entry)})"

@@ -22,6 +22,7 @@ CAPTURED = "captured"
 REBUILT = "rebuilt"
 
 IMAGES = (".cubin", ".fatbin", ".ptx")
+CODE_OBJECTS = (".hsaco", ".co")
 TRITON_STAGES = (".ttir", ".ttgir", ".llir", ".ptx", ".cubin")
 
 
@@ -46,7 +47,8 @@ class Variants:
 
     def reload(self) -> None:
         """Give a new worker all that the one before had, the original first."""
-        self._loaded.setdefault(ORIGINAL, Loaded(str(self._original())))
+        if ORIGINAL not in self._loaded:
+            self._loaded[ORIGINAL] = self._first()
         for which, loaded in list(self._loaded.items()):
             try:
                 self._load(which, loaded)
@@ -78,10 +80,10 @@ class Variants:
         self._check_suffix(path)
         self.unload(name)
         started = time.monotonic()
-        image, cached = self._image(name, path) if self.launcher == "native" else (path, False)
+        loaded, cached = self._image(name, path) if self.launcher == "native" else (Loaded(str(path)), False)
         built_ms = (time.monotonic() - started) * 1e3
         try:
-            self._tried(name, Loaded(str(image)))
+            self._tried(name, loaded)
         except CandidateError:
             self._forget(name)
             raise
@@ -145,14 +147,21 @@ class Variants:
         """A stored source under a name that tells its language: what NVRTC was given may have none."""
         from kerncap.replay import candidates
 
-        if source.suffix in candidates.SUFFIXES:
+        if source.suffix in candidates.SUFFIXES or self._is_triton:
             return source
-        named = self._connection.job.folder / "rebuilt" / "rebuilt.cu"
+        named = self._connection.job.folder / "rebuilt" / ("rebuilt.hip" if self._is_hip else "rebuilt.cu")
         named.parent.mkdir(exist_ok=True)
         shutil.copyfile(source, named)
         return named
 
     # --- loading ---------------------------------------------------------------------------------------
+
+    def _first(self) -> Loaded:
+        """The original: as it was captured, or what its stored source becomes."""
+        if not self._connection.choice.source:
+            return Loaded(str(self._original()))
+        source = self._connection.job.folder / self._connection.job.content["source"]
+        return self._image(ORIGINAL, source)[0]
 
     def _original(self) -> Path:
         content = self._connection.job.content
@@ -162,11 +171,24 @@ class Variants:
         }.get(self.launcher, content["source"])
         return self._connection.job.folder / str(path)
 
+    @property
+    def _images(self) -> tuple[str, ...]:
+        return CODE_OBJECTS if self._is_hip else IMAGES
+
+    @property
+    def _is_hip(self) -> bool:
+        return self._connection.choice.memory == "hip"
+
+    @property
+    def _is_triton(self) -> bool:
+        return self._reproducer.manifest.kernel.language == "triton"
+
     def _check_suffix(self, path: Path) -> None:
         from kerncap.replay import candidates
 
+        sources = (".py",) if self._is_triton else tuple(candidates.SUFFIXES)
         accepted = {
-            "native": (*IMAGES, *candidates.SUFFIXES),
+            "native": tuple({*self._images, *sources} - ({".ptx"} if self._is_hip else set())),
             "jit": (".py", *TRITON_STAGES),
             "binary": TRITON_STAGES,
         }.get(self.launcher, (".py",))
@@ -181,23 +203,33 @@ class Variants:
             f"{path}: the {self._connection.choice.name} engine takes one of {known} as candidate"
         )
 
-    def _image(self, name: str, path: Path) -> tuple[Path, bool]:
-        """An image that the driver takes: the file itself, or what is built of it."""
+    def _image(self, name: str, path: Path) -> tuple[Loaded, bool]:
+        """An image that the driver takes: the file itself, or what is built of it; whether it was at hand."""
         from kerncap.replay import candidates
 
-        if path.suffix in IMAGES:  # the driver assembles PTX, and says best what is wrong with it
-            return path, False
+        if path.suffix in self._images:  # the driver assembles PTX, and says best what is wrong with it
+            return Loaded(str(path)), False
         out = self._connection.job.folder / f"candidate-{next(self._numbers)}"
         out.mkdir()
         self._builds[name] = out
         choice = self._connection.choice
+        if self._is_triton:
+            return self._of_triton(path, out), False
         try:
             built = candidates.compile_candidate(self._reproducer, path, self._facts.arch, out, choice.python)
         except ReplayError as error:
             detail = getattr(error, "detail", "")
             place = candidates.first_place(detail or str(error))
             raise CandidateError(str(error), detail, **place) from error
-        return built.path, built.cached
+        return Loaded(str(built.path)), built.cached
+
+    def _of_triton(self, path: Path, out: Path) -> Loaded:
+        from kerncap.replay.candidates.triton_hip import compile_triton
+
+        job, python = self._connection.job.path, self._connection.choice.python
+        limit_s = START_TIMEOUT_S + self._timeout_s
+        made = compile_triton(job, path, self._facts.arch, out, python, limit_s)
+        return Loaded(str(made.path), launch=made.launch)
 
     def _tried(self, name: str, loaded: Loaded) -> None:
         try:
@@ -217,6 +249,7 @@ class Variants:
             "load", START_TIMEOUT_S + self._timeout_s,
             which=which, path=loaded.path, scalars=loaded.scalars, limit_s=self._timeout_s, stages=stages,
             config=None if loaded.config is None else _plain(loaded.config),
+            **({} if loaded.launch is None else {"launch": loaded.launch}),
         )  # fmt: skip
         self._loaded[which] = loaded
         self._compiled[which] = self._facts_of(reply.get("compiled", {}))

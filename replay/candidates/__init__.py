@@ -1,4 +1,4 @@
-"""Candidates in source form: an edited CUDA C++ file compiled as the application compiled the original."""
+"""Candidates in source form: an edited CUDA C++ or HIP file, compiled as the application did the original."""
 
 from __future__ import annotations
 

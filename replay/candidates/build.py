@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,24 +13,30 @@ import msgspec
 
 from kerncap.errors import BackendUnavailable, UsageError
 from kerncap.format import Reproducer
+from kerncap.format.code_object import CodeObject, CodeObjectProblem
 from kerncap.format.kernel_names import KernelName, parse
 from kerncap.replay.candidates import cache, symbols, tools
 from kerncap.replay.candidates.compilers import Compiled, NvccCompiler, NvrtcCompiler
 from kerncap.replay.candidates.errors import BuildError
+from kerncap.replay.candidates.hip_compiler import HipCompiler
 from kerncap.replay.candidates.tools import Tool
 from kerncap.replay.candidates.unit import StagedUnit, private_folder, stage
 
 SUFFIXES = frozenset(
-    (".cu", ".cuh", ".cpp", ".cc", ".cxx", ".h", ".hpp", ".hh", ".hxx", ".inl", ".inc", ".ptx")
+    (".cu", ".cuh", ".hip", ".cpp", ".cc", ".cxx", ".h", ".hpp", ".hh", ".hxx", ".inl", ".inc", ".ptx")
 )
+HIP_TOOLS = ("hipcc", "hiprtc")
 _CACHE_VERSION = 2
-# Variables that change what nvcc makes of the same words.
-_READ_BY_COMPILERS = ("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS", "NVCC_CCBIN", "CPATH", "CPLUS_INCLUDE_PATH")
+# Variables that change what compilers make of the same words.
+_READ_BY_COMPILERS = (
+    "NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS", "NVCC_CCBIN", "CPATH", "CPLUS_INCLUDE_PATH", "ROCM_PATH",
+    "HIP_PATH", "HIP_CLANG_PATH", "HIP_DEVICE_LIB_PATH", "DEVICE_LIB_PATH", "HIPCC_COMPILE_FLAGS_APPEND",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Built:
-    """``path``: a cubin or PTX, by its suffix (a PTX candidate itself); ``log``: what the compiler said."""
+    """``path``: a cubin, code object or PTX, by its suffix (a PTX candidate itself); ``log``: its words."""
 
     path: Path
     tool: str
@@ -39,7 +46,7 @@ class Built:
 
 
 def build(reproducer: Reproducer, path: Path, arch: str, out: Path, python: str | None = None) -> Path:
-    """An image of the candidate ``path`` for ``arch`` ("sm_90"), in the folder (or file) ``out``.
+    """An image of the candidate ``path`` for ``arch`` ("sm_90", "gfx90a"), in the folder (or file) ``out``.
 
     The captured kernel is in it under its captured name. PTX comes back as it is: the driver assembles it.
     Raises BuildError with the compiler's own words, BackendUnavailable where there is no compiler here,
@@ -59,10 +66,11 @@ def compile_candidate(
     staged = stage(reproducer, path)
     exact = _exact_arch(arch, staged.build.arch)
     tool = _compiler(staged, python)
-    target = out / f"{path.stem}.cubin" if out.is_dir() else out
+    on_hip = staged.build.tool in HIP_TOOLS
+    target = out / f"{path.stem}.{'hsaco' if on_hip else 'cubin'}" if out.is_dir() else out
     key = _key(reproducer, staged, exact, tool)
     # NVRTC doesn't say which headers it read: only what can't depend on any is kept.
-    keeps = tool.name == "nvcc" or staged.is_closed
+    keeps = tool.name != "nvrtc" or staged.is_closed
     data = cache.get(key) if keeps else None
     log, cached = "", data is not None
     if data is None:
@@ -93,6 +101,9 @@ class _Builder:
         self.folder = folder
         self.nvcc = NvccCompiler(tool, staged, folder, arch) if tool.name == "nvcc" else None
         self.nvrtc = NvrtcCompiler(tool, staged, folder, arch) if tool.name == "nvrtc" else None
+        on_hip = staged.build.tool in HIP_TOOLS
+        self.hip = HipCompiler(tool, staged, folder, arch) if on_hip else None
+        self.parameters = manifest.launch.parameters
 
     def make(self) -> Compiled:
         made = self._compile()
@@ -105,6 +116,8 @@ class _Builder:
         return found
 
     def _compile(self) -> Compiled:
+        if self.hip is not None:
+            return self.hip.code_object()
         if self.nvcc is not None:
             return self.nvcc.cubin()
         assert self.nvrtc is not None
@@ -115,6 +128,8 @@ class _Builder:
 
     def _named(self, made: Compiled) -> Compiled | None:
         """``made`` with every captured name as it was captured; None if the kernel is not in it."""
+        if self.hip is not None:
+            return self._in_code_object(made)
         try:
             kernels = symbols.kernels_of_cubin(made.data)
             present = (*kernels, *symbols.variables_of_cubin(made.data))
@@ -127,6 +142,24 @@ class _Builder:
             return made
         return self._renamed(made, changed)
 
+    def _in_code_object(self, made: Compiled) -> Compiled | None:
+        try:
+            kernel = CodeObject(made.data).kernel(self.mangled)
+        except CodeObjectProblem as error:
+            raise BuildError(
+                f"the compiler made no code object that can be read: {error}", made.log
+            ) from error
+        if kernel is None:
+            return None
+        captured = self.parameters.layout if self.parameters is not None else None
+        layout = tuple((each.offset, each.size) for each in kernel.explicit)
+        if captured is not None and layout != captured:  # a C name does not say its parameters
+            raise BuildError(
+                f"the candidate's {self.name.base} takes other parameters than the captured one: "
+                f"{_sizes(layout)} bytes, captured were {_sizes(captured)}"
+            )
+        return made
+
     def _renamed(self, made: Compiled, changed: dict[str, str]) -> Compiled:
         """Names that hold a hash of the file's path are put back as they were: memory is restored by name."""
         ptx = made.ptx or (self.nvcc.ptx().ptx if self.nvcc is not None else "")
@@ -138,13 +171,13 @@ class _Builder:
 
     def _instantiated(self, made: Compiled) -> Compiled | None:
         text = explicit_instantiation(self.name)
-        if self.nvcc is None or text is None:
+        if self.nvrtc is not None or text is None:
             return None
         unit = self.staged.files[self.staged.unit]
         path = self.folder / self.staged.unit
         path.write_bytes(unit + b"\n" + text.encode() + b"\n")
         try:
-            again = self.nvcc.cubin()
+            again = self._compile()
         except BuildError as error:
             raise BuildError(
                 f"{self._why_not(made)}; nor can it be instantiated: {error}", error.detail
@@ -152,7 +185,7 @@ class _Builder:
         return self._named(again)
 
     def _why_not(self, made: Compiled) -> str:
-        kernels = symbols.kernels_of_cubin(made.data)
+        kernels = symbols.kernels_of(made.data)
         wanted = self.name.base
         same = [name for name in kernels if parse(name).base == wanted]
         if same:
@@ -165,6 +198,10 @@ class _Builder:
             f"it has {symbols.listing(kernels)}: "
             "a candidate keeps its name and parameters"
         )
+
+
+def _sizes(layout: Sequence[tuple[int, int]]) -> str:
+    return ", ".join(str(size) for _, size in layout) or "no"
 
 
 def explicit_instantiation(name: KernelName) -> str | None:
@@ -192,6 +229,11 @@ def _check_ptx(reproducer: Reproducer, path: Path) -> Built:
 
 def _compiler(staged: StagedUnit, python: str | None) -> Tool:
     """The recipe's compiler; nvcc serves for an NVRTC program too."""
+    if staged.build.tool in HIP_TOOLS:
+        hipcc = tools.hipcc(python)
+        if isinstance(hipcc, Tool):
+            return hipcc
+        raise BackendUnavailable("hipcc", hipcc)
     found = tools.nvrtc(python) if staged.build.tool == "nvrtc" else tools.nvcc(python)
     if isinstance(found, Tool):
         return found
@@ -203,9 +245,12 @@ def _compiler(staged: StagedUnit, python: str | None) -> Tool:
 
 
 def _exact_arch(arch: str, recorded: str | None) -> str:
-    """ "sm_90a" where that was captured: its instructions exist for it alone."""
+    """ "sm_90a" where that was captured: its instructions exist for it alone; "gfx90a:xnack-" likewise."""
+    if re.fullmatch(r"gfx[0-9a-z-]{1,32}", arch):
+        same = recorded is not None and re.fullmatch(rf"{arch}(?::[a-z]{{1,16}}[+-]){{1,8}}", recorded)
+        return recorded if same and recorded is not None else arch
     if not re.fullmatch(r"sm_\d{2,3}[af]?", arch):
-        raise UsageError(f"{arch}: expected an architecture such as sm_90")
+        raise UsageError(f"{arch}: expected an architecture such as sm_90 or gfx90a")
     return recorded if recorded is not None and re.fullmatch(rf"{arch}[af]", recorded) else arch
 
 

@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ _MAX_LOG = 64 * 1024
 
 @dataclass(frozen=True)
 class Compiled:
-    """``data`` is a cubin or PTX; ``ptx`` the PTX of the same compilation, where there is one."""
+    """``data`` is a cubin, PTX or code object; ``ptx`` the PTX of the same compilation, if there is one."""
 
     data: bytes
     log: str
@@ -52,7 +53,7 @@ class NvccCompiler:
         rules = self.folder / "made.d"
         words = [*self._words(), "-MD", "-MF", str(rules)]
         log, data = self._run("-cubin", [unit], "made.cubin", words)
-        return Compiled(data, log, read=_outside(rules, self.folder))
+        return Compiled(data, log, read=outside_files(rules, self.folder))
 
     def ptx(self) -> Compiled:
         """The unit's PTX."""
@@ -86,8 +87,8 @@ class NvccCompiler:
     def _run(self, mode: str, inputs: list[str], name: str, words: list[str]) -> tuple[str, bytes]:
         made = self.folder / name
         command = [str(self.tool.path), mode, f"-arch={self.arch}", *words, *inputs, "-o", str(made)]
-        done = _run(command, self.folder, f"nvcc {self.tool.version}")
-        log = _readable_log(done.stdout + done.stderr, self.folder)
+        done = run_tool(command, self.folder, f"nvcc {self.tool.version}")
+        log = readable_log(done.stdout + done.stderr, self.folder)
         if done.returncode or not made.is_file():
             raise BuildError(
                 f"nvcc {self.tool.version} does not compile the candidate: {first_error(log)}", log
@@ -109,7 +110,7 @@ class NvrtcCompiler:
         answer = self._ask(expressions)
         if "error" in answer:
             raise BackendUnavailable("NVRTC", str(answer["error"]))
-        log = _readable_log(str(answer.get("log", "")), self.folder)
+        log = readable_log(str(answer.get("log", "")), self.folder)
         if answer["status"]:
             what = first_error(log) or str(answer.get("message"))
             raise BuildError(f"NVRTC {self.tool.version} does not compile the candidate: {what}", log)
@@ -133,7 +134,7 @@ class NvrtcCompiler:
             "expressions": list(expressions),
         }
         process = Path(__file__).with_name("nvrtc_process.py")
-        done = _run([sys.executable, "-I", "-S", str(process)], self.folder, "NVRTC", json.dumps(request))
+        done = run_tool([sys.executable, "-I", "-S", str(process)], self.folder, "NVRTC", json.dumps(request))
         try:
             answer = json.loads(done.stdout)
         except ValueError:
@@ -151,7 +152,7 @@ class NvrtcCompiler:
         return words + [f"--include-path={path}" for path in dict.fromkeys(folders)]
 
 
-def _outside(rules: Path, folder: Path) -> tuple[str, ...]:
+def outside_files(rules: Path, folder: Path) -> tuple[str, ...]:
     """The files that a dependency file names, those below ``folder`` left out."""
     text = rules.read_text(errors="replace").partition(":")[2].replace("\\\n", " ")
     names = (name.replace("\\ ", " ") for name in re.split(r"(?<!\\)\s+", text) if name)
@@ -191,10 +192,15 @@ def first_error(log: str) -> str:
     return lines[-1][:400] if lines else ""
 
 
-def _run(
-    command: list[str], folder: Path, what: str, text: str | None = None
+def run_tool(
+    command: list[str],
+    folder: Path,
+    what: str,
+    text: str | None = None,
+    environment: Mapping[str, str] | None = None,
 ) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "TMPDIR": str(folder)}
+    """A compiler to its end, working in ``folder``. Raises BuildError where it has none."""
+    environment = {**os.environ, **(environment or {}), "TMPDIR": str(folder)}
     try:
         return subprocess.run(
             command, cwd=folder, env=environment, input=text, capture_output=True, text=True,
@@ -206,8 +212,8 @@ def _run(
         raise BackendUnavailable(what, str(error)) from error
 
 
-def _readable_log(text: str, folder: Path) -> str:
-    """Without the temporary folder's name: paths as the reproducer has them."""
+def readable_log(text: str, folder: Path) -> str:
+    """A log without the temporary folder's name: paths as the reproducer has them."""
     return text.replace(f"{folder}/", "")[-_MAX_LOG:]
 
 

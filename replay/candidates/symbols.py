@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
+from kerncap.format.code_object import CodeObject, is_code_object
 from kerncap.format.elf import FUNCTION, Elf, ElfProblem
 from kerncap.format.kernel_names import nested_parts, without_file_hash
 from kerncap.format.schema import Manifest
@@ -27,6 +28,13 @@ def kernels_of_cubin(data: bytes) -> tuple[str, ...]:
 def variables_of_cubin(data: bytes) -> tuple[str, ...]:
     """Mangled names of the data objects in a cubin."""
     return tuple(symbol.name for symbol in Elf(data).symbols() if symbol.type == 1 and symbol.section)
+
+
+def kernels_of(data: bytes) -> tuple[str, ...]:
+    """Mangled names of the kernels in a cubin or code object. Raises ValueError for what is neither."""
+    if is_code_object(data):
+        return tuple(kernel.symbol.removesuffix(".kd") for kernel in CodeObject(data).kernels)
+    return kernels_of_cubin(data)
 
 
 def kernels_of_ptx(text: str) -> tuple[str, ...]:
@@ -71,5 +79,5 @@ def listing(names: Iterable[str]) -> str:
     return (", ".join(shown[:_SHOWN]) + (" …" if len(shown) > _SHOWN else "")) or "no kernel at all"
 
 
-__all__ = ["ElfProblem", "captured_names", "kernels_of_cubin", "kernels_of_ptx", "listing", "readable",
-           "rename_in_ptx", "renames", "variables_of_cubin"]  # fmt: skip
+__all__ = ["ElfProblem", "captured_names", "kernels_of", "kernels_of_cubin", "kernels_of_ptx", "listing",
+           "readable", "rename_in_ptx", "renames", "variables_of_cubin"]  # fmt: skip

@@ -1,4 +1,4 @@
-"""The compilers of this machine: nvcc, NVRTC, ptxas. Found by looking, never by loading."""
+"""The compilers of this machine: nvcc, NVRTC, ptxas, hipcc. Found by looking, never by loading."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _PREFIXES = ("CUDA_HOME", "CUDA_PATH", "CUDA_ROOT")
+_ROCM_PREFIXES = ("ROCM_PATH", "HIP_PATH")
+_NO_HIPCC = "there is no hipcc: install ROCm's, or name it in HIPCC"
 _VERSION_TIMEOUT_S = 30.0
 
 
@@ -28,7 +30,7 @@ class Tool:
 
 def available(python: str | None = None) -> dict[str, Tool | str]:
     """Each compiler, or the reason why there is none. ``python``: whose site-packages are searched too."""
-    return {name: find(python) for name, find in (("nvcc", nvcc), ("nvrtc", nvrtc), ("ptxas", ptxas))}
+    return {name: find(python) for name, find in _FINDERS.items()}
 
 
 def nvcc(python: str | None = None) -> Tool | str:
@@ -65,6 +67,23 @@ def nvrtc(python: str | None = None) -> Tool | str:
                 "nvrtc", path, ".".join(map(str, number)), _include_near(folder) or _any_include(python)
             )
     return "there is no libnvrtc.so: install the CUDA toolkit or `pip install nvidia-cuda-nvrtc`"
+
+
+def hipcc(python: str | None = None) -> Tool | str:
+    """hipcc of HIPCC (which may name a clang), ROCM_PATH, HIP_PATH, PATH or the usual folder."""
+    named = os.environ.get("HIPCC")
+    folders = [Path(prefix) / "bin" for name in _ROCM_PREFIXES if (prefix := os.environ.get(name))]
+    on_path = shutil.which("hipcc")
+    folders += [Path(on_path).parent] if on_path else []
+    found = [Path(named)] if named else [folder / "hipcc" for folder in (*folders, Path("/opt/rocm/bin"))]
+    last = f"HIPCC names {named}, which is not there" if named else _NO_HIPCC
+    for path in dict.fromkeys(found):
+        if path.is_file() and os.access(path, os.X_OK):
+            version = _hip_version(str(path), path.stat().st_mtime_ns)
+            if version is not None:
+                return Tool("clang" if path.name.startswith("clang") else "hipcc", path, version)
+            last = f"{path} does not run"
+    return last
 
 
 def _program(name: str, python: str | None, advice: str) -> Tool | str:
@@ -152,3 +171,23 @@ def _version(path: str, _changed: int) -> str | None:
         return None
     found = re.search(r"V(\d+(?:\.\d+)+)", done.stdout) or re.search(r"release (\d+\.\d+)", done.stdout)
     return found[1] if found else ""
+
+
+@functools.lru_cache(maxsize=8)
+def _hip_version(path: str, _changed: int) -> str | None:
+    """ "6.4.43484 (clang 19.0.0)", or for a clang its version alone."""
+    try:
+        done = subprocess.run(
+            [path, "--version"], capture_output=True, text=True, timeout=_VERSION_TIMEOUT_S, check=True,
+            env={**os.environ, "HIP_PLATFORM": "amd"},
+        )  # fmt: skip
+    except (OSError, subprocess.SubprocessError):
+        return None
+    hip = re.search(r"HIP version: (\d+(?:\.\d+)+)", done.stdout)
+    clang = re.search(r"clang version (\d+(?:\.\d+)+)", done.stdout)
+    if clang is None:
+        return None  # hipcc over NVIDIA's compiler
+    return f"{hip[1]} (clang {clang[1]})" if hip is not None else clang[1]
+
+
+_FINDERS = {"nvcc": nvcc, "nvrtc": nvrtc, "ptxas": ptxas, "hipcc": hipcc}

@@ -112,7 +112,7 @@ def _recipe(reproducer: Reproducer) -> tuple[Source, SourceBuild]:
         why = f" ({source.missing[0]})" if source is not None and source.missing else ""
         raise BuildError(
             f"{reproducer.path}: it does not say how its kernel was compiled{why}; "
-            "a .cubin or .ptx file can be a candidate"
+            "a .cubin, .ptx or .hsaco file can be a candidate"
         )
     build = source.build
     listed = {file.path for file in (source.file, *source.originals)}

@@ -211,20 +211,13 @@ def _first_line(error: BaseException) -> str:
 
 def _compile(job: dict[str, Any], request: dict[str, Any]) -> dict[str, Any]:
     from triton.backends.compiler import GPUTarget
-    from triton.runtime import driver
 
     from .launchers.config import configured
-    from .launchers.source import SourceKernel
 
-    driver.set_active(_StandIn(GPUTarget("cuda", job["target"]["capability"], 32)))
     # Exactly as the launcher does it, so that it finds in the cache what is made here.
     wanted = {name: request[name] for name in ("arguments", "options", "grid")}
-    job = configured(job, wanted)
-    kernel = SourceKernel(Path(job["path"]), job, _values(job))
-    options = {k: v for k, v in kernel.options.items() if v is not None and k not in _NOT_OPTIONS}
-    compiled = kernel.function.warmup(grid=tuple(job["launch"]["grid"]), **kernel.arguments, **options)
-    if hasattr(compiled, "result"):
-        compiled = compiled.result()
+    target = GPUTarget("cuda", job["target"]["capability"], 32)
+    compiled = compiled_for(target, Path(job["path"]), configured(job, wanted))
     metadata = compiled.metadata
     return {
         "shared_bytes": int(getattr(metadata, "shared", 0) or 0),
@@ -232,6 +225,22 @@ def _compile(job: dict[str, Any], request: dict[str, Any]) -> dict[str, Any]:
         "num_stages": int(getattr(metadata, "num_stages", 0) or 0),
         "hash": str(getattr(compiled, "hash", "")),
     }
+
+
+def compiled_for(target: Any, path: Path, job: dict[str, Any]) -> Any:
+    """Triton's compiled kernel of the module in ``path`` with the arguments of ``job``'s launch.
+
+    Raises KernelError, Refused, and whatever Triton's compiler raises.
+    """
+    from triton.runtime import driver
+
+    from .launchers.source import SourceKernel
+
+    driver.set_active(_StandIn(target))
+    kernel = SourceKernel(path, job, _values(job))
+    options = {k: v for k, v in kernel.options.items() if v is not None and k not in _NOT_OPTIONS}
+    compiled = kernel.function.warmup(grid=tuple(job["launch"]["grid"]), **kernel.arguments, **options)
+    return compiled.result() if hasattr(compiled, "result") else compiled
 
 
 def _values(job: dict[str, Any]) -> Any:

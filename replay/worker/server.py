@@ -6,6 +6,7 @@ import json
 import os
 import sys
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -35,13 +36,24 @@ def serve(job_path: str, read_fd: int, write_fd: int, relocate: bool) -> None:
         return
     answer({"placed": not taken, "taken": taken})
     if taken and not relocate:
+        _end(memory)
         return
+    try:
+        _answer_all(job, Path(job_path).parent, memory, requests, answer)
+    finally:
+        if memory.kind == "hip" and sys.exc_info()[0] is not None:
+            os._exit(1)  # whoever asked is gone, and ROCr would wait at its end for what still runs
+
+
+def _answer_all(
+    job: dict[str, Any], folder: Path, memory: Any, requests: Any, answer: Callable[[dict[str, Any]], None]
+) -> None:
     session = None
     for line in requests:
         request = json.loads(line)
         try:
             if session is None:
-                session = _session(job, Path(job_path).parent, memory)
+                session = _session(job, folder, memory)
             answer({"ok": True, **session.handle(request)})
         except Refused as error:
             answer({"ok": False, "kind": "refused", "message": str(error)})
@@ -52,6 +64,8 @@ def serve(job_path: str, read_fd: int, write_fd: int, relocate: bool) -> None:
             })  # fmt: skip
         except Fault as error:
             answer({"ok": False, "kind": "fault", "message": str(error)})
+            if memory.kind == "hip":
+                os._exit(0)  # an orderly end needs the device: ROCr would wait for it
             return
         except TimedOut as error:
             answer({"ok": False, "kind": "timeout", "message": str(error)})
@@ -62,9 +76,23 @@ def serve(job_path: str, read_fd: int, write_fd: int, relocate: bool) -> None:
             answer(
                 {"ok": False, "kind": "internal", "message": repr(error), "detail": traceback.format_exc()}
             )
+    _end(memory, session)
+
+
+def _end(memory: Any, session: Any = None) -> None:
+    """Give back what does not go with the process by itself: ROCr crashes at its end over mapped memory."""
+    if memory.kind != "hip":
+        return
+    if session is not None:
+        session.device.close()
+    memory.close()
 
 
 def _memory(job: dict[str, Any]) -> Any:
+    if job["memory"] == "hip":
+        from .hip.placement import Placement as HipPlacement
+
+        return HipPlacement(job["regions"], job["device"], job["captured_device"])
     if job["launcher"] == "native":
         from .memory.placement import Placement
 
@@ -81,12 +109,22 @@ def _memory(job: dict[str, Any]) -> Any:
     return HostMemory(job["regions"])
 
 
+def _vendor(memory: str) -> Any:
+    if memory == "hip":
+        from .hip import vendor as hip
+
+        return hip
+    from .native import cuda
+
+    return cuda
+
+
 def _session(job: dict[str, Any], folder: Path, memory: Any) -> Any:
     if job["launcher"] == "native":
         from .native import session as native
 
         native.check(job)
-        return native.Session(job, folder, memory)
+        return native.Session(job, folder, memory, _vendor(job["memory"]))
     from .session import Session  # loads torch
 
     return Session(job, folder, memory)

@@ -25,7 +25,7 @@ class Bulk:
 
     def __init__(self, device: Device) -> None:
         self.device = device
-        self._functions = _load(device)
+        self._functions = _load(device) if device.takes_ptx else {}
         self._scratch = self._bitmap = self._spare = 0
         self.counters = device.allocate(8 * MAX_COUNTERS)
         if self._functions and not self._works():

@@ -41,6 +41,8 @@ def host_bytes(address: int, size: int) -> Bytes:
 class Device:
     """The device that the regions are placed on; everything is queued on ``stream``."""
 
+    takes_ptx = True  # so our own kernels may run on it
+
     def __init__(self, driver: cu.Driver, ordinal: int) -> None:
         self.driver = driver
         self.ordinal = ordinal

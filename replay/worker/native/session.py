@@ -12,31 +12,30 @@ from typing import Any
 
 import numpy as np
 
-from ..driver import CudaError
 from ..failures import Fault, KernelError, Refused
-from ..memory.placement import Placement, is_own_global
-from . import compare, image, reference
+from ..memory.placement import is_own_global
+from . import compare, reference
 from .bulk import Bulk
-from .device import Bytes, Device
+from .device import Bytes
 from .dtypes import BITS, Number, as_parts, number
 from .infer import infer, set_bits
 from .judging import Judging
-from .launcher import Launcher, with_scalars
+from .launcher import with_scalars
 from .pointers import Move, Moves, find
-from .repeat import Repeat
 from .states import States
-from .timing import interleaved, timings
 from .variables import Site, Variables
+from .vendor import Layout, Vendor
 
 
 class Session(Judging):
     """Answers the engine's requests; every operation is one method named ``op_…``."""
 
-    def __init__(self, job: dict[str, Any], folder: Path, memory: Placement) -> None:
+    def __init__(self, job: dict[str, Any], folder: Path, memory: Any, vendor: Vendor) -> None:
         self.job = job
         self.folder = folder
         self.memory = memory
-        self.device = Device(memory.driver, memory.ordinal)
+        self.vendor = vendor
+        self.device = vendor.Device(memory)
         self.bulk = Bulk(self.device)
         captured = job["regions"]
         self.moves = Moves([
@@ -44,18 +43,18 @@ class Session(Judging):
             for i, old in sorted(memory.relocated.items())
         ])  # fmt: skip
         self.states = States(memory, self.device, self.bulk, job, folder, self.moves)
-        self._launchers: dict[str, Launcher] = {}
+        self._launchers: dict[str, Any] = {}
         self._expected: dict[int, Any] = {}  # view -> bits that the reference gives
-        self._layout: image.Layout | None = None  # of the captured kernel, as the driver sees it
+        self._layout: Layout | None = None  # of the captured kernel, as the driver sees it
         self._sites: list[Site] | None = None
 
     def handle(self, request: dict[str, Any]) -> dict[str, Any]:
         arguments = {key: value for key, value in request.items() if key != "op"}
         try:
             return dict(getattr(self, f"op_{request['op']}")(**arguments) or {})
-        except CudaError as error:
+        except self.vendor.Error as error:
             if self.memory.is_lost():  # a launch that was queued went wrong: whatever came next got its error
-                raise Fault(f"the kernel: {error.name}") from error
+                raise Fault(f"the kernel: {getattr(error, 'name', error)}") from error
             raise
 
     # --- running -----------------------------------------------------------------------------------
@@ -76,31 +75,36 @@ class Session(Judging):
         scalars: dict[str, str] | None = None,
         config: dict[str, Any] | None = None,
         limit_s: float = 60.0,
+        launch: dict[str, Any] | None = None,
     ) -> dict[str, Any]:
-        """Make a launcher of the captured images or of a candidate's; what it is, what was moved for it."""
+        """Make a launcher of the captured images or of a candidate's; what it is, what was moved for it.
+
+        ``launch``: what of the launch is another one's with this image.
+        """
         if config is not None:
             raise Refused("a native launch has no configuration but its own")
+        launched = {**self.job["launch"], **(launch or {})}
         started = time.perf_counter()
         own = {str(self.folder / file) for file in self.job["images"]}
         symbol = self.job["symbol"]
         if path in own:
             paths = [self.folder / file for file in self.job["images"]]
-            loaded = image.captured(self.device.driver, paths, symbol)
+            loaded = self.vendor.captured(self.device, paths, symbol)
             self._layout = loaded.layout()
         else:
-            layout = _layout_of(self.job["launch"])
-            loaded = image.candidate(
-                self.device.driver, Path(path), symbol, self._layout if layout is None else layout
+            layout = _layout_of(launched)
+            loaded = self.vendor.candidate(
+                self.device, Path(path), symbol, self._layout if layout is None else layout
             )
         variables = Variables(self.device, self.memory.regions, loaded, whole=path in own)
         if variables.moves:
             variables.set_sites(self._variable_sites())
-        parameters = with_scalars(self.job["launch"], self.job["arguments"], scalars or {})
+        parameters = with_scalars(launched, self.job["arguments"], scalars or {})
         pointers = self.moves.changed + self.moves.apply_to(parameters)
         to_variables = Moves(variables.moves).apply_to(parameters) + variables.sites
         self.op_unload(which)
         try:
-            launcher = Launcher(self.device, loaded, variables, self.job["launch"], parameters)
+            launcher = self.vendor.Launcher(self.device, loaded, variables, launched, parameters)
         except BaseException:
             loaded.unload()
             raise
@@ -144,29 +148,30 @@ class Session(Judging):
     ) -> dict[str, Any]:
         """``n`` replays, queued, each from ``ranges`` (region, start, stop) of a state; memory as the last
         left it."""
-        return Repeat(self.device, self.bulk, self.states, self._launchers[which]).times(
-            n, state, ranges, limit_s
-        )
+        return dict(self._repeat(which).times(n, state, ranges, limit_s))
 
     def op_until(self, which: str, n: int, state: str, expected: str, limit_s: float) -> dict[str, Any]:
         """Up to ``n`` replays from a state, until one differs from ``expected``, which is left in memory."""
-        return Repeat(self.device, self.bulk, self.states, self._launchers[which]).until(
-            n, state, expected, limit_s
-        )
+        return dict(self._repeat(which).until(n, state, expected, limit_s))
 
     def op_timings(self, which: str, ranges: list[list[int]], again: bool, limit_s: float) -> dict[str, Any]:
         """Medians with a warm and with a cold cache. ``again``: the launch may follow itself."""
-        return timings(
+        return self.vendor.timings(
             self.device, self.bulk, self.states, self._launchers[which], ranges, again, limit_s
-        )  # fmt: skip
+        )
 
     def op_interleaved(
         self, whichs: list[str], rounds: int, ranges: list[list[int]], limit_s: float
     ) -> dict[str, Any]:
         """Milliseconds of ``rounds`` launches of each, in turns, each on the pre-state of what is dirtied."""
         launchers = [self._launchers[which] for which in whichs]
-        found = interleaved(self.device, self.bulk, self.states, launchers, rounds, ranges, limit_s)
+        found = self.vendor.interleaved(
+            self.device, self.bulk, self.states, launchers, rounds, ranges, limit_s
+        )
         return {"times_ms": dict(zip(whichs, found, strict=True))}
+
+    def _repeat(self, which: str) -> Any:
+        return self.vendor.Repeat(self.device, self.bulk, self.states, self._launchers[which])
 
     # --- states ------------------------------------------------------------------------------------
 
@@ -319,7 +324,7 @@ class Session(Judging):
         return self._sites
 
 
-def _layout_of(launch: dict[str, Any]) -> image.Layout | None:
+def _layout_of(launch: dict[str, Any]) -> Layout | None:
     layout = (launch["parameters"] or {}).get("layout", [])
     return None if layout is None else [(int(offset), int(size)) for offset, size in layout]
 
@@ -331,4 +336,4 @@ def check(job: dict[str, Any]) -> None:
     if job["launch"]["parameters"] is None and job["arguments"]:
         raise Refused("the reproducer does not hold the launch's parameters")
     if not job["images"]:
-        raise Refused("the reproducer holds no image that the driver takes (cubin, PTX or fatbin)")
+        raise Refused("the reproducer holds no image that the driver takes (cubin, PTX, fatbin or hsaco)")

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from ..memory.layout import Span, gaps
-from ..memory.placement import Placement
 from ..poison import GAP_SEED
 from .bulk import Bulk, pieces
 from .device import Bytes, Device
@@ -45,7 +44,7 @@ class States:
     """Named states of all regions; ``pre`` and ``post`` come from the job's files."""
 
     def __init__(
-        self, memory: Placement, device: Device, bulk: Bulk, job: dict[str, Any], folder: Path, moves: Moves
+        self, memory: Any, device: Device, bulk: Bulk, job: dict[str, Any], folder: Path, moves: Moves
     ) -> None:
         self.memory = memory
         self.device = device

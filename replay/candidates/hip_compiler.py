@@ -1,0 +1,129 @@
+"""A staged HIP unit through hipcc or clang, at its original paths.
+
+Clang lays the edited files over the paths that the application's build had (a VFS overlay), so that relative
+includes, include folders and line tables mean what they meant there, be those files on this machine or not.
+Source: LLVM, `-ivfsoverlay`; "use-external-names": false keeps the original paths in messages and DWARF.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from pathlib import Path
+
+from kerncap.errors import BackendUnavailable
+from kerncap.format.build_options import is_accepted, is_plain_path
+from kerncap.replay.candidates.compilers import Compiled, first_error, outside_files, readable_log, run_tool
+from kerncap.replay.candidates.errors import BuildError
+from kerncap.replay.candidates.tools import Tool
+from kerncap.replay.candidates.unit import StagedUnit
+
+# hipcc asks a machine with NVIDIA's compiler which of both is meant.
+_ENVIRONMENT = {"HIP_PLATFORM": "amd"}
+_UNKNOWN_ARCH = re.compile(
+    r"invalid target ID|unsupported (?:HIP|CUDA) gpu architecture|unknown target CPU|"
+    r"is not a recognized processor|cannot find ROCm device library for|oclc_isa_version_\w+\.bc"
+)
+
+
+class HipCompiler:
+    """hipcc (or a clang) on a unit that was written below ``folder``. ``arch``: "gfx90a:xnack-"."""
+
+    def __init__(self, tool: Tool, staged: StagedUnit, folder: Path, arch: str) -> None:
+        self.tool = tool
+        self.staged = staged
+        self.folder = folder
+        self.arch = arch
+        if not is_plain_path(str(folder)):
+            raise BuildError(f"{folder}: hipcc can't work in a folder of that name; set TMPDIR")
+        self.places = _original_places(staged)  # original path -> stored path
+
+    def code_object(self) -> Compiled:
+        """Compile the unit's device code for the captured architecture alone.
+
+        Raises BuildError with the compiler's own words, BackendUnavailable for a compiler that does not know
+        the architecture.
+        """
+        made, rules = self.folder / "made.hsaco", self.folder / "made.d"
+        command = [
+            str(self.tool.path), "--cuda-device-only", "--no-gpu-bundle-output",
+            f"--offload-arch={self.arch}", *self._words(), "-MD", "-MF", str(rules), "-ivfsoverlay",
+            str(self._overlay()), "-x", "hip", "-c", self._input(), "-o", str(made),
+        ]  # fmt: skip
+        what = f"{self.tool.name} {self.tool.version}"
+        done = run_tool(command, self.folder, what, environment=_ENVIRONMENT)
+        log = self._readable(done.stdout + done.stderr)
+        if done.returncode or not made.is_file():
+            unknown = _UNKNOWN_ARCH.search(log)
+            if unknown is not None:
+                reason = f"{self.tool.path} does not compile for {self.arch}: name one that does in HIPCC"
+                raise BackendUnavailable(what, reason)
+            raise BuildError(f"{what} does not compile the candidate: {first_error(log)}", log)
+        read = [path for path in outside_files(rules, self.folder) if path not in self.places]
+        return Compiled(made.read_bytes(), log, read=tuple(read))
+
+    def _words(self) -> list[str]:
+        originals = {stored: path for path, stored in self.places.items()}
+        tool = self.staged.build.tool
+        words = ["-include", "hip/hip_runtime.h"] if tool == "hiprtc" else []  # hipRTC's own is built in
+        for option in self.staged.build.options:
+            name, equals, value = option.partition("=")
+            if not is_accepted(tool, option):
+                continue
+            if name == "-include":
+                words += [name, originals.get(value, str(self.folder / value))]
+            else:  # one word in a recipe, two for clang
+                words += [name, value] if name == "-mllvm" and equals else [option]
+        for form, path in self._folders():
+            words += [{"quote": "-iquote", "system": "-isystem"}.get(form, "-I"), path]
+        return words
+
+    def _folders(self) -> list[tuple[str, str]]:
+        """The application's include folders, by their own paths; the candidate's own last."""
+        found: list[tuple[str, str]] = []
+        for each in self.staged.build.include_dirs:
+            here = os.path.expanduser(each.path)
+            if os.path.isabs(here) and is_plain_path(here):
+                found.append((each.form, here))
+        own = self.staged.candidate_folder
+        return [*found, ("quote", str(own))] if own is not None and is_plain_path(str(own)) else found
+
+    def _overlay(self) -> Path:
+        roots = [
+            {"type": "file", "name": original, "external-contents": str(self.folder / stored)}
+            for original, stored in self.places.items()
+        ]
+        path = self.folder / "overlay.yaml"  # JSON is YAML, too
+        document = {"version": 0, "case-sensitive": True, "use-external-names": False, "roots": roots}
+        path.write_text(json.dumps(document), encoding="utf-8")
+        return path
+
+    def _input(self) -> str:
+        """The unit's original path; a file that includes it where the driver would not find it."""
+        original = next((path for path, stored in self.places.items() if stored == self.staged.unit), None)
+        if original is None:
+            return str(self.folder / self.staged.unit)
+        if os.path.isfile(original):
+            return original
+        wrapper = self.folder / "unit.hip"
+        wrapper.write_text(f'#include "{original}"\n', encoding="utf-8")
+        return str(wrapper)
+
+    def _readable(self, text: str) -> str:
+        """The log with the reproducer's names for the files."""
+        for original in sorted(self.places, key=len, reverse=True):
+            text = text.replace(original, self.places[original])
+        return readable_log(text, self.folder)
+
+
+def _original_places(staged: StagedUnit) -> dict[str, str]:
+    build = staged.build
+    named = {**build.headers, **({build.name: build.unit} if build.name else {})}
+    found: dict[str, str] = {}
+    for name, stored in named.items():
+        path = os.path.expanduser(name)
+        # In quotes in an #include, and in words of a command line.
+        if os.path.isabs(path) and is_plain_path(path) and os.path.normpath(path) == path:
+            found[path] = stored
+    return found

@@ -1,0 +1,72 @@
+"""A Triton kernel's source made into a code object, by a Python that has Triton. No GPU is needed for it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kerncap.errors import BackendUnavailable
+from kerncap.replay.choose import python_with
+from kerncap.replay.outcome import CandidateError
+
+_WORKER = Path(__file__).parents[1] / "worker"
+_NEEDED = ("torch", "triton", "numpy")
+_TAIL = 2000
+# What would change the compiler, or watch it.
+_LEFT_OUT = ("TRITON_INTERPRET", "KERNCAP_SESSION", "LD_PRELOAD", "HSA_TOOLS_LIB")
+
+
+@dataclass(frozen=True)
+class CodeObject:
+    """``launch``: what of the launch follows from the compiled kernel: its LDS and its workgroup."""
+
+    path: Path
+    launch: dict[str, Any]
+    num_stages: int | None
+
+
+def compile_triton(job: Path, source: Path, arch: str, out: Path, python: str, limit_s: float) -> CodeObject:
+    """Compile ``source`` for the launch in ``job`` and ``arch`` ("gfx942") into the folder ``out``.
+
+    ``python`` or, where that is kerncap's own, another one that has Triton. Raises CandidateError with what
+    is wrong with the source, BackendUnavailable where no Python has Triton or it does not end.
+    """
+    found = python_with(_NEEDED, "Triton's compiler", None if python == sys.executable else python)
+    text = (_WORKER / "code_object_start.py").read_text(encoding="utf-8")
+    command = [found.python, "-c", text, str(_WORKER), str(job), str(source), arch, str(out)]
+    environment = {key: value for key, value in os.environ.items() if key not in _LEFT_OUT}
+    with (out / "log").open("wb") as log:
+        child = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment, cwd=out,
+            start_new_session=True,
+        )  # fmt: skip
+        try:
+            status = child.wait(timeout=limit_s)
+        except subprocess.TimeoutExpired:
+            raise CandidateError(f"{source.name} did not compile within {limit_s:g} s") from None
+        finally:
+            if child.poll() is None:
+                os.killpg(child.pid, signal.SIGKILL)
+                child.wait()
+    return _made(source, out, status)
+
+
+def _made(source: Path, out: Path, status: int) -> CodeObject:
+    if (out / "error.json").is_file():
+        error = json.loads((out / "error.json").read_text())
+        place = {name: error["place"].get(name) for name in ("file", "line", "column")}
+        raise CandidateError(f"{error['message']}", error["detail"][-20_000:], **place)
+    if status or not (out / "facts.json").is_file():
+        said = (out / "log").read_text(errors="replace").strip()[-_TAIL:]
+        why = f"it ended with status {status} on {source.name}: {said}"
+        raise BackendUnavailable("Triton's compiler", why)
+    facts = json.loads((out / "facts.json").read_text())
+    stages = facts["num_stages"]
+    launch = {"shared_bytes": facts["shared_bytes"], "block": facts["block"], "dispatch": None}
+    return CodeObject(out / "kernel.hsaco", launch, int(stages) if stages is not None else None)

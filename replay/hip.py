@@ -1,0 +1,176 @@
+"""Where a launch of an AMD GPU can be replayed: on one of the same architecture, or on an emulated one."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from kerncap.errors import BackendUnavailable, UsageError
+from kerncap.format.schema import Manifest
+
+EMULATOR_VARIABLE = "KERNCAP_AMD_EMULATOR"
+_ARCH_VARIABLE = "AMD_GPU_GFX"
+_PROBE_TIMEOUT_S = 60
+_TAIL = 300
+# Not for a replay: tools that would watch it, and what a capture put before the program.
+_TOOLS = ("HSA_TOOLS_LIB", "ROCP_TOOL_LIB")
+
+# ROCr itself, in a process of its own: hsa_init keeps threads and maps memory.
+_PROBE = """
+import ctypes, importlib.util, json, os, sys
+sys.path[:] = [p for p in sys.path if p != ""]
+found = {"numpy": importlib.util.find_spec("numpy") is not None, "agents": [], "reason": ""}
+
+def look(hsa):
+    def info(agent, which, value):
+        return hsa.hsa_agent_get_info(ctypes.c_uint64(agent), which, value)
+    def each(agent, _):
+        kind = ctypes.c_int()
+        if not info(agent, 17, ctypes.byref(kind)) and kind.value == 1:
+            name = ctypes.create_string_buffer(65)
+            info(agent, 0, name)
+            found["agents"].append(name.value.decode(errors="replace").strip())
+        return 0
+    status = hsa.hsa_init()
+    if status:
+        text = ctypes.c_char_p()
+        hsa.hsa_status_string(status, ctypes.byref(text))
+        said = (text.value or b"").decode(errors="replace").strip() or "error %#x" % status
+        return "ROCm does not start: " + said
+    hsa.hsa_iterate_agents(ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_uint64, ctypes.c_void_p)(each), None)
+    return "" if found["agents"] else "ROCm finds no GPU"
+
+try:
+    reason = look(ctypes.CDLL("libhsa-runtime64.so.1"))
+    if reason and not os.path.exists("/dev/kfd"):
+        reason = "there is no /dev/kfd: no amdgpu driver, or a container that was not given it"
+    elif reason and not os.access("/dev/kfd", os.R_OK | os.W_OK):
+        reason = "/dev/kfd may not be opened by this user (is it in the groups render and video?)"
+except OSError as error:
+    reason = "there is no ROCm runtime (%s)" % error
+found["reason"] = reason
+sys.stdout.write(json.dumps(found))
+sys.stdout.flush()
+os._exit(0)
+"""
+
+
+@dataclass(frozen=True)
+class Emulator:
+    """A folder whose executable `run` starts a program with an emulated GPU of ``arch`` ("gfx90a")."""
+
+    folder: Path
+    arch: str
+
+    @property
+    def prefix(self) -> tuple[str, ...]:
+        return (str(self.folder / "run"),)
+
+
+@dataclass(frozen=True)
+class Probe:
+    """What a Python finds: the architecture of each GPU, or why there is none."""
+
+    python: str
+    agents: tuple[str, ...]
+    reason: str
+
+
+def emulator(folder: Path | None, manifest: Manifest) -> Emulator | None:
+    """The emulator that was asked for, or that the environment names; None for neither.
+
+    Raises BackendUnavailable where its folder has no `run`.
+    """
+    named = os.environ.get(EMULATOR_VARIABLE, "")
+    if folder is None and not named:
+        return None
+    where = (folder or Path(named)).absolute()
+    if not os.access(where / "run", os.X_OK) or (where / "run").is_dir():
+        by = "--emulator" if folder is not None else EMULATOR_VARIABLE
+        raise BackendUnavailable("the emulated AMD GPU", f"{by} {where}: it holds no executable `run`")
+    return Emulator(where, _bare(manifest.device.arch))
+
+
+def environment(current: Mapping[str, str], emulated: Emulator | None) -> dict[str, str]:
+    """What a worker is started with: all but what would watch it, as under capture."""
+    found = {name: value for name, value in current.items() if name not in _TOOLS}
+    preloaded = [
+        each
+        for each in found.get("LD_PRELOAD", "").replace(" ", ":").split(":")
+        if each and not Path(each).name.startswith("libkerncap_")
+    ]
+    found.pop("LD_PRELOAD", None)
+    if preloaded:
+        found["LD_PRELOAD"] = ":".join(preloaded)
+    if emulated is not None and emulated.arch:
+        found[_ARCH_VARIABLE] = emulated.arch
+    return found
+
+
+def probe(python: str, emulated: Emulator | None) -> Probe:
+    """Ask ``python`` what GPUs there are, in a process of its own.
+
+    Raises BackendUnavailable when it can't be run, or has no numpy.
+    """
+    prefix = () if emulated is None else emulated.prefix
+    who = f"the Python {python}" if emulated is None else f"the emulated AMD GPU ({emulated.folder})"
+    try:
+        done = subprocess.run(
+            [*prefix, python, "-c", _PROBE], capture_output=True, timeout=_PROBE_TIMEOUT_S,
+            env=environment(os.environ, emulated), check=False,
+        )  # fmt: skip
+        found = json.loads(done.stdout)
+    except (OSError, subprocess.SubprocessError) as error:
+        raise BackendUnavailable(who, str(error)) from error
+    except ValueError as error:
+        said = done.stderr.decode(errors="replace").strip()[-_TAIL:]
+        raise BackendUnavailable(who, said or f"it ended with status {done.returncode}") from error
+    if not found["numpy"]:
+        raise BackendUnavailable("replay", f"{python} has no numpy; name one that has it with --python")
+    return Probe(python, tuple(found["agents"]), str(found["reason"]))
+
+
+def ordinal(device: str, manifest: Manifest, found: Probe) -> int:
+    """The number of the GPU that was asked for.
+
+    Of those that can run the launch, ``auto`` is the captured one if it is there, else the first.
+    Raises BackendUnavailable for one that is not there, UsageError for what names none.
+    """
+    kind, _, number = device.partition(":")
+    if device != "auto" and (kind != "hip" or not (number or "0").isdigit()):
+        raise UsageError(f"--device {device}: {manifest.kernel.name} needs an AMD GPU: auto or hip:N")
+    if not found.agents:
+        raise BackendUnavailable(
+            "the binary engine",
+            f"a code object needs an AMD GPU: {found.reason}; --emulator FOLDER (or {EMULATOR_VARIABLE}) "
+            "names one that is emulated",
+        )
+    if device == "auto":
+        wanted = _bare(manifest.device.arch)
+        fitting = [n for n, arch in enumerate(found.agents) if not wanted or _bare(arch) == wanted]
+        if manifest.device.ordinal in fitting:
+            return manifest.device.ordinal
+        return fitting[0] if fitting else 0
+    if int(number or "0") >= len(found.agents):
+        raise BackendUnavailable(f"AMD GPU {number}", f"ROCm shows {len(found.agents)} of them here")
+    return int(number or "0")
+
+
+def check_arch(manifest: Manifest, number: int, found: Probe) -> None:
+    """Raises BackendUnavailable for a GPU that the code object was not compiled for."""
+    wanted, here = _bare(manifest.device.arch), _bare(found.agents[number])
+    if wanted and here and wanted != here:
+        raise BackendUnavailable(
+            "the binary engine",
+            f"the code object is for {wanted} and AMD GPU {number} here is {here}: code objects run on no "
+            f"other architecture; replay it on a {wanted}, or with --emulator FOLDER on an emulated one",
+        )
+
+
+def _bare(arch: str | None) -> str:
+    """``gfx90a`` of ``gfx90a:sramecc+:xnack-``"""
+    return (arch or "").partition(":")[0].strip()

@@ -1,0 +1,68 @@
+"""Hidden arguments of a HIP kernel: what the compiler passes behind those of the source.
+
+They speak of the dispatch and of the process that makes it, so each is made anew for the replay's own.
+Source: "User Guide for AMDGPU Backend" of LLVM, the table of value kinds of an argument.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from .metadata import Slot
+
+_AXES = {"x": 0, "y": 1, "z": 2}
+# What only the HIP runtime of the application has; a kernel that really uses one can't be replayed here.
+_UNKNOWN = {
+    "hidden_hostcall_buffer": "calls to the host (printf, assert)",
+    "hidden_heap_v1": "malloc in the kernel",
+    "hidden_printf_buffer": "printf through a buffer",
+    "hidden_default_queue": "launches by the kernel",
+    "hidden_completion_action": "launches by the kernel",
+    "hidden_multigrid_sync_arg": "synchronisation of a whole grid",
+}
+
+
+@dataclass(frozen=True)
+class Dispatched:
+    """What hidden arguments are made of: the shape of a dispatch and the queue that it goes to."""
+
+    work_items: tuple[int, int, int]
+    workgroup: tuple[int, int, int]
+    dimensions: int
+    dynamic_group_bytes: int
+    queue_address: int
+
+
+def fill(segment: bytearray, slots: Sequence[Slot], of: Dispatched) -> list[str]:
+    """Write the hidden arguments into a kernarg segment; what of them can't be given here."""
+    missing = []
+    for slot in slots:
+        value = _value(slot.kind, of)
+        if value is None:
+            value = 0
+            missing.append(_UNKNOWN.get(slot.kind, slot.kind.removeprefix("hidden_").replace("_", " ")))
+        segment[slot.offset : slot.offset + slot.size] = value.to_bytes(slot.size, "little")
+    return list(dict.fromkeys(missing))
+
+
+def _value(kind: str, of: Dispatched) -> int | None:
+    name, _, axis = kind.removeprefix("hidden_").rpartition("_")
+    if axis in _AXES:
+        items, group = of.work_items[_AXES[axis]], of.workgroup[_AXES[axis]]
+        if name == "block_count":  # of whole ones: a partial workgroup at the end does not count
+            return items // group
+        if name == "group_size":
+            return group
+        if name == "remainder":
+            return items % group
+        if name == "global_offset":  # OpenCL has others
+            return 0
+    return {
+        "hidden_grid_dims": of.dimensions,
+        "hidden_dynamic_lds_size": of.dynamic_group_bytes,
+        "hidden_queue_ptr": of.queue_address,
+        # Bases of apertures: GPUs since gfx9 have them in registers, and are passed zeros.
+        "hidden_private_base": 0,
+        "hidden_shared_base": 0,
+    }.get(kind)

@@ -1,0 +1,54 @@
+"""Address ranges kept free while ROCr starts: it maps a lot of memory of its own, anywhere that is free."""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+
+from ..memory.layout import Span
+
+_PROT_NONE = 0
+_MAP_NORESERVE = 0x4000
+_MAP_FIXED_NOREPLACE = 0x100000  # Linux 4.17; older kernels take the address as a hint only
+_MAP_FAILED = ctypes.c_void_p(-1).value
+
+
+def unmap(span: Span) -> None:
+    """Give pages back that were mapped at a span."""
+    _libc().munmap(span.start, span.size)
+
+
+class Hold:
+    """Ranges that nothing else can take until they are released."""
+
+    def __init__(self, spans: list[Span]) -> None:
+        self._held = [span for span in spans if self._take(span)]
+
+    def release(self, inside: Span | None = None) -> None:
+        """Let go of the ranges within ``inside``, or of all."""
+        kept = []
+        for span in self._held:
+            if inside is None or (inside.start <= span.start and span.stop <= inside.stop):
+                unmap(span)
+            else:
+                kept.append(span)
+        self._held = kept
+
+    def _take(self, span: Span) -> bool:
+        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_NORESERVE | _MAP_FIXED_NOREPLACE
+        got = _libc().mmap(span.start, span.size, _PROT_NONE, flags, -1, 0)
+        if got == _MAP_FAILED:
+            return False
+        if got != span.start:
+            unmap(Span(got, got + span.size))
+        return bool(got == span.start)
+
+
+def _libc() -> ctypes.CDLL:
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.mmap.restype = ctypes.c_void_p
+    libc.mmap.argtypes = [
+        ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long
+    ]  # fmt: skip
+    libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+    return libc

@@ -1,0 +1,252 @@
+"""HIP candidates: compiled by this machine's hipcc at the paths that the application's build had."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from kerncap.capture.images import offload_bundle
+from kerncap.capture.source import native
+from kerncap.capture.source.native import line_table
+from kerncap.errors import BackendUnavailable
+from kerncap.format import Reproducer, schema
+from kerncap.format.code_object import CodeObject
+from kerncap.replay.candidates import BuildError, compile_candidate, first_place, tools
+from kerncap.replay.candidates.compilers import run_tool
+from tests.unit.replay.candidates.conftest import Make
+
+ARCH = "gfx90a"
+KERNEL, DEMANGLED = "_Z5applyIfEvPT_i", "void apply<float>(float*, int)"
+UNIT = """\
+#include <hip/hip_runtime.h>
+#include "one/gain.h"
+#include "two/gain.h"
+template <class T> __global__ void apply(T *x, int n) {
+    int i = threadIdx.x;
+    if (i < n) x[i] = x[i] * GAIN + offset(i) + EXTRA;
+}
+extern "C" __global__ void plain(int *x) { x[threadIdx.x] = 1; }
+int main() { hipLaunchKernelGGL(apply<float>, dim3(1), dim3(64), 0, 0, nullptr, 0); }
+"""
+
+
+@pytest.fixture
+def hipcc() -> tools.Tool:
+    found = tools.hipcc()
+    if isinstance(found, str):
+        pytest.skip(found)
+    return found
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """Two headers of one base name, and a build for two architectures."""
+    folder = tmp_path / "project"
+    for name, text in {
+        "src/apply.hip": UNIT,
+        "src/one/gain.h": "#define GAIN 2.0f\n",
+        "src/two/gain.h": '#include "deep.h"\n__device__ inline float offset(int i) { return i + DEEP; }\n',
+        "src/two/deep.h": "#define DEEP 1\n",
+    }.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    command = (
+        "hipcc --offload-arch=gfx90a --offload-arch=gfx906 -g -O3 -DEXTRA=1.0f -Wall -c src/apply.hip -o a.o"
+    )
+    entry = {"directory": str(folder), "file": "src/apply.hip", "command": command}
+    (folder / "compile_commands.json").write_text(json.dumps([entry]))
+    return folder
+
+
+@pytest.fixture
+def reproducer(project: Path, make: Make, hipcc: tools.Tool) -> Reproducer:
+    return make(sought(project, compiled(project, hipcc)), KERNEL, DEMANGLED)
+
+
+def compiled(project: Path, hipcc: tools.Tool) -> bytes:
+    """The unit's code object, as the application's own build makes it."""
+    out = project / "bundle"
+    words = ["--genco", "--offload-arch=gfx90a", "-g", "-O3", "-DEXTRA=1.0f", "src/apply.hip", "-o", str(out)]
+    done = run_tool([str(hipcc.path), *words], project, "hipcc", environment={"HIP_PLATFORM": "amd"})
+    assert done.returncode == 0, done.stderr
+    found = offload_bundle.code_object(out.read_bytes(), ARCH)
+    assert found is not None
+    return found[0]
+
+
+def sought(
+    project: Path, code: bytes, kernel: str = KERNEL, demangled: str = DEMANGLED
+) -> native.FoundSource:
+    request = native.NativeRequest(
+        kernel, demangled, hsaco=code, arch=ARCH, mapped_from=str(project / "app"), cwd=project
+    )
+    assert native.source_known(request)
+    return native.find(request)
+
+
+def edited(reproducer: Reproducer, folder: Path, name: str, old: str, new: str) -> Path:
+    """All of the unit's files as they lie, one of them changed; gives that one."""
+    shutil.copytree(reproducer.path / "source", folder)
+    text = (folder / name).read_text()
+    assert text.count(old) == 1
+    (folder / name).write_text(text.replace(old, new))
+    return folder / name
+
+
+def text_of(data: bytes) -> bytes:
+    """The machine code alone."""
+    from kerncap.format.elf import Elf
+
+    elf = Elf(data)
+    section = elf.section(".text")
+    assert section is not None
+    return bytes(elf.content(section))
+
+
+# --- the recipe ------------------------------------------------------------------------------------
+
+
+def test_the_recipe_is_that_of_the_build(reproducer: Reproducer, project: Path) -> None:
+    source = reproducer.manifest.source
+    assert source is not None and source.build is not None
+    build = source.build
+    assert (source.language, source.file.path, source.entry) == ("hip", "source/apply.hip", "apply")
+    assert (build.tool, build.arch, build.name) == ("hipcc", ARCH, str(project / "src/apply.hip"))
+    assert build.options == ("-g", "-O3", "-DEXTRA=1.0f", "-Wall")
+    assert build.headers == {
+        str(project / "src/one/gain.h"): "source/one/gain.h",
+        str(project / "src/two/gain.h"): "source/two/gain.h",
+        str(project / "src/two/deep.h"): "source/two/deep.h",
+    }
+    assert build.external == ("hip/hip_runtime.h",)
+    assert build.compiler is not None and build.compiler.startswith("clang ")
+
+
+def test_the_lines_of_a_header_find_the_unit(project: Path, hipcc: tools.Tool) -> None:
+    unit = project / "src/apply.hip"
+    kernel = UNIT[UNIT.index("template") : UNIT.index("extern")]
+    (project / "src/kernel.h").write_text("#pragma once\n" + kernel)
+    unit.write_text(UNIT.replace(kernel, '#include "kernel.h"\n'))
+    found = sought(project, compiled(project, hipcc))
+    assert (found.file, found.kernel_line) == ("kernel.h", 2)
+    assert found.build is not None and found.build.unit == "source/apply.hip"
+
+
+# --- builds ----------------------------------------------------------------------------------------
+
+
+def test_the_unedited_source_is_the_captured_code(
+    reproducer: Reproducer, project: Path, hipcc: tools.Tool, tmp_path: Path
+) -> None:
+    original = compiled(project, hipcc)
+    built = compile_candidate(reproducer, reproducer.path / "source/apply.hip", ARCH, tmp_path)
+    data = built.path.read_bytes()
+    assert built.path.suffix == ".hsaco" and built.edited == ()
+    assert CodeObject(data).arch == ARCH
+    assert text_of(data) == text_of(original)
+    again = compile_candidate(reproducer, reproducer.path / "source/apply.hip", ARCH, tmp_path)
+    assert again.cached and again.path.read_bytes() == data
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new"),
+    [
+        ("apply.hip", "+ EXTRA", "- EXTRA"),
+        ("one/gain.h", "2.0f", "3.0f"),
+        ("two/gain.h", "i + DEEP", "i - DEEP"),
+        ("two/deep.h", "DEEP 1", "DEEP 7"),
+    ],
+)
+def test_an_edit_of_any_file_changes_the_code(
+    reproducer: Reproducer, project: Path, tmp_path: Path, name: str, old: str, new: str
+) -> None:
+    plain = compile_candidate(reproducer, reproducer.path / "source/apply.hip", ARCH, tmp_path)
+    before = text_of(plain.path.read_bytes())
+    candidate = edited(reproducer, tmp_path / "mine", name, old, new)
+    shutil.rmtree(project)  # the application's own files are not needed
+    built = compile_candidate(reproducer, candidate, ARCH, tmp_path)
+    assert built.edited == (f"source/{name}",)
+    assert text_of(built.path.read_bytes()) != before
+
+
+def test_line_tables_keep_the_original_paths(reproducer: Reproducer, project: Path, tmp_path: Path) -> None:
+    candidate = edited(reproducer, tmp_path / "mine", "one/gain.h", "2.0f", "3.0f")
+    shutil.rmtree(project)
+    built = compile_candidate(reproducer, candidate, ARCH, tmp_path)
+    table = line_table.from_code_object(built.path.read_bytes(), KERNEL)
+    assert table is not None
+    assert (str(project / "src/apply.hip"), 6) in table.rows
+    assert str(project / "src/two/gain.h") in table.files
+
+
+@pytest.mark.parametrize("gone", [False, True])
+def test_an_error_stands_at_the_line_of_the_edited_file(
+    reproducer: Reproducer, project: Path, tmp_path: Path, gone: bool
+) -> None:
+    candidate = edited(reproducer, tmp_path / "mine", "two/gain.h", "i + DEEP", "j + DEEP")
+    if gone:
+        shutil.rmtree(project)
+    with pytest.raises(BuildError, match="undeclared identifier 'j'") as raised:
+        compile_candidate(reproducer, candidate, ARCH, tmp_path)
+    assert first_place(raised.value.detail) == {"file": "source/two/gain.h", "line": 2, "column": 48}
+
+
+def test_a_template_that_is_used_no_more_is_instantiated(reproducer: Reproducer, tmp_path: Path) -> None:
+    use = "hipLaunchKernelGGL(apply<float>, dim3(1), dim3(64), 0, 0, nullptr, 0);"
+    candidate = edited(reproducer, tmp_path / "mine", "apply.hip", use, "")
+    built = compile_candidate(reproducer, candidate, ARCH, tmp_path)
+    assert CodeObject(built.path.read_bytes()).kernel(KERNEL) is not None
+
+
+def test_another_name_is_said(reproducer: Reproducer, tmp_path: Path) -> None:
+    candidate = edited(reproducer, tmp_path / "mine", "apply.hip", "(T *x, int n)", "(T *x, long n)")
+    with pytest.raises(BuildError, match="parameters, template arguments or namespaces are others"):
+        compile_candidate(reproducer, candidate, ARCH, tmp_path)
+
+
+def test_other_parameters_of_a_c_function_are_said(
+    project: Path, make: Make, hipcc: tools.Tool, tmp_path: Path
+) -> None:
+    found = sought(project, compiled(project, hipcc), "plain", "plain")
+    reproducer = make(found, "plain")
+    parameters = schema.Parameters(bytes="00" * 8, layout=((0, 8),))
+    launch = msgspec.structs.replace(reproducer.manifest.launch, parameters=parameters)
+    reproducer.manifest = msgspec.structs.replace(reproducer.manifest, launch=launch)
+    same = compile_candidate(reproducer, reproducer.path / "source/apply.hip", ARCH, tmp_path)
+    assert CodeObject(same.path.read_bytes()).kernel("plain") is not None
+    candidate = edited(reproducer, tmp_path / "mine", "apply.hip", "plain(int *x)", "plain(int *x, int n)")
+    with pytest.raises(BuildError, match="8, 4 bytes, captured were 8"):
+        compile_candidate(reproducer, candidate, ARCH, tmp_path)
+
+
+def test_a_compiler_that_is_too_old_is_named(reproducer: Reproducer, tmp_path: Path) -> None:
+    with pytest.raises(BackendUnavailable, match="does not compile for gfx9999: name one that does in HIPCC"):
+        compile_candidate(reproducer, reproducer.path / "source/apply.hip", "gfx9999", tmp_path)
+
+
+def test_a_compiler_that_is_not_there_is_said(
+    reproducer: Reproducer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HIPCC", str(tmp_path / "none"))
+    with pytest.raises(BackendUnavailable, match="HIPCC names .*none, which is not there"):
+        compile_candidate(reproducer, reproducer.path / "source/apply.hip", ARCH, tmp_path)
+
+
+@pytest.mark.parametrize(
+    "option", ["-fplugin=x.so", "-Xclang=-load", "-mllvm=-load=x.so", "-o/tmp/x", "-B/tmp"]
+)
+def test_what_no_recipe_may_hold_is_refused(
+    project: Path, make: Make, hipcc: tools.Tool, tmp_path: Path, option: str
+) -> None:
+    def worse(source: schema.Source) -> schema.Source:
+        build = source.build
+        assert build is not None
+        return msgspec.structs.replace(source, build=msgspec.structs.replace(build, options=(option,)))
+
+    reproducer = make(sought(project, compiled(project, hipcc)), KERNEL, DEMANGLED, change=worse)
+    with pytest.raises(BuildError, match="is not allowed"):
+        compile_candidate(reproducer, reproducer.path / "source/apply.hip", ARCH, tmp_path)
