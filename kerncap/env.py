@@ -11,10 +11,13 @@ import kerncap
 from kerncap.errors import BackendUnavailable
 
 # Short on purpose: a reproducer is attached to bug reports, and environments hold secrets.
-_STORED = re.compile(r"^(TRITON_\w+|CUDA_VISIBLE_DEVICES|TORCH\w*|PYTORCH_\w+)$")
+_STORED = re.compile(
+    r"^(TRITON_\w+|(CUDA|HIP|ROCR)_VISIBLE_DEVICES|HSA_XNACK|HSA_OVERRIDE_GFX_VERSION|TORCH\w*|PYTORCH_\w+)$"
+)
 _SECRET = re.compile(r"TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL|(^|_)(API_?)?KEY($|_)|AUTH", re.IGNORECASE)
 _MAX_VALUE = 4096
 CUDA_SHIM = "libkerncap_cuda.so"
+HIP_SHIM = "libkerncap_hip.so"
 
 
 def triton_hook_folder() -> Path:
@@ -31,17 +34,26 @@ def triton_hook_folder() -> Path:
 
 def cuda_shim() -> Path | None:
     """The CUDA shim of this installation, or where a checkout's build leaves it; None if it was not built."""
+    return _shim("cuda", CUDA_SHIM)
+
+
+def hip_shim() -> Path | None:
+    """The HIP shim, likewise."""
+    return _shim("hip", HIP_SHIM)
+
+
+def _shim(folder: str, name: str) -> Path | None:
     package = Path(kerncap.__file__).resolve().parent
-    folders = [package / "shims" / "cuda"]
+    places = [package / "shims" / folder]
     if (package.parent / "shims" / "CMakeLists.txt").is_file():
-        folders.insert(0, package.parent / "build" / "shims" / "cuda")
-    return next((folder / CUDA_SHIM for folder in folders if (folder / CUDA_SHIM).is_file()), None)
+        places.insert(0, package.parent / "build" / "shims" / folder)
+    return next((place / name for place in places if (place / name).is_file()), None)
 
 
 def compose_target_environment(
-    current: Mapping[str, str], session: Path, backends: Collection[str] = ("cuda", "triton")
+    current: Mapping[str, str], session: Path, backends: Collection[str] = ("cuda", "hip", "triton")
 ) -> dict[str, str]:
-    """``current`` with the hook in front of PYTHONPATH, the shim preloaded, and the session's path.
+    """``current`` with the hook in front of PYTHONPATH, the shims preloaded, and the session's path.
 
     Nothing else changes, and doing it twice is doing it once. ``backends`` leaves one of them out.
     """
@@ -49,23 +61,34 @@ def compose_target_environment(
     if "triton" in backends:
         hook = str(triton_hook_folder())
         composed["PYTHONPATH"] = _in_front(hook, current.get("PYTHONPATH", ""), os.pathsep)
+    shim = hip_shim() if "hip" in backends else None
+    if shim is not None and _fits_preload(shim):
+        composed["HSA_TOOLS_LIB"] = _in_front(str(shim), current.get("HSA_TOOLS_LIB", ""), " ")
+        # A ROCr that skips HSA_TOOLS_LIB looks for tools among the libraries that are loaded already.
+        composed["LD_PRELOAD"] = _in_front(str(shim), current.get("LD_PRELOAD", ""), ":")
     shim = cuda_shim() if "cuda" in backends else None
     if shim is not None:
         # Who is preloaded first is asked first; the others are found by RTLD_NEXT.
         if _fits_preload(shim):
-            composed["LD_PRELOAD"] = _in_front(str(shim), current.get("LD_PRELOAD", ""), ":")
+            composed["LD_PRELOAD"] = _in_front(str(shim), composed.get("LD_PRELOAD", ""), ":")
         # libcuda itself loads this one: the way in where a preload is dropped or bypassed.
         composed["CUDA_INJECTION64_PATH"] = current.get("CUDA_INJECTION64_PATH") or str(shim)
     composed["KERNCAP_SESSION"] = str(session)
     return composed
 
 
-def shim_notes(current: Mapping[str, str]) -> list[str]:
-    """What of the user's own settings narrows the CUDA shim's ways in, for people."""
-    shim = cuda_shim()
-    if shim is None:
-        return []
+def shim_notes(current: Mapping[str, str], backends: Collection[str] = ("cuda", "hip")) -> list[str]:
+    """What of the user's own settings narrows the shims' ways in, for people."""
     notes = []
+    shim = hip_shim() if "hip" in backends else None
+    if shim is not None and not _fits_preload(shim):
+        notes.append(
+            f"{shim}: no path for HSA_TOOLS_LIB and LD_PRELOAD (a space, ':' or '$' in it), "
+            "so that HIP is not captured; install kerncap elsewhere"
+        )
+    shim = cuda_shim() if "cuda" in backends else None
+    if shim is None:
+        return notes
     other = current.get("CUDA_INJECTION64_PATH")
     if other and other != str(shim):
         notes.append(f"CUDA_INJECTION64_PATH stays {other}; the CUDA shim comes in by LD_PRELOAD alone")

@@ -88,9 +88,8 @@ def seal_session(folder: Path, output: Path | None = None) -> CaptureResult:
 
 def _run_in(session: Session, options: CaptureOptions, current: dict[str, str]) -> CaptureResult:
     environment = env.compose_target_environment(current, session.folder, options.backends)
-    if "cuda" in options.backends:
-        for note in env.shim_notes(current):
-            log.line(note)
+    for note in env.shim_notes(current, options.backends):
+        log.line(note)
     sealer = Sealer(
         session,
         options.output.resolve(),

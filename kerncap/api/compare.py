@@ -235,7 +235,7 @@ class _Comparison:
 
     def time(self, variants: list[Variant]) -> None:
         """Times in turns of those that end well; the ratios to the first."""
-        on_device = self.engine.choice.memory == "cuda"
+        on_device = self.engine.choice.on_device
         rounds = self.options.timed_runs
         rounds = (_DEVICE_ROUNDS if on_device else _HOST_ROUNDS) if rounds is None else rounds
         timed = [variant for variant in variants if variant.passed]

@@ -12,55 +12,19 @@ import platform
 import shutil
 import sys
 import tempfile
-from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import kerncap
 from kerncap import env, log
-from kerncap.api import doctor_probes
+from kerncap.api import doctor_hip, doctor_probes
+from kerncap.api.doctor_report import Check, Report, Way
 from kerncap.errors import BackendUnavailable
+
+__all__ = ["Check", "Report", "Way", "describe_triton", "doctor"]
 
 KNOWN_TRITON = ((3, 4), (3, 9))  # generations that the hook's adapters were written for
 SMALL_FREE_BYTES = 1 << 30
-
-Status = Literal["ok", "missing", "note"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Check:
-    """One fact. ``missing`` stands in some way's way; ``note`` is worth knowing and harmless."""
-
-    name: str
-    status: Status
-    detail: str
-    next_step: str | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Way:
-    """One way to capture and replay here: it works, or the first reason why not."""
-
-    name: str
-    works: bool
-    reason: str | None = None
-    next_step: str | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Report:
-    kerncap: str
-    python: str  # the interpreter that was asked about
-    ways: tuple[Way, ...]
-    checks: tuple[Check, ...]
-
-    @property
-    def works(self) -> bool:
-        return any(way.works for way in self.ways)
-
-    def as_dict(self) -> dict[str, Any]:
-        """The document of ``kerncap doctor --json``."""
-        return {"result": "ok" if self.works else "missing", **asdict(self)}
 
 
 def doctor(python: str | None = None, output: Path = Path("kerncap-out")) -> Report:
@@ -80,6 +44,10 @@ def doctor(python: str | None = None, output: Path = Path("kerncap-out")) -> Rep
     interpreted = _interpreter(packages)
     libcuda = _libcuda(driver)
     shim = _shim()
+    emulator = os.environ.get(doctor_hip.EMULATOR_VARIABLE)
+    rocr = doctor_hip.rocr_check(doctor_probes.rocr(emulator), emulator)
+    hip_shim = doctor_hip.shim_check(rocr, emulator)
+    amd = "an emulated AMD GPU" if emulator else "an AMD GPU"
     own_python = platform.python_version()
     checks = [
         Check(name="kerncap", status="ok", detail=f"{kerncap.__version__}, Python {own_python}"),
@@ -90,6 +58,8 @@ def doctor(python: str | None = None, output: Path = Path("kerncap-out")) -> Rep
         interpreted,
         libcuda,
         shim,
+        rocr,
+        hip_shim,
         _sanitizer(),
         _sitecustomize(packages),
         _memfd(),
@@ -100,6 +70,8 @@ def doctor(python: str | None = None, output: Path = Path("kerncap-out")) -> Rep
         _way("Triton on the CPU (TRITON_INTERPRET=1)", [hook, target, torch, triton, interpreted]),
         _way("Triton on an NVIDIA GPU", [hook, target, torch, triton, libcuda, _torch_sees_a_gpu(packages)]),
         _way("CUDA kernels on an NVIDIA GPU", [shim, libcuda]),
+        _way(f"Triton on {amd}", [hook, target, torch, triton, rocr, doctor_hip.torch_sees_a_gpu(packages)]),
+        _way(f"HIP kernels on {amd}", [hip_shim, rocr]),
     )
     return Report(
         kerncap=kerncap.__version__,
@@ -155,7 +127,8 @@ def _torch(packages: dict[str, Any]) -> Check:
         build = f"ROCm {part['hip']}"
     else:
         build = f"CUDA {part['cuda']}" if part["cuda"] else "CPU build"
-    devices = ", ".join(f"{n} (sm_{a}{b})" for n, (a, b) in part["devices"]) or "no GPU visible"
+    known = [n if part["hip"] else f"{n} (sm_{a}{b})" for n, (a, b) in part["devices"]]
+    devices = ", ".join(known) or "no GPU visible"
     return Check(name="torch", status="ok", detail=f"{part['version']}, {build}, {devices}")
 
 
@@ -165,7 +138,12 @@ def _torch_sees_a_gpu(packages: dict[str, Any]) -> Check:
     if error is not None:
         return Check(name=name, status="missing", detail=error)
     if part["hip"]:
-        return Check(name=name, status="missing", detail="a ROCm build; kerncap has no HIP backend yet")
+        return Check(
+            name=name,
+            status="missing",
+            detail="a ROCm build of torch",
+            next_step="install a CUDA build of torch into the target's environment",
+        )
     if not part["cuda"]:
         return Check(
             name=name,

@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -110,6 +110,50 @@ done(live=live())
 """
 
 
+# ROCr's C API alone: HIP's library would take longer and tell less.
+_ROCR_PROBE = r"""
+import ctypes, json, os, sys
+def done(**found):
+    print(json.dumps(found), flush=True)
+    os._exit(0)
+name = "libhsa-runtime64.so.1"
+places = [name] + [os.path.join(os.environ[each], "lib", name) for each in ("ROCM_PATH", "HIP_PATH")
+                   if os.environ.get(each)] + ["/opt/rocm/lib/" + name]
+for place in places:
+    try:
+        hsa = ctypes.CDLL(place)
+        break
+    except OSError as failure:
+        error = str(failure)
+else:
+    done(error=error, stage="load")
+status = hsa.hsa_init()
+if status:
+    if not os.path.exists("/dev/kfd"):
+        done(error="there is no /dev/kfd", stage="device")
+    if not os.access("/dev/kfd", os.R_OK | os.W_OK):
+        done(error="this user may not open /dev/kfd", stage="permission")
+    text = ctypes.c_char_p()
+    hsa.hsa_status_string(status, ctypes.byref(text))
+    done(error="hsa_init: " + (text.value or hex(status).encode()).decode(errors="replace"), stage="init")
+agents = []
+@ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_uint64, ctypes.c_void_p)
+def each(agent, data):
+    kind, text = ctypes.c_int(), ctypes.create_string_buffer(64)
+    agent = ctypes.c_uint64(agent)
+    if hsa.hsa_agent_get_info(agent, 17, ctypes.byref(kind)) == 0 and kind.value == 1:
+        if hsa.hsa_agent_get_info(agent, 0, text) == 0:
+            agents.append(text.value.decode(errors="replace"))
+    return 0
+hsa.hsa_iterate_agents(each, None)
+build = ctypes.c_char_p()
+version = "of an unknown version"
+if hsa.hsa_system_get_info(0x200, ctypes.byref(build)) == 0 and build.value:  # "1.15.0-local-build"
+    version = build.value.decode(errors="replace").partition("-")[0].strip('"')
+done(version=version, agents=agents)
+"""
+
+
 def packages(python: str, timeout_s: float = PACKAGES_TIMEOUT_S) -> dict[str, Any]:
     """What ``python`` has of torch and triton; a part that failed is ``{"error": why}``."""
     return probe(python, _PACKAGES_PROBE, timeout_s)
@@ -125,12 +169,51 @@ def shim(path: Path, timeout_s: float = DRIVER_TIMEOUT_S) -> dict[str, Any]:
     return probe(sys.executable, _SHIM_PROBE, timeout_s, {"LD_PRELOAD": str(path)})
 
 
+def rocr(emulator: str | None = None, timeout_s: float = DRIVER_TIMEOUT_S) -> dict[str, Any]:
+    """``{"version", "agents": names of the GPUs}`` of ROCr, or ``{"error": why, "stage": where}``.
+
+    ``emulator`` is the folder of an emulated GPU, to be asked instead.
+    """
+    return probe(sys.executable, _ROCR_PROBE, timeout_s, prefix=_started_by(emulator))
+
+
+def _started_by(emulator: str | None) -> tuple[str, ...]:
+    return (os.path.join(emulator, "run"),) if emulator else ()
+
+
+def hip_entries(
+    path: Path, emulator: str | None = None, timeout_s: float = DRIVER_TIMEOUT_S
+) -> dict[str, str | None]:
+    """By which of its two ways in ROCr takes the HIP shim: None where it does, else what was said.
+
+    The shim is given a session, and leaves a mark in it when ROCr calls it.
+    """
+    from kerncap.capture.options import CaptureOptions  # with it come numpy and what else reads reproducers
+
+    found: dict[str, str | None] = {}
+    for variable in ("HSA_TOOLS_LIB", "LD_PRELOAD"):
+        with tempfile.TemporaryDirectory(prefix="kerncap-doctor-", ignore_cleanup_errors=True) as folder:
+            options = CaptureOptions(("doctor",), backend="hip", list_only=True)
+            Path(folder, "session.conf").write_bytes(options.for_shim("doctor", f"{folder}/socket"))
+            preloaded = os.environ.get("LD_PRELOAD", "")
+            variables = {"HSA_TOOLS_LIB": "", "LD_PRELOAD": preloaded, "KERNCAP_SESSION": folder}
+            variables[variable] = ":".join(filter(None, (str(path), variables[variable])))
+            answer = probe(sys.executable, _ROCR_PROBE, timeout_s, variables, _started_by(emulator))
+            called = any(name.startswith("hip-") for name in os.listdir(folder))
+            found[variable] = None if called else str(answer.get("error", "it was not called"))
+    return found
+
+
 def probe(
-    python: str, program: str, timeout_s: float, variables: Mapping[str, str] | None = None
+    python: str,
+    program: str,
+    timeout_s: float,
+    variables: Mapping[str, str] | None = None,
+    prefix: Sequence[str] = (),
 ) -> dict[str, Any]:
     """The JSON object on the program's last line, or ``{"error": why}``; never raises.
 
-    ``variables`` are set for the program alone.
+    ``variables`` are set for the program alone; ``prefix`` goes before the interpreter.
     """
     environment = {k: v for k, v in os.environ.items() if k != "KERNCAP_SESSION"}
     environment.update({"TRITON_INTERPRET": "1", **(variables or {})})
@@ -140,7 +223,7 @@ def probe(
         try:
             with out.open("wb") as stdout, err.open("wb") as stderr:
                 process = subprocess.Popen(
-                    [python, str(path)],
+                    [*prefix, python, str(path)],
                     env=environment,
                     stdin=subprocess.DEVNULL,
                     stdout=stdout,
@@ -148,7 +231,7 @@ def probe(
                     start_new_session=True,
                 )
         except OSError as error:
-            return {"error": f"{python} can't be started: {error.strerror}", "stage": "probe"}
+            return {"error": f"{[*prefix, python][0]} can't be started: {error.strerror}", "stage": "probe"}
         if not _ends_within(process, timeout_s):
             return {"error": f"no answer within {timeout_s:.0f} s", "stage": "probe"}
         lines = out.read_text(errors="replace").strip().splitlines()

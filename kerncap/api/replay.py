@@ -34,6 +34,7 @@ class ReplayOptions:
     engine: str = "auto"
     device: str = "auto"
     python: str | None = None
+    emulator: Path | None = None  # a folder whose `run` starts an emulated AMD GPU
     candidate: Path | None = None
     timeout_s: float = 60.0
     rtol: float | None = None
@@ -60,7 +61,7 @@ class Timing:
     median_ms: float
     low_ms: float  # first decile
     high_ms: float  # last decile
-    clock: str  # "device events" or "host clock"
+    clock: str  # "device events", "host clock" or "the emulator's clock"
     warm_ms: float | None = None
     cold_ms: float | None = None
     replays_per_s: float | None = None  # of replays in a row, restoring included
@@ -80,17 +81,25 @@ class ReplayResult:
     triton: str
     judged_by: str
     verdict: Verdict
-    driver: str = ""  # the CUDA version of the driver, of a native launch
+    driver: str = ""  # the CUDA version of the driver, or ROCr's, of a native launch
     regions: int = 0
     relocated: list[int] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     timing: Timing | None = None
     runs: int = 1
     different: int | None = None  # of the runs, with --until-fail
+    memory: str = ""  # "cuda", "hip" or "host"
 
     @property
     def passed(self) -> bool:
         return self.verdict.passed
+
+    @property
+    def software(self) -> str:
+        """What ran it, with its version."""
+        if not self.driver:
+            return f"Triton {self.triton}"
+        return f"ROCr {self.driver}" if self.memory == "hip" else f"CUDA driver {self.driver}"
 
     def as_dict(self) -> dict[str, Any]:
         """The document of ``--json``."""
@@ -156,7 +165,10 @@ def opened(path: Path, options: ReplayOptions) -> Iterator[tuple[Reproducer, Eng
         )
     with Reproducer.open(path) as reproducer:
         trust.require(reproducer, options.trust)
-        with Engine(reproducer, options.engine, options.device, options.python, options.timeout_s) as engine:
+        with Engine(
+            reproducer, options.engine, options.device, options.python, options.timeout_s,
+            emulator=options.emulator,
+        ) as engine:  # fmt: skip
             yield reproducer, engine
 
 
@@ -250,6 +262,7 @@ def outcome_result(engine: Engine, which: str, judged_by: str, verdict: Verdict)
     return ReplayResult(
         engine.reproducer.path, manifest.kernel.name, engine.choice.name, facts.device, facts.triton,
         judged_by, verdict, facts.driver, len(manifest.regions), facts.relocated, notes,
+        memory=engine.choice.memory,
     )  # fmt: skip
 
 
@@ -288,7 +301,9 @@ def _timed(
         last = judge_timed(engine, measured, which, options.tolerance)
         last.notes[:0] = verdict.notes
         return (verdict, times) if last.passed else (last, None)
-    runs = _DEVICE_RUNS if runs is None else runs
+    emulated = engine.choice.emulator is not None  # the times of which say nothing of any GPU
+    if runs is None:
+        runs = 0 if emulated else _DEVICE_RUNS
     if runs <= 0:
         return verdict, None
     last, done = repeat(engine, measured, which, runs, options.tolerance)
@@ -297,11 +312,13 @@ def _timed(
             last = fail(f"after {runs:,} replays in a row: {last.summary}", *last.reasons)
         last.notes[:0] = verdict.notes
         return last, None
-    times = _statistics(done.times_ms, "device events")
+    times = _statistics(done.times_ms, engine.choice.clock)
+    per_s = done.runs / done.seconds if done.seconds > 0 else None
+    if emulated:
+        return verdict, dataclasses.replace(times, runs=done.runs, replays_per_s=per_s)
     cached = _cached_times(engine, measured, which)
     if not follows_itself(measured):  # in a row, with no more than a restore between: warm all the same
         cached["warm_ms"] = times.median_ms
-    per_s = done.runs / done.seconds if done.seconds > 0 else None
     return verdict, dataclasses.replace(times, runs=done.runs, replays_per_s=per_s, **cached)
 
 
@@ -317,7 +334,7 @@ def _cached_times(engine: Engine, measured: Measured, which: str) -> dict[str, A
 
 def timing(engine: Engine, measured: Measured, which: str, runs: int | None) -> Timing | None:
     """Median and spread of ``runs``; without a wish, only where a device makes it cheap."""
-    on_device = engine.choice.memory == "cuda"
+    on_device = engine.choice.on_device
     if runs is None:
         runs = _DEVICE_RUNS if on_device else 0
     if runs <= 0:
@@ -327,8 +344,8 @@ def timing(engine: Engine, measured: Measured, which: str, runs: int | None) -> 
     except KerncapError:
         return None
     if not on_device:
-        return _statistics(times, "host clock")
-    found = _statistics(times, "device events")
+        return _statistics(times, engine.choice.clock)
+    found = _statistics(times, engine.choice.clock)
     return dataclasses.replace(found, **_cached_times(engine, measured, which))
 
 

@@ -14,11 +14,12 @@ from typing import Any
 from msgspec import Struct
 
 from kerncap.capture import images, payloads
-from kerncap.capture.images import host_file
+from kerncap.capture.images import amdgpu, host_file
 from kerncap.capture.names import spellings
 from kerncap.capture.options import CaptureOptions
 from kerncap.capture.process_log import ProcessLog
 from kerncap.errors import CaptureError
+from kerncap.format.code_object import is_code_object
 
 MAX_KEPT = 100_000  # answers of one session
 MAX_IMAGE = 1 << 30
@@ -31,12 +32,14 @@ class _ImageFacts(Struct, frozen=True):
     origin: str = ""
     mapped_from: str | None = None
     arch: str | None = None
+    file: payloads.CodePath | None = None  # where the shim has stored it already
 
 
 class _MatchQuestion(Struct, frozen=True):
     kernel: str
     demangled: str = ""
     image: _ImageFacts | None = None
+    process: payloads.ProcessFolder | None = None
 
 
 class _GlobalsQuestion(Struct, frozen=True):
@@ -66,7 +69,9 @@ class Answers:
                 return self._once(("match", asked.kernel, image), lambda: self._match(asked, image))
             if question.get("ask") == "globals":
                 about = payloads.convert(question, _GlobalsQuestion, "globals")
-                key = ("globals", about.process, about.image, about.arch)
+                # An AMDGPU kernel's answer has its parameters, too.
+                asked_for = about.kernel if (about.arch or "").startswith("gfx") else None
+                key = ("globals", about.process, about.image, about.arch, asked_for)
                 return self._once(key, lambda: self._globals(about))
         except CaptureError:
             pass
@@ -105,12 +110,20 @@ class Answers:
             source_dirs=self._source_dirs,
             arch=image.arch,
         )
+        return source_known(request, image=lambda: self._image_of(asked, image))
+
+    def _image_of(self, asked: _MatchQuestion, image: _ImageFacts) -> bytes | None:
+        """The cubin or code object with the kernel, out of the session or the file that it is mapped from."""
+        if image.file is not None and asked.process is not None:
+            data = ProcessLog(self._folder / asked.process, 0).read_file(image.file, MAX_IMAGE)
+            chosen = images.choose(data, image.arch, asked.kernel)
+            return chosen.hsaco or chosen.cubin
         path = Path(image.mapped_from or "")
-        searched = path.is_absolute()
-        find = (lambda: host_file.cubin_of(path, asked.kernel, image.arch)) if searched else None
-        return source_known(request, cubin=find)
+        return host_file.image_of(path, asked.kernel, image.arch) if path.is_absolute() else None
 
     def _globals(self, asked: _GlobalsQuestion) -> Answer:
         process = ProcessLog(self._folder / asked.process, 0)
         data = process.read_file(asked.image, MAX_IMAGE)
+        if is_code_object(data):
+            return amdgpu.globals_answer(data, asked.kernel or None)
         return {"globals": images.variables(data, asked.arch, asked.kernel or None)}

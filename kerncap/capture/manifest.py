@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -113,7 +113,7 @@ def build_manifest(
         kernel=schema.Kernel(
             name=kernel.name[:MAX_NAME],
             qualified_name=kernel.qualified_name,
-            language="cuda" if launch.mode == "native" else "triton",
+            language=_language(launch),
             module=kernel.module,
             file=kernel.file,
             line=kernel.line,
@@ -130,6 +130,7 @@ def build_manifest(
             cooperative=launch.cooperative,
             attributes=launch.launch_attributes,
             parameters=launch.parameters,
+            dispatch=launch.dispatch,
             stream=launch.stream,
             route=launch.route,
             grid_source=launch.grid_source,
@@ -148,6 +149,12 @@ def build_manifest(
         autotune=launch.autotune,
         notes=(*launch.notes, *notes)[: schema.MAX_MAP],
     )
+
+
+def _language(launch: LaunchRecord) -> Literal["triton", "cuda", "hip"]:
+    if launch.mode != "native":
+        return "triton"
+    return "hip" if launch.device.kind == "hip" else "cuda"
 
 
 def check_indices(launch: LaunchRecord) -> None:

@@ -11,16 +11,19 @@ import msgspec
 
 from kerncap import env, log
 from kerncap.capture import images, native_arguments
+from kerncap.capture.images import amdgpu
 from kerncap.capture.names import short_name
 from kerncap.capture.payloads import LaunchRecord
 from kerncap.capture.process_log import ProcessLog
 from kerncap.errors import CaptureError
 from kerncap.format import schema
+from kerncap.format.code_object import CodeObject, KernelMetadata
 
 MAX_IMAGE_READ = 2 << 30
 MAX_FATBIN_STORED = 64 << 20  # a library's may have hundreds of MB for every architecture there is
 MAX_PTX_STORED = 64 << 20
 _STAGES = {"elf": "cubin", "ptx": "ptx", "fatbin": "fatbin"}
+_HIP_STAGES = {"elf": "hsaco"}
 
 
 @dataclass(frozen=True)
@@ -30,6 +33,8 @@ class Image:
     stages: tuple[tuple[str, bytes], ...] = ()
     cubin: bytes | None = None
     ptx: bytes | None = None
+    hsaco: bytes | None = None
+    metadata: KernelMetadata | None = None  # of the kernel in it
     facts: dict[str, schema.Value] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
@@ -43,8 +48,10 @@ def with_short_name(launch: LaunchRecord) -> LaunchRecord:
 
 
 def with_arguments(launch: LaunchRecord, image: Image) -> LaunchRecord:
-    """The launch with arguments and views; the layout out of the cubin where the driver could not give it."""
+    """The launch with arguments and views; the layout out of the image where the driver could not give it."""
     parameters = launch.parameters
+    if parameters is not None and parameters.layout is None and image.metadata is not None:
+        return _with_metadata(launch, parameters, image.metadata)
     if parameters is not None and parameters.layout is None and image.cubin is not None:
         layout = _layout_in(image.cubin, launch)
         if layout is not None:
@@ -78,15 +85,20 @@ def read_image(process: ProcessLog, launch: LaunchRecord) -> Image:
         chosen = images.Chosen()
         notes.append(log.one_line(f"The kernel's image could not be taken apart: {error}"))
         if len(data) <= MAX_FATBIN_STORED:
-            stages[_STAGES.get(record.kind, "image")] = data
+            known = _HIP_STAGES if launch.device.kind == "hip" else _STAGES
+            stages[known.get(record.kind, "image")] = data
     if chosen.cubin is not None:
         stages["cubin"] = chosen.cubin
         facts["cubin_arch"] = schema.StrValue(value=chosen.cubin_arch or "")
+    metadata = None
+    if chosen.hsaco is not None:
+        stages["hsaco"] = chosen.hsaco
+        metadata = _metadata(chosen.hsaco, launch, facts, notes)
     if chosen.ptx is not None and len(chosen.ptx) <= MAX_PTX_STORED:
         stages["ptx"] = chosen.ptx
     if len(data) > MAX_FATBIN_STORED and not notes:
         notes.append(f"Of an image of {log.size(len(data))} only what this device runs is in here.")
-    return Image(tuple(stages.items()), chosen.cubin, chosen.ptx, facts, tuple(notes))
+    return Image(tuple(stages.items()), chosen.cubin, chosen.ptx, chosen.hsaco, metadata, facts, tuple(notes))
 
 
 def native_source(
@@ -109,6 +121,7 @@ def native_source(
         mapped_from=record.mapped_from if record is not None else None,
         cubin=image.cubin,
         ptx=image.ptx.decode("utf-8", "replace") if image.ptx is not None else None,
+        hsaco=image.hsaco,
         nvrtc=process.folder / launch.nvrtc if launch.nvrtc is not None else None,
         cwd=Path(ran.cwd) if ran is not None and ran.cwd else None,
         argv=ran.argv if ran is not None else (),
@@ -128,6 +141,37 @@ def native_source(
     # With a file in its place (PTX), why there is no better one stands in the source itself.
     notes = [*found.notes, *((found.missing,) if found.missing and source is None else ())]
     return source, where, tuple(dict.fromkeys(log.one_line(note) for note in notes))
+
+
+def _with_metadata(
+    launch: LaunchRecord, parameters: schema.Parameters, kernel: KernelMetadata
+) -> LaunchRecord:
+    """The launch on an AMD GPU with its arguments, as the code object's metadata tells them apart."""
+    layout = amdgpu.layout(kernel)
+    if layout and sum(layout[-1]) > len(parameters.bytes) // 2:
+        return launch  # not what this launch passed
+    parameters = msgspec.structs.replace(parameters, layout=layout)
+    launch = msgspec.structs.replace(launch, parameters=parameters)
+    arguments, views = native_arguments.describe(launch, amdgpu.names(kernel), amdgpu.types(kernel))
+    return msgspec.structs.replace(launch, arguments=arguments, views=views)
+
+
+def _metadata(
+    hsaco: bytes, launch: LaunchRecord, facts: dict[str, schema.Value], notes: list[str]
+) -> KernelMetadata | None:
+    """The kernel's metadata; what a code object lacks is a note."""
+    try:
+        found: CodeObject = amdgpu.read(hsaco)
+    except images.ImageProblem as error:
+        notes.append(log.one_line(f"The code object could not be read: {error}"))
+        return None
+    kernel = found.kernel(launch.kernel.mangled or launch.kernel.name)
+    facts.update(amdgpu.facts(found, kernel))
+    if kernel is None:
+        notes.append(
+            "The code object's metadata has no kernel of this name: its arguments are not told apart."
+        )
+    return kernel
 
 
 def _layout_in(cubin: bytes, launch: LaunchRecord) -> tuple[tuple[int, int], ...] | None:

@@ -28,6 +28,12 @@ _DTYPES = {
     "c10::Float8_e4m3fn": ("float8_e4m3fn", 1),
     "__nv_fp8_e5m2": ("float8_e5m2", 1),
     "c10::Float8_e5m2": ("float8_e5m2", 1),
+    "_Float16": ("float16", 2),
+    "hip_bfloat16": ("bfloat16", 2),
+    "__hip_bfloat16": ("bfloat16", 2),
+    "__bf16": ("bfloat16", 2),
+    "__hip_fp8_e4m3": ("float8_e4m3fn", 1),
+    "__hip_fp8_e5m2": ("float8_e5m2", 1),
     "bool": ("bool", 1),
     "char": ("int8", 1),
     "signed char": ("int8", 1),
@@ -43,14 +49,18 @@ _DTYPES = {
     "unsigned long long": ("uint64", 8),
 }
 _QUALIFIER = re.compile(r"\b(?:const|volatile|__restrict__|__restrict)\b")
+_VECTOR = re.compile(r"HIP_vector_type<([\w ]+), ([1-4])u>")
 _FLOAT_FORMATS = {"float32": "<f", "float64": "<d", "float16": "<e"}
 MAX_REPR_BYTES = 4096
 
 
-def describe(launch: LaunchRecord) -> tuple[tuple[schema.Argument, ...], tuple[schema.View, ...]]:
+def describe(
+    launch: LaunchRecord, names: Sequence[str | None] = (), hints: Sequence[str | None] = ()
+) -> tuple[tuple[schema.Argument, ...], tuple[schema.View, ...]]:
     """One argument per parameter of the layout, in order, and a view for each typed pointer into a region.
 
-    Without a layout there is nothing to tell apart: none.
+    ``names`` and ``hints`` (types) are what the image itself says of the parameters; the types of the C++
+    name come first. Without a layout there is nothing to tell apart: none.
     """
     if launch.parameters is None or launch.parameters.layout is None:
         return (), ()
@@ -59,11 +69,13 @@ def describe(launch: LaunchRecord) -> tuple[tuple[schema.Argument, ...], tuple[s
     kernel = launch.kernel
     types: Sequence[str | None] | None = parameter_types(kernel.mangled or kernel.name, kernel.qualified_name)
     if types is None or len(types) != len(layout):
-        types = [None] * len(layout)
+        types = hints if len(hints) == len(layout) else [None] * len(layout)
+    if len(names) != len(layout):
+        names = [None] * len(layout)
     arguments: list[schema.Argument] = []
     views: list[schema.View] = []
     for number, ((offset, size), type_) in enumerate(zip(layout, types, strict=True)):
-        name = f"arg{number}"
+        name = names[number] or f"arg{number}"
         value = _value(name, type_, data[offset : offset + size], launch.regions, views)
         signature = type_ if type_ is not None else f"b{8 * size}"
         arguments.append(schema.Argument(name=name, role="runtime", value=value, signature=signature[:4096]))
@@ -79,6 +91,9 @@ def _value(
     plain = " ".join(_QUALIFIER.sub(" ", type_).split())
     if plain.endswith(("*", "&")) and len(raw) == 8:
         return _pointer(name, plain[:-1].strip(), bits, regions, views)
+    vector = _VECTOR.fullmatch(plain)
+    if vector is not None:
+        return _vector(name, type_, vector[1], int(vector[2]), raw)
     dtype, size = _DTYPES.get(plain, ("", 0))
     if size != len(raw) or not dtype:
         return _opaque(type_, raw)
@@ -93,6 +108,15 @@ def _value(
     return schema.IntValue(value=str(int.from_bytes(raw, "little", signed=not dtype.startswith("u"))))
 
 
+def _vector(name: str, type_: str, element: str, count: int, raw: bytes) -> schema.Value:
+    """HIP's float2 and the like, by value."""
+    size = _DTYPES.get(element, ("", 0))[1]
+    if not size or len(raw) < size * count:
+        return _opaque(type_, raw)
+    items = [_value(name, element, raw[size * each : size * (each + 1)], (), []) for each in range(count)]
+    return schema.SequenceValue(items=tuple(items), type="tuple")
+
+
 def _untyped(raw: bytes, bits: int, regions: Sequence[schema.Region]) -> schema.Value:
     if len(raw) == 8 and _region_of(bits, regions) is not None:
         return schema.PointerValue(address=bits, dtype="unknown")
@@ -104,7 +128,8 @@ def _untyped(raw: bytes, bits: int, regions: Sequence[schema.Region]) -> schema.
 def _pointer(
     name: str, element: str, address: int, regions: Sequence[schema.Region], views: list[schema.View]
 ) -> schema.Value:
-    dtype, itemsize = _DTYPES.get(element, ("", 0))
+    vector = _VECTOR.fullmatch(element)  # a view of its elements
+    dtype, itemsize = _DTYPES.get(vector[1] if vector is not None else element, ("", 0))
     number = _region_of(address, regions)
     if number is None or not dtype:
         if address >= 1 << 63:

@@ -15,7 +15,7 @@ DEFAULT_OUTPUT = Path("kerncap-out")
 DEFAULT_KERNELS = 10  # with no selector: at most this many kernels ...
 DEFAULT_BYTES = 4 << 30  # ... and this many bytes
 DEFAULT_MAX_SIZE = 8 << 30
-BACKENDS = ("auto", "cuda", "triton")
+BACKENDS = ("auto", "cuda", "hip", "triton")
 DRAIN_TIMEOUT_S = 5.0
 MEMORIES = ("reachable", "args", "all")
 CONDITIONS = ("nonfinite", "differs")
@@ -76,8 +76,8 @@ class CaptureOptions:
     memory: Literal["reachable", "args", "all"] = "reachable"
     memory_was_asked: bool = False  # then it is said that the hook alone gives less
     max_size: int = DEFAULT_MAX_SIZE
-    backend: Literal["auto", "cuda", "triton"] = "auto"
-    source_dirs: tuple[Path, ...] = ()  # where sources of CUDA kernels are looked for too
+    backend: Literal["auto", "cuda", "hip", "triton"] = "auto"
+    source_dirs: tuple[Path, ...] = ()  # where sources of CUDA and HIP kernels are looked for too
     stop: bool = False
     no_values: bool = False
     keep_session: bool = False
@@ -110,8 +110,8 @@ class CaptureOptions:
 
     @property
     def backends(self) -> tuple[str, ...]:
-        """What may capture: the native shim, the Triton hook, or both."""
-        return ("cuda", "triton") if self.backend == "auto" else (self.backend,)
+        """What may capture: the native shims, the Triton hook, or one of them alone."""
+        return ("cuda", "hip", "triton") if self.backend == "auto" else (self.backend,)
 
     def for_hook(self, token: str, socket_path: str) -> dict[str, Any]:
         """The object of session.json, as docs/session.md has it."""

@@ -115,6 +115,7 @@ class LaunchRecord(Struct, frozen=True):
     cooperative: bool = False
     launch_attributes: Annotated[tuple[schema.LaunchAttribute, ...], Meta(max_length=64)] = ()
     parameters: schema.Parameters | None = None
+    dispatch: schema.Dispatch | None = None
     stream: schema.Name | None = None
     route: schema.Name | None = None
     image: ImageRecord | None = None

@@ -22,29 +22,28 @@ from kerncap.capture.process_log import ProcessLog
 MAX_NAMES = 5
 ELF_HEAD_BYTES = 4096
 PT_INTERP = 3
+KFD = "/dev/kfd"
 
 
 @dataclass(frozen=True)
 class Started:
-    """How many Python processes of the session the hook was in, how many imported Triton, and how many
-    processes, of whatever language, called the CUDA driver under the shim."""
+    """How many Python processes of the session the hook was in, how many imported Triton, and in how many
+    processes, of whatever language, a shim was live: the CUDA driver was called, ROCr took its tool."""
 
     python: int = 0
     triton: int = 0
     cuda: int = 0
+    hip: int = 0
 
     @classmethod
     def of(cls, folder: Path) -> Started:
-        """Counted by the empty files ``python-<pid>``, ``triton-<pid>``, ``cuda-<pid>`` of the session."""
+        """Counted by the empty files ``python-<pid>`` and so on of the session."""
         try:
             names = os.listdir(folder)
         except OSError:
             return cls()
-        return cls(
-            sum(name.startswith("python-") for name in names),
-            sum(name.startswith("triton-") for name in names),
-            sum(name.startswith("cuda-") for name in names),
-        )
+        kinds = ("python", "triton", "cuda", "hip")
+        return cls(**{kind: sum(name.startswith(f"{kind}-") for name in names) for kind in kinds})
 
 
 _ISOLATED = re.compile(r"^-[A-Za-z]*[IESs]")
@@ -72,22 +71,54 @@ def explain_nothing(
 
 def _nobody(options: CaptureOptions, started: Started) -> str:
     """No process has said a word: nothing was launched where something could have seen it."""
-    if "cuda" not in options.backends:
+    if not {"cuda", "hip"} & set(options.backends):
         return _not_hooked(options.command, started)
-    if started.cuda:
-        return f"no kernel was launched, though {_count(started.cuda, 'process')} called the CUDA driver"
+    live = [
+        text
+        for text in (
+            f"{_count(started.cuda, 'process')} called the CUDA driver" if started.cuda else "",
+            f"{_count(started.hip, 'process')} started ROCr" if started.hip else "",
+        )
+        if text
+    ]
+    if live:
+        return f"no kernel was launched, though {' and '.join(live)}"
     barrier = _barrier(options.command)
     if barrier:
         return barrier
-    if env.cuda_shim() is None:
+    if options.backends == ("hip",):
+        return _no_rocr()
+    if env.cuda_shim() is None and env.hip_shim() is None:
         hint = "only Triton kernels can be seen: the CUDA shim is not in this installation (kerncap doctor)"
         said = _not_hooked(options.command, started) if "triton" in options.backends else "nothing was hooked"
         return f"{said}; {hint}"
     if "triton" not in options.backends:
         return "no process called the CUDA driver"
+    # Which of them is in this installation is what the shims' absence can be blamed on.
+    calls = [
+        text
+        for shim, text in ((env.cuda_shim(), "called the CUDA driver"), (env.hip_shim(), "started ROCr"))
+        if shim is not None
+    ]
+    nobody = f"no process {' or '.join(calls)}"
     if started.python or started.triton:
-        return f"{_not_hooked(options.command, started)}; no process called the CUDA driver either"
-    return f"no process called the CUDA driver; {_not_hooked(options.command, started)}"
+        return f"{_not_hooked(options.command, started)}; {nobody} either"
+    return f"{nobody}; {_not_hooked(options.command, started)}"
+
+
+def _no_rocr() -> str:
+    """Why ROCr may not have taken the shim as its tool, the surest cause first."""
+    if env.hip_shim() is None:
+        return "nothing was hooked: the HIP shim is not in this installation (kerncap doctor)"
+    nobody = "no process started ROCr with the HIP shim as its tool"
+    if not os.path.exists(KFD):
+        return f"{nobody}: there is no {KFD} here (no AMD GPU, or its driver is not loaded)"
+    if not os.access(KFD, os.R_OK | os.W_OK):
+        return f"{nobody}: this user may not open {KFD} (groups render and video)"
+    return (
+        f"{nobody}: the program uses no HIP, clears its environment, or its ROCr takes no tools "
+        "(HSA_TOOLS_REPORT_LOAD_FAILURE=1 makes it say why)"
+    )
 
 
 def _barrier(command: Sequence[str]) -> str | None:
@@ -154,9 +185,14 @@ def _no_launches(hooked: Sequence[ProcessLog]) -> str:
     for process in hooked:
         packages: Mapping[str, str | None] = process.process.packages if process.process is not None else {}
         versions.update({name: version for name, version in packages.items() if version})
-    natives = sum(process.is_native for process in hooked)
-    if natives:
-        return f"no kernel was launched ({_count(natives, 'process')} with the CUDA driver)"
+    shims = [process.process.shim for process in hooked if process.process is not None and process.is_native]
+    if shims:
+        library = {"cuda": "the CUDA driver", "hip": "ROCr"}
+        told = (
+            f"{_count(shims.count(each), 'process')} with {library.get(each, each)}"
+            for each in dict.fromkeys(shims)
+        )
+        return f"no kernel was launched ({', '.join(told)})"
     triton = f"Triton {versions['triton']}" if "triton" in versions else "Triton"
     return f"no Triton kernel was launched ({triton}, {_processes(len(hooked))})"
 

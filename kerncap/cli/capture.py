@@ -28,10 +28,10 @@ import click
 @click.option("--max-size", metavar="S", default="8GiB", show_default=True, help="Refuse larger launches.")
 @click.option(
     "--backend",
-    type=click.Choice(["auto", "cuda", "triton"]),
+    type=click.Choice(["auto", "cuda", "hip", "triton"]),
     default="auto",
     show_default=True,
-    help="What captures: the CUDA shim, the Triton hook, or both where they can.",
+    help="What captures: the CUDA shim, the HIP shim, the Triton hook, or each where it can.",
 )
 @click.option(
     "--source-dir",
@@ -39,7 +39,7 @@ import click
     metavar="DIR",
     multiple=True,
     type=click.Path(file_okay=False, exists=True, path_type=Path),
-    help="Look for sources of CUDA kernels here too. May be repeated.",
+    help="Look for sources of CUDA and HIP kernels here too. May be repeated.",
 )
 @click.option(
     "-o",

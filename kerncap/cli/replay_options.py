@@ -16,18 +16,29 @@ _OPTIONS = (
         type=click.Choice(["auto", "binary", "jit", "interpreter"]),
         default="auto",
         show_default=True,
-        help="How to run it: the captured image (always, for CUDA), or a Triton kernel's source, "
+        help="How to run it: the captured image (always, for CUDA and HIP), or a Triton kernel's source, "
         "compiled or interpreted on the host.",
     ),
     click.option(
-        "--device", default="auto", show_default=True, metavar="auto|cuda:N|cpu", help="Where to run it."
+        "--device",
+        default="auto",
+        show_default=True,
+        metavar="auto|cuda:N|hip:N|cpu",
+        help="Where to run it.",
+    ),  # fmt: skip
+    click.option(
+        "--emulator",
+        type=click.Path(path_type=Path),
+        metavar="FOLDER",
+        help="Run a HIP kernel on an emulated AMD GPU: FOLDER holds the program `run` that starts one. "
+        "Default: $KERNCAP_AMD_EMULATOR.",
     ),
     click.option(
         "--candidate",
         type=click.Path(path_type=Path),
         metavar="FILE",
         help="In place of the kernel: an edited source (.py, .cu), or for the binary engine an image "
-        "(.cubin, .ptx).",
+        "(.cubin, .ptx, .hsaco).",
     ),
     click.option(
         "--python", metavar="PATH", help="A Python that has torch and triton. Default: kerncap's own."

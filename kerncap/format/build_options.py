@@ -46,14 +46,44 @@ _NVRTC = (
     r"--?extensible-whole-program|-ewp",
     r"--?ptxas-options=" + _PTXAS,
 )
+_MATH = (
+    r"fast-math|finite-math-only|associative-math|reciprocal-math|signed-zeros|trapping-math|approx-func|"
+    r"honor-nans|honor-infinities|math-errno|rounding-math|unsafe-math-optimizations|"
+    r"cuda-flush-denormals-to-zero|gpu-flush-denormals-to-zero|hip-fp32-correctly-rounded-divide-sqrt"
+)
+_LLVM = (
+    r"-amdgpu-[\w-]+(?:=[\w.-]+)?|-(?:enable|disable)-[\w-]+(?:=\w+)?|-(?:inline|unroll)-[\w-]+(?:=\w+)?|"
+    r"-lsr-[\w-]+(?:=\w+)?|-greedy-[\w-]+(?:=\w+)?"
+)
+_HIPCC = (
+    r"-D[A-Za-z_]\w*(?:\([\w,. ]*\))?(?:=[^\0\r\n$`\\]*)?|-U[A-Za-z_]\w*",
+    r"-include=source/[^\0\r\n$`\\]+",
+    r"--?std=(?:c|gnu)\+\+\w{1,3}",
+    r"-O(?:[0-3]|s|z|fast)?|-g(?:[0-3]|line-tables-only|dwarf-[2-5])?|-gline-tables-only|-gmlt|-w",
+    rf"-f(?:no-)?(?:{_MATH})",
+    r"-ffp-contract=(?:fast|on|off|fast-honor-pragmas)|-fdenormal-fp-math(?:-f32)?=[\w,-]+",
+    r"-f(?:no-)?(?:gpu-approx-transcendentals|cuda-approx-transcendentals|strict-aliasing|wrapv|unroll-loops|"
+    r"slp-vectorize|vectorize|inline-functions|exceptions|rtti|hip-new-launch-api|hip-kernel-arg-name|"
+    r"gpu-exclude-wrong-side-overloads|gpu-allow-device-init|gpu-defer-diag|signed-char|unsigned-char)",
+    r"-fgpu-default-stream=(?:legacy|per-thread)|-ftemplate-depth=\d{1,6}|-fconstexpr-(?:steps|depth)=\d{1,9}",
+    r"-m(?:no-)?(?:unsafe-fp-atomics|wavefrontsize64|cumode|tgsplit|amdgpu-ieee)|-mcode-object-version=[2-6]",
+    r"-munsafe-fp-atomics|--gpu-max-threads-per-block=\d{1,5}",
+    rf"-mllvm=(?:{_LLVM})",
+    r"-W(?:no-)?[a-z][\w+-]*(?:=[\w-]+)?",  # no comma: -Wl, and its like go to other programs
+)
 _ACCEPTED = {
     tool: re.compile("|".join(f"(?:{each})" for each in patterns))
-    for tool, patterns in (("nvcc", _BOTH + _NVCC), ("nvrtc", _BOTH + _NVRTC))
+    for tool, patterns in (
+        ("nvcc", _BOTH + _NVCC),
+        ("nvrtc", _BOTH + _NVRTC),
+        ("hipcc", _HIPCC),
+        ("hiprtc", _HIPCC),
+    )
 }
 
 
 def is_accepted(tool: str, option: str) -> bool:
-    """Whether a recipe of ``tool`` ("nvcc" or "nvrtc") may hold this option."""
+    """Whether a recipe of ``tool`` ("nvcc", "nvrtc", "hipcc", "hiprtc") may hold this option."""
     return len(option) <= 4096 and _ACCEPTED[tool].fullmatch(option) is not None
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import threading
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,9 @@ import msgspec
 from kerncap.errors import FormatError
 from kerncap.format.position import Step, byte_offset, path_of
 from kerncap.format.stored import format_error
+
+# msgspec 0.22 crashes where two threads decode a type for the first time at once.
+_decoding = threading.Lock()
 
 
 def canonical_json(value: Any) -> bytes:
@@ -28,7 +32,8 @@ def canonical_json(value: Any) -> bytes:
 def decode_json(data: bytes, where: Path, type_: Any) -> Any:
     """A JSON document as ``type_``; FormatError with the byte of what is wrong."""
     try:
-        return msgspec.json.decode(data, type=type_)
+        with _decoding:
+            return msgspec.json.decode(data, type=type_)
     except msgspec.ValidationError as error:
         message, steps = path_of(str(error))
         raise error_at(data, where, steps, message + _dotted(steps)) from error

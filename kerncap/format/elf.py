@@ -1,4 +1,4 @@
-"""The little of ELF64 that a cubin needs to be asked: sections, symbols, notes.
+"""The little of ELF64 that a cubin or a code object needs to be asked: sections, symbols, notes.
 
 Images are the target's, so every number in them is checked. No library for it: a cubin of a large
 library has tens of thousands of sections, and the question comes before a launch.
@@ -13,12 +13,17 @@ from dataclasses import dataclass
 _HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
 _SECTION = struct.Struct("<IIQQQQIIQQ")
 _SYMBOL = struct.Struct("<IBBHQQ")
+_SEGMENT = struct.Struct("<IIQQQQQQ")
+_NOTE = struct.Struct("<III")
 MAX_SECTIONS = 1 << 20
+MAX_NOTES = 4096
 _NAMES_PER_BYTE, _NAMES_AT_LEAST = 8, 1 << 20  # names may share their bytes: a few do in a real file
 NOBITS = 8
-SYMTAB = 2
+SYMTAB, DYNSYM = 2, 11
+NOTE_SEGMENT = 4
 RELA, REL = 4, 9
-FUNCTION = 2
+OBJECT, FUNCTION = 1, 2
+LOCAL = 0
 _EXTENDED = 0xFFFF  # the true number stands in section 0
 
 
@@ -50,6 +55,16 @@ class Symbol:
     section: int
     value: int
     size: int
+    binding: int = LOCAL
+
+
+@dataclass(frozen=True)
+class Note:
+    """A note of a PT_NOTE segment."""
+
+    owner: str
+    type: int
+    content: memoryview
 
 
 class Elf:
@@ -62,6 +77,8 @@ class Elf:
             raise ElfProblem("no little-endian ELF64 file")
         header = _HEADER.unpack_from(self._data)
         self.machine: int = header[2]
+        self.flags: int = header[7]
+        self._segments = header[5], header[9], header[10]
         self.sections: tuple[Section, ...] = tuple(self._sections(header[6], *header[11:14]))
         self._by_name = {section.name: section for section in reversed(self.sections)}
 
@@ -75,9 +92,25 @@ class Elf:
             return self._data[:0]
         return self._slice(section.offset, section.size)
 
-    def symbols(self) -> Iterator[Symbol]:
-        """Every symbol of the symbol table, the null one left out."""
-        table = next((section for section in self.sections if section.type == SYMTAB), None)
+    def notes(self) -> Iterator[Note]:
+        """The notes of every PT_NOTE segment."""
+        offset, entry_size, count = self._segments
+        if not count:
+            return
+        if entry_size != _SEGMENT.size:
+            raise ElfProblem(f"program headers of {entry_size} bytes")
+        left = MAX_NOTES
+        for kind, _, start, _, _, size, _, _ in _SEGMENT.iter_unpack(self._slice(offset, count * entry_size)):
+            if kind == NOTE_SEGMENT:
+                for note in _notes_in(self._slice(start, size)):
+                    left -= 1
+                    if left < 0:
+                        raise ElfProblem(f"more than {MAX_NOTES} notes")
+                    yield note
+
+    def symbols(self, kind: int = SYMTAB) -> Iterator[Symbol]:
+        """Every symbol of the symbol table (or ``DYNSYM``), the null one left out."""
+        table = next((section for section in self.sections if section.type == kind), None)
         if table is None:
             return
         if table.link >= len(self.sections):
@@ -90,7 +123,7 @@ class Elf:
             if index:
                 text = text_at(strings, name)
                 left = _less(left, text)
-                yield Symbol(index, text, info & 15, section, value, size)
+                yield Symbol(index, text, info & 15, section, value, size, info >> 4)
 
     def _slice(self, offset: int, size: int) -> memoryview:
         if offset + size > len(self._data):
@@ -114,6 +147,18 @@ class Elf:
             text = text_at(strings, name)
             self._names_left = _less(self._names_left, text)
             yield Section(index, text, kind, start, size, link, info, each)
+
+
+def _notes_in(data: memoryview) -> Iterator[Note]:
+    at = 0
+    while at + _NOTE.size <= len(data):
+        owner_size, size, kind = _NOTE.unpack_from(data, at)
+        owner = at + _NOTE.size
+        start = owner + owner_size + (-owner_size % 4)
+        if start + size > len(data):
+            raise ElfProblem(f"a note of {size} bytes at {start} of a segment of {len(data)}")
+        yield Note(text_at(data[owner : owner + owner_size], 0), kind, data[start : start + size])
+        at = start + size + (-size % 4)
 
 
 def _less(left: int, name: str) -> int:

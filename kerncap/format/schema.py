@@ -13,7 +13,7 @@ from msgspec import Meta, Struct
 
 FORMAT_NAME = "kerncap-reproducer"
 FORMAT_MAJOR = 1
-FORMAT_MINOR = 2
+FORMAT_MINOR = 3
 
 CHUNK_BYTES = 256 * 1024  # unit of deduplication, of zero dropping and of the post-state
 
@@ -28,6 +28,8 @@ Text = Annotated[str, Meta(max_length=4 * 1024 * 1024)]
 LongName = Annotated[str, Meta(max_length=256 * 1024)]  # C++ kernels: templates make names of many KiB
 RelativePath = Annotated[str, Meta(min_length=1, max_length=1024)]
 Sha256 = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}$")]
+WorkItems = Annotated[int, Meta(ge=1, le=2**32 - 1)]  # of a dispatch packet: 32 bits each
+PacketBytes = Annotated[int, Meta(ge=0, le=2**32 - 1)]
 Shape = Annotated[tuple[Extent, ...], Meta(max_length=64)]
 Strides = Annotated[tuple[Stride, ...], Meta(max_length=64)]
 # No list or map of a manifest may fill the memory of who reads it.
@@ -205,6 +207,15 @@ class LaunchAttribute(_Base, frozen=True):
     value: Annotated[str, Meta(pattern=r"^[0-9a-f]{128}$")]
 
 
+class Dispatch(_Base, frozen=True):
+    """What an AMD GPU's dispatch packet says beyond the grid: its last workgroups may be partial."""
+
+    work_items: tuple[WorkItems, WorkItems, WorkItems]
+    group_bytes: PacketBytes = 0  # LDS of a workgroup, the kernel's own static part included
+    private_bytes: PacketBytes = 0  # scratch of a work-item
+    dimensions: Annotated[int, Meta(ge=1, le=3)] = 3
+
+
 class GridSource(_Base, frozen=True):
     """A grid given as a callable: text and captured values, so that it can be recomputed."""
 
@@ -224,6 +235,7 @@ class Launch(_Base, frozen=True):
     cooperative: bool = False
     attributes: Annotated[tuple[LaunchAttribute, ...], Meta(max_length=64)] = ()
     parameters: Parameters | None = None
+    dispatch: Dispatch | None = None  # of a launch on an AMD GPU
     stream: Name | None = None
     route: Name | None = None  # the call that launched it, or the node of a graph
     grid_source: GridSource | None = None
@@ -288,9 +300,9 @@ class IncludeFolder(_Base, frozen=True):
 class SourceBuild(_Base, frozen=True):
     """How the application compiled the unit that holds the kernel; enough to do it again elsewhere."""
 
-    tool: Literal["nvrtc", "nvcc"]
+    tool: Literal["nvrtc", "nvcc", "hiprtc", "hipcc"]
     unit: RelativePath  # the file that is compiled: `Source.file`, or the one that includes it
-    arch: Name | None = None  # "sm_90a"
+    arch: Name | None = None  # "sm_90a", "gfx942"
     name: Name = ""  # the NVRTC program's name, or the unit's original path
     options: Names = ()  # one word each, those that reach device code; see build_options
     # Original path, or for NVRTC the name in #include, of each stored file other than the unit.
@@ -307,7 +319,7 @@ class Source(_Base, frozen=True):
 
     file: StoredFile
     entry: Name  # the kernel's name in it
-    language: Literal["python", "cuda", "ptx"] = "python"
+    language: Literal["python", "cuda", "hip", "ptx"] = "python"
     build: SourceBuild | None = None
     origins: Annotated[tuple[SourceOrigin, ...], Meta(max_length=MAX_LIST)] = ()
     originals: StoredFiles = ()  # untouched copies of the application's files; the rest of a unit

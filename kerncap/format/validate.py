@@ -124,6 +124,8 @@ def _storage(
 
 
 def _launch(launch: schema.Launch) -> None:
+    if launch.dispatch is not None:
+        _dispatch(launch, launch.dispatch)
     if launch.mode == "native":
         for name in ("block", "parameters"):
             if getattr(launch, name) is None:
@@ -136,6 +138,18 @@ def _launch(launch: schema.Launch) -> None:
             message = f"parameter {number} at bytes {offset} to {offset + length}; {end} to {size} are left"
             raise ManifestProblem(("launch", "parameters", "layout", number), message)
         end = offset + length
+
+
+def _dispatch(launch: schema.Launch, dispatch: schema.Dispatch) -> None:
+    """Its work-items are those of the grid, the last workgroup of a dimension full or not."""
+    if launch.block is None or 0 in launch.block:
+        raise ManifestProblem(("launch", "dispatch"), "a dispatch without the size of its workgroups")
+    for axis, (items, size, groups) in enumerate(
+        zip(dispatch.work_items, launch.block, launch.grid, strict=True)
+    ):
+        if -(-items // size) != groups:
+            message = f"{items} work-items in workgroups of {size} are not the {groups} of the grid"
+            raise ManifestProblem(("launch", "dispatch", "work_items", axis), message)
 
 
 def _build(source: schema.Source | None) -> None:

@@ -103,6 +103,11 @@ def _native(manifest: Document) -> list[tuple[str, str]]:
         return []
     rows = [("mangled", kernel["mangled"])] if kernel.get("mangled") else []
     rows.append(("shared", f"{launch.get('shared_bytes') or 0} bytes, dynamic"))
+    dispatch = launch.get("dispatch")
+    if dispatch:
+        items = "x".join(map(str, dispatch["work_items"]))
+        lds, scratch = dispatch.get("group_bytes", 0), dispatch.get("private_bytes", 0)
+        rows.append(("dispatch", f"{items} work-items, {lds} bytes of LDS, {scratch} of scratch each"))
     layout = launch["parameters"].get("layout")
     count = "layout unknown" if layout is None else f"{len(layout)} parameters"
     rows.append(("parameters", f"{len(launch['parameters']['bytes']) // 2} bytes, {count}"))

@@ -13,9 +13,8 @@ _SHOWN_RATE = 100  # replays: of fewer the rate says little
 
 def render(result: Any) -> str:
     """All lines of a `ReplayResult`; the last one is ``Result: PASS …`` or ``Result: FAIL …``."""
-    software = f"CUDA driver {result.driver}" if result.driver else f"Triton {result.triton}"
     lines = [
-        f"{one_line(result.kernel)}: {result.engine} on {result.device}, {software}; "
+        f"{one_line(result.kernel)}: {result.engine} on {result.device}, {result.software}; "
         f"judged by {result.judged_by}"
     ]
     for note in [*result.notes, *result.verdict.notes]:

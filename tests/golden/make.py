@@ -6,10 +6,12 @@ of a released version is never made anew: it shows that old files stay readable.
 
 from __future__ import annotations
 
+import struct
 import sys
 from pathlib import Path
 from typing import Literal
 
+import msgspec
 import numpy as np
 
 from kerncap.format import Checks, Masks, Reproducer, ReproducerWriter, SelfCheck, WriteSet, schema
@@ -498,5 +500,85 @@ def make_block(parent: Path) -> Path:
         return writer.seal(block_manifest(writer.finish_memory(), code, source))
 
 
+# --- a HIP launch, since version 1.3 -------------------------------------------------------------------
+
+HIP_SOURCE = b"""#include <hip/hip_runtime.h>
+#include "gain.h"
+__constant__ float coef[4];
+namespace ns {
+template <class T> __global__ void scale(T *x, const T *y, int n, double f, Pair p) {
+    int i = __builtin_amdgcn_workgroup_id_x() * __builtin_amdgcn_workgroup_size_x();
+    i += __builtin_amdgcn_workitem_id_x();
+    if (i < n) x[i] = y[i] * (T)f + coef[i & 3] + p.p[p.n + 7];
+}
+}
+template __global__ void ns::scale<float>(float *, const float *, int, double, Pair);
+"""
+# As hipcc 5.2 compiled it: -O2 --offload-arch=gfx90a -mcode-object-version=5.
+HSACO = Path(__file__).with_name("scale_gfx90a.hsaco")
+WORK_ITEMS = (1000, 2, 1)  # the last workgroup of the first dimension is partial
+# Whole workgroups, their sizes, the work-items of the partial ones, and at 112 the number of dimensions.
+HIDDEN = struct.pack("<3I6H", 3, 2, 1, 256, 1, 1, 1000 % 256, 0, 0)
+HIP_KERNARG = (PARAMETERS + HIDDEN).ljust(112, b"\0") + struct.pack("<H", 2) + bytes(190)
+
+
+def hip_manifest(
+    memory: schema.Memory, code: schema.CodeFile, source: schema.StoredFile, header: schema.StoredFile
+) -> schema.Manifest:
+    """The CUDA launch's twin: what differs is named here."""
+    native = native_manifest(memory, (code,), source, header)
+    assert native.source is not None and native.source.build is not None
+    replace = msgspec.structs.replace
+    build = replace(native.source.build, tool="hipcc", arch="gfx90a", name="/app/scale.hip")
+    launch = replace(
+        native.launch,
+        block=(256, 1, 1),
+        grid=(4, 2, 1),
+        cluster=None,
+        cooperative=False,
+        attributes=(),
+        shared_bytes=512,
+        parameters=schema.Parameters(bytes=HIP_KERNARG.hex(), layout=LAYOUT),
+        dispatch=schema.Dispatch(work_items=WORK_ITEMS, group_bytes=2560, private_bytes=16, dimensions=2),
+        stream="0x55d0c0",
+        route="hsa queue 1",
+    )
+    return replace(
+        native,
+        created="2026-11-22T03:04:05Z",
+        device=schema.Device(
+            kind="hip",
+            name="AMD Instinct MI250X",
+            arch="gfx90a",
+            ordinal=1,
+            memory_bytes=68_702_699_520,
+            driver="ROCr 1.15, gfx90a:sramecc+:xnack-",
+        ),
+        kernel=replace(native.kernel, language="hip", file="/app/scale.hip"),
+        launch=launch,
+        compiled={
+            "image_kind": schema.StrValue(value="elf"),
+            "vgprs": schema.IntValue(value="7"),
+            "kernarg_bytes": schema.IntValue(value="304"),
+        },
+        source=replace(native.source, language="hip", build=build),
+    )
+
+
+def make_hip(parent: Path) -> Path:
+    """Write the HIP reproducer below ``parent``."""
+    with ReproducerWriter(parent, "scale") as writer:
+        states = native_contents()
+        for region, (pre, _) in states.items():
+            writer.add_region_pre(region, len(pre), memoryview(pre))
+        for region, (_, post) in states.items():
+            for chunk in range(-(-len(post) // CHUNK)):
+                writer.add_post_chunk(region, chunk, post[chunk * CHUNK : (chunk + 1) * CHUNK])
+        code = writer.add_code("hsaco", HSACO.read_bytes())
+        source = writer.add_source("scale.hip", HIP_SOURCE)
+        header = writer.add_source("gain.h", CUDA_HEADER)
+        return writer.seal(hip_manifest(writer.finish_memory(), code, source, header))
+
+
 if __name__ == "__main__":
-    print(*(build(Path(sys.argv[1])) for build in (make, make_native, make_block)))
+    print(*(build(Path(sys.argv[1])) for build in (make, make_native, make_block, make_hip)))

@@ -19,7 +19,7 @@ from kerncap.api.editing.result import EditResult
 from kerncap.api.editing.settings import SettingError, settings_of
 from kerncap.api.editing.timing import time_in_turns
 from kerncap.api.editing.watcher import saved_ago_s
-from kerncap.api.editing.working_copy import WorkingCopy, digest_of, unit_of
+from kerncap.api.editing.working_copy import STAGES, WorkingCopy, digest_of, unit_of
 from kerncap.api.replay import (
     ReplayOptions,
     end_again,
@@ -44,8 +44,8 @@ from kerncap.replay.wording import Verdict, fail
 class EditOptions:
     """``replay`` is how launches are run (its ``timed_runs``: rounds of timing; None: as many as are cheap).
 
-    ``stage``: "source", or the captured ttir, ttgir, llir, ptx or cubin. ``folder``: where the working copy
-    is (default: ``./<kernel>-edit``). ``files``: the user's own in its place, the first is the candidate.
+    ``stage``: "source", or the captured ttir, ttgir, llir, ptx, cubin or hsaco. ``folder``: where the working
+    copy is (default: ``./<kernel>-edit``). ``files``: the user's own in its place, the first the candidate.
     """
 
     replay: ReplayOptions = field(default_factory=ReplayOptions)
@@ -290,7 +290,8 @@ def copy_of(reproducer: Reproducer, options: EditOptions) -> WorkingCopy:
     stage = options.stage
     if options.files:
         suffix = options.files[0].suffix.lstrip(".")
-        stage = suffix if suffix in ("ttir", "ttgir", "llir", "ptx", "cubin") and stage == "source" else stage
+        suffix = {"co": "hsaco"}.get(suffix, suffix)
+        stage = suffix if suffix in STAGES and stage == "source" else stage
         source = reproducer.manifest.source
         if stage != "source" and source is not None and Path(source.file.path).suffix == f".{suffix}":
             stage = "source"  # of PTX that the application had as text

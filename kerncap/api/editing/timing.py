@@ -23,7 +23,7 @@ def time_in_turns(
     engine: Engine, measured: Measured, which: str, wanted: int | None, run_s: float
 ) -> tuple[Times | None, str]:
     """Times of ``wanted`` rounds (None: as many as are cheap, a run taking some ``run_s``); or why none."""
-    on_device = engine.choice.memory == "cuda"
+    on_device = engine.choice.on_device
     if wanted == 0:
         return None, ""
     names = list(dict.fromkeys((ORIGINAL, which)))
@@ -45,7 +45,7 @@ def time_in_turns(
                 found = _joined(found, _rounds(engine, measured, names, left))
     except KerncapError as error:
         return None, f"not timed: {str(error).splitlines()[0]}"
-    return _as_times(found, which, "device events" if on_device else "host clock"), ""
+    return _as_times(found, which, engine.choice.clock), ""
 
 
 def _rounds(engine: Engine, measured: Measured, names: list[str], rounds: int) -> dict[str, list[float]]:

@@ -24,7 +24,7 @@ from kerncap.format import Reproducer
 from kerncap.format.schema import StoredFile
 from kerncap.log import one_line
 
-STAGES = ("source", "ttir", "ttgir", "llir", "ptx", "cubin")
+STAGES = ("source", "ttir", "ttgir", "llir", "ptx", "cubin", "hsaco")
 _SOURCE = "source/"
 _GIVEN = "source/headers/"  # what NVRTC got from memory: no file of the application's
 _STATE = ".kerncap"

@@ -87,10 +87,9 @@ class Search:
                 more[piece.region] = more.get(piece.region, bitmap.empty(self.sizes[piece.region])) | bits
         if not more:
             return True
-        together = {
-            region: self.free.get(region, bitmap.empty(self.sizes[region])) | more.get(region, 0)
-            for region in {*self.free, *more}
-        }
+        together = dict(self.free)
+        for region, bits in more.items():
+            together[region] = bits | self.free.get(region, bitmap.empty(self.sizes[region]))
         self.tries += 1
         if not self.holds(together):
             return False

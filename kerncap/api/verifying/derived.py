@@ -52,7 +52,7 @@ class Layout:
 
 def blocks(manifest: schema.Manifest) -> list[Block]:
     """The storages of all tensors. Raises NotDerivable where more than arguments may lead to memory."""
-    if manifest.launch.mode == "native":
+    if manifest.launch.mode == "native" or manifest.device.kind == "hip":
         raise NotDerivable("a native launch has its pointers in its parameters, not in tensors that can move")
     if sum(region.size for region in manifest.regions) > MOST_BYTES:
         raise NotDerivable(f"the launch has more than {MOST_BYTES >> 20} MiB of memory")
@@ -67,8 +67,12 @@ def blocks(manifest: schema.Manifest) -> list[Block]:
         spans.setdefault(view.region, []).append((min(start, low), max(stop, high), (number,)))
     found = []
     for index, region in enumerate(manifest.regions):
-        if region.size and index not in spans:
-            raise NotDerivable(f"region {index} is no argument's: a pointer in memory leads there")
+        if index not in spans:
+            # Something in memory that looks like an address: of these tensors no kernel takes it for one
+            # (`check_pointers`), so it stays behind; but a number that was passed may be meant.
+            if any(_leads_to(argument, region) for argument in manifest.arguments):
+                raise NotDerivable(f"region {index} is no tensor's: a number that is passed leads there")
+            continue
         merged: list[tuple[int, int, tuple[int, ...]]] = []
         for start, stop, views in sorted(spans.get(index, [])):
             if merged and start < merged[-1][1]:
@@ -80,9 +84,19 @@ def blocks(manifest: schema.Manifest) -> list[Block]:
     return found
 
 
+def _leads_to(argument: schema.Argument, region: schema.Region) -> bool:
+    value = argument.value
+    return isinstance(value, schema.IntValue) and region.base <= int(value.value) < region.base + region.size
+
+
 def check_pointers(reproducer: Reproducer) -> None:
-    """Raise NotDerivable where a tensor of 64-bit integers holds addresses of the launch's memory."""
+    """Raise NotDerivable where a tensor of 64-bit integers holds addresses of the launch's memory, and where
+    the launch changed memory that is no tensor's."""
     manifest = reproducer.manifest
+    of_tensors = {view.region for view in manifest.views}
+    for index in range(len(manifest.regions)):
+        if index not in of_tensors and reproducer.chunks_changed(index):
+            raise NotDerivable(f"region {index} is no tensor's, and the launch changed it")
     for view in manifest.views:
         if view.dtype not in ("int64", "uint64"):
             continue

@@ -5,40 +5,52 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from kerncap.capture.images import fatbin, ptx
+from kerncap.capture.images import amdgpu, fatbin, offload_bundle, ptx
 from kerncap.capture.images.cubin import Cubin
 from kerncap.capture.images.fatbin import Entry
 from kerncap.capture.images.problem import ImageProblem
+from kerncap.format.code_object import is_code_object
 
 
 @dataclass(frozen=True)
 class Chosen:
-    """What of an image serves one device: either may be missing."""
+    """What of an image serves one device: each may be missing."""
 
     cubin: bytes | None = None
     cubin_arch: str | None = None  # "sm_90"
     ptx: bytes | None = None
+    hsaco: bytes | None = None  # an AMDGPU code object
 
 
 def choose(data: bytes | memoryview, arch: str | None, kernel: str | None = None) -> Chosen:
-    """The cubin that a device of ``arch`` (``sm_90``) runs, and the newest PTX that it can compile.
+    """What a device of ``arch`` runs: for ``gfx942`` its code object, for ``sm_90`` a cubin and the newest
+    PTX that it can compile.
 
     As the driver chooses: code for this architecture, else for the highest lower one of the same
     major version, else PTX of the same or an older architecture. ``kernel`` (mangled) prefers the
     programs that have it. Raises ImageProblem for an image that can't be read.
     """
+    if is_code_object(data):
+        return Chosen(hsaco=bytes(data))
+    if offload_bundle.is_bundle(data):
+        found = offload_bundle.code_object(data, arch)
+        if found is None:
+            raise ImageProblem(f"an offload bundle with nothing for {arch}")
+        return Chosen(hsaco=found[0])
     if fatbin.is_fatbin(data):
         return _of_fatbin(data, _number(arch), kernel)
     if bytes(data[:4]) == b"\x7fELF":
         return Chosen(cubin=bytes(data), cubin_arch=f"sm_{Cubin(data).arch}")
     if ptx.is_ptx(data):
         return Chosen(ptx=bytes(data).rstrip(b"\0"))
-    raise ImageProblem("neither a fatbin nor a cubin nor PTX")
+    raise ImageProblem("neither a fatbin nor a cubin nor PTX nor a code object")
 
 
 def variables(data: bytes | memoryview, arch: str | None, kernel: str | None = None) -> list[str]:
     """Names of the variables of the module that ``data`` becomes on a device of ``arch``."""
     chosen = choose(data, arch, kernel)
+    if chosen.hsaco is not None:
+        return [symbol.name for symbol in amdgpu.read(chosen.hsaco).variables()]
     if chosen.cubin is not None:
         return Cubin(chosen.cubin).variables()
     return ptx.variables(chosen.ptx) if chosen.ptx is not None else []

@@ -81,7 +81,7 @@ def payload(data: bytes | memoryview, entry: Entry) -> bytes:
     if entry.packing == "lz4":
         program = lz4.decompress(stored, entry.size)
     elif entry.packing == "zstd":
-        program = _unpack_zstd(stored, entry.size)
+        program = unpack_zstd(stored, entry.size)
     else:
         program = stored
     return program.rstrip(b"\0") if entry.kind == "ptx" else program
@@ -118,7 +118,8 @@ def _entries_of(data: bytes | memoryview, at: int, end: int, limit: int) -> list
     return found
 
 
-def _unpack_zstd(stored: bytes, size: int) -> bytes:
+def unpack_zstd(stored: bytes, size: int) -> bytes:
+    """One frame that holds ``size`` bytes. Raises ImageProblem."""
     try:
         if zstandard.frame_content_size(stored) not in (size, -1):
             raise ImageProblem(f"a zstd frame that is not of {size} bytes")

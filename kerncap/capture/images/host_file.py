@@ -1,25 +1,27 @@
-"""The fatbins that nvcc leaves in a program or a library, to find the one that has a kernel."""
+"""What nvcc and hipcc leave in a program or a library: to find the image that has a kernel."""
 
 from __future__ import annotations
 
 import mmap
 import os
+import re
 import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-from kerncap.capture.images import fatbin
+from kerncap.capture.images import fatbin, offload_bundle
 from kerncap.capture.images.choose import choose
 from kerncap.capture.images.problem import ImageProblem
 from kerncap.format.elf import Elf, ElfProblem
 
 SECTIONS = (".nv_fatbin", "__nv_relfatbin")
+HIP_SECTION = ".hip_fatbin"
 MAX_SEARCHED = 64 << 20  # of a file: a question waits for it, so a library of hundreds of MB is not searched
 MAX_FATBINS = 4096
 
 
-def cubin_of(path: Path, kernel: str, arch: str | None) -> bytes | None:
-    """The cubin with ``kernel`` (mangled) among the fatbins of an ELF file; None if it was not found."""
+def image_of(path: Path, kernel: str, arch: str | None) -> bytes | None:
+    """The cubin or code object with ``kernel`` (mangled) in an ELF file; None if it was not found."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError:
@@ -39,12 +41,34 @@ def cubin_of(path: Path, kernel: str, arch: str | None) -> bytes | None:
 def _search(view: memoryview, kernel: str, arch: str | None) -> bytes | None:
     name = kernel.encode()
     elf = Elf(view)
+    hip = elf.section(HIP_SECTION)
+    if hip is not None and (arch is None or arch.startswith("gfx")):
+        found = _in_bundles(elf.content(hip), name, arch)
+        if found is not None:
+            return found
     for section in elf.sections:
         if section.name in SECTIONS and section.size <= MAX_SEARCHED:
             for piece in _fatbins(elf.content(section)):
                 chosen = choose(piece, arch, kernel).cubin
                 if chosen is not None and name in chosen:
                     return chosen
+    return None
+
+
+def _in_bundles(content: memoryview, name: bytes, arch: str | None) -> bytes | None:
+    """Each unit of the program left a bundle, one after the other."""
+    if len(content) > MAX_SEARCHED:
+        return None
+    data = bytes(content)
+    magics = (offload_bundle.MAGIC, offload_bundle.PACKED_MAGIC)
+    starts = sorted(match.start() for magic in magics for match in re.finditer(re.escape(magic), data))
+    for start in starts[:MAX_FATBINS]:
+        try:
+            found = offload_bundle.code_object(content[start:], arch)
+        except ImageProblem:
+            continue  # the same bytes in the middle of something else
+        if found is not None and name in found[0]:
+            return found[0]
     return None
 
 

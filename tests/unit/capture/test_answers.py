@@ -62,7 +62,7 @@ def test_without_a_selector_a_kernel_needs_a_source(
 ) -> None:
     asked = []
 
-    def source_known(request: Any, cubin: Any = None) -> bool:
+    def source_known(request: Any, image: Any = None) -> bool:
         asked.append(request)
         return known
 
@@ -83,7 +83,7 @@ def test_without_a_selector_a_kernel_needs_a_source(
 def test_with_any_other_selector_no_source_is_needed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any]
 ) -> None:
-    monkeypatch.setattr(native_source, "source_known", lambda request, cubin=None: False)
+    monkeypatch.setattr(native_source, "source_known", lambda request, image=None: False)
     assert answers(tmp_path, **options).answer(match(image=None)) == {"match": True}
 
 

@@ -13,12 +13,20 @@ from kerncap import env, log
 def _no_shim(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whether this checkout has built one must not matter."""
     monkeypatch.setattr(env, "cuda_shim", lambda: None)
+    monkeypatch.setattr(env, "hip_shim", lambda: None)
 
 
 @pytest.fixture
 def shim(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
     path = tmp_path / "libkerncap_cuda.so"
     monkeypatch.setattr(env, "cuda_shim", lambda: path)
+    return str(path)
+
+
+@pytest.fixture
+def hip_shim(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
+    path = tmp_path / "libkerncap_hip.so"
+    monkeypatch.setattr(env, "hip_shim", lambda: path)
     return str(path)
 
 
@@ -78,6 +86,38 @@ def test_a_backend_that_is_left_out_leaves_nothing(shim: str) -> None:
     triton = env.compose_target_environment({}, Path("/s"), ("triton",))
     assert set(cuda) == {"LD_PRELOAD", "CUDA_INJECTION64_PATH", "KERNCAP_SESSION"}
     assert set(triton) == {"PYTHONPATH", "KERNCAP_SESSION"}
+
+
+def test_the_hip_shim_is_a_tool_of_rocr_and_preloaded(hip_shim: str) -> None:
+    current = {"HSA_TOOLS_LIB": "/opt/a.so  /opt/b.so", "LD_PRELOAD": "a.so"}
+    composed = env.compose_target_environment(current, Path("/s"), ("hip",))
+    assert composed == {
+        "HSA_TOOLS_LIB": f"{hip_shim} /opt/a.so  /opt/b.so",
+        "LD_PRELOAD": f"{hip_shim}:a.so",
+        "KERNCAP_SESSION": "/s",
+    }
+    assert env.compose_target_environment(composed, Path("/s"), ("hip",)) == composed
+    assert env.compose_target_environment({}, Path("/s"), ("hip",))["HSA_TOOLS_LIB"] == hip_shim
+
+
+def test_both_shims_are_preloaded_and_composing_twice_changes_nothing(shim: str, hip_shim: str) -> None:
+    once = env.compose_target_environment({"LD_PRELOAD": "a.so"}, Path("/s"))
+    assert once["LD_PRELOAD"] == f"{shim}:{hip_shim}:a.so"
+    assert env.compose_target_environment(once, Path("/s")) == once
+    assert "HSA_TOOLS_LIB" not in env.compose_target_environment({}, Path("/s"), ("cuda",))
+
+
+@pytest.mark.parametrize("name", ["a folder", "a:b", "$ORIGIN"])
+def test_a_hip_shim_that_can_not_be_named_is_left_out_and_said(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str
+) -> None:
+    monkeypatch.setattr(env, "hip_shim", lambda: tmp_path / name / "shim.so")
+    current = {"HSA_TOOLS_LIB": "/opt/a.so"}
+    composed = env.compose_target_environment(current, Path("/s"), ("hip",))
+    assert composed == {**current, "KERNCAP_SESSION": "/s"}
+    [note] = env.shim_notes(current)
+    assert "HSA_TOOLS_LIB" in note and name in note
+    assert env.shim_notes(current, ("cuda", "triton")) == []
 
 
 def test_a_short_list_of_variables_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:

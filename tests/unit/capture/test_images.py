@@ -241,10 +241,10 @@ def test_fatbins_of_nvcc(nvcc: Path, mode: str) -> None:
 
 def test_the_cubin_is_found_in_a_program(nvcc: Path) -> None:
     compile_with(nvcc, "-arch=sm_90", "-Xcompiler=-fPIC", "-shared")
-    found = host_file.cubin_of(nvcc / "out", SCALE, "sm_90")
+    found = host_file.image_of(nvcc / "out", SCALE, "sm_90")
     assert found is not None and Cubin(found).kernels() == [SCALE]
-    assert host_file.cubin_of(nvcc / "out", "_Z5otherv", "sm_90") is None
-    assert host_file.cubin_of(nvcc / "out", SCALE, "sm_80") is None
+    assert host_file.image_of(nvcc / "out", "_Z5otherv", "sm_90") is None
+    assert host_file.image_of(nvcc / "out", SCALE, "sm_80") is None
 
 
 @pytest.mark.parametrize("kind", ["missing", "folder", "fifo", "empty", "text", "cut"])
@@ -256,7 +256,7 @@ def test_a_program_that_is_none_holds_nothing(tmp_path: Path, kind: str) -> None
         os.mkfifo(path)
     elif kind != "missing":
         path.write_bytes({"empty": b"", "text": b"#!/bin/sh\n", "cut": cubin()[:100]}[kind])
-    assert host_file.cubin_of(path, KERNEL, "sm_90") is None
+    assert host_file.image_of(path, KERNEL, "sm_90") is None
 
 
 def test_fatbin_sizes_are_checked_before_anything_is_cut() -> None:

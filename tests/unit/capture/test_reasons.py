@@ -21,6 +21,12 @@ from kerncap.capture.reasons import Started, explain_nothing
 def _no_shim(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whether this checkout has built one must not matter."""
     monkeypatch.setattr(env, "cuda_shim", lambda: None)
+    monkeypatch.setattr(env, "hip_shim", lambda: None)
+
+
+@pytest.fixture
+def _hip_shim(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(env, "hip_shim", lambda: Path("/hip.so"))
 
 
 @pytest.fixture
@@ -173,3 +179,54 @@ def test_the_nearest_native_names_are_short() -> None:
         native("_Z4reluv", "relu(float*)", launches=1, filtered={"name": 1}),
     ]
     assert "nearest: softmax_warp_forward" in reason(kernels, NATIVE, kernel="^softmax_warp$")
+
+
+# --- HIP -------------------------------------------------------------------------------------------
+
+
+def test_rocr_without_a_launch(tmp_path: Path) -> None:
+    assert reason([], [], started=Started(hip=2)) == "no kernel was launched, though 2 processes started ROCr"
+    both = reason([], [], started=Started(cuda=1, hip=1))
+    assert both == (
+        "no kernel was launched, though one process called the CUDA driver and one process started ROCr"
+    )
+    native = [ProcessLog(Path("1-0"), 1, process=ProcessRecord(pid=1, shim="hip"))]
+    assert reason([], native) == "no kernel was launched (one process with ROCr)"
+
+
+def test_hip_alone_without_its_shim() -> None:
+    text = reason([], [], started=Started(), command=("true",), backend="hip")
+    assert text == "nothing was hooked: the HIP shim is not in this installation (kerncap doctor)"
+
+
+@pytest.mark.usefixtures("_hip_shim")
+def test_hip_alone_says_why_rocr_did_not_take_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    from kerncap.capture import reasons
+
+    monkeypatch.setattr(reasons, "KFD", str(tmp_path / "kfd"))
+    text = reason([], [], started=Started(), command=("true",), backend="hip")
+    assert f"there is no {tmp_path / 'kfd'} here" in text
+    (tmp_path / "kfd").write_text("")
+    text = reason([], [], started=Started(), command=("true",), backend="hip")
+    assert "HSA_TOOLS_REPORT_LOAD_FAILURE=1" in text
+    monkeypatch.setattr(reasons.os, "access", lambda path, mode: False)
+    text = reason([], [], started=Started(), command=("no such program",), backend="hip")
+    assert "groups render and video" in text
+
+
+@pytest.mark.usefixtures("_shim", "_hip_shim")
+def test_with_both_shims_neither_library_was_used() -> None:
+    text = reason([], [], started=Started(), command=("true",))
+    assert text.startswith("no process called the CUDA driver or started ROCr; no Python process was hooked")
+
+
+@pytest.mark.usefixtures("_hip_shim")
+def test_with_the_hip_shim_alone_no_other_library_is_named() -> None:
+    text = reason([], [], started=Started(), command=("true",))
+    assert text.startswith("no process started ROCr; no Python process was hooked")
+
+
+def test_the_marks_of_the_shims_are_counted(tmp_path: Path) -> None:
+    for name in ("hip-12", "hip-13", "cuda-12", "python-3", "triton-3", "hippo", "12-0"):
+        (tmp_path / name).write_text("")
+    assert Started.of(tmp_path) == Started(python=1, triton=1, cuda=1, hip=2)

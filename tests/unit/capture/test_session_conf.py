@@ -38,7 +38,7 @@ def test_every_option_stands_there() -> None:
         b"version=1\n"
         b"token=t0\n"
         b"socket=/run/a b/socket\n"
-        b"backends=cuda,triton\n"
+        b"backends=cuda,hip,triton\n"
         b"launch_first=2\n"
         b"launch_last=5\n"
         b"per_config=0\n"
@@ -59,10 +59,10 @@ def test_every_option_stands_there() -> None:
     )
 
 
-@pytest.mark.parametrize("backend", ["auto", "cuda", "triton"])
+@pytest.mark.parametrize("backend", ["auto", "cuda", "hip", "triton"])
 def test_backends_are_named(backend: str) -> None:
     options = CaptureOptions(("app",), backend=backend)  # type: ignore[arg-type]
-    expected = {"auto": "cuda,triton"}.get(backend, backend)
+    expected = {"auto": "cuda,hip,triton"}.get(backend, backend)
     conf = decoded(options.for_shim("t", "/s"))
     assert conf["backends"] == expected and conf["default"] == "1" and "launch_first" not in conf
 

@@ -15,6 +15,7 @@ from kerncap.format.documents import canonical_json
 GOLDEN = Path(__file__).parents[2] / "golden" / "v1.0"
 GOLDEN_NATIVE = GOLDEN.with_name("v1.1")
 GOLDEN_BLOCK = GOLDEN.with_name("v1.2")
+GOLDEN_HIP = GOLDEN.with_name("v1.3")
 Edit = Callable[[Any], None]
 
 

@@ -17,7 +17,7 @@ import pytest
 from kerncap.errors import FormatError, UsageError
 from kerncap.format import Checks, Reproducer, SelfCheck, WriteSet
 from kerncap.format.documents import canonical_json
-from tests.unit.format.damage import edit_index, edit_manifest, write_manifest, write_stored
+from tests.unit.format.damage import GOLDEN_HIP, edit_index, edit_manifest, write_manifest, write_stored
 
 Manifest = Any
 
@@ -591,6 +591,44 @@ def test_native_rules(native_folder: Path, edit: Any, after: str | None, message
     if after is not None and after.startswith('"'):
         text = (native_folder / "manifest.json").read_bytes()
         assert text[error.offset :].startswith(after.encode())
+
+
+# --- launches on an AMD GPU, since version 1.3 ------------------------------------------------------------
+
+DISPATCH = ("launch", "dispatch")
+
+
+@pytest.mark.parametrize(
+    ("edit", "message"),
+    [
+        (put(*DISPATCH, "work_items")([1025, 2, 1]), "1025 work-items in workgroups of 256 are not the 4"),
+        (put(*DISPATCH, "work_items")([768, 2, 1]), "768 work-items in workgroups of 256 are not the 4"),
+        (put("launch", "grid")([4, 3, 1]), "2 work-items in workgroups of 1 are not the 3"),
+        (put(*DISPATCH, "work_items")([0, 2, 1]), ">= 1"),
+        (put(*DISPATCH, "work_items")([2**32, 2, 1]), "<= 4294967295"),
+        (put(*DISPATCH, "work_items")([1000, 2]), "of length 3"),
+        (put(*DISPATCH, "group_bytes")(2**32), "<= 4294967295"),
+        (put(*DISPATCH, "private_bytes")(-1), ">= 0"),
+        (put(*DISPATCH, "dimensions")(4), "<= 3"),
+        (put("launch", "block")([0, 1, 1]), "without the size of its workgroups"),
+        (put("kernel", "language")("opencl"), "Invalid enum value"),
+        (put("source", "build", "tool")("clang"), "Invalid enum value"),
+    ],
+)
+def test_rules_of_a_dispatch(tmp_path: Path, edit: Any, message: str) -> None:
+    folder = tmp_path / "hip"
+    shutil.copytree(GOLDEN_HIP, folder)
+    edit_manifest(folder, edit)
+    damaged(folder, "manifest.json", re.escape(message))
+
+
+def test_an_older_reader_ignores_the_dispatch(tmp_path: Path) -> None:
+    """A key that is not known is no error: so does this reader with what comes after it."""
+    folder = tmp_path / "hip"
+    shutil.copytree(GOLDEN_HIP, folder)
+    edit_manifest(folder, put("launch", "queue")({"priority": 3}))
+    with Reproducer.open(folder) as reproducer:
+        assert reproducer.manifest.launch.dispatch is not None
 
 
 def test_a_native_reproducer_of_1_0_has_no_native_part(folder: Path) -> None:

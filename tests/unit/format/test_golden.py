@@ -19,21 +19,26 @@ from tests.golden.make import (
     CHUNK,
     CUDA_HEADER,
     CUDA_SOURCE,
+    HIP_KERNARG,
+    HIP_SOURCE,
+    HSACO,
     LAYOUT,
     PARAMETERS,
     PTX,
     SOURCE,
     STORAGES,
+    WORK_ITEMS,
     X,
     block_contents,
     contents,
     make,
     make_block,
+    make_hip,
     make_native,
     masks,
     native_contents,
 )
-from tests.unit.format.damage import GOLDEN, GOLDEN_BLOCK, GOLDEN_NATIVE
+from tests.unit.format.damage import GOLDEN, GOLDEN_BLOCK, GOLDEN_HIP, GOLDEN_NATIVE
 
 
 def test_manifest_of_version_1_0() -> None:
@@ -151,8 +156,37 @@ def test_version_1_2_knows_the_storages_in_an_allocators_block() -> None:
         golden.verify()
 
 
+def test_version_1_3_knows_a_dispatch_on_an_amd_gpu() -> None:
+    with Reproducer.open(GOLDEN_HIP) as golden:
+        manifest = golden.manifest
+        launch = manifest.launch
+        assert (manifest.version.major, manifest.version.minor) == (1, 3)
+        assert (manifest.kernel.language, manifest.device.kind, manifest.device.arch) == (
+            "hip",
+            "hip",
+            "gfx90a",
+        )
+        assert launch.dispatch is not None and launch.parameters is not None
+        assert launch.dispatch.work_items == WORK_ITEMS
+        assert (launch.grid, launch.block) == ((4, 2, 1), (256, 1, 1))
+        sizes = (launch.dispatch.group_bytes, launch.dispatch.private_bytes, launch.dispatch.dimensions)
+        assert sizes == (2560, 16, 2)
+        assert bytes.fromhex(launch.parameters.bytes) == HIP_KERNARG
+        assert launch.parameters.layout == LAYOUT
+        assert golden.code("hsaco") == HSACO.read_bytes()
+        source = manifest.source
+        assert source is not None and source.build is not None
+        assert (source.language, source.build.tool, source.build.arch) == ("hip", "hipcc", "gfx90a")
+        assert golden.source_text() == HIP_SOURCE.decode()
+        for number, (pre, post) in native_contents().items():
+            assert golden.read("pre", number, 0, len(pre)) == pre
+            assert golden.read("post", number, 0, len(post)) == post
+        golden.verify()
+
+
 @pytest.mark.parametrize(
-    ("build", "there"), [(make, GOLDEN), (make_native, GOLDEN_NATIVE), (make_block, GOLDEN_BLOCK)]
+    ("build", "there"),
+    [(make, GOLDEN), (make_native, GOLDEN_NATIVE), (make_block, GOLDEN_BLOCK), (make_hip, GOLDEN_HIP)],
 )
 def test_todays_writer_makes_an_equal_one(tmp_path: Path, build: Callable[[Path], Path], there: Path) -> None:
     with Reproducer.open(build(tmp_path)) as made, Reproducer.open(there) as golden:

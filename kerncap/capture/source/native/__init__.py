@@ -1,4 +1,4 @@
-"""The source of CUDA kernels: what NVRTC was given, what the image's line tables and the project's files say.
+"""The source of CUDA and HIP kernels: what NVRTC was given, what line tables and the project's files say.
 
 Only the machine that captures looks for it; who reads a reproducer follows none of its paths.
 """

@@ -1,6 +1,7 @@
 """A compiler's command line taken apart: include folders, forced headers, options in one spelling.
 
-For nvcc, for NVRTC's options, and for what build systems write for a host compiler that takes CUDA.
+For nvcc, for NVRTC's options, for hipcc and clang, and for what build systems write for a host compiler
+that takes CUDA.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Literal
 
 from kerncap.format.build_options import split_accepted
 
+_CLANG = ("hipcc", "hiprtc")
 Form = Literal["quote", "angle", "system"]
 MAX_RESPONSE_BYTES = 4 << 20
 MAX_WORDS = 100_000
@@ -58,6 +60,17 @@ _SKIPPED_VALUE = frozenset(
      "-target-dir", "--dependency-output", "-MF", "-dlink-time-opt", "-isysroot", "--sysroot", "-arch-list",
      "--machine", "-m")
 )  # fmt: skip
+# Where clang differs: `-O` alone is an option, these take the next word.
+_HIP_SEPARATE = {
+    "-D": "-D", "-U": "-U", "-std": "-std=", "-mllvm": "-mllvm=", "--offload-arch": "--offload-arch=",
+    "-Xarch_device": "-Xarch_device=",
+}  # fmt: skip
+_HIP_SKIPPED = frozenset(
+    ("-o", "-x", "-MT", "-MQ", "-MF", "-Xlinker", "-l", "-L", "-isysroot", "--sysroot", "-arch", "-target",
+     "-T", "-Xclang", "-Xarch_host", "-Xoffload-linker", "-Xpreprocessor", "-Xassembler", "-z", "--param",
+     "-gcc-toolchain", "-B", "-dumpdir", "-ivfsoverlay", "-include-pch", "-index-store-path",
+     "-serialize-diagnostics", "-aux-triple")
+)  # fmt: skip
 _RESPONSE = ("--options-file", "-optf")
 
 
@@ -80,6 +93,7 @@ def parse(tool: str, words: Sequence[str], directory: Path) -> CommandLine:
     options: list[str] = []
     architectures: list[str] = []
     relocatable = False
+    separate, skipped = (_HIP_SEPARATE, _HIP_SKIPPED) if tool in _CLANG else (_SEPARATE, _SKIPPED_VALUE)
     stream = _expanded(words, directory)
     for word in stream:
         named = _valued(word, _FOLDERS, stream)
@@ -98,11 +112,11 @@ def parse(tool: str, words: Sequence[str], directory: Path) -> CommandLine:
             relocatable = True
             continue
         architectures += _architectures(word)
-        if word in _SKIPPED_VALUE:
+        if word in skipped:
             value = next(stream, "")
             architectures += _architectures(f"{word}={value}")
             continue
-        options.append(_one_word(word, stream))
+        options.append(_one_word(word, stream, separate))
     kept, left_out = split_accepted(tool, [option for option in options if option.startswith("-")])
     return CommandLine(
         kept,
@@ -148,9 +162,9 @@ def _valued(word: str, names: Mapping[str, Form], stream: Iterator[str]) -> tupl
     return None
 
 
-def _one_word(word: str, stream: Iterator[str]) -> str:
-    if word in _SEPARATE:
-        return _SEPARATE[word] + next(stream, "")
+def _one_word(word: str, stream: Iterator[str], separate: Mapping[str, str]) -> str:
+    if word in separate:
+        return separate[word] + next(stream, "")
     for alias, spelling in _ALIASES.items():
         if word.startswith(alias):
             return spelling + word[len(alias) :]
@@ -158,12 +172,22 @@ def _one_word(word: str, stream: Iterator[str]) -> str:
 
 
 def _is_relocatable(word: str) -> bool:
-    return word in ("-dc", "-dw", "--device-c", "-rdc=true", "--relocatable-device-code=true")
+    return word in (
+        "-dc",
+        "-dw",
+        "--device-c",
+        "-rdc=true",
+        "--relocatable-device-code=true",
+        "-fgpu-rdc",
+        "-fcuda-rdc",
+    )
 
 
 def _architectures(word: str) -> list[str]:
     if re.match(r"--?(?:arch|gpu-architecture|gencode|generate-code|code|gpu-code)=", word):
         return re.findall(r"sm_\d+[a-z]?", word)
+    if re.match(r"--?(?:offload-arch|amdgpu-target|cuda-gpu-arch)=", word):
+        return re.findall(r"gfx[0-9a-z-]+", word)
     return []
 
 
@@ -171,8 +195,9 @@ def _architectures(word: str) -> list[str]:
 _BY_DESIGN = re.compile(
     r"--?(?:arch|gpu-|gencode|generate-code|code|rdc|relocatable|device-c|compile|ptx$|cubin$|fatbin$|forward-|"
     r"Xcompiler|compiler-|ccbin|x=|keep|threads|split-compile|time|cudart|lib|shared|dryrun|verbose|pch|"
-    r"create-pch|use-pch|generate-dependencies)|"
-    r"-(?:c$|[lLMWf]|m\d|g$|g\d|O|pipe$|pthread$|p$|v$|t\d|Xlinker)"
+    r"create-pch|use-pch|generate-dependencies|"
+    r"offload-|amdgpu-target|cuda-|no-offload|gpu-bundle|rocm-|hip-|driver-mode|no-gpu-bundle)|"
+    r"-(?:c$|save-temps|[lLMWf]|m\d|g$|g\d|O|pipe$|pthread$|p$|v$|t\d|Xlinker)"
 )
 
 

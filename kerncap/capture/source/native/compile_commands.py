@@ -34,10 +34,10 @@ class Entry:
     directory: str
     words: tuple[str, ...] | str
 
-    def command(self) -> CommandLine:
-        """The command line, taken apart."""
+    def command(self, tool: str = "nvcc") -> CommandLine:
+        """The command line, taken apart as one for ``tool``."""
         options = _without_compiler(_split(self.words), self.file, self.directory)
-        return command_line.parse("nvcc", options, Path(self.directory))
+        return command_line.parse(tool, options, Path(self.directory))
 
 
 @dataclass(frozen=True)

@@ -36,6 +36,7 @@ from kerncap.capture.source.native.search import Place
 from kerncap.capture.source.native.unit import Unit, collect, read_source
 from kerncap.errors import CaptureError
 from kerncap.format import kernel_names, schema
+from kerncap.format.code_object import CodeObject, CodeObjectProblem, is_code_object
 from kerncap.format.elf import ElfProblem
 from kerncap.format.kernel_names import KernelName
 from kerncap.log import one_line
@@ -63,8 +64,11 @@ def find(request: NativeRequest) -> FoundSource:
     return _with_unit(request, kernel, table, located)
 
 
-def source_known(request: NativeRequest, cubin: Callable[[], bytes | None] | None = None) -> bool:
-    """Whether `find` would find the source proper. Follows no header, reads no image unasked."""
+def source_known(request: NativeRequest, image: Callable[[], bytes | None] | None = None) -> bool:
+    """Whether `find` would find the source proper. Follows no header, reads no image unasked.
+
+    ``image`` gives the cubin or code object that has the kernel.
+    """
     if request.nvrtc is not None or request.origin.startswith("nvrtc"):
         return True
     if vendor.vendor_library(request.mapped_from, request.mangled) is not None:
@@ -73,10 +77,11 @@ def source_known(request: NativeRequest, cubin: Callable[[], bytes | None] | Non
     try:
         if Locator(request, kernel, None, QUICK_S).locate().place is not None:
             return True
-        data = request.cubin if request.cubin is not None else cubin() if cubin is not None else None
+        data = request.hsaco or request.cubin
+        data = data if data is not None else image() if image is not None else None
         if data is None:
             return False
-        table = line_table.from_cubin(data, request.mangled)
+        table = _table_of(data, request.mangled)
     except (ElfProblem, CaptureError, OSError, RecursionError):
         return False
     return table is not None and any(
@@ -89,11 +94,18 @@ def _line_table(request: NativeRequest) -> tuple[LineTable | None, str | None]:
         table = None
         if request.cubin is not None:
             table = line_table.from_cubin(request.cubin, request.mangled)
+        if request.hsaco is not None:
+            table = line_table.from_code_object(request.hsaco, request.mangled)
         if table is None and request.ptx is not None:
             table = line_table.from_ptx(request.ptx, request.mangled)
         return table, None
     except ElfProblem as error:
         return None, f"the image's line tables are damaged: {error}"
+
+
+def _table_of(data: bytes, mangled: str) -> LineTable | None:
+    read = line_table.from_code_object if is_code_object(data) else line_table.from_cubin
+    return read(data, mangled)
 
 
 def _with_unit(
@@ -103,7 +115,7 @@ def _with_unit(
     assert place is not None
     databases = located.databases or compile_commands.find((*starts(request), Path(place.path).parent))
     notes = list(located.notes)
-    info = tool_info.of_cubin(request.cubin) if request.cubin is not None else None
+    info = _tool_info(request)
     hints = [*(table.files if table is not None else ()), *_project_headers(request)]
     unit, command, directory = _unit(request, kernel, table, databases, place, hints, notes, info)
     if unit is None:
@@ -115,17 +127,20 @@ def _with_unit(
     if place.path not in places or unit.main not in places:
         return _fallback(request, kernel, f"{place.path} can't be stored: {'; '.join(left) or 'a limit'}")
     if command.relocatable:
-        notes.append("compiled with -rdc=true: a rebuild links no device code of other units")
+        flag = "-rdc=true" if request.tool == "nvcc" else "-fgpu-rdc"
+        notes.append(f"compiled with {flag}: a rebuild links no device code of other units")
     if command.left_out:
         notes.append(f"options that a rebuild leaves out: {' '.join(command.left_out)[:300]}")
     build = layout.recipe(
         unit, files, root, command,
-        arch=(info.arch if info is not None else None) or request.arch,
+        arch=_arch(request, info),
         directory=directory,
         compiler=f"{info.tool} {info.version}" if info is not None else None,
+        tool=request.tool,
     )  # fmt: skip
     return FoundSource(
         entry=kernel.base,
+        language="hip" if request.tool == "hipcc" else "cuda",
         files=files,
         file=places[place.path],
         build=build,
@@ -135,6 +150,23 @@ def _with_unit(
         parameters=place.definition.parameter_pairs,
         notes=tuple(dict.fromkeys(one_line(env.hide_home(note)) for note in notes)),
     )
+
+
+def _tool_info(request: NativeRequest) -> tool_info.ToolInfo | None:
+    if request.hsaco is not None:
+        return tool_info.of_code_object(request.hsaco)
+    return tool_info.of_cubin(request.cubin) if request.cubin is not None else None
+
+
+def _arch(request: NativeRequest, info: tool_info.ToolInfo | None) -> str | None:
+    """What the image was compiled for, features included: "sm_90a", "gfx90a:xnack-"."""
+    if request.hsaco is None:
+        return (info.arch if info is not None else None) or request.arch
+    try:
+        found = CodeObject(request.hsaco)
+    except CodeObjectProblem:
+        return request.arch
+    return f"{found.arch}{found.features}" if found.arch else request.arch
 
 
 def _project_headers(request: NativeRequest) -> list[str]:
@@ -158,20 +190,23 @@ def _unit(
     info: tool_info.ToolInfo | None,
 ) -> tuple[Unit | None, CommandLine, str | None]:
     """The unit that the kernel was compiled in, and its command line as far as that is known."""
-    words = info.compiler_words() if info is not None else []
-    # Both only allow more; what the program was compiled with is not known.
-    words += ["--expt-relaxed-constexpr"] + (["--extended-lambda"] if kernel.has_lambda else [])
-    fallback = parse_command("nvcc", words, Path("/"))
+    words = info.compiler_words() if info is not None and request.tool == "nvcc" else []
+    if request.tool == "nvcc":
+        # Both only allow more; what the program was compiled with is not known.
+        words += ["--expt-relaxed-constexpr"] + (["--extended-lambda"] if kernel.has_lambda else [])
+    elif table is not None:
+        words.append("-g")  # as the image has line tables
+    fallback = parse_command(request.tool, words, Path("/"))
     for main in _mains(request, kernel, table, databases, place):
         entry = next((each.entries[main] for each in databases if main in each.entries), None)
-        command = entry.command() if entry is not None else fallback
+        command = entry.command(request.tool) if entry is not None else fallback
         unit = collect(main, command.folders, command.forced, hints=hints)
         if unit is None or place.path not in unit.files:
             continue
         if entry is None:
             notes.append(
-                f"no compile_commands.json or build.ninja names {main}: a rebuild takes nvcc's defaults"
-                f" and {' '.join(command.options)}"
+                f"no compile_commands.json or build.ninja names {main}: a rebuild takes {request.tool}'s"
+                f" defaults and {' '.join(command.options) or 'no options'}"
             )
         return unit, command, entry.directory if entry is not None else None
     notes.append(f"no unit that includes {place.path} was found: it is compiled alone")
@@ -205,7 +240,7 @@ def _mains(
     for number, path in enumerate(dict.fromkeys(known)):
         data = read_source(path) if path.endswith(UNIT_SUFFIXES) and number < search.MAX_FILES else None
         if data is not None:
-            likely = (name in data) + 2 * (kernel.base.encode() in data) + path.endswith(".cu")
+            likely = (name in data) + 2 * (kernel.base.encode() in data) + path.endswith((".cu", ".hip"))
             ranked.append((-likely, number, path))
     yield from [path for _, _, path in sorted(ranked)[:_INCLUDERS]]
 
@@ -247,7 +282,7 @@ def _why_nothing(request: NativeRequest, table: LineTable | None) -> str:
     )
     return (
         f"the image{where} has no line tables and no source of that name was found: "
-        "compile with nvcc -lineinfo, or give --source-dir"
+        f"compile with {'hipcc -g' if request.tool == 'hipcc' else 'nvcc -lineinfo'}, or give --source-dir"
     )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Sequence
+from typing import Literal
 
 from kerncap import env
 from kerncap.capture.source.native.command_line import CommandLine, Form
@@ -70,11 +71,12 @@ def recipe(
     arch: str | None,
     directory: str | None,
     compiler: str | None,
+    tool: Literal["nvcc", "hipcc"] = "nvcc",
 ) -> schema.SourceBuild:
-    """How to compile the unit with nvcc, its folders named both here and below source/."""
+    """How to compile the unit with ``tool``, its folders named both here and below source/."""
     places = {file.original: file.path for file in files}
     return schema.SourceBuild(
-        tool="nvcc",
+        tool=tool,
         unit=f"source/{places[unit.main]}",
         arch=arch,
         name=env.hide_home(unit.main)[:_MAX_NAME],

@@ -60,14 +60,14 @@ class Locator:
                 self.found.place = places[0]
                 self.found.notes.append(
                     f"the source was found by the kernel's name in {what}: "
-                    "no line table proves that this file was compiled (nvcc -lineinfo makes them)"
+                    f"no line table proves that this file was compiled ({_lines_by(request)} makes them)"
                 )
                 return self.found
             if places:
                 shown = ", ".join(map(str, places[:_SHOWN])) + (" …" if len(places) > _SHOWN else "")
                 self.found.reason = (
                     f"{len(places)} definitions may be this kernel: {shown}; "
-                    "compile with -lineinfo, or name a narrower --source-dir"
+                    f"compile with {_lines_by(request).partition(' ')[2]}, or name a narrower --source-dir"
                 )
                 return self.found
             if not index.complete or time.monotonic() > self.deadline:
@@ -165,6 +165,10 @@ def _macros_of(table: LineTable) -> dict[str, definitions.Macro]:
         if data is not None and b"__global__" in data and b"define" in data:
             found.update(definitions.kernel_macros(data.decode("utf-8", "replace")))
     return found
+
+
+def _lines_by(request: NativeRequest) -> str:
+    return "hipcc -g" if request.tool == "hipcc" else "nvcc -lineinfo"
 
 
 def starts(request: NativeRequest) -> list[Path]:

@@ -25,12 +25,18 @@ class NativeRequest:
     mapped_from: str | None = None
     cubin: bytes | None = field(default=None, repr=False)
     ptx: str | None = field(default=None, repr=False)
+    hsaco: bytes | None = field(default=None, repr=False)  # the code object, on an AMD GPU
     nvrtc: Path | None = None
     cwd: Path | None = None
     argv: tuple[str, ...] = ()
     executable: str | None = None
     source_dirs: tuple[Path, ...] = ()
     arch: str | None = None
+
+    @property
+    def tool(self) -> Literal["nvcc", "hipcc"]:
+        """The compiler that made the image, as far as its architecture tells."""
+        return "hipcc" if self.hsaco is not None or (self.arch or "").startswith("gfx") else "nvcc"
 
 
 @dataclass(frozen=True)
@@ -52,7 +58,7 @@ class FoundSource:
     """
 
     entry: str
-    language: Literal["cuda", "ptx"] = "cuda"
+    language: Literal["cuda", "hip", "ptx"] = "cuda"
     files: tuple[FoundFile, ...] = ()
     file: str | None = None
     build: schema.SourceBuild | None = None

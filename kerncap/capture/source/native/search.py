@@ -12,9 +12,9 @@ from kerncap.capture.source.native.definitions import Definition, Macro
 from kerncap.capture.source.native.unit import read_source
 from kerncap.format.kernel_names import KernelName
 
-KERNEL_SUFFIXES = (".cu", ".cuh")
+KERNEL_SUFFIXES = (".cu", ".cuh", ".hip")
 HEADER_SUFFIXES = (".h", ".hpp", ".hh", ".hxx", ".inl", ".inc", ".cuinc")
-SUFFIXES = KERNEL_SUFFIXES + HEADER_SUFFIXES + (".cpp", ".cc", ".cxx", ".c++", ".hip")
+SUFFIXES = KERNEL_SUFFIXES + HEADER_SUFFIXES + (".cpp", ".cc", ".cxx", ".c++")
 MAX_FILES = 50_000
 MAX_TOTAL_BYTES = 512 << 20
 MAX_FILE_BYTES = 8 << 20
@@ -94,7 +94,7 @@ def files_below(folder: str) -> Iterator[str]:
 
 
 def files_in(folder: str) -> Iterator[str]:
-    """CUDA files of a folder itself."""
+    """CUDA and HIP files of a folder itself."""
     try:
         names = sorted(os.listdir(folder))[:4096]
     except OSError:

@@ -1,4 +1,4 @@
-"""What a cubin says of the tool that made it: `.note.nv.tkinfo`.
+"""What an image says of the tool that made it: a cubin's `.note.nv.tkinfo`, a code object's `.comment`.
 
 Source: measured on cubins of CUDA 13.0 (nvcc and NVRTC): a note of type 2000, six 32-bit words, the last four
 offsets into the text after them (tool, version, build, options).
@@ -51,6 +51,18 @@ def of_cubin(data: bytes | memoryview) -> ToolInfo | None:
         return _read(elf.content(section))
     except (ElfProblem, struct.error, ValueError):
         return None
+
+
+def of_code_object(data: bytes | memoryview) -> ToolInfo | None:
+    """The compiler of an AMDGPU code object: "clang 15.0.6"; None where its `.comment` doesn't say."""
+    try:
+        elf = Elf(data)
+        section = elf.section(".comment")
+        text = bytes(elf.content(section)[:4096]).decode("utf-8", "replace") if section is not None else ""
+    except ElfProblem:
+        return None
+    found = re.search(r"clang version (\d+(?:\.\d+){1,3})", text)
+    return ToolInfo("clang", found[1], ()) if found is not None else None
 
 
 def _read(note: memoryview) -> ToolInfo | None:

@@ -1,8 +1,8 @@
 """A translation unit with the headers that it pulls in, so that it can be compiled somewhere else.
 
 `#include`s are followed without a preprocessor, so both branches of every condition: a few files too many
-do no harm. Headers of CUDA toolkits, of PyTorch and of the system are named, not kept; those of other
-packages come last, so that a limit meets them and not the application's own.
+do no harm. Headers of CUDA toolkits, of ROCm, of PyTorch and of the system are named, not kept; those of
+other packages come last, so that a limit meets them and not the application's own.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def read_source(path: str | Path, limit: int = MAX_FILE_BYTES) -> bytes | None:
 
 
 def is_external(path: str) -> bool:
-    """Whether a header belongs to the system, to a CUDA toolkit or to PyTorch."""
+    """Whether a header belongs to the system, to a CUDA toolkit, to ROCm or to PyTorch."""
     return path.startswith(_SYSTEM) or _in_toolkit(os.path.dirname(path))
 
 
@@ -76,7 +76,7 @@ def is_external(path: str) -> bool:
 def _in_toolkit(folder: str) -> bool:
     """Whether the folder, or one of the few above it, is an include folder of theirs."""
     for _ in range(8):
-        marks = (os.path.join("crt", "host_defines.h"), _TORCH_MARK)
+        marks = (os.path.join("crt", "host_defines.h"), os.path.join("hip", "hip_runtime.h"), _TORCH_MARK)
         if any(os.path.isfile(os.path.join(folder, mark)) for mark in marks) or (
             sum(os.path.isfile(os.path.join(folder, name)) for name in _TOOLKIT_MARK) >= 2
         ):

@@ -21,6 +21,16 @@ _LIBRARIES = (
     (re.compile(r"libnvinfer|libnvonnxparser"), "TensorRT"),
     (re.compile(r"libcublasdx|libcufile|libnvtiff|libnvcomp"), "an NVIDIA library"),
     (re.compile(r"libcuda\.so|libnvidia-"), "the CUDA driver"),
+    (re.compile(r"librocblas|libhipblas(?:lt)?\b|libtensilelite"), "rocBLAS or hipBLASLt"),
+    (re.compile(r"libMIOpen"), "MIOpen"),
+    (re.compile(r"librocfft|libhipfft"), "rocFFT"),
+    (re.compile(r"librocsolver|libhipsolver"), "rocSOLVER"),
+    (re.compile(r"librocsparse|libhipsparse"), "rocSPARSE"),
+    (re.compile(r"librocrand|libhiprand"), "rocRAND"),
+    (re.compile(r"libhiptensor|libdevice_operations|libdevice_\w+_operations"), "Composable Kernel"),
+    (re.compile(r"librccl"), "RCCL"),
+    (re.compile(r"librocalution|libmigraphx"), "an AMD library"),
+    (re.compile(r"libamdhip64|libhsa-runtime64"), "the HIP runtime"),
 )
 # Kernels of the libraries by the shape of their names, for images that were given from memory.
 _NAMES = (
@@ -29,6 +39,7 @@ _NAMES = (
     (re.compile(r"^(?:sm\d+_xmma_gemm|ampere_[\w]*gemm|volta_[\w]*gemm|hopper_[\w]*gemm)"), "cuBLAS"),
     (re.compile(r"^(?:nccl(?:Dev)?Kernel|_Z\d+nccl(?:Dev)?Kernel)"), "NCCL"),
     (re.compile(r"^(?:vector_fft|regular_fft|_Z\d+(?:vector|regular)_fft|_ZN5cufft)"), "cuFFT"),
+    (re.compile(r"^Cijk_"), "rocBLAS or hipBLASLt"),
     (re.compile(r"^_ZN\d+cusparse|^_ZN8cusolver"), "cuSPARSE or cuSOLVER"),
 )
 

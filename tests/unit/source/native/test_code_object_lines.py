@@ -1,0 +1,135 @@
+"""Line tables of linked code objects (DWARF 2 to 5): a compiler's, and damaged ones."""
+
+from __future__ import annotations
+
+import struct
+import subprocess
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from kerncap.capture.images import offload_bundle
+from kerncap.capture.source.native import line_program, line_table, tool_info
+from kerncap.capture.source.native.line_program import Strings
+from kerncap.format.elf import Elf, ElfProblem
+from kerncap.replay.candidates import tools
+from tests.golden.make import HSACO
+
+UNIT = """\
+#include <hip/hip_runtime.h>
+#include "twice.h"
+extern "C" __global__ void first(float *x) {
+    x[threadIdx.x] = twice(x[threadIdx.x]);
+}
+extern "C" __global__ void second(int *x) {
+    x[threadIdx.x] = 7;
+}
+"""
+
+
+@pytest.fixture(scope="module", params=["-gdwarf-4", "-gdwarf-5"])
+def compiled(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, bytes]:
+    hipcc = tools.hipcc()
+    if isinstance(hipcc, str):
+        pytest.skip(hipcc)
+    folder = tmp_path_factory.mktemp("lines")
+    (folder / "unit.hip").write_text(UNIT)
+    (folder / "twice.h").write_text("__device__ inline float twice(float x) {\n    return 2 * x;\n}\n")
+    words = [
+        "--genco",
+        "--offload-arch=gfx90a",
+        "-O2",
+        "-g",
+        request.param,
+        str(folder / "unit.hip"),
+        "-o",
+        "made",
+    ]
+    environment = {"HIP_PLATFORM": "amd", "PATH": "/usr/bin:/bin"}
+    subprocess.run([str(hipcc.path), *words], cwd=folder, check=True, env=environment)
+    found = offload_bundle.code_object((folder / "made").read_bytes(), "gfx90a")
+    assert found is not None
+    return folder, found[0]
+
+
+def test_each_kernel_has_its_own_lines(compiled: tuple[Path, bytes]) -> None:
+    folder, code = compiled
+    section = Elf(code).section(".debug_line")
+    assert section is not None
+    version = int.from_bytes(Elf(code).content(section)[4:6], "little")
+    first, second = (line_table.from_code_object(code, name) for name in ("first", "second"))
+    assert first is not None and second is not None
+    unit, header = (
+        str(folder / "unit.hip") if (str(folder / "unit.hip"), 4) in first.rows else "unit.hip",
+        str(folder / "twice.h") if (str(folder / "twice.h"), 2) in first.rows else "twice.h",
+    )
+    # DWARF 4 leaves the folder that the compiler ran in to another section: such names are relative.
+    assert (unit == "unit.hip") == (version == 4)
+    assert {(unit, 4), (header, 2)} <= set(first.rows)
+    assert not {(unit, 7), (unit, 6)} & set(first.rows)
+    assert (unit, 7) in second.rows and header not in dict(second.rows)
+    assert line_table.from_code_object(code, "third") is None
+    info = tool_info.of_code_object(code)
+    assert info is not None and info.tool == "clang" and info.version[0].isdigit()
+
+
+def test_without_debug_information_there_is_none() -> None:
+    assert line_table.from_code_object(HSACO.read_bytes(), "_ZN2ns5scaleIfEEvPT_PKS1_id4Pair") is None
+
+
+@given(data=st.data())
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+def test_damaged_tables_only_raise_elf_problem(compiled: tuple[Path, bytes], data: st.DataObject) -> None:
+    _, code = compiled
+    section = Elf(code).section(".debug_line")
+    assert section is not None
+    damaged = bytearray(code)
+    for _ in range(data.draw(st.integers(1, 6))):
+        place = section.offset + data.draw(st.integers(0, min(section.size, 1024) - 1))
+        damaged[place] = data.draw(st.integers(0, 255))
+    try:
+        line_table.from_code_object(bytes(damaged), "first")
+    except ElfProblem:
+        pass
+
+
+def head(folders: bytes, files: bytes, version: int = 5) -> memoryview:
+    """A line program with no opcodes of its own but one that ends the sequence."""
+    tables = folders + files
+    after = struct.pack("<BBBbBB", 4, 1, 1, -5, 14, 4) + b"\0\1\1" + tables
+    program = b"\0\x09\x02" + struct.pack("<Q", 16) + b"\x01\0\x01\x01"
+    body = struct.pack("<HBBI", version, 8, 0, len(after)) + after + program
+    return memoryview(struct.pack("<I", len(body)) + body)
+
+
+def listed(forms: list[tuple[int, int]], *entries: bytes) -> bytes:
+    return bytes([len(forms), *(each for form in forms for each in form), len(entries)]) + b"".join(entries)
+
+
+def test_names_may_lie_in_other_sections_and_with_a_checksum() -> None:
+    folders = listed([(1, 0x1F)], struct.pack("<I", 0), struct.pack("<I", 5))
+    files = listed([(1, 0x08), (2, 0x0B), (5, 0x1E)], b"a.hip\0\0" + bytes(16), b"b.h\0\1" + bytes(16))
+    program = head(folders, files)
+    [unit] = line_program.units(program)
+    found = line_program.header(program, unit, Strings(memoryview(b"/src\0include\0")))
+    assert found.files == ("/src/a.hip", "/src/include/b.h") and found.first_file == 0
+    rows = list(line_program.rows(program, found, found.start))
+    assert rows == [line_program.Row(16, "/src/include/b.h", 1), None]
+
+
+@pytest.mark.parametrize(
+    ("folders", "files", "message"),
+    [
+        (listed([(1, 0x77)], b""), b"", "form 119"),
+        (bytes([0, 0xFF, 0xFF, 0x7F]), b"", "too many files"),
+        (bytes([1, 1, 8, 0xFF, 0x01]), b"", "ends early"),
+        (listed([(1, 0x09)], b"\xff\xff\xff\x7f"), b"", "ends early"),
+    ],
+)
+def test_hostile_tables_are_named(folders: bytes, files: bytes, message: str) -> None:
+    program = head(folders, files)
+    [unit] = line_program.units(program)
+    with pytest.raises(ElfProblem, match=message):
+        line_program.header(program, unit)
