@@ -18,7 +18,7 @@ from click.testing import CliRunner
 
 from kerncap import env
 from kerncap.api import doctor as api
-from kerncap.api import doctor_probes
+from kerncap.api import doctor_hip, doctor_probes
 from kerncap.cli.doctor import as_text, command
 
 GOOD_PACKAGES = {
@@ -33,11 +33,23 @@ NO_DRIVER = {"error": "libcuda.so.1: cannot open shared object file", "stage": "
 GOOD_DRIVER = {"cuda": "13.0", "devices": ["NVIDIA H200"]}
 
 
-def report(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, packages: dict, driver: dict) -> api.Report:
+NO_ROCR = {"error": "libhsa-runtime64.so.1: cannot open shared object file", "stage": "load"}
+
+
+def report(
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    packages: dict,
+    driver: dict,
+    rocr: dict = NO_ROCR,
+    hip_shim: Path | None = None,
+) -> api.Report:
     monkeypatch.setattr(doctor_probes, "packages", lambda python: packages)
     monkeypatch.setattr(doctor_probes, "driver", lambda: driver)
     monkeypatch.setattr(env, "cuda_shim", lambda: Path("/shim.so"))
     monkeypatch.setattr(doctor_probes, "shim", lambda path: {"live": 0})
+    monkeypatch.setattr(env, "hip_shim", lambda: hip_shim)
+    monkeypatch.setattr(doctor_probes, "rocr", lambda emulator: rocr)
     return api.doctor(output=tmp_path / "out")
 
 
@@ -47,6 +59,11 @@ def ways(found: api.Report) -> list[bool]:
 
 def check(found: api.Report, name: str) -> api.Check:
     return next(check for check in found.checks if check.name == name)
+
+
+@pytest.fixture(autouse=True)
+def _no_emulator(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(doctor_hip.EMULATOR_VARIABLE, raising=False)
 
 
 def script(folder: Path, body: str) -> str:
@@ -139,14 +156,14 @@ def test_packages_that_are_broken_are_told_one_by_one(
 
 def test_a_gpu_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     found = report(monkeypatch, tmp_path, GOOD_PACKAGES, GOOD_DRIVER)
-    assert ways(found) == [True, True, True]
+    assert ways(found) == [True, True, True, False, False]
     assert check(found, "torch").detail == "2.11.0, CUDA 13.0, NVIDIA H200 (sm_90)"
     assert check(found, "libcuda").detail == "CUDA 13.0, 1 x NVIDIA H200"
 
 
 def test_a_machine_without_gpu_runs_the_interpreter(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     found = report(monkeypatch, tmp_path, GOOD_PACKAGES, NO_DRIVER)
-    assert ways(found) == [True, False, False]
+    assert ways(found) == [True, False, False, False, False]
     assert found.ways[1].reason == "libcuda: libcuda.so.1: cannot open shared object file"
     assert found.ways[1].next_step is not None and "driver" in found.ways[1].next_step
 
@@ -154,7 +171,7 @@ def test_a_machine_without_gpu_runs_the_interpreter(monkeypatch: pytest.MonkeyPa
 def test_a_cpu_build_beside_a_gpu_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     torch = {"version": "2.13.0+cpu", "cuda": None, "hip": None, "devices": []}
     found = report(monkeypatch, tmp_path, {**GOOD_PACKAGES, "torch": torch}, GOOD_DRIVER)
-    assert ways(found) == [True, False, True]
+    assert ways(found) == [True, False, True, False, False]
     assert found.ways[1].reason == "torch's GPU: torch 2.13.0+cpu is a CPU build"
 
 
@@ -201,6 +218,68 @@ def test_a_shim_that_does_not_load_is_said(
     monkeypatch.setattr(env, "cuda_shim", lambda: shim)
     found = api._shim()
     assert found.status == "missing" and str(shim) in found.detail
+
+
+GOOD_ROCR = {"version": "1.15", "agents": ["gfx942", "gfx942"]}
+
+
+def test_an_amd_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(
+        doctor_probes, "hip_entries", lambda path, emulator: {"HSA_TOOLS_LIB": None, "LD_PRELOAD": None}
+    )
+    torch = {"version": "2.9", "cuda": None, "hip": "6.4", "devices": [["AMD Instinct MI300X", [9, 4]]]}
+    packages = {**GOOD_PACKAGES, "torch": torch}
+    found = report(monkeypatch, tmp_path, packages, NO_DRIVER, GOOD_ROCR, Path("/hip.so"))
+    assert ways(found) == [True, False, False, True, True]
+    assert check(found, "torch").detail == "2.9, ROCm 6.4, AMD Instinct MI300X"
+    assert check(found, "ROCr").detail == "ROCr 1.15, 2 x gfx942"
+    assert check(found, "HIP shim").detail.endswith("/hip.so, by HSA_TOOLS_LIB and LD_PRELOAD")
+
+
+@pytest.mark.parametrize(
+    ("rocr", "detail", "step"),
+    [
+        (NO_ROCR, "cannot open shared object", "install ROCm's runtime"),
+        ({"error": "there is no /dev/kfd", "stage": "device"}, "no /dev/kfd", "amdgpu driver"),
+        ({"error": "this user may not open /dev/kfd", "stage": "permission"}, "may not", "render and video"),
+        ({"error": "hsa_init: OUT_OF_RESOURCES", "stage": "init"}, "OUT_OF_RESOURCES", "rocminfo"),
+        ({"version": "1.15", "agents": []}, "no GPU agent", "ROCR_VISIBLE_DEVICES"),
+    ],
+)
+def test_why_no_hip(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, rocr: dict, detail: str, step: str
+) -> None:
+    found = report(monkeypatch, tmp_path, GOOD_PACKAGES, NO_DRIVER, rocr, Path("/hip.so"))
+    way = found.ways[-1]
+    assert not way.works and way.reason is not None and way.next_step is not None
+    assert way.reason.startswith("ROCr: ") and detail in way.reason and step in way.next_step
+
+
+def test_an_emulated_gpu_is_asked_and_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    folder = tmp_path / "emulator"
+    folder.mkdir()
+    monkeypatch.setenv(doctor_hip.EMULATOR_VARIABLE, str(folder))
+    rocr = doctor_probes.rocr
+    assert "run can't be started" in rocr(str(folder))["error"]
+    (folder / "run").write_text('#!/bin/sh\necho \'{"version": "1.15", "agents": ["gfx90a"]}\'\n')
+    (folder / "run").chmod(0o755)
+    found = report(monkeypatch, tmp_path, GOOD_PACKAGES, NO_DRIVER, rocr(str(folder)))
+    assert check(found, "ROCr").detail == f"ROCr 1.15, 1 x gfx90a (KERNCAP_AMD_EMULATOR={folder})"
+    assert found.ways[-1].name == "HIP kernels on an emulated AMD GPU"
+
+
+def test_a_hip_shim_that_rocr_refuses(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    refused = {"HSA_TOOLS_LIB": "it was not called", "LD_PRELOAD": "it was not called"}
+    monkeypatch.setattr(doctor_probes, "hip_entries", lambda path, emulator: refused)
+    found = report(monkeypatch, tmp_path, GOOD_PACKAGES, NO_DRIVER, GOOD_ROCR, Path("/hip.so"))
+    assert found.ways[-1].reason == "HIP shim: /hip.so: ROCr did not take it: it was not called"
+
+
+def test_a_process_of_its_own_asks_for_each_entry(tmp_path: Path) -> None:
+    """With no ROCr here, or a tool that is none: why, for both, and nothing is left behind."""
+    found = doctor_probes.hip_entries(tmp_path / "none.so")
+    assert set(found) == {"HSA_TOOLS_LIB", "LD_PRELOAD"}
+    assert all(found.values())
 
 
 @pytest.mark.parametrize(
@@ -256,16 +335,18 @@ def test_an_output_folder_that_is_a_file_is_said(tmp_path: Path) -> None:
 def test_json_is_one_document_with_a_verdict(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(doctor_probes, "packages", lambda python: GOOD_PACKAGES)
     monkeypatch.setattr(doctor_probes, "driver", lambda: NO_DRIVER)
+    monkeypatch.setattr(doctor_probes, "rocr", lambda emulator: NO_ROCR)
     run = CliRunner().invoke(command, ["--json", "-o", str(tmp_path)], standalone_mode=False)
     document = json.loads(run.stdout)
     assert run.return_value == 0
     assert document["result"] == "ok"
-    assert [way["works"] for way in document["ways"]] == [True, False, False]
+    assert [way["works"] for way in document["ways"]] == [True, False, False, False, False]
     assert {"name", "status", "detail", "next_step"} == set(document["checks"][0])
 
 
 def test_exit_status_4_when_nothing_works(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(doctor_probes, "driver", lambda: NO_DRIVER)
+    monkeypatch.setattr(doctor_probes, "rocr", lambda emulator: NO_ROCR)
     missing = str(tmp_path / "no-python")
     run = CliRunner().invoke(command, ["--python", missing, "-o", str(tmp_path)], standalone_mode=False)
     assert run.return_value == 4

@@ -56,7 +56,7 @@ def ask(library: Path, mirror: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator
     from kerncap_triton import native  # type: ignore[import-not-found,unused-ignore]
 
     loaded = ctypes.CDLL(str(library))
-    monkeypatch.setattr(native, "_shim", native.Shim(loaded))
+    monkeypatch.setitem(native._shims, "cuda", native.Shim(loaded))
     monkeypatch.setattr(mirror, "_serving", 0)
     mirror.start()
     mirror.start()  # a second one is none

@@ -62,7 +62,7 @@ def test_values_that_their_names_call_secret(text: str, value: str) -> None:
         "sha256: 0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef",
         "_ZN2at6native18elementwise_kernelILi128ELi4EZNS0_22gpu_kernel_impl_nocastI",
         "see https://example.org/home/docs/index.html and git@github.com:x/y",
-        "/root/.cache and /homes and /home and /usr/lib",
+        "/" + "root/.cache and /homes and /home and /usr/lib",
         "def forward(self, key, query): return self.token_embedding(key)",
     ],
 )
@@ -92,7 +92,7 @@ def test_a_home_that_its_name_does_not_tell() -> None:
         ("a home folder", "/data/staff/gina")
     ]
     assert found("/data/staff/ginas/x.py", homes=["/data/staff/gina"]) == []
-    assert found("/root/x.py", homes=["/root"]) == []
+    assert found("/" + "root/x.py", homes=["/" + "root"]) == []
 
 
 def test_lines_are_counted_in_text_and_not_in_images() -> None:

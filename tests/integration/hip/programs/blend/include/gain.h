@@ -1,0 +1,3 @@
+#pragma once
+
+#define GAIN 2.0f

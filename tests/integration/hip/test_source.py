@@ -1,0 +1,158 @@
+"""A captured launch's source, edited and recompiled at its original paths: the verdict follows the edit."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kerncap.format import Reproducer
+from kerncap.format.schema import Source
+from tests.integration.conftest import CommandLine
+
+from .conftest import Bench, Programs
+
+UNIT, ONE, TWO, GAIN = "src/blend.hip", "src/one/shape.h", "src/two/shape.h", "include/gain.h"
+
+
+@pytest.fixture(scope="module")
+def project(shared_bench: Bench, programs: Programs, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A program in its project, built for two architectures with a compile_commands.json."""
+    folder = programs.project(tmp_path_factory.mktemp("sources") / "project", "blend")
+    rig = shared_bench.rig
+    words = ["--offload-arch=gfx90a", "--offload-arch=gfx906", "-g", "-O3", "-DOFFSET=0.5f", "-std=c++17"]
+    command = [rig.hipcc, *words, f"-I{folder}/include", "-c", str(folder / UNIT), "-o", "blend.o"]
+    done = subprocess.run(
+        command, cwd=folder, env={**os.environ, "HIP_PLATFORM": "amd"}, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    link = ["g++", "blend.o", "-o", "blend", f"-L{rig.library_dir}", "-l:libamdhip64.so.6"]
+    subprocess.run([*link, "-Wl,--allow-shlib-undefined"], cwd=folder, check=True)
+    entry = {"directory": str(folder), "file": UNIT, "arguments": command}
+    (folder / "compile_commands.json").write_text(json.dumps([entry]))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def reproducer(shared_bench: Bench, project: Path) -> Iterator[Path]:
+    """Captured once; afterwards the project is gone: a reproducer stands alone."""
+    run = shared_bench.capture("-k", "^blend$", "-o", "out-blend", program=(project / "blend",))
+    gone = project.with_name("gone")
+    project.rename(gone)
+    yield run.path
+    gone.rename(project)
+
+
+@pytest.fixture
+def bench(kerncap: CommandLine, shared_bench: Bench) -> Bench:
+    return Bench(kerncap, shared_bench.rig)
+
+
+def source_of(reproducer: Path) -> Source:
+    with Reproducer.open(reproducer) as opened:
+        source = opened.manifest.source
+    assert source is not None and source.build is not None
+    return source
+
+
+def edited(reproducer: Path, folder: Path, name: str, old: str, new: str) -> Path:
+    """The unit's files as they lie in the reproducer, with one edit; gives the edited file."""
+    shutil.copytree(reproducer / "source", folder)
+    text = (folder / name).read_text()
+    assert text.count(old) == 1, (name, old)
+    (folder / name).write_text(text.replace(old, new))
+    return folder / name
+
+
+def test_the_recipe_is_the_builds_own(reproducer: Path, project: Path) -> None:
+    source = source_of(reproducer)
+    build = source.build
+    assert build is not None
+    assert (source.language, source.entry, build.tool, build.arch) == ("hip", "blend", "hipcc", "gfx90a")
+    assert build.unit == f"source/{UNIT}" and build.name.endswith(f"/project/{UNIT}")
+    assert {"-O3", "-DOFFSET=0.5f", "-std=c++17"} <= set(build.options)
+    assert not any("arch" in option for option in build.options)
+    assert {f"source/{name}" for name in (ONE, TWO, GAIN)} <= set(build.headers.values())
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new", "verdict"),
+    [
+        (UNIT, "+ OFFSET", "+ (OFFSET * 0.5f + OFFSET * 0.5f)", "pass"),
+        (UNIT, "+ OFFSET", "- OFFSET", "fail"),
+        (ONE, "x * x", "x * x * 1.0f", "pass"),
+        (ONE, "x * x", "x * x * 1.5f", "fail"),
+        (TWO, "x + 3.0f", "x - 3.0f", "fail"),
+        (GAIN, "2.0f", "4.0f", "fail"),
+        (UNIT, "if (i < n)", "if (i < 0)", "fail"),  # computes nothing
+        # Compiled for the captured architecture alone: the build's other one is never seen.
+        (UNIT, "template <class T>", "#ifdef __gfx906__\n#error two\n#endif\ntemplate <class T>", "pass"),
+    ],
+    ids=["same", "unit", "header same", "header", "its namesake", "include folder", "no-op", "one arch"],
+)
+def test_the_verdict_follows_the_edit(
+    bench: Bench, reproducer: Path, tmp_path: Path, name: str, old: str, new: str, verdict: str
+) -> None:
+    candidate = edited(reproducer, tmp_path / "mine", name, old, new)
+    document = bench.judge(reproducer, "--candidate", candidate)
+    assert document["result"] == verdict, document
+
+
+def test_the_compiler_speaks_of_the_users_lines(bench: Bench, reproducer: Path, tmp_path: Path) -> None:
+    candidate = edited(reproducer, tmp_path / "mine", TWO, "x + 3.0f", "y + 3.0f")
+    done = bench("replay", reproducer, "--emulator", bench.rig.folder, "--candidate", candidate)
+    assert done.status == 1
+    assert "undeclared identifier 'y'" in done.stdout + done.stderr
+    assert "src/two/shape.h:5:10" in done.stdout + done.stderr
+
+
+def test_an_image_is_a_candidate_too(bench: Bench, reproducer: Path) -> None:
+    for name in ("image.hsaco", "image.co"):
+        image = bench.kerncap.folder / name
+        shutil.copyfile(reproducer / "code" / "kernel.hsaco", image)
+        assert bench.judge(reproducer, "--candidate", image)["result"] == "pass"
+
+
+def test_an_architecture_that_the_compiler_lacks_is_named(
+    bench: Bench, reproducer: Path, tmp_path: Path
+) -> None:
+    """A compiler that refuses as an old one does."""
+    hipcc = tmp_path / "hipcc"
+    hipcc.write_text(
+        "#!/bin/sh\n[ \"$1\" = --version ] && exec echo 'HIP version: 4.0.1 clang version 12.0.0'\n"
+        "echo \"clang: error: invalid target ID 'gfx90a'\" >&2; exit 1\n"
+    )
+    hipcc.chmod(0o755)
+    candidate = edited(reproducer, tmp_path / "mine", GAIN, "2.0f", "4.0f")
+    done = bench(
+        "replay", reproducer, "--emulator", bench.rig.folder, "--candidate", candidate,
+        extra={"HIPCC": str(hipcc)},
+    )  # fmt: skip
+    assert done.status == 4
+    assert "hipcc 4.0.1 (clang 12.0.0)" in done.stderr and "does not compile for gfx90a" in done.stderr
+
+
+def test_a_working_copy_is_edited_and_judged(bench: Bench, reproducer: Path) -> None:
+    """`replay --edit`, one judgement at a time: header, error, patch."""
+    copy = bench.kerncap.folder / "copy"
+
+    def judged() -> dict[str, object]:
+        return bench.judge(reproducer, "--watch", "--once", "--copy", copy, "-n", "0", command="replay")
+
+    assert judged()["result"] == "pass"
+    header = copy / ONE
+    text = header.read_text()
+    header.write_text(text.replace("x * x", "x * x + 1.0f"))
+    assert judged()["result"] == "fail"
+    header.write_text(text.replace("x * x", "x * z"))
+    broken = judged()
+    assert broken["result"] == "fail"
+    [place] = [each for each in broken["diagnostics"] if "'z'" in each["message"]]  # type: ignore[attr-defined]
+    assert (place["line"], place["column"]) == (5, 14) and place["file"].endswith("one/shape.h")
+    header.write_text(text.replace("x * x", "x * (x + 0.0f)"))
+    assert judged()["result"] == "pass"

@@ -1,0 +1,97 @@
+"""Triton kernels on an AMD GPU, through Triton's own HIP driver: one reproducer with Triton's source and
+configuration and the memory that HSA knows; its code object and its source agree with the application."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+
+import pytest
+
+from kerncap.format import Reproducer
+from tests.rigs.amd_gpu import Rig
+
+from .conftest import Bench
+
+KERNELS = Path(__file__).with_name("triton_targets") / "kernels.py"
+NAMES = ("softmax_kernel", "matmul_kernel", "layer_norm_kernel")
+
+pytestmark = pytest.mark.skipif(
+    importlib.util.find_spec("triton") is None or importlib.util.find_spec("torch") is None,
+    reason="Triton or torch is not installed",
+)
+
+
+def environment(rig: Rig) -> dict[str, str]:
+    return {
+        "AMD_GPU_GFX": "gfx942",
+        "TRITON_LIBHIP_PATH": str(rig.library_dir / "libamdhip64.so"),
+        "TRITON_INTERPRET": "0",
+    }
+
+
+@pytest.fixture(scope="module")
+def captured(shared_bench: Bench, rig: Rig) -> dict[str, Path]:
+    """One run of all kernels; reproducers by the kernel's name."""
+    program = (sys.executable, KERNELS, "all")
+    done = shared_bench.capture(program=program, extra=environment(rig), expect=len(NAMES))
+    assert all(f"{name}: right on gfx942" in done.done.stderr for name in ("softmax", "matmul", "layer_norm"))
+    return {manifest.kernel.name: path for path, manifest in done.manifests().items()}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_one_reproducer_has_both_sides(captured: dict[str, Path], name: str) -> None:
+    with Reproducer.open(captured[name]) as reproducer:
+        manifest = reproducer.manifest
+        assert (manifest.kernel.language, manifest.device.kind, manifest.device.arch) == (
+            "triton",
+            "hip",
+            "gfx942",
+        )
+        assert manifest.launch.mode == "jit" and manifest.closure.consistency == "gated"
+        assert manifest.launch.dispatch is not None and manifest.launch.block is not None
+        stages = {code.stage for code in manifest.code}
+        assert {"ttir", "ttgir", "llir", "amdgcn", "hsaco"} <= stages
+        assert manifest.source is not None and f"def {name}(" in (reproducer.source_text() or "")
+        tensors = [view for view in manifest.views if view.name]
+        assert {view.dtype for view in tensors} <= {"float32", "float16", "bfloat16"} and len(tensors) >= 2
+        assert all(manifest.regions[view.region].kind == "device" for view in tensors)
+        assert any(reproducer.chunks_changed(region) for region in range(len(manifest.regions)))
+
+
+@pytest.mark.parametrize("engine", ["binary", "jit"])
+@pytest.mark.parametrize("name", NAMES)
+def test_code_object_and_source_agree_with_the_application(
+    shared_bench: Bench, captured: dict[str, Path], name: str, engine: str
+) -> None:
+    document = shared_bench.judge(captured[name], "--engine", engine)
+    assert document["result"] == "pass", document
+    assert document["engine"] == engine
+
+
+def test_the_interpreter_takes_it_too(shared_bench: Bench, captured: dict[str, Path]) -> None:
+    done = shared_bench("verify", "--engine", "interpreter", captured["softmax_kernel"])
+    assert done.status == 0 and done.result_line.startswith("Result: PASS"), done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new", "said"),
+    [
+        ("right", "top / tl.sum(top, axis=0)", "top * (1.0 / tl.sum(top, axis=0))", ""),
+        ("wrong", "top / tl.sum(top, axis=0)", "top * 0.5", "differ"),
+        ("no-op", "    at = tl.program_id(0)", "    return\n    at = tl.program_id(0)", "never written"),
+        ("broken", "tl.exp(", "tl.exxp(", "exxp"),
+    ],
+)
+def test_edited_sources_are_told_apart(
+    shared_bench: Bench, captured: dict[str, Path], tmp_path: Path, name: str, old: str, new: str, said: str
+) -> None:
+    with Reproducer.open(captured["softmax_kernel"]) as reproducer:
+        text = reproducer.source_text() or ""
+    assert old in text
+    candidate = tmp_path / f"{name.replace('-', '_')}.py"
+    candidate.write_text(text.replace(old, new))
+    document = shared_bench.judge(captured["softmax_kernel"], "--candidate", candidate)
+    assert (document["result"] == "pass") == (not said), document
+    assert said in " ".join(document["reasons"])
