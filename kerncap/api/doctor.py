@@ -48,6 +48,8 @@ def doctor(python: str | None = None, output: Path = Path("kerncap-out")) -> Rep
     rocr = doctor_hip.rocr_check(doctor_probes.rocr(emulator), emulator)
     hip_shim = doctor_hip.shim_check(rocr, emulator)
     amd = "an emulated AMD GPU" if emulator else "an AMD GPU"
+    # On an emulated GPU, for which there is no torch, tensors are over memory of HIP's.
+    sees = [] if emulator else [doctor_hip.torch_sees_a_gpu(packages)]
     own_python = platform.python_version()
     checks = [
         Check(name="kerncap", status="ok", detail=f"{kerncap.__version__}, Python {own_python}"),
@@ -70,7 +72,7 @@ def doctor(python: str | None = None, output: Path = Path("kerncap-out")) -> Rep
         _way("Triton on the CPU (TRITON_INTERPRET=1)", [hook, target, torch, triton, interpreted]),
         _way("Triton on an NVIDIA GPU", [hook, target, torch, triton, libcuda, _torch_sees_a_gpu(packages)]),
         _way("CUDA kernels on an NVIDIA GPU", [shim, libcuda]),
-        _way(f"Triton on {amd}", [hook, target, torch, triton, rocr, doctor_hip.torch_sees_a_gpu(packages)]),
+        _way(f"Triton on {amd}", [hook, target, torch, triton, rocr, *sees]),
         _way(f"HIP kernels on {amd}", [hip_shim, rocr]),
     )
     return Report(

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from kerncap.api.tune_result import ShapeInfo, TuneResult
-from kerncap.errors import UsageError
+from kerncap.errors import BackendUnavailable, UsageError
 from kerncap.format import Reproducer
 from kerncap.replay import trust
 from kerncap.replay.choose import Choice as Engine
@@ -91,6 +91,9 @@ def tune(
             reproducers[reproducer.manifest_sha256] = reproducer
         first = next(iter(reproducers.values()))
         where = choose(first.manifest, options.engine, options.device, options.python)
+        if where.memory == "hip":
+            why = "not on an AMD GPU in this version; --engine interpreter searches on the host"
+            raise BackendUnavailable("tune", why)
         if where.launcher == "binary":
             raise UsageError("tune compiles a Triton kernel's source: leave --engine out, or say jit")
         spaces = [LaunchSpace(each) for each in reproducers.values()]

@@ -43,38 +43,6 @@ Image* made(Image::Kind kind, const uint8_t* data, size_t size, std::string orig
   return image;
 }
 
-struct Search {
-  uintptr_t begin, end;
-  std::string file;
-};
-
-std::string program_path() {
-  char path[4096];
-  ssize_t length = readlink("/proc/self/exe", path, sizeof path);
-  return length > 0 ? std::string(path, static_cast<size_t>(length)) : std::string();
-}
-
-int look_into(dl_phdr_info* info, size_t, void* data) {
-  auto& search = *static_cast<Search*>(data);
-  for (int i = 0; i < info->dlpi_phnum; ++i) {
-    const auto& segment = info->dlpi_phdr[i];
-    uintptr_t start = info->dlpi_addr + segment.p_vaddr;
-    if (segment.p_type != PT_LOAD || search.begin < start || search.end > start + segment.p_filesz) continue;
-    if ((segment.p_flags & PF_W) != 0) return 1;
-    search.file = info->dlpi_name != nullptr && info->dlpi_name[0] != 0 ? info->dlpi_name : program_path();
-    return 1;
-  }
-  return 0;
-}
-
-// The library or program whose unwritable mapping holds these bytes; empty for none.
-std::string library_of(const uint8_t* data, size_t size) {
-  auto begin = reinterpret_cast<uintptr_t>(data);
-  Search search{begin, begin + size, {}};
-  dl_iterate_phdr(look_into, &search);
-  return search.file;
-}
-
 // The file that the bytes are mapped from by other means (hipModuleLoad); empty for none. Such a mapping
 // ends when the module is unloaded, so its bytes are copied.
 std::string mapped_file_of(const uint8_t* data) {
@@ -97,6 +65,42 @@ std::string mapped_file_of(const uint8_t* data) {
   bool is_file = !found.empty() && found[0] == '/' && found.compare(0, 5, "/dev/") != 0 &&
                  found.compare(0, 7, "/memfd:") != 0;
   return is_file ? found : std::string();
+}
+
+struct Search {
+  uintptr_t begin, end;
+  std::string file;
+};
+
+// The program's own file; /proc/self/exe is the loader where that was started to load it.
+std::string program_path(const uint8_t* data) {
+  std::string mapped = mapped_file_of(data);
+  if (!mapped.empty()) return mapped;
+  char path[4096];
+  ssize_t length = readlink("/proc/self/exe", path, sizeof path);
+  return length > 0 ? std::string(path, static_cast<size_t>(length)) : std::string();
+}
+
+int look_into(dl_phdr_info* info, size_t, void* data) {
+  auto& search = *static_cast<Search*>(data);
+  for (int i = 0; i < info->dlpi_phnum; ++i) {
+    const auto& segment = info->dlpi_phdr[i];
+    uintptr_t start = info->dlpi_addr + segment.p_vaddr;
+    if (segment.p_type != PT_LOAD || search.begin < start || search.end > start + segment.p_filesz) continue;
+    if ((segment.p_flags & PF_W) != 0) return 1;
+    bool is_named = info->dlpi_name != nullptr && info->dlpi_name[0] != 0;
+    search.file = is_named ? info->dlpi_name : program_path(reinterpret_cast<const uint8_t*>(search.begin));
+    return 1;
+  }
+  return 0;
+}
+
+// The library or program whose unwritable mapping holds these bytes; empty for none.
+std::string library_of(const uint8_t* data, size_t size) {
+  auto begin = reinterpret_cast<uintptr_t>(data);
+  Search search{begin, begin + size, {}};
+  dl_iterate_phdr(look_into, &search);
+  return search.file;
 }
 
 Image* copy_of(Image::Kind kind, const uint8_t* data, size_t size, const std::string& origin) {

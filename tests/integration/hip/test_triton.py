@@ -81,6 +81,7 @@ def test_the_interpreter_takes_it_too(shared_bench: Bench, captured: dict[str, P
         ("right", "top / tl.sum(top, axis=0)", "top * (1.0 / tl.sum(top, axis=0))", ""),
         ("wrong", "top / tl.sum(top, axis=0)", "top * 0.5", "differ"),
         ("no-op", "    at = tl.program_id(0)", "    return\n    at = tl.program_id(0)", "never written"),
+        ("outside", "axis=0), mask=i < columns)", "axis=0))", "outside"),
         ("broken", "tl.exp(", "tl.exxp(", "exxp"),
     ],
 )

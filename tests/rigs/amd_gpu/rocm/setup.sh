@@ -55,7 +55,7 @@ trap 'rm -rf "$work"; rmdir "$prefix" 2>/dev/null || true' EXIT
 trap 'exit 1' HUP INT TERM
 apt=$work/apt
 mkdir -p "$apt/etc/apt/apt.conf.d" "$apt/etc/apt/preferences.d" "$apt/var/lib/apt/lists/partial" \
-    "$apt/var/cache/apt/archives/partial" "$apt/var/lib/dpkg" "$work/root"
+    "$apt/var/cache/apt/archives/partial" "$apt/var/lib/dpkg" "$work/unpacked"
 : >"$apt/var/lib/dpkg/status"
 echo "deb [signed-by=$keyring] $mirror $suite main" >"$apt/etc/apt/sources.list"
 # Dates are not checked, signatures are: a container's clock may be far off.
@@ -84,13 +84,13 @@ apt-cache show libamdhip64-6 >/dev/null 2>&1 ||
     apt-get -qq download libamdhip64-dev libhsa-runtime-dev libdrm-dev linux-libc-dev) >"$work/log" 2>&1 ||
     die "can't download ROCm from $suite: $(last_line)"
 for deb in "$apt"/var/cache/apt/archives/*.deb; do
-    dpkg-deb -x "$deb" "$work/root" || die "can't unpack $(basename "$deb") (no space left?)"
+    dpkg-deb -x "$deb" "$work/unpacked" || die "can't unpack $(basename "$deb") (no space left?)"
 done
-missing=$(has_all "$work/root") || die "the packages of $suite have no $missing: another suite may have it"
+missing=$(has_all "$work/unpacked") || die "the packages of $suite have no $missing: another suite may have it"
 
 version=$(apt-cache policy libamdhip64-6 | awk '$1 == "Candidate:" { print $2 }')
-echo "HIP $version from Debian $suite" >"$work/root/.complete"
+echo "HIP $version from Debian $suite" >"$work/unpacked/.complete"
 rm -rf "$prefix"
-mv "$work/root" "$prefix"
+mv "$work/unpacked" "$prefix"
 chmod 755 "$prefix"
 echo "$prefix: $(cat "$prefix/.complete"), $(du -sh "$prefix" | cut -f 1)"
