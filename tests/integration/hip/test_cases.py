@@ -58,6 +58,13 @@ def test_case_09_each_of_several(shared_bench: Bench, whole: Captured) -> None:
         assert fnv(post_of(path, output)) == output.hash
 
 
+def test_case_10_a_lambda(shared_bench: Bench, whole: Captured) -> None:
+    """What it captures is a parameter, and the pointer in it is followed."""
+    _, manifest = holds(shared_bench, whole, "apply", "lambda")
+    assert len([region for region in manifest.regions if region.kind == "device"]) == 2
+    assert "lambda" in manifest.kernel.qualified_name
+
+
 def test_case_11_launch_bounds(shared_bench: Bench, whole: Captured) -> None:
     _, manifest = holds(shared_bench, whole, "bounded", "bounded")
     assert manifest.launch.block == (64, 1, 1)

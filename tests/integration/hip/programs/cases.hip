@@ -26,6 +26,12 @@ __global__ void pooled(const int* x, int* y, int n) {
   if (i < n) y[i] = x[n - 1 - i];
 }
 
+template <class F>
+__global__ void apply(F f, float* y, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) y[i] = f(i);
+}
+
 // A writer that would change the input while it is copied, were it not held back: see snapshot().
 __global__ void writer(int* x, int value, int n) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -56,6 +62,12 @@ static int launches() {
   float *x = to_device(ramp(n, 0.25f)), *y = zeros<float>(n);
   bounded<<<(n + 63) / 64, 64>>>(x, y, n);
   report("bounded", y, n * sizeof(float));
+
+  const float slope = 0.75f;
+  float* line = zeros<float>(n);
+  apply<<<(n + 63) / 64, 64>>>([=] __device__(int i) { return slope * static_cast<float>(i) + x[i % n]; },
+                               line, n);
+  report("lambda", line, n * sizeof(float));
 
   int* steps = to_device(std::vector<int>(n, 1));
   for (int step = 0; step < 4; ++step) {
