@@ -10,6 +10,7 @@ from kerncap.replay.bitmap import Bits
 
 PAGE = 4096
 LINE = 64  # bytes: below it, the copy of a line saves nothing
+_WORTH_LINES = 64  # lines are asked about where more than this part of all memory is needed
 
 Masks = dict[int, Bits]
 
@@ -50,10 +51,15 @@ class Search:
     tries: int = 0
 
     def run(self) -> None:
-        """Whole regions first, then pages, then lines of the pages that are needed."""
-        left = [Piece(number, 0, size) for number, size in enumerate(self.sizes) if self._open(number).any()]
-        for unit in (PAGE, LINE):
-            left = self._halve(left, unit)
+        """Whole regions first, then pages, then lines of the pages that are needed.
+
+        A page that is needed as a whole costs two tries for each of its lines: not where all such pages
+        together are next to nothing.
+        """
+        whole = [Piece(number, 0, size) for number, size in enumerate(self.sizes) if self._open(number).any()]
+        pages = self._halve(whole, PAGE)
+        if sum(page.size for page in pages) * _WORTH_LINES > sum(self.sizes):
+            self._halve(pages, LINE)
 
     def _open(self, region: int) -> Bits:
         """Bytes of a region of which nothing is known yet."""

@@ -1,4 +1,4 @@
-// What users try first, and no other program here does: cases MODE, where MODE is launches or spawn.
+// What users try first, and no other program here does: cases MODE, where MODE is launches, spawn or sparse.
 #include "common.h"
 
 #include <sys/wait.h>
@@ -41,6 +41,12 @@ __global__ void writer(int* x, int value, int n) {
 __global__ void reader(const int* x, int* y, int n) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i < n) y[i] = x[i] + 1;
+}
+
+__global__ void sum_of_pages(const int* x, const int* pages, int* y) {
+  int sum = 0;
+  for (int k = 0; k < 16; ++k) sum += x[pages[blockIdx.x] * 1024 + k * 64 + threadIdx.x];
+  y[blockIdx.x * 64 + threadIdx.x] = sum;
 }
 
 static void report_total(const char* name) {
@@ -106,6 +112,20 @@ static int launches() {
   return 0;
 }
 
+// Reads ten pages of a thousand.
+static int sparse() {
+  const int words = 1024 * 1024;
+  std::vector<int> host(words);
+  unsigned state = 1;
+  for (int& word : host) word = static_cast<int>(state = state * 1664525u + 1013904223u) >> 8;
+  std::vector<int> pages;
+  for (int i = 0; i < 10; ++i) pages.push_back((i * 379 + 17) % 1024);
+  int *x = to_device(host), *chosen = to_device(pages), *y = zeros<int>(640);
+  sum_of_pages<<<10, 64>>>(x, chosen, y);
+  report("sum_of_pages", y, 640 * sizeof(int));
+  return 0;
+}
+
 // A parent that never touches the GPU starts the program anew in a session of its own.
 static int spawned(const char* self) {
   const char* run = std::getenv("AMD_GPU_RUN");
@@ -125,5 +145,6 @@ int main(int count, char** words) {
   const char* mode = count > 1 ? words[1] : "";
   if (!std::strcmp(mode, "launches")) return launches();
   if (!std::strcmp(mode, "spawn")) return spawned(words[0]);
+  if (!std::strcmp(mode, "sparse")) return sparse();
   return 2;
 }
