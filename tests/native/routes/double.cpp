@@ -32,7 +32,7 @@ bool capture_all = std::getenv("ROUTES_CAPTURE_ALL") != nullptr;
 }  // namespace
 
 namespace kerncap::gate {
-Pass::Pass() noexcept {
+Pass::Pass(Serve, void*) noexcept {
   ++passes;
 }
 Pass::~Pass() noexcept {
