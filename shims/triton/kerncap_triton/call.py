@@ -58,11 +58,12 @@ class Call:
         """Where it runs: ``("cpu", 0)`` under the interpreter, else the current device, as torch calls it."""
         if self.kernel.mode == "interpreter":
             return "cpu", 0
-        if cuda.is_live():
+        try:
             return "cuda", int(cuda.torch_module().cuda.current_device())
-        # A torch without devices, or none: the target brought memory of its own.
-        driver = sys.modules["triton.runtime.driver"].driver.active
-        return str(driver.get_current_target().backend), int(driver.get_current_device())
+        except (AssertionError, KeyError, RuntimeError):
+            # A torch without devices, or none: the target brought memory of its own.
+            driver = sys.modules["triton.runtime.driver"].driver.active
+            return str(driver.get_current_target().backend), int(driver.get_current_device())
 
 
 class _Names(Dict[str, Any]):
