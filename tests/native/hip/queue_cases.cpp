@@ -17,6 +17,16 @@ using namespace runtime;
 namespace {
 
 // A kernel over `float* data`: what it does is the case's.
+// As on a device: two queues may run it at once, and one of the two results stays.
+template <class F>
+void change(const DispatchPacket& packet, F f) {
+  float* at = *static_cast<float**>(packet.kernarg_address);
+  float now = 0;
+  __atomic_load(at, &now, __ATOMIC_RELAXED);
+  float next = f(now);
+  __atomic_store(at, &next, __ATOMIC_RELAXED);
+}
+
 struct Program {
   KernelCode add{"_Z3addPf.kd", {}, 16};
   KernelCode other{"_Z5otherPf.kd", {}, 16};
@@ -26,8 +36,8 @@ struct Program {
 
   Program() {
     CHECK(OnLoad(tables(), 0, 0, nullptr));
-    add.body = [](const DispatchPacket& packet) { **static_cast<float**>(packet.kernarg_address) += 1; };
-    other.body = [](const DispatchPacket& packet) { **static_cast<float**>(packet.kernarg_address) *= 2; };
+    add.body = [](const DispatchPacket& packet) { change(packet, [](float x) { return x + 1; }); };
+    other.body = [](const DispatchPacket& packet) { change(packet, [](float x) { return x * 2; }); };
     copy.body = other.body;
     load({&add, &other, &copy});
     data = allocate(1000);
