@@ -56,13 +56,19 @@ demo: $(STAMP) ## capture a launch from a sample, replay it, verify it, prove it
 
 # --- checks ----------------------------------------------------------------------------------------
 
+PYTEST = PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m pytest -n $(JOBS) --dist loadfile
+
 .PHONY: test
-test: $(STAMP) ## everything that needs no GPU, with a seeded slice of each campaign (JOBS, PYTEST_ARGS)
-	@PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m pytest -m "not gpu and not sanitized" -n $(JOBS) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
+test: $(STAMP) ## each feature by its true path, with no GPU (JOBS, PYTEST_ARGS)
+	@$(PYTEST) --no-loadscope-reorder -m "not gpu and not sanitized and not long" $(PYTEST_ARGS)
+
+.PHONY: test-all
+test-all: $(STAMP) ## everything that needs no GPU, with a seeded slice of each campaign
+	@$(PYTEST) --no-loadscope-reorder -m "not gpu and not sanitized" $(PYTEST_ARGS)
 
 .PHONY: test-sanitized
 test-sanitized: $(STAMP) ## the native tests and whole captures again under ThreadSanitizer and AddressSanitizer
-	@PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m pytest -m sanitized -n $(JOBS) --dist loadfile $(PYTEST_ARGS) tests/native tests/integration/cuda
+	@$(PYTEST) -m sanitized $(PYTEST_ARGS) tests/native tests/integration/cuda
 
 .PHONY: fuzz
 fuzz: $(STAMP) ## the campaigns whole: properties with many examples, fuzz targets (FUZZ_SECONDS)
