@@ -41,10 +41,12 @@ class Engine(WorkerMemory):
         timeout_s: float = 60.0,
         target_python: str | None = None,
         emulator: Path | None = None,
+        choice: Choice | None = None,
     ) -> None:
+        """``choice``: what was chosen already for a launch of this kind, so that nothing is asked again."""
         self.reproducer = reproducer
         self.manifest = reproducer.manifest
-        self.choice: Choice = choose(self.manifest, engine, device, python, target_python, emulator)
+        self.choice = choice or choose(self.manifest, engine, device, python, target_python, emulator)
         self.timeout_s = timeout_s
         self.facts = Facts()
         self._job: Job = stage(reproducer, self.choice.launcher, self.choice.memory, self.choice.device)
@@ -142,12 +144,16 @@ class Engine(WorkerMemory):
         said = reply["outcome"]
         return Outcome(**{name: said[name] for name in _OUTCOME if name in said})
 
-    def time(self, which: str, warmup: int, n: int, dirty: list[int]) -> list[float]:
-        """Milliseconds of ``n`` launches after a warm-up; ``dirty`` regions are restored before each."""
+    def time(self, which: str, warmup: int, n: int, dirty: list[int], cold: bool = False) -> list[float]:
+        """Milliseconds of ``n`` launches after a warm-up; ``dirty`` regions are restored before each.
+
+        ``cold``: the device's cache holds other data, where a Triton launch runs on one.
+        """
         limit = self.timeout_s * (warmup + n)
         reply = self.connection.call(
-            "time", limit + _GRACE_S, which=which, warmup=warmup, n=n, limit_s=limit, dirty=dirty
-        )
+            "time", limit + _GRACE_S, which=which, warmup=warmup, n=n, limit_s=limit, dirty=dirty,
+            **self._cold(cold),
+        )  # fmt: skip
         return [float(t) for t in reply["times_ms"]]
 
     def interleaved(
@@ -156,11 +162,13 @@ class Engine(WorkerMemory):
         rounds: int,
         dirty: list[int],
         ranges: Sequence[tuple[int, int, int]] | None = None,
+        cold: bool = False,
     ) -> dict[str, list[float]]:
         """Milliseconds of ``rounds`` launches of each variant, in turns: times of one round are a pair.
 
         Every round times each variant once, in an order that changes, each on the restored pre-state of the
         ``dirty`` regions, or of no more than ``ranges`` (region, start, stop; `resident.dirtied`) of them.
+        ``cold`` as for `time`.
         By the device's events, of the interpreter by the host's clock. Raises ReplayError where a launch
         does not end well.
         """
@@ -173,9 +181,13 @@ class Engine(WorkerMemory):
         sizes = [region.size for region in self.manifest.regions]
         wanted = [(r, 0, sizes[r]) for r in dirty] if ranges is None else list(ranges)
         reply = self.connection.call(
-            "interleaved", limit + _GRACE_S, whichs=list(whichs), rounds=rounds, ranges=wanted, limit_s=limit
-        )
+            "interleaved", limit + _GRACE_S, whichs=list(whichs), rounds=rounds, ranges=wanted, limit_s=limit,
+            **self._cold(cold),
+        )  # fmt: skip
         return {name: [float(t) for t in reply["times_ms"][name]] for name in whichs}
+
+    def _cold(self, cold: bool) -> dict[str, bool]:
+        return {"cold": True} if cold and self.choice.launcher != "native" else {}
 
     def repeat(self, which: str, n: int, state: str, ranges: list[tuple[int, int, int]]) -> Repeated:
         """``n`` native replays, queued without waiting, each from ``ranges`` (region, start, stop).

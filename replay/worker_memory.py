@@ -99,6 +99,13 @@ class WorkerMemory:
         wanted = [{"view": v, "rtol": rtol, "atol": atol} for v, rtol, atol in views]
         return list(self.connection.call("compare", views=wanted, against=against)["views"])
 
+    def within(self, views: Sequence[tuple[int | dict[str, Any], float, float]], against: str) -> bool:
+        """Whether `compare` would find nothing outside: where no more is asked, much less is to be done."""
+        if self.connection.choice.launcher == "native":
+            return not any(stats["outside"] for stats in self.compare(views, against))
+        wanted = [{"view": v, "rtol": rtol, "atol": atol} for v, rtol, atol in views]
+        return bool(self.connection.call("within", views=wanted, against=against)["within"])
+
     def nonfinite(self, views: list[int], written: dict[int, Bits]) -> list[dict[str, Any]]:
         """NaN and infinities among the written elements of ``views``."""
         with self.connection.mask_files(written) as masks:

@@ -193,7 +193,7 @@ def _executor(
 
     shipments = [pack(each, trusted=True) for each in reproducers.values()]
     workers = options.workers if options.scheduler is not None else count
-    return Cluster(shipments, bench, options.scheduler, workers, sent)
+    return Cluster(shipments, bench, options.scheduler, workers, sent, space.listed)
 
 
 def _local_workers(where: Engine, device: str) -> int:

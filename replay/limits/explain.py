@@ -7,7 +7,7 @@ metric is not in a report says nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from kerncap.replay.limits.counters import DRAM_SHARES
@@ -17,7 +17,6 @@ from kerncap.replay.limits.ncu_csv import KernelRow
 BUSY = 80.0
 MODERATE = 60.0
 LOW_OCCUPANCY = 50.0
-LOW_HIT_RATE = 20.0
 WARP_SECTORS_WORST = 32.0
 STALL_SHARE = 0.25  # of the cycles between two instructions of a warp
 CONFLICT_SHARE = 0.1  # of the wavefronts of shared memory
@@ -55,6 +54,23 @@ _LIMITERS: Mapping[str, str] = {
 }
 
 
+# Where a unit is busy all the time, warps wait for it: more of them, or sooner, would wait as well.
+_WAITING = ("occupancy", "schedulers", "stalls")
+# Units by their name in a metric, where that says little.
+_UNITS: Mapping[str, str] = {
+    "adu": "address divergence (adu)",
+    "alu": "integers and logic (alu)",
+    "cbu": "branches (cbu)",
+    "fma": "fp32 multiply-add (fma)",
+    "fmaheavy": "fp32 and integer multiply-add (fmaheavy)",
+    "fmalite": "fp32 multiply-add (fmalite)",
+    "lsu": "loads and stores (lsu)",
+    "shared": "what fp64 and the tensor cores share",
+    "tex": "texture (tex)",
+    "xu": "special functions and conversions (xu)",
+}
+
+
 @dataclass(frozen=True)
 class Claim:
     """``severity``: ``problem``, ``limit`` (what holds the launch back) or ``fact``."""
@@ -63,6 +79,11 @@ class Claim:
     severity: str
     text: str
     evidence: tuple[tuple[str, float], ...]
+
+    @property
+    def at_limit(self) -> bool:
+        """Whether something that it names is busy as hardly anything gets."""
+        return self.severity == "limit" and any(value >= BUSY for _, value in self.evidence)
 
     def as_dict(self) -> dict[str, Any]:
         return {
@@ -78,7 +99,10 @@ Rule = Callable[[KernelRow], Iterator[Claim]]
 
 def explain(row: KernelRow) -> list[Claim]:
     """All that the rules find, in their order: what holds the launch back comes first."""
-    return [claim for rule in RULES for claim in rule(row)]
+    claims = [claim for rule in RULES for claim in rule(row)]
+    if not any(claim.topic == "speed of light" and claim.at_limit for claim in claims):
+        return claims
+    return [replace(c, severity="fact") if c.topic in _WAITING and not c.at_limit else c for c in claims]
 
 
 _SM = ("sm__throughput.avg.pct_of_peak_sustained_elapsed",)
@@ -137,19 +161,22 @@ def _pipes(row: KernelRow) -> Iterator[Claim]:
             yield Claim(
                 "tensor cores", "fact", f"the tensor cores are used to {value:.0f} %", ((metric, value),)
             )
+    # The tensor cores' instructions go through the pipe that fp64 shares with them: it is no other unit.
+    theirs = ("tensor", "pipe_shared") if any(value > 0 for _, value in tensor) else ("tensor",)
     pipes = [
         (name, value)
         for name, value in row.metrics.items()
         if name.startswith(("sm__inst_executed_pipe_", "sm__pipe_"))
         and ".avg.pct_of_peak_sustained_active" in name
-        and "tensor" not in name
+        and not any(each in name for each in theirs)
     ]
     if pipes:
         metric, value = max(pipes, key=lambda one: one[1])
         if value >= MODERATE:
             pipe = metric.partition("pipe_")[2].partition(".")[0].removesuffix("_cycles_active")
+            which = "the busiest other unit" if len(theirs) > 1 else "the busiest unit"
             yield Claim(
-                "pipes", "limit", f"the busiest other unit is {pipe}: {value:.0f} %", ((metric, value),)
+                "pipes", "limit", f"{which}: {_UNITS.get(pipe, pipe)}, {value:.0f} %", ((metric, value),)
             )
 
 
@@ -269,9 +296,9 @@ def _caches(row: KernelRow) -> Iterator[Claim]:
     hits = row.first("lts__t_sector_hit_rate.pct")
     dram = row.first(*DRAM_SHARES)
     if hits and dram and dram[1] >= MODERATE:
-        severity = "problem" if hits[1] < LOW_HIT_RATE else "fact"
+        # No problem by itself: what is read once is in no cache.
         yield Claim(
-            "caches", severity, f"the L2 cache answers {hits[1]:.0f} % of what it is asked", (hits, dram)
+            "caches", "fact", f"the L2 cache answers {hits[1]:.0f} % of what it is asked", (hits, dram)
         )
 
 

@@ -1,7 +1,8 @@
 """One process's part of tuning: resident engines, compilation ahead, trials one at a time.
 
 The same in kerncap's own process and in a worker of a cluster. A trial is loaded, verified, timed cheaply,
-and timed well only if it is not clearly slow. What goes wrong in it is its result.
+and timed well only if it is not clearly slow. What goes wrong in it is its result. Times of Triton kernels
+are those with other data in the device's cache, as Triton's own autotuner takes them.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ from kerncap.replay.write_set import measure
 
 _CHEAP_RUNS = 3
 _FULL_MS = 10.0  # of timed launches in a trial
-_FULL_RUNS = (10, 40)  # at least, at most
+_FULL_RUNS = (10, 16)  # at least, at most: filling the cache costs more than most launches, and finals decide
 _HOST_RUNS = 2
 _SLOWEST = 50.0  # times the captured: a candidate that takes longer is ended
 _LEAST_LIMIT_S = 5.0
@@ -63,10 +64,12 @@ class BenchOptions:
 class _Launch:
     """One reproducer: its engine, what was measured of it, how its configurations look."""
 
-    def __init__(self, reproducer: Reproducer, options: BenchOptions) -> None:
+    def __init__(self, reproducer: Reproducer, options: BenchOptions, choice: Choice | None) -> None:
         self.reproducer = reproducer
         self.space = LaunchSpace(reproducer)
-        self.engine = Engine(reproducer, options.engine, options.device, options.python, options.timeout_s)
+        self.engine = Engine(
+            reproducer, options.engine, options.device, options.python, options.timeout_s, choice=choice
+        )
         try:
             kept = load(reproducer)
             self.measured: Measured = kept if kept is not None else measure(self.engine)
@@ -101,8 +104,8 @@ class _Ready:
 class Bench:
     """Runs trials of several reproducers, which are trusted by whoever made it; a context manager.
 
-    Not for several threads at once: one measurement at a time. ``choice``: the engine's, where it is known;
-    ``ahead``: configurations of the application's own list, compiled from the start.
+    Trials of several threads wait for each other: one measurement at a time. ``choice``: the engine's,
+    where it is known; ``ahead``: configurations of the application's own list, compiled from the start.
     """
 
     def __init__(
@@ -114,6 +117,7 @@ class Bench:
         self._launches: dict[str, _Launch] = {}
         self._names = itertools.count()
         self._lock = threading.Lock()
+        self._building = threading.Lock()
         self._announced: set[tuple[str, str]] = set()
         self._pool: CompilePool | None = None
         self._builders: ThreadPoolExecutor | None = None
@@ -216,7 +220,9 @@ class Bench:
             self._compile_first(self._pool, ahead[:_MOST_AHEAD])
         with ThreadPoolExecutor(len(self._opened)) as starting:
             waiting = {
-                digest: starting.submit(_Launch, reproducer, options)
+                digest: starting.submit(
+                    _Launch, reproducer, options, choice if _are_alike(reproducer, first) else None
+                )
                 for digest, reproducer in self._opened.items()
             }
             problem: BaseException | None = None
@@ -256,9 +262,10 @@ class Bench:
             return self._pool.submit(digest, config)
         if self._builders is not None:
             key = (digest, repr(sorted(given.items())))
-            if key not in self._images:
-                self._images[key] = self._builders.submit(self._image, launch, given, len(self._images))
-            return self._images[key]
+            with self._building:
+                if key not in self._images:
+                    self._images[key] = self._builders.submit(self._image, launch, given, len(self._images))
+                return self._images[key]
         return None
 
     def _refused(self, digest: str, config: Config, listed: bool) -> str | None:
@@ -350,15 +357,14 @@ class Bench:
         )  # fmt: skip
         engine, dirty = launch.engine, launch.dirty
         try:
-            cheap = engine.time(
-                name, 1 if launch.on_device else 0, _CHEAP_RUNS if launch.on_device else 1, dirty
-            )
+            warmup, runs = (1, _CHEAP_RUNS) if launch.on_device else (0, 1)
+            cheap = engine.time(name, warmup, runs, dirty, cold=True)
             quick = min(cheap)
             if best_ms is not None and quick > self.options.slow * best_ms:
                 return Trial(given, digest, "slow", ms=quick, runs=len(cheap), **facts)
             if launch.on_device:
                 runs = max(_FULL_RUNS[0], min(_FULL_RUNS[1], math.ceil(_FULL_MS / max(quick, 1e-4))))
-                times = engine.time(name, 0, runs, dirty)
+                times = engine.time(name, 0, runs, dirty, cold=True)
             else:
                 times = cheap + engine.time(name, 0, _HOST_RUNS - 1, dirty)
             return Trial(given, digest, "timed", ms=median(times), runs=len(times), **facts)
@@ -382,7 +388,9 @@ class Bench:
             for digest, (names, _) in zip(digests, loaded, strict=True):  # one has the device for itself
                 launch = self._launches[digest]
                 times[digest] = (
-                    launch.engine.interleaved([ORIGINAL, *names], rounds, launch.dirty) if names else {}
+                    launch.engine.interleaved([ORIGINAL, *names], rounds, launch.dirty, cold=True)
+                    if names
+                    else {}
                 )
             judged = self._threads.map(
                 lambda digest, held: self._verified_finals(digest, held[0], times[digest]), digests, loaded
@@ -460,6 +468,12 @@ class Bench:
             except KerncapError as error:
                 found.append(Final(given, digest, problem=_first(error)))
         return found
+
+
+def _are_alike(one: Reproducer, other: Reproducer) -> bool:
+    """Whether the same engine is chosen for both."""
+    a, b = one.manifest, other.manifest
+    return (a.launch.mode, a.device) == (b.launch.mode, b.device)
 
 
 def _has_in_place(launch: _Launch) -> bool:

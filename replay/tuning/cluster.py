@@ -8,87 +8,30 @@ waited there goes back to the queue.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import os
 import queue
-import shutil
-import sys
-import tempfile
 import uuid
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
-from kerncap.errors import BackendUnavailable, KerncapError, ReplayError
-from kerncap.replay.choose import probe
+from kerncap.errors import BackendUnavailable, ReplayError
 from kerncap.replay.tuning import point as points
-from kerncap.replay.tuning.bench import Bench, BenchOptions
+from kerncap.replay.tuning import worker_tasks as tasks
+from kerncap.replay.tuning.bench import BenchOptions
 from kerncap.replay.tuning.constraints import INSTALL
-from kerncap.replay.tuning.executor import Job, Sent, run_job
+from kerncap.replay.tuning.executor import Job, Sent
 from kerncap.replay.tuning.point import Point
-from kerncap.replay.tuning.shipping import Shipment, unpack
+from kerncap.replay.tuning.shipping import Shipment
 from kerncap.replay.tuning.trial import Final, Trial
 
-_AT_WORKER = 2  # one runs, one waits: no round trip between them
+_AT_WORKER = 3  # one runs, one waits for it to end, one is on its way: nothing is waited for between them
+_THREADS = 2  # of a worker, for the one that runs and the one that waits for the device
 _AHEAD = 32  # that a worker compiles meanwhile
 _LOOK_S = 0.5  # how often it is asked who is still there, while nothing ends
 _KILLS = 2  # workers that a trial may take with it before it is given up
 _START_S = 60.0
-
-# --- in a worker ---------------------------------------------------------------------------------------
-
-_BENCHES: dict[str, tuple[Bench, list[str], Path]] = {}
-
-
-def _open(
-    session: str, shipments: list[Shipment], options: BenchOptions, place: int, share: int
-) -> dict[str, Any]:
-    """Unpack, start the engines. An error is data: an exception might not survive the way back.
-
-    ``place``: this worker's number among the ``share`` workers of its host, each with a device of its own.
-    """
-    _close(session)
-    folder = Path(tempfile.mkdtemp(prefix="kerncap-tune-"))
-    try:
-        found = {each.digest: unpack(each, folder) for each in shipments}
-        if options.processes is None:
-            options = dataclasses.replace(options, processes=max(1, (os.cpu_count() or 1) // share))
-        if options.device == "auto" and share > 1:
-            count = probe(options.python or sys.executable).cuda_devices
-            if count > 1:
-                options = dataclasses.replace(options, device=f"cuda:{place % count}")
-        bench = Bench(found, options)
-    except KerncapError as error:
-        shutil.rmtree(folder, ignore_errors=True)
-        return {"error": str(error)}
-    except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)
-        raise
-    _BENCHES[session] = (bench, list(found), folder)
-    return bench.facts()
-
-
-def _try(session: str, job: Job, ahead: list[Point], worker: str) -> list[Trial]:
-    bench, digests, _ = _BENCHES[session]
-    for digest in digests:
-        bench.announce(digest, ahead)
-    return run_job(bench, job, digests, worker)
-
-
-def _finals(session: str, digest: str, some: list[Point], rounds: int) -> list[Final]:
-    return _BENCHES[session][0].finals({digest: some}, rounds)
-
-
-def _close(session: str) -> None:
-    found = _BENCHES.pop(session, None)
-    if found is not None:
-        found[0].close()
-        shutil.rmtree(found[2], ignore_errors=True)
-
-
-# --- here ----------------------------------------------------------------------------------------------
 
 
 @dataclass
@@ -100,6 +43,7 @@ class _Worker:
     sent: dict[int, tuple[Job, Any]] = field(default_factory=dict)  # by number; the first one runs
     opening: Any = None
     facts: dict[str, Any] | None = None
+    told: set[str] = field(default_factory=set)  # the configurations that it compiles
 
 
 class Cluster:
@@ -112,7 +56,9 @@ class Cluster:
         address: str | None = None,
         workers: int | None = None,
         sent: Sent | None = None,
+        ahead: Sequence[Point] = (),
     ) -> None:
+        """``ahead``: what will be tried first, in order."""
         try:
             import distributed
         except ImportError as error:
@@ -124,7 +70,9 @@ class Cluster:
         self._session = uuid.uuid4().hex
         self._queue: deque[Job] = deque()
         self._done: queue.SimpleQueue[tuple[str, int, Any]] = queue.SimpleQueue()
-        self._turns: dict[str, int] = {}  # by configuration: whose it is, and compiles it ahead
+        self._ahead = {points.key(each): each for each in ahead}
+        # By configuration: whose it is, and compiles it ahead.
+        self._turns = {key: turn for turn, key in enumerate(self._ahead)}
         self._workers: dict[str, _Worker] = {}
         self._refused: dict[str, str] = {}
         self._kills: dict[str, int] = {}
@@ -159,11 +107,12 @@ class Cluster:
         return {each.name: found[each.address] for each in self._workers.values() if each.address in found}
 
     def submit(self, job: Job) -> None:
-        self._turns.setdefault(points.key(job.point), len(self._turns))
+        """Queue a job: `wait` sends it, with what came after it to compile meanwhile."""
+        self._turns.setdefault(job.key, len(self._turns))
         self._queue.append(job)
-        self._feed()
 
     def wait(self) -> list[Trial]:
+        self._feed()
         while True:
             if self._given_up:
                 return self._given_up.popleft()
@@ -194,24 +143,26 @@ class Cluster:
         waiting = {digest: list(some) for digest, some in points.items() if some}
         for _ in range(_KILLS + 1):
             self._look()
-            ready = [each for each in self._workers.values() if each.facts is not None]
+            ready = [address for address, each in self._workers.items() if each.facts is not None]
             if not ready or not waiting:
                 break
+            shares: dict[str, dict[str, list[Point]]] = {}
+            for number, (digest, some) in enumerate(waiting.items()):
+                shares.setdefault(ready[number % len(ready)], {})[digest] = some
             running = {
-                digest: self._client.submit(
-                    _finals, self._session, digest, some, rounds, workers=[ready[n % len(ready)].address],
-                    pure=False,
+                address: self._client.submit(
+                    tasks.finals, self._session, share, rounds, workers=[address], pure=False
                 )
-                for n, (digest, some) in enumerate(waiting.items())
-            }  # fmt: skip
-            for digest, future in running.items():
-                address = ready[list(running).index(digest) % len(ready)].address
-                while not future.done() and address in self._client.scheduler_info(n_workers=-1)["workers"]:
+                for address, share in shares.items()
+            }
+            for address, future in running.items():
+                while not future.done() and address in self._there():
                     with contextlib.suppress(Exception):
                         self._distributed.wait([future], timeout=_LOOK_S)
                 if future.status == "finished":
                     found += future.result()
-                    del waiting[digest]
+                    for digest in shares[address]:
+                        del waiting[digest]
                 else:
                     future.cancel()
         for digest in waiting:
@@ -223,7 +174,7 @@ class Cluster:
         if client is not None:
             with contextlib.suppress(Exception):
                 addresses = [each.address for each in self._workers.values()]
-                client.run(_close, self._session, workers=addresses, on_error="ignore")
+                client.run(tasks.close_bench, self._session, workers=addresses, on_error="ignore")
         self._stack.close()
 
     # --- workers -------------------------------------------------------------------------------------
@@ -234,9 +185,10 @@ class Cluster:
         distributed = self._distributed
         try:
             if address is None:
+                # Whatever is said of the dashboard, its port is opened: any, for there may be other searches.
                 cluster = distributed.LocalCluster(
-                    n_workers=count, threads_per_worker=1, processes=True, dashboard_address=None,
-                    host="127.0.0.1", silence_logs=logging.CRITICAL,
+                    n_workers=count, threads_per_worker=_THREADS, processes=True, host="127.0.0.1",
+                    dashboard_address="127.0.0.1:0", silence_logs=logging.CRITICAL,
                 )  # fmt: skip
                 self._stack.callback(cluster.close, timeout=10)
                 client = distributed.Client(cluster, timeout=_START_S, set_as_default=False)
@@ -264,7 +216,7 @@ class Cluster:
 
     def _look(self) -> None:
         """Who is there: those that are gone are lost, those that came are opened."""
-        there = self._client.scheduler_info(n_workers=-1)["workers"]
+        there = self._there()
         for address in [each for each in self._workers if each not in there]:
             self._lost(self._workers[address], "its process is gone")
         for number, (address, about) in enumerate(sorted(there.items())):
@@ -277,6 +229,11 @@ class Cluster:
             self._no_workers()
         self._feed()
 
+    def _there(self) -> Mapping[str, Any]:
+        """The scheduler's workers by address."""
+        workers: Mapping[str, Any] = self._client.scheduler_info(n_workers=-1)["workers"]
+        return workers
+
     def _no_workers(self) -> None:
         reasons = list(dict.fromkeys(self._refused.values())) or ["no worker is left"]
         raise BackendUnavailable("tuning on the cluster", "; ".join(reasons[:3]))
@@ -285,11 +242,14 @@ class Cluster:
         self, address: str, name: str, about: Mapping[str, Any], there: Mapping[str, Any]
     ) -> None:
         same = sorted(a for a, other in there.items() if other.get("host") == about.get("host"))
+        count = min(len(there), self._limit or len(there))
+        place = sorted(there).index(address)
+        its = {key: each for key, each in self._ahead.items() if self._turns[key] % count == place}
         [shipped] = self._client.scatter([self._shipments], workers=[address], hash=False)
-        worker = self._workers[address] = _Worker(address, name)
+        worker = self._workers[address] = _Worker(address, name, told=set(its))
         worker.opening = self._client.submit(
-            _open, self._session, shipped, self._options, same.index(address), len(same), workers=[address],
-            pure=False,
+            tasks.open_bench, self._session, shipped, self._options, same.index(address), len(same),
+            list(its.values()), workers=[address], pure=False,
         )  # fmt: skip
         self._heard(worker, -1, worker.opening)
 
@@ -331,9 +291,8 @@ class Cluster:
         self._notes.append(f"worker {worker.name} was lost ({why}); its trial is run again")
         for position, (job, _) in enumerate(reversed(jobs)):
             if position == len(jobs) - 1:  # the first that was sent: it ran
-                key = points.key(job.point)
-                self._kills[key] = self._kills.get(key, 0) + 1
-                if self._kills[key] >= _KILLS:
+                self._kills[job.key] = self._kills.get(job.key, 0) + 1
+                if self._kills[job.key] >= _KILLS:
                     reason = f"{_KILLS} workers were lost while they ran it"
                     self._given_up.append(
                         [Trial(job.point, s.digest, "lost", reason) for s in self._shipments]
@@ -352,10 +311,12 @@ class Cluster:
             its = self._share(worker)
             job = its.pop(0) if its else self._queue[0]
             self._queue.remove(job)
+            ahead = {each.key: each.point for each in its[:_AHEAD] if each.key not in worker.told}
+            worker.told.update(ahead, (job.key,))
             number = next(self._numbers)
             try:
                 future = self._client.submit(
-                    _try, self._session, job, [each.point for each in its[:_AHEAD]], worker.name,
+                    tasks.try_job, self._session, job, list(ahead.values()), worker.name,
                     workers=[worker.address], pure=False, retries=0,
                 )  # fmt: skip
             except Exception as error:
@@ -369,6 +330,4 @@ class Cluster:
         """What of the queue is this worker's to compile: no two compile the same."""
         addresses = sorted(self._workers)
         place = addresses.index(worker.address)
-        return [
-            job for job in self._queue if self._turns.get(points.key(job.point), 0) % len(addresses) == place
-        ]
+        return [job for job in self._queue if self._turns.get(job.key, 0) % len(addresses) == place]

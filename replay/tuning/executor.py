@@ -6,10 +6,12 @@ import dataclasses
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
 from kerncap.replay.choose import Choice
+from kerncap.replay.tuning import point as points
 from kerncap.replay.tuning.bench import Bench, BenchOptions
 from kerncap.replay.tuning.point import Point
 from kerncap.replay.tuning.trial import Final, Trial
@@ -24,6 +26,11 @@ class Job:
     point: Point
     listed: bool = False
     best_ms: Mapping[str, float] = field(default_factory=dict)
+
+    @cached_property
+    def key(self) -> str:
+        """Of its configuration."""
+        return points.key(self.point)
 
 
 Sent = Callable[[str, Point], None]  # a worker was given a point

@@ -4,6 +4,7 @@ The package gets a private name, so the Python that runs it needs no kerncap and
 """
 
 import importlib.util
+import os
 import sys
 
 folder, job, read_fd, write_fd, relocate = sys.argv[1:6]
@@ -19,3 +20,8 @@ spec.loader.exec_module(package)
 from _kerncap_worker.server import serve  # type: ignore[import-not-found]  # noqa: E402
 
 serve(job, int(read_fd), int(write_fd), relocate == "1")
+
+if "torch" in sys.modules:  # its orderly end takes half a second, and there is nothing left to lose
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)

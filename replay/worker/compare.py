@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 ELEMENTS = 2 * 1024 * 1024  # per step; float64 differences of a step are held at once
+_ON_DEVICE = 8 * ELEMENTS  # per step where memory is plenty, and each step costs its launches
 
 
 def dtype_of(name: str) -> Any:
@@ -45,18 +46,19 @@ def strided(data: Any, view: dict[str, Any], dtype: Any) -> Any:
 
 
 def pieces(
-    now: Any, expected: Any, start: tuple[int, ...] = ()
+    now: Any, expected: Any, start: tuple[int, ...] = (), most: int = 0
 ) -> Iterator[tuple[tuple[int, ...], Any, Any]]:
     """Blocks small enough to be compared at once, each with the index at which it starts."""
-    if now.numel() <= ELEMENTS or now.dim() == 0:
+    most = most or ELEMENTS
+    if now.numel() <= most or now.dim() == 0:
         yield start, now, expected
         return
     inner = max(1, now[0].numel())
-    if inner > ELEMENTS:
+    if inner > most:
         for i in range(now.shape[0]):
-            yield from pieces(now[i], expected[i], (*start, i))
+            yield from pieces(now[i], expected[i], (*start, i), most)
         return
-    step = max(1, ELEMENTS // inner)
+    step = max(1, most // inner)
     for i in range(0, now.shape[0], step):
         yield (*start, i, -1), now[i : i + step], expected[i : i + step]
 
@@ -81,6 +83,31 @@ def _bits(tensor: Any) -> Any:
     return tensor.view(_BITS[tensor.element_size()]) if tensor.element_size() in _BITS else tensor
 
 
+def _differences(a: Any, b: Any, unequal: Any, rtol: float, atol: float) -> tuple[Any, Any, Any, Any, Any]:
+    """Both as float64, which of them are NaN or infinite, how far they are apart, which are outside."""
+    # float64 is exact for every narrower float; integers beyond 2^53 are judged by their bits.
+    x, y = a.to(torch.float64), b.to(torch.float64)
+    special = ~(torch.isfinite(x) & torch.isfinite(y))
+    difference = (x - y).abs()
+    if a.dtype.is_floating_point:
+        same_special = (x == y) | (torch.isnan(x) & torch.isnan(y))
+        outside = torch.where(special, ~same_special, difference > atol + rtol * y.abs())
+    else:
+        outside = unequal & (difference > atol if atol else unequal)
+    return x, y, special, difference, outside
+
+
+def within(now: Any, expected: Any, rtol: float, atol: float) -> bool:
+    """Whether `compare` would find no element ``outside``; on a device this waits once, not for each step."""
+    if now.dtype == torch.bool:
+        now, expected = now.view(torch.uint8), expected.view(torch.uint8)
+    found = torch.zeros((), dtype=torch.bool, device=now.device)
+    for _, a, b in pieces(now, expected, most=_ON_DEVICE if now.is_cuda else ELEMENTS):
+        unequal = _bits(a.contiguous()) != _bits(b.contiguous())
+        found |= _differences(a, b, unequal, rtol, atol)[-1].any()
+    return not bool(found)
+
+
 def compare(now: Any, expected: Any, rtol: float, atol: float) -> dict[str, Any]:
     """Statistics of ``now`` against ``expected`` (same shape and dtype).
 
@@ -94,7 +121,6 @@ def compare(now: Any, expected: Any, rtol: float, atol: float) -> dict[str, Any]
     }  # fmt: skip
     if now.dtype == torch.bool:
         now, expected = now.view(torch.uint8), expected.view(torch.uint8)
-    floating = now.dtype.is_floating_point
     first_is_outside = False
     for start, a, b in pieces(now, expected):
         unequal = _bits(a.contiguous()) != _bits(b.contiguous())
@@ -102,15 +128,7 @@ def compare(now: Any, expected: Any, rtol: float, atol: float) -> dict[str, Any]
         if not count:
             continue
         result["different"] += count
-        # float64 is exact for every narrower float; integers beyond 2^53 are judged by their bits.
-        x, y = a.to(torch.float64), b.to(torch.float64)
-        special = ~(torch.isfinite(x) & torch.isfinite(y))
-        same_special = (x == y) | (torch.isnan(x) & torch.isnan(y))
-        difference = (x - y).abs()
-        if floating:
-            outside = torch.where(special, ~same_special, difference > atol + rtol * y.abs())
-        else:
-            outside = unequal & (difference > atol if atol else unequal)
+        x, y, special, difference, outside = _differences(a, b, unequal, rtol, atol)
         result["nan"] += int((torch.isnan(x) != torch.isnan(y)).sum())
         result["outside"] += int(outside.sum())
         finite = torch.where(special, torch.zeros_like(difference), difference)

@@ -127,7 +127,7 @@ def serve(jobs_path: str, read_fd: int, write_fd: int, processes: int) -> None:
             part = os.read(read_fd, _REPLY_BYTES)
             if not part:
                 pool.end()
-                return
+                os._exit(0)  # an orderly end of a Python that has loaded torch takes half a second
             buffer += part
             *lines, buffer = buffer.split(b"\n")
             pool.waiting += [json.loads(line) for line in lines]
@@ -143,10 +143,10 @@ def _import(capability: int) -> None:
 
     from . import values  # noqa: F401
     from .launchers import config, source  # noqa: F401
+    from .warm import warm
 
-    with contextlib.suppress(Exception):  # kept by the compiler for later calls; that is all it is for
-        compiler.triton_key()
-    with contextlib.suppress(Exception):
+    warm()
+    with contextlib.suppress(Exception):  # kept by the backend for later calls; that is all it is for
         compiler.make_backend(GPUTarget("cuda", capability, 32)).hash()
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from . import compare, guard
+from . import compare, guard, warm
 from .failures import Fault, KernelError, Refused
 from .isolation import run_here, run_isolated
 from .judging import Judging
@@ -20,16 +19,19 @@ from .launchers.config import configured
 from .launchers.source import load
 from .perturb import perturb
 from .states import States, unpack
+from .timed import Timed
 from .values import Values
 
 
-class Session(Judging):
+class Session(Judging, Timed):
     """Answers the engine's requests; every operation is one method named ``op_…``."""
 
     def __init__(self, job: dict[str, Any], folder: Path, memory: Any) -> None:
         self.job = {**job, "folder": str(folder)}
         self.folder = folder
         self.memory = memory
+        # Loading Triton overlaps with what the device is given.
+        self._warming = warm.start() if memory.kind == "cuda" and job["launcher"] == "jit" else None
         memory.open(torch)
         self.states = States(memory, job, folder)
         self.values = Values(self.job, memory)
@@ -82,6 +84,8 @@ class Session(Judging):
             ]
             job = {**job, "arguments": arguments}
         values = self.values if job is self.job else Values(job, self.memory)
+        if self._warming is not None:
+            self._warming.join()
         started = time.perf_counter()
         # Only a user's file can be meant to, and only where it is loaded into this very process.
         watched = (
@@ -152,67 +156,6 @@ class Session(Judging):
             raise Fault(outcome["message"])
         return {"outcome": outcome}
 
-    def op_time(self, which: str, warmup: int, n: int, limit_s: float, dirty: list[int]) -> dict[str, Any]:
-        """Milliseconds of ``n`` launches, each on the pre-state."""
-        launcher = self._launchers[which]
-        if self.memory.kind == "cuda":
-            from .timing import device_times
-
-            times = device_times(torch, lambda: self.states.restore("pre", dirty), launcher.run, warmup, n)
-            return {"times_ms": times}
-        times = []
-        deadline = time.monotonic() + limit_s
-        for i in range(warmup + n):
-            self.states.restore("pre", dirty)
-            outcome = run_isolated(lambda: launcher().run, max(0.001, deadline - time.monotonic()))
-            if outcome["status"] != "ok":
-                raise KernelError(f"timed run {i}: {outcome['message']}", outcome.get("detail", ""))
-            if i >= warmup:
-                times.append(outcome["ns"] / 1e6)
-        return {"times_ms": times}
-
-    def op_interleaved(
-        self, whichs: list[str], rounds: int, ranges: list[list[int]], limit_s: float
-    ) -> dict[str, Any]:
-        """Milliseconds of ``rounds`` launches of each, in turns, each on the pre-state of what is dirtied."""
-        from .timing import device_turns, turns
-
-        launchers = [self._launchers[which] for which in whichs]
-
-        def prepare() -> None:
-            self.states.restore_ranges("pre", ranges)
-
-        if self.memory.kind == "cuda":
-            found = device_turns(torch, prepare, [launcher.run for launcher in launchers], rounds)
-            return {"times_ms": dict(zip(whichs, found, strict=True))}
-        times: dict[str, list[float]] = {which: [] for which in whichs}
-        deadline = time.monotonic() + limit_s
-        for number, order in enumerate([list(range(len(whichs))), *turns(len(whichs), rounds)]):
-            for i in order:
-                prepare()
-                outcome = run_isolated(
-                    partial(_run_of, launchers[i]), max(0.001, deadline - time.monotonic())
-                )
-                if outcome["status"] != "ok":
-                    raise KernelError(f"timed run of {whichs[i]}: {outcome['message']}", outcome["detail"])
-                if number:  # the first round is a warm-up
-                    times[whichs[i]].append(outcome["ns"] / 1e6)
-        return {"times_ms": times}
-
-    def op_timings(self, which: str, again: bool, limit_s: float, dirty: list[int]) -> dict[str, Any]:
-        """Medians with a warm cache, where the launch may follow itself, and with a cold one."""
-        from .timing import cold_ms, warm_ms
-
-        launcher = self._launchers[which]
-
-        def prepare() -> None:
-            self.states.restore("pre", dirty)
-
-        return {
-            "warm_ms": warm_ms(torch, prepare, launcher.run) if again else None,
-            "cold_ms": cold_ms(torch, prepare, launcher.run),
-        }
-
     # --- states ------------------------------------------------------------------------------------
 
     def op_restore(self, state: str = "pre") -> None:
@@ -262,16 +205,22 @@ class Session(Judging):
         """Statistics per view ``{view, rtol, atol}`` against a state, or ``reference``."""
         found = []
         for wanted in views:
-            index = wanted["view"]
-            view = self.job["views"][index]
-            now = self._typed(index, None)
-            if against == "reference":
-                expected = self._expected[index].to(now.device)
-            else:
-                expected = self._typed(index, against)
+            now, expected = self._pair(wanted["view"], against)
             stats = compare.compare(now, expected, wanted["rtol"], wanted["atol"])
-            found.append({"view": index, "name": view.get("name", ""), **stats})
+            found.append({"view": wanted["view"], "name": self._name(wanted), **stats})
         return {"views": found}
+
+    def op_within(self, views: list[dict[str, Any]], against: str) -> dict[str, Any]:
+        """Whether nothing of the views ``{view, rtol, atol}`` is outside of its tolerance, and no more."""
+        pairs = ((self._pair(each["view"], against), each["rtol"], each["atol"]) for each in views)
+        return {"within": all(compare.within(*pair, rtol, atol) for pair, rtol, atol in pairs)}
+
+    def _pair(self, index: int, against: str) -> tuple[Any, Any]:
+        """A view's values now, and those of a state or of the user's reference."""
+        now = self._typed(index, None)
+        if against == "reference":
+            return now, self._expected[index].to(now.device)
+        return now, self._typed(index, against)
 
     def op_nonfinite(self, views: list[int], masks: dict[str, str]) -> dict[str, Any]:
         """NaN and infinities among the written elements of each view."""
@@ -370,12 +319,6 @@ class Session(Judging):
                 )
             expected[name] = tensor.to(originals[name].dtype)
         return expected
-
-
-def _run_of(load: Callable[[], Any]) -> Callable[[], None]:
-    """The launch of a launcher that is made in the child which runs it."""
-    launch: Callable[[], None] = load().run
-    return launch
 
 
 def _nothing() -> None:

@@ -13,12 +13,13 @@ import torch
 from .poison import GAP_SEED, pattern
 
 CHUNK = 16 * 1024 * 1024  # bytes of scratch per step on the device, times a small factor
+_EQUAL = 8 * CHUNK  # where a step needs a byte of scratch for each, and its own cost is the launch
 
 
-def chunks(size: int, start: int = 0) -> Iterator[tuple[int, int]]:
-    """(offset, length) of pieces of at most CHUNK bytes."""
-    for offset in range(start, size, CHUNK):
-        yield offset, min(CHUNK, size - offset)
+def chunks(size: int, start: int = 0, most: int = CHUNK) -> Iterator[tuple[int, int]]:
+    """(offset, length) of pieces of at most ``most`` bytes."""
+    for offset in range(start, size, most):
+        yield offset, min(most, size - offset)
 
 
 def map_file(path: Path, size: int) -> Any:
@@ -56,8 +57,7 @@ class States:
     def restore(self, name: str = "pre", only: list[int] | None = None) -> None:
         """Put a state into memory, and fresh poison between the regions."""
         for region in range(len(self.sizes)) if only is None else only:
-            for offset, size in chunks(self.sizes[region]):
-                self.memory.tensor(region, offset, size).copy_(self.chunk(name, region, offset, size))
+            self._copy(name, region, 0, self.sizes[region])
         if only is None:
             for address, gap in self.memory.gap_tensors():
                 for offset, size in chunks(gap.numel()):
@@ -67,8 +67,13 @@ class States:
     def restore_ranges(self, name: str, ranges: list[list[int]]) -> None:
         """Put bytes of a state into memory: of each (region, start, stop)."""
         for region, start, stop in ranges:
-            for offset, size in chunks(stop, start):
-                self.memory.tensor(region, offset, size).copy_(self.chunk(name, region, offset, size))
+            self._copy(name, region, start, stop)
+
+    def _copy(self, name: str, region: int, start: int, stop: int) -> None:
+        """Put [start, stop) of a state into memory; what is on the device needs no scratch, and no steps."""
+        most = max(1, stop - start) if self._states[name][region].is_cuda else CHUNK
+        for offset, size in chunks(stop, start, most):
+            self.memory.tensor(region, offset, size).copy_(self.chunk(name, region, offset, size))
 
     def snapshot(self, name: str) -> None:
         """Keep the present contents of memory under ``name``."""
@@ -113,7 +118,9 @@ class States:
                 not torch.equal(
                     self.memory.tensor(region, offset, length), self.chunk(name, region, offset, length)
                 )
-                for offset, length in chunks(size)
+                for offset, length in chunks(
+                    size, most=_EQUAL if self._states[name][region].is_cuda else CHUNK
+                )
             )
         ]
 

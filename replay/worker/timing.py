@@ -15,6 +15,25 @@ _COLD_RUNS = 30
 _CACHES = 4  # what is read to fill the cache: no cache of a GPU forgets strictly the oldest
 
 
+def cache_filler(torch: Any) -> Callable[[], None] | None:
+    """Fills the device's cache with other data; None where it has none, or no room for what fills it.
+
+    By reading: after a fill by writing, a launch would be charged for bringing the fill's own lines back to
+    memory.
+    """
+    properties = torch.cuda.get_device_properties(torch.cuda.current_device())
+    size = _CACHES * int(getattr(properties, "L2_cache_size", 0))
+    if not size or size > torch.cuda.mem_get_info()[0]:
+        return None
+    fill = torch.zeros(size // 4, dtype=torch.int32, device="cuda")
+    total = torch.empty((), dtype=torch.int64, device="cuda")
+
+    def read() -> None:
+        torch.sum(fill, dim=0, out=total)
+
+    return read
+
+
 def device_times(
     torch: Any, prepare: Callable[[], None], launch: Callable[[], None], warmup: int, n: int
 ) -> list[float]:
@@ -109,21 +128,16 @@ def warm_ms(torch: Any, prepare: Callable[[], None], launch: Callable[[], None])
 def cold_ms(torch: Any, prepare: Callable[[], None], launch: Callable[[], None]) -> float | None:
     """The median with a cache that holds other data; None where the device has none, or no room to fill it.
 
-    The cache is filled by reading: after a fill by writing, the launch would be charged for bringing
-    the fill's own lines back to memory. The device is held busy as in `device_times`.
+    The device is held busy as in `device_times`.
     """
-    size = _CACHES * int(
-        getattr(torch.cuda.get_device_properties(torch.cuda.current_device()), "L2_cache_size", 0)
-    )
-    if not size or size > torch.cuda.mem_get_info()[0]:
+    fill = cache_filler(torch)
+    if fill is None:
         return None
-    fill = torch.zeros(size // 4, dtype=torch.int32, device="cuda")
-    total = torch.empty((), dtype=torch.int64, device="cuda")
     hold, times = _HOLD_S[0], []
     for number in range(_COLD_RUNS):
         prepare()
         begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        torch.sum(fill, dim=0, out=total)
+        fill()
         torch.cuda._sleep(int(hold * _CYCLES_PER_SECOND))
         start = time.perf_counter()
         begin.record()

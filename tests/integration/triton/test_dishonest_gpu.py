@@ -105,7 +105,7 @@ def _launches(torch: Any, x: Any) -> dict[str, Callable[[], None]]:
     [
         ("honest", ""),
         ("joined", ""),
-        ("without", "still busy with earlier work"),
+        ("without", "the stream that it was launched in"),  # seen at once, or when a graph has none of it
         ("early", "went on writing after its stream had finished"),
     ],
 )

@@ -125,6 +125,24 @@ def test_a_stream_through_the_caches_is_bound_by_memory() -> None:
     assert "bound by L2" in claims({DRAM: 30.0, SM: 6.0, **cache})["speed of light"]
 
 
+def test_what_waits_for_a_busy_unit_is_no_problem() -> None:
+    few = {"smsp__warps_eligible.avg.per_cycle_active": 0.4}
+    assert claims(few)["schedulers"].startswith("problem: ")
+    assert claims({DRAM: 91.0, **few})["schedulers"].startswith("fact: ")
+    assert claims({DRAM: 70.0, **few})["schedulers"].startswith("problem: ")
+
+
+def test_the_tensor_cores_own_pipe_is_no_other_unit() -> None:
+    shared = "sm__pipe_shared_cycles_active.avg.pct_of_peak_sustained_active"
+    tensor = "sm__inst_executed_pipe_tensor_op_hmma.avg.pct_of_peak_sustained_active"
+    lsu = "sm__inst_executed_pipe_lsu.avg.pct_of_peak_sustained_active"
+    found = claims({tensor: 96.0, shared: 96.0, lsu: 65.0})
+    assert found["tensor cores"] == "limit: the tensor cores are busy: 96 %"
+    assert found["pipes"] == "limit: the busiest other unit: loads and stores (lsu), 65 %"
+    assert "pipes" not in claims({tensor: 96.0, shared: 96.0})
+    assert "fp64" in claims({shared: 96.0})["pipes"]
+
+
 def test_waves_and_their_tail() -> None:
     assert "only 10 % full" in claims({"launch__waves_per_multiprocessor": 1.1})["waves"]
     assert "fills 40 %" in claims({"launch__waves_per_multiprocessor": 0.4})["waves"]

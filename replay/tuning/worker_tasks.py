@@ -1,0 +1,75 @@
+"""What a worker of a Dask cluster is asked to do: it has one resident bench for each search.
+
+Several threads may be in here at once: one has the device, the others have told what they need compiled.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from kerncap.errors import KerncapError
+from kerncap.replay.choose import probe
+from kerncap.replay.tuning.bench import Bench, BenchOptions
+from kerncap.replay.tuning.executor import Job, run_job
+from kerncap.replay.tuning.point import Point
+from kerncap.replay.tuning.shipping import Shipment, unpack
+from kerncap.replay.tuning.trial import Final, Trial
+
+_BENCHES: dict[str, tuple[Bench, list[str], Path]] = {}
+
+
+def open_bench(
+    session: str, shipments: list[Shipment], options: BenchOptions, place: int, share: int, ahead: list[Point]
+) -> dict[str, Any]:
+    """Unpack, start the engines. An error is data: an exception might not survive the way back.
+
+    ``place``: this worker's number among the ``share`` workers of its host, each with a device of its own.
+    ``ahead``: what it will try first, compiled while the engines start.
+    """
+    close_bench(session)
+    folder = Path(tempfile.mkdtemp(prefix="kerncap-tune-"))
+    try:
+        found = {each.digest: unpack(each, folder) for each in shipments}
+        if options.processes is None:
+            options = dataclasses.replace(options, processes=max(1, (os.cpu_count() or 1) // share))
+        if options.device == "auto" and share > 1:
+            count = probe(options.python or sys.executable).cuda_devices
+            if count > 1:
+                options = dataclasses.replace(options, device=f"cuda:{place % count}")
+        bench = Bench(found, options, ahead=ahead)
+    except KerncapError as error:
+        shutil.rmtree(folder, ignore_errors=True)
+        return {"error": str(error)}
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    _BENCHES[session] = (bench, list(found), folder)
+    return bench.facts()
+
+
+def try_job(session: str, job: Job, ahead: list[Point], worker: str) -> list[Trial]:
+    """Run a job's trials; ``ahead``: what it may compile meanwhile."""
+    bench, digests, _ = _BENCHES[session]
+    for some in ([job.point], ahead):  # its own first: what is asked first is compiled first
+        for digest in digests:
+            bench.announce(digest, some)
+    return run_job(bench, job, digests, worker)
+
+
+def finals(session: str, some: dict[str, list[Point]], rounds: int) -> list[Final]:
+    """Re-measure the finalists of some launches."""
+    return _BENCHES[session][0].finals(some, rounds)
+
+
+def close_bench(session: str) -> None:
+    """End what `open_bench` started; nothing happens the second time."""
+    found = _BENCHES.pop(session, None)
+    if found is not None:
+        found[0].close()
+        shutil.rmtree(found[2], ignore_errors=True)
