@@ -87,7 +87,7 @@ def test_wheel_is_one_for_every_python(wheel: zipfile.ZipFile) -> None:
     assert Path(wheel.filename).name == f"kerncap-{kerncap.__version__}-py3-none-any.whl"
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(900)
 def test_wheel_with_shims_has_a_shared_object_for_each(
     wheel: zipfile.ZipFile, native_wheel: zipfile.ZipFile
@@ -98,7 +98,7 @@ def test_wheel_with_shims_has_a_shared_object_for_each(
     assert only == {"kerncap/shims/cuda/libkerncap_cuda.so", "kerncap/shims/hip/libkerncap_hip.so"}
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(900)
 def test_shims_need_an_old_glibc_and_nothing_else(native_wheel: zipfile.ZipFile) -> None:
     pytest.importorskip("elftools")

@@ -11,6 +11,7 @@ def bases(captured: Captured) -> list[int]:
     return [region.base for region in captured.manifest().regions if region.kind == "device"]
 
 
+@pytest.mark.long
 def test_every_address_is_honoured(bench: Bench) -> None:
     captured = bench.capture("-k", "sum_of_list", client=("pointers", "list"))
     for _ in range(3):  # each replay is a process whose own allocations begin somewhere else
@@ -36,6 +37,7 @@ def test_a_taken_address(bench: Bench, case: tuple[str, str, str]) -> None:
         assert "reloc" in told or "address" in told, told
 
 
+@pytest.mark.long
 def test_a_new_process_helps_where_the_place_is_taken_by_chance(bench: Bench) -> None:
     captured = bench.capture(
         "-k", "vector_add", client=("vector_add", "1000"), extra={"KERNCAP_RIG_SEED": "5"}

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.cuda.conftest import Bench, opened
+from tests.parameters import first_of
 
 
 def floats(path: Path, address: int, count: int, state: str = "pre") -> tuple[float, ...]:
@@ -82,14 +83,16 @@ def test_candidates_are_judged(bench: Bench, variant: int, result: str) -> None:
 
 @pytest.mark.parametrize(
     ("options", "ordinals"),
-    [
-        (("--launch", "3"), [3]),
-        (("--launch", "2:5"), [2, 3, 4]),
-        (("--last", "2"), [8, 9]),
-        (("-k", "^scale_in_place$", "--launch", "7"), [7]),
-        (("-k", "_Z14scale_in_placePffi", "--launch", "1"), [1]),
-        (("--where", "grid[0] == 4", "--launch", "9"), [9]),
-    ],
+    first_of(
+        [
+            (("--launch", "3"), [3]),
+            (("--launch", "2:5"), [2, 3, 4]),
+            (("--last", "2"), [8, 9]),
+            (("-k", "^scale_in_place$", "--launch", "7"), [7]),
+            (("-k", "_Z14scale_in_placePffi", "--launch", "1"), [1]),
+            (("--where", "grid[0] == 4", "--launch", "9"), [9]),
+        ]
+    ),
 )
 def test_selected_launches(bench: Bench, options: tuple[str, ...], ordinals: list[int]) -> None:
     selector = () if "-k" in options else ("-k", "scale_in_place")
@@ -110,6 +113,7 @@ def test_a_name_that_nothing_matches_is_said(bench: Bench) -> None:
     assert not (bench.kerncap.folder / "out").exists()
 
 
+@pytest.mark.long
 def test_dynamic_shared_memory_beyond_the_default(bench: Bench) -> None:
     captured = bench.capture(
         "-k", "reverse_in_blocks", "--launch", "0:2", client=("values", "shared"), expect=2
@@ -120,6 +124,7 @@ def test_dynamic_shared_memory_beyond_the_default(bench: Bench) -> None:
         bench.passes(path)
 
 
+@pytest.mark.long
 def test_the_same_folder_again_is_never_overwritten(bench: Bench) -> None:
     first = bench.capture("-k", "scale_in_place", client=("values", "in_place"))
     before = {path: path.stat().st_mtime_ns for path in first.path.rglob("*") if path.is_file()}

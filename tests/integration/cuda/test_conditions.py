@@ -61,6 +61,7 @@ def test_nothing_differs(bench: Bench) -> None:
     assert captured.done.status == 1
 
 
+@pytest.mark.long
 def test_the_last_ones(bench: Bench) -> None:
     captured = bench.capture("--last", "3", "-k", "increment", client=("values", "many"), expect=3)
     assert sorted(captured.manifest(path).launch.ordinal for path in captured.paths) == [7, 8, 9]

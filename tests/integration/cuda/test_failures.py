@@ -11,8 +11,10 @@ from pathlib import Path
 import pytest
 
 from tests.integration.cuda.conftest import Bench
+from tests.parameters import first_of
 
 
+@pytest.mark.long
 def test_no_device_memory_left(bench: Bench) -> None:
     captured = bench.capture("-k", "scale_in_place", client=("failures", "full"), expect=None)
     if not captured.paths:
@@ -71,7 +73,9 @@ def test_a_launch_that_the_driver_refuses(bench: Bench) -> None:
         bench.passes(path)
 
 
-@pytest.mark.parametrize("options", [(), ("--when", "nonfinite"), ("--when", "differs"), ("--on-fault",)])
+@pytest.mark.parametrize(
+    "options", first_of([(), ("--when", "nonfinite"), ("--when", "differs"), ("--on-fault",)])
+)
 def test_a_device_that_is_reset_between_captures(bench: Bench, options: tuple[str, ...]) -> None:
     """What the shim had on it is gone too, and its addresses may be the target's by then."""
     captured = bench.capture(
@@ -108,7 +112,7 @@ def test_an_asynchronous_error_during_the_captured_launch(bench: Bench) -> None:
     assert bench.judge(captured.path, command="replay")["result"] == "fail"
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV, signal.SIGTERM])
+@pytest.mark.parametrize("number", first_of([signal.SIGKILL, signal.SIGSEGV, signal.SIGTERM]))
 def test_a_target_that_dies_after_a_launch_loses_none(bench: Bench, number: signal.Signals) -> None:
     captured = bench.capture("-k", "scale_in_place", client=("failures", "killed", str(int(number))))
     bench.passes(captured.path)

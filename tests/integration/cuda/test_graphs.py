@@ -7,9 +7,10 @@ import struct
 import pytest
 
 from tests.integration.cuda.conftest import Bench, opened
+from tests.parameters import first_of
 
 
-@pytest.mark.parametrize("how", ["captured", "explicit", "child", "inspected"])
+@pytest.mark.parametrize("how", first_of(["captured", "explicit", "child", "inspected"]))
 def test_a_kernel_in_a_launched_graph(bench: Bench, how: str) -> None:
     captured = bench.capture("-k", "vector_add", client=("graphs", how), expect=None)
     if how == "child" and not captured.paths:
@@ -34,6 +35,7 @@ def test_the_nodes_before_it_have_run(bench: Bench) -> None:
     assert x[1] == 1.5, "one of the two scalings comes before it"
 
 
+@pytest.mark.long
 def test_the_second_launch_of_the_graph(bench: Bench) -> None:
     captured = bench.capture(
         "-k", "scale_in_place", "--launch", "0:4", client=("graphs", "captured"), expect=4
@@ -49,6 +51,7 @@ def test_a_host_node_in_the_way_is_named(bench: Bench) -> None:
     assert "host" in captured.reason
 
 
+@pytest.mark.long
 def test_a_programs_own_stream_capture_is_not_disturbed(bench: Bench) -> None:
     captured = bench.capture("-k", "increment", client=("stream_capture",), expect=None)
     assert "nodes 2" in captured.done.stderr

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.integration.cuda.conftest import Bench, opened
+from tests.parameters import first_of
 
 
 @pytest.mark.parametrize(
@@ -16,7 +17,7 @@ from tests.integration.cuda.conftest import Bench, opened
         ("through_global", "through_global", 3),
     ],
 )
-@pytest.mark.parametrize("way", ["device", "host"])
+@pytest.mark.parametrize("way", first_of(["device", "host"]))
 def test_what_pointers_lead_to_comes_along(
     bench: Bench, case: str, kernel: str, regions: int, way: str
 ) -> None:
@@ -50,6 +51,7 @@ def test_no_arguments_at_all(bench: Bench) -> None:
     bench.passes(captured.path)
 
 
+@pytest.mark.long
 def test_one_name_in_two_modules(bench: Bench) -> None:
     captured = bench.capture("-k", "tick", "--launch", "0:3", client=("pointers", "two_modules"), expect=3)
     seen = []

@@ -21,12 +21,14 @@ def test_fork_after_the_driver_was_used(bench: Bench) -> None:
     bench.passes(captured.path)
 
 
+@pytest.mark.long
 def test_spawn(bench: Bench) -> None:
     captured = bench.capture("-k", "scale_in_place", client=("processes", "spawn"), expect=2)
     for path in captured.paths:
         bench.passes(path)
 
 
+@pytest.mark.long
 def test_a_kernel_on_the_second_device(bench: Bench) -> None:
     two = {"KERNCAP_RIG_DEVICES": "2"}
     captured = bench.capture("-k", "scale_in_place", "--where", "device == 1", client=("devices",), extra=two)
@@ -36,12 +38,14 @@ def test_a_kernel_on_the_second_device(bench: Bench) -> None:
     bench.passes(captured.path, extra=two)
 
 
+@pytest.mark.long
 def test_a_created_context(bench: Bench) -> None:
     two = {"KERNCAP_RIG_DEVICES": "2"}
     captured = bench.capture("-k", "vector_add", client=("devices",), extra=two)
     bench.passes(captured.path, extra=two)
 
 
+@pytest.mark.long
 def test_another_preload_stays(bench: Bench) -> None:
     preload = str(bench.rig.folder / "clients" / "librig_test_kernels.so")
     captured = bench.capture(

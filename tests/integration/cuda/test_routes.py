@@ -10,6 +10,7 @@ import pytest
 
 from tests.integration.cuda.conftest import Bench
 from tests.native.building import TOOLS
+from tests.parameters import first_of
 
 FOUND = ["dlsym", "dlsym_default", "dlsym_ptsz", "proc_address", "proc_address_ptsz", "proc_address_v1"]
 FOUND += ["proc_address_nested"]
@@ -24,7 +25,7 @@ LOADED = [
 ]
 
 
-@pytest.mark.parametrize("route", FOUND + LOADED)
+@pytest.mark.parametrize("route", first_of(FOUND + LOADED))
 def test_a_vector_add_by(bench: Bench, route: str) -> None:
     captured = bench.capture("-k", "vector_add", client=("routes", route))
     manifest = captured.manifest()
@@ -36,7 +37,7 @@ def test_a_vector_add_by(bench: Bench, route: str) -> None:
     bench.passes(captured.path)
 
 
-@pytest.mark.parametrize("way", ["LD_PRELOAD", "CUDA_INJECTION64_PATH"])
+@pytest.mark.parametrize("way", first_of(["LD_PRELOAD", "CUDA_INJECTION64_PATH"]))
 def test_either_way_in_is_enough(bench: Bench, shim: Path, way: str) -> None:
     other = {"LD_PRELOAD", "CUDA_INJECTION64_PATH"} - {way}
     without = [f"-u{name}" for name in sorted(other)]
@@ -77,6 +78,7 @@ __global__ void vector_add(const float* a, const float* b, float* out, int n) { 
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("route", ["file", "library_file"])
 @pytest.mark.parametrize("form", ["cubin", "fatbin", "ptx"])
 def test_images_of_the_toolkit(bench: Bench, nvcc: str, tmp_path: Path, form: str, route: str) -> None:

@@ -9,6 +9,7 @@ import pytest
 from tests.integration.cuda.conftest import Bench, opened
 
 
+@pytest.mark.long
 def test_one_thread_captures_while_seven_allocate_free_and_launch(bench: Bench) -> None:
     captured = bench.capture("-k", "mix", "--launch", "10:14", client=("threads",), expect=4)
     for path in captured.paths:
@@ -48,6 +49,7 @@ def test_a_kernel_that_polls_a_flag_of_a_gated_thread(bench: Bench) -> None:
         bench.passes(path)
 
 
+@pytest.mark.long
 def test_the_polling_kernel_itself(bench: Bench) -> None:
     captured = bench.capture("-k", "wait_for_flag", client=("flag", "itself"), expect=0)
     assert captured.done.status == 1

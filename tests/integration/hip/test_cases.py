@@ -45,12 +45,14 @@ def holds(bench: Bench, run: Captured, kernel: str, launch: str, ordinal: int = 
     return path, manifest
 
 
+@pytest.mark.long
 def test_case_09_the_nth_launch_by_an_exact_name(bench: Bench, cases: Path) -> None:
     run = bench.capture("-k", "^advance$", "--launch", "2", program=(cases, "launches"))
     _, manifest = holds(bench, run, "advance", "advance_2", 2)
     assert manifest.launch.ordinal == 2
 
 
+@pytest.mark.long
 def test_case_09_each_of_several(shared_bench: Bench, whole: Captured) -> None:
     for step in range(4):
         path, _ = one(whole, "advance", step)
@@ -81,6 +83,7 @@ def test_case_12_no_arguments(shared_bench: Bench, whole: Captured, ordinal: int
     assert (before, after) == ((5, 17), (17, 53))[ordinal]
 
 
+@pytest.mark.long
 def test_case_18_a_used_folder_keeps_what_it_has(bench: Bench, cases: Path) -> None:
     words = (
         "-k",
@@ -107,6 +110,7 @@ def test_case_19_a_program_that_fails_is_no_success(bench: Bench, cases: Path) -
     assert done.document["reason"]
 
 
+@pytest.mark.long
 def test_case_20_a_child_in_a_session_of_its_own(bench: Bench, cases: Path) -> None:
     run = bench.capture("-k", "^bounded$", program=(cases, "spawn"))
     holds(bench, run, "bounded", "bounded")

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
+
 from kerncap.format import Reproducer
 
 from .conftest import Bench, Programs
 
 
+@pytest.mark.long
 def test_one_per_cent_stays_and_verifies(bench: Bench, programs: Programs) -> None:
     run = bench.capture("-k", "^sum_of_pages$", program=(programs("cases"), "sparse"))
     done = bench("minimize", "--json", "-o", "small", "--emulator", bench.rig.folder, run.path, timeout=300)

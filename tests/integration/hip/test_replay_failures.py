@@ -67,6 +67,7 @@ def test_a_queue_that_is_refused(path: Path, monkeypatch: pytest.MonkeyPatch) ->
         first_launch(path)
 
 
+@pytest.mark.long
 def test_a_fault_while_rocr_itself_waits_ends_the_worker(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """ROCr would wait for its copy for ever: the worker ends by itself, and says what was lost."""
     monkeypatch.setenv("AMD_GPU_FAIL", "memory@1:0x123456000")

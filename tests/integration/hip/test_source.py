@@ -80,6 +80,7 @@ def test_the_recipe_is_the_builds_own(reproducer: Path, project: Path) -> None:
     assert {f"source/{name}" for name in (ONE, TWO, GAIN)} <= set(build.headers.values())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "old", "new", "verdict"),
     [
@@ -137,6 +138,7 @@ def test_an_architecture_that_the_compiler_lacks_is_named(
     assert "hipcc 4.0.1 (clang 12.0.0)" in done.stderr and "does not compile for gfx90a" in done.stderr
 
 
+@pytest.mark.long
 def test_a_working_copy_is_edited_and_judged(bench: Bench, reproducer: Path) -> None:
     """`replay --edit`, one judgement at a time: header, error, patch."""
     copy = bench.kerncap.folder / "copy"

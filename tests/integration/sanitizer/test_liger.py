@@ -20,6 +20,7 @@ TARGET = Path(__file__).parent / "targets" / "liger_shapes.py"
 FEWEST_KERNELS = 78
 
 
+@pytest.mark.long
 @pytest.mark.timeout(400)
 def test_no_kernel_of_liger_is_accused(kerncap: CommandLine) -> None:
     done = kerncap("sanitize", "--one-config", "--json", "--", sys.executable, TARGET, timeout=380)

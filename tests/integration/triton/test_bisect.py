@@ -28,7 +28,7 @@ def git(folder: Path, *arguments: str) -> str:
     return done.stdout
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_commit_that_broke_a_kernel_is_found(tmp_path: Path) -> None:
     """One of the revisions between does not even import: it is skipped, not called bad."""
     repro = add(n=64, block=64).seal(tmp_path)

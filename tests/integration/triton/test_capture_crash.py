@@ -9,6 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from kerncap.format import Reproducer
 from tests.integration.conftest import CommandLine, Finished
 
@@ -45,6 +47,7 @@ def test_on_fault_keeps_exactly_the_launch_that_died(kerncap: CommandLine) -> No
         assert reproducer.read("pre", index.region, index.offset, 8) == (1 << 44).to_bytes(8, "little")
 
 
+@pytest.mark.long
 def test_on_fault_without_a_fault(kerncap: CommandLine) -> None:
     done = capture_ends(kerncap, "--on-fault", how="none", launches=4)
     assert done.status == 1 and done.document["reason"] == "none of 4 launches faulted"
@@ -85,6 +88,7 @@ def test_seal_recovers_a_session_whose_kerncap_was_killed(kerncap: CommandLine) 
     assert kerncap("seal", kerncap.folder).status == 1, "not every folder is a session"
 
 
+@pytest.mark.long
 def test_a_kept_session_is_not_sealed_twice(kerncap: CommandLine) -> None:
     done = capture_ends(kerncap, "-k", "add", "--keep-session", how="none", launches=2)
     session = Path(done.document["session"])

@@ -62,6 +62,7 @@ def test_json_is_the_only_thing_on_stdout(kerncap: CommandLine) -> None:
         assert reproducer.manifest.environment["TRITON_INTERPRET"] == "1"
 
 
+@pytest.mark.long
 def test_pythonpath_and_another_sitecustomize_are_kept(kerncap: CommandLine) -> None:
     extra = kerncap.folder / "extra"
     extra.mkdir()
@@ -81,6 +82,7 @@ def test_pythonpath_and_another_sitecustomize_are_kept(kerncap: CommandLine) -> 
     assert "captured add" in done.stderr
 
 
+@pytest.mark.long
 def test_the_target_needs_no_kerncap_and_hardly_an_environment(kerncap: CommandLine) -> None:
     """As for a target whose own environment has no kerncap: importing it there fails."""
     target = kerncap.folder / "target.py"
@@ -102,6 +104,7 @@ def test_the_target_needs_no_kerncap_and_hardly_an_environment(kerncap: CommandL
     assert "captured add" in done.stderr and "captured scale" in done.stderr
 
 
+@pytest.mark.long
 def test_a_module_and_a_console_script(kerncap: CommandLine) -> None:
     module = kerncap(
         "capture", "-k", "add", "--no-self-check", "--", sys.executable, "-m", "capture_add", "64",
@@ -144,6 +147,7 @@ def test_a_signal_is_the_targets_and_what_was_complete_is_sealed(kerncap: Comman
     assert len(json.loads(stdout)["captured"]) == 2
 
 
+@pytest.mark.long
 def test_stop_ends_the_target_and_is_no_failure(kerncap: CommandLine) -> None:
     done = kerncap(
         "capture",

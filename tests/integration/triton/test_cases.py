@@ -20,6 +20,7 @@ import pytest
 
 from kerncap.format import Reproducer, schema
 from tests.integration.conftest import CommandLine
+from tests.parameters import first_of
 
 TARGETS = Path(__file__).parent / "targets"
 
@@ -142,6 +143,7 @@ def edited(reproducer: Path, old: str, new: str, into: Path) -> Path:
     return into
 
 
+@pytest.mark.long
 def test_case_02_in_place_is_scaled_once(kerncap: CommandLine, captured: Captured) -> None:
     path = captured["scale", 0]
     repro = Reproducer.open(path)
@@ -194,6 +196,7 @@ def test_case_05_a_write_outside_the_write_set_fails(kerncap: CommandLine, captu
     assert any("outside" in reason for reason in done.document["reasons"]), done.stdout
 
 
+@pytest.mark.long
 def test_case_09_the_nth_launch_by_exact_and_regex_name(kerncap: CommandLine) -> None:
     target = kerncap.target(
         SCALE
@@ -215,12 +218,14 @@ def test_case_09_the_nth_launch_by_exact_and_regex_name(kerncap: CommandLine) ->
     assert firsts == [2.0, 4.0]
 
 
+@pytest.mark.long
 def test_case_12_no_arguments_means_nothing_to_compare(kerncap: CommandLine, captured: Captured) -> None:
     done = kerncap("verify", captured["nothing", 0])
     assert done.status == 1
     assert done.result_line == "Result: FAIL (nothing to compare)"
 
 
+@pytest.mark.long
 def test_case_18_a_used_folder_keeps_what_it_has(kerncap: CommandLine) -> None:
     target = kerncap.target(
         SCALE
@@ -244,7 +249,9 @@ def test_case_18_a_used_folder_keeps_what_it_has(kerncap: CommandLine) -> None:
     assert left == {first.name, Path(second).name}, "and no session folder"
 
 
-@pytest.mark.parametrize(("how", "status"), [("segv", 139), ("kill", 137), ("exit", 3), ("raise", 1)])
+@pytest.mark.parametrize(
+    ("how", "status"), first_of([("segv", 139), ("kill", 137), ("exit", 3), ("raise", 1)])
+)
 def test_case_19_a_crash_keeps_what_was_complete(kerncap: CommandLine, how: str, status: int) -> None:
     done = kerncap(
         "capture", "--json", "--no-self-check", "-o", "out", "--launch", "0:9", "--",
@@ -264,6 +271,7 @@ def test_case_19_a_crash_keeps_what_was_complete(kerncap: CommandLine, how: str,
     assert kerncap("replay", paths[-1]).status == 0
 
 
+@pytest.mark.long
 def test_case_19_a_launch_cut_short_leaves_no_folder(kerncap: CommandLine) -> None:
     done = kerncap(
         "capture", "--no-self-check", "-o", "out", "--launch", "0:9", "--",
@@ -275,7 +283,9 @@ def test_case_19_a_launch_cut_short_leaves_no_folder(kerncap: CommandLine) -> No
     assert "wild" in line and "killed by SIGSEGV" in line and "--on-fault" in line
 
 
-@pytest.mark.parametrize(("how", "expected"), [("fork", [1, 2]), ("spawn", [3]), ("daemon", [4, 5])])
+@pytest.mark.parametrize(
+    ("how", "expected"), first_of([("fork", [1, 2]), ("spawn", [3]), ("daemon", [4, 5])])
+)
 def test_case_20_children(kerncap: CommandLine, how: str, expected: list[int]) -> None:
     done = kerncap(
         "capture", "--json", "-k", "mark", "--launch", "0:4", "--no-self-check", "-o", "out", "--",
@@ -306,6 +316,7 @@ def test_case_26_strided_tensors_and_odd_constexprs(kerncap: CommandLine, captur
     assert kerncap("verify", path, "--candidate", wrong_gap).status == 1
 
 
+@pytest.mark.long
 def test_case_27_autotuned_is_pinned_to_what_ran(kerncap: CommandLine, captured: Captured) -> None:
     for ordinal, before in ((0, 0.0), (1, 1.0)):
         path = captured["bump", ordinal]
@@ -321,6 +332,7 @@ def test_case_27_autotuned_is_pinned_to_what_ran(kerncap: CommandLine, captured:
         assert kerncap("verify", path).status == 0
 
 
+@pytest.mark.long
 def test_case_29_nan_is_reported_and_tolerances_are_honoured(
     kerncap: CommandLine, captured: Captured
 ) -> None:
@@ -391,6 +403,7 @@ def test_case_30_damage_is_named_with_file_and_offset(kerncap: CommandLine, capt
         assert re.search(r"byte \d+", lines[0])
 
 
+@pytest.mark.long
 def test_scalars_are_kept_bit_for_bit(kerncap: CommandLine, captured: Captured) -> None:
     path = captured["keep", 0]
     values = {argument.name: argument.value for argument in Reproducer.open(path).manifest.arguments}

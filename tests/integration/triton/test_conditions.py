@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import sys
 
+import pytest
+
 from kerncap.format import Reproducer
 from tests.integration.conftest import CommandLine
 
 
+@pytest.mark.long
 def test_a_fault_is_sealed_reproduced_and_its_repair_passes(kerncap: CommandLine) -> None:
     target = kerncap.target(
         """

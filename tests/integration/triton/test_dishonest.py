@@ -71,7 +71,7 @@ def test_a_dishonest_candidate_fails_by_name(rows: Resident, name: str) -> None:
     assert DISHONEST[name] in result.verdict.reasons[0], result.verdict.reasons
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_another_order_passes_every_stage(rows: Resident) -> None:
     result = rows.judge("honest", "other_order", STAGES[1:])
     assert result.passed, result.verdict.reasons
@@ -117,6 +117,7 @@ def test_stages_that_do_not_exist_are_named() -> None:
         parse_stages("oracle,speed")
 
 
+@pytest.mark.long
 def test_another_split_passes(rows: Resident) -> None:
     result = rows.judge("honest", "other_split")
     assert result.passed, result.verdict.reasons

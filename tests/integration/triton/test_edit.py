@@ -20,7 +20,7 @@ from tests.integration.conftest import CommandLine
 from tests.integration.triton.tmux_pane import Pane
 from tests.integration.watching import Watching
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.long
 needs_tmux = pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
 
 SAMPLE = Path(__file__).parents[3] / "samples" / "vector_add" / "run.py"

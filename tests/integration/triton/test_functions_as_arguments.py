@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from kerncap.format import Reproducer, schema
 from tests.integration.conftest import CommandLine
 
@@ -49,6 +51,7 @@ def functions_of(manifest: schema.Manifest) -> dict[str, str]:
     return found
 
 
+@pytest.mark.long
 def test_each_launch_is_replayed_with_its_own_functions(kerncap: CommandLine) -> None:
     target = kerncap.target(TARGET)
     paths = kerncap.capture("-k", "apply", "--launch", "0:2", target=target, expect=2)
@@ -61,6 +64,7 @@ def test_each_launch_is_replayed_with_its_own_functions(kerncap: CommandLine) ->
     assert functions == {0: {"ACT": "square", "PAIR": "half"}, 1: {"ACT": "half", "PAIR": "square"}}
 
 
+@pytest.mark.long
 def test_a_candidate_may_change_a_function_that_was_passed(kerncap: CommandLine) -> None:
     target = kerncap.target(TARGET)
     [path] = kerncap.capture("-k", "apply", target=target)
@@ -73,6 +77,7 @@ def test_a_candidate_may_change_a_function_that_was_passed(kerncap: CommandLine)
     assert kerncap("verify", path, "--candidate", changed).status == 0
 
 
+@pytest.mark.long
 def test_two_functions_of_one_name_stay_apart(kerncap: CommandLine) -> None:
     target = kerncap.target(
         TARGET.replace("[(square, (1, half)), (half, (2, square))]", "[(thrice, (1, scaled))]")

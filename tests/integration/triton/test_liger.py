@@ -28,6 +28,7 @@ ON_THE_CPU = {
 }  # fmt: skip
 
 
+@pytest.mark.long
 @pytest.mark.timeout(400)
 def test_every_captured_kernel_replays_to_the_applications_output(kerncap: CommandLine) -> None:
     plain_status_line = "softmax: ok"

@@ -32,6 +32,7 @@ def captured(kerncap_of_module: CommandLine) -> CommandLine:
     return kerncap_of_module
 
 
+@pytest.mark.long
 def test_one_per_cent_stays_and_verifies(captured: CommandLine) -> None:
     (old,) = captured.folder.glob("out/gather-*")
     done = captured("minimize", "--json", "-o", "small", old)

@@ -12,6 +12,7 @@ import pytest
 
 from kerncap.format import Reproducer
 from tests.integration.conftest import CommandLine
+from tests.parameters import first_of
 
 SAMPLES = Path(__file__).parents[3] / "samples"
 NAMES = sorted(path.parent.name for path in SAMPLES.glob("*/run.py"))
@@ -80,7 +81,7 @@ def self_check(reproducer: Path) -> str:
     return checks.self_check.result
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", first_of(NAMES))
 def test_prints_what_the_readme_says(kerncap: CommandLine, name: str) -> None:
     """The program's own output, which a capture passes through."""
     [line] = capture(kerncap, name).stdout.splitlines()
@@ -92,6 +93,7 @@ def test_prints_what_the_readme_says(kerncap: CommandLine, name: str) -> None:
     assert promised and line.startswith(promised[0]), (promised, line)
 
 
+@pytest.mark.long
 def test_a_plain_run_is_the_same_program(kerncap: CommandLine) -> None:
     environment = kerncap.environment()
     environment.pop("TRITON_INTERPRET", None)
@@ -110,7 +112,7 @@ def test_every_sample_is_listed_and_says_what_to_run() -> None:
             assert (SAMPLES.parent / named).is_file(), f"{name}/README.md names {named}"
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("name", [name for name, (_, kernels) in CAPTURES.items() if kernels])
 def test_captured_and_checked(kerncap: CommandLine, name: str) -> None:
     """The self-check after a capture replays it and judges it as `verify` does."""
@@ -119,14 +121,14 @@ def test_captured_and_checked(kerncap: CommandLine, name: str) -> None:
     assert {self_check(path) for path in reproducers} == {"pass"}
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["autotuned_matmul", "flash_attention", "layer_norm"])
 def test_verified_on_its_own(kerncap: CommandLine, name: str) -> None:
     for reproducer in capture(kerncap, name).reproducers:
         assert verify(kerncap, reproducer).startswith("Result: PASS")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_replay_ten_times_scales_once(kerncap: CommandLine) -> None:
     [reproducer] = capture(kerncap, "inplace_scale").reproducers
     done = kerncap("replay", reproducer, "-n", "10")
@@ -134,7 +136,7 @@ def test_replay_ten_times_scales_once(kerncap: CommandLine) -> None:
     assert done.result_line.startswith("Result: PASS")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_candidates_of_vector_add_fail(kerncap: CommandLine) -> None:
     [first] = capture(kerncap, "vector_add").reproducers
     noop = verify(kerncap, first, "--candidate", SAMPLES / "vector_add" / "noop.py")
@@ -143,7 +145,7 @@ def test_candidates_of_vector_add_fail(kerncap: CommandLine) -> None:
     assert "outside" in past and "z_ptr" in past
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_edits_of_softmax_are_told_apart(kerncap: CommandLine) -> None:
     [reproducer] = capture(kerncap, "softmax").reproducers
     faster = verify(kerncap, reproducer, "--candidate", SAMPLES / "softmax" / "faster.py")
@@ -152,7 +154,7 @@ def test_edits_of_softmax_are_told_apart(kerncap: CommandLine) -> None:
     assert wrong.startswith("Result: FAIL") and "out_ptr" in wrong
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_out_of_bounds_store_is_detected(kerncap: CommandLine) -> None:
     [reproducer] = capture(kerncap, "out_of_bounds").reproducers
     candidate = ("--candidate", SAMPLES / "out_of_bounds" / "repaired.py")
@@ -162,7 +164,7 @@ def test_out_of_bounds_store_is_detected(kerncap: CommandLine) -> None:
     assert verify(kerncap, reproducer, *candidate, *by_reference).startswith("Result: PASS")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_nan_on_seventh_is_kept_alone_and_repaired(kerncap: CommandLine) -> None:
     [reproducer] = capture(kerncap, "nan_on_seventh").reproducers
     manifest = Reproducer.open(reproducer).manifest

@@ -13,7 +13,7 @@ from kerncap.replay.outcome import Config
 from kerncap.replay.tuning.compile_pool import CompilePool
 from tests.unit.replay.build import add
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.long
 
 
 def test_configurations_are_compiled_once_and_failures_are_told(

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from kerncap.format.records import RecordKind
+from tests.parameters import first_of
 
 from .conftest import ADD, HOOK, Run
 
@@ -33,7 +34,7 @@ def test_fork_counts_from_zero_in_its_own_folder(run: Run) -> None:
     assert parent.counts("__main__.add")["launches"] == 2 and child.counts("__main__.add")["launches"] == 1
 
 
-@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+@pytest.mark.parametrize("method", first_of(["fork", "spawn", "forkserver"]))
 def test_multiprocessing_children_are_seen_to_their_end(run: Run, method: str) -> None:
     script = (
         ADD + "import multiprocessing\ndef work(k):\n    x = torch.ones(8) * k\n"
@@ -51,6 +52,7 @@ def test_multiprocessing_children_are_seen_to_their_end(run: Run, method: str) -
     assert counts["launches"] == 3
 
 
+@pytest.mark.long
 def test_children_of_their_own_session_and_after_exec(run: Run) -> None:
     script = (
         "import os, subprocess, sys\nif len(sys.argv) == 1:\n"
@@ -73,6 +75,7 @@ def test_python_dash_m(run: Run, tmp_path: Path) -> None:
     assert process.launches[0]["kernel"]["file"] == str(package / "kernels.py")
 
 
+@pytest.mark.long
 def test_another_sitecustomize_runs_as_if_ours_were_not_there(run: Run, tmp_path: Path) -> None:
     other = tmp_path / "other"
     other.mkdir()

@@ -139,6 +139,7 @@ def test_an_output_byte_that_is_poison_by_chance_must_be_written_too(tmp_path: P
 SPOILS = "    tl.store(x_ptr + i, 5.0, mask=mask)\n"
 
 
+@pytest.mark.long
 def test_other_judges_see_that_an_input_was_overwritten(tmp_path: Path) -> None:
     reference = tmp_path / "reference.py"
     reference.write_text("def reference(args):\n    return {'out_ptr': args['x_ptr'] + args['y_ptr']}\n")
@@ -164,6 +165,7 @@ def test_a_limit_that_is_no_number_is_refused(tmp_path: Path) -> None:
             replay(path, ReplayOptions(timeout_s=seconds))
 
 
+@pytest.mark.long
 def test_a_replaced_function_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     before = guard.functions()
     assert guard.replaced(before) == []

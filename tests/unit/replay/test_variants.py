@@ -121,6 +121,7 @@ def test_a_candidate_of_a_later_stage_needs_a_device(adder: Resident) -> None:
         adder.engine.load_candidate(path)
 
 
+@pytest.mark.long
 def test_loading_again_leaves_nothing_behind(adder: Resident) -> None:
     folder = adder.engine.connection.job.folder
     path = candidate(adder.folder, ADD, "same.py")

@@ -29,6 +29,7 @@ def test_a_few_bytes_could_be_any_value(size: int) -> None:
     assert written is not None and written.all()
 
 
+@pytest.mark.long
 def test_allocations_of_a_program(tmp_path: Path) -> None:
     result = run_script(
         tmp_path,

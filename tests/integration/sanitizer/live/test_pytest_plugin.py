@@ -105,6 +105,7 @@ def test_a_finding_fails_its_test(tmp_path: Path) -> None:
     assert "error[oob]: " in section and "test_suite.py:10:" in section
 
 
+@pytest.mark.long
 def test_only_the_checks_that_are_asked_for_and_a_launch_that_was_not_checked(tmp_path: Path) -> None:
     (tmp_path / "conftest.py").write_text(
         "import kerncap.sanitizer.engine as engine\n"

@@ -136,6 +136,7 @@ def test_a_launch_knows_its_source_and_its_line(ran: Ran) -> None:
     assert launch.target == "cuda:90" and launch.configuration["B"] == "32"
 
 
+@pytest.mark.long
 def test_a_target_that_fails_fails_as_it_would(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     looked = analysed()
 
@@ -189,6 +190,7 @@ def test_a_target_that_fails_fails_as_it_would(tmp_path: Path, capfd: pytest.Cap
     assert any("could not be carried out" in note for note in result.notes)
 
 
+@pytest.mark.long
 def test_children_are_seen_too(tmp_path: Path) -> None:
     result = run_script(
         tmp_path,
@@ -233,6 +235,7 @@ def test_a_program_that_launches_nothing_says_so(tmp_path: Path) -> None:
     assert "launched no Triton kernel" in result.notes[0]
 
 
+@pytest.mark.long
 def test_nothing_is_judged_by_what_could_not_be_carried_out(tmp_path: Path) -> None:
     """Inline assembly writes the indices; what memory holds in their place says nothing."""
     result = run_script(

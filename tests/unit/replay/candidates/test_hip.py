@@ -17,6 +17,7 @@ from kerncap.format import Reproducer, schema
 from kerncap.format.code_object import CodeObject
 from kerncap.replay.candidates import BuildError, compile_candidate, first_place, tools
 from kerncap.replay.candidates.compilers import run_tool
+from tests.parameters import first_of
 from tests.unit.replay.candidates.conftest import Make
 
 ARCH = "gfx90a"
@@ -154,12 +155,14 @@ def test_the_unedited_source_is_the_captured_code(
 
 @pytest.mark.parametrize(
     ("name", "old", "new"),
-    [
-        ("apply.hip", "+ EXTRA", "- EXTRA"),
-        ("one/gain.h", "2.0f", "3.0f"),
-        ("two/gain.h", "i + DEEP", "i - DEEP"),
-        ("two/deep.h", "DEEP 1", "DEEP 7"),
-    ],
+    first_of(
+        [
+            ("apply.hip", "+ EXTRA", "- EXTRA"),
+            ("one/gain.h", "2.0f", "3.0f"),
+            ("two/gain.h", "i + DEEP", "i - DEEP"),
+            ("two/deep.h", "DEEP 1", "DEEP 7"),
+        ]
+    ),
 )
 def test_an_edit_of_any_file_changes_the_code(
     reproducer: Reproducer, project: Path, tmp_path: Path, name: str, old: str, new: str
