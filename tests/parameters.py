@@ -8,11 +8,9 @@ from typing import Any
 import pytest
 
 
-def first_of(values: Iterable[Any]) -> list[Any]:
-    """``values`` for a parametrised test: `make test` takes the first one, `make test-all` every one."""
+def first_of(names: str | tuple[str, ...], values: Iterable[Any], **options: Any) -> pytest.MarkDecorator:
+    """As ``pytest.mark.parametrize``: `make test` takes the first value, `make test-all` every one."""
+    single = isinstance(names, str) and "," not in names
     first, *rest = values
-    return [first, *(pytest.param(*_tuple(value), marks=pytest.mark.long) for value in rest)]
-
-
-def _tuple(value: Any) -> tuple[Any, ...]:
-    return value if isinstance(value, tuple) else (value,)
+    later = [pytest.param(*((v,) if single else v), marks=pytest.mark.long) for v in rest]
+    return pytest.mark.parametrize(names, [first, *later], **options)

@@ -81,18 +81,16 @@ def test_candidates_are_judged(bench: Bench, variant: int, result: str) -> None:
     assert document["result"] == result, document
 
 
-@pytest.mark.parametrize(
+@first_of(
     ("options", "ordinals"),
-    first_of(
-        [
-            (("--launch", "3"), [3]),
-            (("--launch", "2:5"), [2, 3, 4]),
-            (("--last", "2"), [8, 9]),
-            (("-k", "^scale_in_place$", "--launch", "7"), [7]),
-            (("-k", "_Z14scale_in_placePffi", "--launch", "1"), [1]),
-            (("--where", "grid[0] == 4", "--launch", "9"), [9]),
-        ]
-    ),
+    [
+        (("--launch", "3"), [3]),
+        (("--launch", "2:5"), [2, 3, 4]),
+        (("--last", "2"), [8, 9]),
+        (("-k", "^scale_in_place$", "--launch", "7"), [7]),
+        (("-k", "_Z14scale_in_placePffi", "--launch", "1"), [1]),
+        (("--where", "grid[0] == 4", "--launch", "9"), [9]),
+    ],
 )
 def test_selected_launches(bench: Bench, options: tuple[str, ...], ordinals: list[int]) -> None:
     selector = () if "-k" in options else ("-k", "scale_in_place")

@@ -73,9 +73,7 @@ def test_a_launch_that_the_driver_refuses(bench: Bench) -> None:
         bench.passes(path)
 
 
-@pytest.mark.parametrize(
-    "options", first_of([(), ("--when", "nonfinite"), ("--when", "differs"), ("--on-fault",)])
-)
+@first_of("options", [(), ("--when", "nonfinite"), ("--when", "differs"), ("--on-fault",)])
 def test_a_device_that_is_reset_between_captures(bench: Bench, options: tuple[str, ...]) -> None:
     """What the shim had on it is gone too, and its addresses may be the target's by then."""
     captured = bench.capture(
@@ -112,7 +110,7 @@ def test_an_asynchronous_error_during_the_captured_launch(bench: Bench) -> None:
     assert bench.judge(captured.path, command="replay")["result"] == "fail"
 
 
-@pytest.mark.parametrize("number", first_of([signal.SIGKILL, signal.SIGSEGV, signal.SIGTERM]))
+@first_of("number", [signal.SIGKILL, signal.SIGSEGV, signal.SIGTERM])
 def test_a_target_that_dies_after_a_launch_loses_none(bench: Bench, number: signal.Signals) -> None:
     captured = bench.capture("-k", "scale_in_place", client=("failures", "killed", str(int(number))))
     bench.passes(captured.path)

@@ -10,7 +10,7 @@ from tests.integration.cuda.conftest import Bench, opened
 from tests.parameters import first_of
 
 
-@pytest.mark.parametrize("how", first_of(["captured", "explicit", "child", "inspected"]))
+@first_of("how", ["captured", "explicit", "child", "inspected"])
 def test_a_kernel_in_a_launched_graph(bench: Bench, how: str) -> None:
     captured = bench.capture("-k", "vector_add", client=("graphs", how), expect=None)
     if how == "child" and not captured.paths:

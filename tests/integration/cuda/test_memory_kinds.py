@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.integration.cuda.conftest import Bench
 from tests.parameters import first_of
 
 
-@pytest.mark.parametrize(
+@first_of(
     ("case", "kind"),
-    first_of(
-        [
-            ("managed", "managed"),
-            ("pinned", "host"),
-            ("registered", "host"),
-            ("pool", "device"),
-            ("segments", "device"),
-            ("pitched", "device"),
-            ("reused", "device"),
-        ]
-    ),
+    [
+        ("managed", "managed"),
+        ("pinned", "host"),
+        ("registered", "host"),
+        ("pool", "device"),
+        ("segments", "device"),
+        ("pitched", "device"),
+        ("reused", "device"),
+    ],
 )
 def test_an_allocator(bench: Bench, case: str, kind: str) -> None:
     last = ("--last", "1") if case == "pool" else ()  # the third round: blocks with two lives before

@@ -17,7 +17,7 @@ from tests.parameters import first_of
         ("through_global", "through_global", 3),
     ],
 )
-@pytest.mark.parametrize("way", first_of(["device", "host"]))
+@first_of("way", ["device", "host"])
 def test_what_pointers_lead_to_comes_along(
     bench: Bench, case: str, kernel: str, regions: int, way: str
 ) -> None:

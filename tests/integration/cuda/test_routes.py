@@ -25,7 +25,7 @@ LOADED = [
 ]
 
 
-@pytest.mark.parametrize("route", first_of(FOUND + LOADED))
+@first_of("route", FOUND + LOADED)
 def test_a_vector_add_by(bench: Bench, route: str) -> None:
     captured = bench.capture("-k", "vector_add", client=("routes", route))
     manifest = captured.manifest()
@@ -37,7 +37,7 @@ def test_a_vector_add_by(bench: Bench, route: str) -> None:
     bench.passes(captured.path)
 
 
-@pytest.mark.parametrize("way", first_of(["LD_PRELOAD", "CUDA_INJECTION64_PATH"]))
+@first_of("way", ["LD_PRELOAD", "CUDA_INJECTION64_PATH"])
 def test_either_way_in_is_enough(bench: Bench, shim: Path, way: str) -> None:
     other = {"LD_PRELOAD", "CUDA_INJECTION64_PATH"} - {way}
     without = [f"-u{name}" for name in sorted(other)]

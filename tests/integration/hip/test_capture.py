@@ -78,7 +78,7 @@ class Runs:
         return found[0]
 
 
-@pytest.mark.parametrize(("program", "launch"), first_of(EVERY), ids=[launch for _, launch in EVERY])
+@first_of(("program", "launch"), EVERY, ids=[launch for _, launch in EVERY])
 def test_replayed_alone_it_is_what_the_application_computed(
     captured: Runs, program: str, launch: str
 ) -> None:

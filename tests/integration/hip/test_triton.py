@@ -77,17 +77,15 @@ def test_the_interpreter_takes_it_too(shared_bench: Bench, captured: dict[str, P
     assert done.status == 0 and done.result_line.startswith("Result: PASS"), done.stdout + done.stderr
 
 
-@pytest.mark.parametrize(
+@first_of(
     ("name", "old", "new", "said"),
-    first_of(
-        [
-            ("right", "top / tl.sum(top, axis=0)", "top * (1.0 / tl.sum(top, axis=0))", ""),
-            ("wrong", "top / tl.sum(top, axis=0)", "top * 0.5", "differ"),
-            ("no-op", "    at = tl.program_id(0)", "    return\n    at = tl.program_id(0)", "never written"),
-            ("outside", "axis=0), mask=i < columns)", "axis=0))", "outside"),
-            ("broken", "tl.exp(", "tl.exxp(", "exxp"),
-        ]
-    ),
+    [
+        ("right", "top / tl.sum(top, axis=0)", "top * (1.0 / tl.sum(top, axis=0))", ""),
+        ("wrong", "top / tl.sum(top, axis=0)", "top * 0.5", "differ"),
+        ("no-op", "    at = tl.program_id(0)", "    return\n    at = tl.program_id(0)", "never written"),
+        ("outside", "axis=0), mask=i < columns)", "axis=0))", "outside"),
+        ("broken", "tl.exp(", "tl.exxp(", "exxp"),
+    ],
 )
 def test_edited_sources_are_told_apart(
     shared_bench: Bench, captured: dict[str, Path], tmp_path: Path, name: str, old: str, new: str, said: str

@@ -249,9 +249,7 @@ def test_case_18_a_used_folder_keeps_what_it_has(kerncap: CommandLine) -> None:
     assert left == {first.name, Path(second).name}, "and no session folder"
 
 
-@pytest.mark.parametrize(
-    ("how", "status"), first_of([("segv", 139), ("kill", 137), ("exit", 3), ("raise", 1)])
-)
+@first_of(("how", "status"), [("segv", 139), ("kill", 137), ("exit", 3), ("raise", 1)])
 def test_case_19_a_crash_keeps_what_was_complete(kerncap: CommandLine, how: str, status: int) -> None:
     done = kerncap(
         "capture", "--json", "--no-self-check", "-o", "out", "--launch", "0:9", "--",
@@ -283,9 +281,7 @@ def test_case_19_a_launch_cut_short_leaves_no_folder(kerncap: CommandLine) -> No
     assert "wild" in line and "killed by SIGSEGV" in line and "--on-fault" in line
 
 
-@pytest.mark.parametrize(
-    ("how", "expected"), first_of([("fork", [1, 2]), ("spawn", [3]), ("daemon", [4, 5])])
-)
+@first_of(("how", "expected"), [("fork", [1, 2]), ("spawn", [3]), ("daemon", [4, 5])])
 def test_case_20_children(kerncap: CommandLine, how: str, expected: list[int]) -> None:
     done = kerncap(
         "capture", "--json", "-k", "mark", "--launch", "0:4", "--no-self-check", "-o", "out", "--",

@@ -81,7 +81,7 @@ def self_check(reproducer: Path) -> str:
     return checks.self_check.result
 
 
-@pytest.mark.parametrize("name", first_of(NAMES))
+@first_of("name", NAMES)
 def test_prints_what_the_readme_says(kerncap: CommandLine, name: str) -> None:
     """The program's own output, which a capture passes through."""
     [line] = capture(kerncap, name).stdout.splitlines()

@@ -153,16 +153,14 @@ def test_the_unedited_source_is_the_captured_code(
     assert again.cached and again.path.read_bytes() == data
 
 
-@pytest.mark.parametrize(
+@first_of(
     ("name", "old", "new"),
-    first_of(
-        [
-            ("apply.hip", "+ EXTRA", "- EXTRA"),
-            ("one/gain.h", "2.0f", "3.0f"),
-            ("two/gain.h", "i + DEEP", "i - DEEP"),
-            ("two/deep.h", "DEEP 1", "DEEP 7"),
-        ]
-    ),
+    [
+        ("apply.hip", "+ EXTRA", "- EXTRA"),
+        ("one/gain.h", "2.0f", "3.0f"),
+        ("two/gain.h", "i + DEEP", "i - DEEP"),
+        ("two/deep.h", "DEEP 1", "DEEP 7"),
+    ],
 )
 def test_an_edit_of_any_file_changes_the_code(
     reproducer: Reproducer, project: Path, tmp_path: Path, name: str, old: str, new: str
