@@ -1,0 +1,62 @@
+"""What an image (cubin, fatbin, code object) holds, as text: its sections and functions. Nothing is run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kerncap.format.code_object import CodeObject, CodeObjectProblem, is_code_object
+from kerncap.format.elf import FUNCTION, OBJECT, Elf, ElfProblem
+from kerncap.format.stored import one_line
+from kerncap.log import size
+
+MAX_ROWS = 200
+_SYMBOLS = {FUNCTION: "function", OBJECT: "object"}
+_MACHINES = {190: "NVIDIA CUDA", 224: "AMD GPU", 62: "x86-64"}
+
+
+def summary(data: bytes) -> list[str]:
+    """Lines about the image; one that says why where it can't be read."""
+    try:
+        elf = Elf(data)
+        return list(_elf(elf, data))
+    except ElfProblem as problem:
+        magic = data[:4].hex(" ") or "nothing"
+        return [f"{size(len(data))}, no ELF image that can be shown ({problem}; begins with {magic})"]
+
+
+def _elf(elf: Elf, data: bytes) -> Iterator[str]:
+    machine = _MACHINES.get(elf.machine, f"machine {elf.machine}")
+    yield f"ELF64, {machine}, {size(len(data))}, {len(elf.sections)} sections"
+    sections = [(one_line(section.name) or "-", section.size) for section in elf.sections if section.size]
+    yield ""
+    yield from _limited([f"{name:<44} {length:>12,} bytes" for name, length in sections])
+    symbols = sorted(
+        (symbol for symbol in elf.symbols() if symbol.type in _SYMBOLS and symbol.name),
+        key=lambda symbol: (symbol.type != FUNCTION, -symbol.size),
+    )
+    if symbols:
+        yield ""
+        told = [(_SYMBOLS[symbol.type], symbol.size, one_line(symbol.name)) for symbol in symbols]
+        yield from _limited([f"{kind:<9} {length:>12,} bytes  {name}" for kind, length, name in told])
+    if is_code_object(data):
+        yield from _kernels(data)
+
+
+def _kernels(data: bytes) -> Iterator[str]:
+    try:
+        kernels = CodeObject(data).kernels
+    except (CodeObjectProblem, ElfProblem) as problem:
+        yield f"its metadata can't be read: {problem}"
+        return
+    for kernel in kernels[:MAX_ROWS]:
+        yield ""
+        yield f"kernel {one_line(kernel.name)}"
+        for argument in kernel.args[:MAX_ROWS]:
+            kind, name = one_line(argument.value_kind), one_line(argument.name)
+            yield f"  +{argument.offset:<6} {argument.size:>4} bytes  {kind:<28} {name}".rstrip()
+
+
+def _limited(lines: list[str]) -> Iterator[str]:
+    yield from lines[:MAX_ROWS]
+    if len(lines) > MAX_ROWS:
+        yield f"and {len(lines) - MAX_ROWS:,} more"

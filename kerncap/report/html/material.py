@@ -1,0 +1,57 @@
+"""What a page is made of: an open reproducer, and everything of it and beside it that may be shown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from kerncap.format import Reproducer, schema
+
+Document = dict[str, Any]
+
+MAX_TEXT = 400
+
+
+@dataclass(frozen=True)
+class Material:
+    """``facts`` is `api.inspect`'s document, ``results`` those of other commands by kind, all as they may be
+    shown. ``clean`` makes a stored file's bytes so. ``left_out`` collects what the page has no room for.
+    """
+
+    reproducer: Reproducer
+    facts: Document
+    clean: Callable[[str, bytes], bytes]
+    results: Mapping[str, Sequence[Document]] = field(default_factory=dict)
+    not_sanitized: str = ""  # why there is no answer of the sanitizer
+    left_out: list[str] = field(default_factory=list)
+
+    @property
+    def manifest(self) -> Document:
+        found: Document = self.facts["manifest"]
+        return found
+
+    @property
+    def truth(self) -> schema.Manifest:
+        """For numbers and for reading; its texts may be private."""
+        return self.reproducer.manifest
+
+    @property
+    def has_values(self) -> bool:
+        """False where the capture left all contents out (--no-values): memory is zeros that nobody had."""
+        closure = self.truth.closure
+        return not (closure.left_out_bytes > 0 and closure.included_bytes == 0)
+
+    def read(self, stored: schema.StoredFile) -> bytes:
+        """A stored file's bytes, as they may be shown. Raises FormatError."""
+        return self.clean(stored.path, self.reproducer.file(stored))
+
+    def of(self, kind: str) -> Sequence[Document]:
+        return self.results.get(kind, ())
+
+
+def plain(text: object, limit: int = MAX_TEXT) -> str:
+    """``text`` on one line, nothing in it that steers the rest (controls, bidirectional marks)."""
+    raw = str(text)
+    line = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in raw[: limit + 1])
+    return line if len(line) <= limit else line[: limit - 1] + "…"

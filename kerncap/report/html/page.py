@@ -1,0 +1,197 @@
+"""The page itself: templates filled with what the other modules found, style and script in it by digest."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import jinja2
+from markupsafe import Markup
+
+import kerncap
+from kerncap.report.html import figures, findings, overview
+from kerncap.report.html.blocks import block
+from kerncap.report.html.code import Sources, stages
+from kerncap.report.html.heat import heat_map
+from kerncap.report.html.material import Material, plain
+from kerncap.report.html.memory_map import regions
+from kerncap.report.html.results import checked
+from kerncap.report.limits_text import percent, quantity
+from kerncap.report.verdict_text import milliseconds
+
+MAX_MAPS = 48
+_FOLDER = Path(__file__).parent
+_SCRIPTS = ("data", "dom", "colour", "heat", "memory", "highlight", "code", "theme", "keys", "start")
+_STYLES = ("page", "parts", "code", "print")
+
+
+def render(material: Material) -> bytes:
+    """The whole file. Reads of the reproducer what it shows. Raises FormatError."""
+    style = "\n".join((_FOLDER / "style" / f"{name}.css").read_text(encoding="utf-8") for name in _STYLES)
+    parts = [(_FOLDER / "script" / f"{name}.js").read_text(encoding="utf-8") for name in _SCRIPTS]
+    script = '(() => {\n"use strict";\n' + "\n".join(parts) + "\n})();\n"
+    page = (
+        _environment()
+        .get_template("page.html")
+        .render(
+            **_facts(material),
+            style=Markup(style),
+            script=Markup(script),
+            policy=_policy(style, script),
+            left_out=[plain(text) for text in dict.fromkeys(material.left_out)],
+        )
+    )
+    return page.encode("utf-8", "replace")
+
+
+def _policy(style: str, script: str) -> str:
+    """Nothing is allowed but these two pieces of our own: no network, no other script, no frame, no form."""
+
+    def digest(text: str) -> str:
+        return "'sha256-" + base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode() + "'"
+
+    return (
+        f"default-src 'none'; script-src {digest(script)}; style-src {digest(style)}; "
+        "base-uri 'none'; form-action 'none'"
+    )
+
+
+def _environment() -> jinja2.Environment:
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(_FOLDER / "templates"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {
+        "milliseconds": milliseconds, "percent": percent, "quantity": quantity, "plain": plain,
+        "commas": lambda number: f"{number:,}",
+    }  # fmt: skip
+    return environment
+
+
+def _facts(material: Material) -> dict[str, Any]:
+    sources = Sources(material)
+    compiled = stages(material, sources)
+    notes = findings.notes(material, sources)
+    memory = regions(material)
+    maps, map_blocks = _maps(material)
+    code = {
+        "files": [
+            {"name": plain(file.path, 200), "original": plain(file.original, 300), "language": file.language,
+             "lines": file.lines, "cut": file.cut}
+            for file in sources.files
+        ],
+        "stages": compiled,
+        "notes": notes,
+    }  # fmt: skip
+    total = max(1, sum(region["bytes"] for region in memory))
+    arguments = overview.arguments(material)
+    configurations, key = overview.configurations(material)
+    return {
+        "version": kerncap.__version__,
+        "title": plain(material.manifest["kernel"]["name"], 120),
+        "language": overview.language(material),
+        "badges": overview.badges(material),
+        "oracle": overview.oracle_line(material),
+        "glance": overview.glance(material),
+        "launch": overview.launch_rows(material),
+        "stack": overview.stack(material),
+        "configurations": configurations,
+        "key": key,
+        "arguments": arguments,
+        "has": {
+            column: any(one[column] for one in arguments)
+            for column in ("type", "strides", "place", "divisible")
+        },
+        "aliases": overview.aliases(material),
+        "maps": maps,
+        "has_values": material.has_values,
+        "regions": memory,
+        "shares": [round(1000 * region["bytes"] / total, 2) for region in memory],
+        "sources": sources.files,
+        "source": overview.source(material),
+        "stages": compiled,
+        "tall": max(
+            [len(file.lines) for file in sources.files] + [len(one["lines"]) for one in compiled] + [0]
+        )
+        > 36,
+        "linked": any(stage["places"] for stage in compiled),
+        "notes": notes,
+        "sanitized": findings.launches(material),
+        "not_sanitized": material.not_sanitized,
+        "verdicts": [
+            (kind, checked(kind, document)) for kind in ("verify", "replay") for document in material.of(kind)
+        ],
+        "self_check": (material.facts["checks"] or {}).get("self_check"),
+        "write_set": material.facts["write_set"],
+        "timings": _timings(material),
+        "limits": _limits(material),
+        "tunes": _tunes(material),
+        "profiles": [checked("profile", document) for document in material.of("profile")],
+        "environment": overview.environment(material),
+        "commands": overview.commands(material),
+        "remarks": [plain(note) for note in material.facts["notes"][:40]],
+        "blocks": [block("data-memory", memory), block("data-code", code), *map_blocks],
+    }
+
+
+def _maps(material: Material) -> tuple[list[dict[str, Any]], list[Markup]]:
+    """A heading for each view that an argument has, and a block with its cells where it has any."""
+    heads: list[dict[str, Any]] = []
+    blocks: list[Markup] = []
+    if not material.has_values:
+        return heads, blocks
+    seen: set[int] = set()
+    wanted = [
+        (number, argument["name"])
+        for argument in material.facts["arguments"]
+        for number in (tensor["view"] for tensor in argument.get("tensors", ()))
+        if number not in seen and not seen.add(number)  # type: ignore[func-returns-value]
+    ]
+    for number, owner in wanted[:MAX_MAPS]:
+        view, shown = material.truth.views[number], material.manifest["views"][number]
+        found = heat_map(material.reproducer, view)
+        name = plain(shown.get("name") or owner, 80)
+        shape = "[" + ", ".join(map(str, view.shape)) + "]"
+        heads.append({
+            "id": number, "name": name, "type": f"{plain(view.dtype, 40)}{shape}",
+            "empty": found is None, "changed": 0 if found is None else found["changed"],
+            "sampled": 0 if found is None else found["sampled"],
+            "elements": 0 if found is None else found["elements"],
+            "wrapped": found is not None and found["wrapped"],
+        })  # fmt: skip
+        if found is not None:
+            blocks.append(block(f"data-view-{number}", {**found, "name": name}))
+    if len(wanted) > MAX_MAPS:
+        material.left_out.append(f"the values of {len(wanted) - MAX_MAPS:,} of {len(wanted):,} views")
+    return heads, blocks
+
+
+def _timings(material: Material) -> list[dict[str, Any]]:
+    found = []
+    for kind in ("replay", "verify"):
+        for document in material.of(kind):
+            verdict = checked(kind, document)
+            if verdict.timing is not None:
+                found.append(
+                    {"verdict": verdict, "timing": verdict.timing, "strip": figures.strip(verdict.timing)}
+                )
+    return found
+
+
+def _limits(material: Material) -> list[dict[str, Any]]:
+    found = [checked("limits", document) for document in material.of("limits")]
+    return [{"limits": one, "bars": figures.bars(one)} for one in found]
+
+
+def _tunes(material: Material) -> list[dict[str, Any]]:
+    found = [checked("tune", document) for document in material.of("tune")]
+    digest = material.facts["manifest_sha256"]
+    return [
+        {"tune": one, "scatter": figures.scatter(one, digest), "best": figures.best_trials(one.trials)}
+        for one in found
+    ]
