@@ -15,7 +15,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-STAGES = ("ttir", "ttgir", "llir", "ptx", "sass")
+STAGES = ("ttir", "ttgir", "llir", "ptx", "sass", "amdgcn", "isa")
 _MOST_COMPARED = 20_000  # lines of a stage; beyond it the instructions are counted, and no lines shown
 
 
@@ -100,6 +100,10 @@ _PTX_LABEL = re.compile(r"\$L_*[A-Za-z]+[\d_]*")
 _SASS_NUMBER = re.compile(r"/\*[0-9a-fx ]*\*/")
 _SASS_REGISTER = re.compile(r"\b(R|UR|P|UP|B|SB)\d+\b")
 _SASS_LABEL = re.compile(r"\.L_[\w.]*\d+")
+# AMD's: registers are numbers of their own or ranges (v12, s[2:3]); an address before or after each line.
+_GCN_REGISTER = re.compile(r"\b([vsa])(\d+|\[\d+:\d+\])")
+_GCN_LABEL = re.compile(r"\.?L(?:BB|tmp|func_\w+?)?\d[\d_]*\b|<[\w.$+]*>")
+_GCN_NOISE = re.compile(r"\s*(?:\.loc|\.file|\.ident|\.section|\.cfi_|;|//)")
 
 
 def _kept(stage: str, text: str) -> list[str]:
@@ -163,14 +167,26 @@ def _sass(line: str, names: _Names) -> str:
     return re.sub(r"\s+", " ", _SASS_REGISTER.sub(names.register, line))
 
 
+def _gcn(line: str, names: _Names) -> str:
+    if _GCN_NOISE.match(line) or "file format" in line:
+        return ""
+    line = re.sub(r"^[0-9a-fA-F]{8,16}(?=\s)|^\s*[0-9a-fA-F]+:\s", "", re.split(r"//|;", line)[0])
+    line = _GCN_LABEL.sub(lambda found: names("L", found[0]), line).strip()
+    return re.sub(r"\s+", " ", _GCN_REGISTER.sub(lambda found: names(found[1], found[0]), line))
+
+
 _NORMALISE: dict[str, Callable[[str, _Names], str]] = {
-    "ttir": _mlir, "ttgir": _mlir, "llir": _llir, "ptx": _ptx, "sass": _sass
+    "ttir": _mlir, "ttgir": _mlir, "llir": _llir, "ptx": _ptx, "sass": _sass,
+    "amdgcn": _gcn, "isa": _gcn,
 }  # fmt: skip
 _MLIR_OPCODE = re.compile(r"\s*(?:%(?:, %)*\s*=\s*)?\"?([a-z_]+\.[a-z_][\w.]*)")
+_GCN_OPCODE = re.compile(r"((?:[sv]_|ds_|global_|flat_|buffer_|scratch_|tbuffer_|image_)\w+)")
 _OPCODE = {
     "ttir": _MLIR_OPCODE,
     "ttgir": _MLIR_OPCODE,
     "llir": re.compile(r"\s+(?:%\s*=\s*)?(?:tail |musttail |notail )?([a-z][a-z_]+)\b"),
     "ptx": re.compile(r"(?:@!?%\w+ )?([a-z][\w]*(?:\.[\w:]+)*)\b(?=[\s;])"),
     "sass": re.compile(r"(?:@!?U?P[T]? )?([A-Z][A-Z0-9_]*(?:\.[A-Z0-9_]+)*)\b"),
+    "amdgcn": _GCN_OPCODE,
+    "isa": _GCN_OPCODE,
 }

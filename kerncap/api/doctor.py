@@ -1,10 +1,11 @@
 """What works on this machine, what does not, and the next step for each.
 
-What could crash, hang or load a driver is asked in a process of its own: `doctor_probes`.
+What could crash, hang or load a driver is asked in a process of its own: `doctoring.probes`.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import importlib.metadata
 import importlib.util
 import os
@@ -17,70 +18,87 @@ from typing import Any
 
 import kerncap
 from kerncap import env, log
-from kerncap.api import doctor_hip, doctor_probes
-from kerncap.api.doctor_report import Check, Report, Way
+from kerncap.api.doctoring import probes as doctor_probes
+from kerncap.api.doctoring.machine import Machine
+from kerncap.api.doctoring.packages import describe_triton, package_checks
+from kerncap.api.doctoring.report import Check, Report, SelfTest, Way
+from kerncap.api.doctoring.vendors import (
+    AMD,
+    EMULATOR_VARIABLE,
+    NVIDIA,
+    library_check,
+    shim_check,
+    torch_sees_a_gpu,
+)
 from kerncap.errors import BackendUnavailable
 
-__all__ = ["Check", "Report", "Way", "describe_triton", "doctor"]
+__all__ = ["Check", "Report", "SelfTest", "Way", "describe_triton", "doctor"]
 
-KNOWN_TRITON = ((3, 4), (3, 9))  # generations that the hook's adapters were written for
 SMALL_FREE_BYTES = 1 << 30
+# Each way's key is what the self-test calls it.
+ON_CPU, TRITON_NVIDIA, CUDA, TRITON_AMD, HIP = "triton-cpu", "triton-cuda", "cuda", "triton-hip", "hip"
 
 
-def doctor(python: str | None = None, output: Path = Path("kerncap-out")) -> Report:
+def doctor(
+    python: str | None = None, output: Path = Path("kerncap-out"), *, self_test: bool = False
+) -> Report:
     """Probe this machine and the Python that runs the targets.
 
     ``python`` is an interpreter (default: the one that runs kerncap), ``output`` the folder that
-    reproducers would go to; it is not created. Nothing raises: what fails is a check.
+    reproducers would go to; it is not created. ``self_test`` captures and replays a small launch by each
+    way that works. Nothing raises: what fails is a check.
     """
     interpreter = python or sys.executable
+    machine = Machine.here()
+    emulator = os.environ.get(EMULATOR_VARIABLE)
     packages = doctor_probes.packages(interpreter)
-    driver = doctor_probes.driver()
-
+    found = {NVIDIA.name: doctor_probes.driver(), AMD.name: doctor_probes.rocr(emulator)}
+    of_python = package_checks(interpreter, packages, machine)
     hook = _hook()
-    target = _target_python(interpreter, packages)
-    torch = _torch(packages)
-    triton = _triton(packages)
-    interpreted = _interpreter(packages)
-    libcuda = _libcuda(driver)
-    shim = _shim()
-    emulator = os.environ.get(doctor_hip.EMULATOR_VARIABLE)
-    rocr = doctor_hip.rocr_check(doctor_probes.rocr(emulator), emulator)
-    hip_shim = doctor_hip.shim_check(rocr, emulator)
-    amd = "an emulated AMD GPU" if emulator else "an AMD GPU"
+    libcuda = library_check(NVIDIA, found[NVIDIA.name], machine)
+    rocr = library_check(AMD, found[AMD.name], machine, emulator)
+    shims = shim_check(NVIDIA, libcuda), shim_check(AMD, rocr, emulator)
+    triton = [hook, *(of_python[name] for name in ("python", "torch", "triton"))]
+    amd = "an emulated AMD GPU" if emulator else AMD.gpu
     # On an emulated GPU, for which there is no torch, tensors are over memory of HIP's.
-    sees = [] if emulator else [doctor_hip.torch_sees_a_gpu(packages)]
-    own_python = platform.python_version()
-    checks = [
-        Check(name="kerncap", status="ok", detail=f"{kerncap.__version__}, Python {own_python}"),
-        target,
-        hook,
-        torch,
-        triton,
-        interpreted,
-        libcuda,
-        shim,
-        rocr,
-        hip_shim,
-        _sanitizer(),
-        _sitecustomize(packages),
-        _memfd(),
-        _writable("output folder", output),
+    sees_amd = [] if emulator else [torch_sees_a_gpu(AMD, packages)]
+    ways = {
+        ON_CPU: _way("Triton on the CPU (TRITON_INTERPRET=1)", [*triton, of_python["interpreter"]]),
+        TRITON_NVIDIA: _way(
+            f"Triton on {NVIDIA.gpu}", [*triton, libcuda, torch_sees_a_gpu(NVIDIA, packages)]
+        ),
+        CUDA: _way(f"CUDA kernels on {NVIDIA.gpu}", [shims[0], libcuda]),
+        TRITON_AMD: _way(f"Triton on {amd}", [*triton, rocr, *sees_amd]),
+        HIP: _way(f"HIP kernels on {amd}", [shims[1], rocr]),
+    }
+    own = f"{kerncap.__version__}, Python {platform.python_version()}"
+    checks = (
+        Check(name="kerncap", status="ok", detail=own),
+        of_python["python"], hook, of_python["torch"], of_python["triton"], of_python["interpreter"],
+        libcuda, shims[0], rocr, shims[1], _sanitizer(), _tools(interpreter, machine),
+        of_python["sitecustomize"], _memfd(), _writable("output folder", output),
         _writable("/dev/shm", Path("/dev/shm")),
-    ]
-    ways = (
-        _way("Triton on the CPU (TRITON_INTERPRET=1)", [hook, target, torch, triton, interpreted]),
-        _way("Triton on an NVIDIA GPU", [hook, target, torch, triton, libcuda, _torch_sees_a_gpu(packages)]),
-        _way("CUDA kernels on an NVIDIA GPU", [shim, libcuda]),
-        _way(f"Triton on {amd}", [hook, target, torch, triton, rocr, *sees]),
-        _way(f"HIP kernels on {amd}", [hip_shim, rocr]),
+    )  # fmt: skip
+    report = Report(kerncap=kerncap.__version__, python=interpreter, ways=tuple(ways.values()), checks=checks)
+    return dataclasses.replace(
+        report,
+        facts=_facts(interpreter, packages, found, machine),
+        self_test=_self_test(interpreter, emulator, ways) if self_test else (),
     )
-    return Report(
-        kerncap=kerncap.__version__,
-        python=interpreter,
-        ways=ways,
-        checks=tuple(checks),
-    )
+
+
+def _facts(
+    interpreter: str, packages: dict[str, Any], found: dict[str, Any], machine: Machine
+) -> dict[str, Any]:
+    from kerncap.api.doctoring.facts import facts
+
+    return facts(interpreter, packages, found, machine)
+
+
+def _self_test(interpreter: str, emulator: str | None, ways: dict[str, Way]) -> tuple[SelfTest, ...]:
+    from kerncap.api.doctoring.self_test import self_test
+
+    return tuple(self_test(key, way, interpreter, emulator) for key, way in ways.items())
 
 
 def _way(name: str, needs: list[Check]) -> Way:
@@ -90,165 +108,11 @@ def _way(name: str, needs: list[Check]) -> Way:
     return Way(name=name, works=True)
 
 
-def _part(packages: dict[str, Any], name: str) -> tuple[dict[str, Any], str | None]:
-    """What the probe said about ``name``, and its error."""
-    part = packages.get(name, {"error": packages.get("error", "not probed")})
-    return part, part.get("error")
-
-
 def _hook() -> Check:
     try:
         return Check(name="hook", status="ok", detail=str(env.triton_hook_folder()))
     except BackendUnavailable as error:
         return Check(name="hook", status="missing", detail=error.reason, next_step="reinstall kerncap")
-
-
-def _target_python(interpreter: str, packages: dict[str, Any]) -> Check:
-    if "error" in packages:
-        return Check(
-            name="target's Python",
-            status="missing",
-            detail=packages["error"],
-            next_step="name the Python that runs your program: kerncap doctor --python PATH",
-        )
-    return Check(
-        name="target's Python", status="ok", detail=f"{packages['python']}, {packages['executable']}"
-    )
-
-
-def _torch(packages: dict[str, Any]) -> Check:
-    part, error = _part(packages, "torch")
-    if error is not None:
-        return Check(
-            name="torch",
-            status="missing",
-            detail=error,
-            next_step="install torch into the target's environment, or ask about another one with --python",
-        )
-    if part["hip"]:
-        build = f"ROCm {part['hip']}"
-    else:
-        build = f"CUDA {part['cuda']}" if part["cuda"] else "CPU build"
-    known = [n if part["hip"] else f"{n} (sm_{a}{b})" for n, (a, b) in part["devices"]]
-    devices = ", ".join(known) or "no GPU visible"
-    return Check(name="torch", status="ok", detail=f"{part['version']}, {build}, {devices}")
-
-
-def _torch_sees_a_gpu(packages: dict[str, Any]) -> Check:
-    part, error = _part(packages, "torch")
-    name = "torch's GPU"
-    if error is not None:
-        return Check(name=name, status="missing", detail=error)
-    if part["hip"]:
-        return Check(
-            name=name,
-            status="missing",
-            detail="a ROCm build of torch",
-            next_step="install a CUDA build of torch into the target's environment",
-        )
-    if not part["cuda"]:
-        return Check(
-            name=name,
-            status="missing",
-            detail=f"torch {part['version']} is a CPU build",
-            next_step="install a CUDA build of torch into the target's environment",
-        )
-    if not part["devices"]:
-        return Check(
-            name=name,
-            status="missing",
-            detail="torch.cuda.is_available() is False",
-            next_step="check CUDA_VISIBLE_DEVICES, and that the driver is new enough for this build",
-        )
-    return Check(name=name, status="ok", detail=f"{len(part['devices'])} visible")
-
-
-def _triton(packages: dict[str, Any]) -> Check:
-    part, error = _part(packages, "triton")
-    if error is not None:
-        return Check(
-            name="triton",
-            status="missing",
-            detail=error,
-            next_step="install triton into the target's environment, or ask about another one with --python",
-        )
-    return describe_triton(part["version"])
-
-
-def describe_triton(version: str) -> Check:
-    """Whether a Triton of this version is one that the hook knows."""
-    try:
-        major, minor = (int(digits) for digits in version.split(".")[:2])
-    except ValueError:
-        return Check(name="triton", status="note", detail=f"{version}: unknown, will be tried")
-    oldest, newest = KNOWN_TRITON
-    known = f"{oldest[0]}.{oldest[1]} to {newest[0]}.{newest[1]}"
-    if (major, minor) < oldest:
-        return Check(
-            name="triton",
-            status="missing",
-            detail=f"{version} is older than what kerncap knows ({known})",
-            next_step=f"upgrade triton to {oldest[0]}.{oldest[1]} or newer",
-        )
-    if (major, minor) > newest:
-        return Check(
-            name="triton",
-            status="note",
-            detail=f"{version} is newer than what kerncap knows ({known}): unknown, will be tried",
-        )
-    return Check(name="triton", status="ok", detail=f"{version} (known: {known})")
-
-
-def _interpreter(packages: dict[str, Any]) -> Check:
-    _, error = _part(packages, "interpreter")
-    if error is not None:
-        return Check(
-            name="Triton's interpreter",
-            status="missing",
-            detail=f"a kernel on CPU tensors did not run: {error}",
-            next_step="see that torch, triton and numpy fit each other in the target's environment",
-        )
-    return Check(name="Triton's interpreter", status="ok", detail="a kernel on CPU tensors ran")
-
-
-def _libcuda(driver: dict[str, Any]) -> Check:
-    if "error" in driver:
-        step = {
-            "load": "on a GPU machine: install NVIDIA's driver; in a container: start it with GPU access",
-            "init": "see that nvidia-smi works as this user",
-        }
-        return Check(
-            name="libcuda",
-            status="missing",
-            detail=driver["error"],
-            next_step=step.get(driver.get("stage", ""), "see that nvidia-smi answers"),
-        )
-    devices = driver["devices"]
-    if not devices:
-        return Check(
-            name="libcuda",
-            status="missing",
-            detail=f"CUDA {driver['cuda']}, no device",
-            next_step="check CUDA_VISIBLE_DEVICES",
-        )
-    names = ", ".join(sorted(set(devices)))
-    return Check(name="libcuda", status="ok", detail=f"CUDA {driver['cuda']}, {len(devices)} x {names}")
-
-
-def _shim() -> Check:
-    name = "CUDA shim"
-    path = env.cuda_shim()
-    if path is None:
-        return Check(
-            name=name,
-            status="missing",
-            detail="not in this installation",
-            next_step="install the manylinux wheel, or in a checkout: make shims",
-        )
-    answer = doctor_probes.shim(path)
-    if "error" in answer:
-        return Check(name=name, status="missing", detail=f"{path}: {answer['error']}", next_step="make shims")
-    return Check(name=name, status="ok", detail=f"{kerncap.__version__}, {path}, preloads")
 
 
 def _sanitizer() -> Check:
@@ -267,11 +131,27 @@ def _sanitizer() -> Check:
     return Check(name="sanitizer", status="ok", detail=f"z3 {found}")
 
 
-def _sitecustomize(packages: dict[str, Any]) -> Check:
-    origin = packages.get("sitecustomize")
-    if origin is None:
-        return Check(name="sitecustomize", status="ok", detail="the target's Python has none of its own")
-    return Check(name="sitecustomize", status="note", detail=f"{origin} exists and will be chained")
+def _tools(interpreter: str, machine: Machine) -> Check:
+    """Compilers and disassemblers: for candidates in CUDA or HIP, for `diff`; a capture needs none."""
+    from kerncap.replay.candidates.tools import Tool, available
+
+    name = "compilers"
+    found = {key: tool for key, tool in available(interpreter).items() if isinstance(tool, Tool)}
+    others = [
+        tool
+        for tool in ("nvdisasm", "cuobjdump", "llvm-objdump", "ncu", "compute-sanitizer")
+        if shutil.which(tool)
+    ]
+    told = [f"{key} {tool.version}".strip() for key, tool in found.items()] + others
+    if not set(found) & {"nvcc", "nvrtc", "hipcc"}:
+        step = machine.pip(interpreter, True, "nvidia-cuda-nvrtc")
+        shown = f"; {', '.join(told)}" if told else ""
+        return Check(
+            name=name, status="note",
+            detail=f"none of nvcc, NVRTC, hipcc: no edits of CUDA or HIP sources{shown}",
+            next_step=f"{step} (CUDA), or ROCm's hipcc (HIP)",
+        )  # fmt: skip
+    return Check(name=name, status="ok", detail=", ".join(told))
 
 
 def _memfd() -> Check:

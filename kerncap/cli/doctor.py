@@ -1,4 +1,4 @@
-"""``kerncap doctor``: what works on this machine."""
+"""``kerncap doctor``: what works on this machine; ``kerncap doctor -- CMD``: what works in a program."""
 
 from __future__ import annotations
 
@@ -7,10 +7,7 @@ from pathlib import Path
 
 import click
 
-from kerncap.api import doctor as api
-
 _NOTHING_WORKS = 4
-_MARKS = {"ok": "ok", "missing": "MISSING", "note": "note"}
 
 
 @click.command("doctor")
@@ -23,27 +20,37 @@ _MARKS = {"ok": "ok", "missing": "MISSING", "note": "note"}
     show_default=True,
     help="Where reproducers would go.",
 )
+@click.option("--self-test", is_flag=True, help="Capture and replay a small launch by each way that works.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
-def command(python: str | None, output: Path, as_json: bool) -> int:
+@click.argument("command", metavar="[-- CMD...]", nargs=-1, type=click.UNPROCESSED)
+def command(
+    python: str | None, output: Path, self_test: bool, as_json: bool, command: tuple[str, ...]
+) -> int:
     """Say what works on this machine, what is missing, and the next step.
 
-    Exit status 0 if a launch can be captured and replayed here, else 4.
+    With a program after --, run it and say for each of its processes what kerncap could see: which shims
+    were in it, by which calls it launched, and what was missed and why.
+
+    Exit status 0 if a launch can be captured and replayed here (in the program: if launches were seen and
+    none was missed), else 4.
     """
-    report = api.doctor(python=python, output=output)
-    click.echo(json.dumps(report.as_dict(), indent=2) if as_json else as_text(report))
+    from kerncap.errors import UsageError
+    from kerncap.report.doctor_text import render, render_program
+
+    if command:
+        if self_test or python:
+            raise UsageError("--self-test and --python are about this machine; a program has its own Python")
+        from kerncap import log
+        from kerncap.api.doctoring.live import examine
+
+        found = examine(command, stdout_to_stderr=as_json)
+        if as_json:
+            click.echo(json.dumps(found.as_dict(), indent=2))
+        else:
+            log.block(render_program(found))
+        return 0 if found.works else _NOTHING_WORKS
+    from kerncap.api.doctor import doctor
+
+    report = doctor(python=python, output=output, self_test=self_test)
+    click.echo(json.dumps(report.as_dict(), indent=2) if as_json else render(report))
     return 0 if report.works else _NOTHING_WORKS
-
-
-def as_text(report: api.Report) -> str:
-    """The report for people: facts, then what they add up to."""
-    width = max(len(check.name) for check in report.checks)
-    lines = []
-    for check in report.checks:
-        lines.append(f"{_MARKS[check.status]:>7}  {check.name:<{width}}  {check.detail}")
-        if check.next_step:
-            lines.append(f"{'':>7}  {'':<{width}}  -> {check.next_step}")
-    lines.append("")
-    for way in report.ways:
-        lines.append(f"{way.name}: {'works' if way.works else f'no ({way.reason})'}")
-    lines.append("inspect, sanitize REPRO: work everywhere")
-    return "\n".join(lines)

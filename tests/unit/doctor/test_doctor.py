@@ -17,9 +17,19 @@ import pytest
 from click.testing import CliRunner
 
 from kerncap import env
-from kerncap.api import doctor as api
-from kerncap.api import doctor_hip, doctor_probes
-from kerncap.cli.doctor import as_text, command
+from kerncap.api.doctor import Check, Report, describe_triton
+from kerncap.api.doctoring import machine as doctor_machine
+from kerncap.api.doctoring import probes as doctor_probes
+from kerncap.api.doctoring import vendors as doctor_vendors
+from kerncap.api.doctoring.machine import Machine
+from kerncap.api.doctoring.packages import KNOWN_TRITON
+from kerncap.api.doctoring.report import SelfTest, Step
+from kerncap.api.doctoring.vendors import AMD, EMULATOR_VARIABLE, NVIDIA
+from kerncap.cli.doctor import command
+from kerncap.report.doctor_text import render
+
+api = sys.modules["kerncap.api.doctor"]  # the module: kerncap.api.doctor is the function
+MACHINE = Machine("apt-get", None, frozenset({NVIDIA.pci, AMD.pci}), uv=False)
 
 GOOD_PACKAGES = {
     "python": "3.12.3",
@@ -30,7 +40,7 @@ GOOD_PACKAGES = {
     "interpreter": {"runs": True},
 }
 NO_DRIVER = {"error": "libcuda.so.1: cannot open shared object file", "stage": "load"}
-GOOD_DRIVER = {"cuda": "13.0", "devices": ["NVIDIA H200"]}
+GOOD_DRIVER = {"version": "CUDA 13.0", "devices": ["NVIDIA H200"]}
 
 
 NO_ROCR = {"error": "libhsa-runtime64.so.1: cannot open shared object file", "stage": "load"}
@@ -43,27 +53,36 @@ def report(
     driver: dict,
     rocr: dict = NO_ROCR,
     hip_shim: Path | None = None,
-) -> api.Report:
+    entries_are_asked: bool = False,
+) -> Report:
+    monkeypatch.setattr(Machine, "here", classmethod(lambda cls: MACHINE))
     monkeypatch.setattr(doctor_probes, "packages", lambda python: packages)
     monkeypatch.setattr(doctor_probes, "driver", lambda: driver)
     monkeypatch.setattr(env, "cuda_shim", lambda: Path("/shim.so"))
-    monkeypatch.setattr(doctor_probes, "shim", lambda path: {"live": 0})
+    monkeypatch.setattr(doctor_probes, "loads", lambda shim, path: {"loads": True})
+    if not entries_are_asked:
+        both = {"A": None, "B": None}
+        monkeypatch.setattr(doctor_probes, "entries", lambda shim, path, emulator: both)
     monkeypatch.setattr(env, "hip_shim", lambda: hip_shim)
     monkeypatch.setattr(doctor_probes, "rocr", lambda emulator: rocr)
     return api.doctor(output=tmp_path / "out")
 
 
-def ways(found: api.Report) -> list[bool]:
+def ways(found: Report) -> list[bool]:
     return [way.works for way in found.ways]
 
 
-def check(found: api.Report, name: str) -> api.Check:
+def cuda_shim() -> Check:
+    return doctor_vendors.shim_check(NVIDIA, Check(name="libcuda", status="missing", detail=""))
+
+
+def check(found: Report, name: str) -> Check:
     return next(check for check in found.checks if check.name == name)
 
 
 @pytest.fixture(autouse=True)
 def _no_emulator(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(doctor_hip.EMULATOR_VARIABLE, raising=False)
+    monkeypatch.delenv(EMULATOR_VARIABLE, raising=False)
 
 
 def script(folder: Path, body: str) -> str:
@@ -172,12 +191,12 @@ def test_a_cpu_build_beside_a_gpu_is_named(monkeypatch: pytest.MonkeyPatch, tmp_
     torch = {"version": "2.13.0+cpu", "cuda": None, "hip": None, "devices": []}
     found = report(monkeypatch, tmp_path, {**GOOD_PACKAGES, "torch": torch}, GOOD_DRIVER)
     assert ways(found) == [True, False, True, False, False]
-    assert found.ways[1].reason == "torch's GPU: torch 2.13.0+cpu is a CPU build"
+    assert found.ways[1].reason == "torch's NVIDIA GPU: torch 2.13.0+cpu is a CPU build"
 
 
 def test_a_missing_shim_is_said_with_the_next_step(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(env, "cuda_shim", lambda: None)
-    found = api._shim()
+    found = cuda_shim()
     assert found.status == "missing" and found.next_step is not None and "make shims" in found.next_step
 
 
@@ -202,7 +221,7 @@ def test_a_shim_is_preloaded_as_a_target_would_have_it(
 ) -> None:
     shim = compiled("int kerncap_cuda_live(void) { return 0; }")
     monkeypatch.setattr(env, "cuda_shim", lambda: shim)
-    found = api._shim()
+    found = cuda_shim()
     assert (found.status, str(shim) in found.detail) == ("ok", True)
 
 
@@ -216,20 +235,19 @@ def test_a_shim_that_does_not_load_is_said(
     else:
         compiled(content)
     monkeypatch.setattr(env, "cuda_shim", lambda: shim)
-    found = api._shim()
+    found = cuda_shim()
     assert found.status == "missing" and str(shim) in found.detail
 
 
-GOOD_ROCR = {"version": "1.15", "agents": ["gfx942", "gfx942"]}
+GOOD_ROCR = {"version": "ROCr 1.15", "devices": ["gfx942", "gfx942"]}
 
 
 def test_an_amd_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(
-        doctor_probes, "hip_entries", lambda path, emulator: {"HSA_TOOLS_LIB": None, "LD_PRELOAD": None}
-    )
+    both = {"HSA_TOOLS_LIB": None, "LD_PRELOAD": None}
+    monkeypatch.setattr(doctor_probes, "entries", lambda shim, path, emulator: both)
     torch = {"version": "2.9", "cuda": None, "hip": "6.4", "devices": [["AMD Instinct MI300X", [9, 4]]]}
     packages = {**GOOD_PACKAGES, "torch": torch}
-    found = report(monkeypatch, tmp_path, packages, NO_DRIVER, GOOD_ROCR, Path("/hip.so"))
+    found = report(monkeypatch, tmp_path, packages, NO_DRIVER, GOOD_ROCR, Path("/hip.so"), True)
     assert ways(found) == [True, False, False, True, True]
     assert check(found, "torch").detail == "2.9, ROCm 6.4, AMD Instinct MI300X"
     assert check(found, "ROCr").detail == "ROCr 1.15, 2 x gfx942"
@@ -239,11 +257,15 @@ def test_an_amd_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("rocr", "detail", "step"),
     [
-        (NO_ROCR, "cannot open shared object", "install ROCm's runtime"),
-        ({"error": "there is no /dev/kfd", "stage": "device"}, "no /dev/kfd", "amdgpu driver"),
-        ({"error": "this user may not open /dev/kfd", "stage": "permission"}, "may not", "render and video"),
+        (NO_ROCR, "cannot open shared object", "apt-get install libhsa-runtime64-1"),
+        ({"error": "there is no /dev/kfd", "stage": "device"}, "no /dev/kfd", "sudo modprobe amdgpu"),
+        (
+            {"error": "this user may not open /dev/kfd", "stage": "permission"},
+            "may not",
+            "render,video $USER",
+        ),
         ({"error": "hsa_init: OUT_OF_RESOURCES", "stage": "init"}, "OUT_OF_RESOURCES", "rocminfo"),
-        ({"version": "1.15", "agents": []}, "no GPU agent", "ROCR_VISIBLE_DEVICES"),
+        ({"version": "ROCr 1.15", "devices": []}, "no GPU", "ROCR_VISIBLE_DEVICES"),
     ],
 )
 def test_why_no_hip(
@@ -258,10 +280,10 @@ def test_why_no_hip(
 def test_an_emulated_gpu_is_asked_and_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     folder = tmp_path / "emulator"
     folder.mkdir()
-    monkeypatch.setenv(doctor_hip.EMULATOR_VARIABLE, str(folder))
+    monkeypatch.setenv(EMULATOR_VARIABLE, str(folder))
     rocr = doctor_probes.rocr
     assert "run can't be started" in rocr(str(folder))["error"]
-    (folder / "run").write_text('#!/bin/sh\necho \'{"version": "1.15", "agents": ["gfx90a"]}\'\n')
+    (folder / "run").write_text('#!/bin/sh\necho \'{"version": "ROCr 1.15", "devices": ["gfx90a"]}\'\n')
     (folder / "run").chmod(0o755)
     found = report(monkeypatch, tmp_path, GOOD_PACKAGES, NO_DRIVER, rocr(str(folder)))
     assert check(found, "ROCr").detail == f"ROCr 1.15, 1 x gfx90a (KERNCAP_AMD_EMULATOR={folder})"
@@ -270,14 +292,14 @@ def test_an_emulated_gpu_is_asked_and_said(monkeypatch: pytest.MonkeyPatch, tmp_
 
 def test_a_hip_shim_that_rocr_refuses(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     refused = {"HSA_TOOLS_LIB": "it was not called", "LD_PRELOAD": "it was not called"}
-    monkeypatch.setattr(doctor_probes, "hip_entries", lambda path, emulator: refused)
-    found = report(monkeypatch, tmp_path, GOOD_PACKAGES, NO_DRIVER, GOOD_ROCR, Path("/hip.so"))
-    assert found.ways[-1].reason == "HIP shim: /hip.so: ROCr did not take it: it was not called"
+    monkeypatch.setattr(doctor_probes, "entries", lambda shim, path, emulator: refused)
+    found = report(monkeypatch, tmp_path, GOOD_PACKAGES, NO_DRIVER, GOOD_ROCR, Path("/hip.so"), True)
+    assert found.ways[-1].reason == "HIP shim: /hip.so: ROCr did not call it: it was not called"
 
 
 def test_a_process_of_its_own_asks_for_each_entry(tmp_path: Path) -> None:
     """With no ROCr here, or a tool that is none: why, for both, and nothing is left behind."""
-    found = doctor_probes.hip_entries(tmp_path / "none.so")
+    found = doctor_probes.entries("hip", tmp_path / "none.so")
     assert set(found) == {"HSA_TOOLS_LIB", "LD_PRELOAD"}
     assert all(found.values())
 
@@ -294,7 +316,7 @@ def test_a_process_of_its_own_asks_for_each_entry(tmp_path: Path) -> None:
     ],
 )
 def test_triton_generations(version: str, status: str, words: str) -> None:
-    found = api.describe_triton(version)
+    found = describe_triton(version)
     assert (found.status, words in found.detail) == (status, True)
 
 
@@ -302,7 +324,7 @@ def test_doctor_and_hook_know_the_same_newest_triton() -> None:
     """The hook can't be imported by kerncap's own process, so the number stands in both."""
     path = env.triton_hook_folder() / "kerncap_triton" / "generations.py"
     (newest,) = re.findall(r"^NEWEST = \((\d+), (\d+)\)", path.read_text(), re.MULTILINE)
-    assert api.KNOWN_TRITON[1] == tuple(map(int, newest))
+    assert KNOWN_TRITON[1] == tuple(map(int, newest))
 
 
 def test_an_environment_of_its_own_is_probed(tmp_path: Path) -> None:
@@ -355,7 +377,7 @@ def test_exit_status_4_when_nothing_works(monkeypatch: pytest.MonkeyPatch, tmp_p
 
 def test_text_shows_every_next_step(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     found = report(monkeypatch, tmp_path, {"error": "no answer within 120 s"}, NO_DRIVER)
-    text = as_text(found)
+    text = render(found)
     steps = [check.next_step for check in found.checks if check.next_step]
     assert steps and all(f"-> {step}" in text for step in steps)
     assert not found.works
@@ -365,7 +387,7 @@ def test_kerncap_itself_loads_no_gpu_package(tmp_path: Path) -> None:
     code = (
         "import sys\nfrom kerncap.cli import main\n"
         "main(['doctor', '--json', '--python', sys.argv[1]])\n"
-        "print(sorted({'torch', 'triton', 'cuda', 'numpy'} & set(sys.modules)), file=sys.stderr)\n"
+        "print(sorted({'torch', 'triton', 'cuda'} & set(sys.modules)), file=sys.stderr)\n"
     )
     run = subprocess.run(
         [sys.executable, "-c", code, str(tmp_path / "none")],
@@ -375,3 +397,95 @@ def test_kerncap_itself_loads_no_gpu_package(tmp_path: Path) -> None:
         check=True,
     )
     assert run.stderr.strip().splitlines()[-1] == "[]"
+
+
+# --- next steps that can be typed ------------------------------------------------------------------
+
+
+def test_one_shape_for_both_vendors() -> None:
+    """The same answers of the probes give the same kinds of checks; only the words are the vendor's."""
+    torch = {"version": "2.9", "cuda": None, "hip": None, "devices": []}
+    for vendor in (NVIDIA, AMD):
+        seen = doctor_vendors.torch_sees_a_gpu(
+            vendor, {"torch": {**torch, vendor.build: "1", "devices": [1]}}
+        )
+        assert seen.status == "ok"
+        other = doctor_vendors.torch_sees_a_gpu(vendor, {"torch": torch})
+        assert other.detail.endswith("CPU build") and vendor.build_name in (other.next_step or "")
+        good = doctor_vendors.library_check(vendor, {"version": "1", "devices": ["x", "x"]}, MACHINE)
+        assert (good.name, good.detail) == (vendor.library, "1, 2 x x")
+        elsewhere = Machine("apt-get", None, frozenset(), uv=False)
+        none = doctor_vendors.library_check(vendor, {"error": "no", "stage": "load"}, elsewhere)
+        assert "on this machine's bus" in (none.next_step or "")
+
+
+@pytest.mark.parametrize(
+    ("machine", "has_pip", "expected"),
+    [
+        (MACHINE, True, "/v/bin/python -m pip install torch"),
+        (Machine(None, None, None, uv=True), False, "uv pip install --python /v/bin/python torch"),
+        (Machine(None, None, None, uv=False), False, "/v/bin/python -m pip install torch"),
+    ],
+)
+def test_pip_or_uv(machine: Machine, has_pip: bool, expected: str) -> None:
+    assert machine.pip("/v/bin/python", has_pip, "torch") == expected
+
+
+@pytest.mark.parametrize("manager", [*doctor_machine._INSTALL, None])
+def test_a_package_managers_own_words(manager: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor_machine.os, "geteuid", lambda: 1000)
+    command = Machine(manager, None, None, uv=False).install("compiler", "install a C++ compiler")
+    assert command.startswith(f"sudo {manager}") if manager else command == "install a C++ compiler"
+
+
+def test_a_container_is_started_otherwise() -> None:
+    inside = Machine("apt-get", "docker", None, uv=False)
+    steps = [vendor.steps(inside)[stage] for vendor, stage in ((NVIDIA, "load"), (AMD, "device"))]
+    assert "--gpus all" in steps[0] and "--device /dev/kfd --device /dev/dri" in steps[1]
+
+
+# --- for bug reports ---------------------------------------------------------------------------------
+
+
+def test_facts_are_complete_and_nothing_in_them_is_private(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("TRITON_CACHE_DIR", "/home/alice/cache")
+    monkeypatch.setenv("KERNCAP_API_KEY", "topsecret12345")
+    monkeypatch.setenv("LD_PRELOAD", "")
+    packages = {**GOOD_PACKAGES, "sitecustomize": "/home/alice/lib/sitecustomize.py"}
+    found = report(monkeypatch, tmp_path, packages, GOOD_DRIVER).as_dict()
+    text = json.dumps(found["facts"])
+    assert "alice" not in text and "topsecret" not in text
+    facts = found["facts"]
+    assert facts["environment"]["TRITON_CACHE_DIR"] == "/home/xxxxx/cache"
+    assert facts["vendors"]["nvidia"] == GOOD_DRIVER
+    assert facts["shims"]["cuda"] == {"path": "/shim.so", "error": "No such file or directory"}
+    assert facts["target"]["triton"] == {"version": "3.6.0"}
+
+
+def test_a_shim_is_told_by_its_build_id(compiled: Callable[[str], Path]) -> None:
+    from kerncap.api.doctoring.facts import build_id, shim
+
+    path = compiled("int x;")
+    told = shim(path)
+    assert told is not None and told["bytes"] == path.stat().st_size
+    notes = subprocess.run(["readelf", "-n", path], capture_output=True, text=True, check=False).stdout
+    stated = re.search(r"Build ID: ([0-9a-f]+)", notes)
+    assert told["build_id"] == stated[1] if stated else told["build_id"].startswith("sha256:")
+    assert build_id(b"no ELF").startswith("sha256:")
+
+
+def test_a_self_test_that_fails_decides(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    found = report(monkeypatch, tmp_path, GOOD_PACKAGES, GOOD_DRIVER)
+    done = (Step(name="run", seconds=1.0),)
+    tests = (
+        SelfTest(way="a", result="pass", steps=done),
+        SelfTest(way="b", result="fail", step="capture", reason="nothing was launched", steps=done),
+        SelfTest(way="c", result="skipped"),
+    )
+    failed = api.dataclasses.replace(found, self_test=tests)
+    assert found.works and not failed.works
+    text = render(failed)
+    assert "   FAIL  b: capture: nothing was launched (before it: run 1.0 s)" in text
+    assert text.endswith("Result: FAIL (1 of 2 ways capture and replay)")

@@ -13,7 +13,7 @@ import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 PACKAGES_TIMEOUT_S = 120.0  # a cold import of torch from a network file system takes this long
 DRIVER_TIMEOUT_S = 30.0
@@ -24,6 +24,7 @@ _PACKAGES_PROBE = r"""
 import importlib.util, json, os, platform, sys
 found = {"python": platform.python_version(), "executable": sys.executable}
 spec = importlib.util.find_spec("sitecustomize")
+found["pip"] = importlib.util.find_spec("pip") is not None
 found["sitecustomize"] = None if spec is None else (spec.origin or "built in")
 real, sys.stdout = sys.stdout, sys.stderr
 
@@ -81,6 +82,8 @@ if status:
     text = ctypes.c_char_p()
     cuda.cuGetErrorName(status, ctypes.byref(text))
     done(error="cuInit: " + (text.value or str(status).encode()).decode(), stage="init")
+if "KERNCAP_SESSION" in os.environ:
+    cuda.cuMemFree_v2(ctypes.c_uint64(0))  # a call that a shim watches, and that does nothing
 version, count = ctypes.c_int(), ctypes.c_int()
 cuda.cuDriverGetVersion(ctypes.byref(version))
 cuda.cuDeviceGetCount(ctypes.byref(count))
@@ -89,24 +92,29 @@ for index in range(count.value):
     device, name = ctypes.c_int(), ctypes.create_string_buffer(256)
     if cuda.cuDeviceGet(ctypes.byref(device), index) == 0 and cuda.cuDeviceGetName(name, 256, device) == 0:
         names.append(name.value.decode(errors="replace"))
-done(cuda="%d.%d" % (version.value // 1000, version.value % 1000 // 10), devices=names)
+done(version="CUDA %d.%d" % (version.value // 1000, version.value % 1000 // 10), devices=names)
 """
 
 # As a target is started: the loader has the shim in already, and it has found no session to work for.
-_SHIM_PROBE = r"""
-import ctypes, json, os
+_LOADS_PROBE = r"""
+import ctypes, json, os, sys
 def done(**found):
     print(json.dumps(found), flush=True)
     os._exit(0)
-try:
-    live = ctypes.CDLL(None).kerncap_cuda_live
-except AttributeError:
+path = os.environ["LD_PRELOAD"].split(":")[0]
+with open("/proc/self/maps") as maps:
+    loaded = os.path.realpath(path) in maps.read()
+if loaded:
     try:
-        ctypes.CDLL(os.environ["LD_PRELOAD"].split(":")[0])
-    except OSError as error:
-        done(error=str(error))
-    done(error="the loader ignored LD_PRELOAD")
-done(live=live())
+        getattr(ctypes.CDLL(None), "kerncap_%s_live" % sys.argv[1])
+    except AttributeError:
+        done(error="it is loaded, and is no shim of kerncap's")
+    done(loads=True)
+try:
+    ctypes.CDLL(path)
+except OSError as error:
+    done(error=str(error))
+done(error="the loader ignored LD_PRELOAD")
 """
 
 
@@ -147,10 +155,10 @@ def each(agent, data):
     return 0
 hsa.hsa_iterate_agents(each, None)
 build = ctypes.c_char_p()
-version = "of an unknown version"
+version = "ROCr of an unknown version"
 if hsa.hsa_system_get_info(0x200, ctypes.byref(build)) == 0 and build.value:  # "1.15.0-local-build"
-    version = build.value.decode(errors="replace").partition("-")[0].strip('"')
-done(version=version, agents=agents)
+    version = "ROCr " + build.value.decode(errors="replace").partition("-")[0].strip('"')
+done(version=version, devices=agents)
 """
 
 
@@ -160,17 +168,17 @@ def packages(python: str, timeout_s: float = PACKAGES_TIMEOUT_S) -> dict[str, An
 
 
 def driver(timeout_s: float = DRIVER_TIMEOUT_S) -> dict[str, Any]:
-    """``{"cuda": version, "devices": names}`` of the NVIDIA driver, or ``{"error": why, "stage": where}``."""
+    """``{"version", "devices": names}`` of the NVIDIA driver, or ``{"error": why, "stage": where}``."""
     return probe(sys.executable, _DRIVER_PROBE, timeout_s)
 
 
-def shim(path: Path, timeout_s: float = DRIVER_TIMEOUT_S) -> dict[str, Any]:
-    """``{"live": 0}`` of a process with the CUDA shim at ``path`` preloaded, or ``{"error": why}``."""
-    return probe(sys.executable, _SHIM_PROBE, timeout_s, {"LD_PRELOAD": str(path)})
+def loads(shim: Literal["cuda", "hip"], path: Path, timeout_s: float = DRIVER_TIMEOUT_S) -> dict[str, Any]:
+    """``{"loads": True}`` of a process with the shim at ``path`` preloaded, or ``{"error": why}``."""
+    return probe(sys.executable, _LOADS_PROBE, timeout_s, {"LD_PRELOAD": str(path)}, words=(shim,))
 
 
 def rocr(emulator: str | None = None, timeout_s: float = DRIVER_TIMEOUT_S) -> dict[str, Any]:
-    """``{"version", "agents": names of the GPUs}`` of ROCr, or ``{"error": why, "stage": where}``.
+    """``{"version", "devices": names}`` of ROCr, or ``{"error": why, "stage": where}``.
 
     ``emulator`` is the folder of an emulated GPU, to be asked instead.
     """
@@ -181,49 +189,64 @@ def _started_by(emulator: str | None) -> tuple[str, ...]:
     return (os.path.join(emulator, "run"),) if emulator else ()
 
 
-def hip_entries(
-    path: Path, emulator: str | None = None, timeout_s: float = DRIVER_TIMEOUT_S
+def entries(
+    shim: Literal["cuda", "hip"], path: Path, emulator: str | None = None, timeout_s: float = DRIVER_TIMEOUT_S
 ) -> dict[str, str | None]:
-    """By which of its two ways in ROCr takes the HIP shim: None where it does, else what was said.
+    """By which of its two ways into a process a shim is called: None where it is, else what was said.
 
-    The shim is given a session, and leaves a mark in it when ROCr calls it.
+    It is given a session, and leaves a mark in it when the driver, or ROCr, calls it.
     """
     from kerncap.capture.options import CaptureOptions  # with it come numpy and what else reads reproducers
 
+    program, ways = _ENTRIES[shim]
     found: dict[str, str | None] = {}
-    for variable in ("HSA_TOOLS_LIB", "LD_PRELOAD"):
+    for way in ways:
         with tempfile.TemporaryDirectory(prefix="kerncap-doctor-", ignore_cleanup_errors=True) as folder:
-            options = CaptureOptions(("doctor",), backend="hip", list_only=True)
+            options = CaptureOptions(("doctor",), backend=shim, list_only=True)
             Path(folder, "session.conf").write_bytes(options.for_shim("doctor", f"{folder}/socket"))
-            preloaded = os.environ.get("LD_PRELOAD", "")
-            variables = {"HSA_TOOLS_LIB": "", "LD_PRELOAD": preloaded, "KERNCAP_SESSION": folder}
-            variables[variable] = ":".join(filter(None, (str(path), variables[variable])))
-            answer = probe(sys.executable, _ROCR_PROBE, timeout_s, variables, _started_by(emulator))
-            called = any(name.startswith("hip-") for name in os.listdir(folder))
-            found[variable] = None if called else str(answer.get("error", "it was not called"))
+            preloaded = os.environ.get("LD_PRELOAD")
+            variables = {**dict.fromkeys(ways), "LD_PRELOAD": preloaded, "KERNCAP_SESSION": folder}
+            variables[way] = ":".join(filter(None, (str(path), variables[way])))
+            answer = probe(sys.executable, program, timeout_s, variables, _started_by(emulator))
+            called = any(name.startswith(f"{shim}-") for name in os.listdir(folder))
+            found[way] = None if called else str(answer.get("error", "it was not called"))
     return found
+
+
+# What calls a shim, and the variables that bring it in, each alone.
+_ENTRIES: dict[str, tuple[str, tuple[str, str]]] = {
+    "cuda": (_DRIVER_PROBE, ("LD_PRELOAD", "CUDA_INJECTION64_PATH")),
+    "hip": (_ROCR_PROBE, ("HSA_TOOLS_LIB", "LD_PRELOAD")),
+}
 
 
 def probe(
     python: str,
     program: str,
     timeout_s: float,
-    variables: Mapping[str, str] | None = None,
+    variables: Mapping[str, str | None] | None = None,
     prefix: Sequence[str] = (),
+    words: Sequence[str] = (),
 ) -> dict[str, Any]:
     """The JSON object on the program's last line, or ``{"error": why}``; never raises.
 
-    ``variables`` are set for the program alone; ``prefix`` goes before the interpreter.
+    ``variables`` are set (None: unset) for the program alone; ``prefix`` goes before the interpreter,
+    ``words`` after the program.
     """
     environment = {k: v for k, v in os.environ.items() if k != "KERNCAP_SESSION"}
-    environment.update({"TRITON_INTERPRET": "1", **(variables or {})})
+    environment["TRITON_INTERPRET"] = "1"
+    for name, value in (variables or {}).items():
+        if value is None:
+            environment.pop(name, None)
+        else:
+            environment[name] = value
     with tempfile.TemporaryDirectory(prefix="kerncap-doctor-", ignore_cleanup_errors=True) as folder:
         path, out, err = (Path(folder, name) for name in ("probe.py", "out", "err"))
         path.write_text(program)
         try:
             with out.open("wb") as stdout, err.open("wb") as stderr:
                 process = subprocess.Popen(
-                    [*prefix, python, str(path)],
+                    [*prefix, python, str(path), *words],
                     env=environment,
                     stdin=subprocess.DEVNULL,
                     stdout=stdout,

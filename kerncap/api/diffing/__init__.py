@@ -1,0 +1,1 @@
+"""Two reproducers, or two results, held against each other; nothing is executed."""

@@ -1,0 +1,172 @@
+"""The programs of the self-test: a vector addition by each way to launch one, which check their own result.
+
+Each is a file of its own when it runs. They need no compiler: Triton has its own, the driver assembles PTX,
+hipRTC is part of ROCm's runtime.
+"""
+
+from __future__ import annotations
+
+KERNELS = {
+    "triton-cpu": "kerncap_doctor", "triton-cuda": "kerncap_doctor", "triton-hip": "kerncap_doctor",
+    "cuda": "vector_add", "hip": "kerncap_doctor",
+}  # fmt: skip
+
+TRITON = r"""
+import sys, torch, triton, triton.language as tl
+
+@triton.jit
+def kerncap_doctor(x_ptr, y_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    total = tl.load(x_ptr + i, mask=i < n) + tl.load(y_ptr + i, mask=i < n)
+    tl.store(out_ptr + i, total, mask=i < n)
+
+device = sys.argv[1]
+x = torch.arange(1000, dtype=torch.float32).to(device)
+y = x * 0.5
+out = torch.empty_like(x)
+kerncap_doctor[(4,)](x, y, out, 1000, BLOCK=256)
+assert torch.equal(out.cpu(), (x + y).cpu()), "the kernel computed something else"
+"""
+
+# ctypes alone. The PTX asks for nothing that is newer than the oldest GPU a driver of today knows.
+CUDA = r"""
+import array, ctypes
+PTX = b'''.version 6.0
+.target sm_30
+.address_size 64
+.visible .entry _Z10vector_addPKfS0_Pfi(
+    .param .u64 a, .param .u64 b, .param .u64 out, .param .u32 n)
+{
+    .reg .pred %p<2>;
+    .reg .f32 %f<4>;
+    .reg .b32 %r<6>;
+    .reg .b64 %rd<8>;
+    ld.param.u64 %rd1, [a];
+    ld.param.u64 %rd2, [b];
+    ld.param.u64 %rd3, [out];
+    ld.param.u32 %r1, [n];
+    mov.u32 %r2, %ctaid.x;
+    mov.u32 %r3, %ntid.x;
+    mov.u32 %r4, %tid.x;
+    mad.lo.s32 %r5, %r2, %r3, %r4;
+    setp.ge.s32 %p1, %r5, %r1;
+    @%p1 bra DONE;
+    mul.wide.s32 %rd4, %r5, 4;
+    add.s64 %rd5, %rd1, %rd4;
+    add.s64 %rd6, %rd2, %rd4;
+    add.s64 %rd7, %rd3, %rd4;
+    ld.global.f32 %f1, [%rd5];
+    ld.global.f32 %f2, [%rd6];
+    add.f32 %f3, %f1, %f2;
+    st.global.f32 [%rd7], %f3;
+DONE:
+    ret;
+}
+'''
+N = 1000
+cuda = ctypes.CDLL("libcuda.so.1")
+
+def call(name, *arguments):
+    status = getattr(cuda, name)(*arguments)
+    if status:
+        text = ctypes.c_char_p()
+        cuda.cuGetErrorName(status, ctypes.byref(text))
+        raise SystemExit("%s: %s" % (name, (text.value or str(status).encode()).decode()))
+
+def pointer(value):
+    return ctypes.byref(value)
+
+device, context, module, function = ctypes.c_int(), ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p()
+call("cuInit", 0)
+call("cuDeviceGet", pointer(device), 0)
+call("cuDevicePrimaryCtxRetain", pointer(context), device)
+call("cuCtxSetCurrent", context)
+call("cuModuleLoadData", pointer(module), PTX)
+call("cuModuleGetFunction", pointer(function), module, b"_Z10vector_addPKfS0_Pfi")
+
+def upload(values):
+    memory = ctypes.c_uint64()
+    call("cuMemAlloc_v2", pointer(memory), ctypes.c_size_t(4 * N))
+    data = array.array("f", values)
+    call("cuMemcpyHtoD_v2", memory, ctypes.c_void_p(data.buffer_info()[0]), ctypes.c_size_t(4 * N))
+    return memory
+
+a, b, out = upload(range(N)), upload([0.5 * i for i in range(N)]), upload([0.0] * N)
+count = ctypes.c_int(N)
+each = [a, b, out, count]
+parameters = (ctypes.c_void_p * 4)(*(ctypes.addressof(one) for one in each))
+call("cuLaunchKernel", function, 4, 1, 1, 256, 1, 1, 0, None, parameters, None)
+call("cuCtxSynchronize")
+found = array.array("f", [0.0] * N)
+call("cuMemcpyDtoH_v2", ctypes.c_void_p(found.buffer_info()[0]), out, ctypes.c_size_t(4 * N))
+assert list(found) == [1.5 * i for i in range(N)], "the kernel computed something else"
+"""
+
+HIP = r"""
+import array, ctypes, os
+SOURCE = b'''extern "C" __global__ void kerncap_doctor(const float *a, const float *b, float *out, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) out[i] = a[i] + b[i];
+}
+'''
+N = 1000
+
+def library(*names):
+    places = [os.path.join(root, "lib") for root in map(os.environ.get, ("ROCM_PATH", "HIP_PATH")) if root]
+    for name in names:
+        for place in ["", *places, "/opt/rocm/lib"]:
+            try:
+                return ctypes.CDLL(os.path.join(place, name))
+            except OSError as error:
+                failure = error
+    raise SystemExit(str(failure))
+
+hip = library("libamdhip64.so", "libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5")
+rtc = library("libhiprtc.so", "libhiprtc.so.7", "libhiprtc.so.6", "libhiprtc.so.5")
+hip.hipGetErrorName.restype = rtc.hiprtcGetErrorString.restype = ctypes.c_char_p
+
+def call(name, *arguments):
+    status = getattr(rtc if name.startswith("hiprtc") else hip, name)(*arguments)
+    if status:
+        say = rtc.hiprtcGetErrorString if name.startswith("hiprtc") else hip.hipGetErrorName
+        raise SystemExit("%s: %s" % (name, say(status).decode()))
+
+def pointer(value):
+    return ctypes.byref(value)
+
+program, size, module, function = ctypes.c_void_p(), ctypes.c_size_t(), ctypes.c_void_p(), ctypes.c_void_p()
+call("hipInit", 0)
+call("hiprtcCreateProgram", pointer(program), SOURCE, b"kerncap_doctor.hip", 0, None, None)
+call("hiprtcCompileProgram", program, 0, None)
+call("hiprtcGetCodeSize", program, pointer(size))
+code = ctypes.create_string_buffer(size.value)
+call("hiprtcGetCode", program, code)
+call("hipModuleLoadData", pointer(module), code)
+call("hipModuleGetFunction", pointer(function), module, b"kerncap_doctor")
+
+def upload(values):
+    memory = ctypes.c_void_p()
+    call("hipMalloc", pointer(memory), ctypes.c_size_t(4 * N))
+    data = array.array("f", values)
+    call("hipMemcpy", memory, ctypes.c_void_p(data.buffer_info()[0]), ctypes.c_size_t(4 * N), 1)
+    return memory
+
+a, b, out = upload(range(N)), upload([0.5 * i for i in range(N)]), upload([0.0] * N)
+count = ctypes.c_int(N)
+each = [a, b, out, count]
+parameters = (ctypes.c_void_p * 4)(*(ctypes.addressof(one) for one in each))
+call("hipModuleLaunchKernel", function, 4, 1, 1, 256, 1, 1, 0, None, parameters, None)
+call("hipDeviceSynchronize")
+found = array.array("f", [0.0] * N)
+call("hipMemcpy", ctypes.c_void_p(found.buffer_info()[0]), out, ctypes.c_size_t(4 * N), 2)
+assert list(found) == [1.5 * i for i in range(N)], "the kernel computed something else"
+"""
+
+# key of the way -> text, words after its name, what it does to the environment
+PROGRAMS: dict[str, tuple[str, tuple[str, ...], dict[str, str | None]]] = {
+    "triton-cpu": (TRITON, ("cpu",), {"TRITON_INTERPRET": "1"}),
+    "triton-cuda": (TRITON, ("cuda",), {"TRITON_INTERPRET": None}),
+    "triton-hip": (TRITON, ("cuda",), {"TRITON_INTERPRET": None}),
+    "cuda": (CUDA, (), {}),
+    "hip": (HIP, (), {}),
+}
