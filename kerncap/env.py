@@ -73,6 +73,8 @@ def compose_target_environment(
             composed["LD_PRELOAD"] = _in_front(str(shim), composed.get("LD_PRELOAD", ""), ":")
         # libcuda itself loads this one: the way in where a preload is dropped or bypassed.
         composed["CUDA_INJECTION64_PATH"] = current.get("CUDA_INJECTION64_PATH") or str(shim)
+        # And NVTX this one, in any process that opens a range: ranges of C and C++ code, too.
+        composed["NVTX_INJECTION64_PATH"] = current.get("NVTX_INJECTION64_PATH") or str(shim)
     composed["KERNCAP_SESSION"] = str(session)
     return composed
 
@@ -92,6 +94,9 @@ def shim_notes(current: Mapping[str, str], backends: Collection[str] = ("cuda", 
     other = current.get("CUDA_INJECTION64_PATH")
     if other and other != str(shim):
         notes.append(f"CUDA_INJECTION64_PATH stays {other}; the CUDA shim comes in by LD_PRELOAD alone")
+    other = current.get("NVTX_INJECTION64_PATH")
+    if other and other != str(shim):
+        notes.append(f"NVTX_INJECTION64_PATH stays {other}; ranges are seen where Python functions open them")
     if not _fits_preload(shim):
         notes.append(f"{shim}: no path for LD_PRELOAD (a space, ':' or '$' in it); install kerncap elsewhere")
     return notes

@@ -6,11 +6,14 @@ import contextlib
 import os
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
+import msgspec
+
 from kerncap import env, log
-from kerncap.capture import reasons
+from kerncap.capture import armed, listed, reasons
 from kerncap.capture.collect import Collector, collect_left_behind
 from kerncap.capture.options import DEFAULT_OUTPUT, CaptureOptions
 from kerncap.capture.outcome import CaptureResult, KernelSummary, SelfCheck
@@ -19,8 +22,9 @@ from kerncap.capture.process_log import ProcessLog
 from kerncap.capture.seal import Sealer, remove_unfinished
 from kerncap.capture.session import Session
 from kerncap.capture.target import Target, TargetResult
-from kerncap.errors import KerncapError
+from kerncap.errors import CaptureError, KerncapError
 from kerncap.replay import trust
+from kerncap.report.capture_text import dormant_line
 
 SELF_CHECK_TIMEOUT_S = 30.0
 SELF_CHECKS_TOTAL_S = 120.0
@@ -98,17 +102,27 @@ def _run_in(session: Session, options: CaptureOptions, current: dict[str, str]) 
         keep_raw=options.keep_session,
         source_dirs=[folder.resolve() for folder in options.source_dirs],
     )
-    collector = Collector(session.folder, sealer, at_the_end=options.last is not None)
+    late = options.last is not None
+    collector = Collector(session.folder, sealer, at_the_end=late, say=options.dormant)
+    start_ns = time.monotonic_ns()
     started = Target.start(options.command, environment, options.stdout_to_stderr)
     if isinstance(started, TargetResult):
         session.remove()
         result = CaptureResult(options.command, started, reason=started.error, list_only=options.list_only)
         return result
+    if options.dormant:
+        log.line(dormant_line(session.folder))
     collector.follow()
     target = started.wait()
+    wall_ns = time.monotonic_ns() - start_ns
     alive = collector.finish(target)
+    session.say_ended()
     result = _result(options.command, target, collector)
-    result.default_selection = options.default_selection
+    result.wall_ns = wall_ns
+    if options.list_only:
+        _add_rows(result, collector)
+    result.dormant = options.dormant
+    result.default_selection = options.default_selection and not options.dormant
     result.list_only = options.list_only
     result.output = None if options.list_only or options.output == DEFAULT_OUTPUT else options.output
     result.stop = options.stop
@@ -131,7 +145,7 @@ def _run_in(session: Session, options: CaptureOptions, current: dict[str, str]) 
         processes = list(collector.processes.values())
         started_here = reasons.Started.of(session.folder)
         result.reason = reasons.explain_nothing(
-            options, processes, result.kernels, result.failed, started_here
+            _in_force(options, session.folder), processes, result.kernels, result.failed, started_here
         )
     _end_session(session, options, collector, alive, result)
     if options.self_check:
@@ -161,7 +175,7 @@ def _result(command: tuple[str, ...], target: TargetResult, collector: Collector
     return CaptureResult(
         command=command,
         target=target,
-        captured=list(collector.sealed),
+        captured=sorted(collector.sealed, key=lambda sealed: -1 if sealed.rank is None else sealed.rank),
         kernels=[
             # A process that was killed may have said SEEN and no COUNTS yet.
             KernelSummary(name, kernels.get(name, KernelCounts()), seen.get(name))
@@ -174,6 +188,44 @@ def _result(command: tuple[str, ...], target: TargetResult, collector: Collector
         hooked_processes=sum(process.process is not None for process in processes),
         target_python=_target_python(processes),
     )
+
+
+def _in_force(options: CaptureOptions, session: Path) -> CaptureOptions:
+    """The selection that held at the end: of a dormant session what was armed last."""
+    generation = armed.generation_of(session) if options.dormant else 0
+    try:
+        return (
+            replace(armed.options_of(session, generation), command=options.command) if generation else options
+        )
+    except CaptureError:  # somebody has been at the session's files
+        return options
+
+
+def _add_rows(result: CaptureResult, collector: Collector) -> None:
+    """What a listing has besides the counts; launches and times are then the rows' sums."""
+    listing = listed.collect(collector.processes.values(), time.time_ns())
+    result.listing = listing
+    known = {kernel.qualified_name: kernel for kernel in result.kernels}
+    # Two Triton kernels of one name: launches that the hook did not announce are neither's.
+    nobodys = {name: KernelSummary(name, KernelCounts()) for name in listing.rows if name not in known}
+    result.kernels = [
+        replace(
+            kernel,
+            counts=_as_listed(kernel.counts, listing.rows.get(name, ())),
+            rows=listing.rows.get(name, ()),
+            stack=listing.stacks.get(name, ()),
+        )
+        for name, kernel in {**known, **nobodys}.items()
+    ]
+
+
+def _as_listed(counts: KernelCounts, rows: Sequence[listed.Row]) -> KernelCounts:
+    if not rows:
+        return counts
+    launches, time_ns = (
+        sum(sums) for sums in zip(*((r.record.launches, r.record.time_ns) for r in rows), strict=True)
+    )
+    return msgspec.structs.replace(counts, launches=launches, time_ns=time_ns)
 
 
 def _target_python(processes: Iterable[ProcessLog]) -> str | None:

@@ -3,23 +3,36 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Literal
 
 from kerncap.api.capture import capture
 from kerncap.capture.options import CaptureOptions
 from kerncap.capture.outcome import CaptureResult
 
 
-def list_kernels(command: Sequence[str], stdout_to_stderr: bool = False) -> CaptureResult:
-    """The kernels that ``command`` launches, with counts and times in ``kernels``."""
+def list_kernels(
+    command: Sequence[str],
+    stdout_to_stderr: bool = False,
+    *,
+    backend: Literal["auto", "cuda", "hip", "triton"] = "auto",
+    environment: Mapping[str, str] | None = None,
+) -> CaptureResult:
+    """The kernels that ``command`` launches: counts and times in ``kernels``, their launches in its rows.
+
+    `kerncap.report.listing_json.listing_document` makes the document of ``kerncap list --json`` of it.
+    Raises CaptureError if no session can be made; a program that fails is a result.
+    """
     with tempfile.TemporaryDirectory(prefix="kerncap-list-") as folder:
         return capture(
             CaptureOptions(
                 command=tuple(command),
                 output=Path(folder),
+                backend=backend,
                 list_only=True,
                 self_check=False,
                 stdout_to_stderr=stdout_to_stderr,
+                environment=dict(environment) if environment is not None else None,
             )
         )

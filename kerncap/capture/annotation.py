@@ -58,6 +58,7 @@ class AnnotatedLaunch(Struct, frozen=True):
     autotune: schema.Autotune | None = None
     source: payloads.SourceFile | None = None
     python_stack: tuple[tuple[schema.Name, int, schema.Name], ...] = ()
+    range: payloads.RangeNames = ()
 
 
 class AnnotatedComplete(Struct, frozen=True):
@@ -100,6 +101,7 @@ def join(
         autotune=known.autotune,
         source=known.source,
         python_stack=known.python_stack,
+        range=known.range or native.range,
         views=views,
         regions=tuple(places.regions),
         pre_offsets=tuple(places.pre_offsets),

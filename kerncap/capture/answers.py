@@ -8,12 +8,13 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
 
-from kerncap.capture import images, payloads
+from kerncap.capture import armed, images, payloads
 from kerncap.capture.images import amdgpu, host_file
 from kerncap.capture.names import spellings
 from kerncap.capture.options import CaptureOptions
@@ -40,6 +41,12 @@ class _MatchQuestion(Struct, frozen=True):
     demangled: str = ""
     image: _ImageFacts | None = None
     process: payloads.ProcessFolder | None = None
+    generation: payloads.Count = 0
+
+
+class _RangeQuestion(Struct, frozen=True):
+    range: str
+    generation: payloads.Count = 0
 
 
 class _GlobalsQuestion(Struct, frozen=True):
@@ -49,13 +56,29 @@ class _GlobalsQuestion(Struct, frozen=True):
     arch: str | None = None
 
 
+@dataclass(frozen=True)
+class _Selection:
+    """As much of a selection as questions are about."""
+
+    kernel: re.Pattern[str] | None
+    range: re.Pattern[str] | None
+    needs_source: bool
+
+    @classmethod
+    def of(cls, options: CaptureOptions) -> _Selection:
+        return cls(
+            re.compile(options.kernel) if options.kernel is not None else None,
+            re.compile(options.range) if options.range is not None else None,
+            options.default_selection and not options.list_only,
+        )
+
+
 class Answers:
     """The answers of one session. `answer` may be called from several threads."""
 
     def __init__(self, folder: Path, options: CaptureOptions) -> None:
         self._folder = folder
-        self._pattern = re.compile(options.kernel) if options.kernel is not None else None
-        self._needs_source = options.default_selection and not options.list_only
+        self._selections = {0: _Selection.of(options)}
         self._source_dirs = options.source_dirs
         self._kept: dict[tuple[object, ...], Answer] = {}
         self._lock = threading.Lock()
@@ -66,7 +89,12 @@ class Answers:
             if question.get("ask") == "match":
                 asked = payloads.convert(question, _MatchQuestion, "match")
                 image = asked.image or _ImageFacts()
-                return self._once(("match", asked.kernel, image), lambda: self._match(asked, image))
+                key: tuple[object, ...] = ("match", asked.kernel, image, asked.generation)
+                return self._once(key, lambda: self._match(asked, image))
+            if question.get("ask") == "range":
+                within = payloads.convert(question, _RangeQuestion, "range")
+                selection = self._selection(within.generation)
+                return {"match": selection.range is None or bool(selection.range.search(within.range))}
             if question.get("ask") == "globals":
                 about = payloads.convert(question, _GlobalsQuestion, "globals")
                 # An AMDGPU kernel's answer has its parameters, too.
@@ -87,11 +115,19 @@ class Answers:
                     self._kept[key] = kept
         return kept
 
+    def _selection(self, generation: int) -> _Selection:
+        """What a generation of `kerncap arm` selects; CaptureError for one that there is not."""
+        known = self._selections.get(generation)
+        if known is None:
+            known = self._selections[generation] = _Selection.of(armed.options_of(self._folder, generation))
+        return known
+
     def _match(self, asked: _MatchQuestion, image: _ImageFacts) -> Answer:
         names = spellings(asked.kernel, asked.demangled)
-        if self._pattern is not None and not any(self._pattern.search(name) for name in names):
+        selection = self._selection(asked.generation)
+        if selection.kernel is not None and not any(selection.kernel.search(name) for name in names):
             return {"match": False, "reason": "name"}
-        if self._needs_source and not self._source_known(asked, image):
+        if selection.needs_source and not self._source_known(asked, image):
             return {"match": False, "reason": "no source"}
         return {"match": True}
 

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 from kerncap import log
-from kerncap.capture import annotation, manifest
+from kerncap.capture import annotation, armed, manifest
 from kerncap.capture.payloads import CompleteRecord, CountsRecord, KernelCounts
 from kerncap.capture.process_log import FOLDER, Annotation, PendingLaunch, ProcessLog
 from kerncap.capture.seal import SealedLaunch, Sealer
@@ -25,8 +25,11 @@ MAX_PROCESSES = 100_000
 class Collector:
     """Follows one session folder. Use from one thread at a time; `follow` starts one of its own."""
 
-    def __init__(self, folder: Path, sealer: Sealer, *, at_the_end: bool = False) -> None:
-        """``at_the_end``: a launch may still be dropped after COMPLETE (``--last``), so seal late."""
+    def __init__(self, folder: Path, sealer: Sealer, *, at_the_end: bool = False, say: bool = False) -> None:
+        """``at_the_end``: a launch may still be dropped after COMPLETE (``--last``), so seal late.
+
+        ``say``: a line for each reproducer as soon as it is there, for a job that takes long.
+        """
         self.processes: dict[str, ProcessLog] = {}
         self.sealed: list[SealedLaunch] = []
         self.failed: list[str] = []
@@ -34,6 +37,8 @@ class Collector:
         self._folder = folder
         self._sealer = sealer
         self._at_the_end = at_the_end
+        self._late: dict[int, bool] = {0: at_the_end}  # by the generation of `kerncap arm`
+        self._say = say
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
         self._crash: BaseException | None = None
@@ -77,9 +82,8 @@ class Collector:
         for process in self.processes.values():
             process.read_new()
             self._show_progress(process)
-        if not self._at_the_end:
-            for process in self.processes.values():
-                self._seal_complete(process)
+        for process in self.processes.values():
+            self._seal_complete(process, in_time=True)
 
     def counts(self) -> tuple[dict[str, KernelCounts], CountsRecord]:
         """Launches by kernel summed over the processes, and the totals.
@@ -142,8 +146,25 @@ class Collector:
                 log.line(f"the target has ended; waiting up to {LINGER_S:.0f} s for its process {pids}")
             threading.Event().wait(POLL_S)
 
-    def _seal_complete(self, process: ProcessLog) -> None:
+    def _is_late(self, pending: PendingLaunch) -> bool:
+        """Whether it may still be dropped: its selection keeps the last few, and is not replaced yet."""
+        if self._at_the_end:
+            return True
+        generation = pending.record.generation
+        late = self._late.get(generation)
+        if late is None:
+            try:
+                late = armed.options_of(self._folder, generation).last is not None
+            except CaptureError:  # the target may have written any number there
+                late = False
+            self._late[generation] = late
+        return late and armed.generation_of(self._folder) == generation
+
+    def _seal_complete(self, process: ProcessLog, in_time: bool = False) -> None:
+        """``in_time``: the process still runs, so what its hooks may take back has to wait."""
         for number, pending in list(process.pending.items()):
+            if in_time and pending.complete is not None and self._is_late(pending):
+                continue
             if pending.complete is not None and not self._waits_for_hook(pending):
                 del process.pending[number]
                 if pending.complete.keep:
@@ -201,7 +222,10 @@ class Collector:
             if found is not None and found[1].before is not None:
                 hook = found[0]
                 record, complete = annotation.join(record, complete, found[1].before, found[1].after)
-            self.sealed.append(self._sealer.seal(process, record, complete, oracle, annotated_by=hook))
+            sealed = self._sealer.seal(process, record, complete, oracle, annotated_by=hook)
+            self.sealed.append(sealed)
+            if self._say:
+                log.line(f"captured {log.one_line(sealed.kernel)} -> {sealed.path}")
         except CaptureError as error:
             self.unsealed += not self._sealer.is_lost(process, pending.record)
             self.failed.append(log.one_line(error))

@@ -49,13 +49,21 @@ def parse_launch(text: str) -> tuple[int, int]:
     return first, last
 
 
-def check_regex(text: str) -> str:
+def parse_ranks(text: str) -> tuple[int, ...]:
+    """``0`` or ``0,2,3`` as numbers, ascending."""
+    parts = [part.strip() for part in text.split(",")]
+    if not all(re.fullmatch(r"[0-9]{1,9}", part) for part in parts):
+        raise UsageError(f"--rank {text!r}: expected ranks from 0 with commas between, such as 0 or 0,2")
+    return tuple(sorted({int(part) for part in parts}))
+
+
+def check_regex(text: str, option: str = "-k") -> str:
     """``text`` itself, if it compiles; the place of the error otherwise."""
     try:
         re.compile(text)
     except re.error as error:
         where = "" if error.pos is None else f" at column {error.pos + 1}"
-        raise UsageError(f"-k {text!r}: {error.msg}{where}") from error
+        raise UsageError(f"{option} {text!r}: {error.msg}{where}") from error
     return text
 
 
@@ -69,6 +77,8 @@ class CaptureOptions:
     launch: tuple[int, int] | None = None
     per_config: bool = False
     where: list[Any] | None = None
+    range: str | None = None  # a regular expression for the names of the open NVTX ranges
+    ranks: tuple[int, ...] | None = None  # processes of other ranks capture nothing
     on_fault: bool = False
     fault_timeout_s: float = 60.0
     when: Literal["nonfinite", "differs"] | None = None
@@ -83,6 +93,8 @@ class CaptureOptions:
     keep_session: bool = False
     self_check: bool = True
     list_only: bool = False
+    dormant: bool = False  # nothing is selected until `kerncap arm`
+    generation: int = 0  # of `kerncap arm`: the n-th selection of a session
     stdout_to_stderr: bool = False  # kerncap's own stdout carries one JSON document
     environment: dict[str, str] | None = field(default=None, repr=False)  # None: this process's own
 
@@ -91,6 +103,12 @@ class CaptureOptions:
             raise UsageError("no command: give the program after --")
         if self.kernel is not None:
             check_regex(self.kernel)
+        if self.range is not None:
+            check_regex(self.range, "--range")
+        if self.dormant and not (self.default_selection and self.ranks is None):
+            raise UsageError("--dormant takes no selectors: give them to kerncap arm, later")
+        if self.dormant and self.stop:
+            raise UsageError("--dormant and --stop exclude each other: kerncap arm --stop ends the program")
         if self.last is not None and self.last < 1:
             raise UsageError(f"--last {self.last}: at least 1")
         if not 0 < self.fault_timeout_s <= 86400:
@@ -104,7 +122,7 @@ class CaptureOptions:
     def default_selection(self) -> bool:
         """No selector: the first launch of each distinct kernel whose source is known."""
         return not (
-            self.kernel or self.launch or self.per_config or self.where or self.on_fault
+            self.kernel or self.launch or self.per_config or self.where or self.range or self.on_fault
             or self.when or self.last
         )  # fmt: skip
 
@@ -126,6 +144,8 @@ class CaptureOptions:
                 "per_config": self.per_config,
                 "where": self.where,
                 "default": self.default_selection,
+                "range": self.range,
+                "ranks": list(self.ranks) if self.ranks is not None else None,
             },
             "limits": {"kernels": DEFAULT_KERNELS, "bytes": DEFAULT_BYTES, "max_size": self.max_size},
             "on_fault": self.on_fault,
@@ -135,6 +155,8 @@ class CaptureOptions:
             "stop": self.stop,
             "no_values": self.no_values,
             "list_only": self.list_only,
+            "dormant": self.dormant,
+            **({"generation": self.generation} if self.generation else {}),
             "drain_timeout_s": DRAIN_TIMEOUT_S,
             "chunk_bytes": CHUNK_BYTES,
             "memory": self.memory,
@@ -154,6 +176,10 @@ class CaptureOptions:
                 "per_config": self.per_config,
                 "default": self.default_selection,
                 "where": session_conf.reverse_polish(self.where) if self.where is not None else None,
+                "range": True if self.range is not None else None,
+                "ranks": ",".join(map(str, self.ranks)) if self.ranks is not None else None,
+                "dormant": True if self.dormant else None,
+                "generation": self.generation or None,
                 "limit_kernels": DEFAULT_KERNELS,
                 "limit_bytes": DEFAULT_BYTES,
                 "max_size": self.max_size,

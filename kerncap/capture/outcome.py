@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from kerncap.capture import names
-from kerncap.capture.payloads import KernelCounts, LastRecord, SeenRecord
+from kerncap.capture.listed import Listing, Row
+from kerncap.capture.payloads import Frame, KernelCounts, LastRecord, SeenRecord
 from kerncap.capture.seal import SealedLaunch
 from kerncap.capture.target import TargetResult
 
@@ -19,6 +20,8 @@ class KernelSummary:
     qualified_name: str
     counts: KernelCounts
     seen: SeenRecord | None = None
+    rows: tuple[Row, ...] = ()  # of `kerncap list`
+    stack: tuple[Frame, ...] = ()  # where it was launched from at first, likewise
 
     @property
     def is_native(self) -> bool:
@@ -70,6 +73,9 @@ class CaptureResult:
     kept_session: Path | None = None
     default_selection: bool = False
     list_only: bool = False
+    listing: Listing = field(default_factory=Listing)  # with list_only
+    wall_ns: int = 0  # of the target, from its start to its end
+    dormant: bool = False
     stop: bool = False
     no_values: bool = False
 
@@ -85,3 +91,30 @@ class CaptureResult:
             return self.target.status
         found = self.kernels if self.list_only else self.captured
         return 0 if found else 1
+
+
+@dataclass(frozen=True)
+class ArmedCapture:
+    """A reproducer that came of a `kerncap arm`."""
+
+    path: Path
+    kernel: str
+    launch: int
+    pid: int
+    rank: int | None
+
+
+@dataclass
+class ArmResult:
+    """``generation`` counts the selections of a session; ``reason`` is why nothing was captured."""
+
+    session: Path
+    generation: int
+    waited: bool
+    captured: list[ArmedCapture] = field(default_factory=list)
+    failed: list[str] = field(default_factory=list)
+    reason: str | None = None
+
+    @property
+    def exit_status(self) -> int:
+        return 0 if self.captured or not self.waited else 1

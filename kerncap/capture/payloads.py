@@ -26,7 +26,11 @@ SourceFile = Annotated[str, Meta(pattern=r"^source-[0-9]{1,9}\.json$")]
 NvrtcFile = Annotated[str, Meta(pattern=r"^nvrtc-[0-9]{1,9}\.json$")]
 # "<folder>/<token>": the hook's words about a launch that a native shim captured.
 AnnotationName = Annotated[str, Meta(pattern=r"^[0-9]{1,10}-[0-9]{1,6}/[0-9]{1,20}$")]
+Rank = Annotated[int, Meta(ge=0, lt=2**31)]
+RangeNames = Annotated[tuple[schema.Name, ...], Meta(max_length=1024)]
+Frame = tuple[schema.Name, int, schema.Name]
 MAX_STRIPES = 64
+MAX_ROWS = 8192 + 1024  # of a process: its rows, and a kernel's rest
 
 
 class ProcessRecord(Struct, frozen=True):
@@ -38,6 +42,9 @@ class ProcessRecord(Struct, frozen=True):
     parent_folder: ProcessFolder | None = None
     shim: str = "triton"
     cwd: str | None = None
+    time_ns: Count = 0
+    rank: Rank | None = None
+    local_rank: Rank | None = None
 
 
 class SeenRecord(Struct, frozen=True):
@@ -122,6 +129,8 @@ class LaunchRecord(Struct, frozen=True):
     nvrtc: NvrtcFile | None = None
     annotation: AnnotationName | None = None
     notes: Annotated[tuple[schema.Text, ...], Meta(max_length=4096)] = ()
+    range: RangeNames = ()
+    generation: Count = 0
 
 
 class CodeRecord(Struct, frozen=True):
@@ -188,6 +197,26 @@ class FailedRecord(Struct, frozen=True):
     reason: str
     launch: Ordinal | None = None
     kernel: str | None = None
+    generation: Count = 0
+
+
+class RowRecord(Struct, frozen=True):
+    """Launches of a kernel that are alike, and how long those took that were timed (``kerncap list``)."""
+
+    launches: Count
+    grid: tuple[schema.Index, schema.Index, schema.Index] | None = None
+    block: tuple[schema.Index, schema.Index, schema.Index] | None = None
+    shared_bytes: schema.Size | None = None
+    config: schema.LongName | None = None
+    stream: schema.Name | None = None
+    device: schema.Index | None = None
+    range: RangeNames = ()
+    route: schema.Name | None = None
+    time_ns: Count = 0
+    timed: Count = 0
+    min_ns: Count | None = None
+    max_ns: Count | None = None
+    rest: bool = False  # of the launches that found no row
 
 
 class KernelCounts(Struct, frozen=True):
@@ -200,6 +229,9 @@ class KernelCounts(Struct, frozen=True):
     configs: Count = 0
     time_ns: Count = 0
     bytes: Count = 0
+    # Of `kerncap list`, of one process; a sum has none.
+    rows: Annotated[tuple[RowRecord, ...], Meta(max_length=MAX_ROWS)] = ()
+    stack: Annotated[tuple[Frame, ...], Meta(max_length=1024)] = ()
 
     def __add__(self, other: KernelCounts) -> KernelCounts:
         filtered = dict(self.filtered)
@@ -220,6 +252,12 @@ class CountsRecord(Struct, frozen=True):
     kernels: Annotated[dict[str, KernelCounts], Meta(max_length=100_000)] = {}
     overhead_ns: Count = 0
     launches: Count = 0
+    clock: Literal["cupti", "events", "hsa", "host"] | None = None
+    clock_reason: str | None = None
+
+
+class EndRecord(Struct, frozen=True):
+    time_ns: Count = 0
 
 
 def convert(payload: dict[str, Any], kind: type[Payload], what: str) -> Payload:

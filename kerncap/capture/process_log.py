@@ -55,6 +55,7 @@ class ProcessLog:
     last: payloads.LastRecord | None = None
     progress: payloads.ProgressRecord | None = None  # the newest that nobody has shown yet
     ended: bool = False
+    ended_ns: int | None = None  # when it said so, as time.time_ns() has it
     complaints: list[str] = field(default_factory=list)
     _offset: int = 0
     _size: int = 0  # of the records when they were last read
@@ -67,6 +68,11 @@ class ProcessLog:
     def is_native(self) -> bool:
         """Whether a native shim wrote it, not the Triton hook."""
         return self.process is not None and self.process.shim != "triton"
+
+    @property
+    def rank(self) -> int | None:
+        """Its rank in a distributed program; None where it has none."""
+        return self.process.rank if self.process is not None else None
 
     def complain(self, text: str) -> None:
         """Keep one line about something unusable, up to a bound."""
@@ -182,6 +188,7 @@ class ProcessLog:
             self.counts = payloads.convert(payload, payloads.CountsRecord, "COUNTS")
         elif kind is RecordKind.END:
             self.ended = True
+            self.ended_ns = payloads.convert(payload, payloads.EndRecord, "END").time_ns
         elif kind is RecordKind.ANNOTATION:
             said = payloads.convert(payload, payloads.AnnotationRecord, "ANNOTATION")
             known = self.annotations.setdefault(said.token, Annotation())

@@ -66,7 +66,9 @@ def explain_nothing(
     if not launches:
         return _uncounted(kernels) if kernels else _no_launches(hooked)
     total: KernelCounts = sum((kernel.counts for kernel in kernels), KernelCounts())
-    return _filtered(options, kernels, total)
+    if options.dormant and set(_nonzero(total.filtered)) == {"dormant"}:
+        return f"nothing was armed while the program ran ({total.launches} launches); kerncap arm does it"
+    return _filtered(options, kernels, total, processes)
 
 
 def _nobody(options: CaptureOptions, started: Started) -> str:
@@ -214,11 +216,25 @@ def _count(count: int, noun: str) -> str:
     return f"one {noun}" if count == 1 else f"{count} {noun}es"
 
 
-def _filtered(options: CaptureOptions, kernels: Sequence[KernelSummary], total: KernelCounts) -> str:
+def _filtered(
+    options: CaptureOptions,
+    kernels: Sequence[KernelSummary],
+    total: KernelCounts,
+    processes: Sequence[ProcessLog],
+) -> str:
     """The last filter that something reached is the cause: what fell earlier was not meant."""
-    by = {name: count for name, count in total.filtered.items() if count}
+    by = {name: count for name, count in total.filtered.items() if count and name != "dormant"}
     names_only = [kernel for kernel in kernels if set(_nonzero(kernel.counts.filtered)) - {"name"}]
     missing = sorted(name for name in by if name.startswith("where: "))
+    if set(by) == {"rank"}:
+        ranks = sorted({str(each.rank) for each in processes if each.rank is not None}, key=int)
+        found = (
+            f"ranks {', '.join(ranks)}"
+            if ranks
+            else "no ranks (no RANK, OMPI_COMM_WORLD_RANK, PMI_RANK, SLURM_PROCID)"
+        )
+        wanted = ",".join(map(str, options.ranks or ()))
+        return f"--rank {wanted}: no process of it launched a kernel; the processes that did have {found}"
     if options.kernel and not names_only and not total.matched:
         return _no_such_name(options.kernel, kernels)
     if by.get("ordinal"):
@@ -227,6 +243,11 @@ def _filtered(options: CaptureOptions, kernels: Sequence[KernelSummary], total: 
         detail = f" ({'; '.join(missing[:MAX_NAMES])})" if missing else ""
         count = by.get("where", 0) + sum(by[name] for name in missing)
         return f"--where filtered out all {count} launches that it saw{detail}"
+    if by.get("range"):
+        return (
+            f"--range {options.range!r} is found in the NVTX ranges of none of {by['range']} launches "
+            "(kerncap list --by range shows them)"
+        )
     if options.when and total.matched:
         word = "a non-finite value" if options.when == "nonfinite" else "a different result"
         return f"none of {total.matched} launches showed {word}"
@@ -243,6 +264,8 @@ def _filtered(options: CaptureOptions, kernels: Sequence[KernelSummary], total: 
     if rest:
         listing = ", ".join(f"{name}: {count}" for name, count in sorted(rest.items(), key=lambda p: -p[1]))
         return f"all launches were filtered out ({listing})"
+    if total.filtered.get("dormant"):
+        return f"all {total.launches} launches came before it was armed"
     return f"{total.launches} launches were seen and none was chosen"
 
 

@@ -44,6 +44,11 @@ class SealedLaunch:
     disk_bytes: int
     oracle: str
     closure_mode: str = "args"
+    pid: int = 0
+    rank: int | None = None
+    local_rank: int | None = None
+    range: tuple[str, ...] = ()  # NVTX
+    generation: int = 0  # of the `kerncap arm` that chose it
 
 
 class Sealer:
@@ -93,7 +98,7 @@ class Sealer:
             log.line(f"{what}: writing {log.size(total)} to {self._output}")
         try:
             manifests.check_indices(launch)
-            writer = ReproducerWriter(self._output, launch.kernel.name)
+            writer = ReproducerWriter(self._output_of(process), launch.kernel.name)
             # The stack outlives finish_memory: the writer's threads read from these files.
             with writer, contextlib.ExitStack() as files:
                 path = self._write(
@@ -116,7 +121,27 @@ class Sealer:
             disk_bytes=_size_on_disk(path),
             oracle=oracle.kind,
             closure_mode=launch.closure.mode,
+            pid=process.pid,
+            rank=process.rank,
+            local_rank=process.process.local_rank if process.process is not None else None,
+            range=launch.range,
+            generation=launch.generation,
         )
+
+    def _output_of(self, process: ProcessLog) -> Path:
+        """Ranks have folders of their own."""
+        if process.rank is None:
+            return self._output
+        folder = self._output / f"rank{process.rank}"
+        folder.mkdir(exist_ok=True)
+        return folder
+
+    def _environment_of(self, process: ProcessLog) -> dict[str, str]:
+        ranks = {}
+        if process.process is not None:
+            ranks = {"RANK": process.process.rank, "LOCAL_RANK": process.process.local_rank}
+        known = {name: str(number) for name, number in ranks.items() if number is not None}
+        return {**self._environment, **known}
 
     def _write(
         self,
@@ -158,7 +183,7 @@ class Sealer:
             process=texts.process,
             oracle=oracle,
             command=self._command,
-            environment=self._environment,
+            environment=self._environment_of(process),
             memory=writer.finish_memory(),
             code=code,
             compiled=image.facts,
@@ -296,8 +321,9 @@ class Sealer:
 
 def remove_unfinished(output: Path) -> None:
     """Take away what this process's writer left: an interrupt may have ended it in the middle."""
-    for folder in output.glob(f".*.tmp-{os.getpid()}-*"):
-        shutil.rmtree(folder, ignore_errors=True)
+    for place in (output, *output.glob("rank*")):
+        for folder in place.glob(f".*.tmp-{os.getpid()}-*"):
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _explain(error: OSError, output: Path) -> str:

@@ -10,6 +10,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from kerncap.capture import armed
 from kerncap.capture.answers import Answers
 from kerncap.capture.options import CaptureOptions
 from kerncap.capture.server import SessionServer, remove_abandoned_socket
@@ -50,6 +51,8 @@ class Session:
         session._write_json(CONTEXT_FILE, context)
         session._write_json("session.json", options.for_hook(token, server.path))
         session._write("session.conf", options.for_shim(token, server.path))
+        if options.dormant:
+            session._write(armed.PAGE, bytes(armed.PAGE_BYTES))
         return session
 
     @classmethod
@@ -71,6 +74,11 @@ class Session:
         """Give back a memfd whose launch is sealed."""
         if self.server is not None:
             self.server.release(process, number)
+
+    def say_ended(self) -> None:
+        """The target has ended and everything is sealed: whoever waits for an armed launch reads it now."""
+        if (self.folder / armed.PAGE).exists():
+            armed.say_ended(self.folder)
 
     def close(self) -> None:
         """Stop the socket and let the memfds go; the folder stays."""

@@ -16,6 +16,9 @@ import click
 @click.option(
     "--where", metavar="EXPR", help="Launches for which it holds, as in 'n > 1024 and x.ndim == 2'."
 )
+@click.option("--range", "in_range", metavar="REGEX", help="Launches inside of an NVTX range that matches.")
+@click.option("--rank", metavar="N[,M]", help="Processes of these ranks of a distributed program alone.")
+@click.option("--dormant", is_flag=True, help="Take nothing until `kerncap arm` says what.")
 @click.option("--on-fault", is_flag=True, help="Keep the launch that faults, hangs or aborts.")
 @click.option("--fault-timeout", metavar="S", type=float, default=60.0, show_default=True, help="A hang.")
 @click.option("--when", type=click.Choice(["nonfinite", "differs"]), help="Keep launches with such a result.")
@@ -75,7 +78,7 @@ def command(as_json: bool, **given: Any) -> int:
 
 
 def _options(as_json: bool, **given: Any) -> Any:
-    from kerncap.capture.options import CaptureOptions, parse_launch, parse_size
+    from kerncap.capture.options import CaptureOptions, parse_launch, parse_ranks, parse_size
     from kerncap.capture.where import parse_where
 
     return CaptureOptions(
@@ -85,6 +88,9 @@ def _options(as_json: bool, **given: Any) -> Any:
         launch=parse_launch(given["launch"]) if given["launch"] is not None else None,
         per_config=given["per_config"],
         where=parse_where(given["where"]) if given["where"] is not None else None,
+        range=given["in_range"],
+        ranks=parse_ranks(given["rank"]) if given["rank"] is not None else None,
+        dormant=given["dormant"],
         on_fault=given["on_fault"],
         fault_timeout_s=given["fault_timeout"],
         when=given["when"],

@@ -3,25 +3,71 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
+from typing import Any
 
 import click
 
+TOP = 20
+
 
 @click.command("list", context_settings={"ignore_unknown_options": False})
+@click.option(
+    "--by",
+    type=click.Choice(["range", "stream", "device", "rank", "configuration"]),
+    help="The launches of each NVTX range (a tree), stream, device, rank, or configuration.",
+)
+@click.option("--stacks", is_flag=True, help="Where in Python each kernel is launched from.")
+@click.option(
+    "-n", "--top", metavar="N", type=click.IntRange(0), help=f"So many lines; 0 is all ({TOP}; --json: all)."
+)
+@click.option(
+    "--backend",
+    type=click.Choice(["auto", "cuda", "hip", "triton"]),
+    default="auto",
+    show_default=True,
+    help="What looks: the CUDA shim, the HIP shim, the Triton hook, or each where it can.",
+)
+@click.option(
+    "--save",
+    metavar="FILE.json",
+    type=click.Path(dir_okay=False, writable=True, path_type=Path),
+    help="Write the document of --json there, too.",
+)
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout; the rest to stderr.")
 @click.argument("command", metavar="-- CMD...", nargs=-1, required=True, type=click.UNPROCESSED)
-def command(as_json: bool, command: tuple[str, ...]) -> int:
-    """Run a program and list its kernels by time.
+def command(
+    by: Any,
+    stacks: bool,
+    top: int | None,
+    backend: Any,
+    save: Path | None,
+    as_json: bool,
+    command: tuple[str, ...],
+) -> int:
+    """Run a program and list its kernels by device time.
 
-    The program's own output and exit status are passed through; the table goes to stderr.
+    For each: how often and in how many configurations it was launched, its time and share, what the
+    program could gain at most if it were twice as fast, and the command that captures it. The program's
+    own output and exit status are passed through; the table goes to stderr.
     """
     from kerncap import log
     from kerncap.api.listing import list_kernels
-    from kerncap.report.listing_text import listing_document, render_listing
+    from kerncap.errors import UsageError
+    from kerncap.report.listing_json import listing_document
+    from kerncap.report.listing_text import render_listing
 
-    result = list_kernels(command, stdout_to_stderr=as_json)
+    if save is not None and not save.absolute().parent.is_dir():
+        raise UsageError(f"--save {save}: no folder {save.parent}")
+    result = list_kernels(command, stdout_to_stderr=as_json, backend=backend)
+    if save is not None:
+        text = json.dumps(listing_document(result, by), indent=2)
+        try:
+            save.write_text(text + "\n")
+        except OSError as error:
+            raise UsageError(f"--save {save}: {error.strerror}") from error
     if as_json:
-        click.echo(json.dumps(listing_document(result), indent=2))
+        click.echo(json.dumps(listing_document(result, by, top or 0), indent=2))
     else:
-        log.block(render_listing(result))
+        log.block(render_listing(result, by, stacks, TOP if top is None else top))
     return result.exit_status

@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import re
 import shlex
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -59,6 +60,7 @@ def capture_document(result: CaptureResult) -> dict[str, Any]:
     """The document of ``kerncap capture --json``; keys are only ever added."""
     return {
         "captured": [str(sealed.path) for sealed in result.captured],
+        "reproducers": [_reproducer_document(sealed) for sealed in result.captured],
         "reason": result.reason,
         "target_status": result.target.status,
         "target_signal": signal_name(result.target.signal) if result.target.signal else None,
@@ -77,6 +79,24 @@ def capture_document(result: CaptureResult) -> dict[str, Any]:
         "launches": result.launches,
         "overhead_ns": result.overhead_ns,
         "session": str(result.kept_session) if result.kept_session is not None else None,
+    }
+
+
+def _reproducer_document(sealed: SealedLaunch) -> dict[str, Any]:
+    return {
+        "path": str(sealed.path),
+        "kernel": sealed.kernel,
+        "qualified_name": sealed.qualified_name,
+        "launch": sealed.ordinal,
+        "grid": list(sealed.grid),
+        "pid": sealed.pid,
+        "rank": sealed.rank,
+        "local_rank": sealed.local_rank,
+        "range": list(sealed.range),
+        "generation": sealed.generation,
+        "oracle": sealed.oracle,
+        "size_bytes": sealed.regions_bytes,
+        "disk_bytes": sealed.disk_bytes,
     }
 
 
@@ -112,11 +132,31 @@ def shown_name(kernel: KernelSummary, result: CaptureResult) -> str:
     return kernel.qualified_name if kernel.is_native and name == kernel.spellings[0] else name
 
 
-def capture_command(kernel: KernelSummary, result: CaptureResult) -> str:
-    """A command line for a shell that captures the first launch of exactly this kernel."""
-    pattern = f"^{re.escape(own_name(kernel, result))}$"
+def capture_command(kernel: KernelSummary, result: CaptureResult, selectors: Sequence[str] = ()) -> str:
+    """A command line for a shell that captures the first launch of exactly this kernel.
+
+    ``selectors`` narrow that to some of its launches.
+    """
     output = [] if result.output is None else ["-o", str(result.output)]
-    return shlex.join(["kerncap", "capture", "-k", pattern, *output, "--", *result.command])
+    pattern = own_pattern(kernel, result)
+    return shlex.join(["kerncap", "capture", "-k", pattern, *selectors, *output, "--", *result.command])
+
+
+def own_pattern(kernel: KernelSummary, result: CaptureResult) -> str:
+    """What ``-k`` is given to choose exactly this kernel."""
+    return f"^{re.escape(own_name(kernel, result))}$"
+
+
+def chooses_only(kernel: KernelSummary, result: CaptureResult) -> bool:
+    """Whether the ready command's ``-k`` is found in the names of this kernel and of no other."""
+    pattern = re.compile(own_pattern(kernel, result))
+    chosen = [each for each in result.kernels if any(pattern.search(name) for name in each.spellings)]
+    return chosen == [kernel]
+
+
+def dormant_line(session: Path) -> str:
+    """What is said when a dormant program starts: how to arm it, from anywhere."""
+    return f"dormant; arm it at any time with: kerncap arm {shlex.quote(shown_path(session))} -k REGEX --wait"
 
 
 def fault_lines(result: CaptureResult) -> list[str]:
@@ -159,9 +199,10 @@ def _problem_lines(result: CaptureResult) -> list[str]:
 
 def _captured_line(sealed: SealedLaunch, check: SelfCheck | None) -> str:
     grid = "x".join(map(str, sealed.grid))
+    rank = f"rank {sealed.rank}, " if sealed.rank is not None else ""
     oracle = "" if sealed.oracle == "trusted" else f", oracle: {sealed.oracle}"
     line = (
-        f"captured {log.one_line(sealed.kernel)} (launch {sealed.ordinal}, grid {grid}, "
+        f"captured {log.one_line(sealed.kernel)} ({rank}launch {sealed.ordinal}, grid {grid}, "
         f"{log.size(sealed.regions_bytes)}{oracle}) -> {_shown(sealed)}"
     )
     if check is not None:
@@ -178,11 +219,15 @@ def _python(result: CaptureResult) -> str:
 
 
 def _shown(sealed: SealedLaunch) -> str:
+    return shown_path(sealed.path)
+
+
+def shown_path(path: Path) -> str:
     """The path relative to here where that is shorter to read."""
     try:
-        return str(sealed.path.relative_to(Path.cwd()))
+        return str(path.relative_to(Path.cwd()))
     except (ValueError, OSError):
-        return str(sealed.path)
+        return str(path)
 
 
 def _rest_table(result: CaptureResult) -> str:

@@ -18,6 +18,7 @@ std::atomic<uint64_t> pass_below{0};
 std::atomic<uint64_t> counts_due_ns{UINT64_MAX};
 std::atomic<uint32_t> graph_choices{0};
 __thread uint32_t thread_choices = 0;
+__thread uint32_t thread_configs = 0;
 
 namespace {
 
@@ -32,12 +33,31 @@ class Overhead {
   uint64_t started_;
 };
 
+// A kernel of the hook's is listed where the hook has named its configuration, and in graphs, whose launches
+// the hook does not see.
+bool is_listed(Engine& engine, const Launch& launch, Interest interest, Wanted* wanted) {
+  bool is_in_graph = launch.route.compare(0, 13, "cuGraphLaunch") == 0;
+  std::string config;
+  if (interest == Interest::owned && thread_configs != 0 && !is_in_graph) {
+    config.swap(config_here());
+    thread_configs = 0;
+  } else if (interest != Interest::watched && (interest != Interest::owned || !is_in_graph)) {
+    return false;
+  }
+  wanted->row = engine.selection.listed(launch, wanted->range, config);
+  if (engine.selection.needs_stack(*launch.kernel))
+    engine.selection.set_stack(*launch.kernel, python_stack_here());
+  return true;
+}
+
 bool wants_this(Engine& engine, const Launch& launch) {
   Kernel& kernel = *launch.kernel;
   Wanted& wanted = wanted_here();
   wanted = Wanted();
+  if (arm::has_changed()) engine.see_generation(&kernel);
   if (!engine.open()) return false;
   engine.count_when_due();
+  wanted.range = ranges::here();
   if ((thread_choices != 0 || graph_choices.load() != 0) && engine.take_choice(launch, &wanted.choice)) {
     wanted.chosen = true;
     wanted.kernel = &kernel;
@@ -45,16 +65,17 @@ bool wants_this(Engine& engine, const Launch& launch) {
   }
   if (kernel.interest.load(std::memory_order_acquire) == Interest::unknown) engine.meet(kernel);
   Interest interest = kernel.interest.load(std::memory_order_acquire);
+  if (engine.conf().list_only) return is_listed(engine, launch, interest, &wanted);
   if (interest != Interest::watched) return false;
-  if (engine.conf.list_only) {
-    engine.selection.listed(kernel);
-    return true;
-  }
   if (device()->is_capturing()) {
     engine.selection.filter(kernel, "graph capture");
     return false;
   }
-  if (!engine.selection.wants(launch, &wanted.ordinal)) return false;
+  if (engine.conf().asks_range && !engine.wants_range(wanted.range)) {
+    engine.selection.filter(kernel, "range");
+    return false;
+  }
+  if (!engine.selection.wants(launch, wanted.range, &wanted.ordinal)) return false;
   wanted.kernel = &kernel;
   return true;
 }
@@ -62,7 +83,7 @@ bool wants_this(Engine& engine, const Launch& launch) {
 // --list: two marks on the launch's stream, read when they were passed.
 int timed(Engine& engine, const Launch& launch, Call call, void* context) noexcept {
   bool marked = !device()->is_capturing();
-  if (marked) device()->mark_begin(launch);
+  if (marked) device()->mark_begin(launch, wanted_here().row);
   int status = 0;
   {
     gate::Pass pass;
@@ -70,13 +91,9 @@ int timed(Engine& engine, const Launch& launch, Call call, void* context) noexce
   }
   if (!marked) return status;
   device()->mark_end(launch);
-  Kernel* kernel = nullptr;
+  RowNumber row = 0;
   uint64_t time_ns = 0;
-  try {
-    while (device()->next_time(&kernel, &time_ns)) engine.selection.add_time(*kernel, time_ns);
-  } catch (const std::bad_alloc&) {
-    // Not timed, then.
-  }
+  while (device()->next_time(&row, &time_ns)) engine.selection.rows().add_time(row, time_ns);
   return status;
 }
 
@@ -88,7 +105,15 @@ bool armed() noexcept {
 
 bool lists_only() noexcept {
   Engine* engine = kerncap::engine();
-  return engine != nullptr && engine->conf.list_only;
+  return engine != nullptr && engine->conf().list_only;
+}
+
+void profiler_comes() noexcept {
+  if (lists_only()) device()->leave_profiler();
+}
+
+bool may_be_armed() noexcept {
+  return arm::is_watched();
 }
 
 bool wants(const Launch& launch) noexcept {
@@ -107,7 +132,7 @@ bool wants(const Launch& launch) noexcept {
 int run(const Launch& launch, Call call, void* context) noexcept {
   Engine* engine = kerncap::engine();
   if (engine == nullptr) return call(context);
-  if (engine->conf.list_only) return timed(*engine, launch, call, context);
+  if (engine->conf().list_only) return timed(*engine, launch, call, context);
   uint64_t started = now_ns();
   RealLaunch real(call, context);
   {
@@ -177,7 +202,8 @@ void reset_after_fork() noexcept {
   MemoryMap::reset_after_fork();
   reset_writers_after_fork();
   last_launches::reset();
-  thread_choices = 0;
+  thread_choices = thread_configs = 0;
+  ranges::reset_after_fork();
   graph_choices.store(0);
   Engine* engine = kerncap::engine();
   if (engine == nullptr) return;
@@ -230,7 +256,36 @@ void choose_types(uint64_t token, const char* types) noexcept {
 
 bool is_disarmed() noexcept {
   Engine* engine = kerncap::engine();
-  return engine != nullptr && engine->selection.is_disarmed();
+  if (engine == nullptr) return false;
+  try {
+    if (arm::has_changed()) engine->see_generation(nullptr);
+  } catch (const std::bad_alloc&) {
+    // The next launch sees it.
+  }
+  return engine->selection.is_disarmed();
+}
+
+void name_config(const char* text) noexcept {
+  Engine* engine = kerncap::engine();
+  if (engine == nullptr || text == nullptr || !engine->conf().list_only) return;
+  try {
+    config_here() = text;
+    thread_configs = 1;
+  } catch (const std::bad_alloc&) {
+    // Listed by nobody, then.
+  }
+}
+
+long ranges_text(char* text, unsigned long size) noexcept {
+  if (!ranges::is_told()) return -1;
+  try {
+    std::string all;
+    for (const std::string& name : ranges::names_of(ranges::here())) all += name + "\n";
+    if (text != nullptr && size > 0) std::memcpy(text, all.data(), all.size() < size ? all.size() : size);
+    return static_cast<long>(all.size());
+  } catch (const std::bad_alloc&) {
+    return 0;
+  }
 }
 
 Fate outcome(uint64_t token, std::string* reason) noexcept {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string>
 
+#include "common/arm.h"
 #include "common/clock.h"
 #include "common/last_launches.h"
 #include "common/launch.h"
@@ -34,8 +35,13 @@ bool wants(const Launch& launch) noexcept;
 // again only to launch anew for --when differs.
 using Call = int (*)(void* context) noexcept;
 
+// The target begins to use the vendor's profiler itself.
+void profiler_comes() noexcept;
+
 // --list: launches are counted and timed, none is captured.
 bool lists_only() noexcept;
+// Whether kernels that nobody wants now may be wanted later (`kerncap arm`).
+bool may_be_armed() noexcept;
 
 // Capture `launch` around `call(context)`: gate, drain, closure, pre-state, the launch, drain, post-state,
 // records. Whatever goes wrong on the way is a record; the launch happens exactly once and its
@@ -67,6 +73,11 @@ void choose_in_graph(const char* name, uint64_t token, const char* annotation) n
 void choose_types(uint64_t token, const char* types) noexcept;
 // Whether the one launch that was asked for is captured, by the hook's choice or without it.
 bool is_disarmed() noexcept;
+// With --list: what the hook calls this thread's next launch of a kernel of its own.
+void name_config(const char* text) noexcept;
+// The calling thread's ranges, outermost first, each ended by a newline; their length, whatever fits. -1:
+// nobody tells of ranges in this process.
+long ranges_text(char* text, unsigned long size) noexcept;
 enum class Fate : int { not_launched = 0, kept = 1, dropped = 2, failed = 3 };
 // What became of it; forgets a choice that met no launch.
 Fate outcome(uint64_t token, std::string* reason) noexcept;
@@ -79,15 +90,16 @@ extern std::atomic<uint64_t> pass_below;     // ordinals below it are surely not
 extern std::atomic<uint64_t> counts_due_ns;  // when COUNTS are to be written, on the coarse clock
 extern std::atomic<uint32_t> graph_choices;  // not yet met
 extern __thread uint32_t thread_choices;     // of this thread, not yet met
+extern __thread uint32_t thread_configs;     // named for a launch that is yet to come
 void saw_error(int status) noexcept;
 
 inline bool look(Kernel& kernel) noexcept {
   kernel.launches.fetch_add(1, std::memory_order_relaxed);
   Interest interest = kernel.interest.load(std::memory_order_acquire);
-  if (coarse_ns() >= counts_due_ns.load(std::memory_order_relaxed)) return true;
+  if (coarse_ns() >= counts_due_ns.load(std::memory_order_relaxed) || arm::has_changed()) return true;
   if (interest == Interest::ignored) return false;
   if (interest == Interest::owned)
-    return thread_choices != 0 || graph_choices.load(std::memory_order_relaxed) != 0;
+    return thread_choices != 0 || thread_configs != 0 || graph_choices.load(std::memory_order_relaxed) != 0;
   if (interest == Interest::watched) {
     uint64_t below = pass_below.load(std::memory_order_relaxed);
     Kernel* same = kernel.same.load(std::memory_order_relaxed);

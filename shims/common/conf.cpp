@@ -1,5 +1,6 @@
 #include "common/conf.h"
 
+#include <algorithm>
 #include <functional>
 #include <map>
 
@@ -42,6 +43,16 @@ const std::map<std::string, Setter>& setters() {
       {"default", flag(&Conf::by_default)},
       {"per_config", flag(&Conf::per_config)},
       {"where", [](Conf& conf, const std::string& text) { conf.where = Where(text); }},
+      {"range", flag(&Conf::asks_range)},
+      {"ranks",
+       [](Conf& conf, const std::string& text) {
+         conf.has_ranks = true;
+         uint64_t rank = 0;
+         for (const std::string& one : split(text, ','))
+           if (parse_u64(one, &rank)) conf.ranks.push_back(static_cast<int64_t>(rank));
+       }},
+      {"dormant", flag(&Conf::dormant)},
+      {"generation", number(&Conf::generation)},
       {"limit_kernels", number(&Conf::limit_kernels)},
       {"limit_bytes", number(&Conf::limit_bytes)},
       {"max_size", number(&Conf::max_size)},
@@ -82,8 +93,13 @@ const char* Conf::condition() const {
   return when == When::differs ? "differs" : nullptr;
 }
 
-bool read_conf(const std::string& folder, Conf* conf) {
-  std::string text = read_file(folder + "/session.conf", max_conf_bytes), version;
+bool Conf::wants_rank(int64_t rank) const {
+  return !has_ranks || std::find(ranks.begin(), ranks.end(), rank) != ranks.end();
+}
+
+bool read_conf(const std::string& folder, uint64_t generation, Conf* conf) {
+  std::string name = generation == 0 ? "session.conf" : "session-" + std::to_string(generation) + ".conf";
+  std::string text = read_file(folder + "/" + name, max_conf_bytes), version;
   conf->folder = folder;
   for (const std::string& line : split(text, '\n')) {
     size_t equals = line.find('=');

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "common/where.h"
 
@@ -21,6 +22,11 @@ struct Conf {
   bool by_default = false;      // no selector was given
   bool per_config = false;      // one launch for each grid, block, cluster and shared size
   Where where;
+  bool asks_range = false;  // --range: the command line has the expression
+  bool has_ranks = false;
+  std::vector<int64_t> ranks;  // --rank: of the processes that may capture
+  bool dormant = false;        // nothing is selected before `kerncap arm`
+  uint64_t generation = 0;     // how often the session was armed before this
   uint64_t limit_kernels = 10, limit_bytes = 4ULL << 30, max_size = 8ULL << 30;
   bool on_fault = false;
   uint64_t fault_timeout_ns = 60000000000ULL;
@@ -35,10 +41,12 @@ struct Conf {
   // One launch and no more: neither ordinals nor a set was asked for.
   bool single() const { return !has_range && !by_default && !per_config && last == 0; }
   const char* condition() const;  // as records name it; null for none
+  bool wants_rank(int64_t rank) const;
 };
 
-// Reads `<folder>/session.conf`; false where there is none or its version is another one.
-bool read_conf(const std::string& folder, Conf* conf);
+// Reads `<folder>/session.conf`, or `session-<g>.conf` of a generation that was armed; false where there is
+// none or its version is another one.
+bool read_conf(const std::string& folder, uint64_t generation, Conf* conf);
 
 }  // namespace kerncap
 

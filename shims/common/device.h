@@ -14,6 +14,7 @@
 #include "common/hash.h"
 #include "common/launch.h"
 #include "common/memory_map.h"
+#include "common/rows.h"
 
 namespace kerncap {
 
@@ -120,10 +121,21 @@ class Device {
   virtual Poll passed(std::string* what) = 0;
 
   // For --list: marks around a launch on its stream, read later without waiting. No enter() around it.
-  virtual void mark_begin(const Launch& launch) noexcept = 0;
+  virtual void mark_begin(const Launch& launch, RowNumber row) noexcept = 0;
   virtual void mark_end(const Launch& launch) noexcept = 0;
-  // The kernels whose marks were passed, with their time; false when there is none yet.
-  virtual bool next_time(Kernel** kernel, uint64_t* time_ns) noexcept = 0;
+  // What a profiler calls the launch's context and stream; 0: it does not tell.
+  virtual uint64_t profiler_stream(const Launch& launch) noexcept {
+    (void)launch;
+    return 0;
+  }
+  // The rows whose marks were passed, with their time; false when there is none yet.
+  virtual bool next_time(RowNumber* row, uint64_t* time_ns) noexcept = 0;
+  // Before counts are written: what a profiler has collected goes into the rows.
+  virtual void collect_times(bool is_last) noexcept { (void)is_last; }
+  // The target begins to use the vendor's profiler itself: it is left to it from now on.
+  virtual void leave_profiler() noexcept {}
+  // What measures: "cupti", "events", "hsa"; and why it is no better one, if anything.
+  virtual const char* clock(std::string* reason) = 0;
 
   // Before the gate closes: allocator blocks that narrow allocations, (base, size, live) each.
   virtual std::vector<uint64_t> mirror_blocks() = 0;

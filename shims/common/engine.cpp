@@ -9,8 +9,10 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <new>
 
+#include "common/arm.h"
 #include "common/device.h"
 #include "common/gate.h"
 #include "common/quiet_signals.h"
@@ -73,6 +75,16 @@ void at_exit() {
   }
 }
 
+// What a session that was armed before this process started selects by now.
+Conf newest(Conf conf) {
+  if (!conf.dormant || !arm::watch(conf.folder)) return conf;
+  uint64_t generation = arm::generation();
+  arm::seen.store(generation, std::memory_order_relaxed);
+  Conf armed;
+  if (generation == 0 || !read_conf(conf.folder, generation, &armed)) return conf;
+  return armed;
+}
+
 Engine* make_engine() noexcept {
   KeepErrno keep;
   QuietSignals quiet;
@@ -85,7 +97,8 @@ Engine* make_engine() noexcept {
     if (folder.size() > 5 && folder.compare(folder.size() - 5, 5, ".json") == 0)
       folder = slash == std::string::npos ? "." : folder.substr(0, slash);
     Conf conf;
-    if (!read_conf(folder, &conf)) return nullptr;
+    if (!read_conf(folder, 0, &conf)) return nullptr;
+    conf = newest(std::move(conf));
     bool wanted = std::strcmp(shim_name(), "hip") == 0 ? conf.hip : conf.cuda;
     if (!wanted) return nullptr;
     leave_word(folder);
@@ -127,8 +140,13 @@ void Engine::meet(Kernel& kernel) {
   }
   std::lock_guard<std::mutex> lock(asking_);
   if (!open() || selection.is_known(kernel)) return;
+  if (const char* reason = selection.closed()) {
+    selection.answered(kernel, {false, reason});
+    return;
+  }
   Answer answer = ask_about(kernel);
   selection.answered(kernel, answer);
+  if (!selection.is_untold(kernel)) return;
   const Image* image = kernel.module != nullptr ? kernel.module->image : nullptr;
   json::Writer json;
   json.begin_object().field("kernel", without_parameters(kernel.demangled));
@@ -145,10 +163,10 @@ Answer Engine::ask_about(const Kernel& kernel) {
     write_image(question, *kernel.module->image);
   else
     question.null();
-  question.end();
+  question.field("generation", conf().generation).end();
   Answer answer;
   json::Value reply;
-  if (!ask(conf.socket, question.text(), &reply)) {
+  if (!ask(conf().socket, question.text(), &reply)) {
     answer.reason = "no answer";
     return answer;
   }
@@ -179,7 +197,7 @@ bool Engine::ask_facts(const Kernel& kernel, const std::string& arch, ImageFacts
   question.field("ask", "globals").field("image", kernel.module->image->stored.load());
   question.field("kernel", kernel.name).field("arch", arch).end();
   json::Value reply;
-  if (!ask(conf.socket, question.text(), &reply)) return false;
+  if (!ask(conf().socket, question.text(), &reply)) return false;
   if (const json::Value* found = reply.find("globals"))
     for (const json::Value& name : found->items) facts->globals.push_back(name.text);
   if (const json::Value* found = reply.find("statics"))
@@ -225,12 +243,18 @@ std::string Engine::program_of(Image& image) {
 
 // --- counts, faults, the end -----------------------------------------------------------------------
 
-void Engine::write_counts() {
+void Engine::write_counts(bool is_last) {
   capture::counts_due_ns.store(coarse_ns() + counts_every_ns);
-  Kernel* kernel = nullptr;
-  uint64_t time_ns = 0;
-  while (conf.list_only && device()->next_time(&kernel, &time_ns)) selection.add_time(*kernel, time_ns);
-  session.write(KERNCAP_RECORD_COUNTS, selection.counts(overhead_ns.load()));
+  std::string clock_reason;
+  const char* clock = "host";
+  if (conf().list_only) {
+    RowNumber row = 0;
+    uint64_t time_ns = 0;
+    while (device()->next_time(&row, &time_ns)) selection.rows().add_time(row, time_ns);
+    device()->collect_times(is_last);
+    clock = device()->clock(&clock_reason);
+  }
+  session.write(KERNCAP_RECORD_COUNTS, selection.counts(overhead_ns.load(), clock, clock_reason));
 }
 
 void Engine::count_when_due() {
@@ -239,21 +263,55 @@ void Engine::count_when_due() {
   if (capture::counts_due_ns.compare_exchange_strong(due, now + counts_every_ns)) write_counts();
 }
 
+void Engine::see_generation(const Kernel* launching) {
+  std::lock_guard<std::mutex> lock(arming_);
+  uint64_t now = arm::generation();
+  if (now == arm::seen.load(std::memory_order_relaxed)) return;
+  auto fresh = std::make_unique<Conf>();
+  bool is_whole = read_conf(conf().folder, now, fresh.get());
+  if (is_whole) {
+    std::lock_guard<std::mutex> asking(asking_);
+    fresh->generation = now;
+    session.set_generation(now);
+    range_answers_.clear();
+    conf_.store(fresh.release(), std::memory_order_release);  // the old one may be in use
+    capture::pass_below.store(0);
+    selection.restart(conf(), launching);
+    capture::pass_below.store(selection.pass_below());
+  }
+  arm::seen.store(now, std::memory_order_release);
+  if (!is_whole && open())
+    session.failed(std::string(), "session-" + std::to_string(now) +
+                                      ".conf can't be read: this process goes on as it was armed before");
+}
+
+bool Engine::wants_range(ranges::Path range) {
+  std::string text = ranges::text_of(range);
+  std::lock_guard<std::mutex> lock(asking_);
+  auto known = range_answers_.find(text);
+  if (known != range_answers_.end()) return known->second;
+  json::Writer question = session.question();
+  question.field("ask", "range").field("range", text).field("generation", conf().generation).end();
+  json::Value reply;
+  const json::Value* match = ask(conf().socket, question.text(), &reply) ? reply.find("match") : nullptr;
+  return range_answers_[text] = match != nullptr && match->truth;
+}
+
 void Engine::saw_fault(const std::string& error) {
   if (fault_seen.exchange(true) || !session.open()) return;
   session.write(KERNCAP_RECORD_LAST, last_launches::describe(error));
 }
 
 void Engine::remember(Kept kept) {
-  if (conf.last == 0) return;
+  if (conf().last == 0) return;
   std::lock_guard<std::mutex> lock(last_);
   kept_.push_back(std::move(kept));
-  while (kept_.size() > conf.last) {
+  while (kept_.size() > conf().last) {
     Kept& oldest = kept_.front();
     if (!oldest.chosen) selection.uncount_captured(*oldest.kernel);
     json::Writer json;
     json.begin_object().field("launch", oldest.launch);
-    json.field("reason", "not among the last " + std::to_string(conf.last)).end();
+    json.field("reason", "not among the last " + std::to_string(conf().last)).end();
     session.write(KERNCAP_RECORD_DROPPED, json);
     if (oldest.post != nullptr) oldest.post->remove();
     if (oldest.pre != nullptr && oldest.pre->is_memfd())
@@ -276,7 +334,7 @@ void Engine::at_exit() {
   if (!session.is_open()) return;
   int status = fault_seen.load() ? 0 : device()->sticky_error();
   if (is_fault(status)) saw_fault(device()->error_text(status));
-  write_counts();
+  write_counts(true);
   json::Writer json;
   json.begin_object().field("time_ns", wall_ns()).end();
   session.write(KERNCAP_RECORD_END, json);
@@ -375,6 +433,7 @@ std::string Engine::types_of(uint64_t token) {
 }
 
 void Engine::reset_after_fork() {
+  new (&arming_) std::mutex;
   new (&asking_) std::mutex;
   new (&hook_) std::mutex;
   new (&last_) std::mutex;
@@ -400,6 +459,11 @@ Wanted& wanted_here() noexcept {
 std::vector<Choice>& choices_here() noexcept {
   static thread_local std::vector<Choice> choices;
   return choices;
+}
+
+std::string& config_here() noexcept {
+  static thread_local std::string config;
+  return config;
 }
 
 }  // namespace kerncap

@@ -51,9 +51,18 @@ struct Kept {
 class Engine {
  public:
   explicit Engine(Conf conf)
-      : conf(std::move(conf)), session(this->conf, shim_name()), selection(this->conf), memfds(session) {}
+      : conf_(new Conf(std::move(conf))),
+        session(this->conf(), shim_name()),
+        selection(this->conf()),
+        memfds(session) {}
 
-  const Conf conf;
+  // Of the generation that this process has seen. An older one stays valid for who reads it.
+  const Conf& conf() const noexcept { return *conf_.load(std::memory_order_acquire); }
+
+ private:
+  std::atomic<const Conf*> conf_;
+
+ public:
   Session session;
   Selection selection;
   Memfds memfds;
@@ -64,8 +73,12 @@ class Engine {
   bool open();
   // Asks about a kernel that is new, and says so (SEEN). Not under any lock of a driver's.
   void meet(Kernel& kernel);
-  void write_counts();
+  void write_counts(bool is_last = false);
   void count_when_due();
+  // `kerncap arm`: takes the selection of a generation that is new. Called when the page has changed.
+  void see_generation(const Kernel* launching);
+  // --range: whether launches in these ranges are wanted; asked once for each text.
+  bool wants_range(ranges::Path range);
   // The first error that means a lost context: the last launches go down.
   void saw_fault(const std::string& error);
   void remember(Kept kept);  // --last
@@ -97,7 +110,9 @@ class Engine {
   bool ask_facts(const Kernel& kernel, const std::string& arch, ImageFacts* facts);
 
   std::atomic<bool> registered_{false};  // at exit
-  std::mutex asking_;                    // one question at a time; held while the command line answers
+  std::mutex arming_;                    // one thread at a time reads what was armed
+  std::map<std::string, bool> range_answers_;
+  std::mutex asking_;  // one question at a time; held while the command line answers
   std::map<const Image*, std::map<std::string, ImageFacts>> facts_;  // by kernel; "": of them all
   std::map<const Image*, std::string> programs_;
   std::mutex hook_;  // the members below
@@ -118,9 +133,12 @@ struct Wanted {
   bool chosen = false;       // by the hook: no selection, no ordinals
   Choice choice;
   uint64_t ordinal = 0;
+  ranges::Path range = 0;
+  RowNumber row = 0;  // with list_only
 };
 Wanted& wanted_here() noexcept;
 std::vector<Choice>& choices_here() noexcept;
+std::string& config_here() noexcept;  // of the hook's next launch on this thread, with list_only
 
 }  // namespace kerncap
 

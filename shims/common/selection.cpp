@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <new>
+#include <utility>
 
+#include "common/rank.h"
 #include "common/text.h"
 
 namespace kerncap {
@@ -27,7 +29,7 @@ std::string configuration(const Launch& launch) {
 
 }  // namespace
 
-std::map<std::string, Term> where_names(const Launch& launch) {
+std::map<std::string, Term> where_names(const Launch& launch, ranges::Path range) {
   std::map<std::string, Term> names;
   names["grid"] = triple(launch.grid);
   names["block"] = triple(launch.block);
@@ -37,6 +39,9 @@ std::map<std::string, Term> where_names(const Launch& launch) {
   names["stream"] = Term::of(static_cast<int64_t>(reinterpret_cast<intptr_t>(launch.stream)));
   names["parameter_bytes"] = Term::of(static_cast<int64_t>(launch.parameters.size()));
   names["name"] = Term::of(without_parameters(launch.kernel->demangled));
+  names["range"] = Term::of(ranges::text_of(range));
+  int64_t rank = rank_here().global;
+  names["rank"] = rank < 0 ? Term() : Term::of(rank);
   return names;
 }
 
@@ -74,20 +79,35 @@ void Selection::answered(Kernel& kernel, const Answer& answer) {
   counters.matches = answer.match;
   counters.source_known = answer.reason != "no source";
   counters.reason = answer.match ? "ordinal" : answer.reason.empty() ? "name" : answer.reason;
-  bool timed = conf_.list_only && answer.reason != "name";
+  bool timed = conf_->list_only && answer.reason != "name" && closed_locked() == nullptr;
   set_interest(counters, Interest::watched);
   if ((!answer.match && !timed) || disarmed_) finish(counters, std::string(counters.reason));
 }
 
-bool Selection::wants(const Launch& launch, uint64_t* ordinal) {
-  std::map<std::string, Term> names;
-  if (!conf_.where.empty()) names = where_names(launch);
+bool Selection::is_untold(Kernel& kernel) {
   std::lock_guard<std::mutex> lock(mutex_);
+  return !std::exchange(of(kernel).told, true);
+}
+
+const char* Selection::closed_locked() const {
+  if (conf_->dormant) return "dormant";
+  return conf_->wants_rank(rank_here().global) ? nullptr : "rank";
+}
+
+const char* Selection::closed() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return closed_locked();
+}
+
+bool Selection::wants(const Launch& launch, ranges::Path range, uint64_t* ordinal) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  std::map<std::string, Term> names;
+  if (!conf_->where.empty()) names = where_names(launch, range);
   Counters& counters = of(*launch.kernel);
   ++counters.accounted;
   std::string reason = counters.reason;
   bool refused = counters.done;
-  if (!refused && !conf_.where.empty()) refused = !conf_.where.holds(names, &reason);
+  if (!refused && !conf_->where.empty()) refused = !conf_->where.holds(names, &reason);
   if (!refused) {
     ++counters.matched;
     refused = refuses(counters, launch, &reason, ordinal);
@@ -108,24 +128,24 @@ bool Selection::refuses(Counters& counters, const Launch& launch, std::string* r
     finish(counters, "ordinal");
     return true;
   }
-  if (conf_.has_range && (*ordinal < conf_.first || *ordinal >= conf_.end)) {
-    if (*ordinal >= conf_.end) finish(counters, "ordinal");
+  if (conf_->has_range && (*ordinal < conf_->first || *ordinal >= conf_->end)) {
+    if (*ordinal >= conf_->end) finish(counters, "ordinal");
     return true;
   }
-  if (conf_.by_default) {
+  if (conf_->by_default) {
     const char* refusal = refuses_by_default(counters);
     if (refusal != nullptr) {
       *reason = refusal;
       return true;
     }
   }
-  if (conf_.single() && reserved_ > 0 && !conf_.conditional()) return true;
+  if (conf_->single() && reserved_ > 0 && !conf_->conditional()) return true;
   if (counters.failures >= max_failures) {
     finish(counters, "failed");
     *reason = "failed";
     return true;
   }
-  if (conf_.per_config && !counters.configs.insert(configuration(launch)).second) {
+  if (conf_->per_config && !counters.configs.insert(configuration(launch)).second) {
     *reason = "config";
     return true;
   }
@@ -133,17 +153,32 @@ bool Selection::refuses(Counters& counters, const Launch& launch, std::string* r
 }
 
 const char* Selection::refuses_by_default(Counters& counters) {
-  if (counters.captured > 0 || (counters.reserved > 0 && !conf_.conditional())) return "ordinal";
-  if (kept_kernels_ < conf_.limit_kernels) return nullptr;
+  if (counters.captured > 0 || (counters.reserved > 0 && !conf_->conditional())) return "ordinal";
+  if (kept_kernels_ < conf_->limit_kernels) return nullptr;
   finish(counters, "limit");
   return "limit";
 }
 
-void Selection::listed(Kernel& kernel) {
+RowNumber Selection::listed(const Launch& launch, ranges::Path range, const std::string& config) {
+  const void* owner = nullptr;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    Counters& counters = of(*launch.kernel);
+    ++counters.accounted;
+    ++counters.matched;
+    owner = &counters;
+  }
+  return rows_.count(owner, launch, range, config);
+}
+
+bool Selection::needs_stack(Kernel& kernel) {
   std::lock_guard<std::mutex> lock(mutex_);
-  Counters& counters = of(kernel);
-  ++counters.accounted;
-  ++counters.matched;
+  return !std::exchange(of(kernel).has_stack, true);
+}
+
+void Selection::set_stack(Kernel& kernel, PythonStack stack) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  of(kernel).stack = std::move(stack);
 }
 
 void Selection::filter(Kernel& kernel, const std::string& reason) {
@@ -164,18 +199,18 @@ bool Selection::settle(const Launch& launch, Outcome outcome, uint64_t size, con
   }
   if (outcome != Outcome::kept) {
     if (outcome == Outcome::failed) ++counters.failures;
-    if (conf_.per_config) counters.configs.erase(configuration(launch));
+    if (conf_->per_config) counters.configs.erase(configuration(launch));
     return false;
   }
   ++counters.captured;
   counters.bytes += size;
   kept_bytes_ += size;
-  if (conf_.by_default) {
+  if (conf_->by_default) {
     finish(counters, "ordinal");
     if (counters.captured == 1) ++kept_kernels_;
-    return kept_kernels_ >= conf_.limit_kernels;
+    return kept_kernels_ >= conf_->limit_kernels;
   }
-  if (conf_.single()) {
+  if (conf_->single()) {
     disarm();
     return true;
   }
@@ -184,7 +219,7 @@ bool Selection::settle(const Launch& launch, Outcome outcome, uint64_t size, con
 
 void Selection::chosen_was_kept() {
   std::lock_guard<std::mutex> lock(mutex_);
-  if (conf_.single()) disarm();
+  if (conf_->single()) disarm();
 }
 
 bool Selection::is_disarmed() {
@@ -209,28 +244,43 @@ void Selection::uncount_captured(Kernel& kernel) {
 
 bool Selection::exceeds_limit(uint64_t size) {
   std::lock_guard<std::mutex> lock(mutex_);
-  return conf_.by_default && kept_bytes_ + size > conf_.limit_bytes;
+  return conf_->by_default && kept_bytes_ + size > conf_->limit_bytes;
 }
 
-void Selection::add_time(Kernel& kernel, uint64_t time_ns) {
-  std::lock_guard<std::mutex> lock(mutex_);
-  Counters& counters = of(kernel);
-  counters.time_ns += time_ns;
-  ++counters.timed;
+// What passed on the fast path so far fell under the reason that held until now.
+void Selection::account_passed(Counters& counters, const Kernel* launching) {
+  uint64_t launches = launches_of(counters);
+  auto known = by_kernel_.find(launching);
+  if (known != by_kernel_.end() && known->second == &counters) --launches;
+  if (launches <= counters.accounted) return;
+  counters.filtered[counters.reason] += launches - counters.accounted;
+  if (counters.matches && !counters.done) counters.matched += launches - counters.accounted;
+  counters.accounted = launches;
 }
 
 void Selection::finish(Counters& counters, const std::string& reason) {
   if (counters.done) return;
+  account_passed(counters);
   counters.done = true;
-  // What passed on the fast path so far fell under the old reason.
-  uint64_t launches = launches_of(counters);
-  if (launches > counters.accounted) {
-    counters.filtered[counters.reason] += launches - counters.accounted;
-    if (counters.matches) counters.matched += launches - counters.accounted;
-    counters.accounted = launches;
-  }
   counters.reason = reason;
   set_interest(counters, Interest::ignored);
+}
+
+void Selection::restart(const Conf& conf, const Kernel* launching) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  for (auto& [name, counters] : by_name_) {
+    account_passed(*counters, launching);
+    counters->answered = counters->matches = counters->done = false;
+    counters->reason.clear();
+    counters->captured_before += std::exchange(counters->captured, 0);
+    counters->failures = 0;
+    counters->configs.clear();
+    for (Kernel* kernel : counters->kernels) kernel->ordinal.store(0, std::memory_order_relaxed);
+    set_interest(*counters, Interest::unknown);
+  }
+  conf_ = &conf;
+  disarmed_ = false;
+  kept_kernels_ = kept_bytes_ = 0;
 }
 
 void Selection::disarm() {
@@ -241,18 +291,18 @@ void Selection::disarm() {
 
 // With --launch: every kernel that matched so far is past its last wanted ordinal.
 bool Selection::range_done() {
-  if (!conf_.has_range || conf_.per_config || conf_.last != 0 || reserved_ > 0) return false;
+  if (!conf_->has_range || conf_->per_config || conf_->last != 0 || reserved_ > 0) return false;
   bool any = false;
   for (const auto& [name, counters] : by_name_) {
     uint64_t ordinal = counters->kernels.front()->ordinal.load(std::memory_order_relaxed);
     if (!counters->matches || ordinal == 0) continue;
-    if (ordinal < conf_.end) return false;
+    if (ordinal < conf_->end) return false;
     any = true;
   }
   return any;
 }
 
-json::Writer Selection::counts(uint64_t overhead_ns) {
+json::Writer Selection::counts(uint64_t overhead_ns, const char* clock, const std::string& clock_reason) {
   std::lock_guard<std::mutex> lock(mutex_);
   json::Writer json;
   uint64_t total = 0;
@@ -263,28 +313,41 @@ json::Writer Selection::counts(uint64_t overhead_ns) {
     total += launches;
     std::map<std::string, uint64_t> filtered = one->filtered;
     if (passed > 0) filtered[one->reason] += passed;
-    uint64_t time_ns = 0;
-    // A launch whose marks were lost counts as the others on average.
-    if (one->timed > 0)
-      time_ns = static_cast<uint64_t>(static_cast<double>(one->time_ns) / static_cast<double>(one->timed) *
-                                      static_cast<double>(launches));
     json.key(one->kernels.front()->demangled).begin_object().field("launches", launches);
     json.field("matched", one->matched + (one->matches && !one->done ? passed : 0));
-    json.field("captured", one->captured).key("filtered").begin_object();
+    json.field("captured", one->captured_before + one->captured).key("filtered").begin_object();
     for (const auto& entry : filtered) json.field(entry.first, entry.second);
-    json.end().field("configs", 0).field("time_ns", time_ns).field("bytes", one->bytes).end();
+    json.end().field("configs", 0).field("bytes", one->bytes);
+    if (conf_->list_only) {
+      rows_.write(one.get(), json);
+      write_stack(json, "stack", one->stack);
+    } else {
+      json.field("time_ns", 0);
+    }
+    json.end();
   }
-  json.end().field("overhead_ns", overhead_ns).field("launches", total).end();
+  json.end().field("overhead_ns", overhead_ns).field("launches", total);
+  if (conf_->list_only) {
+    json.field("clock", clock);
+    if (clock_reason.empty())
+      json.null_field("clock_reason");
+    else
+      json.field("clock_reason", clock_reason);
+  }
+  json.end();
   return json;
 }
 
-uint64_t Selection::pass_below() const {
-  bool countable = conf_.has_range && conf_.where.empty() && !conf_.per_config && !conf_.list_only;
-  return countable ? conf_.first : 0;
+uint64_t Selection::pass_below() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  bool countable = conf_->has_range && conf_->where.empty() && !conf_->per_config && !conf_->list_only &&
+                   !conf_->asks_range && closed_locked() == nullptr;
+  return countable ? conf_->first : 0;
 }
 
 void Selection::reset_after_fork() {
   new (&mutex_) std::mutex;
+  rows_.reset_after_fork();
   for (auto& [kernel, counters] : by_kernel_) {
     auto* known = const_cast<Kernel*>(kernel);
     known->launches.store(0);

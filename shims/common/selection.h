@@ -14,6 +14,9 @@
 #include "common/conf.h"
 #include "common/json.h"
 #include "common/launch.h"
+#include "common/python_stack.h"
+#include "common/ranges.h"
+#include "common/rows.h"
 
 namespace kerncap {
 
@@ -25,15 +28,17 @@ struct Answer {
 
 // The state of all kernels of one name in this process. Guarded by the selection's lock.
 struct Counters {
-  std::vector<Kernel*> kernels;  // of one name in several modules; the first one's ordinals count
-  bool answered = false;
+  std::vector<Kernel*> kernels;         // of one name in several modules; the first one's ordinals count
+  bool answered = false, told = false;  // `told`: there is a SEEN record of it
   bool matches = false, source_known = true;
   bool done = false;       // nothing more is wanted of it
   std::string reason;      // what launches fall under that only the fast path saw
   uint64_t accounted = 0;  // launches that the slow path saw
   uint64_t matched = 0, captured = 0, bytes = 0;
+  uint64_t captured_before = 0;  // under earlier generations
   unsigned failures = 0, reserved = 0;
-  uint64_t time_ns = 0, timed = 0;
+  bool has_stack = false;
+  PythonStack stack;  // with list_only: of the first launch
   std::map<std::string, uint64_t> filtered;
   std::set<std::string> configs;  // taken or being taken, with per_config
 };
@@ -44,15 +49,23 @@ enum class Outcome : uint8_t { kept, dropped, failed, refused };
 // gives its place to the next match.
 class Selection {
  public:
-  explicit Selection(const Conf& conf) : conf_(conf) {}
+  explicit Selection(const Conf& conf) : conf_(&conf) {}
 
   // False: a kernel of this name is yet to be asked about; then `answered`, once.
   bool is_known(Kernel& kernel);
   void answered(Kernel& kernel, const Answer& answer);
 
+  // Once for each kernel: it is yet to be told of.
+  bool is_untold(Kernel& kernel);
+  // Why nothing of this process is wanted now, and nobody is asked: "dormant", "rank"; null otherwise.
+  const char* closed();
+
   // A reservation for this launch, with its ordinal; or false, and the launch is counted.
-  bool wants(const Launch& launch, uint64_t* ordinal);
-  void listed(Kernel& kernel);  // with list_only: counted and timed
+  bool wants(const Launch& launch, ranges::Path range, uint64_t* ordinal);
+  // With list_only: counted under its row, which is given.
+  RowNumber listed(const Launch& launch, ranges::Path range, const std::string& config);
+  bool needs_stack(Kernel& kernel);
+  void set_stack(Kernel& kernel, PythonStack stack);
   void filter(Kernel& kernel, const std::string& reason);
   // True when nothing more is wanted of this process.
   bool settle(const Launch& launch, Outcome outcome, uint64_t size, const std::string& reason);
@@ -61,12 +74,15 @@ class Selection {
   void disown(const std::string& name);   // kernels of this name are the hook's from now on
   void uncount_captured(Kernel& kernel);  // --last dropped it
   bool exceeds_limit(uint64_t size);      // of the default selection
-  void add_time(Kernel& kernel, uint64_t time_ns);
+  Rows& rows() { return rows_; }
+  // Another generation: everything is asked and chosen anew, what was counted stays.
+  // `launching`: of the launch that saw it, which counts under the new one; null for none.
+  void restart(const Conf& conf, const Kernel* launching);
 
   // COUNTS, cumulative.
-  json::Writer counts(uint64_t overhead_ns);
+  json::Writer counts(uint64_t overhead_ns, const char* clock, const std::string& clock_reason);
   // The ordinal below which a matching launch needs no look: no --where, no configurations.
-  uint64_t pass_below() const;
+  uint64_t pass_below();
   void reset_after_fork();
 
  private:
@@ -78,8 +94,11 @@ class Selection {
   void finish(Counters& counters, const std::string& reason);
   void disarm();
   bool range_done();
+  void account_passed(Counters& counters, const Kernel* launching = nullptr);
+  const char* closed_locked() const;
 
-  const Conf& conf_;
+  const Conf* conf_;
+  Rows rows_;
   std::mutex mutex_;
   std::unordered_map<const Kernel*, Counters*> by_kernel_;
   std::map<std::string, std::unique_ptr<Counters>> by_name_;
@@ -89,7 +108,7 @@ class Selection {
 };
 
 // Names that --where may use of a native launch.
-std::map<std::string, Term> where_names(const Launch& launch);
+std::map<std::string, Term> where_names(const Launch& launch, ranges::Path range);
 
 }  // namespace kerncap
 

@@ -7,9 +7,11 @@
 #include <unistd.h>
 
 #include <cstring>
+#include <utility>
 #include <vector>
 
 #include "common/clock.h"
+#include "common/rank.h"
 #include "common/text.h"
 
 namespace kerncap {
@@ -110,7 +112,14 @@ std::string Session::describe() const {
     json.null_field("cwd");
   else
     json.field("cwd", cwd);
-  json.field("time_ns", wall_ns()).key("packages").begin_object().end().field("prefix", "").end();
+  json.field("time_ns", wall_ns()).key("packages").begin_object().end().field("prefix", "");
+  Rank rank = rank_here();
+  for (auto [name, number] : {std::pair("rank", rank.global), std::pair("local_rank", rank.local)})
+    if (number < 0)
+      json.null_field(name);
+    else
+      json.field(name, number);
+  json.end();
   return json.text();
 }
 
@@ -141,7 +150,9 @@ void Session::failed(const std::string& kernel, const std::string& reason, int64
     json.null_field("launch");
   else
     json.field("launch", launch);
-  json.field("kernel", kernel).field("reason", reason.substr(0, max_reason_bytes)).end();
+  json.field("kernel", kernel).field("reason", reason.substr(0, max_reason_bytes));
+  if (generation() != 0) json.field("generation", generation());
+  json.end();
   write(KERNCAP_RECORD_FAILED, json);
 }
 

@@ -17,7 +17,7 @@ namespace kerncap {
 // Thread safe. The folder is made with the first record; nothing here calls a driver.
 class Session {
  public:
-  Session(Conf conf, const char* shim) : conf_(std::move(conf)), shim_(shim) {}
+  Session(Conf conf, const char* shim) : conf_(std::move(conf)), shim_(shim), generation_(conf_.generation) {}
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
@@ -38,6 +38,8 @@ class Session {
 
   // {"token": …, "process": … with the caller's fields to follow.
   json::Writer question() const;
+  void set_generation(uint64_t generation) { generation_.store(generation); }
+  uint64_t generation() const { return generation_.load(); }
 
   // In the child, before any other use: it opens a folder of its own when it launches something.
   void reset_after_fork();
@@ -56,6 +58,7 @@ class Session {
   bool refused_ = false;
   std::atomic<bool> opened_{false};
   std::atomic<uint64_t> next_launch_{0};
+  std::atomic<uint64_t> generation_{0};  // of `kerncap arm`
 };
 
 }  // namespace kerncap

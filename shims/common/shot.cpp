@@ -70,7 +70,7 @@ void Reporter::done(uint64_t bytes) {
 Shot::Shot(Engine& engine, Device& device, const Launch& launch, RealLaunch& real, Wanted&& wanted) noexcept
     : engine_(engine),
       device_(device),
-      conf_(engine.conf),
+      conf_(engine.conf()),
       launch_(launch),
       real_(real),
       wanted_(std::move(wanted)) {
@@ -127,6 +127,7 @@ bool Shot::prepare() {
     return false;
   }
   start_writers();
+  python_stack_ = python_stack_here();
   if (!enter()) return false;
   facts_ = device_.describe(launch_.device);
   leave();

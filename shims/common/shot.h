@@ -98,6 +98,7 @@ class Shot {
   std::vector<Parameter> parameters_;  // where they lie, if anybody tells
   bool parameters_known_ = false;
   std::string program_;
+  PythonStack python_stack_;
   Closure closure_;
   std::unique_ptr<Layout> layout_;
   std::unique_ptr<State> pre_;

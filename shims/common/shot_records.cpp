@@ -155,7 +155,12 @@ void Shot::write_launch() {
     for (uint64_t offset : layout_->offsets) json.value(offset);
   json.end();
   write_closure(json, closure_, conf_);
-  json.null_field("autotune").null_field("source").key("python_stack").begin_array().end();
+  json.null_field("autotune").null_field("source");
+  write_stack(json, "python_stack", python_stack_);
+  json.key("range").begin_array();
+  for (const std::string& name : ranges::names_of(wanted_.range)) json.value(name);
+  json.end();
+  if (conf_.generation != 0) json.field("generation", conf_.generation);
   json.field("stream", device_.stream_text(launch_.stream)).field("route", launch_.route);
   write_parameters(json, launch_);
   write_image(json);

@@ -1,5 +1,6 @@
 # The vendor-neutral part of a shim, compiled into each.
 set(KERNCAP_COMMON_SOURCES
+    ${CMAKE_CURRENT_LIST_DIR}/arm.cpp
     ${CMAKE_CURRENT_LIST_DIR}/capture.cpp
     ${CMAKE_CURRENT_LIST_DIR}/closure.cpp
     ${CMAKE_CURRENT_LIST_DIR}/conditions.cpp
@@ -12,7 +13,11 @@ set(KERNCAP_COMMON_SOURCES
     ${CMAKE_CURRENT_LIST_DIR}/last_launches.cpp
     ${CMAKE_CURRENT_LIST_DIR}/memory_map.cpp
     ${CMAKE_CURRENT_LIST_DIR}/own_fd.cpp
+    ${CMAKE_CURRENT_LIST_DIR}/python_stack.cpp
+    ${CMAKE_CURRENT_LIST_DIR}/ranges.cpp
+    ${CMAKE_CURRENT_LIST_DIR}/rank.cpp
     ${CMAKE_CURRENT_LIST_DIR}/readable.cpp
+    ${CMAKE_CURRENT_LIST_DIR}/rows.cpp
     ${CMAKE_CURRENT_LIST_DIR}/selection.cpp
     ${CMAKE_CURRENT_LIST_DIR}/session.cpp
     ${CMAKE_CURRENT_LIST_DIR}/shot.cpp

@@ -10,6 +10,7 @@
 #include "common/gate.h"
 #include "common/readable.h"
 #include "common/text.h"
+#include "cuda/activity.h"
 #include "cuda/images.h"
 #include "cuda/torch_mirror.h"
 
@@ -309,6 +310,7 @@ void CudaDevice::reset_after_fork() noexcept {
   spare_.clear();
   clone_sizes_.clear();
   here.entered = 0;
+  activity::forget_after_fork();
   torch_mirror::reset_after_fork();
 }
 

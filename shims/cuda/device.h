@@ -61,9 +61,13 @@ class CudaDevice : public Device {
   void disturb(unsigned round) noexcept override;
   bool mark(const Launch& launch) override;
   Poll passed(std::string* what) override;
-  void mark_begin(const Launch& launch) noexcept override;
+  void mark_begin(const Launch& launch, RowNumber row) noexcept override;
   void mark_end(const Launch& launch) noexcept override;
-  bool next_time(Kernel** kernel, uint64_t* time_ns) noexcept override;
+  uint64_t profiler_stream(const Launch& launch) noexcept override;
+  bool next_time(RowNumber* row, uint64_t* time_ns) noexcept override;
+  void collect_times(bool is_last) noexcept override;
+  void leave_profiler() noexcept override;
+  const char* clock(std::string* reason) override;
   std::vector<uint64_t> mirror_blocks() override;
   std::string program_of(const Image& image) override;
   void reset_after_fork() noexcept override;

@@ -30,6 +30,14 @@ KERNCAP_EXPORT void kerncap_cuda_choose_types(unsigned long long token, const ch
   capture::choose_types(token, types);
 }
 
+KERNCAP_EXPORT void kerncap_cuda_config(const char* text) {
+  capture::name_config(text);
+}
+
+KERNCAP_EXPORT long kerncap_cuda_range(char* text, unsigned long size) {
+  return capture::ranges_text(text, size);
+}
+
 KERNCAP_EXPORT int kerncap_cuda_disarmed(void) {
   return capture::is_disarmed() ? 1 : 0;
 }

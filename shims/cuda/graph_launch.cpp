@@ -29,6 +29,7 @@ Graphs& graphs() noexcept {
 }
 
 bool may_be_wanted(const GraphExec& exec) noexcept {
+  if (capture::may_be_armed()) return true;
   return std::any_of(exec.nodes.begin(), exec.nodes.end(), [](const GraphNode& node) {
     return node.launch.kernel != nullptr &&
            node.launch.kernel->interest.load(std::memory_order_acquire) != Interest::ignored;
@@ -128,6 +129,22 @@ CUresult launch_whole(CUgraphExec exec, CUstream stream, bool per_thread) noexce
   return per_thread ? driver()->cuGraphLaunch_ptsz(exec, stream) : driver()->cuGraphLaunch(exec, stream);
 }
 
+// --list: every kernel of the graph counts, those of the Triton hook too: it doesn't see this launch.
+void list_nodes(const std::vector<GraphNode>& nodes, CUstream stream, bool per_thread, CUcontext context,
+                int device) {
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    const GraphNode& node = nodes[i];
+    if (!node.enabled) continue;
+    list_nodes(node.inner, stream, per_thread, context, device);
+    Kernel* kernel = node.launch.kernel;
+    if (kernel == nullptr) continue;
+    capture::note(*kernel, node.launch.grid, node.launch.block, stream);
+    bool is_looked_at = capture::look(*kernel);
+    if (is_looked_at || kernel->interest.load(std::memory_order_acquire) == Interest::owned)
+      capture::wants(launch_of(node, i, stream, per_thread, context, device));
+  }
+}
+
 // Kernels of a child graph count, and one that is wanted is refused by name.
 void count_child(const GraphNode& node, size_t index, CUstream stream, bool per_thread, CUcontext context,
                  int device) noexcept {
@@ -137,7 +154,7 @@ void count_child(const GraphNode& node, size_t index, CUstream stream, bool per_
     capture::note(*kernel, one.launch.grid, one.launch.block, stream);
     if (!capture::look(*kernel)) continue;
     Launch launch = launch_of(one, index, stream, per_thread, context, device);
-    if (capture::wants(launch) && !capture::lists_only()) capture::refuse(kernel, refusal_of(node.type));
+    if (capture::wants(launch)) capture::refuse(kernel, refusal_of(node.type));
   }
 }
 
@@ -217,6 +234,14 @@ CUresult launch_graph(CUgraphExec handle, CUstream stream, bool per_thread) noex
   if (exec == nullptr || captures_now(stream, per_thread)) return launch_whole(handle, stream, per_thread);
   CUcontext context = context_of(stream, per_thread);
   int device = std::max(0, device_of(context));
+  if (capture::lists_only()) {
+    try {
+      list_nodes(exec->nodes, stream, per_thread, context, device);
+    } catch (const std::bad_alloc&) {
+      // Counted in part.
+    }
+    return launch_whole(handle, stream, per_thread);
+  }
   const char* refusal = refusal_for(*exec);
   Pieces pieces(handle, *exec, stream, per_thread);
   CUresult result = CUDA_SUCCESS;
@@ -228,7 +253,7 @@ CUresult launch_graph(CUgraphExec handle, CUstream stream, bool per_thread) noex
     capture::note(*kernel, node.launch.grid, node.launch.block, stream);
     if (!capture::look(*kernel)) continue;
     Launch launch = launch_of(node, i, stream, per_thread, context, device);
-    if (!capture::wants(launch) || capture::lists_only()) continue;
+    if (!capture::wants(launch)) continue;
     const char* reason = refusal;
     if (reason != nullptr || !take_alone(&pieces, node, i, launch, &result, &reason))
       capture::refuse(kernel, reason);

@@ -205,7 +205,9 @@ Named kind_of(const char* name) noexcept {
   if (name[0] == 'c' && name[1] == 'u' && name[2] >= 'A' && name[2] <= 'Z')
     return find_hook(name) < hook_count() ? Named::driver : Named::nobody;
   if (loaded::same_text(name, "dlsym") || loaded::same_text(name, "dlvsym")) return Named::libdl;
-  if (begins(name, "cudaGetDriverEntryPoint") || begins(name, "nvrtc")) return Named::foreign;
+  if (begins(name, "cudaGetDriverEntryPoint") || begins(name, "nvrtc") ||
+      begins(name, "cuptiActivityRegisterCallbacks"))
+    return Named::foreign;
   return Named::nobody;
 }
 

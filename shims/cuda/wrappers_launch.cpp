@@ -76,7 +76,8 @@ __attribute__((noinline)) CUresult watched(const Request& request, Kernel* kerne
   const char* trouble = nullptr;
   try {
     launch = describe(request, kernel);
-    trouble = read_parameters(*kernel, request.parameters, request.extra, &launch.parameters);
+    if (!capture::lists_only())
+      trouble = read_parameters(*kernel, request.parameters, request.extra, &launch.parameters);
   } catch (const std::bad_alloc&) {
     return pass(call);  // memory is short: not captured
   }

@@ -49,9 +49,10 @@ class HipDevice : public Device {
   void disturb(unsigned round) noexcept override;
   bool mark(const Launch& launch) override;
   Poll passed(std::string* what) override;
-  void mark_begin(const Launch& launch) noexcept override;
+  void mark_begin(const Launch& launch, RowNumber row) noexcept override;
   void mark_end(const Launch& launch) noexcept override;
-  bool next_time(Kernel** kernel, uint64_t* time_ns) noexcept override;
+  bool next_time(RowNumber* row, uint64_t* time_ns) noexcept override;
+  const char* clock(std::string*) override { return "hsa"; }
   std::vector<uint64_t> mirror_blocks() override { return {}; }
   std::string program_of(const Image&) override { return {}; }
   void reset_after_fork() noexcept override { forget(); }
@@ -90,9 +91,9 @@ HipDevice& hip_device() noexcept;
 
 // Signals around launches, for --list (device_times.cpp).
 namespace times {
-bool begin(const Launch& launch, Signal* before, Signal* after) noexcept;
+bool begin(const Launch& launch, RowNumber row, Signal* before, Signal* after) noexcept;
 void end() noexcept;
-bool next(Kernel** kernel, uint64_t* time_ns) noexcept;
+bool next(RowNumber* row, uint64_t* time_ns) noexcept;
 void dispose(const Hsa& real) noexcept;
 void forget() noexcept;
 }  // namespace times

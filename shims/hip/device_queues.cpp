@@ -102,10 +102,10 @@ Poll HipDevice::passed(std::string* what) {
   return has_passed(*mark_here) ? Poll::done : Poll::pending;
 }
 
-void HipDevice::mark_begin(const Launch& launch) noexcept {
+void HipDevice::mark_begin(const Launch& launch, RowNumber row) noexcept {
   Batch* own = Batch::here();
   Signal before{}, after{};
-  if (own != nullptr && own->has_room() && times::begin(launch, &before, &after))
+  if (own != nullptr && own->has_room() && times::begin(launch, row, &before, &after))
     own->time_with(before, after);
 }
 
@@ -113,8 +113,8 @@ void HipDevice::mark_end(const Launch&) noexcept {
   times::end();
 }
 
-bool HipDevice::next_time(Kernel** kernel, uint64_t* time_ns) noexcept {
-  return times::next(kernel, time_ns);
+bool HipDevice::next_time(RowNumber* row, uint64_t* time_ns) noexcept {
+  return times::next(row, time_ns);
 }
 
 }  // namespace kerncap::hip

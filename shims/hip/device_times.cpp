@@ -15,7 +15,7 @@ struct Mark {
   std::atomic<int> state{unused};
   Signal before{}, after{};
   Agent agent{};
-  Kernel* kernel = nullptr;
+  RowNumber row = 0;
 };
 
 constexpr size_t mark_count = 256;
@@ -53,7 +53,7 @@ bool read(const Hsa& real, const Mark& mark, uint64_t* time_ns) noexcept {
 
 }  // namespace
 
-bool begin(const Launch& launch, Signal* before, Signal* after) noexcept {
+bool begin(const Launch& launch, RowNumber row, Signal* before, Signal* after) noexcept {
   const Hsa* real = hsa();
   const Agents* all = agents();
   current = nullptr;
@@ -67,7 +67,7 @@ bool begin(const Launch& launch, Signal* before, Signal* after) noexcept {
       mark.state.store(unused);
       return false;
     }
-    mark.kernel = launch.kernel;
+    mark.row = row;
     mark.agent = all->gpus[static_cast<size_t>(launch.device)].agent;
     *before = mark.before;
     *after = mark.after;
@@ -82,7 +82,7 @@ void end() noexcept {
   current = nullptr;
 }
 
-bool next(Kernel** kernel, uint64_t* time_ns) noexcept {
+bool next(RowNumber* row, uint64_t* time_ns) noexcept {
   const Hsa* real = hsa();
   if (real == nullptr) return false;
   gate::Own own;
@@ -95,7 +95,7 @@ bool next(Kernel** kernel, uint64_t* time_ns) noexcept {
       mark.state.store(closed);
       continue;
     }
-    *kernel = mark.kernel;
+    *row = mark.row;
     bool known = read(*real, mark, time_ns);
     mark.state.store(unused);
     if (known) return true;

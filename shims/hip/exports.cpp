@@ -26,6 +26,10 @@ KERNCAP_EXPORT void kerncap_hip_choose_types(unsigned long long token, const cha
   capture::choose_types(token, types);
 }
 
+KERNCAP_EXPORT void kerncap_hip_config(const char* text) {
+  capture::name_config(text);
+}
+
 KERNCAP_EXPORT int kerncap_hip_disarmed(void) {
   return capture::is_disarmed() ? 1 : 0;
 }

@@ -8,6 +8,8 @@ import os
 import re
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -72,12 +74,15 @@ class Run:
         self.asked: list[dict[str, Any]] = []
         self.answers: dict[str, dict[str, Any]] = {}
         self.memfds: dict[int, bytes] = {}
+        self.ranges: dict[str, bool] = {}
 
     def answer(self, question: dict[str, Any]) -> dict[str, Any]:
         self.asked.append(question)
         if question["ask"] == "globals":
             assert (self.folder / question["process"] / question["image"]).read_bytes() == b".version 6.4"
             return {"globals": []}
+        if question["ask"] == "range":
+            return {"match": self.ranges.get(question["range"], False)}
         return self.answers.get(question["demangled"], {"match": True})
 
     def __call__(self, conf: dict[str, object], case: str = "capture_scenario", **environment: object) -> str:
@@ -309,6 +314,99 @@ def test_list_only(capture: Run) -> None:
     capture({"list_only": 1, "default": 1}, LAUNCHES=10, TWO_KERNELS=1)
     counts = capture.counts()
     assert counts["launches"] == 10 and counts["time_ns"] == 10_000 and not capture.of(RecordKind.LAUNCH)
+    assert (counts["timed"], counts["min_ns"], counts["max_ns"]) == (10, 1000, 1000)
+    # The program launches each time with another grid.
+    assert [row["grid"] for row in counts["rows"]] == [[i + 1, 1, 1] for i in range(10)]
+    assert counts["rows"][0] == {
+        "grid": [1, 1, 1], "block": [128, 1, 1], "shared_bytes": 16, "config": None,
+        "stream": "the fake stream", "device": 0, "range": [], "route": "cuLaunchKernel", "launches": 1,
+        "time_ns": 1000, "timed": 1, "min_ns": 1000, "max_ns": 1000,
+    }  # fmt: skip
+    whole = capture.of(RecordKind.COUNTS)[-1]
+    assert (whole["clock"], whole["clock_reason"]) == ("events", "it is a fake")
+
+
+def test_rows_by_range(capture: Run) -> None:
+    capture({"list_only": 1, "default": 1}, case="capture_in_ranges")
+    assert [row["range"] for row in capture.counts()["rows"]] == [["step", "even"], ["step", "odd"]] * 2
+
+
+def test_a_range_that_was_asked_for(capture: Run) -> None:
+    capture.ranges["step/odd"] = True
+    capture({"range": 1, "launch_first": 0, "launch_last": 9}, case="capture_in_ranges")
+    assert [launch["range"] for launch in capture.of(RecordKind.LAUNCH)] == [["step", "odd"]] * 2
+    assert [launch["ordinal"] for launch in capture.of(RecordKind.LAUNCH)] == [0, 1]
+    assert capture.counts()["filtered"]["range"] == 2
+    asked = [question["range"] for question in capture.asked if question["ask"] == "range"]
+    assert asked == ["step/even", "step/odd"]  # each once
+
+
+def test_where_knows_range_and_rank(capture: Run) -> None:
+    where = "n:range%20c:s:step%252Feven%20==%20n:rank%20c:i:2%20==%20and"
+    capture({"where": where, "launch_first": 0, "launch_last": 9}, case="capture_in_ranges", RANK=2)
+    assert [launch["range"] for launch in capture.of(RecordKind.LAUNCH)] == [["step", "even"]] * 2
+
+
+def test_another_rank_is_disarmed(capture: Run) -> None:
+    capture({"ranks": "0,2"}, RANK=1, LOCAL_RANK=1)
+    [process] = capture.of(RecordKind.PROCESS)
+    assert (process["rank"], process["local_rank"]) == (1, 1)
+    assert capture.counts()["filtered"] == {"rank": 3} and not capture.of(RecordKind.LAUNCH)
+    assert not [question for question in capture.asked if question["ask"] == "match"]
+
+
+def test_the_rank_that_was_asked_for(capture: Run) -> None:
+    capture({"ranks": "0,2"}, RANK=2)
+    assert len(capture.of(RecordKind.COMPLETE)) == 1
+
+
+def test_armed_twice(capture: Run) -> None:
+    """Dormant at first; each generation has a selection of its own, counted from where it came."""
+    (capture.folder / "arm").write_bytes(bytes(4096))
+
+    def arm() -> None:
+        for generation, select in ((1, "launch_first=1\nlaunch_last=2\n"), (2, "")):
+            while not (capture.folder / f"ready-{generation - 1}").exists():
+                time.sleep(0.005)
+            conf = (capture.folder / "session.conf").read_text().replace("dormant=1\n", select)
+            (capture.folder / f"session-{generation}.conf").write_text(conf + f"generation={generation}\n")
+            with (capture.folder / "arm").open("r+b") as page:
+                page.write(generation.to_bytes(8, "little"))
+
+    arming = threading.Thread(target=arm)
+    arming.start()
+    capture(
+        {"dormant": 1}, case="capture_when_armed", READY=f"{capture.folder}/ready-", GENERATIONS=2, LAUNCHES=5
+    )
+    arming.join()
+    launches = capture.of(RecordKind.LAUNCH)
+    assert [(launch["generation"], launch["ordinal"]) for launch in launches] == [(1, 1), (2, 0)]
+    counts = capture.counts()
+    assert (counts["launches"], counts["captured"]) == (15, 2)
+    assert counts["filtered"] == {"dormant": 5, "ordinal": 8}
+    matches = [question["generation"] for question in capture.asked if question["ask"] == "match"]
+    assert matches == [1, 2] and len(capture.of(RecordKind.SEEN)) == 1
+
+
+def test_armed_before_the_process_started(capture: Run) -> None:
+    (capture.folder / "arm").write_bytes((3).to_bytes(8, "little") + bytes(4088))
+    options: dict[str, object] = {
+        "version": 1,
+        "token": TOKEN,
+        "socket": "",
+        "backends": "cuda",
+        "generation": 3,
+    }
+    (capture.folder / "session-3.conf").write_text("".join(f"{k}={v}\n" for k, v in options.items()))
+    capture({"dormant": 1})
+    # No socket in that file: nobody could be asked.
+    assert capture.counts()["filtered"] == {"no answer": 3}
+
+
+def test_a_generation_that_cannot_be_read(capture: Run) -> None:
+    (capture.folder / "arm").write_bytes((1).to_bytes(8, "little") + bytes(4088))
+    capture({"dormant": 1})
+    assert capture.counts()["filtered"] == {"dormant": 3}
 
 
 def test_nothing_is_taken_while_a_stream_captures(capture: Run) -> None:

@@ -9,10 +9,12 @@ import sys
 import types
 from typing import Any, Dict, List, Optional, Tuple
 
-from . import cuda, values
+from . import cuda, ranges, ranks, values
 from .kernels import Kernel
 
 MAX_FRAMES = 64
+MAX_CONFIG = 500  # characters
+MAX_CONFIGS = 10_000
 # Where Triton, and Inductor for it, take a launch from the target's line to the wrapped `run`.
 _TRITON = "triton.runtime."
 _INDUCTOR = "torch._inductor.runtime.triton_heuristics"
@@ -51,6 +53,21 @@ class Call:
         options = {n: values.encode(v, n) for n, v in self.options.items()}
         return json.dumps([constants, options], sort_keys=True)
 
+    def configuration(self, known: Dict[Any, Tuple[str, str]]) -> Tuple[str, str]:
+        """`config_key`, and the same for people: ``BLOCK=64 num_warps=4``. ``known`` keeps what was made."""
+        constants = [(n, _bare(v)) for n, v in self.arguments.items() if self.is_constexpr(n)]
+        given = [*constants, *((n, _bare(v)) for n, v in self.options.items())]
+        try:
+            key: Any = tuple((name, type(value), value) for name, value in given)
+            if key in known:
+                return known[key]
+        except TypeError:
+            key = None  # a list, for example
+        made = self.config_key(), " ".join(f"{name}={_shown(value)}" for name, value in given)[:MAX_CONFIG]
+        if key is not None and len(known) < MAX_CONFIGS:
+            known[key] = made
+        return made
+
     def names(self) -> "_Names":
         return _Names(self)
 
@@ -75,7 +92,7 @@ class _Names(Dict[str, Any]):
         self._call = call
 
     def __contains__(self, name: object) -> bool:
-        return super().__contains__(name) or name in ("grid", "device", "stream")
+        return super().__contains__(name) or name in ("grid", "device", "stream", "range", "rank")
 
     def __missing__(self, name: str) -> Any:
         if name == "grid":
@@ -88,7 +105,22 @@ class _Names(Dict[str, Any]):
             if stream is None and cuda.is_live():
                 stream = int(cuda.torch_module().cuda.current_stream().cuda_stream)
             return stream or 0
+        if name == "range":
+            return ranges.text()
+        if name == "rank":
+            return ranks.rank()
         raise KeyError(name)
+
+
+def _bare(value: Any) -> Any:
+    return value.value if type(value).__name__ == "constexpr" and hasattr(value, "value") else value
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, (bool, int, float, str, type(None))):
+        return str(value)
+    name = getattr(value, "__name__", None) or getattr(value, "name", None)
+    return name if isinstance(name, str) else values.clean(repr(value))[:100]
 
 
 def evaluate_grid(grid: Any, arguments: Dict[str, Any]) -> Tuple[int, int, int]:

@@ -15,6 +15,8 @@ WATCHED = (
     "torch._inductor.runtime.triton_heuristics",
     "torch._dynamo.trace_rules",
     "torch.cuda",
+    "torch.cuda.nvtx",
+    "nvtx.nvtx",
 )
 
 
@@ -28,6 +30,10 @@ def install(session_path: str) -> None:
             from . import mirror
 
             return mirror.watch(module)
+        if name.endswith("nvtx"):
+            from . import ranges
+
+            return ranges.watch(session_path, name, module)
         from . import hook
 
         if name.startswith("triton."):

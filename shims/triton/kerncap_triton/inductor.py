@@ -20,6 +20,7 @@ from .call import Call
 from .kernels import Kernel
 from .memory import Unsupported
 from .session import Session
+from .timing import Timing
 from .watch import Watch
 
 _TUNING = ("bench", "autotune_to_one_config", "coordinate_descent_tuning", "_combo_sequential_autotune")
@@ -36,7 +37,7 @@ def patch(session: Session, module: Any) -> None:
     def watched(self: Any, *args: Any, **kwargs: Any) -> Any:
         return _slow(session, original, debug_class, self, args, kwargs)
 
-    tuner.run = launch.RunHook(session, original, watched)
+    tuner.run = launch.run_hook(session, original, watched)
 
 
 def _wrap_step(session: Session, original: Callable[..., Any], name: str) -> Callable[..., Any]:
@@ -141,7 +142,11 @@ class Interception:
         if self.used or thread.interception is not self or thread.tuning:
             return launcher(*args, **kwargs)
         self.used = True
-        if isinstance(self.watch, Watch):
+        if isinstance(self.watch, Timing):
+            launch.guarded(
+                self.session, self.watch, functools.partial(self._launched_with, launcher, args, kwargs)
+            )
+        elif isinstance(self.watch, Watch):
             prepare = functools.partial(self._prepare, launcher, args, kwargs)
             if not launch.guarded(self.session, self.watch, prepare):
                 return launcher(*args, **kwargs)
@@ -159,6 +164,10 @@ class Interception:
                 capture.counters.wanted_configs.discard(capture.config)
                 capture.config = capture.call.config_key()
                 capture.counters.wanted_configs.add(capture.config)
+
+    def _launched_with(self, launcher: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> None:
+        """For a listing: only now it is known which configuration this is."""
+        self.watch.call = bind_launcher(self.watch.counters.kernel, self.tuner, launcher, args, kwargs)
 
     def never_launched(self, reason: str) -> None:
         if not self.used:

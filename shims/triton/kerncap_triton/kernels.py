@@ -7,6 +7,8 @@ import os
 import time
 from typing import Any, Dict, List, Optional, Set, Tuple
 
+from .rows import Rows
+
 # Launch options of Triton's backends that travel among the keyword arguments.
 OPTIONS = frozenset(
     ("num_warps", "num_stages", "num_ctas", "maxnreg", "num_consumer_groups", "num_buffers_warp_spec",
@@ -97,13 +99,17 @@ class Counters:
 
     __slots__ = (
         "kernel", "left", "start", "step", "tick_s", "reason", "launches", "matched", "captured", "filtered",
-        "ordinal", "configs", "wanted_configs", "time_ns", "bytes", "failures", "reserved", "sources",
-        "name_matches", "done",
+        "ordinal", "configs", "wanted_configs", "bytes", "failures", "reserved", "sources",
+        "name_matches", "done", "before", "configurations", "listed", "stack",
     )  # fmt: skip
 
-    def __init__(self, kernel: Kernel, name_matches: bool) -> None:
+    def __init__(self, kernel: Kernel, name_matches: bool, listed: Optional[Rows] = None) -> None:
         self.kernel = kernel
         self.name_matches = name_matches
+        self.listed = listed  # with `kerncap list` alone
+        self.stack: List[Tuple[str, int, str]] = []  # of its first launch, likewise
+        self.configurations: Dict[Any, Tuple[str, str]] = {}  # what Call.configuration has made of them
+        self.before = 0  # captured in generations before this one
         self.left = self.start = 0
         self.step = 1
         self.tick_s = time.monotonic()
@@ -112,9 +118,24 @@ class Counters:
         self.filtered: Dict[str, int] = {}
         self.configs: Set[str] = set()
         self.wanted_configs: Set[str] = set()
-        self.time_ns = self.bytes = self.failures = self.reserved = 0
+        self.bytes = self.failures = self.reserved = 0
         # One graph per set of jit functions that were arguments; the functions are kept for their ids.
         self.sources: Dict[Tuple[int, ...], Tuple[Optional[str], List[Any]]] = {}
+        self.done = not name_matches
+
+    @property
+    def rows(self) -> Rows:
+        assert self.listed is not None
+        return self.listed
+
+    def rearm(self, name_matches: bool) -> None:
+        """A new selection: ordinals, sets and failures start again, the counts go on."""
+        self.freeze()
+        self.name_matches = name_matches
+        self.step, self.ordinal, self.failures = 1, 0, 0
+        self.wanted_configs = set()
+        self.before = self.captured
+        self.reason = "ordinal" if name_matches else "name"
         self.done = not name_matches
 
     def filter(self, reason: str, count: int = 1) -> None:
@@ -162,9 +183,15 @@ class Counters:
             "captured": self.captured,
             "filtered": dict(self.filtered),
             "configs": len(self.configs),
-            "time_ns": self.time_ns,
+            "time_ns": 0,
             "bytes": self.bytes,
+            **self._as_listed(),
         }
+
+    def _as_listed(self) -> Dict[str, Any]:
+        if self.listed is None:
+            return {}
+        return {**self.listed.total.times(), "rows": self.listed.as_records(), "stack": self.stack}
 
 
 def _parameters(fn: Any, python: Any) -> Dict[str, inspect.Parameter]:

@@ -7,12 +7,13 @@ import time
 from types import MethodType
 from typing import Any, Callable, Dict, Optional, Tuple
 
-from . import autotune, native, where
+from . import autotune, native, ranges, where
 from .annotate import Annotation
-from .call import Call
+from .call import Call, python_stack
 from .capture import Capture
 from .kernels import Counters, Kernel
 from .memory import Unsupported
+from .rows import Key
 from .session import Session
 from .timing import Timing
 from .watch import Refused, Watch
@@ -44,6 +45,40 @@ class RunHook:
         return self._watched if fn is None else MethodType(self._watched, fn)
 
 
+class ArmableRunHook(RunHook):
+    """The same in a session that can be armed: one word of the session's page more per launch."""
+
+    def __init__(self, session: Session, original: Callable[..., Any], watched: Callable[..., Any]) -> None:
+        super().__init__(session, original, watched)
+        assert session.page is not None
+        self._session = session
+        self._words = session.page.words
+
+    def __get__(self, fn: Any, owner: Any = None) -> Callable[..., Any]:
+        if self._words[0] == self._session.generation:
+            counters = self._get(id(fn))
+            if counters is not None and counters.left > 0:
+                counters.left -= 1
+                return MethodType(self._original, fn)
+        return self._watched if fn is None else MethodType(self._watched, fn)
+
+
+def run_hook(session: Session, original: Callable[..., Any], watched: Callable[..., Any]) -> RunHook:
+    kind = RunHook if session.page is None else ArmableRunHook
+    return kind(session, original, watched)
+
+
+def is_skipped(session: Session, fn: Any) -> bool:
+    """For launches that have no `RunHook`: whether this one is surely not wanted; it is counted then."""
+    if session.page is not None and session.page.generation != session.generation:
+        return False
+    counters = session.by_object.get(id(fn))
+    if counters is None or counters.left <= 0:
+        return False
+    counters.left -= 1
+    return True
+
+
 def patch(session: Session, kind: Any, mode: str) -> None:
     """Put the hook on JITFunction or InterpretedFunction."""
     original, warmup = kind.run, kind.warmup
@@ -58,7 +93,7 @@ def patch(session: Session, kind: Any, mode: str) -> None:
             counters.left += 1  # it looks up `run` too, and launches nothing
         return warmup(self, *args, **kwargs)
 
-    kind.run = RunHook(session, original, watched)
+    kind.run = run_hook(session, original, watched)
     kind.warmup = warm_up
 
 
@@ -114,6 +149,8 @@ def consider(session: Session, fn: Any, make: Callable[[Any], Kernel], bind: Bin
 
 def _consider(session: Session, fn: Any, make: Callable[[Any], Kernel], bind: Bind) -> Any:
     counters = session.counters_of(fn, make)
+    if session.page is not None and session.page.generation != session.generation:
+        session.rearm()
     selection = session.selection
     with session.lock:
         counters.launches += 1
@@ -124,6 +161,8 @@ def _consider(session: Session, fn: Any, make: Callable[[Any], Kernel], bind: Bi
         counters.fold()
         if session.thread.tuning:
             counters.filter("autotuner")
+            if selection.list_only:
+                counters.rows.launched(Key(route="autotuner"))
             return None
     call: Optional[Call] = None
     config: Optional[str] = None
@@ -134,7 +173,13 @@ def _consider(session: Session, fn: Any, make: Callable[[Any], Kernel], bind: Bi
             with session.lock:
                 counters.filter(reason)
             return None
-    if selection.per_config or selection.list_only:
+    if selection.range is not None and not selection.in_range(ranges.text()):
+        with session.lock:
+            counters.filter("range")
+        return None
+    if selection.list_only:
+        return _listed(session, counters, call or bind(counters.kernel))
+    if selection.per_config:
         call = call or bind(counters.kernel)
         config = call.config_key()
     with session.lock:
@@ -143,14 +188,21 @@ def _consider(session: Session, fn: Any, make: Callable[[Any], Kernel], bind: Bi
         counters.matched += 1
         if config is not None:
             counters.configs.add(config)
-        if selection.list_only:
-            return Timing(session, counters)
         refusal = selection.wants(counters, ordinal, config)
         if refusal is not None:
             counters.filter(refusal)
             session.tick(counters)
             return None
     return _capture(session, counters, call, fn, ordinal, config, bind)
+
+
+def _listed(session: Session, counters: Counters, call: Call) -> Timing:
+    with session.lock:
+        counters.ordinal += 1
+        counters.matched += 1
+        if counters.matched == 1:
+            counters.stack = python_stack()
+    return Timing(session, counters, call)
 
 
 def _capture(

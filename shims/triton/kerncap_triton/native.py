@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from typing import Any, Dict, Optional
+from typing import Any, Dict, List, Optional
 
 NOT_LAUNCHED, KEPT, DROPPED, FAILED = range(4)  # what kerncap_<vendor>_outcome answers
 _VENDORS = ("cuda", "hip")  # as Triton calls its backends, too
+MAX_RANGES = 4096  # bytes of the names of all open ranges
 
 
 class Shim:
@@ -27,6 +28,8 @@ class Shim:
         self._choose_in_graph = _optional(library, "choose_in_graph", None, text, token, text)
         self._choose_types = _optional(library, "choose_types", None, token, text)
         self._disarmed = _optional(library, "disarmed", ctypes.c_int)
+        self._config = _optional(library, "config", None, text)
+        self._range = _optional(library, "range", ctypes.c_long, ctypes.c_char_p, ctypes.c_ulong)
         has_mirror = library.has("mirror_wait")
         self.mirror = Mirror(library) if has_mirror else None
 
@@ -60,6 +63,25 @@ class Shim:
         """Of the parameters of a chosen launch, as compiled: ``*fp32,i32``."""
         if self._choose_types is not None:
             self._choose_types(token, types.encode())
+
+    @property
+    def takes_config(self) -> bool:
+        """Whether it measures for `kerncap list`, and wants to know what the hook knows of a launch."""
+        return self._config is not None
+
+    def config(self, text: str) -> None:
+        """Of this thread's next launch of a kernel that is the hook's own."""
+        self._config(text.encode("utf-8", "replace"))
+
+    def ranges(self) -> Optional[List[str]]:
+        """This thread's NVTX ranges, outermost first; None where NVTX does not tell the shim."""
+        if self._range is None:
+            return None
+        buffer = ctypes.create_string_buffer(MAX_RANGES)
+        length = int(self._range(buffer, MAX_RANGES))
+        if length < 0:
+            return None
+        return buffer.raw[: min(length, MAX_RANGES)].decode("utf-8", "replace").splitlines()
 
     def outcome(self, token: int) -> int:
         """What became of a choice. One that met no launch is forgotten.
@@ -98,6 +120,7 @@ class _Prefixed:
 
 
 _shims: Dict[str, Shim] = {}
+_globals: List[Any] = []  # the process's global symbols: to open them costs more than to look into them
 
 
 def find(vendor: str = "cuda") -> Optional[Shim]:
@@ -106,7 +129,9 @@ def find(vendor: str = "cuda") -> Optional[Shim]:
     Only a find is remembered: the driver may load a shim itself, when the target first uses it.
     """
     if vendor not in _shims:
-        library = ctypes.CDLL(None)
+        if not _globals:
+            _globals.append(ctypes.CDLL(None))
+        library = _globals[0]
         if hasattr(library, f"kerncap_{vendor}_live"):
             _shims[vendor] = Shim(library, vendor)
     return _shims.get(vendor)
@@ -124,9 +149,11 @@ def serving(mode: str) -> Optional[Shim]:
     """The live shim of the device that a launch of this mode goes to; else None."""
     if mode == "interpreter":
         return None
-    found = {vendor: find(vendor) for vendor in _VENDORS}
-    live = {vendor: shim for vendor, shim in found.items() if shim is not None and shim.is_live}
-    return live.get(_triton_backend()) if live else None
+    for vendor in _VENDORS:  # the first that is live is mostly it: to look for one that is not there costs
+        shim = find(vendor)
+        if shim is not None and shim.is_live and _triton_backend() == vendor:
+            return shim
+    return None
 
 
 def _triton_backend() -> str:

@@ -7,6 +7,7 @@ from typing import Any, Dict, List, Optional
 
 from .kernels import Counters, Kernel
 
+MAX_RANGES = 10_000
 MAX_FAILURES = 20  # failed captures of one kernel before it is left alone
 
 
@@ -33,12 +34,34 @@ class Selection:
         self.conditional = bool(options.get("on_fault") or options.get("when"))
         self.last: Optional[int] = options.get("last")
         self.list_only = bool(options.get("list_only"))
+        self.dormant = bool(options.get("dormant"))
+        self.ranks: Optional[List[int]] = select.get("ranks")
+        in_range = select.get("range")
+        self.range = re.compile(in_range) if in_range else None
+        self._ranges: Dict[str, bool] = {}  # what the regular expression said of each text
         # One launch and no more: a name or a condition was given, but neither ordinals nor a set.
         self.single = not (launch or self.per_config or self.default or self.last)
         self.disarmed = False
         self.kept_kernels = 0
         self.kept_bytes = 0
         self.reserved = 0
+
+    def closed(self, rank: Optional[int]) -> Optional[str]:
+        """Why nothing at all is wanted of this process now; None where something may be."""
+        if self.dormant:
+            return "dormant"
+        return "rank" if self.ranks is not None and rank not in self.ranks else None
+
+    def in_range(self, text: str) -> bool:
+        """Whether ``--range`` is found in the names of the open ranges."""
+        if self.range is None:
+            return True
+        known = self._ranges.get(text)
+        if known is None:
+            if len(self._ranges) >= MAX_RANGES:
+                self._ranges.clear()  # names that are made anew for every step
+            known = self._ranges[text] = bool(self.range.search(text))
+        return known
 
     def name_matches(self, kernel: Kernel) -> bool:
         if self.pattern is None:
@@ -77,7 +100,7 @@ class Selection:
         if not counters.kernel.source_known:
             counters.finish("no source")
             return "no source"
-        if counters.captured or (counters.reserved and not self.conditional):
+        if counters.captured > counters.before or (counters.reserved and not self.conditional):
             return "ordinal"
         if self.kept_kernels >= self.max_kernels:
             counters.finish("limit")
@@ -86,7 +109,7 @@ class Selection:
 
     def skippable(self, counters: Counters) -> int:
         """How many of this kernel's next launches are surely not wanted, whatever their arguments."""
-        if self.first is None or self.where is not None or self.list_only:
+        if self.first is None or self.where is not None or self.range is not None or self.list_only:
             return 0
         return max(0, self.first - counters.ordinal)
 
@@ -109,11 +132,20 @@ class Selection:
         self.kept_bytes += size
         if self.default:
             counters.finish("ordinal")
-            self.kept_kernels += counters.captured == 1
+            self.kept_kernels += counters.captured == counters.before + 1
             return self.kept_kernels >= self.max_kernels
         if self.single:
             self.disarmed = True
             return True
+        return False
+
+    def release(self, counters: Counters, outcome: str) -> bool:
+        """A launch that a selection before this one chose: counted, and of no meaning for this one."""
+        self.reserved -= 1
+        counters.reserved -= 1
+        kept = outcome == "kept"
+        counters.captured += kept
+        counters.before += kept
         return False
 
     def range_done(self, all_counters: List[Counters]) -> bool:

@@ -14,11 +14,12 @@ import time
 import weakref
 from typing import Any, Dict, List, Optional, Tuple
 
-from . import generations, native, wire
+from . import arming, generations, native, ranks, rows, wire
 from .kernels import MAX_STEP, Counters, Kernel
 from .selection import Selection
 
 COUNTS_EVERY_S = 5.0
+COUNTS_COST = 100  # a listing's counts are large: the time to write them is at most 1/100 of all
 
 
 class ThreadState(threading.local):
@@ -35,6 +36,8 @@ class Session:
         with open(path, encoding="utf-8") as file:
             self.options: Dict[str, Any] = json.load(file)
         self.folder = os.path.dirname(os.path.abspath(path))
+        self.page = arming.Page.of(self.folder, self.options)
+        self.generation = 0
         self.thread = ThreadState()
         self.fork_count = 0
         self._parent_folder: Optional[str] = None
@@ -55,6 +58,8 @@ class Session:
         self._next_counts_s = time.monotonic() + COUNTS_EVERY_S
         self.overhead_ns = 0
         self.at_exit: List[Any] = []  # called before the last counts
+        self._rank: Any = None  # asked at the first launch
+        self._room = rows.Room()
         self.resources: Dict[str, Any] = {}  # other modules' state of this process: memfds, rings
 
     def _after_fork(self) -> None:
@@ -82,7 +87,9 @@ class Session:
         with self.lock:
             counters = self._by_key.get(kernel.key)
             if counters is None:
-                counters = Counters(kernel, self.selection.name_matches(kernel))
+                listed = rows.Rows(self._room) if self.selection.list_only else None
+                counters = Counters(kernel, self.selection.name_matches(kernel), listed)
+                self._close(counters)
                 self._by_key[kernel.key] = counters
                 self.write(
                     wire.SEEN, {**_seen(kernel), "mode": kernel.mode, "source_known": kernel.source_known}
@@ -94,6 +101,38 @@ class Session:
             self._references[number] = weakref.ref(fn, lambda _: self._forget(number))
             self.by_object[number] = counters
         return counters
+
+    def _close(self, counters: Counters) -> None:
+        """Leave a kernel alone where nothing at all is wanted of this process."""
+        closed = self.selection.closed(self.rank)
+        if closed is not None:
+            counters.done, counters.reason = True, closed
+
+    @property
+    def rank(self) -> Optional[int]:
+        if self._rank is None:
+            self._rank = (ranks.rank(),)
+        return self._rank[0]
+
+    def rearm(self) -> None:
+        """Take the selection of the page's generation; a selection that can't be read changes nothing."""
+        assert self.page is not None
+        with self.lock:
+            generation = self.page.generation
+            if generation == self.generation:
+                return
+            self.generation = generation
+            try:
+                options = arming.options_of(self.folder, generation)
+                selection = Selection(options)
+            except Exception as error:
+                return self.failed("", f"generation {generation} could not be armed: {error}")
+            selection.reserved = self.selection.reserved  # launches that are being captured just now
+            self.options, self.selection = options, selection
+            self.resources.pop("last", None)  # what is in it stays kept
+            for counters in self._by_key.values():
+                counters.rearm(selection.name_matches(counters.kernel))
+                self._close(counters)
 
     def _forget(self, number: int) -> None:
         self.by_object.pop(number, None)
@@ -139,11 +178,16 @@ class Session:
             return self._next_launch - 1
 
     def failed(self, kernel: str, reason: str, launch: Optional[int] = None) -> None:
-        self.write(wire.FAILED, {"launch": launch, "kernel": kernel, "reason": reason[:4000]})
+        failed = {"launch": launch, "kernel": kernel, "reason": reason[:4000]}
+        self.write(wire.FAILED, {**failed, **self.armed()})
+
+    def armed(self) -> Dict[str, Any]:
+        """What a record of an armed session says besides."""
+        return {"generation": self.generation} if self.generation else {}
 
     def write_counts(self) -> None:
         with self.lock:
-            self._next_counts_s = time.monotonic() + COUNTS_EVERY_S
+            started_s = time.monotonic()
             kernels: Dict[str, Dict[str, Any]] = {}
             launches = 0
             for counters in self._by_key.values():
@@ -152,9 +196,10 @@ class Session:
                 name = counters.kernel.qualified_name
                 record = counters.as_record()
                 kernels[name] = _sum(kernels[name], record) if name in kernels else record
-            self.write(
-                wire.COUNTS, {"kernels": kernels, "overhead_ns": self.overhead_ns, "launches": launches}
-            )
+            counts = {"kernels": kernels, "overhead_ns": self.overhead_ns, "launches": launches}
+            self.write(wire.COUNTS, {**counts, **self.resources.get("clock", {})})
+            now_s = time.monotonic()
+            self._next_counts_s = now_s + max(COUNTS_EVERY_S, COUNTS_COST * (now_s - started_s))
 
     def _open(self) -> None:
         number = self.fork_count
@@ -195,6 +240,8 @@ class Session:
             "time_ns": time.time_ns(),
             "packages": _packages(),
             "prefix": sys.prefix,
+            "rank": self.rank,
+            "local_rank": ranks.local_rank(),
         }
         if notes:
             described["notes"] = notes
@@ -256,7 +303,9 @@ def _packages() -> Dict[str, Any]:
 
 def _sum(one: Dict[str, Any], other: Dict[str, Any]) -> Dict[str, Any]:
     """Two kernels of one name (defined again, or one per closure) are one line of the counts."""
-    total = {key: one[key] + other[key] for key in one if key != "filtered"}
+    apart = rows.joined(one, other) if "rows" in one else {}
+    total = {key: one[key] + other[key] for key in one if key != "filtered" and key not in apart}
+    total.update(apart)
     total["filtered"] = dict(one["filtered"])
     for reason, count in other["filtered"].items():
         total["filtered"][reason] = total["filtered"].get(reason, 0) + count

@@ -3,43 +3,97 @@
 from __future__ import annotations
 
 import time
-from typing import Any, Callable, List, Optional, Tuple
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
-from . import cuda
+from . import cuda, native, ranges
+from .call import Call
 from .kernels import Counters
+from .rows import Key, Row, Rows
 from .session import Session
 
 MAX_PENDING = 1024
 EXIT_TIMEOUT_S = 5.0
+_BY_HOST: Dict[str, Any] = {"clock": "host", "clock_reason": "Triton's interpreter runs on the CPU"}
+_BY_EVENTS: Dict[str, Any] = {
+    "clock": "events",
+    "clock_reason": "no native shim of kerncap is live in this process",
+}
+_BY_NONE: Dict[str, Any] = {
+    "clock": None,
+    "clock_reason": "launches outside of torch's CUDA or inside a graph capture are not timed",
+}
 
 
 class Timing:
-    """The two halves around a launch: the clock under the interpreter, events on a device."""
+    """The two halves around a launch: the clock under the interpreter, events on a device.
 
-    def __init__(self, session: Session, counters: Counters) -> None:
+    Where a native shim is live, it alone measures; the hook tells it what the launch is.
+    """
+
+    def __init__(self, session: Session, counters: Counters, call: Call) -> None:
         self.session = session
         self.counters = counters
+        self.call = call  # Inductor's is known better once its launcher is
+        self._config = ""
         self.again: Optional[Callable[[], Any]] = None
+        self._row: Optional[Row] = None
         self._start: Any = None
         self._started_ns = 0
 
     def begin(self) -> None:
-        if self.counters.kernel.mode != "interpreter" and cuda.is_live() and not cuda.is_capturing():
+        kernel = self.counters.kernel
+        key, self._config = self.call.configuration(self.counters.configurations)
+        with self.session.lock:
+            self.counters.configs.add(key)
+        shim = native.serving(kernel.mode)
+        if shim is not None and shim.takes_config:
+            shim.config(f"{kernel.qualified_name}\t{self._config}")
+            self.session.resources.setdefault("clock", {"clock": None, "clock_reason": None})
+            return
+        with self.session.lock:
+            self._row = self.counters.rows.launched(self._key())
+        clock = _BY_HOST
+        if kernel.mode != "interpreter":
+            clock = _BY_EVENTS if cuda.is_live() and not cuda.is_capturing() else _BY_NONE
+        self._said(clock)
+        if clock is _BY_EVENTS:
             self._start = cuda.torch_module().cuda.Event(enable_timing=True)
             self._start.record()
         self._started_ns = time.perf_counter_ns()
 
     def finish(self, result: Any) -> None:
-        if self._start is None:
-            elapsed = time.perf_counter_ns() - self._started_ns
-            if self.counters.kernel.mode == "interpreter":
-                self.counters.time_ns += elapsed
-            return
-        end = cuda.torch_module().cuda.Event(enable_timing=True)
-        end.record()
-        pending = pending_of(self.session)
-        pending.add(self._start, end, self.counters)
+        elapsed_ns = time.perf_counter_ns() - self._started_ns
+        if self._row is None:
+            return self.session.tick_counts()
+        if self._start is not None:
+            end = cuda.torch_module().cuda.Event(enable_timing=True)
+            end.record()
+            pending_of(self.session).add(self._start, end, self.counters.rows, self._row)
+        elif self.counters.kernel.mode == "interpreter":
+            with self.session.lock:
+                self.counters.rows.took(self._row, elapsed_ns)
         self.session.tick_counts()
+
+    def _key(self) -> Key:
+        call, on_host = self.call, self.counters.kernel.mode == "interpreter"
+        try:
+            grid: Optional[Tuple[int, int, int]] = call.grid_value()
+        except Exception:  # the launch itself is about to say so
+            grid = None
+        return Key(
+            grid=grid,
+            config=self._config,
+            stream=None if on_host else str(call.names()["stream"]),
+            device=None if on_host else call.device()[1],
+            range=tuple(ranges.names()),
+            route=self.counters.kernel.mode,
+        )
+
+    def _said(self, clock: Dict[str, Any]) -> None:
+        """The best clock that measured anything is the process's."""
+        known = self.session.resources.get("clock")
+        if known is None or known is _BY_NONE or clock is _BY_EVENTS:
+            self.session.resources["clock"] = clock
 
     def raised(self, error: BaseException) -> None:
         pass
@@ -55,20 +109,20 @@ class Pending:
     """Pairs of events whose work may not be done yet; read when it is, so that no launch waits."""
 
     def __init__(self) -> None:
-        self._pairs: List[Tuple[Any, Any, Counters]] = []
+        self._pairs: List[Tuple[Any, Any, Rows, Row]] = []
 
-    def add(self, start: Any, end: Any, counters: Counters) -> None:
-        self._pairs.append((start, end, counters))
+    def add(self, start: Any, end: Any, rows: Rows, row: Row) -> None:
+        self._pairs.append((start, end, rows, row))
         if len(self._pairs) >= MAX_PENDING:
             self.collect()
 
     def collect(self, wait: bool = False) -> None:
         left = []
-        for start, end, counters in self._pairs:
+        for start, end, rows, row in self._pairs:
             if end.query() or (wait and cuda.drain(end, EXIT_TIMEOUT_S)):
-                counters.time_ns += int(start.elapsed_time(end) * 1e6)
+                rows.took(row, int(start.elapsed_time(end) * 1e6))
             else:
-                left.append((start, end, counters))
+                left.append((start, end, rows, row))
         self._pairs = left
 
 

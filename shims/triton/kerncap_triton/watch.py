@@ -8,7 +8,7 @@ import json
 import time
 from typing import Any, Callable, Deque, Dict, List, Optional
 
-from . import compiled, values
+from . import compiled, ranges, values
 from .call import Call, callable_source, python_stack
 from .kernels import Counters
 from .memory import Unsupported
@@ -37,6 +37,7 @@ class Watch:
         self.fn = fn
         self.ordinal = ordinal
         self.config = config
+        self.generation = session.generation
         self.again: Optional[Callable[[], Any]] = None
         self.autotune: Optional[Dict[str, Any]] = None
         self.describe_compiled: Callable[[Any], Dict[str, Any]] = self._describe_compiled
@@ -102,6 +103,8 @@ class Watch:
             "autotune": self.autotune,
             "source": self._source(),
             "python_stack": python_stack(),
+            "range": ranges.names(),
+            **({"generation": self.generation} if self.generation else {}),
             "time_ns": time.time_ns(),
         }
 
@@ -167,7 +170,10 @@ class Watch:
         session = self.session
         with session.lock:
             self.settled = True
-            done = session.selection.settle(self.counters, self.config, outcome, self.size)
+            if self.generation != session.generation:
+                done = session.selection.release(self.counters, outcome)  # what is wanted now was armed since
+            else:
+                done = session.selection.settle(self.counters, self.config, outcome, self.size)
             done = done or session.selection.range_done(session.all_counters())
         if outcome in ("kept", "failed"):
             session.write_counts()

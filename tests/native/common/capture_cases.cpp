@@ -10,6 +10,7 @@
 #include "common/capture.h"
 #include "common/clock.h"
 #include "common/gate.h"
+#include "common/ranges.h"
 #include "fake_device.h"
 
 using namespace kerncap;
@@ -172,6 +173,30 @@ CASE(capture_in_a_forked_child) {
   int status = 0;
   CHECK(waitpid(child, &status, 0) == child && status == 0);
   program.launch();
+}
+
+// Launches for each generation of the session, from 0 on; says when they are made, and waits to be armed.
+CASE(capture_when_armed) {
+  Program& program = make_program();
+  long generations = number("GENERATIONS", 1), launches = number("LAUNCHES", 5);
+  for (long generation = 0; generation <= generations; ++generation) {
+    for (long i = 0; generation > 0 && i < 5000 && arm::generation() < static_cast<uint64_t>(generation); ++i)
+      usleep(2000);
+    for (long i = 0; i < launches; ++i) program.launch();
+    std::string ready = std::string(std::getenv("READY")) + std::to_string(generation);
+    std::fclose(std::fopen(ready.c_str(), "w"));
+  }
+}
+
+CASE(capture_in_ranges) {
+  Program& program = make_program();
+  for (const char* name : {"even", "odd", "even", "odd"}) {
+    ranges::push(nullptr, "step");
+    ranges::push(nullptr, name);
+    program.launch();
+    ranges::pop(nullptr);
+    ranges::pop(nullptr);
+  }
 }
 
 // Figures for the reader, no bound.

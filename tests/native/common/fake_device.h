@@ -133,13 +133,17 @@ class FakeDevice : public kerncap::Device {
   void disturb(unsigned) noexcept override {}
   bool mark(const kerncap::Launch&) override { return true; }
   kerncap::Poll passed(std::string* what) override { return idle(what); }
-  void mark_begin(const kerncap::Launch& launch) noexcept override { timed_ = launch.kernel; }
+  void mark_begin(const kerncap::Launch&, kerncap::RowNumber row) noexcept override { timed_ = row; }
   void mark_end(const kerncap::Launch&) noexcept override {}
-  bool next_time(kerncap::Kernel** kernel, uint64_t* time_ns) noexcept override {
-    *kernel = timed_;
+  bool next_time(kerncap::RowNumber* row, uint64_t* time_ns) noexcept override {
+    *row = timed_;
     *time_ns = 1000;
-    timed_ = nullptr;
-    return *kernel != nullptr;
+    timed_ = 0;
+    return *row != 0;
+  }
+  const char* clock(std::string* reason) override {
+    *reason = "it is a fake";
+    return "events";
   }
   std::vector<uint64_t> mirror_blocks() override { return mirror; }
   std::string program_of(const kerncap::Image&) override { return {}; }
@@ -153,7 +157,7 @@ class FakeDevice : public kerncap::Device {
   std::vector<kerncap::Interval> table_;
   std::vector<uint64_t> sources_;
   std::map<uint64_t, uint64_t> sizes_;
-  kerncap::Kernel* timed_ = nullptr;
+  kerncap::RowNumber timed_ = 0;
 };
 
 FakeDevice& fake_device();

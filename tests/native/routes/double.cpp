@@ -53,6 +53,7 @@ namespace kerncap::capture {
 std::atomic<uint64_t> pass_below{0}, counts_due_ns{~0ULL};
 std::atomic<uint32_t> graph_choices{0};
 __thread uint32_t thread_choices = 0;
+__thread uint32_t thread_configs = 0;
 
 bool armed() noexcept {
   return std::getenv("KERNCAP_SESSION") != nullptr;
@@ -75,6 +76,10 @@ int run(const Launch& launch, Call call, void* context) noexcept {
 bool lists_only() noexcept {
   return false;
 }
+bool may_be_armed() noexcept {
+  return false;
+}
+void profiler_comes() noexcept {}
 void refuse(const Kernel*, const char* reason) noexcept {
   seen.refused = reason;
 }

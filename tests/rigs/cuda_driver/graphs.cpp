@@ -328,7 +328,11 @@ RIG_API cuGraphLaunch(CUgraphExec handle, CUstream stream_handle) {
     for (GraphNode* node : exec->disabled) disabled->insert(twins[node]);
   }
   Context* owner = stream->context;
-  work.other = [owner, copy, disabled] { return run_graph(owner, copy, disabled.get()); };
+  uint32_t correlation = trace_launch();
+  work.other = [owner, copy, disabled, correlation] {
+    TracedGraph traced(correlation);
+    return run_graph(owner, copy, disabled.get());
+  };
   return submit(stream, std::move(work));
 }
 

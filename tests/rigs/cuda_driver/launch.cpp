@@ -152,9 +152,11 @@ CUresult run_kernel(Context* context, KernelWork& kernel) {
   }
   Frame here;
   frame = &here;
+  uint64_t started = trace_clock_ns();
   // A kernel that touches what it may not leaves through rig_fail.
   if (sigsetjmp(here.back, 0) == 0) kernel.function->host(&launch);
   frame = nullptr;
+  trace_kernel(kernel, started, trace_clock_ns());
   return here.status;
 }
 
@@ -188,6 +190,7 @@ CUresult launch(CUfunction handle, const unsigned grid[3], const unsigned block[
           make_kernel_work(context, handle, grid, block, shared_bytes, parameters, extra, &kernel))
     return error;
   if (CUresult error = injected_launch_error(is_helper(*kernel.function->image))) return error;
+  kernel.correlation = trace_launch();
   return submit(stream, std::move(work));
 }
 

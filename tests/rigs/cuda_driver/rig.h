@@ -47,6 +47,16 @@ int rig_control(const char* name, long long value);
 // How often kernels of this name have run; NULL: all kernels.
 unsigned long long rig_runs(const char* name);
 
+// Who wants to know of launches and of kernels that ran, as CUPTI does; null ends it. `launched` comes on the
+// thread that calls the driver, `ran` on the one that ran the kernel; a graph's kernels have its number.
+struct rig_kernel_run {
+  const char* name;
+  uint32_t grid[3], block[3];
+  uint32_t correlation;
+  uint64_t start_ns, end_ns;
+};
+void rig_trace(void (*launched)(uint32_t correlation), void (*ran)(const struct rig_kernel_run*));
+
 #ifdef __cplusplus
 }
 

@@ -158,6 +158,7 @@ struct KernelWork {
   unsigned grid[3] = {}, block[3] = {}, cluster[3] = {};
   unsigned shared_bytes = 0;
   bool cooperative = false;
+  uint32_t correlation = 0;  // of the launch, for rig_trace
   std::vector<uint8_t> parameters;
   std::vector<CUlaunchAttribute> attributes;
 };
@@ -318,6 +319,16 @@ CUresult run_graph(Context* context, const Graph* graph, const std::set<GraphNod
 CUresult make_kernel_work(Context* context, CUfunction handle, const unsigned grid[3],
                           const unsigned block[3], unsigned shared_bytes, void** parameters, void** extra,
                           KernelWork* kernel);
+
+// For rig_trace: a launch's number, told to who wants it; the launch of a graph that runs on this thread.
+uint32_t trace_launch();
+class TracedGraph {
+ public:
+  explicit TracedGraph(uint32_t correlation);
+  ~TracedGraph();
+};
+void trace_kernel(const KernelWork& kernel, uint64_t start_ns, uint64_t end_ns);
+uint64_t trace_clock_ns();
 
 // --- injected failures -------------------------------------------------------------------------
 

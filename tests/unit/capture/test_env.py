@@ -84,7 +84,9 @@ def test_a_path_that_preloading_can_not_hold_is_injected_alone(
 def test_a_backend_that_is_left_out_leaves_nothing(shim: str) -> None:
     cuda = env.compose_target_environment({}, Path("/s"), ("cuda",))
     triton = env.compose_target_environment({}, Path("/s"), ("triton",))
-    assert set(cuda) == {"LD_PRELOAD", "CUDA_INJECTION64_PATH", "KERNCAP_SESSION"}
+    assert set(cuda) == {
+        "LD_PRELOAD", "CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH", "KERNCAP_SESSION"
+    }  # fmt: skip
     assert set(triton) == {"PYTHONPATH", "KERNCAP_SESSION"}
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kerncap.capture.options import CaptureOptions, check_regex, parse_launch, parse_size
+from kerncap.capture.options import CaptureOptions, check_regex, parse_launch, parse_ranks, parse_size
 from kerncap.errors import UsageError
 
 
@@ -81,3 +81,33 @@ def test_contradictions_are_refused(changes: dict[str, Any]) -> None:
 def test_the_default_selection_is_the_one_without_a_selector(changes: dict[str, Any], default: bool) -> None:
     options = CaptureOptions(command=("true",), **changes)
     assert options.for_hook("t", "/s")["select"]["default"] is default
+
+
+def test_ranks_are_numbers_with_commas() -> None:
+    assert parse_ranks("3") == (3,) and parse_ranks(" 2,0, 2") == (0, 2)
+    for text in ("", "a", "1,", "-1", "1.5", "9" * 10):
+        with pytest.raises(UsageError, match="--rank"):
+            parse_ranks(text)
+
+
+def test_a_range_is_a_selector_and_a_rank_is_none() -> None:
+    assert not CaptureOptions(("app",), range="step").default_selection
+    assert CaptureOptions(("app",), ranks=(0,)).default_selection
+    with pytest.raises(UsageError, match=r"--range '\(': .* column 1"):
+        CaptureOptions(("app",), range="(")
+
+
+@pytest.mark.parametrize("changes", [{"kernel": "add"}, {"ranks": (0,)}, {"on_fault": True}, {"stop": True}])
+def test_dormant_takes_no_selector(changes: dict[str, Any]) -> None:
+    with pytest.raises(UsageError, match="--dormant"):
+        CaptureOptions(("app",), dormant=True, **changes)
+
+
+def test_the_hook_and_the_shim_are_told_the_same() -> None:
+    options = CaptureOptions(("app",), range="step", ranks=(0, 2), generation=3)
+    stored = options.for_hook("t", "/s")
+    assert (stored["select"]["range"], stored["select"]["ranks"]) == ("step", [0, 2])
+    assert (stored["generation"], stored["dormant"]) == (3, False)
+    conf = options.for_shim("t", "/s").decode().splitlines()
+    assert {"range=1", "ranks=0,2", "generation=3"} <= set(conf)
+    assert "dormant=1" in CaptureOptions(("app",), dormant=True).for_shim("t", "/s").decode().splitlines()

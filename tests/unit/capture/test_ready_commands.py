@@ -94,8 +94,15 @@ def test_each_command_chooses_its_own_native_kernel_alone() -> None:
 
 def test_instances_of_a_template_are_told_apart_in_the_table() -> None:
     names = ["void a::add<float>(float*)", "void a::add<double>(double*)", "b::add", "mul", "plain", "deep"]
-    for text in (render_capture(result(*NATIVE)), render_listing(result(*NATIVE))):
-        assert sorted(line.split("  ")[0] for line in text.splitlines()[-6:]) == sorted(names), text
+    text = render_capture(result(*NATIVE))
+    assert sorted(line.split("  ")[0] for line in text.splitlines()[-6:]) == sorted(names), text
+    listing = render_listing(result(*NATIVE))
+    listed = {
+        re.split(r"  +", line)[1]
+        for line in listing.splitlines()
+        if re.match(r"[1-6]  \S+ .* not timed", line)
+    }
+    assert listed == {"add<float>", "add<double>", *names[2:]}, listing
 
 
 def test_a_long_name_is_shown_short() -> None:

@@ -230,3 +230,27 @@ def test_the_marks_of_the_shims_are_counted(tmp_path: Path) -> None:
     for name in ("hip-12", "hip-13", "cuda-12", "python-3", "triton-3", "hippo", "12-0"):
         (tmp_path / name).write_text("")
     assert Started.of(tmp_path) == Started(python=1, triton=1, cuda=1, hip=2)
+
+
+# --- ranges, ranks, dormant ---------------------------------------------------------------------------
+
+
+def test_a_rank_that_launched_nothing_is_named_with_those_that_did() -> None:
+    ranked = [ProcessLog(Path(f"{n}-0"), n, process=ProcessRecord(pid=n, rank=n)) for n in (10, 9)]
+    filtered = [kernel("add", launches=4, filtered={"rank": 4})]
+    text = reason(filtered, ranked, kernel="add", ranks=(2, 3))
+    assert text == "--rank 2,3: no process of it launched a kernel; the processes that did have ranks 9, 10"
+    assert "have no ranks (no RANK, OMPI" in reason(filtered, ranks=(0,))
+
+
+def test_a_range_that_no_launch_lay_in() -> None:
+    text = reason([kernel("add", launches=4, filtered={"range": 4})], range="bwd")
+    assert text.startswith("--range 'bwd' is found in the NVTX ranges of none of 4 launches")
+
+
+def test_what_was_never_armed_says_so() -> None:
+    asleep = [kernel("add", launches=4, filtered={"dormant": 4})]
+    assert reason(asleep, dormant=True) == (
+        "nothing was armed while the program ran (4 launches); kerncap arm does it"
+    )
+    assert reason(asleep, kernel="add") == "all 4 launches came before it was armed"

@@ -34,7 +34,10 @@ def add(x, y, out, n, BLOCK: tl.constexpr):
 
 def options(**changes: Any) -> dict[str, Any]:
     """A session.json; keyword arguments replace entries, those of ``select`` and ``limits`` too."""
-    select = {"kernel": None, "launch": None, "per_config": False, "where": None, "default": False}
+    select = {
+        "kernel": None, "launch": None, "per_config": False, "where": None, "default": False,
+        "range": None, "ranks": None,
+    }  # fmt: skip
     limits = {"kernels": 10, "bytes": 4 << 30, "max_size": 8 << 30}
     base: dict[str, Any] = {
         "version": 1, "token": "secret", "socket": None, "backend": "auto", "on_fault": False,
@@ -44,7 +47,7 @@ def options(**changes: Any) -> dict[str, Any]:
     for part in (select, limits):
         part.update({key: changes.pop(key) for key in list(changes) if key in part})
     select["default"] = not any(
-        [select["kernel"], select["launch"], select["per_config"], select["where"], changes.get("last")]
+        [*(select[key] for key in ("kernel", "launch", "per_config", "where", "range")), changes.get("last")]
     )
     return {**base, "select": select, "limits": limits, **changes}
 

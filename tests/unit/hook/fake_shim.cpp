@@ -45,6 +45,15 @@ int kerncap_cuda_outcome(unsigned long long token, char*, unsigned long) {
   return verdict;
 }
 
+#ifdef WITH_LISTING
+void kerncap_cuda_config(const char* text) {
+  say("config %s\n", text, 0, "");
+}
+long kerncap_cuda_range(char* text, unsigned long size) {
+  return snprintf(text, size, "outer\ninner\n");
+}
+#endif
+
 #ifdef WITH_GRAPHS
 void kerncap_cuda_choose_in_graph(const char* name, unsigned long long token, const char* annotation) {
   say("choose_in_graph %s %llu %s\n", name, token, annotation);

@@ -45,7 +45,12 @@ def one_launch_ns(kernel: Launchable) -> float:
 
 @pytest.mark.parametrize(
     ("changes", "reason"),
-    [({"kernel": "other"}, "name"), ({"kernel": "add", "launch": [10**9, 10**9 + 1]}, "ordinal")],
+    [
+        ({"kernel": "other"}, "name"),
+        ({"kernel": "add", "launch": [10**9, 10**9 + 1]}, "ordinal"),
+        ({"dormant": True}, "dormant"),
+        ({"kernel": "add", "ranks": [1]}, "rank"),
+    ],
 )
 def test_a_launch_of_no_interest_costs_next_to_nothing_and_is_counted(
     package: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any], reason: str
@@ -61,6 +66,7 @@ def test_a_launch_of_no_interest_costs_next_to_nothing_and_is_counted(
     kernel = Kernel(add)
     plain_ns = one_launch_ns(kernel)
     (tmp_path / "session.json").write_text(json.dumps(options(**changes)))
+    (tmp_path / "arm").write_bytes(bytes(4096))
     hooked = session.Session(str(tmp_path / "session.json"))
     launch.patch(hooked, Kernel, "jit")
     bound: list[Any] = []

@@ -6,6 +6,8 @@ import struct
 
 import pytest
 
+from kerncap.format.records import RecordKind
+
 from .conftest import Outcome, Run
 
 SETUP = """
@@ -107,6 +109,16 @@ def check_launch(plain: Outcome, outcome: Outcome, ordinal: int) -> None:
     assert process.completes[0]["divisibility"] == {"in_ptr0": 16}
     counts = process.counts(launch["kernel"]["qualified_name"])
     assert (counts["launches"], counts["captured"]) == (3, 1)
+
+
+def test_a_listing_has_the_chosen_configuration_once_it_is_known(run: Run) -> None:
+    pytest.importorskip("torch._inductor")
+    outcome = run(SETUP + TUNED, environment={"TRITON_INTERPRET": "0"}, list_only=True)
+    assert "True 3.0" in outcome.stdout and not outcome.only.failures
+    [(_, counts)] = outcome.only.all(RecordKind.COUNTS)[-1]["kernels"].items()
+    [row] = counts["rows"]
+    assert (row["launches"], row["grid"], row["stream"], row["route"]) == (3, [2, 1, 1], "5", "inductor")
+    assert "XBLOCK=64" in row["config"] and "num_warps=4" in row["config"] and counts["configs"] == 1
 
 
 def test_a_single_configuration_and_a_benchmark_run(run: Run) -> None:

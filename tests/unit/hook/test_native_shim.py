@@ -28,6 +28,7 @@ def libraries(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return {
         "plain": str(build(folder)),
         "graphs": str(build(folder, "WITH_GRAPHS")),
+        "listing": str(build(folder, "WITH_LISTING")),
         "cache": str(folder / "cache"),
     }
 
@@ -329,3 +330,24 @@ def test_a_kernel_compiled_from_ir_is_the_shims_alone(run_over: RunOver, tmp_pat
     outcome, log = run_over(script)
     assert outcome.status == 0, outcome.stderr
     assert log[-1] == "launch other 0" and "own other" not in log
+
+
+def test_in_a_listing_the_shim_measures_and_is_told_what_the_launch_is(run_over: RunOver) -> None:
+    outcome, log = run_over(JIT + ONE, shim="listing", list_only=True)
+    kernel = outcome.only.counts("__main__.add")
+    told = [line for line in log if line.startswith(("config", "launch"))]
+    assert told == ["config __main__.add\tBLOCK=128", "launch add 0"], "right before the launch"
+    assert (kernel["launches"], kernel["rows"], kernel["timed"]) == (1, [], 0)
+    assert kernel["stack"][-1][0].endswith("target.py")
+    assert outcome.only.all(RecordKind.COUNTS)[-1]["clock"] is None
+
+
+def test_a_launch_is_chosen_by_the_shims_ranges(run_over: RunOver) -> None:
+    for pattern, chosen in (("^outer/inner$", True), ("^inner", False)):
+        outcome, log = run_over(JIT + ONE, shim="listing", range=pattern)
+        assert bool(calls(log, "choose")) is chosen
+        if chosen:
+            before, _ = annotated(outcome.only)
+            assert before[0]["launch"]["range"] == ["outer", "inner"]
+        else:
+            assert outcome.only.counts("__main__.add")["filtered"] == {"range": 1}

@@ -34,7 +34,7 @@ def test_fork_counts_from_zero_in_its_own_folder(run: Run) -> None:
     assert parent.counts("__main__.add")["launches"] == 2 and child.counts("__main__.add")["launches"] == 1
 
 
-@pytest.mark.parametrize("method", first_of(["fork", "spawn", "forkserver"]))
+@first_of("method", ["fork", "spawn", "forkserver"])
 def test_multiprocessing_children_are_seen_to_their_end(run: Run, method: str) -> None:
     script = (
         ADD + "import multiprocessing\ndef work(k):\n    x = torch.ones(8) * k\n"

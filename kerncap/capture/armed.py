@@ -1,0 +1,262 @@
+"""A session that was started dormant: the page that its processes read, and the selections behind it.
+
+`kerncap arm` writes what it selects as ``session-<g>.json`` and ``.conf`` and then raises the page's
+generation to g (docs/session.md, Arming). Only one arms at a time; who waits holds ``waiting``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import mmap
+import os
+import socket
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+from msgspec import Struct
+
+from kerncap.capture.options import CaptureOptions
+from kerncap.errors import CaptureError, UsageError
+
+PAGE = "arm"
+PAGE_BYTES = 4096
+LOCK = "arm.lock"
+WAITING = "waiting"
+ENDED = "ended"
+MAX_FILE = 1 << 20
+LAST_LOOK_S = 3.0  # how long the end of a session waits for those who wait for it
+_OPEN_FLAGS = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+class _Select(Struct, frozen=True):
+    kernel: str | None = None
+    launch: tuple[int, int] | None = None
+    per_config: bool = False
+    where: list[Any] | None = None
+    range: str | None = None
+    ranks: tuple[int, ...] | None = None
+
+
+class _Limits(Struct, frozen=True):
+    max_size: int
+
+
+class _SessionFile(Struct, frozen=True):
+    """What of session.json, or of session-<g>.json, makes CaptureOptions again."""
+
+    token: str
+    socket: str
+    backend: Literal["auto", "cuda", "hip", "triton"]
+    limits: _Limits
+    memory: Literal["reachable", "args", "all"]
+    select: _Select = _Select()
+    on_fault: bool = False
+    fault_timeout_s: float = 60.0
+    when: Literal["nonfinite", "differs"] | None = None
+    last: int | None = None
+    stop: bool = False
+    no_values: bool = False
+    dormant: bool = False
+    generation: int = 0
+
+
+@dataclass(frozen=True)
+class DormantSession:
+    """A session folder that can be armed: its target runs, and was started with ``--dormant``."""
+
+    folder: Path
+    token: str
+    socket: str
+    base: CaptureOptions  # what a selection adds to: backend, memory, limits
+
+    @classmethod
+    def open(cls, folder: Path) -> DormantSession:
+        """Raises UsageError for what is no such session, CaptureError for one that is over."""
+        if not (folder / "session.json").is_file():
+            raise UsageError(f"{folder}: no session.json in it, so it is no session folder")
+        stored = _read(folder / "session.json")
+        if not stored.dormant or not (folder / PAGE).is_file():
+            raise UsageError(f"{folder}: was not started with --dormant, so nothing in it can be armed")
+        _check_alive(folder, stored.socket)
+        options = _options(stored)
+        return cls(folder, stored.token, stored.socket, replace(options, dormant=False))
+
+    def arm(self, selection: CaptureOptions) -> int:
+        """Make ``selection`` the session's, and give its generation.
+
+        Raises CaptureError where another `kerncap arm` is at work, or the session is over.
+        """
+        with self._lock():
+            _check_alive(self.folder, self.socket)
+            generation = generation_of(self.folder) + 1
+            options = replace(selection, generation=generation, dormant=False)
+            text = json.dumps(options.for_hook(self.token, self.socket), indent=1).encode()
+            self._put(f"session-{generation}.json", text)
+            self._put(f"session-{generation}.conf", options.for_shim(self.token, self.socket))
+            with _page(self.folder, write=True) as words:
+                words[0] = generation
+        return generation
+
+    @contextlib.contextmanager
+    def _lock(self) -> Iterator[None]:
+        with _opened(self.folder / LOCK) as descriptor:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise CaptureError(
+                    f"{self.folder}: another kerncap arm is at work in it; try again"
+                ) from None
+            yield
+
+    def _put(self, name: str, data: bytes) -> None:
+        """Complete under another name, then renamed: a process may read it at once."""
+        unfinished = self.folder / f".{name}.tmp-{os.getpid()}"
+        try:
+            descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _OPEN_FLAGS, 0o600)
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(data)
+            os.rename(unfinished, self.folder / name)
+        except OSError as error:
+            raise CaptureError(f"{self.folder / name}: {error.strerror}") from error
+
+
+def find_session(place: Path) -> Path:
+    """``place`` itself, or the one dormant session in the output folder that it is."""
+    if (place / "session.json").exists():
+        return place
+    if not place.is_dir():
+        raise UsageError(
+            f"{place}: no such folder: the session is over, or it is another one "
+            "(kerncap capture --dormant prints its path)"
+        )
+    found = sorted(page.parent for page in place.glob(f".kerncap-session-*/{PAGE}"))
+    if len(found) > 1:
+        names = ", ".join(str(folder) for folder in found[:5])
+        raise UsageError(f"{place}: {len(found)} dormant sessions in it, name one: {names}")
+    if not found:
+        raise UsageError(f"{place}: no session.json in it and no dormant session; is it over?")
+    return found[0]
+
+
+def options_of(folder: Path, generation: int) -> CaptureOptions:
+    """What a generation selects. Raises CaptureError for one that there is not."""
+    name = f"session-{generation}.json" if generation else "session.json"
+    try:
+        return _options(_read(folder / name))
+    except UsageError as error:
+        raise CaptureError(str(error)) from error
+
+
+def generation_of(folder: Path) -> int:
+    """Of the page; 0 for a session without one, or one that is gone."""
+    try:
+        with _page(folder) as words:
+            return words[0]
+    except CaptureError:
+        return 0
+
+
+@contextlib.contextmanager
+def waiting(folder: Path) -> Iterator[None]:
+    """While this holds, the end of the session leaves its folder a little longer."""
+    with _opened(folder / WAITING) as descriptor:
+        fcntl.flock(descriptor, fcntl.LOCK_SH)
+        yield
+
+
+def has_ended(folder: Path) -> bool:
+    """Whether everything of the session is sealed, or the folder is gone."""
+    return (folder / ENDED).exists() or not folder.is_dir()
+
+
+def say_ended(folder: Path) -> None:
+    """Leave ``ended``, and let those who wait have their last look."""
+    deadline = time.monotonic() + LAST_LOOK_S
+    with contextlib.suppress(OSError, CaptureError):
+        (folder / ENDED).touch(mode=0o600)
+        with _opened(folder / WAITING) as descriptor:
+            while time.monotonic() < deadline:
+                with contextlib.suppress(BlockingIOError):
+                    return fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                time.sleep(0.05)
+
+
+def _read(path: Path) -> _SessionFile:
+    try:
+        with os.fdopen(os.open(path, os.O_RDONLY | _OPEN_FLAGS), "rb") as file:
+            data = file.read(MAX_FILE + 1)
+        return msgspec.json.decode(data, type=_SessionFile)
+    except OSError as error:
+        raise CaptureError(f"{path}: {error.strerror}") from error
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise CaptureError(f"{path}: not what kerncap wrote there: {error}") from error
+
+
+def _options(stored: _SessionFile) -> CaptureOptions:
+    select = stored.select
+    return CaptureOptions(
+        command=("?",),
+        kernel=select.kernel,
+        launch=select.launch,
+        per_config=select.per_config,
+        where=select.where,
+        range=select.range,
+        ranks=select.ranks,
+        on_fault=stored.on_fault,
+        fault_timeout_s=stored.fault_timeout_s,
+        when=stored.when,
+        last=stored.last,
+        stop=stored.stop,
+        no_values=stored.no_values,
+        max_size=stored.limits.max_size,
+        memory=stored.memory,
+        backend=stored.backend,
+        dormant=stored.dormant,
+        generation=stored.generation,
+    )
+
+
+def _check_alive(folder: Path, path: str) -> None:
+    """The command line of a session serves its socket until the end."""
+    over = f"{folder}: the session is over: its kerncap capture has ended"
+    if has_ended(folder):
+        raise CaptureError(over)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+        connection.settimeout(2.0)
+        try:
+            connection.connect(path)
+        except OSError:
+            raise CaptureError(f"{over} (kerncap seal makes reproducers of what is left in it)") from None
+
+
+@contextlib.contextmanager
+def _opened(path: Path, flags: int = os.O_RDWR | os.O_CREAT) -> Iterator[int]:
+    try:
+        descriptor = os.open(path, flags | _OPEN_FLAGS, 0o600)
+    except OSError as error:
+        raise CaptureError(f"{path}: {error.strerror}") from error
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def _page(folder: Path, write: bool = False) -> Iterator[memoryview]:
+    """The page as words; a word is read and written whole."""
+    with _opened(folder / PAGE, os.O_RDWR if write else os.O_RDONLY) as descriptor:
+        if os.fstat(descriptor).st_size < PAGE_BYTES:
+            raise CaptureError(f"{folder / PAGE}: shorter than {PAGE_BYTES} bytes")
+        access = mmap.PROT_READ | (mmap.PROT_WRITE if write else 0)
+        with mmap.mmap(descriptor, PAGE_BYTES, mmap.MAP_SHARED, access) as page, memoryview(page) as view:
+            words = view.cast("Q")
+            try:
+                yield words
+            finally:
+                words.release()

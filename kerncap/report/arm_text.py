@@ -1,0 +1,50 @@
+"""What came of `kerncap arm`, as lines and as the document of ``--json``."""
+
+from __future__ import annotations
+
+import shlex
+from typing import Any
+
+from kerncap import log
+from kerncap.capture.outcome import ArmResult
+from kerncap.report.capture_text import shown_path
+
+
+def render_arm(result: ArmResult) -> str:
+    """Where it went, what failed, what to do next."""
+    lines = [f"problem: {text}" for text in result.failed]
+    for each in result.captured:
+        rank = f"rank {each.rank}, " if each.rank is not None else ""
+        lines.append(
+            f"captured {log.one_line(each.kernel)} ({rank}launch {each.launch} since it was armed) -> "
+            f"{shown_path(each.path)}"
+        )
+    if not result.waited:
+        lines.append(f"armed (generation {result.generation}); --wait waits for the capture")
+    elif result.captured:
+        lines.append(f"next: kerncap replay {shlex.quote(shown_path(result.captured[0].path))}")
+    if result.reason is not None:
+        lines.append(f"nothing captured: {result.reason}")
+    return "".join(f"kerncap: {line}\n" for line in lines)
+
+
+def arm_document(result: ArmResult) -> dict[str, Any]:
+    """The document of ``kerncap arm --json``."""
+    return {
+        "session": str(result.session),
+        "generation": result.generation,
+        "waited": result.waited,
+        "captured": [str(each.path) for each in result.captured],
+        "reproducers": [
+            {
+                "path": str(each.path),
+                "kernel": each.kernel,
+                "launch": each.launch,
+                "pid": each.pid,
+                "rank": each.rank,
+            }
+            for each in result.captured
+        ],
+        "failed": list(result.failed),
+        "reason": result.reason,
+    }

@@ -1,0 +1,243 @@
+"""`kerncap list --by range|stream|device|rank|configuration`: the same launches, told apart."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from kerncap import log
+from kerncap.capture.listed import Row
+from kerncap.capture.outcome import CaptureResult
+from kerncap.report.capture_text import capture_command
+from kerncap.report.listing_data import Figures, Listed, Times
+from kerncap.report.tables import table
+
+By = Literal["range", "stream", "device", "rank", "configuration"]
+DIMENSIONS: tuple[By, ...] = ("range", "stream", "device", "rank", "configuration")
+_INDENT = "  "
+# Other streams have handles that are new in each run. The legacy default stream has two: 0 and 1.
+_DEFAULT_STREAMS = {
+    "0": "stream in (0, 1)",
+    "the default stream": "stream in (0, 1)",
+    "the thread's default stream": "stream == 2",
+}
+# What of a Triton configuration can be compared in --where: `BLOCK=64`, `EVEN=True`, no functions and types.
+_OPTION = re.compile(r"(?:^| )([A-Za-z_]\w*)=(-?[0-9]+|True|False|None)(?= |$)")
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """One kernel's launches in one group, and the command that captures the first of them."""
+
+    kernel: Listed
+    times: Times
+    command: str | None  # None: no selector of capture tells these from the others
+
+
+@dataclass(frozen=True)
+class Group:
+    """``key`` are the names from the outermost; one, but for ranges inside of ranges."""
+
+    key: tuple[str, ...]
+    times: Times
+    leaves: tuple[Leaf, ...]
+
+
+def groups(result: CaptureResult, figures: Figures, by: By) -> list[Group]:
+    """The largest first. With ``range`` a group holds what lies in it directly, see `render_groups`."""
+    rows: dict[tuple[str, ...], dict[int, list[Row]]] = {}
+    for number, listed in enumerate(figures.kernels):
+        for row in listed.kernel.rows:
+            key = _key(row, by, listed.name)
+            rows.setdefault(key, {}).setdefault(number, []).append(row)
+    found = [_group(key, inside, result, figures, by) for key, inside in rows.items()]
+    return sorted(found, key=lambda group: (-group.times.time_ns, -group.times.launches, group.key))
+
+
+def render_groups(found: Sequence[Group], figures: Figures, by: By, top: int) -> str:
+    """A tree as an aligned table: each group's sum, its kernels below it, numbered; then their commands."""
+    lines: list[list[str]] = []
+    commands: list[str | None] = []
+    order = _order(found)
+    for shown, key in enumerate(order):
+        if top and shown >= top:
+            lines.append(["", f"… and {len(order) - shown} more (-n 0 shows all)", "", "", "", ""])
+            break
+        depth = len(key) - 1
+        label = log.one_line(key[-1] or _NOTHING[by], 80)
+        own = next((group for group in found if group.key == key), None)
+        leaves = own.leaves[: top or None] if own is not None else ()
+        is_leaf = by == "configuration" and own is not None
+        if is_leaf:
+            commands.append(leaves[0].command)
+        times = _sum(group.times for group in found if group.key[: len(key)] == key)
+        lines.append([_number(commands) if is_leaf else "", _INDENT * depth + label, *_cells(times, figures)])
+        for leaf in () if is_leaf else leaves:
+            commands.append(leaf.command)
+            name = _INDENT * (depth + 1) + leaf.kernel.name
+            lines.append([_number(commands), name, *_cells(leaf.times, figures)])
+    text = table(["", by, "launches", "time", "share", "mean"], lines, right=[0, 2, 3, 4, 5])
+    return text + "\nto capture it:\n" + numbered_commands(commands)
+
+
+def numbered_commands(commands: Sequence[str | None]) -> str:
+    """One a line, by the numbers of the table."""
+    width = len(str(len(commands)))
+    return "".join(
+        f"{number:>{width}}  {command or '(no selector of capture tells these launches from others)'}\n"
+        for number, command in enumerate(commands, 1)
+    )
+
+
+def _number(commands: Sequence[str | None]) -> str:
+    return str(len(commands))
+
+
+def group_documents(found: Sequence[Group], figures: Figures) -> list[dict[str, object]]:
+    """For ``--json``; a group holds what lies in it directly."""
+    return [
+        {
+            "name": list(group.key),
+            **times_document(group.times),
+            "share_of_device": group.times.time_ns / figures.device_ns if figures.device_ns else None,
+            "kernels": [
+                {
+                    "name": leaf.kernel.kernel.name,
+                    "qualified_name": leaf.kernel.kernel.qualified_name,
+                    **times_document(leaf.times),
+                    "command": leaf.command,
+                }
+                for leaf in group.leaves
+            ],
+        }
+        for group in found
+    ]
+
+
+def times_document(times: Times) -> dict[str, int | float | None]:
+    return {
+        "launches": times.launches,
+        "time_ns": times.time_ns,
+        "timed_launches": times.timed,
+        "mean_ns": times.mean_ns,
+        "min_ns": times.min_ns,
+        "max_ns": times.max_ns,
+    }
+
+
+_NOTHING = {
+    "range": "(outside of all ranges)",
+    "stream": "(no stream)",
+    "device": "(the host)",
+    "rank": "(no rank)",
+    "configuration": "(not known)",
+}
+
+
+def configuration(row: Row) -> str:
+    """Grid, block and options, as far as they are known."""
+    record = row.record
+    if record.rest:
+        return "(all others)"
+    parts = []
+    if record.config:
+        parts.append(record.config)
+    for name, size in (("grid", record.grid), ("block", record.block)):
+        if size is not None:
+            parts.append(f"{name} {'x'.join(map(str, size))}")
+    if record.shared_bytes:
+        parts.append(f"shared {record.shared_bytes}")
+    if record.route == "autotuner":
+        parts.append("the autotuner's own")
+    return ", ".join(parts)
+
+
+def _key(row: Row, by: By, kernel: str) -> tuple[str, ...]:
+    record = row.record
+    if by == "range":
+        return record.range or ("",)
+    if by == "stream":
+        device = "" if record.device is None else f"device {record.device}, "
+        stream = record.stream or ""
+        known = stream if " " in stream else f"stream {stream}"
+        return (f"{device}{known}" if stream else "",)
+    if by == "device":
+        return ("" if record.device is None else f"device {record.device}",)
+    if by == "rank":
+        return ("" if row.rank is None else f"rank {row.rank}",)
+    return (kernel, configuration(row))
+
+
+def _group(
+    key: tuple[str, ...], inside: dict[int, list[Row]], result: CaptureResult, figures: Figures, by: By
+) -> Group:
+    leaves = []
+    for number, rows in inside.items():
+        kernel = figures.kernels[number]
+        leaves.append(Leaf(kernel, Times.of(rows), _command(kernel, rows, result, by)))
+    leaves.sort(key=lambda leaf: (-leaf.times.time_ns, -leaf.times.launches))
+    return Group(key, _sum(leaf.times for leaf in leaves), tuple(leaves))
+
+
+def _command(kernel: Listed, rows: Sequence[Row], result: CaptureResult, by: By) -> str | None:
+    """What captures the first launch of exactly these; no more selectors than that takes."""
+    is_all = len(rows) == len(kernel.kernel.rows)
+    selector = [] if is_all else _selector(rows[0], by, kernel.kernel.is_native)
+    return None if selector is None else capture_command(kernel.kernel, result, selector)
+
+
+def _selector(row: Row, by: By, is_native: bool) -> list[str] | None:
+    record = row.record
+    if by == "range":
+        return ["--range", f"^{re.escape('/'.join(record.range))}$"]
+    if by == "rank":
+        return None if row.rank is None else ["--rank", str(row.rank)]
+    if by == "device" and record.device is not None:
+        device = record.device if is_native else f"'cuda:{record.device}'"
+        return ["--where", f"device == {device}"]
+    if by == "stream":
+        default = _DEFAULT_STREAMS.get(record.stream or "")
+        return ["--where", default] if default is not None else None
+    if by == "configuration" and not record.rest and record.grid is not None:
+        names = [("grid", record.grid), ("block", record.block)] if is_native else [("grid", record.grid)]
+        parts = [f"{name} == {tuple(size)}" for name, size in names if size is not None]
+        parts += [f"{name} == {value}" for name, value in _OPTION.findall(record.config or "")]
+        if record.shared_bytes is not None and is_native:
+            parts.append(f"shared == {record.shared_bytes}")
+        return ["--where", " and ".join(parts)]
+    return None
+
+
+def _order(found: Sequence[Group]) -> list[tuple[str, ...]]:
+    """Every key and what it lies in, depth first, the largest first on each level."""
+    time_of: dict[tuple[str, ...], int] = {}
+    for group in found:
+        for length in range(1, len(group.key) + 1):
+            key = group.key[:length]
+            time_of[key] = time_of.get(key, 0) + group.times.time_ns
+    return sorted(
+        time_of,
+        key=lambda key: [(-time_of[key[:length]], key[length - 1]) for length in range(1, len(key) + 1)],
+    )
+
+
+def _sum(times: Iterable[Times]) -> Times:
+    every = list(times)
+    least = [each.min_ns for each in every if each.min_ns is not None]
+    most = [each.max_ns for each in every if each.max_ns is not None]
+    return Times(
+        sum(each.launches for each in every),
+        sum(each.time_ns for each in every),
+        sum(each.timed for each in every),
+        min(least, default=None),
+        max(most, default=None),
+    )
+
+
+def _cells(times: Times, figures: Figures) -> list[str]:
+    known = figures.device_ns and times.timed
+    share = f"{100 * times.time_ns / figures.device_ns:.1f} %" if known else ""
+    mean = log.duration(round(times.mean_ns)) if times.mean_ns is not None else ""
+    return [f"{times.launches:,}", log.duration(times.time_ns) if times.timed else "not timed", share, mean]

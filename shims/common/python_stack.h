@@ -1,0 +1,31 @@
+// The Python stack of this thread, where its interpreter can write it by itself.
+#ifndef KERNCAP_COMMON_PYTHON_STACK_H
+#define KERNCAP_COMMON_PYTHON_STACK_H
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/json.h"
+
+namespace kerncap {
+
+struct PythonFrame {
+  std::string file, function;
+  unsigned line = 0;
+};
+using PythonStack = std::vector<PythonFrame>;  // innermost last
+
+// Empty where there is no Python, where this thread runs none, or where the interpreter does not export its
+// traceback writer (3.11 and 3.12 do; 3.9, 3.10, 3.13 and 3.14 mostly don't). Takes no GIL and no lock.
+PythonStack python_stack_here();
+
+// What `_Py_DumpTraceback` wrote; the frames of Triton's runtime and of kerncap's hook, which launch for the
+// line above them, are left out.
+PythonStack parse_python_stack(std::string_view text);
+
+void write_stack(json::Writer& json, const char* name, const PythonStack& stack);
+
+}  // namespace kerncap
+
+#endif  // KERNCAP_COMMON_PYTHON_STACK_H

@@ -1,0 +1,206 @@
+#include "common/ranges.h"
+
+#include <atomic>
+#include <map>
+#include <mutex>
+#include <new>
+#include <unordered_map>
+
+namespace kerncap::ranges {
+namespace {
+
+constexpr size_t max_name_bytes = 256, max_names = 16384, max_paths = 16384, max_depth = 128;
+
+using Name = uint32_t;
+
+struct Table {
+  std::mutex mutex;
+  std::unordered_map<std::string, Name> names;
+  std::vector<const std::string*> texts;  // by name
+  std::map<std::vector<Name>, Path> paths;
+  std::vector<const std::vector<Name>*> members;          // by path
+  std::vector<std::pair<uint64_t, Name>> process_ranges;  // in the order in which they were started
+  uint64_t started = 0;
+
+  Table() { members.push_back(&paths.emplace(std::vector<Name>(), 0).first->first); }
+};
+
+Table& table() {
+  static auto* instance = new Table;  // never destroyed: threads launch until the end
+  return *instance;
+}
+
+std::atomic<bool> used{false}, told{false};
+std::atomic<uint64_t> process_changes{0};
+
+struct Entry {
+  const void* domain;
+  Name name;
+};
+
+struct Thread {
+  std::vector<Entry> stack;
+  size_t too_deep = 0;  // pushed beyond what is kept
+  bool changed = true;
+  uint64_t process_seen = 0;
+  Path path = 0;
+};
+
+thread_local Thread* mine = nullptr;
+
+struct Leaver {
+  bool armed = false;
+  ~Leaver() {
+    delete mine;
+    mine = nullptr;
+  }
+};
+thread_local Leaver leaver;
+
+Thread& thread() {
+  if (mine == nullptr) {
+    leaver.armed = true;  // its construction registers the thread's end
+    mine = new Thread;
+  }
+  return *mine;
+}
+
+Name name_of(Table& all, std::string_view text) {
+  if (all.names.size() >= max_names) text = "(more names)";
+  auto entry = all.names.emplace(std::string(text.substr(0, max_name_bytes)), all.texts.size());
+  if (entry.second) all.texts.push_back(&entry.first->first);
+  return entry.first->second;
+}
+
+Path path_of(Table& all, std::vector<Name> names) {
+  auto known = all.paths.find(names);
+  if (known != all.paths.end()) return known->second;
+  if (all.paths.size() >= max_paths) {
+    names.assign(1, name_of(all, "(more ranges)"));
+    known = all.paths.find(names);
+    if (known != all.paths.end()) return known->second;
+  }
+  auto entry = all.paths.emplace(std::move(names), all.members.size()).first;
+  all.members.push_back(&entry->first);
+  return entry->second;
+}
+
+int depth_in(const Thread& thread, const void* domain) {
+  int depth = static_cast<int>(thread.too_deep);
+  for (const Entry& entry : thread.stack) depth += entry.domain == domain ? 1 : 0;
+  return depth;
+}
+
+}  // namespace
+
+int push(const void* domain, std::string_view name) noexcept try {
+  used.store(true, std::memory_order_relaxed);
+  Thread& here = thread();
+  int depth = depth_in(here, domain);
+  if (here.stack.size() >= max_depth) {
+    ++here.too_deep;
+    return depth;
+  }
+  Table& all = table();
+  Name number = 0;
+  {
+    std::lock_guard<std::mutex> lock(all.mutex);
+    number = name_of(all, name);
+  }
+  here.stack.push_back({domain, number});
+  here.changed = true;
+  return depth;
+} catch (const std::bad_alloc&) {
+  return 0;  // that range is not told
+}
+
+int pop(const void* domain) noexcept {
+  if (mine == nullptr) return -1;
+  if (mine->too_deep != 0) {
+    --mine->too_deep;
+    return depth_in(*mine, domain);
+  }
+  std::vector<Entry>& stack = mine->stack;
+  for (size_t i = stack.size(); i-- > 0;) {
+    if (stack[i].domain != domain) continue;
+    stack.erase(stack.begin() + static_cast<ptrdiff_t>(i));
+    mine->changed = true;
+    return depth_in(*mine, domain);
+  }
+  return -1;
+}
+
+uint64_t start(std::string_view name) noexcept try {
+  Table& all = table();
+  std::lock_guard<std::mutex> lock(all.mutex);
+  uint64_t number = ++all.started;
+  if (all.process_ranges.size() < max_depth) all.process_ranges.emplace_back(number, name_of(all, name));
+  process_changes.fetch_add(1, std::memory_order_release);
+  used.store(true, std::memory_order_relaxed);
+  return number;
+} catch (const std::bad_alloc&) {
+  return UINT64_MAX;
+}
+
+void end(uint64_t range) noexcept {
+  if (!used.load(std::memory_order_relaxed)) return;
+  Table& all = table();
+  std::lock_guard<std::mutex> lock(all.mutex);
+  for (size_t i = 0; i < all.process_ranges.size(); ++i) {
+    if (all.process_ranges[i].first != range) continue;
+    all.process_ranges.erase(all.process_ranges.begin() + static_cast<ptrdiff_t>(i));
+    process_changes.fetch_add(1, std::memory_order_release);
+    return;
+  }
+}
+
+void are_told() noexcept {
+  told.store(true);
+}
+
+bool is_told() noexcept {
+  return told.load();
+}
+
+Path here() noexcept try {
+  if (!used.load(std::memory_order_relaxed)) return 0;
+  Thread& thread = ranges::thread();
+  uint64_t process = process_changes.load(std::memory_order_acquire);
+  if (!thread.changed && thread.process_seen == process) return thread.path;
+  Table& all = table();
+  std::lock_guard<std::mutex> lock(all.mutex);
+  std::vector<Name> names;
+  for (const auto& range : all.process_ranges) names.push_back(range.second);
+  for (const Entry& entry : thread.stack) names.push_back(entry.name);
+  thread.path = path_of(all, std::move(names));
+  thread.changed = false;
+  thread.process_seen = process;
+  return thread.path;
+} catch (const std::bad_alloc&) {
+  return 0;
+}
+
+std::vector<std::string> names_of(Path path) {
+  std::vector<std::string> names;
+  if (path == 0) return names;
+  Table& all = table();
+  std::lock_guard<std::mutex> lock(all.mutex);
+  if (path < all.members.size())
+    for (Name name : *all.members[path]) names.push_back(*all.texts[name]);
+  return names;
+}
+
+std::string text_of(Path path) {
+  std::string text;
+  for (const std::string& name : names_of(path)) {
+    if (!text.empty()) text += '/';
+    text += name;
+  }
+  return text;
+}
+
+void reset_after_fork() noexcept {
+  if (used.load()) new (&table().mutex) std::mutex;
+}
+
+}  // namespace kerncap::ranges

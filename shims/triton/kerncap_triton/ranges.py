@@ -1,0 +1,166 @@
+"""The NVTX ranges that a launch lies in: the native shim's, or what Python functions open.
+
+Without a shim that NVTX has loaded, C code's ranges are not seen. What is wrapped here are Python
+functions alone, and those only in a session that asks about ranges.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import json
+import threading
+from typing import Any, Callable, Dict, List, Optional
+
+from . import native
+
+MODULES = ("torch.cuda.nvtx", "nvtx.nvtx")
+MAX_NAME = 1024
+
+
+class _Thread(threading.local):
+    def __init__(self) -> None:
+        self.names: List[str] = []
+
+
+_thread = _Thread()
+_of_process: Dict[Any, str] = {}  # ranges from start to end, in the order of their starts
+
+
+def names() -> List[str]:
+    """The open ranges around this thread's next launch, outermost first."""
+    shim = native.find("cuda")  # NVTX's ranges are told to no other
+    found = shim.ranges() if shim is not None else None
+    if found is not None:
+        return found
+    return [*_of_process.values(), *_thread.names]
+
+
+def text() -> str:
+    """The same as ``--where`` and ``--range`` have it."""
+    return "/".join(names())
+
+
+def are_asked_for(options: Dict[str, Any]) -> bool:
+    """Whether this session's reports or selectors use ranges; an armed one may at any time."""
+    select = options.get("select") or {}
+    in_where = '"range"' in json.dumps(select.get("where"))
+    return bool(options.get("list_only") or options.get("dormant") or select.get("range") or in_where)
+
+
+def watch(session_path: str, name: str, module: Any) -> None:
+    """Called once, right after the target imported one of `MODULES`."""
+    with open(session_path, encoding="utf-8") as file:
+        if are_asked_for(json.load(file)):
+            _PATCHES[name](module)
+
+
+def push(name: Any) -> None:
+    _thread.names.append(_clean(name))
+
+
+def pop() -> None:
+    if _thread.names:
+        _thread.names.pop()
+
+
+def _clean(name: Any) -> str:
+    text = str(name)[:MAX_NAME].replace("\n", " ")
+    return text.encode("utf-8", "replace").decode()
+
+
+def _torch(module: Any) -> None:
+    """torch.cuda.nvtx; its context manager calls the functions of its module, that is these."""
+    module.range_push = _after(module.range_push, lambda result, args, kwargs: push(_first(args, kwargs)))
+    module.range_pop = _after(module.range_pop, lambda result, args, kwargs: pop())
+    _start_and_end(module, "range_start", "range_end")
+
+
+def _nvtx(module: Any) -> None:
+    """Package nvtx. The functions' own work goes on below ours, where a profiler listens."""
+    module.push_range = _after(module.push_range, lambda result, args, kwargs: push(_first(args, kwargs)))
+    module.pop_range = _after(module.pop_range, lambda result, args, kwargs: pop())
+    _start_and_end(module, "start_range", "end_range")
+    _annotate(module.annotate)
+
+
+def _annotate(kind: Any) -> None:
+    enter, leave, decorate = kind.__enter__, kind.__exit__, kind.__call__
+
+    @functools.wraps(enter)
+    def entered(self: Any) -> Any:
+        result = enter(self)
+        push(_message(self) or "")
+        return result
+
+    @functools.wraps(leave)
+    def left(self: Any, *error: Any) -> Any:
+        pop()
+        return leave(self, *error)
+
+    @functools.wraps(decorate)
+    def decorated(self: Any, function: Any) -> Any:
+        inner = decorate(self, function)
+        name = _message(self) or getattr(function, "__name__", "")
+
+        @functools.wraps(inner)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            push(name)
+            try:
+                return inner(*args, **kwargs)
+            finally:
+                pop()
+
+        return call
+
+    kind.__enter__, kind.__exit__, kind.__call__ = entered, left, decorated
+
+
+def _message(annotation: Any) -> Optional[str]:
+    """What `annotate` was made with; it keeps its arguments to be pickled."""
+    given = getattr(annotation, "init_args", None) or (None,)
+    return None if given[0] is None else str(given[0])
+
+
+def _start_and_end(module: Any, start: str, end: str) -> None:
+    numbers = itertools.count()
+    keys: Dict[Any, List[Any]] = {}  # one handle may stand for several: without a profiler all are 0
+
+    def started(result: Any, args: Any, kwargs: Any) -> None:
+        key = (start, next(numbers))
+        keys.setdefault(_hashable(result), []).append(key)
+        _of_process[key] = _clean(_first(args, kwargs))
+
+    def ended(result: Any, args: Any, kwargs: Any) -> None:
+        open_ones = keys.get(_hashable(_first(args, kwargs)))
+        if open_ones:
+            _of_process.pop(open_ones.pop(), None)
+
+    setattr(module, start, _after(getattr(module, start), started))
+    setattr(module, end, _after(getattr(module, end), ended))
+
+
+def _after(original: Callable[..., Any], note: Callable[[Any, Any, Any], None]) -> Callable[..., Any]:
+    """``original``, and a note of a call that did not raise."""
+
+    @functools.wraps(original)
+    def noted(*args: Any, **kwargs: Any) -> Any:
+        result = original(*args, **kwargs)
+        try:
+            note(result, args, kwargs)
+        except Exception:
+            pass  # a range of ours is missing; the target has what it asked for
+        return result
+
+    return noted
+
+
+def _first(args: Any, kwargs: Dict[str, Any]) -> Any:
+    return args[0] if args else next(iter(kwargs.values()), "")
+
+
+def _hashable(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+_PATCHES: Dict[str, Callable[[Any], None]] = {"torch.cuda.nvtx": _torch, "nvtx.nvtx": _nvtx}

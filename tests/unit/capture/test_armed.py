@@ -1,0 +1,148 @@
+"""A dormant session from outside: arming it, two at once, one that is over, and what shims are answered."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kerncap.capture import armed
+from kerncap.capture.answers import Answers
+from kerncap.capture.collect import Collector
+from kerncap.capture.options import CaptureOptions
+from kerncap.capture.session import Session
+from kerncap.errors import CaptureError, UsageError
+from kerncap.format.records import RecordKind
+from tests.unit.capture.recorded import RecordedProcess
+from tests.unit.capture.recorded import sealer as make_sealer
+
+DORMANT = CaptureOptions(("app",), dormant=True, memory="args", max_size=1 << 20)
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> Iterator[Session]:
+    made = Session.create(CaptureOptions(("app",), output=tmp_path, dormant=True, memory="args"), {})
+    yield made
+    made.remove()
+
+
+def selecting(**changes: object) -> CaptureOptions:
+    return CaptureOptions(("?",), **changes)  # type: ignore[arg-type]
+
+
+def test_a_generation_is_written_before_it_is_raised(session: Session) -> None:
+    dormant = armed.DormantSession.open(session.folder)
+    assert armed.generation_of(session.folder) == 0 and dormant.base.memory == "args"
+    assert dormant.arm(selecting(kernel="add", launch=(2, 4), range="step", ranks=(0, 2))) == 1
+    assert dormant.arm(selecting(kernel="mul")) == 2
+    assert armed.generation_of(session.folder) == 2
+    first = json.loads((session.folder / "session-1.json").read_bytes())
+    assert (first["generation"], first["dormant"]) == (1, False)
+    assert first["select"] == {
+        "kernel": "add", "launch": [2, 4], "per_config": False, "where": None, "default": False,
+        "range": "step", "ranks": [0, 2],
+    }  # fmt: skip
+    assert first["token"] == dormant.token
+    conf = (session.folder / "session-1.conf").read_text().splitlines()
+    assert {"generation=1", "range=1", "ranks=0,2", "launch_first=2"} <= set(conf)
+    assert not any(line.startswith("dormant") for line in conf)
+    assert armed.options_of(session.folder, 2).kernel == "mul"
+    assert (session.folder / "session-1.json").stat().st_mode & 0o777 == 0o600
+    assert not list(session.folder.glob("*.tmp-*"))
+
+
+def test_shims_are_answered_by_the_generation_that_they_name(session: Session, tmp_path: Path) -> None:
+    answers = Answers(session.folder, DORMANT)
+    armed.DormantSession.open(session.folder).arm(selecting(kernel="^add$", range="^step/"))
+    question = {"ask": "match", "process": "1-0", "kernel": "add", "generation": 1}
+    assert answers.answer(question) == {"match": True}
+    assert answers.answer({**question, "kernel": "mul"}) == {"match": False, "reason": "name"}
+    within = {"ask": "range", "range": "step/forward", "generation": 1}
+    assert answers.answer(within) == {"match": True}
+    assert answers.answer({**within, "range": "outer/step"}) == {"match": False}
+    assert answers.answer({**within, "generation": 7}) == {}, "there is none"
+    assert Answers(tmp_path, selecting(range="x")).answer({"ask": "range", "range": ""}) == {"match": False}
+
+
+def test_two_at_once_is_one_line(session: Session) -> None:
+    dormant = armed.DormantSession.open(session.folder)
+    held = os.open(session.folder / armed.LOCK, os.O_RDWR | os.O_CREAT)
+    fcntl.flock(held, fcntl.LOCK_EX)
+    with pytest.raises(CaptureError, match="another kerncap arm is at work"):
+        dormant.arm(selecting(kernel="add"))
+    os.close(held)
+    assert dormant.arm(selecting(kernel="add")) == 1, "a lock goes with its process"
+
+
+def test_what_cannot_be_armed_says_why(session: Session, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no such folder"):
+        armed.find_session(tmp_path / "nowhere")
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    with pytest.raises(UsageError, match="no session.json in it and no dormant session"):
+        armed.find_session(empty)
+    assert armed.find_session(tmp_path) == session.folder, "the output folder stands for the one in it"
+    awake = Session.create(CaptureOptions(("app",), output=tmp_path), {})
+    with pytest.raises(UsageError, match="not started with --dormant"):
+        armed.DormantSession.open(awake.folder)
+    awake.remove()
+    other = Session.create(CaptureOptions(("app",), output=tmp_path, dormant=True), {})
+    with pytest.raises(UsageError, match="2 dormant sessions"):
+        armed.find_session(tmp_path)
+    other.remove()
+
+
+def test_a_session_that_is_over_says_so(session: Session) -> None:
+    dormant = armed.DormantSession.open(session.folder)
+    session.close()  # as if its kerncap had been killed: the folder stays
+    with pytest.raises(CaptureError, match="the session is over"):
+        armed.DormantSession.open(session.folder)
+    with pytest.raises(CaptureError, match="the session is over"):
+        dormant.arm(selecting(kernel="add"))
+
+
+@pytest.mark.parametrize("text", ["", "[1]", '{"token": 1}', "{" * 5000, '{"token": "t"}'])
+def test_a_damaged_session_file_is_one_line(session: Session, text: str) -> None:
+    (session.folder / "session.json").write_text(text)
+    with pytest.raises(CaptureError, match="session.json"):
+        armed.DormantSession.open(session.folder)
+
+
+def test_the_end_waits_for_a_last_look(session: Session) -> None:
+    done = threading.Event()
+
+    def end() -> None:
+        session.say_ended()
+        done.set()
+
+    with armed.waiting(session.folder):
+        ending = threading.Thread(target=end)
+        ending.start()
+        while not armed.has_ended(session.folder):
+            pass
+        assert not done.wait(0.3), "somebody is still looking"
+    assert done.wait(2.0)
+    ending.join()
+
+
+def test_last_of_an_armed_selection_is_sealed_once_it_is_replaced(session: Session, tmp_path: Path) -> None:
+    dormant = armed.DormantSession.open(session.folder)
+    dormant.arm(selecting(kernel="scale", last=2))
+    process = RecordedProcess(session.folder)
+    process.launch(0, generation=1)
+    process.complete(0)
+    collector = Collector(session.folder, make_sealer(session, tmp_path))
+    collector.poll()
+    assert not collector.sealed, "it may still be dropped"
+    dormant.arm(selecting(kernel="scale"))
+    process.launch(1, generation=2)
+    process.complete(1)
+    process.say(RecordKind.END, {"time_ns": 1})
+    collector.poll()
+    assert [sealed.generation for sealed in collector.sealed] == [1, 2]
+    process.end()
