@@ -1,1 +1,212 @@
-"""One module per verb: what the command line, pytest and scripts call."""
+"""kerncap's commands for Python programs: a function for each verb, with options and results as classes.
+
+```python
+from pathlib import Path
+from kerncap.api import CaptureOptions, VerifyOptions, capture, verify
+
+taken = capture(CaptureOptions(command=("python", "train.py"), kernel="^softmax", output=Path("out")))
+for launch in taken.captured:
+    result = verify(launch.path, VerifyOptions(candidate=Path("faster.py")))
+    print(result.passed, result.verdict.summary)
+```
+
+- Names are loaded when they are first used: importing this package costs nothing, and never loads torch,
+  Triton or a driver into the calling process. Kernels run in processes of their own.
+- Paths are `pathlib.Path`; times in seconds (`_s`), milliseconds (`_ms`) or nanoseconds (`_ns`), sizes in
+  bytes, shapes and strides in elements, ordinals of launches from 0.
+- What goes wrong is a `KerncapError`: `UsageError` (the request), `FormatError` (the reproducer),
+  `CaptureError`, `ReplayError` (it could not be carried out) and `BackendUnavailable` (something is missing
+  here). A wrong result is no exception: look at `passed`.
+- `as_dict()` of a result is the document that the command prints with `--json`; `kerncap schema` prints
+  its schema.
+- Only what is named here is public. Modules below, and names with an underscore, may change in any version.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:  # for type checkers and the reference; at run time each is loaded by its first use
+    from kerncap.api.arm import arm
+    from kerncap.api.capture import capture, seal_session
+    from kerncap.api.compare import CompareResult, compare
+    from kerncap.api.diff import DocumentDiff, ReproducerDiff, diff
+    from kerncap.api.doctor import doctor
+    from kerncap.api.doctoring.report import Report as DoctorReport
+    from kerncap.api.edit import EditOptions, edit
+    from kerncap.api.export import Exported, export
+    from kerncap.api.inspect import inspect
+    from kerncap.api.limits import LimitReport, limits
+    from kerncap.api.listing import list_kernels
+    from kerncap.api.minimize import Minimized, minimize
+    from kerncap.api.pack import Packed, pack, unpack_file
+    from kerncap.api.profile import ProfileResult, profile
+    from kerncap.api.replay import ReplayOptions, ReplayResult, Timing, replay
+    from kerncap.api.report import Report as ReportPage
+    from kerncap.api.report import report
+    from kerncap.api.sanitize import sanitize_reproducer, sanitize_ttir
+    from kerncap.api.sanitize_call import sanitize_call
+    from kerncap.api.sanitize_live import LiveOptions, SanitizeResult, sanitize_command
+    from kerncap.api.tune import TuneOptions, tune
+    from kerncap.api.tune_result import TuneResult
+    from kerncap.api.verify import StageResult, VerifyOptions, VerifyResult, verify
+    from kerncap.capture.options import CaptureOptions
+    from kerncap.capture.outcome import ArmResult, CaptureResult, KernelSummary
+    from kerncap.capture.seal import SealedLaunch
+    from kerncap.errors import (
+        BackendUnavailable,
+        CaptureError,
+        FormatError,
+        KerncapError,
+        ReplayError,
+        UsageError,
+    )
+    from kerncap.format import Reproducer
+    from kerncap.replay.wording import Verdict
+    from kerncap.sanitizer.analysis import Options as SanitizeOptions
+    from kerncap.sanitizer.findings import Finding, LaunchReport
+
+__all__ = [
+    "ArmResult",
+    "BackendUnavailable",
+    "CaptureError",
+    "CaptureOptions",
+    "CaptureResult",
+    "CompareResult",
+    "DoctorReport",
+    "DocumentDiff",
+    "EditOptions",
+    "Exported",
+    "Finding",
+    "FormatError",
+    "KerncapError",
+    "KernelSummary",
+    "LaunchReport",
+    "LimitReport",
+    "LiveOptions",
+    "Minimized",
+    "Packed",
+    "ProfileResult",
+    "ReplayError",
+    "ReplayOptions",
+    "ReplayResult",
+    "ReportPage",
+    "Reproducer",
+    "ReproducerDiff",
+    "SanitizeOptions",
+    "SanitizeResult",
+    "SealedLaunch",
+    "StageResult",
+    "Timing",
+    "TuneOptions",
+    "TuneResult",
+    "UsageError",
+    "Verdict",
+    "VerifyOptions",
+    "VerifyResult",
+    "arm",
+    "capture",
+    "compare",
+    "diff",
+    "doctor",
+    "edit",
+    "export",
+    "inspect",
+    "limits",
+    "list_kernels",
+    "minimize",
+    "pack",
+    "profile",
+    "replay",
+    "report",
+    "sanitize_call",
+    "sanitize_command",
+    "sanitize_reproducer",
+    "sanitize_ttir",
+    "seal_session",
+    "tune",
+    "unpack_file",
+    "verify",
+]
+
+# module -> what of it is public; `a as b` is called b here.
+_PUBLIC = {
+    "kerncap.api.arm": ("arm",),
+    "kerncap.api.capture": ("capture", "seal_session"),
+    "kerncap.api.compare": ("CompareResult", "compare"),
+    "kerncap.api.diff": ("DocumentDiff", "ReproducerDiff", "diff"),
+    "kerncap.api.doctor": ("doctor",),
+    "kerncap.api.doctoring.report": ("Report as DoctorReport",),
+    "kerncap.api.edit": ("EditOptions", "edit"),
+    "kerncap.api.export": ("Exported", "export"),
+    "kerncap.api.inspect": ("inspect",),
+    "kerncap.api.limits": ("LimitReport", "limits"),
+    "kerncap.api.listing": ("list_kernels",),
+    "kerncap.api.minimize": ("Minimized", "minimize"),
+    "kerncap.api.pack": ("Packed", "pack", "unpack_file"),
+    "kerncap.api.profile": ("ProfileResult", "profile"),
+    "kerncap.api.replay": ("ReplayOptions", "ReplayResult", "Timing", "replay"),
+    "kerncap.api.report": ("Report as ReportPage", "report"),
+    "kerncap.api.sanitize": ("sanitize_reproducer", "sanitize_ttir"),
+    "kerncap.api.sanitize_call": ("sanitize_call",),
+    "kerncap.api.sanitize_live": ("LiveOptions", "SanitizeResult", "sanitize_command"),
+    "kerncap.api.tune": ("TuneOptions", "tune"),
+    "kerncap.api.tune_result": ("TuneResult",),
+    "kerncap.api.verify": ("StageResult", "VerifyOptions", "VerifyResult", "verify"),
+    "kerncap.capture.options": ("CaptureOptions",),
+    "kerncap.capture.outcome": ("ArmResult", "CaptureResult", "KernelSummary"),
+    "kerncap.capture.seal": ("SealedLaunch",),
+    "kerncap.errors": (
+        "BackendUnavailable",
+        "CaptureError",
+        "FormatError",
+        "KerncapError",
+        "ReplayError",
+        "UsageError",
+    ),
+    "kerncap.format": ("Reproducer",),
+    "kerncap.replay.wording": ("Verdict",),
+    "kerncap.sanitizer.analysis": ("Options as SanitizeOptions",),
+    "kerncap.sanitizer.findings": ("Finding", "LaunchReport"),
+}
+
+
+class _Loaded:
+    """A public name, loaded when it is read.
+
+    It is a data descriptor, because the import system writes each submodule into its package: without it,
+    `kerncap.api.capture` would be the function at first, and the module of that name once it is imported.
+    """
+
+    def __init__(self, module: str, name: str) -> None:
+        self._module, self._name = module, name
+
+    def __get__(self, package: object, owner: type) -> Any:
+        return getattr(importlib.import_module(self._module), self._name)
+
+    def __set__(self, package: object, submodule: object) -> None:
+        pass
+
+
+def _public() -> dict[str, _Loaded]:
+    found = {}
+    for module, names in _PUBLIC.items():
+        for each in names:
+            name, _, shown = each.partition(" as ")
+            found[shown or name] = _Loaded(module, name)
+    return found
+
+
+class _Package(ModuleType):
+    """This package, with its public names as attributes of the class."""
+
+    def __dir__(self) -> list[str]:
+        return list(__all__)
+
+
+for _name, _found in _public().items():
+    setattr(_Package, _name, _found)
+sys.modules[__name__].__class__ = _Package

@@ -23,17 +23,23 @@ from kerncap.errors import KerncapError
 COMMANDS = {
     "capture": "Run a program and take kernel launches out of it.",
     "list": "Run a program and list its kernels by time.",
+    "arm": "Choose launches of a program that runs under capture --dormant.",
     "inspect": "Show everything about a reproducer; nothing is executed.",
     "replay": "Run a reproducer's launch alone.",
     "verify": "Prove a kernel or a candidate against the application's own output.",
     "profile": "Run Nsight Compute on a reproducer's launch and explain it.",
     "tune": "Find the fastest configuration that is right, over one launch or a set.",
     "sanitize": "Prove that Triton launches stay inside their memory, or show where not.",
+    "diff": "Compare two reproducers, or two results, by what they mean.",
     "minimize": "Leave out of a reproducer what its launch does not need.",
     "pack": "Make one file of a reproducer, for a bug report.",
     "unpack": "Make the folder of a packed reproducer again.",
+    "export": "Make a project of a reproducer that runs without kerncap.",
+    "report": "Make one HTML page of a reproducer.",
     "seal": "Make reproducers of a session that kerncap could not finish.",
-    "doctor": "Say what works on this machine and what is missing.",
+    "doctor": "Say what works on this machine, or in a program, and what is missing.",
+    "schema": "Print the JSON Schema of a command's --json.",
+    "mcp": "Serve the commands to an agent, over the Model Context Protocol.",
 }
 INTERRUPTED = 130  # what a shell shows for a process that SIGINT ended
 

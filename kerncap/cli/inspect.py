@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from kerncap.api import inspect as api
+from kerncap.api.inspect import inspect
 from kerncap.report import inspect_text
 
 
@@ -20,7 +20,7 @@ def command(reproducer: Path, verify: bool, as_json: bool) -> int:
 
     Exit status 0, or 3 if it is malformed or damaged: one line says where.
     """
-    document = api.inspect(reproducer, verify=verify)
+    document = inspect(reproducer, verify=verify)
     if as_json:
         # ASCII only: text out of a reproducer can't reach a terminal as control characters.
         click.echo(json.dumps(document, indent=1))

@@ -44,16 +44,17 @@ def command(
 
     Exit status: 0, 2 usage, 3 the reproducer is damaged, 4 no ncu, no device, or no right to its counters.
     """
-    from kerncap.api import profile as api
+    from kerncap.api.profile import import_report as explain
+    from kerncap.api.profile import profile
     from kerncap.api.replay import ReplayOptions
     from kerncap.report.profile_text import render
 
     if (repro is None) == (import_report is None):
         raise UsageError("profile takes a reproducer, or a report with --import-report")
     if import_report is not None:
-        result = api.import_report(import_report)
+        result = explain(import_report)
     else:
         assert repro is not None
-        result = api.profile(repro, ReplayOptions(**options), output=output, clock_control=clock_control)
+        result = profile(repro, ReplayOptions(**options), output=output, clock_control=clock_control)
     click.echo(json.dumps(result.as_dict(), indent=2) if as_json else render(result))
     return 0

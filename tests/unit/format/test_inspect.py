@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
-from kerncap.api import inspect as api
+from kerncap.api.inspect import inspect
 from kerncap.cli.inspect import command
 from kerncap.errors import FormatError
 from kerncap.report.inspect_text import render, value_text
@@ -36,7 +37,7 @@ def test_json_document() -> None:
 
 
 def test_aliases_between_arguments() -> None:
-    document = api.inspect(GOLDEN)
+    document = inspect(GOLDEN)
     assert document["aliases"] == [
         {"arguments": ["flip", "x_ptr"], "region": 0, "bytes": 512, "same_range": False}
     ]
@@ -65,11 +66,11 @@ def test_aliases_between_arguments() -> None:
     ],
 )
 def test_text(line: str) -> None:
-    assert line in [found.rstrip() for found in render(api.inspect(GOLDEN)).splitlines()]
+    assert line in [found.rstrip() for found in render(inspect(GOLDEN)).splitlines()]
 
 
 def test_the_caller_is_not_a_frame_of_triton() -> None:
-    document = api.inspect(GOLDEN)
+    document = inspect(GOLDEN)
     stack = document["manifest"]["launch"]["python_stack"]
     document["manifest"]["launch"]["python_stack"] = [*stack, ("/p/triton/runtime/jit.py", 375, "<lambda>")]
     assert "called from  /app/layer.py:80 in forward" in render(document).splitlines()
@@ -103,13 +104,13 @@ def test_hostile_text_cannot_reach_the_terminal(folder: Path) -> None:
 def test_memory_above_the_limit_is_checked_on_request_only(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(api, "DIGESTS_CHECKED_UP_TO", 1000)
+    monkeypatch.setattr(sys.modules["kerncap.api.inspect"], "DIGESTS_CHECKED_UP_TO", 1000)
     data = bytearray((folder / "memory/chunks").read_bytes())
     data[3000] ^= 1
     (folder / "memory/chunks").write_bytes(data)
-    assert api.inspect(folder)["digests"] == "digests of memory not checked (6.2 KiB; --verify)"
+    assert inspect(folder)["digests"] == "digests of memory not checked (6.2 KiB; --verify)"
     with pytest.raises(FormatError, match="chunk 3 is damaged"):
-        api.inspect(folder, verify=True)
+        inspect(folder, verify=True)
 
 
 def test_source_is_not_executed(folder: Path, tmp_path: Path) -> None:
@@ -120,16 +121,16 @@ def test_source_is_not_executed(folder: Path, tmp_path: Path) -> None:
     write_stored(folder, ("source", "file"), "source/scale.py", code)
     for name in ("sitecustomize.py", "msgspec.py", "triton.py"):
         (folder / name).write_bytes(code)
-    api.inspect(folder, verify=True)
+    inspect(folder, verify=True)
     assert not mark.exists()
 
 
 def test_a_folder_of_reproducers_names_them(tmp_path: Path) -> None:
     with pytest.raises(FormatError, match="this folder is no reproducer"):
-        api.inspect(tmp_path)
+        inspect(tmp_path)
     shutil.copytree(GOLDEN, tmp_path / "add-00000001")
     with pytest.raises(FormatError, match="this folder holds reproducers: add-00000001"):
-        api.inspect(tmp_path)
+        inspect(tmp_path)
 
 
 @pytest.mark.parametrize(

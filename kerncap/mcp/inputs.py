@@ -1,0 +1,150 @@
+"""What each tool takes, as types: the one source of the input schemas."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
+
+
+def _says(text: str) -> Meta:
+    return Meta(description=text)
+
+
+Repro = Annotated[str, _says("A reproducer's folder.")]
+Output = Annotated[str, _says("A folder for what is written.")]
+Candidate = Annotated[
+    str | None, _says("In place of the kernel: a file with an edited source (.py, .cu, .hip) or an image.")
+]
+Tolerance = Annotated[float, Meta(ge=0, description="In place of the dtype's own tolerance.")] | None
+Limit = Annotated[float, Meta(gt=0, le=86400, description="Seconds until the call is ended.")] | None
+Command = Annotated[
+    tuple[str, ...],
+    Meta(min_length=1, max_length=4096, description="The program and its arguments, as separate words."),
+]
+
+
+Redact = Annotated[tuple[Literal["paths", "secrets"], ...], _says("Fill these up with x in what is written.")]
+
+
+class Takes(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What all tools that run something take."""
+
+    timeout_s: Limit = None
+
+
+class Nothing(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    pass
+
+
+class Inspect(Takes, frozen=True, kw_only=True):
+    repro: Repro
+
+
+class List(Takes, frozen=True, kw_only=True):
+    command: Command
+    by: Annotated[
+        Literal["range", "stream", "device", "rank", "configuration"] | None,
+        _says("Launches of each NVTX range, stream, device, rank or configuration."),
+    ] = None
+    top: Annotated[int, Meta(ge=0, description="So many kernels, the most expensive first; 0: all.")] = 20
+
+
+class Capture(Takes, frozen=True, kw_only=True):
+    command: Command
+    kernel: Annotated[str | None, _says("A regular expression, searched in the kernel's name.")] = None
+    launch: Annotated[str | None, _says("N or N:M: these launches of each kernel, from 0.")] = None
+    where: Annotated[str | None, _says("As in 'n > 1024 and x.ndim == 2'.")] = None
+    range: Annotated[str | None, _says("A regular expression: inside of an NVTX range that matches.")] = None
+    rank: Annotated[str | None, _says("N or N,M: of these ranks of a distributed program.")] = None
+    when: Annotated[Literal["nonfinite", "differs"] | None, _says("Keep launches with such a result.")] = None
+    on_fault: Annotated[bool, _says("Keep the launch that faults, hangs or aborts.")] = False
+    memory: Annotated[Literal["reachable", "args", "all"] | None, _says("Which memory comes along.")] = None
+    max_size: Annotated[str | None, _says("Refuse larger launches; as in 500MB.")] = None
+    stop: Annotated[bool, _says("End the program once everything chosen is captured.")] = False
+    no_values: Annotated[bool, _says("Leave the memory's contents out.")] = False
+    output: Output = "kerncap-out"
+
+
+class Replay(Takes, frozen=True, kw_only=True):
+    repro: Repro
+    candidate: Candidate = None
+    device: Annotated[str | None, _says("auto, cpu, cuda:N or hip:N.")] = None
+    timed_runs: Annotated[int, Meta(ge=0, le=100_000, description="Timed runs.")] | None = None
+    rtol: Tolerance = None
+    atol: Tolerance = None
+
+
+class Verify(Replay, frozen=True, kw_only=True):
+    stages: Annotated[
+        str | None, _says("smoke, oracle, determinism, numerics, shapes, memory, with commas; or all.")
+    ] = None
+    reference: Annotated[str | None, _says("A Python file with reference(args).")] = None
+    expect: Annotated[Literal["finite"] | None, _says("What must hold for all that is written.")] = None
+
+
+class Sanitize(Takes, frozen=True, kw_only=True):
+    repro: Repro
+    checks: Annotated[
+        str | None, _says("Some of oob, race, uninit, overflow, promise, alignment, descriptor; with commas.")
+    ] = None
+    bounds: Annotated[
+        Literal["view", "storage", "allocation"], _says("What an access must stay inside of.")
+    ] = "storage"
+
+
+class SanitizeProgram(Takes, frozen=True, kw_only=True):
+    command: Command
+    checks: Annotated[str | None, _says("As sanitize takes it.")] = None
+    bounds: Annotated[Literal["view", "storage", "allocation"], _says("As sanitize takes it.")] = "storage"
+
+
+class Tune(Takes, frozen=True, kw_only=True):
+    repros: Annotated[tuple[str, ...], Meta(min_length=1, max_length=64, description="Reproducers.")]
+    trials: Annotated[int, Meta(ge=1, le=200, description="Configurations that are run.")] = 12
+    seconds: Annotated[float, Meta(gt=0, le=3600, description="Seconds to search.")] = 120.0
+
+
+class Minimize(Takes, frozen=True, kw_only=True):
+    repro: Repro
+    output: Output = "kerncap-out"
+    seconds: Annotated[float, Meta(ge=1, le=3600, description="Seconds to find out what is needed.")] = 120.0
+
+
+class Diff(Takes, frozen=True, kw_only=True):
+    a: Repro
+    b: Repro
+
+
+class Pack(Takes, frozen=True, kw_only=True):
+    repro: Repro
+    output: Annotated[str | None, _says("FILE.zip; by default the folder's name, in the first root.")] = None
+    redact: Redact = ()
+    dry_run: Annotated[bool, _says("Say what would be packed, and write nothing.")] = False
+
+
+class Unpack(Takes, frozen=True, kw_only=True):
+    archive: Annotated[str, _says("A .zip that pack has written.")]
+    output: Output = "."
+
+
+class Export(Takes, frozen=True, kw_only=True):
+    repro: Repro
+    kind: Annotated[
+        Literal["script", "cmake", "pytest"],
+        _says("A Python script (Triton); a CMake project in CUDA or HIP; a pytest file with one of the two."),
+    ]
+    output: Annotated[str | None, _says("A folder that is not there yet, or FILE.py for a script.")] = None
+    redact: Redact = ()
+
+
+class Report(Takes, frozen=True, kw_only=True):
+    repro: Repro
+    output: Annotated[str | None, _says("FILE.html; by default the folder's name, in the first root.")] = None
+    redact: Redact = ()
+
+
+class ReadResult(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    result: Annotated[int, _says("The number that a tool's answer has.")]
+    at: Annotated[str, _says("A JSON pointer into its document, as left_out has them.")] = ""
+    offset: Annotated[int, Meta(ge=0, description="The first item, key or character.")] = 0

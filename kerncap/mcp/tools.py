@@ -1,0 +1,199 @@
+"""The tools: what each takes, the command line that it becomes, and the document that comes back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from kerncap.errors import UsageError
+from kerncap.mcp import inputs
+from kerncap.mcp.allowed import Allowed
+
+
+@dataclass(frozen=True)
+class Context:
+    """What the person who started the server decided."""
+
+    allowed: Allowed
+    python: str | None = None  # for replays; a Python that has torch and triton
+
+
+@dataclass(frozen=True)
+class Tool:
+    """``document`` is a name of `kerncap.report.documents`. The last three are hints for the client."""
+
+    name: str
+    text: str
+    takes: type[Struct]
+    document: str
+    words: Callable[[Any, Context], list[str]]
+    timeout_s: float = 600.0
+    read_only: bool = False  # executes nothing out of a reproducer, and runs no program
+    destructive: bool = False
+    open_world: bool = False
+
+
+def _options(**given: Any) -> list[str]:
+    """``--name=value`` for each that is given: a value that begins with a dash stays a value."""
+    words = []
+    for name, value in given.items():
+        spelled = f"--{name.replace('_', '-')}"
+        if value is True:
+            words.append(spelled)
+        elif value is not None and value is not False:
+            words.append(f"{spelled}={value}")
+    return words
+
+
+def _repro(text: str, context: Context) -> str:
+    return str(context.allowed.path(text, "repro"))
+
+
+def _file(text: str | None, name: str, context: Context) -> str | None:
+    return None if text is None else str(context.allowed.path(text, name))
+
+
+def _inspect(given: inputs.Inspect, context: Context) -> list[str]:
+    return ["inspect", "--json", _repro(given.repro, context)]
+
+
+def _doctor(_given: inputs.Nothing, context: Context) -> list[str]:
+    return ["doctor", "--json", *_options(python=context.python)]
+
+
+def _list(given: inputs.List, _context: Context) -> list[str]:
+    return ["list", "--json", *_options(by=given.by, top=given.top), "--", *given.command]
+
+
+def _capture(given: inputs.Capture, context: Context) -> list[str]:
+    options = _options(
+        kernel=given.kernel, launch=given.launch, where=given.where, range=given.range, rank=given.rank,
+        when=given.when, on_fault=given.on_fault,
+        memory=given.memory, max_size=given.max_size, stop=given.stop, no_values=given.no_values,
+        output=_file(given.output, "output", context),
+    )  # fmt: skip
+    return ["capture", "--json", *options, "--", *given.command]
+
+
+def _run_options(given: inputs.Replay, context: Context) -> list[str]:
+    candidate = _file(given.candidate, "candidate", context)
+    return _options(
+        candidate=candidate, device=given.device, rtol=given.rtol, atol=given.atol, python=context.python
+    )
+
+
+def _replay(given: inputs.Replay, context: Context) -> list[str]:
+    times = [] if given.timed_runs is None else ["-n", str(given.timed_runs)]
+    return ["replay", "--json", *_run_options(given, context), *times, _repro(given.repro, context)]
+
+
+def _verify(given: inputs.Verify, context: Context) -> list[str]:
+    reference = _file(given.reference, "reference", context)
+    options = _options(stages=given.stages, reference=reference, expect=given.expect)
+    return ["verify", "--json", *_run_options(given, context), *options, _repro(given.repro, context)]
+
+
+def _sanitize(given: inputs.Sanitize, context: Context) -> list[str]:
+    options = _options(check=given.checks, bounds=given.bounds, python=context.python)
+    return ["sanitize", "--json", *options, _repro(given.repro, context)]
+
+
+def _sanitize_program(given: inputs.SanitizeProgram, _context: Context) -> list[str]:
+    options = _options(check=given.checks, bounds=given.bounds)
+    return ["sanitize", "--json", *options, "--", *given.command]
+
+
+def _tune(given: inputs.Tune, context: Context) -> list[str]:
+    repros = [_repro(each, context) for each in given.repros]
+    options = _options(trials=given.trials, time=given.seconds, python=context.python)
+    return ["tune", "--json", *options, *repros]
+
+
+def _minimize(given: inputs.Minimize, context: Context) -> list[str]:
+    output = _file(given.output, "output", context)
+    options = _options(output=output, time=given.seconds, python=context.python)
+    return ["minimize", "--json", *options, _repro(given.repro, context)]
+
+
+def _pack(given: inputs.Pack, context: Context) -> list[str]:
+    repro = context.allowed.path(given.repro, "repro")
+    output = _file(given.output or f"{repro.name}.zip", "output", context)
+    redact = [f"--redact={kind}" for kind in given.redact]
+    return ["pack", "--json", *_options(output=output, dry_run=given.dry_run), *redact, str(repro)]
+
+
+def _diff(given: inputs.Diff, context: Context) -> list[str]:
+    sides = [context.allowed.path(text, name) for text, name in ((given.a, "a"), (given.b, "b"))]
+    for side in sides:
+        if not side.is_dir():
+            raise UsageError(f"{side}: expected a reproducer's folder")
+    return ["diff", "--json", *map(str, sides)]
+
+
+def _export(given: inputs.Export, context: Context) -> list[str]:
+    repro = context.allowed.path(given.repro, "repro")
+    output = _file(given.output or f"{repro.name}-{given.kind}", "output", context)
+    redact = [f"--redact={kind}" for kind in given.redact]
+    return ["export", "--json", f"--as={given.kind}", f"--output={output}", *redact, str(repro)]
+
+
+def _report(given: inputs.Report, context: Context) -> list[str]:
+    repro = context.allowed.path(given.repro, "repro")
+    output = _file(given.output or f"{repro.name}.html", "output", context)
+    redact = [f"--redact={kind}" for kind in given.redact]
+    return ["report", "--json", f"--output={output}", *redact, str(repro)]
+
+
+def _unpack(given: inputs.Unpack, context: Context) -> list[str]:
+    output = _file(given.output, "output", context)
+    return ["unpack", "--json", *_options(output=output), str(context.allowed.path(given.archive, "archive"))]
+
+
+_RUNS = "Runs a program, with all that it may do. "
+
+TOOLS = (
+    Tool("doctor", "Say what of CUDA, HIP and Triton works on this machine, and the next step where not.",
+         inputs.Nothing, "doctor", _doctor, 180, read_only=True),
+    Tool("list", _RUNS + "Its GPU kernels by time, each with the command that captures it.",
+         inputs.List, "list", _list, destructive=True, open_world=True),
+    Tool("capture", _RUNS + "Takes single kernel launches out of it: each becomes a reproducer, a folder "
+         "with the launch, its memory, its code and an editable source.",
+         inputs.Capture, "capture", _capture, destructive=True, open_world=True),
+    Tool("inspect", "All about a reproducer: launch, arguments, memory, environment. Executes nothing.",
+         inputs.Inspect, "inspect", _inspect, 120, read_only=True),
+    Tool("replay", "Run a reproducer's launch alone, or a candidate for its kernel, and compare with what "
+         "the application got. Times too.", inputs.Replay, "replay", _replay),
+    Tool("verify", "Prove the kernel, or a candidate for it, against the application's own result, in "
+         "stages; says what each showed and what not.", inputs.Verify, "verify", _verify, 1800),
+    Tool("sanitize", "Prove that a Triton reproducer's launch stays inside of its memory and is free of "
+         "races, or show where not. Nothing is run.", inputs.Sanitize, "sanitize", _sanitize, read_only=True),
+    Tool("sanitize_program", _RUNS + "Checks every Triton launch of it as sanitize does.",
+         inputs.SanitizeProgram, "sanitize", _sanitize_program, destructive=True, open_world=True),
+    Tool("tune", "Find the fastest configuration that is right, in few trials.",
+         inputs.Tune, "tune", _tune, 3600),
+    Tool("diff", "Compare two reproducers: launch, arguments, code, source, memory by view. Nothing is run.",
+         inputs.Diff, "diff", _diff, read_only=True),
+    Tool("minimize", "Write a smaller reproducer of the same launch, with no memory but what it needs.",
+         inputs.Minimize, "minimize", _minimize, 1800),
+    Tool("pack", "Make one .zip of a reproducer for a bug report. Stops at home folders and secrets; redact "
+         "fills them up.", inputs.Pack, "pack", _pack),
+    Tool("export", "Write a project that runs a reproducer's launch without kerncap: a script, CMake or "
+         "pytest. Nothing is run.", inputs.Export, "export", _export),
+    Tool("report", "Write one HTML page of a reproducer, for people. Nothing is run.",
+         inputs.Report, "report", _report),
+    Tool("unpack", "Make the folder of a packed reproducer again; nothing in it is executed.",
+         inputs.Unpack, "unpack", _unpack),
+)  # fmt: skip
+
+
+def chosen(read_only: bool) -> dict[str, Tool]:
+    """By name; ``read_only``: those alone that run neither a program nor a kernel."""
+    return {tool.name: tool for tool in TOOLS if tool.read_only or not read_only}
+
+
+def default_context(roots: tuple[Path, ...], python: str | None) -> Context:
+    return Context(Allowed.of(roots or (Path("."),)), python)

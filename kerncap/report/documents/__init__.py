@@ -1,0 +1,11 @@
+"""The documents that ``--json`` prints, as types: the one source of their JSON Schemas.
+
+The commands build them as plain data; a test holds every command's real output against these types.
+`python -m kerncap.report.documents` writes ``docs/schemas`` anew, ``kerncap schema`` prints one.
+"""
+
+from __future__ import annotations
+
+from kerncap.report.documents.schemas import DOCUMENTS, document_type, schema, schema_text
+
+__all__ = ["DOCUMENTS", "document_type", "schema", "schema_text"]

@@ -1,0 +1,94 @@
+"""``inspect``: the manifest and what follows from it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from msgspec import UNSET, UnsetType
+
+from kerncap.format.schema import Manifest
+from kerncap.report.documents.basics import (
+    Address,
+    Bytes,
+    Count,
+    Document,
+    Notes,
+    Part,
+    Path,
+    Region,
+    says,
+)
+
+
+class ResolvedTensor(Part, frozen=True, kw_only=True):
+    """A tensor of an argument: a view of a region. ``offset`` and ``alignment`` are bytes."""
+
+    view: Annotated[int, says("Its place in the manifest's views.")]
+    name: str | None
+    dtype: str
+    shape: Annotated[tuple[int, ...], says("Elements.")]
+    strides: Annotated[tuple[int, ...], says("Elements.")]
+    region: Region
+    offset: Bytes
+    address: Address
+    alignment: Annotated[int, says("The largest power of two that divides the address, 4096 at most.")]
+
+
+class ResolvedArgument(Part, frozen=True, kw_only=True):
+    """An argument of the launch, in the kernel's order."""
+
+    name: str
+    role: Annotated[str, says("runtime, constexpr, …: how the kernel takes it.")]
+    kind: Annotated[str, says("The kind of its value, as in the manifest.")]
+    tensors: tuple[ResolvedTensor, ...] | UnsetType = UNSET
+
+
+class Alias(Part, frozen=True, kw_only=True):
+    """Two tensor arguments whose byte ranges overlap."""
+
+    arguments: tuple[str, str]
+    region: Region
+    bytes: Bytes
+    same_range: bool
+
+
+class StoredRegion(Part, frozen=True, kw_only=True):
+    """Bytes of one region, before and after the launch."""
+
+    pre_bytes: Bytes
+    post_bytes: Bytes
+    chunks_changed: Count
+
+
+class Stored(Part, frozen=True, kw_only=True):
+    """What the memory takes on disk, and what it stands for."""
+
+    memory_bytes: Annotated[Bytes, says("Bytes on disk.")]
+    pre_bytes: Bytes
+    post_bytes: Bytes
+    chunks: Count
+    regions: tuple[StoredRegion, ...]
+
+
+class WrittenRegion(Part, frozen=True, kw_only=True):
+    """How much of a region the launch writes, as replays measured it."""
+
+    region: Region
+    written_bytes: Bytes
+    size: Bytes
+    also_input: Annotated[bool, says("Whether some of what it writes is read before.")]
+
+
+class InspectDocument(Document, frozen=True, kw_only=True):
+    """Everything about a reproducer. Nothing in it was executed."""
+
+    path: Path
+    manifest_sha256: str
+    manifest: Annotated[Manifest, says("manifest.json; kerncap/format/FORMAT.md explains it.")]
+    arguments: tuple[ResolvedArgument, ...]
+    aliases: tuple[Alias, ...]
+    stored: Stored
+    checks: Annotated[dict[str, Any] | None, says("checks.json: what replays here have found out.")]
+    write_set: tuple[WrittenRegion, ...] | None
+    digests: Annotated[str, says("'verified', or which were not checked.")]
+    notes: Notes

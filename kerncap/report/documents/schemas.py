@@ -1,0 +1,73 @@
+"""JSON Schema (2020-12) of each document."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from typing import Any, cast
+
+import msgspec
+
+from kerncap.errors import UsageError
+from kerncap.report.documents.basics import Document
+
+# What is printed (the command, with the option that makes it another document) -> module:type.
+DOCUMENTS = {
+    "capture": "capturing:CaptureDocument",
+    "list": "capturing:ListDocument",
+    "arm": "capturing:ArmDocument",
+    "inspect": "inspecting:InspectDocument",
+    "replay": "judging:ReplayDocument",
+    "replay-edit": "judging:EditDocument",
+    "replay-compare": "judging:CompareDocument",
+    "replay-limits": "measuring:LimitsDocument",
+    "verify": "judging:VerifyDocument",
+    "profile": "measuring:ProfileDocument",
+    "tune": "measuring:TuneDocument",
+    "sanitize": "sanitizing:SanitizeDocument",
+    "diff": "comparing:DiffDocument",
+    "diff-results": "comparing:DiffResultsDocument",
+    "minimize": "sharing:MinimizeDocument",
+    "pack": "sharing:PackDocument",
+    "unpack": "sharing:UnpackDocument",
+    "export": "sharing:ExportDocument",
+    "report": "sharing:ReportDocument",
+    "seal": "capturing:CaptureDocument",
+    "doctor": "doctoring:DoctorDocument",
+    "doctor-program": "doctoring:DoctorProgramDocument",
+}
+_SPELLED = {  # where the rest of a name is no option
+    "diff-results": "kerncap diff A.json B.json --json",
+    "doctor-program": "kerncap doctor --json -- CMD",
+}
+
+
+def document_type(name: str) -> type[Document]:
+    """The type of a document of `DOCUMENTS`. Raises UsageError for another name."""
+    if name not in DOCUMENTS:
+        raise UsageError(f"no document is called {name}; there are {', '.join(DOCUMENTS)}")
+    module, _, kind = DOCUMENTS[name].partition(":")
+    found = getattr(importlib.import_module(f"kerncap.report.documents.{module}"), kind)
+    return cast("type[Document]", found)
+
+
+def schema(name: str) -> dict[str, Any]:
+    """The schema of ``kerncap <name> --json``, of the version that this kerncap prints."""
+    kind = document_type(name)
+    found = msgspec.json.schema(kind)
+    parts = found["$defs"]
+    root = parts.pop(kind.__name__)  # a tool's output schema has to be an object itself
+    command, _, option = name.partition("-")
+    spelled = _SPELLED.get(name, f"kerncap {command}{f' --{option}' if option else ''} --json")
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": f"urn:kerncap:{name}:{kind.version}",
+        "title": f"{spelled}, version {kind.version}",
+        **{key: value for key, value in root.items() if key != "title"},
+        **({"$defs": parts} if parts else {}),
+    }
+
+
+def schema_text(name: str) -> str:
+    """The same as a file has it."""
+    return json.dumps(schema(name), indent=1, sort_keys=True) + "\n"

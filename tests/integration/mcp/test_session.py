@@ -1,0 +1,139 @@
+"""A client of the official SDK over stdio: captures, verifies and sanitizes a sample, and meets the rules."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from mcp import Client
+from mcp.client.stdio import StdioServerParameters
+from mcp.shared.exceptions import MCPError
+
+SAMPLES = Path(__file__).parents[3] / "samples"
+GOLDEN = Path(__file__).parents[2] / "golden"
+SLEEPER = "import os, time; open('pids', 'w').write(str(os.getpid())); time.sleep(600)"
+
+
+def session(root: Path, steps: Callable[[Client], Awaitable[None]], *options: str) -> None:
+    """Run ``steps`` against a server on ``root``."""
+
+    async def main() -> None:
+        server = StdioServerParameters(
+            command=sys.executable,
+            args=["-m", "kerncap", "mcp", "--root", str(root), *options],
+            env={**os.environ, "TRITON_INTERPRET": "1"},
+        )
+        async with Client(server) as client:
+            await steps(client)
+
+    anyio.run(main)
+
+
+async def call(client: Client, name: str, **arguments: Any) -> Any:
+    """The document of a call that has one."""
+    done = await client.call_tool(name, arguments)
+    assert not done.is_error, done.content
+    return done.structured_content["document"]
+
+
+async def refused(client: Client, name: str, **arguments: Any) -> str:
+    done = await client.call_tool(name, arguments)
+    assert done.is_error and done.structured_content is None
+    [content] = done.content
+    assert content.type == "text"
+    return content.text
+
+
+def test_captures_verifies_and_sanitizes(tmp_path: Path) -> None:
+    """The client holds every answer against the tool's output schema."""
+    shutil.copy(SAMPLES / "softmax" / "run.py", tmp_path)
+    shutil.copy(SAMPLES / "softmax" / "wrong.py", tmp_path)
+    heard: list[str | None] = []
+
+    async def progress(_done: float, _total: float | None, message: str | None) -> None:
+        heard.append(message)
+
+    async def steps(client: Client) -> None:
+        tools = {tool.name: tool for tool in (await client.list_tools()).tools}
+        hints = {name: tool.annotations for name, tool in tools.items()}
+        assert hints["inspect"] is not None and hints["inspect"].read_only_hint
+        assert hints["capture"] is not None and hints["capture"].destructive_hint
+
+        done = await client.call_tool(
+            "capture", {"command": [sys.executable, "run.py"]}, progress_callback=progress
+        )
+        assert not done.is_error, done.content
+        assert "softmax: 64 rows of 100 agree with torch (cpu)" in done.structured_content["lines"]
+        [repro] = done.structured_content["document"]["captured"]
+        assert Path(repro).is_relative_to(tmp_path)
+
+        assert (await call(client, "verify", repro=repro))["result"] == "pass"
+        wrong = await client.call_tool("verify", {"repro": repro, "candidate": "wrong.py"})
+        assert wrong.structured_content["exit_status"] == 1 and not wrong.is_error
+        assert wrong.structured_content["document"]["result"] == "fail"
+        [launch] = (await call(client, "sanitize", repro=repro))["launches"]
+        assert (launch["proved"], launch["violated"]) == (2, 0)
+        assert (await call(client, "inspect", repro=repro))["manifest"]["kernel"]["name"] == "softmax_kernel"
+
+        resources = (await client.list_resources()).resources
+        assert [resource.name for resource in resources] == [Path(repro).name]
+        source = await client.read_resource(f"kerncap://source/{Path(repro).relative_to(tmp_path)}")
+        assert "def softmax_kernel" in source.contents[0].text  # type: ignore[union-attr]
+
+    session(tmp_path, steps)
+    assert "softmax: 64 rows of 100 agree with torch (cpu)" in heard
+
+
+def test_the_rules(tmp_path: Path) -> None:
+    """Trust, folders and time; what a call started ends with it."""
+    stranger = tmp_path / "stranger"
+    shutil.copytree(GOLDEN / "v1.3", stranger)
+    (tmp_path / "sleep.py").write_text(SLEEPER)
+
+    async def steps(client: Client) -> None:
+        told = await refused(client, "replay", repro="stranger")
+        assert "Replaying it would execute: " in told and "Trust is never given" in told
+        assert "unknown field `trust`" in await refused(client, "replay", repro="stranger", trust=True)
+        assert "outside of the folders" in await refused(client, "inspect", repro="..")
+        leading_out = await client.read_resource("kerncap://source/../../etc")
+        assert "no reproducer" in leading_out.contents[0].text  # type: ignore[union-attr]
+
+        with pytest.raises(MCPError, match="timed out"):
+            await client.call_tool(
+                "capture", {"command": [sys.executable, "sleep.py"]}, read_timeout_seconds=4
+            )
+        await ended(tmp_path / "pids")
+        (tmp_path / "pids").unlink()
+        late = await refused(client, "capture", command=[sys.executable, "sleep.py"], timeout_s=4)
+        assert "not done after 4 s" in late
+        await ended(tmp_path / "pids")
+
+    session(tmp_path, steps)
+
+
+def test_read_only(tmp_path: Path) -> None:
+    shutil.copytree(GOLDEN / "v1.3", tmp_path / "stranger")
+
+    async def steps(client: Client) -> None:
+        names = {tool.name for tool in (await client.list_tools()).tools}
+        assert names == {"doctor", "inspect", "sanitize", "diff", "read_result"}
+        assert "no tool is called capture" in await refused(client, "capture", command=["true"])
+        assert (await call(client, "inspect", repro="stranger"))["digests"] == "verified"
+
+    session(tmp_path, steps, "--read-only")
+
+
+async def ended(file: Path) -> None:
+    """The process that wrote its number there is gone, or goes within the time that it is given."""
+    pid = int(file.read_text())
+    until = time.monotonic() + 20
+    while Path(f"/proc/{pid}").exists():
+        assert time.monotonic() < until, f"process {pid} is still there"
+        await anyio.sleep(0.1)

@@ -1,0 +1,103 @@
+"""The reader of pages: what is a command, what is compared, what differs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.integration.docs.pages import Reproducers, blocks, commands, differs, given, normal, unmarked
+
+PAGE = """\
+Text.
+<!-- given: softmax, layer_norm -->
+
+```console
+$ kerncap verify kerncap-out/softmax_kernel-5c583801
+Result: PASS (58,368 bytes identical)
+$ cat > a.py <<'END'
+> x = 1
+END
+$ echo one \\
+  two
+```
+
+```{.console not-run="needs an NVIDIA GPU"}
+$ kerncap tune kerncap-out/softmax_kernel-5c583801
+```
+
+```
+kerncap list -- ./app
+```
+
+```python
+import kerncap
+```
+"""
+
+
+def test_commands_with_what_is_shown() -> None:
+    first, second, third = commands(PAGE)
+    assert first.text == "kerncap verify kerncap-out/softmax_kernel-5c583801" and first.line == 5
+    assert first.shown == ("Result: PASS (58,368 bytes identical)",) and not first.may_fail
+    assert second.text == "cat > a.py <<'END'\nx = 1\nEND" and third.text == "echo one \\\n  two"
+
+
+def test_blocks_that_are_not_run() -> None:
+    assert [block.not_run for block in blocks(PAGE)] == [None, "needs an NVIDIA GPU", None, None]
+    [open_one] = unmarked(PAGE)
+    assert open_one.lines == ("kerncap list -- ./app",)
+    assert given(PAGE) == ("softmax", "layer_norm")
+
+
+def test_output_before_a_command_is_a_mistake_of_the_page() -> None:
+    with pytest.raises(ValueError, match="no command before 'text'"):
+        commands("```console\ntext\n$ true\n```\n")
+
+
+def test_numbers_hashes_and_times_may_differ() -> None:
+    assert normal("captured k-5c583801 in 215 ms,  max 1.49e-08") == "captured k-# in # unit, max #"
+    assert normal("f32 x2 z_ptr") == "f32 x2 z_ptr", "a digit inside of a word is part of it"
+    assert differs(("took 3 s, 12 rows",), ["took 830 us, 7 rows"]) is None
+
+
+@pytest.mark.parametrize(
+    ("shown", "printed", "wrong"),
+    [
+        (("a", "b"), ["a", "c"], "shown: 'b'"),
+        (("a", "b"), ["a"], "nothing more"),
+        (("a",), ["a", "b"], "printed and not shown: 'b'"),
+        (("a", "…", "d"), ["a", "b", "c"], "shown: 'd'"),
+        (("Result: PASS",), ["Result: FAIL"], "shown: 'Result: PASS'"),
+    ],
+)
+def test_what_differs_is_found(shown: tuple[str, ...], printed: list[str], wrong: str) -> None:
+    assert wrong in (differs(shown, printed) or "")
+
+
+@pytest.mark.parametrize("shown", [(), ("{",), ("{", "}")])
+def test_the_last_line_is_the_last(shown: tuple[str, ...]) -> None:
+    assert differs((*shown, "…", "}"), ["{", "}", "}"]) is None
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [(), ("a", "…"), ("…", "c"), ("a", "…", "c"), ("a", "b", "c"), ("a", "b", "c", ""), ("a…", "b", "…")],
+)
+def test_what_is_the_same(shown: tuple[str, ...]) -> None:
+    assert differs(shown, ["a", "b", "c"]) is None
+
+
+def test_hashes_of_the_page_become_those_of_the_run(tmp_path: Path) -> None:
+    (tmp_path / "out" / "add-11111111").mkdir(parents=True)
+    known = Reproducers()
+    assert known.translate("kerncap verify out/add-aaaaaaaa", tmp_path) == "kerncap verify out/add-11111111"
+    (tmp_path / "out" / "add-00000000").mkdir()
+    assert (
+        known.translate("out/add-aaaaaaaa out/add-bbbbbbbb", tmp_path) == "out/add-11111111 out/add-00000000"
+    )
+    assert known.translate("out/mul-cccccccc", tmp_path) == "out/mul-cccccccc"
+    (tmp_path / "small" / "add-22222222").mkdir(parents=True)
+    assert known.translate("small/add-dddddddd", tmp_path) == "small/add-22222222"
+    (tmp_path / "received" / "add-11111111").mkdir(parents=True)
+    assert known.translate("received/add-eeeeeeee", tmp_path) == "received/add-11111111", "a second copy"
