@@ -89,6 +89,10 @@ format: $(STAMP) ## write what `make lint` asks for
 	@git ls-files --cached --others --exclude-standard '*.h' '*.hpp' '*.c' '*.cc' '*.cpp' \
 	    | xargs --no-run-if-empty $(BIN)/clang-format -i
 
+.PHONY: docs
+docs: $(STAMP) ## the documentation site in build/docs, with every warning an error
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
 .PHONY: bench
 bench: $(STAMP) ## every benchmarks/*.py: a ratio against a named baseline of the same run
 	@for file in benchmarks/[a-z]*.py; do echo "== $$file"; $(BIN)/python "$$file"; done
