@@ -1,117 +1,22 @@
-"""``pytest --kerncap-sanitize``: a test that launches a Triton kernel with a finding fails.
+"""kerncap in pytest: reproducers as tests (``--kerncap``), and Triton launches of tests under the sanitizer
+(``--kerncap-sanitize``).
 
-Without the option this costs the import of this file. Kernels on CPU tensors are carried out by kerncap:
-the tests need no GPU, and no ``TRITON_INTERPRET``.
+Without these options it costs the import of these files.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from typing import TYPE_CHECKING, Any
-
 import pytest
 
-if TYPE_CHECKING:
-    from kerncap.api.sanitize_here import SanitizedHere
-
-ALL = "all"
-NAME = "kerncap-sanitize"
-
-
-class SanitizeWarning(pytest.PytestWarning):
-    """A launch that could not be checked."""
+from kerncap.testing import corpus, sanitizing
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    group = parser.getgroup("kerncap", "kerncap: Triton kernels under a memory sanitizer")
-    group.addoption(
-        "--kerncap-sanitize",
-        nargs="?",
-        const=ALL,
-        default=None,
-        metavar="CHECKS",
-        help="check every Triton launch; a finding fails its test. Needs no GPU for kernels on CPU tensors. "
-        "CHECKS: some of oob,race,uninit,overflow,promise,alignment,descriptor (default: all)",
-    )
-    group.addoption(
-        "--kerncap-sanitize-bounds",
-        choices=("view", "storage", "allocation"),
-        default="storage",
-        help="what an access must stay inside of (default: storage)",
-    )
+    group = parser.getgroup("kerncap", "kerncap: GPU kernel launches")
+    corpus.add_options(group)
+    sanitizing.add_options(group)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    checks = config.getoption("--kerncap-sanitize")
-    if checks is not None:
-        plugin = Sanitizing(checks, config.getoption("--kerncap-sanitize-bounds"))
-        config.pluginmanager.register(plugin, NAME)
-
-
-class Sanitizing:
-    """Registered with the option only."""
-
-    def __init__(self, checks: str, bounds: Any) -> None:
-        from kerncap.api.sanitize_here import SanitizedHere
-        from kerncap.errors import KerncapError
-        from kerncap.sanitizer.analysis import Options
-        from kerncap.sanitizer.findings import CHECKS
-
-        names = CHECKS if checks == ALL else tuple(name.strip() for name in checks.split(",") if name.strip())
-        unknown = [name for name in names if name not in CHECKS]
-        if unknown or not names:
-            raise pytest.UsageError(
-                f"--kerncap-sanitize={checks}: {', '.join(unknown) or 'nothing'} is no check; "
-                f"there are {', '.join(CHECKS)}"
-            )
-        try:
-            self._here: SanitizedHere = SanitizedHere(Options(checks=frozenset(names), bounds=bounds))
-        except KerncapError as error:
-            raise pytest.UsageError(f"--kerncap-sanitize: {error}") from error
-        self.findings = 0
-
-    @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, Any, Any]:
-        return (yield from self._judged(item, "call"))
-
-    @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_teardown(self, item: pytest.Item) -> Generator[None, Any, Any]:
-        return (yield from self._judged(item, "teardown"))
-
-    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
-        if self._here.launches:  # under xdist the workers have them
-            terminalreporter.write_line(
-                f"kerncap sanitize: launches: {self._here.launches}, findings: {self.findings}"
-            )
-
-    def _judged(self, item: pytest.Item, when: str) -> Generator[None, Any, Any]:
-        """What a fixture launched before the test belongs to the test."""
-        try:
-            result = yield
-        except BaseException:
-            text = self._text(item)
-            if text:
-                item.add_report_section(when, "kerncap sanitize", text)
-            raise
-        text = self._text(item)
-        if text:
-            pytest.fail(text, pytrace=False)
-        return result
-
-    def _text(self, item: pytest.Item) -> str:
-        from kerncap.api.sanitize_here import NOT_SANITISED
-
-        reports = self._here.take()
-        for report in reports:
-            for note in report.notes:
-                if note.startswith(NOT_SANITISED):  # nobody may take silence for a proof
-                    item.warn(SanitizeWarning(f"{report.kernel} {note}"))
-        self.findings += sum(len(report.findings) for report in reports)
-        bad = [report for report in reports if report.findings]
-        if not bad:
-            return ""
-        from kerncap.report import sanitize_text
-
-        return (
-            "kerncap sanitize:\n" + sanitize_text.render(bad).rsplit("\n", 1)[0]
-        )  # the test has its own result
+    corpus.configure(config)
+    sanitizing.configure(config)

@@ -1,0 +1,129 @@
+"""`export`: a reproducer as a project that runs without kerncap. Nothing of the reproducer is executed."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from kerncap.api.exporting.project import Project, make_project
+from kerncap.api.exporting.script import make_script
+from kerncap.api.sharing.private import Asked
+from kerncap.api.sharing.shareable import Shareable, shareable
+from kerncap.errors import KerncapError, UsageError
+from kerncap.format.private import Finding
+
+Kind = Literal["script", "cmake", "pytest"]
+KINDS: tuple[Kind, ...] = ("script", "cmake", "pytest")
+
+
+@dataclass(frozen=True)
+class Exported:
+    """What was written: ``path`` is a folder, or for a script with its data inside a file."""
+
+    kind: Kind
+    path: Path
+    files: tuple[tuple[str, int], ...]  # relative path, bytes
+    run: tuple[str, ...]  # commands that run it
+    notes: tuple[str, ...]
+    findings: tuple[Finding, ...]  # private places that were allowed to stay
+    redacted: tuple[Finding, ...]
+
+    @property
+    def size(self) -> int:
+        return sum(size for _, size in self.files)
+
+    def as_dict(self) -> dict[str, Any]:
+        """For ``--json``."""
+        return {
+            "as": self.kind, "path": str(self.path), "size_bytes": self.size,
+            "files": [{"name": name, "bytes": size} for name, size in self.files],
+            "run": list(self.run), "notes": list(self.notes),
+            "findings": [one.as_dict() for one in self.findings],
+            "redacted": [one.as_dict() for one in self.redacted],
+        }  # fmt: skip
+
+
+def export(
+    path: Path | str,
+    kind: Kind,
+    output: Path | str | None = None,
+    *,
+    redact: Collection[str] = (),
+    allow: Collection[str] = (),
+) -> Exported:
+    """Write a project of the reproducer at ``path`` that runs its launch and judges it, without kerncap.
+
+    ``output`` is a folder that is not there yet (by default the reproducer's name and ``kind`` in the working
+    directory), or for a script a .py file, which then holds its data. ``redact`` and ``allow`` as for `pack`.
+    Raises UsageError, naming what can't be exported; Private, FormatError, KerncapError.
+    """
+    if kind not in KINDS:
+        raise UsageError(f"--as {kind}: expected one of {', '.join(KINDS)}")
+    asked = Asked.of(redact, allow)
+    path = Path(path)
+    target = Path(output) if output is not None else Path(f"{path.resolve().name}-{kind}")
+    if os.path.lexists(target):
+        raise UsageError(f"{target}: already there; give another name with -o")
+    inline = kind == "script" and target.suffix == ".py"
+    parent = target.resolve().parent
+    if not parent.is_dir():
+        raise UsageError(f"{parent}: no such folder")
+    with shareable(path, asked, parent) as shared:
+        if inline:
+            return _file(shared, target)
+        return _folder(kind, shared, target)
+
+
+def _file(shared: Shareable, target: Path) -> Exported:
+    script = make_script(shared.reproducer, inline=True, file=target.name)
+    data = script.text.encode()
+
+    def write(temporary: Path) -> None:
+        temporary.write_bytes(data)
+
+    _place(target, write)
+    run = (f"python {target}", f"TRITON_INTERPRET=1 python {target}")
+    return Exported(
+        "script", target, ((target.name, len(data)),), run, script.notes, shared.kept, shared.filled
+    )
+
+
+def _folder(kind: Kind, shared: Shareable, target: Path) -> Exported:
+    made: list[Project] = []
+
+    def write(temporary: Path) -> None:
+        temporary.mkdir()
+        made.append(make_project(kind, shared.reproducer, temporary))
+
+    _place(target, write)
+    [project] = made
+    files = tuple(
+        (str(file.relative_to(target)), file.stat().st_size)
+        for file in sorted(target.rglob("*"))
+        if file.is_file()
+    )
+    run = tuple(command.replace("@FOLDER@", str(target)) for command in project.run)
+    return Exported(kind, target, files, run, project.notes, shared.kept, shared.filled)
+
+
+def _place(target: Path, write: Callable[[Path], None]) -> None:
+    """Write beside the final name, then rename: what is there under it is complete."""
+    temporary = target.resolve().parent / f".{target.name}.tmp-{os.getpid()}-{secrets.token_hex(4)}"
+    try:
+        write(temporary)
+        os.rename(temporary, target)
+    except OSError as error:
+        raise KerncapError(f"{target}: can't be written: {error.strerror or error}") from error
+    finally:
+        if temporary.is_dir():
+            shutil.rmtree(temporary, ignore_errors=True)
+        else:
+            temporary.unlink(missing_ok=True)
+
+
+__all__ = ["KINDS", "Exported", "export"]

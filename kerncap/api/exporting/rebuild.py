@@ -1,0 +1,127 @@
+"""The part of a CMake project that compiles the kernel from its source again, by the recorded options."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from kerncap.errors import UsageError
+from kerncap.format import Reproducer
+from kerncap.format.build_options import is_accepted, is_plain_path
+from kerncap.format.schema import Source, SourceBuild
+from kerncap.log import one_line
+
+_TEXT = """
+# The kernel compiled again from source/, which may be edited: cmake --build . --target rebuilt
+set(ARCH {arch} CACHE STRING "what it is compiled for")
+find_program({variable} {compiler}{hints})
+if({variable})
+  set(REBUILT ${{CMAKE_CURRENT_BINARY_DIR}}/rebuilt.{suffix})
+  add_custom_command(
+    OUTPUT ${{REBUILT}}
+    COMMAND {command}
+    DEPENDS {depends}
+    VERBATIM)
+  add_custom_target(rebuilt DEPENDS ${{REBUILT}})
+  add_test(NAME build_rebuilt COMMAND ${{CMAKE_COMMAND}} --build ${{CMAKE_BINARY_DIR}} --target rebuilt)
+  set_tests_properties(build_rebuilt PROPERTIES FIXTURES_SETUP rebuilt)
+  add_test(NAME rebuilt COMMAND {name} ${{REBUILT}})
+  set_tests_properties(rebuilt PROPERTIES FIXTURES_REQUIRED rebuilt)
+endif()
+"""
+_WITHOUT_RECORD = ("--extended-lambda", "--expt-relaxed-constexpr")
+_HINTS = {
+    "cuda": " HINTS ENV CUDA_HOME ENV CUDA_PATH /usr/local/cuda PATH_SUFFIXES bin",
+    "hip": " HINTS ${ROCM_PATH} /opt/rocm PATH_SUFFIXES bin",
+}
+_HERE = "${CMAKE_CURRENT_SOURCE_DIR}/"
+
+
+def rebuild(reproducer: Reproducer, folder: Path, vendor: str, name: str) -> tuple[str, tuple[str, ...]]:
+    """The text, and what a user should know; the source is written into ``folder``.
+
+    No text where there is no source, or no record of how it was compiled. Raises UsageError for a record that
+    holds what none may.
+    """
+    source = reproducer.manifest.source
+    if source is None:
+        return "", ()
+    files = (source.file, *source.originals)
+    for stored in files:
+        target = folder / stored.path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(reproducer.file(stored))
+    build = source.build
+    if build is None:
+        return "", ("source/ is there to read: how it was compiled is not known",)
+    if build.tool not in ("nvcc", "hipcc"):
+        return "", (f"source/ is there to read: a program of {build.tool} is not compiled by this project",)
+    _check(reproducer, source, build)
+    arch = build.arch or reproducer.manifest.device.arch or ("sm_80" if vendor == "cuda" else "gfx90a")
+    command = _nvcc(build) if vendor == "cuda" else _hipcc(build)
+    return _TEXT.format(
+        arch=_quoted(arch), variable="NVCC" if vendor == "cuda" else "HIPCC",
+        compiler="nvcc" if vendor == "cuda" else "hipcc",
+        hints=_HINTS[vendor],
+        suffix="cubin" if vendor == "cuda" else "hsaco", command=" ".join(command),
+        depends=" ".join(_quoted(stored.path) for stored in files), name=name,
+    ), ()  # fmt: skip
+
+
+def _check(reproducer: Reproducer, source: Source, build: SourceBuild) -> None:
+    listed = {stored.path for stored in (source.file, *source.originals)}
+    folders = [each.stored for each in build.include_dirs if each.stored is not None]
+    for path in (*listed, *folders):
+        if not is_plain_path(path):
+            raise UsageError(f"{reproducer.path}: a compiler can't be given a file called {one_line(path)}")
+    for option in build.options:
+        word, _, value = option.partition("=")
+        if not is_accepted(build.tool, option) or (word == "-include" and value not in listed):
+            raise UsageError(f"{reproducer.path}: the recipe's option {one_line(option)} is not allowed")
+
+
+def _nvcc(build: SourceBuild) -> list[str]:
+    words = ["${NVCC}", "-cubin", "-arch=${ARCH}", *_options(build)]
+    if build.directory is None:  # nobody wrote down how: these change no code, they allow more
+        words += [word for word in _WITHOUT_RECORD if word not in build.options]
+    words += [
+        f"{'-isystem=' if form == 'system' else '-I'}{_quoted(_HERE + path)}"
+        for form, path in _folders(build)
+    ]
+    if not build.unit.endswith(".cu"):
+        words += ["-x", "cu"]
+    return [*words, _quoted(_HERE + build.unit), "-o", "${REBUILT}"]
+
+
+def _hipcc(build: SourceBuild) -> list[str]:
+    words = ["${CMAKE_COMMAND}", "-E", "env", "HIP_PLATFORM=amd", "${HIPCC}", "--cuda-device-only"]
+    words += ["--no-gpu-bundle-output", "--offload-arch=${ARCH}", "-isystem", "${HIP_INCLUDE_DIR}"]
+    words += ["${HIP_FLAGS}", *_options(build)]
+    for form, path in _folders(build):
+        words += [{"quote": "-iquote", "system": "-isystem"}.get(form, "-I"), _quoted(_HERE + path)]
+    return [*words, "-x", "hip", "-c", _quoted(_HERE + build.unit), "-o", "${REBUILT}"]
+
+
+def _folders(build: SourceBuild) -> list[tuple[str, str]]:
+    return [(each.form, each.stored) for each in build.include_dirs if each.stored is not None]
+
+
+def _options(build: SourceBuild) -> list[str]:
+    words = []
+    for option in build.options:
+        word, equals, value = option.partition("=")
+        if word == "-include" and equals:
+            words += ["-include", _quoted(_HERE + value)]
+        elif word == "-mllvm" and equals:  # one word in a recipe, two for clang
+            words += [word, _quoted(value)]
+        else:
+            words.append(_quoted(option))
+    return words
+
+
+def _quoted(text: str) -> str:
+    """An argument of CMake; the project's own folder in front of it stays a variable."""
+    head = _HERE if text.startswith(_HERE) else ""
+    tail = text[len(head) :]
+    for mark in ("\\", '"', "$", ";"):
+        tail = tail.replace(mark, f"\\{mark}")
+    return f'"{head}{tail}"'

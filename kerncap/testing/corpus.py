@@ -1,0 +1,214 @@
+"""``pytest --kerncap DIR``: each reproducer below DIR, a folder or a packed .zip, is a test.
+
+A test replays the captured launch and judges it as ``kerncap verify`` does; where a candidate lies beside the
+reproducer (``NAME-1a2b3c4d.candidate.py``), or ``--kerncap-candidate KERNEL=FILE`` names one, another test
+judges that. What is missing on this machine skips a test, with its name.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+import zipfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+NAME = "kerncap-corpus"
+_MANIFEST, _MANIFEST_DIGEST = "manifest.json", "manifest.sha256"
+_CANDIDATE = ".candidate"
+
+
+def add_options(group: pytest.OptionGroup) -> None:
+    group.addoption(
+        "--kerncap", action="append", default=[], metavar="DIR",
+        help="make a test of each reproducer below DIR (or of one reproducer, or one packed .zip)",
+    )  # fmt: skip
+    group.addoption(
+        "--kerncap-stages", metavar="NAMES",
+        help="what a reproducer has to pass, as for kerncap verify --stages (default: smoke,oracle)",
+    )  # fmt: skip
+    group.addoption(
+        "--kerncap-candidate", action="append", default=[], metavar="KERNEL=FILE",
+        help="judge FILE, too, on every reproducer of KERNEL; such a file may also lie beside a reproducer, "
+        "called as it is with .candidate and a suffix",
+    )  # fmt: skip
+    group.addoption(
+        "--kerncap-trust", action="store_true",
+        help="run reproducers that were not captured here, and remember them; look at them first",
+    )  # fmt: skip
+
+
+def configure(config: pytest.Config) -> None:
+    given = config.getoption("--kerncap")
+    if not given:
+        return
+    roots = [Path(config.invocation_params.dir, path).resolve() for path in given]
+    for path, root in zip(given, roots, strict=True):
+        if not root.exists():
+            raise pytest.UsageError(f"--kerncap {path}: no such file or folder")
+    corpus = Corpus(roots, _stages(config), _candidates(config), config.getoption("--kerncap-trust"))
+    config.pluginmanager.register(corpus, NAME)
+    # Alone, the option is all that is run; beside other arguments it comes to them.
+    if config.args_source is not pytest.Config.ArgsSource.ARGS:
+        config.args = []
+    known = {
+        Path(config.invocation_params.dir, argument.partition("::")[0]).resolve() for argument in config.args
+    }
+    config.args += [
+        str(root) for root in roots if not any(each == root or root in each.parents for each in known)
+    ]
+
+
+def _stages(config: pytest.Config) -> tuple[str, ...]:
+    from kerncap.api.verify import parse_stages
+    from kerncap.errors import UsageError
+
+    try:
+        return parse_stages(config.getoption("--kerncap-stages"))
+    except UsageError as error:
+        raise pytest.UsageError(f"--kerncap-stages: {error}") from error
+
+
+def _candidates(config: pytest.Config) -> list[tuple[str, Path]]:
+    found = []
+    for text in config.getoption("--kerncap-candidate"):
+        kernel, _, name = text.partition("=")
+        path = Path(config.invocation_params.dir, name)
+        if not kernel or not name or not path.is_file():
+            raise pytest.UsageError(
+                f"--kerncap-candidate {text}: expected KERNEL=FILE, and no such file is there"
+            )
+        found.append((kernel, path.resolve()))
+    return found
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """The plugin that collects; registered with the option only."""
+
+    roots: Sequence[Path]
+    stages: tuple[str, ...]
+    candidates: Sequence[tuple[str, Path]]
+    trust: bool
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collect_file(self, file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
+        # The manifest stands for its folder: pytest selects by file alone (`DIR/manifest.json::verify`).
+        if self._is_below(file_path) and (_is_manifest(file_path) or _is_packed(file_path)):
+            return ReproducerFile.from_parent(parent, path=file_path)
+        return None
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_ignore_collect(self, collection_path: Path) -> bool | None:
+        """Of a reproducer nothing but its manifest is looked at, least of all its sources."""
+        manifest = collection_path.with_name(_MANIFEST)
+        if collection_path != manifest and self._is_below(manifest) and _is_manifest(manifest):
+            return True
+        return None
+
+    def pytest_report_header(self) -> str:
+        return f"kerncap: {', '.join(map(str, self.roots))}; stages {', '.join(self.stages)}"
+
+    def candidates_of(self, path: Path) -> list[Path]:
+        """The candidates beside a reproducer, then those that an option names for its kernel."""
+        name = path.name.removesuffix(".zip")
+        beside = [each for each in sorted(path.parent.glob("*")) if each.name.startswith(name + _CANDIDATE)]
+        kernel = name.rpartition("-")[0] or name
+        return [
+            *filter(Path.is_file, beside),
+            *(file for wanted, file in self.candidates if wanted == kernel),
+        ]
+
+    def _is_below(self, path: Path) -> bool:
+        return any(path == root or root in path.parents for root in self.roots)
+
+
+def _is_manifest(path: Path) -> bool:
+    return path.name == _MANIFEST and path.is_file() and path.with_name(_MANIFEST_DIGEST).is_file()
+
+
+def _is_packed(path: Path) -> bool:
+    """Whether an archive's directory lists a manifest; what it is worth is found out by unpacking it."""
+    if path.suffix != ".zip":
+        return False
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return any(name.count("/") == 1 and name.endswith(f"/{_MANIFEST}") for name in archive.namelist())
+    except (OSError, zipfile.BadZipFile, ValueError, NotImplementedError):
+        return False
+
+
+def _items(collector: pytest.Collector, path: Path) -> Iterator[pytest.Item]:
+    corpus = collector.config.pluginmanager.get_plugin(NAME)
+    assert isinstance(corpus, Corpus)
+    yield ReproducerTest.from_parent(collector, name="verify", reproducer=path, candidate=None)
+    for file in corpus.candidates_of(path):
+        yield ReproducerTest.from_parent(
+            collector, name=f"candidate[{file.name}]", reproducer=path, candidate=file
+        )
+
+
+class ReproducerFile(pytest.File):
+    """A reproducer's manifest, or one that `kerncap pack` made."""
+
+    def collect(self) -> Iterator[pytest.Item]:
+        yield from _items(self, self.path.parent if self.path.name == _MANIFEST else self.path)
+
+
+class NotReproduced(Exception):
+    """The verdict in words."""
+
+
+class ReproducerTest(pytest.Item):
+    """One verdict: on the captured kernel, or on a candidate."""
+
+    def __init__(self, *, reproducer: Path, candidate: Path | None, **given: Any) -> None:
+        super().__init__(**given)
+        self.reproducer = reproducer
+        self.candidate = candidate
+
+    def runtest(self) -> None:
+        from kerncap.api.verify import VerifyOptions, verify
+        from kerncap.errors import BackendUnavailable, KerncapError
+        from kerncap.report.verdict_text import render
+
+        corpus = self.config.pluginmanager.get_plugin(NAME)
+        assert isinstance(corpus, Corpus)
+        try:
+            with _folder(self.reproducer) as folder:
+                options = VerifyOptions(candidate=self.candidate, trust=corpus.trust, stages=corpus.stages)
+                result = verify(folder, options)
+        except BackendUnavailable as error:
+            raise pytest.skip.Exception(str(error), _use_item_location=True) from error
+        except KerncapError as error:
+            text = str(error).replace("with --trust", "with --kerncap-trust")
+            raise NotReproduced(text) from error
+        if not result.passed:
+            raise NotReproduced(render(result))
+
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
+        if isinstance(excinfo.value, NotReproduced):
+            again = f"kerncap verify {self.reproducer}"
+            if self.candidate is not None:
+                again += f" --candidate {self.candidate}"
+            return f"{excinfo.value}\n\nagain: {again}"
+        return super().repr_failure(excinfo, style)
+
+    def reportinfo(self) -> tuple[Path, int, str]:
+        return self.reproducer, 0, f"{self.reproducer.name}: {self.name}"
+
+
+@contextlib.contextmanager
+def _folder(path: Path) -> Iterator[Path]:
+    """The reproducer as a folder; a packed one for as long as it is looked at."""
+    if path.is_dir():
+        yield path
+        return
+    from kerncap.api.pack import unpack_file
+
+    with tempfile.TemporaryDirectory(prefix="kerncap-corpus-") as scratch:
+        yield unpack_file(path, scratch)

@@ -1,0 +1,82 @@
+"""`kerncap export --as cmake` against the stand-in CUDA driver: built by CMake, run without kerncap."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.integration.conftest import CommandLine
+from tests.integration.cuda.conftest import Bench, Rig, rig, shim
+from tests.native.building import TOOLS
+
+from .bare import Bare
+from .test_script import export
+
+__all__ = ["rig", "shim"]
+
+
+@pytest.fixture
+def bench(kerncap: CommandLine, rig: Rig, shim: Path) -> Bench:
+    assert shim.is_file()
+    return Bench(kerncap, rig)
+
+
+def build(folder: Path, *options: str) -> Path:
+    """The project's program, by CMake; skips where a tool is missing."""
+    made = folder.with_name(f"{folder.name}-build")
+    for command in (["cmake", "-S", folder, "-B", made, *options], ["cmake", "--build", made]):
+        done = subprocess.run(
+            list(map(str, command)), capture_output=True, text=True, check=False, env={"PATH": TOOLS}
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert "warning:" not in done.stderr + done.stdout, done.stderr + done.stdout
+    [program] = made.glob("replay_*")
+    return program
+
+
+STRICT = "-DCMAKE_CXX_FLAGS=-Wall -Wextra -Werror"
+
+
+def project(bench: Bench, name: str, *client: str) -> Path:
+    captured = bench.capture("-k", name, client=client, self_check=True)
+    folder = export(bench.kerncap, captured.path, "cmake", bench.kerncap.folder / "project")
+    return build(folder, f"-DCUDA_DRIVER={bench.rig.folder / 'libcuda.so.1'}", STRICT)
+
+
+def test_vector_add(bench: Bench) -> None:
+    program = project(bench, "vector_add", "vector_add")
+    done = bench.rig.run(program)
+    assert done.status == 0, done.stdout + done.stderr
+    assert done.result_line == "Result: PASS (12000 bytes identical, 4000 written bytes poisoned)"
+    for edition, reason in ((1, "arg2[0]: expected"), (2, "was changed, which is no region's")):
+        done = bench.rig.run(program, bench.candidate("other", edition))
+        assert done.status == 1 and reason in done.result_line, (edition, done.stdout)
+    within = bench.rig.run(program, bench.candidate("other", 3))
+    assert within.result_line.startswith("Result: PASS (within tolerance"), within.stdout
+    broken = bench.kerncap.folder / "broken.ptx"
+    broken.write_text("not an image")
+    done = bench.rig.run(program, broken)
+    assert done.status == 4 and done.stdout.startswith("can't run here: no code can be loaded"), done.stdout
+
+
+def test_pointers_in_memory(bench: Bench) -> None:
+    done = bench.rig.run(project(bench, "sum_of_rows", "pointers", "rows"))
+    assert done.status == 0 and done.result_line.startswith("Result: PASS"), done.stdout + done.stderr
+
+
+def test_variables_of_the_module(bench: Bench) -> None:
+    """The module puts them elsewhere: words that point to them are set anew."""
+    done = bench.rig.run(project(bench, "through_global", "pointers", "through_global"))
+    assert done.status == 0 and done.result_line.startswith("Result: PASS"), done.stdout + done.stderr
+
+
+def test_a_pytest_file(bench: Bench, bare: Bare) -> None:
+    captured = bench.capture("-k", "vector_add", client=("vector_add",), self_check=True)
+    folder = export(bench.kerncap, captured.path, "pytest", bench.kerncap.folder / "tests")
+    environment = bench.rig.environment({
+        "CMAKE_ARGS": f"-DCUDA_DRIVER={bench.rig.folder / 'libcuda.so.1'}", "PATH": TOOLS
+    })  # fmt: skip
+    done = bare("-m", "pytest", "-q", "-p", "no:cacheprovider", folder, env=environment)
+    assert done.status == 0 and "1 passed" in done.stdout, done.stdout + done.stderr

@@ -1,0 +1,135 @@
+"""`kerncap export --as script` and `--as pytest` of Triton launches, run where there is no kerncap."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.integration.conftest import CommandLine
+
+from .bare import Bare
+from .conftest import ROOT, Capture, sample
+
+HERE = Path(__file__).parent
+ON_CPU = {"TRITON_INTERPRET": "1", "CUDA_VISIBLE_DEVICES": ""}
+NOTHING = """
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def nothing(out_ptr, in_ptr, in_stride, out_stride, columns, BLOCK: tl.constexpr):
+    pass
+"""
+
+
+def export(kerncap: CommandLine, reproducer: Path, kind: str, target: Path, *options: str) -> Path:
+    done = kerncap("export", reproducer, "--as", kind, "-o", target, *options)
+    assert done.status == 0, done.stderr
+    return target
+
+
+def run(bare: Bare, script: Path, *arguments: str | Path) -> tuple[int, str]:
+    done = bare(script, *arguments, env=ON_CPU)
+    assert done.stdout.strip(), done.stderr
+    return done.status, done.result_line
+
+
+def test_the_environment_has_no_kerncap(bare: Bare) -> None:
+    done = bare("-c", "import numpy, triton, torch, kerncap")
+    assert "ModuleNotFoundError: No module named 'kerncap'" in done.stderr
+
+
+def results(bare: Bare, *scripts: Path, kernels: tuple[str, ...] = ()) -> list[str]:
+    """What several scripts, or one with other kernels in its place, come to; one process for all."""
+    done = bare(HERE / "several_runs.py", *scripts, "--kernels", *kernels, env=ON_CPU)
+    assert done.status == 0, done.stdout + done.stderr
+    return [line for line in done.stdout.splitlines() if line.startswith("Result: ")]
+
+
+def test_a_script_of_softmax(kerncap: CommandLine, captured: Capture, bare: Bare) -> None:
+    folder = export(kerncap, captured(sample("softmax")), "script", kerncap.folder / "softmax")
+    script = folder / "softmax_kernel.py"
+    candidate = kerncap.folder / "nothing.py"
+    candidate.write_text(NOTHING)
+    samples = ROOT / "samples" / "softmax"
+    kernels = (f"{candidate}:nothing", *(f"{samples / n}.py:softmax_kernel" for n in ("wrong", "faster")))
+    nothing, wrong, faster = results(bare, script, kernels=kernels)
+    status, _ = run(bare, script, "--kernel", kernels[0])
+    assert status == 1
+    assert nothing.startswith("Result: FAIL (out_ptr: 6,400 of 6,400 elements differ"), nothing
+    assert wrong.startswith("Result: FAIL (out_ptr: 1,976 of 6,400 elements differ, first at out_ptr[0, 4]")
+    assert faster.startswith("Result: PASS (within tolerance: max abs 1.49e-08"), faster
+
+
+def test_one_file_holds_everything(kerncap: CommandLine, captured: Capture, bare: Bare) -> None:
+    script = export(kerncap, captured(sample("softmax")), "script", kerncap.folder / "one.py")
+    alone = bare.work / "pasted.py"
+    alone.write_text(script.read_text())
+    status, line = run(bare, alone)
+    assert (status, line) == (0, "Result: PASS (58,368 bytes identical, 25,600 written bytes poisoned)")
+
+
+def test_every_kind_of_argument(kerncap: CommandLine, captured: Capture, bare: Bare) -> None:
+    folder = export(kerncap, captured(HERE / "targets" / "arguments.py"), "script", kerncap.folder / "mixed")
+    script = folder / "mixed_kernel.py"
+    text, store = script.read_text(), "    tl.store(low + i, (total * 2).to(tl.bfloat16))\n"
+    edits = {
+        store: "",
+        "        total += 1\n": "        pass\n",
+        "total * 2": "total * 2.1",
+        "    tl.store(low + i,": f"    tl.store(low + i + 2 * N, total.to(tl.bfloat16))\n{store[:21]}",
+    }
+    scripts = [script]
+    for number, (old, new) in enumerate(edits.items()):
+        assert old in text, old
+        scripts.append(folder / f"edited{number}.py")
+        scripts[-1].write_text(text.replace(old, new))
+    unchanged, unwritten, other, rounded, beside = results(bare, *scripts)
+    assert unchanged.startswith("Result: PASS (") and "576 written bytes poisoned" in unchanged
+    assert unwritten.startswith("Result: FAIL (low: 96 of 96 elements differ"), unwritten
+    assert other.startswith("Result: FAIL (out: 96 of 96 elements differ"), other
+    assert rounded.startswith("Result: FAIL (low: "), rounded
+    assert "bytes beside the tensors of low were changed" in beside, beside
+
+
+def test_a_pytest_file(kerncap: CommandLine, captured: Capture, bare: Bare) -> None:
+    folder = export(kerncap, captured(sample("softmax")), "pytest", kerncap.folder / "tests")
+    done = bare("-m", "pytest", "-q", "-p", "no:cacheprovider", folder, env=ON_CPU)
+    assert done.status == 0 and "1 passed" in done.stdout, done.stdout + done.stderr
+
+
+@pytest.mark.long
+def test_a_pytest_file_of_a_wrong_kernel(kerncap: CommandLine, captured: Capture, bare: Bare) -> None:
+    folder = export(kerncap, captured(sample("softmax")), "pytest", kerncap.folder / "tests")
+    test = folder / "test_softmax_kernel.py"
+    wrong = f"{ROOT / 'samples' / 'softmax' / 'wrong.py'}:softmax_kernel"
+    test.write_text(test.read_text().replace("KERNEL = None", f"KERNEL = {wrong!r}"))
+    done = bare("-m", "pytest", "-q", "-p", "no:cacheprovider", folder, env=ON_CPU)
+    assert done.status == 1 and "out_ptr: 1,976 of 6,400 elements differ" in done.stdout, done.stdout
+
+
+@pytest.mark.long
+def test_a_nan_of_the_application_fails(kerncap: CommandLine, bare: Bare) -> None:
+    program = sample("nan_on_seventh")
+    done = kerncap("capture", "--when", "nonfinite", "-o", "out", "--", sys.executable, program)
+    assert done.status == 0, done.stderr
+    [reproducer] = (kerncap.folder / "out").iterdir()
+    script = export(kerncap, reproducer, "script", kerncap.folder / "nan.py")
+    status, line = run(bare, script)
+    assert status == 1 and "elements are NaN or infinite, as in the application" in line, line
+    repaired = f"{program.with_name('repaired.py')}:standardise_kernel"
+    status, line = run(bare, script, "--kernel", repaired)
+    assert status == 0 and "written elements are finite" in line, line
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "name", ["flash_attention", "autotuned_matmul", "gather", "inplace_scale", "atomic_histogram"]
+)
+def test_samples(kerncap: CommandLine, captured: Capture, bare: Bare, name: str) -> None:
+    script = export(kerncap, captured(sample(name)), "script", kerncap.folder / "one.py")
+    status, line = run(bare, script)
+    assert status == 0 and "bytes identical" in line, line

@@ -1,0 +1,136 @@
+"""`export` on reproducers made by hand: what it refuses, and that no text of theirs becomes a program."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from kerncap.api.export import export
+from kerncap.api.exporting.launch_header import quoted
+from kerncap.api.exporting.python_values import number
+from kerncap.api.exporting.wording import plain
+from kerncap.api.sharing import Private
+from kerncap.errors import UsageError
+from kerncap.format import schema
+from tests.unit.replay.build import Launch, add
+
+GOLDEN = Path(__file__).parents[2] / "golden"
+EVIL = 'x"""\n\'; import os; os.abort() # */ } ?>'
+
+
+def test_a_script_of_one_kernel(tmp_path: Path) -> None:
+    made = export(add().seal(tmp_path), "script", tmp_path / "out")
+    assert {name for name, _ in made.files} == {"add.py", *(f"data/{n}.gz" for n in (
+        "x_ptr.after", "y_ptr.after", "out_ptr.after", "out_ptr.flip"))}  # fmt: skip
+    text = (made.path / "add.py").read_text()
+    ast.parse(text)
+    assert "GRID = (4, 1, 1)" in text and "kerncap" not in text.split('"""')[2]
+    assert made.as_dict()["as"] == "script" and made.run[0] == f"python {tmp_path / 'out'}/add.py"
+    with pytest.raises(UsageError, match="already there"):
+        export(tmp_path, "script", tmp_path / "out")
+
+
+def test_texts_of_a_manifest_stay_texts(tmp_path: Path) -> None:
+    launch = add()
+    launch.argument(EVIL, EVIL)
+    text = export(launch.seal(tmp_path), "script", tmp_path / "out.py").path.read_text()
+    tree = ast.parse(text)
+    assert EVIL in {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)}
+    assert not any(isinstance(n, ast.Attribute) and n.attr == "abort" for n in ast.walk(tree))
+    assert plain(EVIL) == "x___ '; import os; os.abort() # _ } ?>"
+    assert quoted(EVIL) == r'"x\042\042\042\012' + "'" + r'; import os; os.abort() # */ } \077>"'
+
+
+def test_names_of_the_kernel_come_first(tmp_path: Path) -> None:
+    """The script's own names give way to those of the source."""
+    other = "@triton.jit\ndef run(x):\n    return x\n\n\njudge = 1\n"
+    source = other + add().source
+    text = export(add(source=source).seal(tmp_path), "script", tmp_path / "out.py").path.read_text()
+    assert "def judge_(memory" in text and "def run_(kernel" in text and "= run_(kernel)" in text
+    broken = add(source=add().source + "\nzlib = 3\n").seal(tmp_path)
+    with pytest.raises(UsageError, match="uses zlib as a name of its own"):
+        export(broken, "script", tmp_path / "no.py")
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        (schema.OpaqueValue(type_name="Mesh", repr="…"), "argument odd holds a Mesh"),
+        (schema.PointerValue(address=0x1234, dtype="float32"), "argument odd is the bare address 0x1234"),
+        (schema.FunctionValue(name="gone"), "argument odd is the function gone"),
+    ],
+)
+def test_what_no_script_can_make(tmp_path: Path, value: schema.Value, reason: str) -> None:
+    path = add().argument("odd", value).seal(tmp_path)
+    with pytest.raises(UsageError, match=reason):
+        export(path, "script", tmp_path / "out")
+    assert not (tmp_path / "out").exists() and not list(tmp_path.glob(".out*"))
+
+
+def test_overlapping_elements_are_refused(tmp_path: Path) -> None:
+    launch = add()
+    region = launch.region(np.zeros(8, np.float32))
+    view = launch.view("window", region, "float32", (3, 4), strides=(2, 1))
+    path = launch.argument("window", schema.TensorValue(view=view)).seal(tmp_path)
+    with pytest.raises(UsageError, match="elements of window overlap"):
+        export(path, "script", tmp_path / "out")
+
+
+def test_a_pointer_in_memory_is_set_anew(tmp_path: Path) -> None:
+    launch = add()
+    table = np.array([launch.regions[0][0] + 8, 7], dtype=np.int64)
+    text = export(launch.tensor("table", table).seal(tmp_path), "script", tmp_path / "o.py").path.read_text()
+    assert 'POINTERS = [\n    ("table", 0, "x_ptr", 8),\n]' in text
+
+
+def test_what_is_large_needs_a_folder(tmp_path: Path) -> None:
+    noise = np.random.default_rng(0).integers(0, 256, 1 << 20, dtype=np.uint8)
+    path = add().tensor("noise", noise).seal(tmp_path)
+    with pytest.raises(UsageError, match=r"1.4 MiB in one file, more than 1.0 MiB: give a folder"):
+        export(path, "script", tmp_path / "out.py")
+
+
+def test_without_values_there_is_nothing_to_compare(tmp_path: Path) -> None:
+    launch = add()
+    launch.left_out_bytes = 12_000
+    with pytest.raises(UsageError, match="--no-values"):
+        export(launch.seal(tmp_path), "script", tmp_path / "out")
+
+
+def test_what_is_private_stops_it(tmp_path: Path) -> None:
+    path = Launch(add().source + "\n# /home/somebody/kernels.py\n", "add").seal(tmp_path)
+    with pytest.raises(Private, match="--redact paths"):
+        export(path, "script", tmp_path / "out")
+    made = export(path, "script", tmp_path / "out.py", redact=["paths"])
+    assert made.redacted and "somebody" not in made.path.read_text()
+
+
+def test_kinds_of_launches(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="a script launches Triton ones: use --as cmake"):
+        export(GOLDEN / "v1.1", "script", tmp_path / "a")
+    with pytest.raises(UsageError, match="no code for a GPU: use --as script"):
+        export(add().seal(tmp_path), "cmake", tmp_path / "b")
+
+
+def test_numbers() -> None:
+    assert [number(text) for text in ("-inf", "nan", "0x1.8000000000000p+0")] == [
+        'float("-inf")', 'float("nan")', "1.5"
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("version", "image"), [("v1.1", "cubin"), ("v1.3", "hsaco")])
+def test_golden_native_projects(tmp_path: Path, version: str, image: str) -> None:
+    folder = export(GOLDEN / version, "cmake", tmp_path / "out").path
+    header = (folder / "launch.h").read_text()
+    assert 'KERNEL[] = "_ZN2ns5scaleIfEEvPT_PKS1_id4Pair"' in header
+    assert (folder / "code" / f"kernel.{image}").is_file() and (folder / "source" / "gain.h").is_file()
+    assert "Kind::Variable}," in header and '{"coef", ' in header
+    recipe = (folder / "CMakeLists.txt").read_text()
+    assert '"-std=c++17" "-O3"' in recipe and "add_custom_target(rebuilt" in recipe
+    if version == "v1.1":
+        assert "{4, {2}}" in header and "{2, {1}}" in header and "SHARED_BYTES = 49152" in header
+    else:
+        assert "WORK_ITEMS[3] = {1000, 2, 1}" in header and "PARAMETER_BYTES = 48" in header
