@@ -86,7 +86,7 @@ const std::pair<CUdevice_attribute, int> kAttributes[] = {
     {CU_DEVICE_ATTRIBUTE_CLOCK_RATE, 1980000},
     {CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE, 3201000},
     {CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH, 6144},
-    // Small: a replay that times a launch empties the cache before each run, and here that is the host's work.
+    // Small: who times a launch empties the cache before each run, which is the host's work here.
     {CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE, 1048576},
     {CU_DEVICE_ATTRIBUTE_MAX_PERSISTING_L2_CACHE_SIZE, 524288},
     {CU_DEVICE_ATTRIBUTE_MAX_ACCESS_POLICY_WINDOW_SIZE, 134213632},
