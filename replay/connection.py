@@ -14,7 +14,7 @@ import numpy.typing as npt
 from kerncap.errors import BackendUnavailable, ReplayError
 from kerncap.replay import hip
 from kerncap.replay.choose import Choice
-from kerncap.replay.process import Refusal, TargetError, Worker, WorkerDied, WorkerTimeout
+from kerncap.replay.process import Refusal, Standby, TargetError, Worker, WorkerDied, WorkerTimeout
 from kerncap.replay.staging import Job
 
 START_TIMEOUT_S = 300.0  # torch and Triton from a cold disk
@@ -24,14 +24,26 @@ _PLACEMENT_TRIES = 3
 Bits = npt.NDArray[np.uint8]
 
 
+def environment_of(launcher: str) -> dict[str, str]:
+    """What a worker with that launcher finds in its environment."""
+    left_out = ("TRITON_INTERPRET", "KERNCAP_SESSION")
+    environment = {key: value for key, value in os.environ.items() if key not in left_out}
+    return {**environment, "TRITON_INTERPRET": "1"} if launcher == "interpreter" else environment
+
+
 class Connection:
     """One worker at a time for a job; ``generation`` grows with every one.
 
     ``opened`` is called with a new worker's reply to ``open``, and gives it what the one before had.
     """
 
-    def __init__(self, choice: Choice, job: Job, opened: Callable[[dict[str, Any]], None]) -> None:
+    def __init__(
+        self, choice: Choice, job: Job, opened: Callable[[dict[str, Any]], None],
+        standby: Standby | None = None,
+    ) -> None:  # fmt: skip
+        """``standby`` becomes the first worker, where it fits; else it stays whoever's it is."""
         self.choice = choice
+        self._standby = standby
         self.job = job
         self.generation = 0
         self._opened = opened
@@ -46,9 +58,11 @@ class Connection:
         if self._worker is not None:
             self._worker.close()
         self.generation += 1
-        for attempt in range(_PLACEMENT_TRIES + 1):
+        ahead = self._fitting()
+        for attempt in range(-1 if ahead else 0, _PLACEMENT_TRIES + 1):
             # A fresh process has another layout; only when that does not help do pointers move.
-            worker = self._spawn(relocate=attempt == _PLACEMENT_TRIES)
+            worker = self._spawn(relocate=attempt == _PLACEMENT_TRIES, standby=ahead)
+            ahead = None
             if worker.refused is not None:
                 worker.close()
                 raise BackendUnavailable(f"the {self.choice.name} engine", worker.refused)
@@ -126,17 +140,22 @@ class Connection:
 
     # --- starting --------------------------------------------------------------------------------------
 
-    def _spawn(self, relocate: bool) -> Worker:
-        environment = {
-            k: v for k, v in os.environ.items() if k not in ("TRITON_INTERPRET", "KERNCAP_SESSION")
-        }
-        if self.choice.launcher == "interpreter":
-            environment["TRITON_INTERPRET"] = "1"
+    def _fitting(self) -> Standby | None:
+        """The process that was started ahead, where it is as one that is started now would be."""
+        standby, self._standby = self._standby, None
+        if standby is not None and standby.fits(self.choice.python, environment_of(self.choice.launcher)):
+            return standby
+        return None
+
+    def _spawn(self, relocate: bool, standby: Standby | None = None) -> Worker:
+        environment = environment_of(self.choice.launcher)
         prefix: tuple[str, ...] = ()
         if self.choice.memory == "hip":
             environment, prefix = hip.environment(environment, self.choice.emulator), self.choice.prefix
         try:
-            return Worker(self.choice.python, self.job.path, self.job.log, environment, relocate, prefix)
+            return Worker(
+                self.choice.python, self.job.path, self.job.log, environment, relocate, prefix, standby
+            )
         except (WorkerDied, WorkerTimeout) as error:
             raise ReplayError(f"the replay worker did not start: {error}\n{self._log_text()}") from error
 

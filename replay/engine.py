@@ -13,7 +13,7 @@ from kerncap.format import Reproducer
 from kerncap.replay.choose import Choice, choose
 from kerncap.replay.connection import Connection
 from kerncap.replay.outcome import Compiled, Config, Facts, Outcome, Repeated
-from kerncap.replay.process import TargetError, WorkerDied, WorkerTimeout
+from kerncap.replay.process import Standby, TargetError, WorkerDied, WorkerTimeout
 from kerncap.replay.staging import Job, stage
 from kerncap.replay.variants import CANDIDATE, CAPTURED, ORIGINAL, REBUILT, Variants
 from kerncap.replay.worker_memory import WorkerMemory
@@ -42,15 +42,19 @@ class Engine(WorkerMemory):
         target_python: str | None = None,
         emulator: Path | None = None,
         choice: Choice | None = None,
+        standby: Standby | None = None,
     ) -> None:
-        """``choice``: what was chosen already for a launch of this kind, so that nothing is asked again."""
+        """``choice``: what was chosen already for a launch of this kind, so that nothing is asked again.
+
+        ``standby``: a process that was started ahead, and is taken where it fits.
+        """
         self.reproducer = reproducer
         self.manifest = reproducer.manifest
         self.choice = choice or choose(self.manifest, engine, device, python, target_python, emulator)
         self.timeout_s = timeout_s
         self.facts = Facts()
         self._job: Job = stage(reproducer, self.choice.launcher, self.choice.memory, self.choice.device)
-        self.connection = Connection(self.choice, self._job, self._opened)
+        self.connection = Connection(self.choice, self._job, self._opened, standby)
         self._variants = Variants(reproducer, self.connection, self.facts, timeout_s)
         try:
             self.connection.start()

@@ -44,44 +44,107 @@ class TargetError(Exception):
         self.place = place or {}
 
 
-class Worker:
-    """A running worker. ``taken`` are the regions that it could not place.
+class Started:
+    """A process of the worker's code, and the pipes to it; what it does, it is told in its arguments.
 
     ``prefix`` is what its Python is started by: a program that becomes it, and keeps its descriptors.
     """
 
     def __init__(
-        self, python: str, job: Path, log: Path, environment: dict[str, str], relocate: bool,
+        self, python: str, environment: dict[str, str], arguments: Sequence[str], log: Path | None = None,
         prefix: Sequence[str] = (),
     ) -> None:  # fmt: skip
-        to_worker_read, to_worker_write = os.pipe()
-        from_worker_read, from_worker_write = os.pipe()
-        self._log = log
-        self._requests = to_worker_write
-        self._replies = from_worker_read
-        self._buffer = b""
+        """``log`` takes what it prints, and its folder is the one that the process is in."""
+        to_worker_read, self.requests = os.pipe()
+        self.replies, from_worker_write = os.pipe()
         text = (_WORKER / "bootstrap.py").read_text(encoding="utf-8")
-        arguments = [
-            str(_WORKER),
-            str(job),
-            str(to_worker_read),
-            str(from_worker_write),
-            "1" if relocate else "0",
-        ]
+        given = [str(_WORKER), str(to_worker_read), str(from_worker_write), *arguments]
         try:
-            with log.open("ab") as output:
-                self._process = subprocess.Popen(
-                    [*prefix, python, "-c", text, *arguments],
-                    stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=environment, cwd=job.parent,
+            with open(log or os.devnull, "ab") as output:
+                self.process = subprocess.Popen(
+                    [*prefix, python, "-c", text, *given],
+                    stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=environment,
+                    cwd="/" if log is None else log.parent,
                     pass_fds=(to_worker_read, from_worker_write), start_new_session=True,
                 )  # fmt: skip
         except OSError as error:
-            os.close(to_worker_write)
-            os.close(from_worker_read)
+            os.close(self.requests)
+            os.close(self.replies)
             raise ReplayError(f"{[*prefix, python][0]}: can't be started: {error}") from error
         finally:
             os.close(to_worker_read)
             os.close(from_worker_write)
+
+
+class Standby:
+    """A process that imports torch, seconds, before it is known what it is for.
+
+    `become` says that, once: a worker, or the process that compiles. One that is not needed is closed.
+    """
+
+    def __init__(self, python: str, environment: dict[str, str], device: bool) -> None:
+        """``device``: the CUDA driver is loaded too, which a process that forks children must not do."""
+        self.python = python
+        self.environment = environment
+        self._started: Started | None = Started(
+            python, environment, ["standby", "device" if device else "host"]
+        )
+
+    def fits(self, python: str, environment: dict[str, str]) -> bool:
+        """Whether it is as a process that is started now would be."""
+        started = self._started
+        alive = started is not None and started.process.poll() is None
+        return alive and (python, environment) == (self.python, self.environment)
+
+    def become(self, log: Path, arguments: Sequence[str]) -> Started:
+        """Go on as if it were started with these. Raises ReplayError where it is gone."""
+        assert self._started is not None
+        started, self._started = self._started, None
+        order = json.dumps({"log": str(log), "arguments": list(arguments)}).encode() + b"\n"
+        try:
+            while order:
+                order = order[os.write(started.requests, order) :]
+        except OSError as error:
+            bury(started)
+            raise ReplayError(
+                f"{self.python}: the process that was started ahead is gone: {error}"
+            ) from error
+        return started
+
+    def close(self) -> None:
+        """End it, if it was never needed."""
+        if self._started is not None:
+            bury(self._started)
+            self._started = None
+
+
+def bury(started: Started) -> None:
+    """End a process at once."""
+    for fd in (started.requests, started.replies):
+        os.close(fd)
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(started.process.pid, signal.SIGKILL)
+    started.process.wait()
+
+
+class Worker:
+    """A running worker. ``taken`` are the regions that it could not place.
+
+    ``prefix`` as for `Started`; ``standby`` is a process that fits, and becomes it.
+    """
+
+    def __init__(
+        self, python: str, job: Path, log: Path, environment: dict[str, str], relocate: bool,
+        prefix: Sequence[str] = (), standby: Standby | None = None,
+    ) -> None:  # fmt: skip
+        self._log = log
+        self._buffer = b""
+        arguments = ["serve", str(job), "1" if relocate else "0"]
+        if standby is not None:
+            started = standby.become(log, arguments)
+        else:
+            started = Started(python, environment, arguments, log, prefix)
+        self._process, self._requests, self._replies = started.process, started.requests, started.replies
         try:
             hello = self._read(_HELLO_TIMEOUT_S)
         except BaseException:

@@ -27,6 +27,7 @@ from kerncap.replay.tuning.samplers import NAMES, make
 from kerncap.replay.tuning.search import Found, Limits, Search
 from kerncap.replay.tuning.space import LaunchSpace, Space, Wishes, build
 from kerncap.replay.tuning.space_file import SpaceFile, read
+from kerncap.replay.tuning.standbys import Standbys
 from kerncap.replay.tuning.trial import Trial
 from kerncap.replay.wording import Tolerance
 
@@ -90,6 +91,9 @@ def tune(
                 raise UsageError(f"{path} is given twice")
             reproducers[reproducer.manifest_sha256] = reproducer
         first = next(iter(reproducers.values()))
+        standbys = _standbys(first, options, len(reproducers))
+        if standbys is not None:
+            stack.callback(standbys.close)
         where = choose(first.manifest, options.engine, options.device, options.python)
         if where.memory == "hip":
             why = "not on an AMD GPU in this version; --engine interpreter searches on the host"
@@ -110,7 +114,7 @@ def tune(
                 "the constraints leave no configuration: --forbid, --bound or --space exclude all"
             )
         sampler = make(options.sampler, space, legal, options.trials)
-        executor = _executor(reproducers, options, where, space, watcher.sent)
+        executor = _executor(reproducers, options, where, space, watcher.sent, standbys)
         stack.callback(executor.close)
         watcher.executor(executor)
         facts = executor.facts()
@@ -172,9 +176,18 @@ def _check(reproducer: Reproducer) -> None:
         raise UsageError(f"{reproducer.path}: captured with --no-values: there is nothing to compare with")
 
 
+def _standbys(first: Reproducer, options: TuneOptions, count: int) -> Standbys | None:
+    """Started before anything else is looked at, where it is sure that engines will run in this process."""
+    one = options.workers == 1 or (options.workers is None and options.device.startswith("cuda"))
+    if options.scheduler is not None or not one:
+        return None
+    return Standbys(first.manifest, options.engine, options.device, options.python, count)
+
+
 def _executor(
-    reproducers: Mapping[str, Reproducer], options: TuneOptions, where: Engine, space: Space, sent: Sent
-) -> Executor:
+    reproducers: Mapping[str, Reproducer], options: TuneOptions, where: Engine, space: Space, sent: Sent,
+    standbys: Standbys | None,
+) -> Executor:  # fmt: skip
     """In this process for one device, else a cluster."""
     bench = BenchOptions(
         options.engine,
@@ -187,7 +200,7 @@ def _executor(
         count = options.workers or _local_workers(where, options.device)
         if count == 1:
             paths = {digest: each.path for digest, each in reproducers.items()}
-            return Direct(paths, bench, sent, where, space.listed)
+            return Direct(paths, bench, sent, where, space.listed, standbys)
     from kerncap.replay.tuning.cluster import Cluster
     from kerncap.replay.tuning.shipping import pack
 

@@ -25,6 +25,7 @@ from kerncap.replay.choose import Choice, choose
 from kerncap.replay.engine import CANDIDATE, ORIGINAL, Engine
 from kerncap.replay.measured import SEED_B, Measured, load
 from kerncap.replay.outcome import CandidateError, Compiled, Config
+from kerncap.replay.process import Standby
 from kerncap.replay.statistics import median
 from kerncap.replay.tuning import cuda_text, point
 from kerncap.replay.tuning.check import Checker
@@ -34,6 +35,7 @@ from kerncap.replay.tuning.grid import GridUnknown
 from kerncap.replay.tuning.point import Point
 from kerncap.replay.tuning.prune import Budget, Pruner, over_budget, shared_limit
 from kerncap.replay.tuning.space import OPTIONS, LaunchSpace
+from kerncap.replay.tuning.standbys import Standbys
 from kerncap.replay.tuning.trial import WITHIN, Final, State, Trial
 from kerncap.replay.verdict import judge
 from kerncap.replay.wording import BY_DTYPE, Tolerance, Verdict
@@ -64,12 +66,15 @@ class BenchOptions:
 class _Launch:
     """One reproducer: its engine, what was measured of it, how its configurations look."""
 
-    def __init__(self, reproducer: Reproducer, options: BenchOptions, choice: Choice | None) -> None:
+    def __init__(
+        self, reproducer: Reproducer, options: BenchOptions, choice: Choice | None, standby: Standby | None
+    ) -> None:
         self.reproducer = reproducer
         self.space = LaunchSpace(reproducer)
         self.engine = Engine(
-            reproducer, options.engine, options.device, options.python, options.timeout_s, choice=choice
-        )
+            reproducer, options.engine, options.device, options.python, options.timeout_s, choice=choice,
+            standby=standby,
+        )  # fmt: skip
         try:
             kept = load(reproducer)
             self.measured: Measured = kept if kept is not None else measure(self.engine)
@@ -105,12 +110,13 @@ class Bench:
     """Runs trials of several reproducers, which are trusted by whoever made it; a context manager.
 
     Trials of several threads wait for each other: one measurement at a time. ``choice``: the engine's,
-    where it is known; ``ahead``: configurations of the application's own list, compiled from the start.
+    where it is known; ``ahead``: configurations of the application's own list, compiled from the start;
+    ``standbys``: processes that were started already.
     """
 
     def __init__(
         self, reproducers: Mapping[str, Path], options: BenchOptions, choice: Choice | None = None,
-        ahead: Sequence[Point] = (),
+        ahead: Sequence[Point] = (), standbys: Standbys | None = None,
     ) -> None:  # fmt: skip
         self.options = options
         self._opened = {digest: Reproducer.open(path) for digest, path in reproducers.items()}
@@ -125,7 +131,13 @@ class Bench:
         self._stack = contextlib.ExitStack()
         try:
             self._threads = self._stack.enter_context(ThreadPoolExecutor(len(self._opened)))
+            first = next(iter(self._opened.values())).manifest
+            self._standbys = standbys or Standbys(
+                first, options.engine, options.device, options.python, len(self._opened)
+            )
+            self._stack.callback(self._standbys.close)
             self._open(choice, ahead)
+            self._standbys.close()
         except BaseException:
             self.close()
             raise
@@ -216,13 +228,18 @@ class Bench:
                 choice.device,
                 processes=options.processes,
                 limit_s=max(60.0, options.timeout_s),
+                standby=self._standbys.pool,
             )
             self._compile_first(self._pool, ahead[:_MOST_AHEAD])
         with ThreadPoolExecutor(len(self._opened)) as starting:
             waiting = {
                 digest: starting.submit(
-                    _Launch, reproducer, options, choice if _are_alike(reproducer, first) else None
-                )
+                    _Launch,
+                    reproducer,
+                    options,
+                    choice if _are_alike(reproducer, first) else None,
+                    self._standbys.engine(),
+                )  # fmt: skip
                 for digest, reproducer in self._opened.items()
             }
             problem: BaseException | None = None

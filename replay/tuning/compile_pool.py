@@ -22,25 +22,13 @@ from typing import Any
 
 import msgspec
 
-from kerncap.errors import BackendUnavailable, ReplayError
+from kerncap.errors import BackendUnavailable
 from kerncap.format import Reproducer
+from kerncap.replay.connection import environment_of
 from kerncap.replay.outcome import Config
+from kerncap.replay.process import Standby, Started
 from kerncap.replay.tuning.grid import has_value, plain
 
-_WORKER = Path(__file__).parent.parent / "worker"
-_START = """
-import importlib.util, sys
-folder, jobs, read_fd, write_fd, processes = sys.argv[1:6]
-sys.path[:] = [entry for entry in sys.path if entry != ""]
-spec = importlib.util.spec_from_file_location(
-    "_kerncap_worker", folder + "/__init__.py", submodule_search_locations=[folder]
-)
-package = importlib.util.module_from_spec(spec)
-sys.modules["_kerncap_worker"] = package
-spec.loader.exec_module(package)
-from _kerncap_worker.compile import serve
-serve(jobs, int(read_fd), int(write_fd), int(processes))
-"""
 _MOST_PROCESSES = 32
 
 
@@ -67,6 +55,7 @@ class CompilePool:
     """Compiles configurations of several reproducers; a context manager.
 
     ``capability`` is asked of CUDA device ``device`` where it isn't given. `target` waits for the start.
+    ``standby``: a process that was started ahead, taken where it fits.
     """
 
     def __init__(
@@ -77,6 +66,7 @@ class CompilePool:
         capability: int | None = None,
         processes: int | None = None,
         limit_s: float = 120.0,
+        standby: Standby | None = None,
     ) -> None:
         self.limit_s = limit_s
         self._jobs = {digest: number for number, digest in enumerate(reproducers)}
@@ -89,7 +79,7 @@ class CompilePool:
         self._folder = Path(tempfile.mkdtemp(prefix="kerncap-compile-"))
         count = min(_MOST_PROCESSES, processes or _cores())
         try:
-            self._start(reproducers, python, {"device": device, "capability": capability}, count)
+            self._start(reproducers, python, {"device": device, "capability": capability}, count, standby)
         except BaseException:
             shutil.rmtree(self._folder, ignore_errors=True)
             raise
@@ -145,8 +135,9 @@ class CompilePool:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def _start(
-        self, reproducers: Mapping[str, Reproducer], python: str, target: dict[str, Any], count: int
-    ) -> None:
+        self, reproducers: Mapping[str, Reproducer], python: str, target: dict[str, Any], count: int,
+        standby: Standby | None,
+    ) -> None:  # fmt: skip
         jobs = []
         for number, reproducer in enumerate(reproducers.values()):
             source = reproducer.manifest.source
@@ -162,28 +153,14 @@ class CompilePool:
                 **{name: job[name] for name in ("arguments", "views", "regions", "launch")},
             })  # fmt: skip
         (self._folder / "jobs.json").write_text(json.dumps({"target": target, "jobs": jobs}))
-        to_read, to_write = os.pipe()
-        from_read, from_write = os.pipe()
-        left_out = ("TRITON_INTERPRET", "KERNCAP_SESSION")
-        environment = {key: value for key, value in os.environ.items() if key not in left_out}
-        command = [str(_WORKER), str(self._folder / "jobs.json"), str(to_read), str(from_write), str(count)]
-        log = self._folder / "log"
-        try:
-            with log.open("wb") as output:
-                self._process = subprocess.Popen(
-                    [python, "-c", _START, *command],
-                    stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=environment,
-                    cwd=self._folder, pass_fds=(to_read, from_write), start_new_session=True,
-                )  # fmt: skip
-        except OSError as error:
-            os.close(to_write)
-            os.close(from_read)
-            raise ReplayError(f"{python}: can't be started: {error}") from error
-        finally:
-            os.close(to_read)
-            os.close(from_write)
-        self._requests = to_write
-        self._reader = threading.Thread(target=self._read, args=(from_read, log), daemon=True)
+        arguments = ["compile", str(self._folder / "jobs.json"), str(count)]
+        log, environment = self._folder / "log", environment_of("jit")
+        if standby is not None and standby.fits(python, environment):
+            started = standby.become(log, arguments)
+        else:
+            started = Started(python, environment, arguments, log)
+        self._process, self._requests = started.process, started.requests
+        self._reader = threading.Thread(target=self._read, args=(started.replies, log), daemon=True)
         self._reader.start()
 
     def _read(self, fd: int, log: Path) -> None:

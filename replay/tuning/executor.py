@@ -14,6 +14,7 @@ from kerncap.replay.choose import Choice
 from kerncap.replay.tuning import point as points
 from kerncap.replay.tuning.bench import Bench, BenchOptions
 from kerncap.replay.tuning.point import Point
+from kerncap.replay.tuning.standbys import Standbys
 from kerncap.replay.tuning.trial import Final, Trial
 
 _AHEAD = 64
@@ -73,9 +74,9 @@ class Direct:
 
     def __init__(
         self, reproducers: Mapping[str, Path], options: BenchOptions, sent: Sent | None = None,
-        choice: Choice | None = None, ahead: Sequence[Point] = (),
+        choice: Choice | None = None, ahead: Sequence[Point] = (), standbys: Standbys | None = None,
     ) -> None:  # fmt: skip
-        self._bench = Bench(reproducers, options, choice, ahead)
+        self._bench = Bench(reproducers, options, choice, ahead, standbys)
         self._digests = list(reproducers)
         self._jobs: deque[Job] = deque()
         self._sent = sent

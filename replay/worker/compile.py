@@ -2,7 +2,7 @@
 
 No device is touched: the arguments have the captured types and alignments, and the driver is a stand-in that
 tells the target. What is compiled lies in Triton's own cache, where the process that launches finds it.
-Started as `python -c TEXT FOLDER JOBS READ_FD WRITE_FD PROCESSES`; requests and replies are JSON lines.
+Started by `bootstrap.py`; requests and replies are JSON lines.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import signal
 import sys
 import time
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -108,8 +109,10 @@ def serve(jobs_path: str, read_fd: int, write_fd: int, processes: int) -> None:
             data = data[os.write(write_fd, data) :]
 
     try:
-        target = _target(jobs["target"])
-        _import(target["capability"])
+        asked = _ask(jobs["target"])
+        _import()
+        target = asked()
+        _load_backend(target["capability"])
     except BaseException as error:
         reply({"refused": f"{type(error).__name__}: {error}"})
         return
@@ -133,27 +136,34 @@ def serve(jobs_path: str, read_fd: int, write_fd: int, processes: int) -> None:
             pool.waiting += [json.loads(line) for line in lines]
 
 
-def _import(capability: int) -> None:
+def _import() -> None:
     """Whatever every child would have to load and hash for itself."""
     import torch  # noqa: F401
     import triton.language
     import triton.runtime.jit  # noqa: F401
-    from triton.backends.compiler import GPUTarget
-    from triton.compiler import compiler
 
     from . import values  # noqa: F401
     from .launchers import config, source  # noqa: F401
     from .warm import warm
 
     warm()
+
+
+def _load_backend(capability: int) -> None:
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler import compiler
+
     with contextlib.suppress(Exception):  # kept by the backend for later calls; that is all it is for
         compiler.make_backend(GPUTarget("cuda", capability, 32)).hash()
 
 
-def _target(wanted: dict[str, Any]) -> dict[str, Any]:
-    """Architecture and shared memory of the device, asked in a child: this process gets no context."""
+def _ask(wanted: dict[str, Any]) -> Callable[[], dict[str, Any]]:
+    """Ask for architecture and shared memory of the device; what this gives waits for the answer.
+
+    In a child, while this process imports: it must get no context.
+    """
     if wanted.get("capability"):
-        return {"capability": int(wanted["capability"]), "shared_bytes": wanted.get("shared_bytes")}
+        return lambda: {"capability": int(wanted["capability"]), "shared_bytes": wanted.get("shared_bytes")}
     read_fd, write_fd = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -172,13 +182,17 @@ def _target(wanted: dict[str, Any]) -> dict[str, Any]:
         finally:
             os._exit(0)
     os.close(write_fd)
-    data = os.read(read_fd, 4096)
-    os.close(read_fd)
-    os.waitpid(pid, 0)
-    found = json.loads(data)
-    if isinstance(found, str):
-        raise Refused(found)
-    return {"capability": 10 * found[0] + found[1], "shared_bytes": found[2]}
+
+    def answer() -> dict[str, Any]:
+        data = os.read(read_fd, 4096)
+        os.close(read_fd)
+        os.waitpid(pid, 0)
+        found = json.loads(data)
+        if isinstance(found, str):
+            raise Refused(found)
+        return {"capability": 10 * found[0] + found[1], "shared_bytes": found[2]}
+
+    return answer
 
 
 # --- in a child ----------------------------------------------------------------------------------------
