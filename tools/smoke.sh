@@ -49,6 +49,14 @@ for manifest in "${manifests[@]}"; do
     kerncap inspect --json "$(dirname "$manifest")" | python -m json.tool >/dev/null
 done
 
+# What is given away is made of files beside the code: templates, styles, scripts.
+run kerncap report "$root/tests/golden/v1.3" --allow paths -o report.html
+grep -q 'Content-Security-Policy' report.html
+run kerncap export "$root/tests/golden/v1.1" --as cmake --allow paths -o project
+[[ -s project/CMakeLists.txt && -s project/main.cpp ]]
+run kerncap diff "$root/tests/golden/v1.2" "$root/tests/golden/v1.2"
+kerncap schema verify | python -m json.tool >/dev/null
+
 # The sanitizer needs neither torch nor triton nor z3; what only z3 can answer is unproven, and says how to get it.
 ttir=$root/tests/golden/v1.2/code/kernel.ttir
 run kerncap sanitize "$ttir" --grid 2 --arg x_ptr=f32[256] --arg out_ptr=f32[256] --arg n=256 | tee sanitize.txt
