@@ -221,6 +221,7 @@ class Bench:
         options = self.options
         if choice is None:
             choice = choose(first.manifest, options.engine, options.device, options.python)
+        self._standbys.keep(choice)
         if choice.launcher == "jit":
             self._pool = CompilePool(
                 self._opened,

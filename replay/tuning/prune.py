@@ -5,6 +5,7 @@ Only what is certain is pruned: an estimate is a lower bound, and the compiler's
 
 from __future__ import annotations
 
+import ast
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -41,7 +42,7 @@ class Pruner:
 
     reproducer: Reproducer
     budget: Budget
-    _memory: dict[str, Any] = field(default_factory=dict)
+    _tiles: dict[str, tiles.Tiles] = field(default_factory=dict)  # by the arguments' values
 
     def __post_init__(self) -> None:
         manifest = self.reproducer.manifest
@@ -72,7 +73,7 @@ class Pruner:
             return f"num_stages={stages} is less than 1"
         if self._entry is None:
             return None
-        found = tiles.of(self._entry, {**self._constants, **arguments}, frozenset(self._sizes))
+        found = self._tiles_of(self._entry, arguments)
         for length, line in found.ranges:
             if not is_power_of_2(length):
                 return f"line {line}: a range of {length} is no power of two"
@@ -86,6 +87,14 @@ class Pruner:
             if reason:
                 return reason
         return None if listed else self._over(found, warps, stages)
+
+    def _tiles_of(self, entry: ast.FunctionDef, arguments: Mapping[str, Any]) -> tiles.Tiles:
+        key = repr(sorted(arguments.items()))
+        found = self._tiles.get(key)
+        if found is None:
+            constants = {**self._constants, **arguments}
+            found = self._tiles[key] = tiles.of(entry, constants, frozenset(self._sizes))
+        return found
 
     def _itemsize(self, tile: tiles.Tile) -> int | None:
         return self._sizes.get(tile.root) if tile.root is not None else None

@@ -60,12 +60,20 @@ class LaunchSpace:
         self.grid_problem = ""  # why it can't be recomputed
         self._listed_grids: dict[str, tuple[int, int, int]] = {}
         self._list_names: set[str] = set()
+        self._configs: dict[str, Config] = {}
         self._check_derived()
         self._check_grid()
 
     def config(self, given: Point) -> Config:
         """A point as the engine takes it. Raises Unknown or GridUnknown, which `build` has ruled out for
         the space's own parameters."""
+        key = point.key(given)
+        found = self._configs.get(key)
+        if found is None:
+            found = self._configs[key] = self._config(given)
+        return found
+
+    def _config(self, given: Point) -> Config:
         arguments = {k: v for k, v in given.items() if k not in OPTIONS}
         options = {k: int(v) for k, v in given.items() if k in OPTIONS and isinstance(v, int)}
         known = {**self.arguments, **arguments}

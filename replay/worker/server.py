@@ -19,7 +19,8 @@ def serve(job_path: str, read_fd: int, write_fd: int, relocate: bool) -> None:
     The first reply is ``{"placed": bool, "taken": [region, …]}``; a worker that could not place every
     region and was not told to relocate ends there, and a fresh process tries again.
     """
-    # Nothing that maps much memory (numpy, torch) may be loaded before this.
+    # Nothing that maps much memory (numpy, torch) is loaded before this, but in a process that was started
+    # ahead of its job.
     job = json.loads(Path(job_path).read_text())
     requests = open(read_fd, encoding="utf-8")  # noqa: SIM115
     replies = open(write_fd, "w", encoding="utf-8")  # noqa: SIM115

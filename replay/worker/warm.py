@@ -10,16 +10,18 @@ import importlib
 import threading
 
 _KEY_PLACES = ("triton.runtime.cache", "triton.compiler.compiler")  # of Triton 3.5 and later, and before
+_ONE = threading.Lock()  # whoever comes while it is done has it done
 
 
 def warm() -> None:
     """Do it now. Where a Triton has it elsewhere, whoever compiles first pays, as without this."""
-    with contextlib.suppress(Exception):  # imported when the first argument is looked at
-        importlib.import_module("triton.experimental.gluon")
-    for place in _KEY_PLACES:
-        with contextlib.suppress(Exception):
-            importlib.import_module(place).triton_key()
-            return
+    with _ONE:
+        with contextlib.suppress(Exception):  # imported when the first argument is looked at
+            importlib.import_module("triton.experimental.gluon")
+        for place in _KEY_PLACES:
+            with contextlib.suppress(Exception):
+                importlib.import_module(place).triton_key()
+                return
 
 
 def start() -> threading.Thread:

@@ -20,7 +20,7 @@ class _Bytes:
 
 
 class CudaMemory(Placement):
-    """Regions on one CUDA device, as tensors. ``reserve`` must run before torch is imported."""
+    """Regions on one CUDA device, as tensors; ``reserve`` runs before torch has a context there."""
 
     def __init__(self, regions: Regions, device: int, captured_device: int = 0) -> None:
         super().__init__(regions, device, captured_device)

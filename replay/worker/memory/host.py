@@ -1,4 +1,4 @@
-"""Host memory at captured addresses: `mmap(MAP_FIXED_NOREPLACE)`, before torch is loaded.
+"""Host memory at captured addresses: `mmap(MAP_FIXED_NOREPLACE)`, best before torch is loaded.
 
 The pages are shared with forked children, so a launch can run in a child of its own: a crash there
 costs neither the memory nor the process that has torch and triton loaded.
@@ -42,7 +42,7 @@ def map_pages(address: int, size: int, fixed: bool) -> int | None:
 
 
 class HostMemory:
-    """Regions on the host. ``reserve`` must run before torch and numpy are imported."""
+    """Regions on the host. ``reserve`` finds them free more surely before torch and numpy are imported."""
 
     kind = "host"
 

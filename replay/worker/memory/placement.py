@@ -32,7 +32,8 @@ def is_own_global(region: dict[str, Any]) -> bool:
 
 
 class Placement:
-    """Regions on one CUDA device and around it. ``reserve`` must run before numpy and torch are loaded.
+    """Regions on one CUDA device and around it. ``reserve`` runs before numpy and torch are loaded, but in
+    a process that was started ahead: more is taken there, and where that matters a fresh process tries.
 
     ``captured_device`` is the ordinal that the launch had; regions of other devices go there if ``peers``
     and that device is here and within reach, else to the launch's own.

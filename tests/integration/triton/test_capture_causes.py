@@ -103,7 +103,8 @@ def test_list_passes_output_and_status_through(kerncap: CommandLine) -> None:
     script = "import sys; from capture_add import main; main([64]); sys.exit(5)"
     done = kerncap("list", "--", sys.executable, "-c", script, env={"PYTHONPATH": str(ADD.parent)})
     assert done.status == 5 and done.stdout == "sum 4032.0\n"
-    assert re.search(r"^add +1 +1 .* kerncap capture -k '\^add\$' -- ", done.stderr, re.MULTILINE)
+    row = re.search(r"^(\d) +add +1 +1 ", done.stderr, re.MULTILINE)
+    assert row and re.search(rf"^{row[1]} +kerncap capture -k '\^add\$' -- ", done.stderr, re.MULTILINE)
 
 
 @pytest.mark.long
