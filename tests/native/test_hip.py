@@ -20,6 +20,8 @@ from kerncap.format import records
 from kerncap.format.records import RecordKind
 from tests.native.building import ROOT, build, require_sanitizer
 
+pytestmark = pytest.mark.long  # the shim on a runtime of our own; tests/integration/hip has ROCm's
+
 SOURCES = Path(__file__).parent / "hip"
 SHIM = ROOT / "shims" / "hip"
 TOKEN = "0123456789abcdef"

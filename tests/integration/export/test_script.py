@@ -72,6 +72,7 @@ def test_one_file_holds_everything(kerncap: CommandLine, captured: Capture, bare
     assert (status, line) == (0, "Result: PASS (58,368 bytes identical, 25,600 written bytes poisoned)")
 
 
+@pytest.mark.long
 def test_every_kind_of_argument(kerncap: CommandLine, captured: Capture, bare: Bare) -> None:
     folder = export(kerncap, captured(HERE / "targets" / "arguments.py"), "script", kerncap.folder / "mixed")
     script = folder / "mixed_kernel.py"

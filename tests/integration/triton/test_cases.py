@@ -298,6 +298,7 @@ def test_case_20_children(kerncap: CommandLine, how: str, expected: list[int]) -
     assert list((kerncap.folder / "out").glob(".*")) == [], "the session is gone"
 
 
+@pytest.mark.long
 def test_case_26_strided_tensors_and_odd_constexprs(kerncap: CommandLine, captured: Captured) -> None:
     path = captured["odd", 0]
     values = {argument.name: argument.value for argument in Reproducer.open(path).manifest.arguments}

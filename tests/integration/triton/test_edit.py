@@ -20,7 +20,6 @@ from tests.integration.conftest import CommandLine
 from tests.integration.triton.tmux_pane import Pane
 from tests.integration.watching import Watching
 
-pytestmark = pytest.mark.long
 needs_tmux = pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
 
 SAMPLE = Path(__file__).parents[3] / "samples" / "vector_add" / "run.py"
@@ -121,6 +120,7 @@ def test_every_save_is_judged(
     )
 
 
+@pytest.mark.long
 @needs_tmux
 def test_an_editor_has_the_terminal_and_gives_it_back(
     reproducer: Path, environment: dict[str, str], panes: list[Pane], tmp_path: Path
@@ -147,6 +147,7 @@ def test_an_editor_has_the_terminal_and_gives_it_back(
     assert pane.status() == 1, "the last judgement failed"
 
 
+@pytest.mark.long
 def test_whatever_a_candidate_does_the_next_is_judged(
     reproducer: Path, kerncap_of_module: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -195,6 +196,7 @@ def test_whatever_a_candidate_does_the_next_is_judged(
         assert json.loads(json.dumps(again.as_dict()))["result"] == "pass"
 
 
+@pytest.mark.long
 def test_the_edits_go_back_to_the_application(reproducer: Path, tmp_path: Path) -> None:
     options = EditOptions(folder=tmp_path / "copy")
     assert apply(reproducer, options).text == ""
@@ -216,6 +218,7 @@ def test_the_edits_go_back_to_the_application(reproducer: Path, tmp_path: Path) 
     assert place.read_text() == expected and SAMPLE.read_text() == before
 
 
+@pytest.mark.long
 def test_in_a_pipe_each_save_is_a_line_of_json(
     reproducer: Path, kerncap_of_module: CommandLine, tmp_path: Path
 ) -> None:
@@ -232,6 +235,7 @@ def test_in_a_pipe_each_save_is_a_line_of_json(
     assert (reproducer / "source" / "kernel.py").read_text() == text
 
 
+@pytest.mark.long
 def test_once_is_a_status(reproducer: Path, kerncap_of_module: CommandLine) -> None:
     nothing = kerncap_of_module("replay", reproducer, "--apply", "--copy", "once")
     assert nothing.status == 1 and nothing.stdout == "" and "nothing to apply" in nothing.stderr
@@ -244,6 +248,7 @@ def test_once_is_a_status(reproducer: Path, kerncap_of_module: CommandLine) -> N
     assert patch.status == 0 and "+    tl.store(z_ptr + offsets, x +, mask=mask)\n" in patch.stdout
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "options",
     [

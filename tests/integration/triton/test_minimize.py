@@ -50,6 +50,7 @@ def test_one_per_cent_stays_and_verifies(captured: CommandLine) -> None:
     assert verdict.status == 0 and verdict.result_line.startswith("Result: PASS"), verdict.stdout
 
 
+@pytest.mark.long
 def test_by_a_command_that_fails(captured: CommandLine) -> None:
     """The "failure": the reproducer's x still has a certain value at one place."""
     (old,) = captured.folder.glob("out/gather-*")

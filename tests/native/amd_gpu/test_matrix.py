@@ -10,6 +10,8 @@ import pytest
 
 from tests.native.amd_gpu.isa import lanes
 
+pytestmark = pytest.mark.long  # builds the emulator's instructions apart
+
 RNG = np.random.default_rng(32)
 L = np.arange(64)
 

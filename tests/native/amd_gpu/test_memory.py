@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from tests.native.amd_gpu.isa import lanes, run_code
+
+pytestmark = pytest.mark.long  # builds the emulator's instructions apart
 
 RNG = np.random.default_rng(26)
 A = RNG.integers(0, 1 << 32, 64, dtype=np.uint32)

@@ -7,6 +7,8 @@ import pytest
 
 from tests.native.amd_gpu.isa import floats, lanes
 
+pytestmark = pytest.mark.long  # builds the emulator's instructions apart
+
 RNG = np.random.default_rng(16)
 A = RNG.integers(0, 1 << 32, 64, dtype=np.uint32)
 B = RNG.integers(0, 1 << 32, 64, dtype=np.uint32)

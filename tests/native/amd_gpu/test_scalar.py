@@ -7,6 +7,8 @@ import pytest
 
 from tests.native.amd_gpu.isa import lanes, run_code
 
+pytestmark = pytest.mark.long  # builds the emulator's instructions apart
+
 M32, M64 = (1 << 32) - 1, (1 << 64) - 1
 
 

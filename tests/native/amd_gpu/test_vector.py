@@ -9,6 +9,8 @@ import pytest
 
 from tests.native.amd_gpu.isa import floats, lanes, pairs
 
+pytestmark = pytest.mark.long  # builds the emulator's instructions apart
+
 RNG = np.random.default_rng(6)
 A = RNG.integers(0, 1 << 32, 64, dtype=np.uint32)
 B = RNG.integers(0, 1 << 32, 64, dtype=np.uint32)

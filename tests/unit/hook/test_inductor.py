@@ -79,6 +79,7 @@ def floats(data: bytes) -> set[float]:
     return set(struct.unpack(f"<{len(data) // 4}f", data))
 
 
+@pytest.mark.long
 def test_the_applications_launch_is_captured_after_tuning(run: Run) -> None:
     pytest.importorskip("torch._inductor")
     environment = {"TRITON_INTERPRET": "0"}

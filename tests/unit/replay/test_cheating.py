@@ -106,6 +106,7 @@ def test_an_endless_module_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     assert outcome == {"status": "timeout", "message": "the module's own code did not end within 0.1 s"}
 
 
+@pytest.mark.long
 def test_a_candidate_that_does_not_load_is_a_result(tmp_path: Path) -> None:
     path = build.add().seal(tmp_path)
     other = tmp_path / "other.py"

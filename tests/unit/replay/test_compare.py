@@ -48,6 +48,7 @@ def test_a_candidate_beside_the_rebuilt_source(tmp_path: Path) -> None:
     assert document["bisect_status"] == 0
 
 
+@pytest.mark.long
 def test_a_wrong_one_is_bad_and_one_that_is_missing_is_untestable(tmp_path: Path) -> None:
     path = add(n=64, block=64).seal(tmp_path)
     wrong = candidate(tmp_path, ADD.replace("mask=mask) + tl", "mask=mask) - tl"))
@@ -63,6 +64,7 @@ def test_a_wrong_one_is_bad_and_one_that_is_missing_is_untestable(tmp_path: Path
     assert render(result).splitlines()[-1].startswith("Result: FAIL (candidate: ")
 
 
+@pytest.mark.long
 def test_what_does_not_build_is_untestable(tmp_path: Path) -> None:
     path = add(n=64, block=64).seal(tmp_path)
     result = run(path, "rebuilt,candidate", candidate=candidate(tmp_path, ADD.replace("mask =", "mask = (")))

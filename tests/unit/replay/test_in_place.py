@@ -57,6 +57,7 @@ def scale(x_ptr, s, n, BLOCK: tl.constexpr):
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("s", [1.0, 1])
 def test_a_multiplication_by_one_is_seen_with_another_factor(tmp_path: Path, s: float) -> None:
     x = np.arange(1, 513, dtype=np.float32)
@@ -81,6 +82,7 @@ def test_what_no_contents_show_is_no_pass(tmp_path: Path) -> None:
         assert opened.judge(copy).line == "Result: FAIL (nothing to compare)"
 
 
+@pytest.mark.long
 def test_integers_are_perturbed_where_there_is_nothing_else(tmp_path: Path) -> None:
     even = np.arange(0, 256, 2, dtype=np.int32)
     kernel = RELU.replace("tl.maximum(x, 0.0)", "x // 2 * 2")
@@ -92,6 +94,7 @@ def test_integers_are_perturbed_where_there_is_nothing_else(tmp_path: Path) -> N
         assert opened.judge(RELU.replace("tl.maximum(x, 0.0)", "x & -2")).passed
 
 
+@pytest.mark.long
 def test_a_captured_kernel_that_fails_on_other_contents_is_noted(tmp_path: Path) -> None:
     wild = """
     ones = tl.sum((x == 1).to(tl.int64), 0)
@@ -107,6 +110,7 @@ def test_a_captured_kernel_that_fails_on_other_contents_is_noted(tmp_path: Path)
         assert any("could not be excluded: the captured kernel fails" in note for note in verdict.notes)
 
 
+@pytest.mark.long
 def test_a_float_beside_an_index_alone_is_perturbed(tmp_path: Path) -> None:
     """An index that is kept, a float that is written in place: the index still leads where it led."""
     kernel = """

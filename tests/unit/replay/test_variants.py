@@ -75,6 +75,7 @@ def test_times_come_in_turns_and_in_pairs(adder: Resident) -> None:
         engine.interleaved([ORIGINAL, ORIGINAL], 3, _DIRTY)
 
 
+@pytest.mark.long
 def test_every_timed_launch_starts_from_the_captured_state(tmp_path: Path) -> None:
     """A kernel that adds to its output would drift: the state after the last is that after one."""
     source = ADD.replace("tl.load(x_ptr + i, mask=mask) +", "tl.load(x_ptr + i, mask=mask) - 7 + "

@@ -48,6 +48,7 @@ def write(folder: Path, name: str, text: str) -> Path:
     return path
 
 
+@pytest.mark.long
 def test_reproduced_and_correct_are_two_verdicts(tmp_path: Path) -> None:
     path = suspect().seal(tmp_path)
     again = replay(path)

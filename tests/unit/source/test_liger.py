@@ -13,6 +13,7 @@ from kerncap.capture.source import assemble
 from .conftest import HERE, copy_collector, run
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("interpret", [True, False], ids=["interpreter", "jit"])
 def test_every_kernel_becomes_a_module_of_its_own(tmp_path: Path, interpret: bool) -> None:
     pytest.importorskip("liger_kernel")

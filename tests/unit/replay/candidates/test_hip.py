@@ -196,6 +196,7 @@ def test_an_error_stands_at_the_line_of_the_edited_file(
     assert first_place(raised.value.detail) == {"file": "source/two/gain.h", "line": 2, "column": 48}
 
 
+@pytest.mark.long
 def test_a_template_that_is_used_no_more_is_instantiated(reproducer: Reproducer, tmp_path: Path) -> None:
     use = "hipLaunchKernelGGL(apply<float>, dim3(1), dim3(64), 0, 0, nullptr, 0);"
     candidate = edited(reproducer, tmp_path / "mine", "apply.hip", use, "")
@@ -203,12 +204,14 @@ def test_a_template_that_is_used_no_more_is_instantiated(reproducer: Reproducer,
     assert CodeObject(built.path.read_bytes()).kernel(KERNEL) is not None
 
 
+@pytest.mark.long
 def test_another_name_is_said(reproducer: Reproducer, tmp_path: Path) -> None:
     candidate = edited(reproducer, tmp_path / "mine", "apply.hip", "(T *x, int n)", "(T *x, long n)")
     with pytest.raises(BuildError, match="parameters, template arguments or namespaces are others"):
         compile_candidate(reproducer, candidate, ARCH, tmp_path)
 
 
+@pytest.mark.long
 def test_other_parameters_of_a_c_function_are_said(
     project: Path, make: Make, hipcc: tools.Tool, tmp_path: Path
 ) -> None:
