@@ -125,13 +125,10 @@ def _report(
     logs: list[ProcessLog],
     marks: dict[int, set[str]],
 ) -> ProgramReport:
-    processes = {one.pid: one for one in seen}
-    for log in logs:  # too short to be met
-        argv = log.process.argv if log.process is not None else ()
-        processes.setdefault(log.pid, Seen(log.pid, 0, tuple(argv), argv[0] if argv else ""))
+    processes = _known(seen, logs)
     found = [
         _process(one, [log for log in logs if log.pid == one.pid], marks.get(one.pid, set()))
-        for one in processes.values()
+        for one in processes
     ]
     missed = [f"process {one.pid} ({one_line(one.name, 60)}) {text}" for one in found for text in one.missed]
     launches = result.launches
@@ -144,6 +141,17 @@ def _report(
         processes=tuple(found), missed=tuple(missed), next_steps=tuple(_steps(missed, result)),
         notes=tuple(notes),
     )  # fmt: skip
+
+
+def _known(seen: Iterable[Seen], logs: Iterable[ProcessLog]) -> list[Seen]:
+    """The processes that were met, and those that said something of themselves, which they know better."""
+    processes = {one.pid: one for one in seen}
+    for log in logs:  # it may have been too short to be met, or was met before it became what it ran
+        one = processes.setdefault(log.pid, Seen(log.pid, 0))
+        if log.process is not None and log.process.argv:
+            one.argv = tuple(log.process.argv)
+            one.executable = log.process.executable or one.argv[0]
+    return list(processes.values())
 
 
 def _process(one: Seen, logs: list[ProcessLog], marks: set[str]) -> ProgramProcess:

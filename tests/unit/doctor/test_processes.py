@@ -7,12 +7,14 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from kerncap import env
 from kerncap.api.doctoring import processes as doctor_processes
-from kerncap.api.doctoring.live import _missed, _steps
+from kerncap.api.doctoring.live import _known, _missed, _steps
 from kerncap.api.doctoring.processes import Seen, Watcher, barrier
 
 
@@ -61,6 +63,17 @@ def test_each_cause_has_a_next_step() -> None:
     ):
         assert list(_steps(_missed(one, [], set()), Result))
     assert "--self-test" in "".join(_steps([], Result))
+
+
+def test_a_process_that_ended_too_soon_to_be_read_names_itself() -> None:
+    def log(pid: int) -> Any:
+        return SimpleNamespace(pid=pid, process=SimpleNamespace(argv=("./app", "3"), executable="/opt/app"))
+
+    before_its_exec = Seen(7, 1, ("sh", "-c", "./app 3"), "/bin/sh")
+    found = _known([Seen(6, 1), before_its_exec], [log(6), log(7), log(8)])
+    assert [(one.pid, one.argv, one.executable) for one in found] == [
+        (pid, ("./app", "3"), "/opt/app") for pid in (6, 7, 8)
+    ]
 
 
 def test_a_shim_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
