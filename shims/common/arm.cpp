@@ -25,7 +25,7 @@ bool watch(const std::string& folder) noexcept {
   OwnFd file(::open((folder + "/arm").c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
   struct stat status;
   // Beyond the end of the file a read would end the target.
-  if (file.get() < 0 || ::fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode) ||
+  if (file.get() < 0 || floor::fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode) ||
       status.st_size < static_cast<off_t>(page_bytes))
     return false;
   void* mapped = ::mmap(nullptr, page_bytes, PROT_READ, MAP_SHARED, file.get(), 0);

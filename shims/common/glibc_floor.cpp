@@ -2,6 +2,7 @@
 #include "common/glibc_floor.h"
 
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <link.h>
 #include <pthread.h>
 #include <sys/random.h>
@@ -12,6 +13,10 @@ namespace kerncap::floor {
 
 int fstat(int fd, struct stat* status) noexcept {
   return static_cast<int>(::syscall(SYS_fstat, fd, status));
+}
+
+int stat(const char* path, struct stat* status) noexcept {
+  return static_cast<int>(::syscall(SYS_newfstatat, AT_FDCWD, path, status, 0));
 }
 
 }  // namespace kerncap::floor

@@ -45,8 +45,9 @@ __asm__(".symver pthread_condattr_setclock,pthread_condattr_setclock@" KERNCAP_O
 
 namespace kerncap::floor {
 
-// fstat and stat by way of the entry points that they were before glibc 2.33.
+// By the system's own calls: glibc 2.33 gave both new names.
 int fstat(int fd, struct stat* status) noexcept;
+int stat(const char* path, struct stat* status) noexcept;
 
 }  // namespace kerncap::floor
 

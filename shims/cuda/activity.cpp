@@ -72,8 +72,8 @@ bool is_set(const char* name) {
 // The command line names this library there too.
 bool is_ours(const char* path) {
   struct stat named, own;
-  return ::stat(path, &named) == 0 && ::stat(loaded::self().path, &own) == 0 && named.st_dev == own.st_dev &&
-         named.st_ino == own.st_ino;
+  return floor::stat(path, &named) == 0 && floor::stat(loaded::self().path, &own) == 0 &&
+         named.st_dev == own.st_dev && named.st_ino == own.st_ino;
 }
 
 // A subscription can be had once in a process: by trying one we learn of other tools, and keep none.
