@@ -44,24 +44,11 @@ def command(session: Path, wait: float | None, as_json: bool, **given: Any) -> i
     """
     from kerncap import log
     from kerncap.api.arm import arm
-    from kerncap.capture.options import CaptureOptions, parse_launch, parse_ranks
-    from kerncap.capture.where import parse_where
+    from kerncap.capture.options import CaptureOptions
+    from kerncap.cli.selection import selectors
     from kerncap.report.arm_text import arm_document, render_arm
 
-    selection = CaptureOptions(
-        command=("?",),
-        kernel=given["kernel"],
-        launch=parse_launch(given["launch"]) if given["launch"] is not None else None,
-        per_config=given["per_config"],
-        where=parse_where(given["where"]) if given["where"] is not None else None,
-        range=given["in_range"],
-        ranks=parse_ranks(given["rank"]) if given["rank"] is not None else None,
-        on_fault=given["on_fault"],
-        fault_timeout_s=given["fault_timeout"],
-        when=given["when"],
-        last=given["last"],
-        stop=given["stop"],
-    )
+    selection = CaptureOptions(command=("?",), **selectors(given))
     result = arm(session, selection, wait)
     if as_json:
         click.echo(json.dumps(arm_document(result), indent=2))

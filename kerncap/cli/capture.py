@@ -78,29 +78,19 @@ def command(as_json: bool, **given: Any) -> int:
 
 
 def _options(as_json: bool, **given: Any) -> Any:
-    from kerncap.capture.options import CaptureOptions, parse_launch, parse_ranks, parse_size
-    from kerncap.capture.where import parse_where
+    from kerncap.capture.options import CaptureOptions, parse_size
+    from kerncap.cli.selection import selectors
 
     return CaptureOptions(
         command=given["command"],
         output=given["output"],
-        kernel=given["kernel"],
-        launch=parse_launch(given["launch"]) if given["launch"] is not None else None,
-        per_config=given["per_config"],
-        where=parse_where(given["where"]) if given["where"] is not None else None,
-        range=given["in_range"],
-        ranks=parse_ranks(given["rank"]) if given["rank"] is not None else None,
+        **selectors(given),
         dormant=given["dormant"],
-        on_fault=given["on_fault"],
-        fault_timeout_s=given["fault_timeout"],
-        when=given["when"],
-        last=given["last"],
         memory=given["memory"] or "reachable",
         memory_was_asked=given["memory"] is not None,
         max_size=parse_size(given["max_size"]),
         backend=given["backend"],
         source_dirs=given["source_dirs"],
-        stop=given["stop"],
         no_values=given["no_values"],
         keep_session=given["keep_session"],
         self_check=not given["no_self_check"],
