@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from kerncap.format import kernel_names as names
 
 MAX_STEM = 80
 
 
+@lru_cache(maxsize=8192)  # a listing asks for those of each kernel to tell it from every other one
 def spellings(mangled: str, demangled: str) -> tuple[str, ...]:
     """What a ``-k`` may mean the kernel by: both full names, and the demangled one without its parameters
     and template arguments, with and without its namespaces."""

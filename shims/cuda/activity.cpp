@@ -3,6 +3,7 @@
 #include "cuda/activity.h"
 
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cstdlib>
@@ -22,6 +23,8 @@ constexpr size_t buffer_bytes = 2U << 20;
 constexpr size_t buffer_alignment = 64;
 constexpr uint32_t flush_forced = 1;  // CUPTI_ACTIVITY_FLAG_FLUSH_FORCED
 constexpr int another_subscriber = 39;
+constexpr unsigned wait_us = 200;
+constexpr int most_waits = 10000;  // 2 s
 enum State : int { undecided, starting, on, off };
 std::atomic<int> state{undecided};
 Cupti cupti;  // whole before `on`
@@ -116,7 +119,7 @@ void at_exit() {
 
 void begin() noexcept {
   int expected = undecided;
-  if (!state.compare_exchange_strong(expected, starting)) return;  // who comes meanwhile is timed by events
+  if (!state.compare_exchange_strong(expected, starting)) return;
   KeepErrno keep;
   gate::Own own;
   try {
@@ -133,10 +136,19 @@ void begin() noexcept {
   }
 }
 
+// Another thread starts it. Who is tired of waiting is timed by events; who starts it comes here from its own
+// calls, and must not wait for itself.
+void await_start() noexcept {
+  KeepErrno keep;
+  for (int i = 0; i < most_waits && !gate::Own::active() && state.load() == starting; ++i) ::usleep(wait_us);
+}
+
 }  // namespace
 
 bool is_on() noexcept {
-  if (state.load(std::memory_order_acquire) == undecided) begin();
+  int now = state.load(std::memory_order_acquire);
+  if (now == undecided) begin();
+  if (now == starting) await_start();
   return state.load(std::memory_order_acquire) == on;
 }
 

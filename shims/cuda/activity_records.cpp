@@ -1,7 +1,8 @@
 // CUPTI's activity records, by the places of the few fields that are read.
 //
 // The records of kernels grow with each version, at their end: these fields lie where they are in
-// CUpti_ActivityKernel4 (CUDA 9) and in all up to CUpti_ActivityKernel13 (CUDA 13.5). Source:
+// CUpti_ActivityKernel4 (CUDA 9; the graph's node in CUpti_ActivityKernel7, CUDA 11.2) and in all up to
+// CUpti_ActivityKernel13 (CUDA 13.5). Source:
 // cupti_activity.h and cupti_activity_deprecated.h of CUPTI 12.4, 12.9 and 13.5.
 #include <algorithm>
 #include <cstring>
@@ -17,7 +18,7 @@ namespace {
 
 namespace at {
 constexpr size_t start = 16, end = 24, context = 44, stream = 48, grid = 52, block = 64, correlation = 92,
-                 name = 104;
+                 name = 104, graph_node = 144;
 }
 
 template <typename T>
@@ -39,7 +40,9 @@ void add_time(Rows& rows, const uint8_t* record) {
   looks.name = name;
   looks.grid = read_dim(record, at::grid);
   looks.block = read_dim(record, at::block);
-  looks.stream = uint64_t{read<uint32_t>(record, at::context)} << 32 | read<uint32_t>(record, at::stream);
+  // A graph's kernels run on the streams that CUPTI likes: where a row is one of a graph, its stream is 0.
+  if (read<uint64_t>(record, at::graph_node) == 0)
+    looks.stream = uint64_t{read<uint32_t>(record, at::context)} << 32 | read<uint32_t>(record, at::stream);
   rows.add_time(looks, end - start);
 }
 

@@ -206,7 +206,7 @@ Named kind_of(const char* name) noexcept {
     return find_hook(name) < hook_count() ? Named::driver : Named::nobody;
   if (loaded::same_text(name, "dlsym") || loaded::same_text(name, "dlvsym")) return Named::libdl;
   if (begins(name, "cudaGetDriverEntryPoint") || begins(name, "nvrtc") ||
-      begins(name, "cuptiActivityRegisterCallbacks"))
+      begins(name, "cuptiActivityRegister") || begins(name, "cuptiSubscribe"))
     return Named::foreign;
   return Named::nobody;
 }

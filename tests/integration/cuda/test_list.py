@@ -61,6 +61,14 @@ def test_kernels_of_graphs_by_cupti(bench: Bench) -> None:
         assert all(entry["timed_launches"] == entry["launches"] for entry in document["kernels"])
 
 
+def test_kernels_of_a_graph_beside_the_same_ones_launched(bench: Bench) -> None:
+    document = listed(bench, "graphs", "beside")
+    rows = {row["route"]: row for row in rows_of(document, "scale_in_place")}
+    assert {route: (row["launches"], row["timed"]) for route, row in rows.items()} == {
+        "cuLaunchKernel": (2, 2), "cuGraphLaunch": (4, 4),
+    }  # fmt: skip
+
+
 def test_threads_have_streams_of_their_own(bench: Bench) -> None:
     rows = rows_of(listed(bench, "threads"), "mix")
     assert [row["launches"] for row in rows] == [12] * 8 and len({row["stream"] for row in rows}) == 8

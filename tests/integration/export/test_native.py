@@ -68,8 +68,18 @@ def test_pointers_in_memory(bench: Bench) -> None:
 
 def test_variables_of_the_module(bench: Bench) -> None:
     """The module puts them elsewhere: words that point to them are set anew."""
-    done = bench.rig.run(project(bench, "through_global", "pointers", "through_global"))
+    program = project(bench, "through_global", "pointers", "through_global")
+    done = bench.rig.run(program)
     assert done.status == 0 and done.result_line.startswith("Result: PASS"), done.stdout + done.stderr
+    # A compiler leaves out the variables of a kernel that has come to do nothing.
+    empty = bench.kerncap.folder / "empty.ptx"
+    empty.write_text(
+        ".version 8.0\n.target sm_90\n.address_size 64\n"
+        ".visible .entry _Z14through_globalPfi(.param .u64 out, .param .u32 n)\n{\n ret;\n}\n"
+    )
+    done = bench.rig.run(program, empty)
+    assert done.status == 1 and "Result: FAIL (" in done.stdout, done.stdout + done.stderr
+    assert "note: this code has no table" in done.stdout, done.stdout
 
 
 def test_a_pytest_file(bench: Bench, bare: Bare) -> None:

@@ -121,7 +121,8 @@ int main(int argc, char** argv) {
   std::string what = argc > 1 ? argv[1] : "captured";
   start();
   Program p;
-  if (what == "captured")
+  if (what == "beside") p.enqueue(false);  // the same launches without a graph, and then in one
+  if (what == "captured" || what == "beside")
     p.run(p.captured(), 2);
   else if (what == "host_node")
     p.run(p.captured(true), 2);

@@ -328,9 +328,9 @@ RIG_API cuGraphLaunch(CUgraphExec handle, CUstream stream_handle) {
     for (GraphNode* node : exec->disabled) disabled->insert(twins[node]);
   }
   Context* owner = stream->context;
-  uint32_t correlation = trace_launch();
-  work.other = [owner, copy, disabled, correlation] {
-    TracedGraph traced(correlation);
+  uint32_t correlation = trace_launch(), number = static_cast<uint32_t>(stream->id);
+  work.other = [owner, copy, disabled, correlation, number] {
+    TracedGraph traced(correlation, number);
     return run_graph(owner, copy, disabled.get());
   };
   return submit(stream, std::move(work));

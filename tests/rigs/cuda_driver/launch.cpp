@@ -191,6 +191,7 @@ CUresult launch(CUfunction handle, const unsigned grid[3], const unsigned block[
     return error;
   if (CUresult error = injected_launch_error(is_helper(*kernel.function->image))) return error;
   kernel.correlation = trace_launch();
+  kernel.stream = static_cast<uint32_t>(stream->id);
   return submit(stream, std::move(work));
 }
 

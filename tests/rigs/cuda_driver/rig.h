@@ -48,11 +48,14 @@ int rig_control(const char* name, long long value);
 unsigned long long rig_runs(const char* name);
 
 // Who wants to know of launches and of kernels that ran, as CUPTI does; null ends it. `launched` comes on the
-// thread that calls the driver, `ran` on the one that ran the kernel; a graph's kernels have its number.
+// thread that calls the driver, `ran` on the one that ran the kernel; a graph's kernels have its number and
+// stream.
 struct rig_kernel_run {
   const char* name;
   uint32_t grid[3], block[3];
   uint32_t correlation;
+  uint32_t stream;  // cuStreamGetId's
+  int is_of_graph;
   uint64_t start_ns, end_ns;
 };
 void rig_trace(void (*launched)(uint32_t correlation), void (*ran)(const struct rig_kernel_run*));

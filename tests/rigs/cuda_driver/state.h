@@ -158,7 +158,7 @@ struct KernelWork {
   unsigned grid[3] = {}, block[3] = {}, cluster[3] = {};
   unsigned shared_bytes = 0;
   bool cooperative = false;
-  uint32_t correlation = 0;  // of the launch, for rig_trace
+  uint32_t correlation = 0, stream = 0;  // of the launch, for rig_trace
   std::vector<uint8_t> parameters;
   std::vector<CUlaunchAttribute> attributes;
 };
@@ -324,7 +324,7 @@ CUresult make_kernel_work(Context* context, CUfunction handle, const unsigned gr
 uint32_t trace_launch();
 class TracedGraph {
  public:
-  explicit TracedGraph(uint32_t correlation);
+  TracedGraph(uint32_t correlation, uint32_t stream);
   ~TracedGraph();
 };
 void trace_kernel(const KernelWork& kernel, uint64_t start_ns, uint64_t end_ns);

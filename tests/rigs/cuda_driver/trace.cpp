@@ -7,7 +7,7 @@ namespace {
 std::atomic<void (*)(uint32_t)> on_launch{nullptr};
 std::atomic<void (*)(const rig_kernel_run*)> on_run{nullptr};
 std::atomic<uint32_t> launches{0};
-thread_local uint32_t graph_here = 0;
+thread_local uint32_t graph_here = 0, graph_stream = 0;
 
 }  // namespace
 
@@ -24,8 +24,9 @@ uint32_t trace_launch() {
   return number;
 }
 
-TracedGraph::TracedGraph(uint32_t correlation) {
+TracedGraph::TracedGraph(uint32_t correlation, uint32_t stream) {
   graph_here = correlation;
+  graph_stream = stream;
 }
 TracedGraph::~TracedGraph() {
   graph_here = 0;
@@ -40,7 +41,9 @@ void trace_kernel(const KernelWork& kernel, uint64_t start_ns, uint64_t end_ns) 
     run.grid[i] = kernel.grid[i];
     run.block[i] = kernel.block[i];
   }
+  run.is_of_graph = graph_here != 0;
   run.correlation = graph_here ? graph_here : kernel.correlation;
+  run.stream = graph_here ? graph_stream : kernel.stream;
   run.start_ns = start_ns;
   run.end_ns = end_ns;
   tell(&run);
