@@ -32,6 +32,8 @@ _AHEAD = 32  # that a worker compiles meanwhile
 _LOOK_S = 0.5  # how often it is asked who is still there, while nothing ends
 _KILLS = 2  # workers that a trial may take with it before it is given up
 _START_S = 60.0
+# Dask's own profiler stops a worker's threads a hundred times a second, to look at them.
+_WORKER_ENVIRONMENT = {"DASK_DISTRIBUTED__WORKER__PROFILE__ENABLED": "False"}
 
 
 @dataclass
@@ -188,7 +190,7 @@ class Cluster:
                 # Whatever is said of the dashboard, its port is opened: any, for there may be other searches.
                 cluster = distributed.LocalCluster(
                     n_workers=count, threads_per_worker=_THREADS, processes=True, host="127.0.0.1",
-                    dashboard_address="127.0.0.1:0", silence_logs=logging.CRITICAL,
+                    dashboard_address="127.0.0.1:0", silence_logs=logging.CRITICAL, env=_WORKER_ENVIRONMENT,
                 )  # fmt: skip
                 self._stack.callback(cluster.close, timeout=10)
                 client = distributed.Client(cluster, timeout=_START_S, set_as_default=False)

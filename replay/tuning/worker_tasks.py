@@ -10,6 +10,7 @@ import os
 import shutil
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,37 @@ from kerncap.replay.tuning.point import Point
 from kerncap.replay.tuning.shipping import Shipment, unpack
 from kerncap.replay.tuning.trial import Final, Trial
 
-_BENCHES: dict[str, tuple[Bench, list[str], Path]] = {}
+# A reply of an engine waits for the interpreter's lock where Dask's own threads have it: for so long at most.
+_SWITCH_S = 0.0002
+
+
+class _Resident:
+    """A bench, what it was opened for, and the thread that tells it what to compile ahead."""
+
+    def __init__(self, bench: Bench, digests: list[str], folder: Path) -> None:
+        self.bench = bench
+        self.digests = digests
+        self._folder = folder
+        self._ahead = ThreadPoolExecutor(1)
+        self._switch_s = sys.getswitchinterval()
+        sys.setswitchinterval(_SWITCH_S)
+
+    def announce(self, some: list[Point]) -> None:
+        for digest in self.digests:
+            self.bench.announce(digest, some)
+
+    def announce_meanwhile(self, some: list[Point]) -> None:
+        if some:
+            self._ahead.submit(self.announce, some)
+
+    def close(self) -> None:
+        self._ahead.shutdown(cancel_futures=True)
+        self.bench.close()
+        sys.setswitchinterval(self._switch_s)
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+
+_BENCHES: dict[str, _Resident] = {}
 
 
 def open_bench(
@@ -49,27 +80,25 @@ def open_bench(
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
-    _BENCHES[session] = (bench, list(found), folder)
+    _BENCHES[session] = _Resident(bench, list(found), folder)
     return bench.facts()
 
 
 def try_job(session: str, job: Job, ahead: list[Point], worker: str) -> list[Trial]:
     """Run a job's trials; ``ahead``: what it may compile meanwhile."""
-    bench, digests, _ = _BENCHES[session]
-    for some in ([job.point], ahead):  # its own first: what is asked first is compiled first
-        for digest in digests:
-            bench.announce(digest, some)
-    return run_job(bench, job, digests, worker)
+    found = _BENCHES[session]
+    found.announce([job.point])  # its own first: what is asked first is compiled first
+    found.announce_meanwhile(ahead)
+    return run_job(found.bench, job, found.digests, worker)
 
 
 def finals(session: str, some: dict[str, list[Point]], rounds: int) -> list[Final]:
     """Re-measure the finalists of some launches."""
-    return _BENCHES[session][0].finals(some, rounds)
+    return _BENCHES[session].bench.finals(some, rounds)
 
 
 def close_bench(session: str) -> None:
     """End what `open_bench` started; nothing happens the second time."""
     found = _BENCHES.pop(session, None)
     if found is not None:
-        found[0].close()
-        shutil.rmtree(found[2], ignore_errors=True)
+        found.close()

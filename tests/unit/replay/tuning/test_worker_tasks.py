@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import sys
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -31,14 +33,36 @@ class _Bench:
         self.asked.append(("try", "", given["BLOCK"]))
         return [Trial(given, digest, "timed", ms=1.0) for digest in digests]
 
+    def close(self) -> None:
+        self.asked.append(("close", "", None))
 
-def test_what_is_tried_now_is_compiled_before_what_is_tried_later(monkeypatch: pytest.MonkeyPatch) -> None:
+
+def test_what_is_tried_now_is_compiled_before_what_is_tried_later(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     bench: Any = _Bench()
-    monkeypatch.setitem(tasks._BENCHES, "search", (bench, ["a", "b"], Path()))
+    resident = tasks._Resident(bench, ["a", "b"], tmp_path)
+    monkeypatch.setitem(tasks._BENCHES, "search", resident)
     trials = tasks.try_job("search", Job({"BLOCK": 64}), [{"BLOCK": 128}], "worker 1")
     assert [(trial.digest, trial.worker) for trial in trials] == [("a", "worker 1"), ("b", "worker 1")]
     assert bench.asked[:2] == [("compile", "a", 64), ("compile", "b", 64)]
-    assert bench.asked[2:] == [("compile", "a", 128), ("compile", "b", 128), ("try", "", 64)]
+    deadline = time.monotonic() + 10
+    while len(bench.asked) < 5 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    resident.close()
+    assert bench.asked.pop() == ("close", "", None)
+    assert sorted(bench.asked[2:]) == [("compile", "a", 128), ("compile", "b", 128), ("try", "", 64)]
+
+
+def test_a_closed_bench_leaves_the_process_as_it_was(tmp_path: Path) -> None:
+    bench: Any = _Bench()
+    before, folder = sys.getswitchinterval(), tmp_path / "bench"
+    folder.mkdir()
+    resident = tasks._Resident(bench, ["a"], folder)
+    assert sys.getswitchinterval() < before
+    resident.close()
+    assert sys.getswitchinterval() == pytest.approx(before)
+    assert bench.asked == [("close", "", None)] and not folder.exists()
 
 
 @pytest.mark.long
