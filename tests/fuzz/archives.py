@@ -11,6 +11,7 @@ import tempfile
 import time
 import zipfile
 import zlib
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ NAMES = (
     "/".join("d" * 40), "", "/", "\ud83d",
 )  # fmt: skip
 NUMBERS = (0, 1, 0xFF, 0xFFFF, 0x7FFFFFFF, 0xFFFFFFFF, 2**32, 2**63 - 1, 2**64 - 1)
+BOMBS = (bytes(1 << 20), bytes(40 << 20))
 MAX_SIZE = 1 << 30
 LONGEST_S = 5.0
 MOST_BYTES = 500 << 20
@@ -88,11 +90,24 @@ class Entry:
 
 def _files(choose: random.Random) -> dict[str, bytes]:
     """A golden reproducer's files, now and then with a manifest that says something else."""
+    golden = choose.choice(GOLDENS)
+    if choose.random() >= 0.3:
+        return dict(_read(golden))
     with tempfile.TemporaryDirectory() as scratch:
-        folder = Path(shutil.copytree(choose.choice(GOLDENS), Path(scratch) / "repro"))
-        if choose.random() < 0.3:
-            mutate(folder, choose)
-        return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
+        folder = Path(shutil.copytree(golden, Path(scratch) / "repro"))
+        mutate(folder, choose)
+        return _read.__wrapped__(folder)
+
+
+@lru_cache
+def _read(folder: Path) -> dict[str, bytes]:
+    return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
+
+
+# Of the same few files again and again: most of a case's time without this.
+@lru_cache(maxsize=1024)
+def _deflated(data: bytes) -> bytes:
+    return zlib.compress(data, 1)[2:-4]
 
 
 def _rename(entries: list[Entry], choose: random.Random) -> None:
@@ -139,7 +154,7 @@ def _other_local_name(entries: list[Entry], choose: random.Random) -> None:
 
 
 def _bomb(entries: list[Entry], choose: random.Random) -> None:
-    choose.choice(entries).data = bytes(choose.choice((1 << 20, 40 << 20)))
+    choose.choice(entries).data = choose.choice(BOMBS)
 
 
 def _content(entries: list[Entry], choose: random.Random) -> None:
@@ -168,7 +183,7 @@ def _write(entries: list[Entry], choose: random.Random) -> bytes:
     for one in entries:
         name = one.name.encode("utf-8", "surrogatepass")[:65535]
         local = name if one.local_name is None else one.local_name.encode()
-        packed = zlib.compress(one.data, 1)[2:-4] if one.method == zipfile.ZIP_DEFLATED else one.data
+        packed = _deflated(one.data) if one.method == zipfile.ZIP_DEFLATED else one.data
         offset = one.lies.get("offset", len(out))
         facts = (
             one.lies.get("crc", zlib.crc32(one.data)), one.lies.get("packed", len(packed)),
