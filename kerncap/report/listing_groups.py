@@ -17,12 +17,14 @@ from kerncap.report.tables import table
 By = Literal["range", "stream", "device", "rank", "configuration"]
 DIMENSIONS: tuple[By, ...] = ("range", "stream", "device", "rank", "configuration")
 _INDENT = "  "
-# Other streams have handles that are new in each run. The legacy default stream has two: 0 and 1.
+# Other streams have handles that are new in each run: of several none can be chosen. The legacy default stream
+# has two handles, 0 and 1.
 _DEFAULT_STREAMS = {
     "0": "stream in (0, 1)",
     "the default stream": "stream in (0, 1)",
     "the thread's default stream": "stream == 2",
 }
+_ANOTHER_STREAM = "stream > 2"
 # What of a Triton configuration can be compared in --where: `BLOCK=64`, `EVEN=True`, no functions and types.
 _OPTION = re.compile(r"(?:^| )([A-Za-z_]\w*)=(-?[0-9]+|True|False|None)(?= |$)")
 
@@ -185,7 +187,19 @@ def _command(kernel: Listed, rows: Sequence[Row], result: CaptureResult, by: By)
     """What captures the first launch of exactly these; no more selectors than that takes."""
     is_all = len(rows) == len(kernel.kernel.rows)
     selector = [] if is_all else _selector(rows[0], by, kernel.kernel.is_native)
+    if by == "stream" and selector is None and len(_other_streams(kernel)) == 1:
+        selector = ["--where", _ANOTHER_STREAM]
     return None if selector is None else capture_command(kernel.kernel, result, selector)
+
+
+def _other_streams(kernel: Listed) -> set[tuple[int | None, int | None, str]]:
+    """By rank, device and handle: those of the kernel's launches that are no default stream."""
+    records = [(row.rank, row.record) for row in kernel.kernel.rows]
+    return {
+        (rank, record.device, record.stream)
+        for rank, record in records
+        if record.stream is not None and record.stream not in _DEFAULT_STREAMS
+    }
 
 
 def _selector(row: Row, by: By, is_native: bool) -> list[str] | None:

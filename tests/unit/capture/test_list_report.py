@@ -206,6 +206,14 @@ def test_a_streams_handle_is_new_in_each_run_so_there_is_no_command() -> None:
     assert "no selector of capture tells these" in render_listing(whole, by="stream")
 
 
+def test_the_only_stream_beside_the_default_one_has_a_command() -> None:
+    rows = [row(1, 2, stream=name, device=0) for name in ("the default stream", "stream 0x7f00")]
+    whole = result(kernel("f(int)", *rows, mangled="_Z1fi"))
+    commands = {group.key[0]: group.leaves[0].command for group in groups(whole, figures(whole), "stream")}
+    chosen = [shlex.split(command or "")[5] for command in commands.values()]
+    assert sorted(chosen) == ["stream > 2", "stream in (0, 1)"], commands
+
+
 def test_a_triton_configurations_command_names_its_constants() -> None:
     text = "BLOCK=64 ACT=relu EVEN=True axes=[1, 2] num_warps=4"
     whole = result(kernel("m.a", row(1, 2, config=text, grid=(2, 1, 1)), row(1, 1)))
