@@ -17,8 +17,8 @@ from kerncap.report.tables import table
 By = Literal["range", "stream", "device", "rank", "configuration"]
 DIMENSIONS: tuple[By, ...] = ("range", "stream", "device", "rank", "configuration")
 _INDENT = "  "
-# Other streams have handles that are new in each run: of several none can be chosen. The legacy default stream
-# has two handles, 0 and 1.
+# Other streams have handles that are new in each run: of several none can be chosen. The legacy default
+# stream has two handles, 0 and 1.
 _DEFAULT_STREAMS = {
     "0": "stream in (0, 1)",
     "the default stream": "stream in (0, 1)",
