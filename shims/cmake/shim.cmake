@@ -1,12 +1,7 @@
-# kerncap_shim(NAME INCLUDE SOURCES…): a shared library that is loaded into somebody else's process. INCLUDE: a
-# vendor's headers, or "".
-function(kerncap_shim name vendor_include)
-  add_library(${name} SHARED ${ARGN})
+# kerncap_compiled(NAME): how everything is compiled that becomes part of a shim.
+function(kerncap_compiled name)
   target_include_directories(${name} PRIVATE "${CMAKE_CURRENT_FUNCTION_LIST_DIR}/.."
                                              "${CMAKE_CURRENT_FUNCTION_LIST_DIR}/../include")
-  if(vendor_include)
-    target_include_directories(${name} SYSTEM PRIVATE "${vendor_include}")
-  endif()
   # Every version of every driver function under its own name: see cuda/cuda_api.h.
   target_compile_definitions(${name} PRIVATE __CUDA_API_VERSION_INTERNAL)
   # Functions that cuda.h calls deprecated are still called by programs.
@@ -15,6 +10,19 @@ function(kerncap_shim name vendor_include)
                                          # One instruction instead of a call on every launch; the few bytes fit
                                          # in what is kept free for libraries that are loaded late.
                                          -ftls-model=initial-exec)
+  if(KERNCAP_SANITIZE)
+    target_compile_options(${name} PRIVATE -fsanitize=${KERNCAP_SANITIZE} -g -O1)
+  endif()
+endfunction()
+
+# kerncap_shim(NAME INCLUDE SOURCES…): a shared library that is loaded into somebody else's process. INCLUDE: a
+# vendor's headers, or "".
+function(kerncap_shim name vendor_include)
+  add_library(${name} SHARED ${ARGN})
+  kerncap_compiled(${name})
+  if(vendor_include)
+    target_include_directories(${name} SYSTEM PRIVATE "${vendor_include}")
+  endif()
   # -Bsymbolic-functions: our own pointers to what we export are ours, whoever else defines the name.
   # nodelete: what was handed out as a pointer must stay. exclude-libs: the C++ library's symbols stay
   # inside. Lazy binding: a process that calls none of these functions resolves none of ours.
@@ -22,7 +30,6 @@ function(kerncap_shim name vendor_include)
                                       -Wl,-Bsymbolic-functions -Wl,-z,lazy)
   if(KERNCAP_SANITIZE)
     # The runtime comes with the program; it must be the first library, and it resolves the rest.
-    target_compile_options(${name} PRIVATE -fsanitize=${KERNCAP_SANITIZE} -g -O1)
     target_link_options(${name} PRIVATE -fsanitize=${KERNCAP_SANITIZE} -Wl,-z,undefs)
     # The sanitizer's own start asks dlsym for what it wraps, and is answered by these.
     set_source_files_properties("${CMAKE_CURRENT_FUNCTION_LIST_DIR}/../cuda/interpose_dlsym.cpp"
