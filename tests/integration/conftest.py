@@ -51,7 +51,7 @@ class CommandLine:
     folder: Path
 
     def __call__(
-        self, *arguments: str | Path, env: Mapping[str, str] | None = None, timeout: float = 110
+        self, *arguments: str | Path, env: Mapping[str, str] | None = None, timeout: float = 300
     ) -> Finished:
         finished = subprocess.run(
             [sys.executable, "-m", "kerncap", *map(str, arguments)],

@@ -41,7 +41,7 @@ class Watching:
         """End it as a shell does; its status and what it said on stderr."""
         if self._process.poll() is None:
             self._process.terminate()
-        _, said = self._process.communicate(timeout=60)
+        _, said = self._process.communicate(timeout=300)
         return self._process.returncode, said
 
     def _next(self) -> dict[str, Any]:

@@ -79,7 +79,7 @@ def run(program: Path, case: str, **environment: str) -> None:
     # Its threads run until the end, and what the shim keeps is never given back.
     options = {"TSAN_OPTIONS": "halt_on_error=1", "ASAN_OPTIONS": "detect_leaks=0"}
     done = subprocess.run(
-        [program, case], env={**plain, **options, **environment}, capture_output=True, text=True, timeout=120
+        [program, case], env={**plain, **options, **environment}, capture_output=True, text=True, timeout=300
     )
     assert done.returncode == 0, f"{case}: {done.stderr}{done.stdout}"
 

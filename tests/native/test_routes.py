@@ -160,12 +160,12 @@ def test_output_is_unchanged_with_every_launch_captured(built: Built, program: l
         "KERNCAP_RIG_DEVICES": "2",
     }
     command = [str(built.stand_in / "clients" / program[0]), *program[1:]]
-    alone = subprocess.run(command, capture_output=True, text=True, check=False, timeout=100, env=environment)
+    alone = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300, env=environment)
     environment |= {
         "LD_PRELOAD": str(built.folder / "libkerncap_routes.so"),
         "KERNCAP_SESSION": "unused",
         "ROUTES_CAPTURE_ALL": "1",
     }
-    under = subprocess.run(command, capture_output=True, text=True, check=False, timeout=100, env=environment)
+    under = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300, env=environment)
     assert alone.stdout, f"{command} printed nothing to compare: {alone.stderr}"
     assert (under.returncode, under.stdout) == (alone.returncode, alone.stdout)

@@ -42,7 +42,7 @@ class Rig:
         return self.folder / "clients" / name
 
     def run(
-        self, *command: str | Path, extra: Mapping[str, str] | None = None, timeout: float = 60
+        self, *command: str | Path, extra: Mapping[str, str] | None = None, timeout: float = 300
     ) -> Finished:
         """A client by name (or any program by path), alone."""
         program = str(command[0])
@@ -113,7 +113,7 @@ class Bench:
     rig: Rig
 
     def __call__(
-        self, *arguments: str | Path, extra: Mapping[str, str] | None = None, timeout: float = 110
+        self, *arguments: str | Path, extra: Mapping[str, str] | None = None, timeout: float = 300
     ) -> Finished:
         return self.kerncap(*arguments, env=self.rig.environment(extra), timeout=timeout)
 

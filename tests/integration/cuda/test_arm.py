@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tests.integration.cuda.conftest import Bench
 
-DEADLINE_S = 60
+DEADLINE_S = 300
 
 
 def wait_for(path: Path, pattern: str) -> Path:

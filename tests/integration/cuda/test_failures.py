@@ -141,7 +141,7 @@ def test_a_full_disk(bench: Bench) -> None:
         env=bench.kerncap.environment(bench.rig.environment()),
         capture_output=True,
         text=True,
-        timeout=110,
+        timeout=300,
         check=False,
         preexec_fn=limit,
     )

@@ -75,5 +75,5 @@ def test_sanitizers_find_nothing(instrumented: Rig) -> None:
     # What the driver leaves at the end it leaves on purpose: handles stay harmless for ever.
     quiet = {"ASAN_OPTIONS": "detect_leaks=0", "TSAN_OPTIONS": "halt_on_error=1"}
     for client in CLIENTS:
-        done = instrumented.run(*client, extra=quiet, timeout=120)
+        done = instrumented.run(*client, extra=quiet, timeout=300)
         assert done.status == 0, f"{client}: {done.stdout}{done.stderr[-3000:]}"

@@ -44,7 +44,7 @@ class Shell:
         assert self._process.stdin is not None and self._process.stdout is not None
         self._process.stdin.close()
         self._process.stdout.close()
-        self._process.wait(timeout=20)
+        self._process.wait(timeout=300)
 
 
 def run_page(page: Path, folder: Path, reproducers: dict[str, Path], configuration: Path) -> None:

@@ -33,7 +33,7 @@ class Bare:
         return cls(folder, work)
 
     def __call__(
-        self, *arguments: str | Path, env: Mapping[str, str] | None = None, timeout: float = 110
+        self, *arguments: str | Path, env: Mapping[str, str] | None = None, timeout: float = 300
     ) -> Finished:
         """Python with ``arguments``."""
         kept = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "KERNCAP"))}

@@ -91,7 +91,7 @@ class Bench:
     extra: Mapping[str, str] = field(default_factory=dict)
 
     def __call__(
-        self, *arguments: str | Path, extra: Mapping[str, str] | None = None, timeout: float = 110
+        self, *arguments: str | Path, extra: Mapping[str, str] | None = None, timeout: float = 300
     ) -> Finished:
         return self.kerncap(*arguments, env={**self.extra, **(extra or {})}, timeout=timeout)
 
@@ -103,7 +103,7 @@ class Bench:
             cwd=self.kerncap.folder,
             capture_output=True,
             text=True,
-            timeout=110,
+            timeout=300,
             check=False,
         )
         return Finished(done.returncode, done.stdout, done.stderr)

@@ -40,7 +40,7 @@ def run(rig: Rig, program: Path, *arguments: str, extra: Mapping[str, str] | Non
         env=rig.environment(extra),
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
     )
     return Finished(done.returncode, done.stdout, done.stderr)

@@ -125,7 +125,7 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Mapping[st
         paths[-1].write_text(json.dumps(whole))
     subprocess.run(
         [sys.executable, "-c", _CHILD, env.triton_hook_folder(), *paths],
-        check=True, capture_output=True, timeout=100, env={**os.environ, "TRITON_INTERPRET": "1"},
+        check=True, capture_output=True, timeout=300, env={**os.environ, "TRITON_INTERPRET": "1"},
     )  # fmt: skip
     return {name: json.loads((folder / f"{number}.out").read_text()) for number, name in enumerate(JOBS)}
 
@@ -187,7 +187,7 @@ def captured(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     command = [sys.executable, "-m", "kerncap", "capture", "-k", "square_kernel", "-o", str(folder / "out")]
     subprocess.run(
         [*command, "--no-self-check", "--", sys.executable, str(SAMPLE)],
-        check=True, capture_output=True, timeout=110, env=environment,
+        check=True, capture_output=True, timeout=300, env=environment,
     )  # fmt: skip
     (reproducer,) = (folder / "out").iterdir()
     return reproducer, folder / "config"

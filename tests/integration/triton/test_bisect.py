@@ -45,7 +45,7 @@ def test_the_commit_that_broke_a_kernel_is_found(tmp_path: Path) -> None:
     judge = [sys.executable, "-m", "kerncap", "replay", str(repro), "--compare", "rebuilt,candidate",
              "--candidate", "kernel.py", "--bisect", "-n", "0"]  # fmt: skip
     done = subprocess.run(
-        ["git", "bisect", "run", *judge], cwd=work, capture_output=True, text=True, check=False, timeout=110
+        ["git", "bisect", "run", *judge], cwd=work, capture_output=True, text=True, check=False, timeout=300
     )
     # Revision 1 can't be tested: git names it and the first bad one as the two that it may have been.
     log = git(work, "bisect", "log")

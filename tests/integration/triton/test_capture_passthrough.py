@@ -141,7 +141,7 @@ def test_a_signal_is_the_targets_and_what_was_complete_is_sealed(kerncap: Comman
         while process.stderr.readline() != "ready\n":
             pass
         process.send_signal(signal.SIGTERM)
-        stdout, stderr = process.communicate(timeout=60)
+        stdout, stderr = process.communicate(timeout=300)
     assert stderr.startswith(f"signal {int(signal.SIGTERM)}\n")
     assert process.returncode == 41 and json.loads(stdout)["target_status"] == 41
     assert len(json.loads(stdout)["captured"]) == 2

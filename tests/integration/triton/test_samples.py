@@ -60,7 +60,7 @@ def capture(kerncap: CommandLine, sample: str) -> Run:
         done = subprocess.run(
             [sys.executable, "-m", "kerncap", "capture", "-o", out, *options, "--",
              sys.executable, SAMPLES / sample / "run.py"],
-            cwd=kerncap.folder, env=environment, capture_output=True, text=True, timeout=110,
+            cwd=kerncap.folder, env=environment, capture_output=True, text=True, timeout=300,
         )  # fmt: skip
         made = tuple(sorted(out.iterdir())) if out.is_dir() else ()
         assert done.returncode == (0 if made else 1), done.stderr
@@ -98,7 +98,7 @@ def test_a_plain_run_is_the_same_program(kerncap: CommandLine) -> None:
     environment = kerncap.environment()
     environment.pop("TRITON_INTERPRET", None)
     command = [sys.executable, SAMPLES / "vector_add" / "run.py"]
-    plain = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=110, check=True)
+    plain = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=True)
     assert plain.stdout == capture(kerncap, "vector_add").stdout
 
 

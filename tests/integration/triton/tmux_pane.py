@@ -13,7 +13,7 @@ import subprocess
 import time
 from pathlib import Path
 
-_LONGEST_S = 90.0
+_LONGEST_S = 300.0
 _ESCAPES = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|[()][A-Z0-9]|[=>])|\r")
 
 
@@ -66,6 +66,6 @@ class Pane:
         return shlex.join([*self._tmux, *arguments])
 
     def _call(self, *arguments: str, env: dict[str, str] | None = None) -> str:
-        done = subprocess.run([*self._tmux, *arguments], env=env, capture_output=True, text=True, timeout=60)
+        done = subprocess.run([*self._tmux, *arguments], env=env, capture_output=True, text=True, timeout=300)
         assert done.returncode == 0, done.stderr
         return done.stdout

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-import time
 from pathlib import Path
 
 import numpy as np
@@ -253,6 +252,7 @@ def huge(folder: Path, views: tuple[schema.View, ...]) -> Path:
         return writer.seal(replace(small.manifest(memory, [size]), views=views))
 
 
+@pytest.mark.timeout(200)  # well below a second each; reading a tebibyte takes an hour
 @pytest.mark.parametrize("case", ["long", "wide", "overlapping", "still", "scattered"])
 def test_a_tebibyte_costs_nothing(tmp_path: Path, case: str) -> None:
     shapes = {
@@ -264,9 +264,7 @@ def test_a_tebibyte_costs_nothing(tmp_path: Path, case: str) -> None:
     views = (
         schema.View(region=0, offset=0, dtype="int64", itemsize=8, shape=shape, strides=strides, name="x"),
     )
-    started = time.monotonic()
     found = diff_reproducers(huge(tmp_path / "a", views), huge(tmp_path / "b", views), most_read=64 << 20)
-    assert time.monotonic() - started < 5
     assert not found.equal
 
 

@@ -111,7 +111,7 @@ os.rename = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
 small.write(Path({str(tmp_path)!r}), [(b"a", b"b")])
 """
     root = Path(__file__).parents[3]
-    done = subprocess.run([sys.executable, "-c", program], cwd=root, timeout=60)
+    done = subprocess.run([sys.executable, "-c", program], cwd=root, timeout=300)
     assert done.returncode == -signal.SIGKILL
     (name,) = os.listdir(tmp_path)
     assert name.startswith(".k.tmp-")
@@ -205,7 +205,7 @@ def test_threads_do_not_change_the_order(tmp_path: Path) -> None:
     """The first chunk is held back until the others are packed; it still is row 1."""
     from kerncap.format.chunks import ChunkWriter
 
-    others, rows = threading.Barrier(2, timeout=20), []
+    others, rows = threading.Barrier(2, timeout=300), []
     with open(tmp_path / "sink", "wb") as sink:
         chunks = ChunkWriter(sink)
 

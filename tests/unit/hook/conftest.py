@@ -184,7 +184,7 @@ class Warm:
         if self._process is not None:
             assert self._process.stdin is not None and self._process.stdout is not None
             self._process.stdin.close()
-            self._process.wait(timeout=60)
+            self._process.wait(timeout=300)
             self._process.stdout.close()
 
 
@@ -229,7 +229,7 @@ def run(tmp_path: Path, warm: Warm) -> Iterator[Run]:
             env["PYTHONPATH"] = os.pathsep.join(filter(None, [str(HOOK), env.get("PYTHONPATH")]))
         if fresh or arguments:
             command = [sys.executable, *(arguments or ["target.py"])]
-            done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=120)
+            done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=300)
             status, stdout, stderr = done.returncode, done.stdout, done.stderr
         else:
             status, stdout, stderr = warm.run(tmp_path, env)

@@ -13,8 +13,9 @@ DRIVER = """
 import ctypes, os, types
 import torch, triton, triton.language as tl
 from triton.backends.compiler import GPUTarget
-from triton.runtime import driver
+from triton.runtime import cache, driver
 
+cache.triton_key = lambda: "one Triton"  # a hash of its 500 MB, for the first kernel of each process
 shim = ctypes.CDLL(os.environ["FAKE_SHIM"], mode=ctypes.RTLD_GLOBAL)
 LAUNCH = lambda name: None
 

@@ -199,7 +199,7 @@ def test_a_large_one_says_what_to_do(tmp_path: Path) -> None:
 def test_the_command_line(folder: Path, tmp_path: Path) -> None:
     def kerncap(*words: object) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "kerncap", *map(str, words)]
-        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
 
     with_private(folder)
     stopped = kerncap("pack", "repro", "--json")

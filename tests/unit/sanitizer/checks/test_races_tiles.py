@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 from typing import Any
 
@@ -14,6 +13,7 @@ import triton.language as tl
 from kerncap.sanitizer.findings import Proved, Settled, Violated
 from kerncap.sanitizer.launch import TensorArgument
 from tests.unit.sanitizer.checks.race_runs import check, findings, launched, line, outcomes, zeros
+from tests.work import calls_of
 
 
 @triton.jit
@@ -604,16 +604,18 @@ def test_a_histogram_has_to_be_atomic(atomic: bool, expected: set[str]) -> None:
     assert outcomes(check(launch)) == expected
 
 
-@pytest.mark.parametrize("programs", [10, 10**6])
-def test_cost_is_flat_in_the_grid(programs: int) -> None:
+def test_cost_is_flat_in_the_grid() -> None:
+    few, many = (_work_of_a_proof(programs) for programs in (10, 10**6))
+    assert many < 1.5 * few
+
+
+def _work_of_a_proof(programs: int) -> int:
     n = programs * 1024 - 5
     launch = launched(
         add, (programs,), {"x": F, "y": F, "o": F, "n": "i32"}, x=(n,), y=(n,), o=(n,), n=n, B=1024
     )
-    check(launch)
-    started = time.perf_counter()
-    assert outcomes(check(launch)) == {"proved"}
-    assert time.perf_counter() - started < 0.05
+    assert outcomes(check(launch)) == {"proved"}  # what is worked out once is kept from here on
+    return calls_of(lambda: check(launch))
 
 
 def test_tiles_that_overlap_and_copy_the_same_are_a_note() -> None:

@@ -24,7 +24,7 @@ def interpreted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, np.ndarra
         check=True,
         cwd=ROOT,
         env={**os.environ, "TRITON_INTERPRET": "1", "OMP_NUM_THREADS": "1"},
-        timeout=100,
+        timeout=300,
     )
     with np.load(output) as found:
         return dict(found)
