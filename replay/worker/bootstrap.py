@@ -6,10 +6,12 @@ first line that is read says which of the others it is.
 The package gets a private name, so the Python that runs it needs no kerncap and its `sys.path` stays its own.
 """
 
+import gc
 import importlib.util
 import os
 import sys
 
+gc.disable()  # until torch is there: looking for garbage among what is loaded is a seventh of loading it
 folder, read_fd, write_fd, *what = sys.argv[1:]
 sys.path[:] = [entry for entry in sys.path if entry != ""]
 spec = importlib.util.spec_from_file_location(

@@ -8,6 +8,7 @@ Started by `bootstrap.py`; requests and replies are JSON lines.
 from __future__ import annotations
 
 import contextlib
+import gc
 import json
 import math
 import os
@@ -113,6 +114,8 @@ def serve(jobs_path: str, read_fd: int, write_fd: int, processes: int) -> None:
         _import()
         target = asked()
         _load_backend(target["capability"])
+        gc.freeze()  # a child that looks for garbage would copy the pages of all that is loaded
+        gc.enable()
     except BaseException as error:
         reply({"refused": f"{type(error).__name__}: {error}"})
         return

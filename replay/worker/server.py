@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import sys
@@ -55,6 +56,8 @@ def _answer_all(
         try:
             if session is None:
                 session = _session(job, folder, memory)
+                gc.freeze()
+                gc.enable()
             answer({"ok": True, **session.handle(request)})
         except Refused as error:
             answer({"ok": False, "kind": "refused", "message": str(error)})

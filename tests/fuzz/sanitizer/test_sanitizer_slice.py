@@ -13,7 +13,7 @@ if importlib.util.find_spec("torch") is None or importlib.util.find_spec("triton
 from tests.fuzz.sanitizer.campaign import Tally, complaint
 from tests.fuzz.sanitizer.compare import run
 
-KERNELS = int(os.environ.get("KERNCAP_FUZZ_KERNELS", "300"))
+KERNELS = int(os.environ.get("KERNCAP_FUZZ_KERNELS", "180"))
 PARTS = 6
 
 

@@ -54,7 +54,7 @@ def test_without_a_selector_kernels_with_no_source_are_named_only(bench: Bench) 
     assert {kernel["name"] for kernel in captured.document["kernels"]} == {"increment", "scale_in_place"}
 
 
-@pytest.mark.parametrize("case", ["in_place", "histogram", "past_the_end", "no_arguments"])
+@first_of("case", ["in_place", "histogram", "past_the_end", "no_arguments"])
 def test_a_case_replays_bit_for_bit(bench: Bench, case: str) -> None:
     captured = bench.capture("-k", ".", client=("values", case))
     bench.passes(captured.path)
@@ -69,8 +69,12 @@ def test_a_kernel_that_writes_nothing_has_nothing_to_compare(bench: Bench) -> No
 
 @pytest.mark.parametrize(
     ("variant", "result"),
-    [(0, "pass"), (1, "fail"), (2, "fail"), (3, "fail")],
-    ids=["same", "no-op", "beyond", "bit"],
+    [
+        pytest.param(0, "pass", id="same"),
+        pytest.param(1, "fail", id="no-op"),
+        pytest.param(2, "fail", id="beyond", marks=pytest.mark.long),
+        pytest.param(3, "fail", id="bit", marks=pytest.mark.long),
+    ],
 )
 def test_candidates_are_judged(bench: Bench, variant: int, result: str) -> None:
     # 1024 floats of 1000 that are used: one past the end is inside the allocation.

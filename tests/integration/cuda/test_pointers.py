@@ -11,9 +11,9 @@ from tests.parameters import first_of
 @pytest.mark.parametrize(
     ("case", "kernel", "regions"),
     [
-        ("rows", "sum_of_rows", 7),
+        pytest.param("rows", "sum_of_rows", 7, marks=pytest.mark.long),
         ("list", "sum_of_list", 7),
-        ("structs", "add_batch", 3),
+        pytest.param("structs", "add_batch", 3, marks=pytest.mark.long),
         ("through_global", "through_global", 3),
     ],
 )

@@ -58,6 +58,7 @@ def test_pointers_and_the_source_again(shared_bench: Bench, captured: Captured, 
     assert done.status == 1 and "Result: FAIL (arg1[0]: expected" in done.stdout, done.stdout + done.stderr
 
 
+@pytest.mark.long
 def test_variables(shared_bench: Bench, captured: Captured, tmp_path: Path) -> None:
     """A static one, which HIP has no address of, stops only what changes it."""
     program = project(shared_bench, reproducer(captured, "variables"), tmp_path / "project")

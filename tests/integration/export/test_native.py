@@ -66,6 +66,7 @@ def test_pointers_in_memory(bench: Bench) -> None:
     assert done.status == 0 and done.result_line.startswith("Result: PASS"), done.stdout + done.stderr
 
 
+@pytest.mark.long
 def test_variables_of_the_module(bench: Bench) -> None:
     """The module puts them elsewhere: words that point to them are set anew."""
     program = project(bench, "through_global", "pointers", "through_global")

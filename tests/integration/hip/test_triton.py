@@ -63,7 +63,7 @@ def test_one_reproducer_has_both_sides(captured: dict[str, Path], name: str) -> 
 
 
 @pytest.mark.parametrize("engine", ["binary", "jit"])
-@pytest.mark.parametrize("name", NAMES)
+@first_of("name", NAMES)
 def test_code_object_and_source_agree_with_the_application(
     shared_bench: Bench, captured: dict[str, Path], name: str, engine: str
 ) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from kerncap.format.records import RecordKind
+from tests.parameters import first_of
 
 from .conftest import ADD, Outcome, Process, Run
 from .fake_shim import DRIVER, build
@@ -109,7 +110,7 @@ def step(x, BLOCK: tl.constexpr):
 """
 
 
-@pytest.mark.parametrize("ordinal", [0, 1, 2])
+@first_of("ordinal", [0, 1, 2])
 def test_a_kernel_is_chosen_by_the_name_that_the_driver_sees(run_over: RunOver, ordinal: int) -> None:
     script = DRIVER + NAMED + (
         "x = torch.zeros(64)\nfor block in (16, 32, 32): step[(1,)](x, BLOCK=block)\n"
@@ -281,7 +282,7 @@ class Static:
 """
 
 
-@pytest.mark.parametrize("ordinal", [0, 2])
+@first_of("ordinal", [0, 2])
 def test_inductors_static_launcher_is_chosen_by_its_kernels_name(run_over: RunOver, ordinal: int) -> None:
     pytest.importorskip("torch._inductor")
     setup = SETUP.replace("    meta = {", "    runner = Static(runner).run\n    meta = {", 1)

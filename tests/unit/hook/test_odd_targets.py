@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
+from tests.parameters import first_of
 
 from .conftest import ADD, Run
 
@@ -12,7 +12,7 @@ USE = "for file in files: print('mine', file=file, flush=True)\n"
 CHECK = "print({open(f'mine{k}').read() for k in range(12)})"
 
 
-@pytest.mark.parametrize("daemon", [False, True])
+@first_of("daemon", [False, True])
 def test_closed_descriptors_are_never_mistaken_for_ours(run: Run, daemon: bool) -> None:
     fork = "pid = os.fork()\nif pid: os.waitpid(pid, 0); os._exit(0)\n" if daemon else ""
     script = ADD + CALL + CLOSE_ALL + fork + USE + CALL + CALL + CHECK

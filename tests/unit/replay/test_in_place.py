@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from kerncap.format import WriteSet, schema
+from tests.parameters import first_of
 
 from .build import Launch
 from .resident import resident
@@ -35,7 +36,7 @@ def nothing(name: str, parameters: str) -> str:
     return f"@triton.jit\ndef {name}({parameters}, BLOCK: tl.constexpr):\n    pass\n"
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@first_of("dtype", ["float32", "float16"])
 def test_the_second_launch_of_an_in_place_relu(tmp_path: Path, dtype: str) -> None:
     with resident(twice(dtype), tmp_path) as opened:
         assert opened.judge().passed

@@ -14,6 +14,7 @@ from kerncap.api.verify import VerifyOptions, verify
 from kerncap.format import schema
 from kerncap.replay.outcome import CandidateError
 from kerncap.replay.wording import Tolerance
+from tests.parameters import first_of
 
 from . import build
 from .build import Launch
@@ -63,6 +64,7 @@ def scale() -> Launch:
     return launch.argument("s", 3.0).argument("n", 512).constexpr("BLOCK", 256)
 
 
+@pytest.mark.long
 def test_in_place_scale_is_applied_once(tmp_path: Path) -> None:
     with resident(scale(), tmp_path) as launch:
         first, second = launch.judge(), launch.judge()
@@ -81,6 +83,7 @@ def histogram(x_ptr, bins_ptr, n, BLOCK: tl.constexpr):
 """
 
 
+@pytest.mark.long
 def test_histogram_is_not_doubled(tmp_path: Path) -> None:
     x = np.random.default_rng(2).integers(0, 16, 500).astype(np.int32)
     before = np.arange(16, dtype=np.int32)
@@ -101,12 +104,14 @@ def add(x_ptr, y_ptr, out_ptr, n, BLOCK: tl.constexpr):
 """
 
 
+@pytest.mark.long
 def test_a_candidate_that_does_nothing_fails(adder: Resident) -> None:
     verdict = adder.judge(NOTHING)
     assert not verdict.passed
     assert verdict.reasons[0] == "4,000 bytes of out_ptr were never written (first at out_ptr[0])"
 
 
+@pytest.mark.long
 def test_after_a_second_launch_into_the_same_output_doing_nothing_still_fails(tmp_path: Path) -> None:
     launch = build.add()
     base, _, after = launch.regions[2]
@@ -129,6 +134,7 @@ def test_a_write_out_of_bounds_is_detected(adder: Resident) -> None:
     assert "0 bytes past the end of region 2, which holds out_ptr" in verdict.reasons[0]
 
 
+@pytest.mark.long
 def test_a_write_beside_the_view_is_outside_the_write_set(tmp_path: Path) -> None:
     x = np.ones(64, dtype=np.float32)
     launch = Launch(build.ADD, "add")
@@ -154,7 +160,7 @@ def halves(src_ptr, dst_ptr, n, BLOCK: tl.constexpr):
 """
 
 
-@pytest.mark.parametrize("overlapping", [False, True])
+@first_of("overlapping", [False, True])
 def test_input_and_output_share_one_buffer(tmp_path: Path, overlapping: bool) -> None:
     pre = np.arange(256, dtype=np.float32)
     post = pre.copy()
@@ -207,6 +213,7 @@ def use_one(x_ptr, spare_ptr, out_ptr, BLOCK: tl.constexpr):
 """
 
 
+@pytest.mark.long
 def test_an_argument_that_is_not_used_stays_untouched(tmp_path: Path) -> None:
     x, spare = np.arange(64, dtype=np.float32), np.full(64, 3, np.float32)
     launch = Launch(UNUSED, "use_one").tensor("x_ptr", x).tensor("spare_ptr", spare)
@@ -289,6 +296,7 @@ def test_a_taken_address_is_relocated_and_said(tmp_path: Path) -> None:
     assert any(note.startswith("relocated: the captured address of region 1") for note in result.notes)
 
 
+@pytest.mark.long
 def test_a_kernel_that_writes_nothing_has_nothing_to_compare(tmp_path: Path) -> None:
     launch = build.add(source=NOTHING)
     base, before, _ = launch.regions[2]
