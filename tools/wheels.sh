@@ -1,14 +1,20 @@
 #!/usr/bin/env bash
 # wheels.sh PYTHON FOLDER: the wheel with the native shims, for every Linux with glibc 2.28, and the one without them
 # for everything else. The first is kept only if its shims keep that promise.
+# BUILD=here: with what PYTHON has, and what `make setup` left in build/shims; else pip builds from nothing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 python=$1
 folder=$2
+here=()
+if [[ ${BUILD:-} == here ]]; then
+    here=(--no-build-isolation --config-settings build-dir=build/shims)
+    PATH="$(cd "$(dirname "$python")" && pwd):$PATH" # ninja
+fi
 tag=py3-none-manylinux_2_28_$(uname -m)
 rm -f "$folder"/kerncap-*.whl
-"$python" -m pip wheel --quiet --no-deps --wheel-dir "$folder" --config-settings "wheel.tags=$tag" .
+"$python" -m pip wheel --quiet --no-deps --wheel-dir "$folder" --config-settings "wheel.tags=$tag" "${here[@]}" .
 if ! "$python" tools/check_glibc.py "$folder"/kerncap-*-"$tag".whl; then
     rm -f "$folder"/kerncap-*-"$tag".whl
     exit 1
