@@ -14,6 +14,8 @@ from hypothesis import HealthCheck, settings
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 # A mistake inside the sanitizer is told as "unproven" to a user; here it fails the test.
 os.environ.setdefault("KERNCAP_SANITIZER_STRICT", "1")
+# What only a machine that is slow and busy would leave out.
+os.environ.setdefault("KERNCAP_SELF_CHECK_TIMEOUT", "300")
 
 # `make test` takes the same seeded slice every time; `make fuzz` runs the campaign whole.
 # No deadline: a shared machine is slow at times, and a slow example is not a wrong one.

@@ -92,6 +92,7 @@ class CaptureOptions:
     no_values: bool = False
     keep_session: bool = False
     self_check: bool = True
+    self_check_timeout_s: float = 30.0  # for each; four times as long for all
     list_only: bool = False
     dormant: bool = False  # nothing is selected until `kerncap arm`
     generation: int = 0  # of `kerncap arm`: the n-th selection of a session
@@ -113,6 +114,10 @@ class CaptureOptions:
             raise UsageError(f"--last {self.last}: at least 1")
         if not 0 < self.fault_timeout_s <= 86400:
             raise UsageError(f"--fault-timeout {self.fault_timeout_s}: above 0 and at most 86400 seconds")
+        if not 0 < self.self_check_timeout_s <= 86400:
+            raise UsageError(
+                f"--self-check-timeout {self.self_check_timeout_s}: above 0 and at most 86400 seconds"
+            )
         if self.on_fault and self.when:
             raise UsageError("--on-fault and --when exclude each other: one keeps faults, the other results")
         if self.last is not None and (self.on_fault or self.launch):

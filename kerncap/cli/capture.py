@@ -57,6 +57,16 @@ import click
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout; the rest to stderr.")
 @click.option("--keep-session", is_flag=True, help="Leave the session folder in place.")
 @click.option("--no-self-check", is_flag=True, help="Do not replay each reproducer once.")
+@click.option(
+    "--self-check-timeout",
+    metavar="SECONDS",
+    type=float,
+    default=30.0,
+    show_default=True,
+    envvar="KERNCAP_SELF_CHECK_TIMEOUT",
+    show_envvar=True,
+    help="For each; four times as long for all of them.",
+)
 @click.argument("command", metavar="-- CMD...", nargs=-1, required=True, type=click.UNPROCESSED)
 def command(as_json: bool, **given: Any) -> int:
     """Run a program, unchanged, and take kernel launches out of it.
@@ -94,5 +104,6 @@ def _options(as_json: bool, **given: Any) -> Any:
         no_values=given["no_values"],
         keep_session=given["keep_session"],
         self_check=not given["no_self_check"],
+        self_check_timeout_s=given["self_check_timeout"],
         stdout_to_stderr=as_json,
     )

@@ -40,6 +40,7 @@ class Seen:
     pythonpath: bool | None = None
     session: bool | None = None
     problem: str | None = None  # why the loader puts nothing into it
+    bare: bool = False  # it showed no environment: it has none, or its exec was under way
 
 
 class Watcher:
@@ -92,12 +93,14 @@ def _update(one: Seen) -> bool:
     if news:
         one.executable = executable
         one.libraries = set()  # those of the program that was there before went with it
-        one.argv = _words(one.pid, "cmdline") or ()
+        one.problem = barrier(Path(f"/proc/{one.pid}/exe"), executable)
+    if news or one.bare:
+        one.argv = _words(one.pid, "cmdline") or (() if news else one.argv)
         environment = _words(one.pid, "environ")
+        one.bare = environment == ()
         one.preload = _has(environment, "LD_PRELOAD=", "libkerncap")
         one.pythonpath = _has(environment, "PYTHONPATH=", "triton")
         one.session = _has(environment, "KERNCAP_SESSION=")
-        one.problem = barrier(Path(f"/proc/{one.pid}/exe"), executable)
     try:
         maps = Path(f"/proc/{one.pid}/maps").read_text(errors="replace")
     except OSError:

@@ -53,7 +53,7 @@ def _self_check(
     engine.restore()
     outcome = engine.launch()
     if outcome.status == "timeout":
-        return "skipped", "one replay takes longer than the self-check may", None
+        return "skipped", "one replay takes longer than --self-check-timeout", None
     if not outcome.ok:
         return "fail", outcome.message, None
     same = not any(engine.diff(region, "post").any() for region in range(len(engine.manifest.regions)))

@@ -40,7 +40,7 @@ print(sum(struct.unpack("<1024f", host)))
 
 
 def test_cuda_bindings(bench: Bench, tmp_path: Path) -> None:
-    pytest.importorskip("cuda.bindings", reason="needs cuda-bindings as a client")
+    pytest.importorskip("cuda.bindings.driver", reason="needs cuda-bindings as a client")
     program = tmp_path / "program.py"
     program.write_text(textwrap.dedent(PROGRAM))
     captured = bench.capture("-k", "scale_in_place", client=(sys.executable, program))

@@ -54,6 +54,7 @@ def test_a_bad_regex_names_the_place() -> None:
         {"command": ()},
         {"last": 0},
         {"fault_timeout_s": 0},
+        {"self_check_timeout_s": 0},
         {"on_fault": True, "when": "nonfinite"},
         {"last": 2, "launch": (0, 1)},
         {"kernel": "["},

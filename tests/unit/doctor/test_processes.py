@@ -99,6 +99,20 @@ def test_barriers_of_programs(tmp_path: Path) -> None:
     assert "statically" in (barrier(static, str(static)) or "")
 
 
+def test_what_is_not_there_yet_during_an_exec_is_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    one = Seen(os.getpid(), os.getppid())
+    shown: tuple[str, ...] = ()
+    monkeypatch.setattr(doctor_processes, "_words", lambda pid, name: shown)
+    doctor_processes._update(one)
+    assert one.bare and one.session is False
+    shown = ("KERNCAP_SESSION=x",)
+    doctor_processes._update(one)
+    assert not one.bare and one.session is True
+    shown = ()
+    doctor_processes._update(one)
+    assert one.session is True
+
+
 def test_descendants_are_met_with_what_they_were_given() -> None:
     """A child that started another, which has an environment of its own; both wait until they were seen."""
     ready, told = os.pipe()
