@@ -16,6 +16,8 @@ from kerncap.errors import BackendUnavailable, UsageError
 from kerncap.format import Reproducer, schema
 from kerncap.replay import bitmap, candidates
 from kerncap.replay.engine import Engine
+from kerncap.replay.outcome import Outcome
+from kerncap.replay.plain_run import PlainRun
 from kerncap.replay.verdict import judge
 from kerncap.replay.write_set import measure
 
@@ -89,6 +91,25 @@ def test_a_candidate_that_does_nothing_fails_without_types(tmp_path: Path) -> No
     assert (
         "4,000 bytes of region 2 were never written (first at byte 0 of region 2)" in result.verdict.reasons
     )
+
+
+def test_a_busy_machine_that_stands_still_once_changes_no_measurement(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Reproducer.open(native.add().seal(tmp_path)) as reproducer, Engine(reproducer) as engine:
+        wanted = measure(engine)
+        launch, launches = PlainRun.launch, 0
+
+        def standing_still(self: PlainRun, *given: Any, **options: Any) -> Outcome:
+            nonlocal launches
+            launches += 1
+            return Outcome("timeout") if launches == 2 else launch(self, *given, **options)
+
+        monkeypatch.setattr(PlainRun, "launch", standing_still)
+        found = measure(engine)
+    assert found.written.keys() == wanted.written.keys() and launches > 3
+    for region in wanted.written:
+        assert bitmap.count(wanted.output(region)) == bitmap.count(found.output(region)) > 0
 
 
 def test_a_write_beside_the_region_is_found(tmp_path: Path) -> None:
