@@ -81,6 +81,7 @@ def show(browser: Any) -> Iterator[OpenPage]:
 
     def open_page(path: Path, width: int = 1280, scheme: str = "light") -> Opened:
         context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
+        context.set_default_timeout(300_000)  # milliseconds; a browser on a busy machine takes its time
         contexts.append(context)
         page = context.new_page()
         opened = Opened(page)

@@ -130,15 +130,16 @@ def test_descendants_are_met_with_what_they_were_given() -> None:
         os.read(ready, 1)
         watcher.start()
         deadline = time.monotonic() + 200
-        while (
-            sum(one.session is not None for one in watcher.seen.values()) < 2 and time.monotonic() < deadline
-        ):
+        while time.monotonic() < deadline:
+            mine = [one for one in list(watcher.seen.values()) if child.pid in (one.pid, one.parent)]
+            if sum(one.session is not None for one in mine) == 2:
+                break
             time.sleep(doctor_processes.POLL_S)
     finally:
         os.killpg(child.pid, 9)
         child.wait()
         os.close(ready)
         os.close(told)
-    mine = [one for one in watcher.stop() if one.pid == child.pid or one.parent == child.pid]
+    mine = [one for one in watcher.stop() if child.pid in (one.pid, one.parent)]
     assert [one.session for one in mine] == [False, True]
     assert all("python" in os.path.basename(one.executable) for one in mine)
