@@ -49,14 +49,20 @@ class Opened:
         return str(self.page.inner_text(selector))
 
     def colours(self, selector: str) -> int:
-        """How many different ones a canvas has."""
-        return int(
-            self.page.eval_on_selector(
-                selector,
-                """canvas => new Set(new Uint32Array(canvas.getContext("2d").getImageData(
-                    0, 0, canvas.width, canvas.height).data.buffer)).size""",
+        """How many different ones a canvas has; one that is not painted yet has a single one, for a while."""
+        found = 0
+        for _ in range(200):
+            found = int(
+                self.page.eval_on_selector(
+                    selector,
+                    """canvas => new Set(new Uint32Array(canvas.getContext("2d").getImageData(
+                        0, 0, canvas.width, canvas.height).data.buffer)).size""",
+                )
             )
-        )
+            if found > 1:
+                break
+            self.page.wait_for_timeout(50)
+        return found
 
 
 @pytest.fixture(scope="session")
