@@ -7,8 +7,10 @@ import os
 
 import pytest
 
-if importlib.util.find_spec("torch") is None or importlib.util.find_spec("triton") is None:
-    pytest.skip("torch or triton is not installed", allow_module_level=True)
+if importlib.util.find_spec("torch") is None:
+    pytest.skip("torch is not installed", allow_module_level=True)
+if importlib.util.find_spec("triton") is None:
+    pytest.skip("triton is not installed", allow_module_level=True)
 
 from tests.fuzz.sanitizer.campaign import Tally, complaint
 from tests.fuzz.sanitizer.compare import run
