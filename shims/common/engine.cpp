@@ -274,7 +274,8 @@ void Engine::see_generation(const Kernel* launching) {
     fresh->generation = now;
     session.set_generation(now);
     range_answers_.clear();
-    conf_.store(fresh.release(), std::memory_order_release);  // the old one may be in use
+    conf_.store(fresh.get(), std::memory_order_release);
+    later_.push_back(std::move(fresh));
     capture::pass_below.store(0);
     selection.restart(conf(), launching);
     capture::pass_below.store(selection.pass_below());

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <deque>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <set>
 #include <string>
@@ -51,7 +52,8 @@ struct Kept {
 class Engine {
  public:
   explicit Engine(Conf conf)
-      : conf_(new Conf(std::move(conf))),
+      : first_(std::move(conf)),
+        conf_(&first_),
         session(this->conf(), shim_name()),
         selection(this->conf()),
         memfds(session) {}
@@ -60,6 +62,8 @@ class Engine {
   const Conf& conf() const noexcept { return *conf_.load(std::memory_order_acquire); }
 
  private:
+  const Conf first_;
+  std::vector<std::unique_ptr<const Conf>> later_;  // by arming_
   std::atomic<const Conf*> conf_;
 
  public:

@@ -1,4 +1,5 @@
 // What --list counts by: ranges, rows, Python stacks.
+#include <deque>
 #include <string>
 #include <thread>
 
@@ -14,9 +15,10 @@ using namespace kerncap;
 namespace {
 
 Kernel& kernel(const char* name) {
-  auto* made = new Kernel;  // kernels live as long as the process
-  made->name = made->demangled = name;
-  return *made;
+  static std::deque<Kernel> kernels;  // they live as long as the process
+  Kernel& made = kernels.emplace_back();
+  made.name = made.demangled = name;
+  return made;
 }
 
 Launch launch_of(Kernel& kernel, uint32_t grid) {
