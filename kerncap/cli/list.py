@@ -60,14 +60,17 @@ def command(
     if save is not None and not save.absolute().parent.is_dir():
         raise UsageError(f"--save {save}: no folder {save.parent}")
     result = list_kernels(command, stdout_to_stderr=as_json, backend=backend)
+    not_saved = None
     if save is not None:
         text = json.dumps(listing_document(result, by), indent=2)
         try:
             save.write_text(text + "\n")
         except OSError as error:
-            raise UsageError(f"--save {save}: {error.strerror}") from error
+            not_saved = error
     if as_json:
         click.echo(json.dumps(listing_document(result, by, top or 0), indent=2))
     else:
         log.block(render_listing(result, by, stacks, TOP if top is None else top))
+    if not_saved is not None:  # said last: the program has run, and its listing must not be lost with it
+        raise UsageError(f"--save {save}: {not_saved.strerror}") from not_saved
     return result.exit_status

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -25,8 +26,12 @@ _DEFAULT_STREAMS = {
     "the thread's default stream": "stream == 2",
 }
 _ANOTHER_STREAM = "stream > 2"
-# What of a Triton configuration can be compared in --where: `BLOCK=64`, `EVEN=True`, no functions and types.
-_OPTION = re.compile(r"(?:^| )([A-Za-z_]\w*)=(-?[0-9]+|True|False|None)(?= |$)")
+# What of a Triton configuration can be compared in --where: `BLOCK=64`, `EVEN=True`, `EPS=1e-05`,
+# `ACT='relu'`, `DTYPE=fp16`; no functions, tuples and classes.
+_NUMBER = r"-?[0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]+)?|True|False|None"
+_TEXT = r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\""
+_DTYPE = r"u?int(?:1|8|16|32|64)|fp(?:8\w+|16|32|64)|bf16"
+_OPTION = re.compile(rf"(?:^| )([^\W\d]\w*)=(?:({_NUMBER}|{_TEXT})|({_DTYPE}))(?= |$)")
 
 
 @dataclass(frozen=True)
@@ -187,6 +192,8 @@ def _command(kernel: Listed, rows: Sequence[Row], result: CaptureResult, by: By)
     """What captures the first launch of exactly these; no more selectors than that takes."""
     is_all = len(rows) == len(kernel.kernel.rows)
     selector = [] if is_all else _selector(rows[0], by, kernel.kernel.is_native)
+    if by == "configuration" and not is_all and _chooses_others(kernel, rows):
+        selector = None
     if by == "stream" and selector is None and len(_other_streams(kernel)) == 1:
         selector = ["--where", _ANOTHER_STREAM]
     return None if selector is None else capture_command(kernel.kernel, result, selector)
@@ -214,14 +221,44 @@ def _selector(row: Row, by: By, is_native: bool) -> list[str] | None:
     if by == "stream":
         default = _DEFAULT_STREAMS.get(record.stream or "")
         return ["--where", default] if default is not None else None
-    if by == "configuration" and not record.rest and record.grid is not None:
-        names = [("grid", record.grid), ("block", record.block)] if is_native else [("grid", record.grid)]
-        parts = [f"{name} == {tuple(size)}" for name, size in names if size is not None]
-        parts += [f"{name} == {value}" for name, value in _OPTION.findall(record.config or "")]
-        if record.shared_bytes is not None and is_native:
-            parts.append(f"shared == {record.shared_bytes}")
-        return ["--where", " and ".join(parts)]
+    if by == "configuration":
+        parts = _conditions(row, is_native)
+        return ["--where", " and ".join(parts)] if parts else None
     return None
+
+
+def _conditions(row: Row, is_native: bool) -> list[str]:
+    """What ``--where`` can ask of a row's configuration; empty where its grid is not known."""
+    record = row.record
+    if record.rest or record.grid is None:
+        return []
+    names = [("grid", record.grid), ("block", record.block)] if is_native else [("grid", record.grid)]
+    parts = [f"{name} == {tuple(size)}" for name, size in names if size is not None]
+    parts += _of_options(record.config or "")
+    if record.shared_bytes is not None and is_native:
+        parts.append(f"shared == {record.shared_bytes}")
+    return parts
+
+
+@functools.lru_cache(maxsize=4096)
+def _of_options(config: str) -> tuple[str, ...]:
+    found = _OPTION.findall(config)
+    return tuple(f"{name} == {plain}" if plain else f"{name} == '{dtype}'" for name, plain, dtype in found)
+
+
+@functools.lru_cache(maxsize=4096)
+def _set_of_options(config: str) -> frozenset[str]:
+    return frozenset(_of_options(config))
+
+
+def _chooses_others(kernel: Listed, rows: Sequence[Row]) -> bool:
+    """Whether the conditions of these rows hold for another configuration too: it might be launched first."""
+    if kernel.kernel.is_native:  # grid, block and shared memory are all of its configuration
+        return False
+    own, grid = {id(row) for row in rows}, rows[0].record.grid
+    wanted = _set_of_options(rows[0].record.config or "")
+    others = (row for row in kernel.kernel.rows if row.record.grid == grid and id(row) not in own)
+    return any(wanted <= _set_of_options(row.record.config or "") for row in others)
 
 
 def _order(found: Sequence[Group]) -> list[tuple[str, ...]]:

@@ -63,7 +63,9 @@ class Call:
                 return known[key]
         except TypeError:
             key = None  # a list, for example
-        made = self.config_key(), " ".join(f"{name}={_shown(value)}" for name, value in given)[:MAX_CONFIG]
+        made = self.config_key(), " ".join(f"{name}={_shown(value)}" for name, value in given)
+        if len(made[1]) > MAX_CONFIG:  # the mark: what was cut is no value
+            made = made[0], made[1][: MAX_CONFIG - 1] + "…"
         if key is not None and len(known) < MAX_CONFIGS:
             known[key] = made
         return made
@@ -117,6 +119,8 @@ def _bare(value: Any) -> Any:
 
 
 def _shown(value: Any) -> str:
+    if type(value) is str:
+        return repr(values.clean(value))  # told from a function's name, and where it ends
     if isinstance(value, (bool, int, float, str, type(None))):
         return str(value)
     name = getattr(value, "__name__", None) or getattr(value, "name", None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +14,8 @@ from kerncap.capture.listed import Clock, Listing, Row, Span
 from kerncap.capture.outcome import CaptureResult, KernelSummary
 from kerncap.capture.payloads import KernelCounts, RowRecord, SeenRecord
 from kerncap.capture.target import TargetResult
+from kerncap.capture.where import parse_where
+from kerncap.cli import main
 from kerncap.report.capture_text import capture_command
 from kerncap.report.listing_data import Gain, figures
 from kerncap.report.listing_groups import DIMENSIONS, groups
@@ -222,6 +225,26 @@ def test_a_triton_configurations_command_names_its_constants() -> None:
     assert shlex.split(group.leaves[0].command or "")[4:6] == ["--where", where]
 
 
+def test_what_a_configurations_command_can_compare() -> None:
+    text = """ACT='it is B=2' EPS=1e-05 DT=fp16 KIND=Mode größe=-4 WHY="it's" F=inf CUT=12…"""
+    whole = result(kernel("m.a", row(1, 2, config=text, grid=(2, 1, 1)), row(1, 1)))
+    group, _ = groups(whole, figures(whole), "configuration")
+    where = (
+        "grid == (2, 1, 1) and ACT == 'it is B=2' and EPS == 1e-05 and DT == 'fp16' and größe == -4 "
+        """and WHY == "it's\""""
+    )
+    assert shlex.split(group.leaves[0].command or "")[4:6] == ["--where", where]
+    parse_where(where)
+
+
+def test_a_command_that_would_take_another_configuration_is_none() -> None:
+    texts = ("KIND=a B=2", "KIND=b B=2", "KIND=a B=4", "KIND=a B=4 num_warps=8")
+    rows = [row(1, 9 - n, config=text, grid=(1, 1, 1)) for n, text in enumerate(texts)]
+    whole = result(kernel("m.a", *rows))
+    found = groups(whole, figures(whole), "configuration")
+    assert [group.leaves[0].command is None for group in found] == [True, True, True, False]
+
+
 def test_ranges_are_a_tree_with_the_sum_on_each_level() -> None:
     lines = render_listing(result(kernel("f(int)", *ROWS, mangled="_Z1fi")), by="range").splitlines()
     start = next(number for number, line in enumerate(lines) if line.split()[:1] == ["range"])
@@ -246,3 +269,13 @@ def test_a_command_that_chooses_two_kernels_is_not_called_exact() -> None:
     document = listing_document(result(kernel("__main__.add", row(1, 2)), same))
     exact = {each["qualified_name"]: each["command_is_exact"] for each in document["kernels"]}
     assert exact == {"__main__.add": True, "add": False}
+
+
+def test_a_listing_that_cannot_be_saved_is_still_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    whole = result(kernel("m.scale", row(1, 2)))
+    monkeypatch.setattr("kerncap.api.listing.list_kernels", lambda command, **_: whole)
+    assert main(["list", "--save", str(tmp_path / ("a" * 300)), "--", "app"]) == 2
+    shown = capsys.readouterr().err
+    assert "-k '^scale$'" in shown and shown.rstrip().endswith("File name too long")

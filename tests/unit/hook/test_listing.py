@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
+
+import pytest
 
 from kerncap.format.records import RecordKind
 
@@ -39,6 +42,19 @@ def test_rows_tell_grids_and_configurations_apart(run: Run) -> None:
     assert kernel["min_ns"] == min(row["min_ns"] for row in kernel["rows"])
     counts = process.all(RecordKind.COUNTS)[-1]
     assert counts["clock"] == "host" and "interpreter" in counts["clock_reason"]
+
+
+@pytest.mark.usefixtures("package")
+def test_a_configuration_can_be_read_back() -> None:
+    """Strings are quoted; what was cut says so, or half of a number would look like one."""
+    from kerncap_triton.call import Call  # type: ignore[import-not-found,unused-ignore]
+
+    kernel = SimpleNamespace(constexprs={"ACT", "WHY", "BLOCK", "DEEP"})
+    arguments = {"ACT": "relu 6", "WHY": "it's", "BLOCK": 64, "n": 3, "DEEP": False}
+    made = Call(kernel, arguments, {"num_warps": 4}, (1,)).configuration({})[1]
+    assert made == """ACT='relu 6' WHY="it's" BLOCK=64 DEEP=False num_warps=4"""
+    cut = Call(kernel, {"ACT": "x" * 485, "BLOCK": 12345}, {}, (1,)).configuration({})[1]
+    assert len(cut) == 500 and cut.endswith("' BLOCK=1…")
 
 
 def test_the_stack_is_that_of_the_first_launch(run: Run) -> None:
