@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import time
 from dataclasses import replace
@@ -37,11 +38,11 @@ def arm(place: Path, selection: CaptureOptions, wait_s: float | None = None) -> 
         no_values=session.base.no_values,
     )
     if wait_s is None:
-        return ArmResult(session.folder, session.arm(selection), waited=False)
+        return ArmResult(session.folder, session.arm(selection), False, selection.no_values)
     with armed.waiting(session.folder):
-        result = ArmResult(session.folder, session.arm(selection), waited=True)
+        result = ArmResult(session.folder, session.arm(selection), True, selection.no_values)
         log.line(f"armed (generation {result.generation}); waiting up to {wait_s:g} s for a capture")
-        _wait(result, wait_s, selection.kernel)
+        _wait(result, wait_s, selection)
     return result
 
 
@@ -72,8 +73,8 @@ class _Watcher:
         if (process.name, number) in self._told:
             return True
         try:
-            path = Path(process.read_file(f"{number}.sealed", 1 << 16).decode())
-        except (CaptureError, UnicodeDecodeError):
+            path = Path(os.fsdecode(process.read_file(f"{number}.sealed", 1 << 16)))
+        except CaptureError:
             return False
         self._told.add((process.name, number))
         # The folder's name has the kernel's as people call it; a native launch's record has its long one.
@@ -107,7 +108,7 @@ class _Watcher:
                 self._result.failed.append(line)
 
 
-def _wait(result: ArmResult, wait_s: float, pattern: str | None) -> None:
+def _wait(result: ArmResult, wait_s: float, selection: CaptureOptions) -> None:
     """Until something is captured and nothing more is under way, or it can't come any more."""
     watcher = _Watcher(result)
     deadline = time.monotonic() + wait_s
@@ -125,7 +126,8 @@ def _wait(result: ArmResult, wait_s: float, pattern: str | None) -> None:
         elif generation not in (0, result.generation):
             result.reason = f"another kerncap arm took its place (generation {generation})"
         elif now > deadline:
-            result.reason = f"within {wait_s:g} s; it stays armed{watcher.unmatched(pattern)}"
+            kept = "" if selection.last is None else "; --last is written when it is armed anew or has ended"
+            result.reason = f"within {wait_s:g} s; it stays armed{kept}{watcher.unmatched(selection.kernel)}"
         if result.reason is not None:
             if result.captured:
                 result.reason = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 import sys
 import time
 from collections.abc import Iterable, Sequence
@@ -36,26 +37,35 @@ def capture(options: CaptureOptions) -> CaptureResult:
     KeyboardInterrupt while sealing, the session folder stays for `seal_session`.
     """
     current = dict(os.environ if options.environment is None else options.environment)
-    had_output = options.output.exists()
-    session = Session.create(
-        options,
-        {
-            "command": [env.hide_home(part) for part in options.command],
-            "environment": env.stored_environment(current),
-            "output": str(options.output.resolve()),
-            "source_dirs": [str(folder.resolve()) for folder in options.source_dirs],
-            "time_ns": time.time_ns(),
-        },
-    )
+    output = _resolved(options.output)
+    had_output = os.path.exists(output)
+    context = {
+        "command": [env.hide_home(part) for part in options.command],
+        "environment": env.stored_environment(current),
+        "output": str(output),
+        "source_dirs": [str(folder.resolve()) for folder in options.source_dirs],
+        "time_ns": time.time_ns(),
+    }
     try:
-        return _run_in(session, options, current)
-    except BaseException:
-        _leave(session, options.output)
-        raise
+        session = Session.create(options, context)
+        try:
+            return _run_in(session, options, current)
+        except BaseException:
+            _leave(session, options.output)
+            raise
     finally:
         if not had_output:
             with contextlib.suppress(OSError):  # it holds something, as it should
                 options.output.rmdir()
+
+
+def _resolved(output: Path) -> Path:
+    try:
+        return output.resolve()
+    except (OSError, RuntimeError) as error:  # no working directory; before Python 3.13 a loop of links
+        reason = error.strerror if isinstance(error, OSError) else error
+        where = "" if output.is_absolute() else " (relative to the working directory: is that still there?)"
+        raise CaptureError(f"output folder {output}: {reason}{where}") from error
 
 
 def seal_session(folder: Path, output: Path | None = None) -> CaptureResult:
@@ -258,7 +268,8 @@ def _leave(session: Session, output: Path) -> None:
     remove_unfinished(output)  # the writer may have been stopped in the middle
     if any(path.is_dir() for path in session.folder.glob("*-*")):
         session.close()
-        log.line(f"stopped; what was recorded stays in {session.folder} (kerncap seal {session.folder})")
+        place = shlex.quote(str(session.folder))
+        log.line(f"stopped; what was recorded stays in {place} (kerncap seal {place})")
     else:
         session.remove()
 

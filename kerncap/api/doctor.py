@@ -168,10 +168,9 @@ def _memfd() -> Check:
 
 def _writable(name: str, folder: Path) -> Check:
     """Whether ``folder``, or the nearest parent that exists, takes a file, and the room there."""
-    place = folder.absolute()
-    while not place.exists():
-        place = place.parent
+    place = folder
     try:
+        place = _nearest(folder)
         with tempfile.TemporaryFile(dir=place):
             pass
         free = shutil.disk_usage(place).free
@@ -186,3 +185,15 @@ def _writable(name: str, folder: Path) -> Check:
     if free < SMALL_FREE_BYTES:
         return Check(name=name, status="note", detail=f"{detail}: large captures will not fit")
     return Check(name=name, status="ok", detail=detail)
+
+
+def _nearest(folder: Path) -> Path:
+    """``folder``, or its nearest parent that exists. OSError for what can't be there: a name too long."""
+    place = folder.absolute()  # of a working directory that may be gone
+    while True:
+        try:
+            place.stat()
+        except (FileNotFoundError, NotADirectoryError):
+            place = place.parent
+        else:
+            return place

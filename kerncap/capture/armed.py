@@ -128,9 +128,9 @@ class DormantSession:
 
 def find_session(place: Path) -> Path:
     """``place`` itself, or the one dormant session in the output folder that it is."""
-    if (place / "session.json").exists():
+    if os.path.exists(place / "session.json"):
         return place
-    if not place.is_dir():
+    if not os.path.isdir(place):  # also what can't be asked: a name that is too long, a closed folder
         raise UsageError(
             f"{place}: no such folder: the session is over, or it is another one "
             "(kerncap capture --dormant prints its path)"

@@ -120,6 +120,8 @@ class CaptureOptions:
             )
         if self.on_fault and self.when:
             raise UsageError("--on-fault and --when exclude each other: one keeps faults, the other results")
+        if self.no_values and self.when:
+            raise UsageError(f"--no-values leaves out the contents that --when {self.when} looks at")
         if self.last is not None and (self.on_fault or self.launch):
             raise UsageError("--last goes with neither --on-fault nor --launch")
 

@@ -111,6 +111,7 @@ class ArmResult:
     session: Path
     generation: int
     waited: bool
+    no_values: bool = False  # as the capture was started: there is nothing to replay
     captured: list[ArmedCapture] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)
     reason: str | None = None

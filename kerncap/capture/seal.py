@@ -314,9 +314,11 @@ class Sealer:
 
     @staticmethod
     def _mark(process: ProcessLog, launch: int, path: Path) -> None:
-        """So that a later `kerncap seal` of a kept session does not do it again."""
+        """So that a later `kerncap seal` of a kept session does not do it again; `kerncap arm` reads it."""
+        unfinished = process.folder / f".{launch}.sealed.tmp"
         with contextlib.suppress(OSError):
-            (process.folder / f"{launch}.sealed").write_text(str(path))
+            unfinished.write_bytes(os.fsencode(path))  # as the system has it: a path need not be UTF-8
+            os.rename(unfinished, process.folder / f"{launch}.sealed")
 
 
 def remove_unfinished(output: Path) -> None:

@@ -41,18 +41,12 @@ class Session:
             folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=output.resolve()))
         except OSError as error:
             raise CaptureError(f"output folder {output}: {error.strerror}") from error
-        token = secrets.token_hex(16)
+        session = cls(folder, None, context)
         try:
-            server = SessionServer(folder, token, Answers(folder, options).answer)
-        except OSError:
-            shutil.rmtree(folder, ignore_errors=True)
-            raise
-        session = cls(folder, server, context)
-        session._write_json(CONTEXT_FILE, context)
-        session._write_json("session.json", options.for_hook(token, server.path))
-        session._write("session.conf", options.for_shim(token, server.path))
-        if options.dormant:
-            session._write(armed.PAGE, bytes(armed.PAGE_BYTES))
+            session._fill(options)
+        except OSError as error:
+            session.remove()
+            raise CaptureError(f"output folder {output}: {error.strerror}") from error
         return session
 
     @classmethod
@@ -91,6 +85,15 @@ class Session:
         if self.server is None:
             remove_abandoned_socket(self.folder)
         shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _fill(self, options: CaptureOptions) -> None:
+        token = secrets.token_hex(16)
+        self.server = SessionServer(self.folder, token, Answers(self.folder, options).answer)
+        self._write_json(CONTEXT_FILE, self.context)
+        self._write_json("session.json", options.for_hook(token, self.server.path))
+        self._write("session.conf", options.for_shim(token, self.server.path))
+        if options.dormant:
+            self._write(armed.PAGE, bytes(armed.PAGE_BYTES))
 
     def _write_json(self, name: str, data: dict[str, Any]) -> None:
         self._write(name, json.dumps(data, indent=1).encode())

@@ -22,7 +22,8 @@ def render_arm(result: ArmResult) -> str:
     if not result.waited:
         lines.append(f"armed (generation {result.generation}); --wait waits for the capture")
     elif result.captured:
-        lines.append(f"next: kerncap replay {shlex.quote(shown_path(result.captured[0].path))}")
+        verb = "inspect" if result.no_values else "replay"
+        lines.append(f"next: kerncap {verb} {shlex.quote(shown_path(result.captured[0].path))}")
     if result.reason is not None:
         lines.append(f"nothing captured: {result.reason}")
     return "".join(f"kerncap: {line}\n" for line in lines)

@@ -11,13 +11,16 @@ from pathlib import Path
 
 import pytest
 
+from kerncap.api.arm import _Watcher, arm
 from kerncap.capture import armed
 from kerncap.capture.answers import Answers
 from kerncap.capture.collect import Collector
 from kerncap.capture.options import CaptureOptions
+from kerncap.capture.outcome import ArmedCapture, ArmResult
 from kerncap.capture.session import Session
 from kerncap.errors import CaptureError, UsageError
 from kerncap.format.records import RecordKind
+from kerncap.report.arm_text import render_arm
 from tests.unit.capture.recorded import RecordedProcess
 from tests.unit.capture.recorded import sealer as make_sealer
 
@@ -95,6 +98,41 @@ def test_what_cannot_be_armed_says_why(session: Session, tmp_path: Path) -> None
     with pytest.raises(UsageError, match="2 dormant sessions"):
         armed.find_session(tmp_path)
     other.remove()
+
+
+def test_a_name_that_no_folder_can_have_is_said(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no such folder"):
+        armed.find_session(tmp_path / ("a" * 300))
+
+
+def test_what_was_captured_is_told_by_any_path(tmp_path: Path) -> None:
+    """A folder's name is bytes; these are no UTF-8."""
+    output = Path(os.fsdecode(os.fsencode(tmp_path) + b"/out\xff"))
+    session = Session.create(CaptureOptions(("app",), output=output, dormant=True), {})
+    process = RecordedProcess(session.folder)
+    process.launch(0, generation=1)
+    process.complete(0)
+    collector = Collector(session.folder, make_sealer(session, output))
+    collector.poll()
+    told = ArmResult(session.folder, 1, waited=True)
+    assert not _Watcher(told).poll(), "nothing is under way"
+    assert [each.path for each in told.captured] == [collector.sealed[0].path]
+    assert not list(process.folder.glob(".*")), "written beside, then renamed"
+    process.end()
+    session.remove()
+
+
+def test_without_values_the_next_step_is_no_replay(session: Session) -> None:
+    captured = [ArmedCapture(Path("out/add-12345678"), "add", 0, 1, None)]
+    shown = render_arm(ArmResult(session.folder, 1, waited=True, no_values=True, captured=captured))
+    assert "next: kerncap inspect out/add-12345678" in shown and "replay" not in shown
+
+
+@pytest.mark.parametrize(("last", "said"), [(None, False), (2, True)])
+def test_a_wait_in_vain_says_when_last_is_written(session: Session, last: int | None, said: bool) -> None:
+    found = arm(session.folder, selecting(kernel="add", last=last), wait_s=0.0)
+    assert found.reason is not None and found.reason.startswith("within 0 s; it stays armed")
+    assert ("--last is written when it is armed anew or has ended" in found.reason) is said
 
 
 def test_a_session_that_is_over_says_so(session: Session) -> None:

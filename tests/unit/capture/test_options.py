@@ -57,6 +57,7 @@ def test_a_bad_regex_names_the_place() -> None:
         {"self_check_timeout_s": 0},
         {"on_fault": True, "when": "nonfinite"},
         {"last": 2, "launch": (0, 1)},
+        {"no_values": True, "when": "nonfinite"},
         {"kernel": "["},
     ],
 )

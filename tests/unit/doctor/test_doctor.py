@@ -351,6 +351,15 @@ def test_an_output_folder_that_is_a_file_is_said(tmp_path: Path) -> None:
     assert found.next_step == "give captures another folder: kerncap capture -o DIR"
 
 
+def test_an_output_folder_that_cannot_be_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "File name too long" in api._writable("output folder", tmp_path / ("a" * 300) / "out").detail
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    assert api._writable("output folder", Path("out")).status == "note"
+
+
 # --- the command -----------------------------------------------------------------------------------
 
 
