@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import tempfile
 import zipfile
 from collections.abc import Collection, Iterator
@@ -115,7 +116,7 @@ def opened(path: Path | str) -> Iterator[Reproducer]:
     """The reproducer of a folder, or of a packed file for as long as this lasts."""
     path = Path(path)
     with contextlib.ExitStack() as stack:
-        if path.is_file() and zipfile.is_zipfile(path):
+        if os.path.isfile(path) and zipfile.is_zipfile(path):
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="kerncap-diff-"))
             path = unpack_file(path, folder, MAX_UNPACKED)
         yield stack.enter_context(Reproducer.open(path))
@@ -191,7 +192,7 @@ def _names(side: Reproducer) -> str:
 
 
 def _is_document(path: Path) -> bool:
-    return path.is_file() and not zipfile.is_zipfile(path)
+    return os.path.isfile(path) and not zipfile.is_zipfile(path)
 
 
 def _document(path: Path) -> dict[str, Any]:

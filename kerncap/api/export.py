@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 import shutil
@@ -14,7 +15,7 @@ from kerncap.api.exporting.project import Project, make_project
 from kerncap.api.exporting.script import make_script
 from kerncap.api.sharing.private import Asked
 from kerncap.api.sharing.shareable import Shareable, shareable
-from kerncap.errors import KerncapError, UsageError
+from kerncap.errors import UsageError
 from kerncap.format.private import Finding
 
 Kind = Literal["script", "cmake", "pytest"]
@@ -60,7 +61,7 @@ def export(
 
     ``output`` is a folder that is not there yet (by default the reproducer's name and ``kind`` in the working
     directory), or for a script a .py file, which then holds its data. ``redact`` and ``allow`` as for `pack`.
-    Raises UsageError, naming what can't be exported; Private, FormatError, KerncapError.
+    Raises UsageError, naming what can't be exported or written; Private, FormatError.
     """
     if kind not in KINDS:
         raise UsageError(f"--as {kind}: expected one of {', '.join(KINDS)}")
@@ -118,12 +119,14 @@ def _place(target: Path, write: Callable[[Path], None]) -> None:
         write(temporary)
         os.rename(temporary, target)
     except OSError as error:
-        raise KerncapError(f"{target}: can't be written: {error.strerror or error}") from error
+        raise UsageError(f"{target}: can't be written: {error.strerror or error}") from error
     finally:
-        if temporary.is_dir():
-            shutil.rmtree(temporary, ignore_errors=True)
-        else:
-            temporary.unlink(missing_ok=True)
+        # A name that is too long fails here once more; it was said above.
+        with contextlib.suppress(OSError):
+            if temporary.is_dir():
+                shutil.rmtree(temporary, ignore_errors=True)
+            else:
+                temporary.unlink(missing_ok=True)
 
 
 __all__ = ["KINDS", "Exported", "export"]

@@ -72,11 +72,14 @@ def minimize(
     """
     path, options = Path(path), options or ReplayOptions()
     parent = Path(output) if output is not None else path.resolve().parent
-    parent.mkdir(parents=True, exist_ok=True)
+    try:
+        parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"{parent}: can't be written: {error.strerror or error}") from error
     started = time.monotonic()
     deadline = started + seconds
     if keep_failing is not None:
-        return _by_command(path, parent, shlex.split(keep_failing), started, deadline, progress)
+        return _by_command(path, parent, _words(keep_failing), started, deadline, progress)
     with opened(path, options) as (reproducer, engine):
         if reproducer.manifest.oracle.kind in ("fault", "timeout"):
             raise UsageError(
@@ -92,6 +95,13 @@ def minimize(
             reproducer, parent, free, measured.written, how, tries, started, complete, progress,
             lambda folder: _passes(folder, options),
         )  # fmt: skip
+
+
+def _words(command: str) -> list[str]:
+    try:
+        return shlex.split(command)
+    except ValueError as error:
+        raise UsageError(f"--keep-failing: {command}: {error}") from error
 
 
 def _free(

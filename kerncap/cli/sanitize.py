@@ -136,6 +136,8 @@ def _ttir(path: Path, options: Any, given: dict[str, Any]) -> Sequence[LaunchRep
         name, equals, value = text.partition("=")
         if not equals or not name:
             raise UsageError(f"--arg {text}: expected NAME=VALUE, as in x=f32[1024,64]")
+        if name in arguments:
+            raise UsageError(f"--arg {text}: {name} has a value already")
         arguments[name] = value
     return sanitize_ttir(path, grid, arguments, options)
 

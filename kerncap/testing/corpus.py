@@ -8,6 +8,7 @@ judges that. What is missing on this machine skips a test, with its name.
 from __future__ import annotations
 
 import contextlib
+import os
 import tempfile
 import zipfile
 from collections.abc import Iterator, Sequence
@@ -48,7 +49,7 @@ def configure(config: pytest.Config) -> None:
         return
     roots = [Path(config.invocation_params.dir, path).resolve() for path in given]
     for path, root in zip(given, roots, strict=True):
-        if not root.exists():
+        if not os.path.exists(root):
             raise pytest.UsageError(f"--kerncap {path}: no such file or folder")
     corpus = Corpus(roots, _stages(config), _candidates(config), config.getoption("--kerncap-trust"))
     config.pluginmanager.register(corpus, NAME)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO
 
-from kerncap.errors import KerncapError, UsageError
+from kerncap.errors import UsageError
 from kerncap.format.archive.packed import PackedFile
 from kerncap.format.reader import Reproducer
 from kerncap.format.validate import (
@@ -57,7 +57,7 @@ def write_archive(
 
     The memory's chunks are compressed already and go in as they are; the rest is deflated where that helps.
     Equal reproducers give equal bytes (with one version of zlib). ``progress`` gets bytes done.
-    Raises UsageError if the target is there, KerncapError if it can't be written, FormatError.
+    Raises UsageError if the target is there or can't be written, FormatError.
     """
     if os.path.lexists(target):
         raise UsageError(f"{target}: already there; give another name with -o")
@@ -67,14 +67,29 @@ def write_archive(
             _write(reproducer, file, progress or (lambda _done: None))
             file.flush()
             os.fsync(file.fileno())
-        os.link(temporary, target)  # unlike a rename, this never replaces what came there meanwhile
+        _name(temporary, target)
     except FileExistsError:
         raise UsageError(f"{target}: already there; give another name with -o") from None
     except OSError as error:
-        raise KerncapError(f"{target}: can't be written: {error.strerror or error}") from error
+        raise UsageError(f"{target}: can't be written: {error.strerror or error}") from error
     finally:
         with contextlib.suppress(OSError):
             temporary.unlink()
+
+
+def _name(temporary: Path, target: Path) -> None:
+    """Give what is whole its name. FileExistsError where something has come there: it is never replaced."""
+    try:
+        os.link(temporary, target)
+    except FileExistsError:
+        raise
+    except OSError:  # no hard links there, as on FAT and some network file systems: the name is taken first
+        os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600))
+        try:
+            os.replace(temporary, target)
+        except OSError:
+            target.unlink()
+            raise
 
 
 def _write(reproducer: Reproducer, file: BinaryIO, progress: Callable[[int], None]) -> None:

@@ -51,8 +51,8 @@ def unpack(archive: Path, parent: Path, max_size: int) -> Path:
     """Make the reproducer's folder in ``parent`` and give its path; every digest was checked.
 
     ``max_size``: bytes that the files may have together. Raises FormatError for an archive that is damaged,
-    hostile or none, UsageError where the folder is there already or the archive is missing, KerncapError
-    where it can't be written. Nothing stays behind then.
+    hostile or none, UsageError where the folder is there already or can't be written or the archive is
+    missing, KerncapError where the disk is too full. Nothing stays behind then.
     """
     with contextlib.ExitStack() as stack:
         try:
@@ -74,7 +74,7 @@ def unpack(archive: Path, parent: Path, max_size: int) -> Path:
             inside = Path(error.path).relative_to(temporary)
             raise format_error(archive, error.offset, f"{inside}: {error.message}") from error
         except OSError as error:
-            raise KerncapError(f"{parent}: can't be written: {error.strerror or error}") from error
+            raise UsageError(f"{parent}: can't be written: {error.strerror or error}") from error
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
 

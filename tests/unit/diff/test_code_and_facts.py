@@ -205,3 +205,9 @@ def test_a_damaged_one_is_refused(tmp_path: Path) -> None:
     other = make(tmp_path / "other", [same(X + 1)], views=[view("x", X)])
     with pytest.raises(FormatError):
         diff_reproducers(other, broken)
+
+
+def test_a_name_that_no_file_can_have(tmp_path: Path) -> None:
+    a, _ = pair(tmp_path)
+    with pytest.raises(UsageError, match="not a reproducer folder"):
+        run(a, tmp_path / ("b" * 300))

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kerncap.api.minimize import minimize
 from kerncap.api.minimizing.search import LINE, PAGE, Masks, Piece, Search
+from kerncap.errors import UsageError
 from kerncap.replay import bitmap
 
 SIZES = [70_000, 64, 5_000, 0]
@@ -94,3 +98,14 @@ def test_halves_meet_at_multiples() -> None:
     first, second = Piece(0, 100, 70_000).halves(PAGE) or (None, None)
     assert first is not None and second is not None and first.stop == second.start
     assert first.stop % PAGE == 0 and (first.start, second.stop) == (100, 70_000)
+
+
+def test_a_command_that_is_no_command(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="--keep-failing: 'x: No closing quotation"):
+        minimize(tmp_path, tmp_path, keep_failing="'x")
+
+
+def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(UsageError, match="file/out: can't be written: Not a directory"):
+        minimize(tmp_path, tmp_path / "file" / "out")

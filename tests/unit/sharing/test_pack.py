@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -18,6 +20,7 @@ from kerncap.api.sharing import Private
 from kerncap.errors import FormatError, UsageError
 from kerncap.format import Reproducer, WriteSet
 from kerncap.format.archive import TRACKER_BYTES
+from kerncap.format.archive.pack import write_archive
 from kerncap.report.pack_text import render_plan
 from tests.unit.format.damage import GOLDEN, GOLDEN_NATIVE
 from tests.unit.format.small import write
@@ -89,6 +92,31 @@ def test_nothing_is_overwritten(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="already there"):
         pack(folder, tmp_path / "a.zip", allow=("paths", "secrets"))
     assert (tmp_path / "a.zip").read_text() == "mine"
+
+
+def test_without_hard_links(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_from: Path, to: Path) -> None:
+        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM), str(to))
+
+    monkeypatch.setattr(os, "link", refuse)
+    whole, other = tmp_path / "one.zip", tmp_path / "two.zip"
+    with Reproducer.open(folder) as reproducer:
+        write_archive(reproducer, whole)
+        assert zipfile.is_zipfile(whole)
+
+        def meanwhile(_done: int) -> None:
+            other.write_text("somebody else's")
+
+        with pytest.raises(UsageError, match="already there"):
+            write_archive(reproducer, other, meanwhile)
+    assert other.read_text() == "somebody else's"
+    assert sorted(path.name for path in tmp_path.glob("*.zip*")) == ["one.zip", "two.zip"]
+
+
+def test_a_place_that_cannot_be_written_is_a_mistake_of_the_request(folder: Path, tmp_path: Path) -> None:
+    """Not status 1, which says that something private is in it."""
+    with pytest.raises(UsageError, match="nowhere/a.zip: can't be written: No such file or directory"):
+        pack(folder, tmp_path / "nowhere" / "a.zip", allow=("paths", "secrets"))
 
 
 def test_a_damaged_reproducer_is_not_packed(folder: Path, tmp_path: Path) -> None:
