@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from kerncap.sanitizer.analysis import Analysis
 from kerncap.sanitizer.checks.bounds_watcher import BoundsWatcher
 from kerncap.sanitizer.checks.elements import in_own_storage
+from kerncap.sanitizer.checks.evaluated_order import OrderWatcher
 from kerncap.sanitizer.checks.races_evaluated import RaceObserver
 from kerncap.sanitizer.checks.report import finding_of_witness
 from kerncap.sanitizer.checks.watchers import (
@@ -88,7 +89,12 @@ class _Everyone:
     there is no race of its own.
     """
 
-    def __init__(self, launch: Launch, watchers: Collection[Watcher], races: RaceObserver | None) -> None:
+    def __init__(
+        self,
+        launch: Launch,
+        watchers: Collection[Watcher | OrderWatcher],
+        races: RaceObserver | None,
+    ) -> None:
         self._launch = launch
         self._watchers = tuple(watchers)
         self._races = races
@@ -108,13 +114,14 @@ def _evaluate(
         by_check.setdefault(check, set()).add(operation)
     watchers = _watchers(analysis, by_check)
     races = RaceObserver(analysis) if "race" in by_check else None
+    order = OrderWatcher({one for one, _ in wanted}, analysis)
     outcome = evaluate(
         analysis.module,
         analysis.function,
         analysis.launch,
         Memory(analysis.launch),
         addresses_only=addresses_only,
-        observer=_Everyone(analysis.launch, watchers.values(), races),
+        observer=_Everyone(analysis.launch, (*watchers.values(), order), races),
         limits=Limits(analysis.options.evaluation_limit, analysis.options.evaluation_timeout_s),
         track=Track(undefined="uninit" in by_check, overflow="overflow" in watchers),
     )
@@ -131,6 +138,10 @@ def _evaluate(
             verdicts[operation, check] = _verdict(analysis, watchers[check], operation, check, reason)
         else:
             verdicts[operation, check] = Unproven(NOT_EVALUATED)
+        if isinstance(verdicts[operation, check], Proved):
+            doubt = order.doubt_of_race(operation) if check == "race" else order.doubt(operation)
+            if doubt is not None:
+                verdicts[operation, check] = Unproven(doubt)
     return verdicts, outcome
 
 

@@ -19,6 +19,7 @@ from kerncap.sanitizer.symbolic.expr import Expr, Variable, mod_floor, rem_trunc
 from kerncap.sanitizer.symbolic.sums import from_terms, terms_of
 
 Terms = dict[Expr, int]
+Differences = dict[tuple[Expr, Expr], "int | None"]  # of left and right copies, as far as one question asked
 # Rounds of deriving: each needs an equation from the one before; everyday kernels end after two or three.
 MAX_ROUNDS = 24
 
@@ -63,10 +64,21 @@ class Relation:
 
     def difference(self, left: Expr, right: Expr) -> int | None:
         """Left copy minus right copy where that is one number (booleans: 0 where equal); None: not known."""
+        return self._difference(left, right, {})
+
+    def _difference(self, left: Expr, right: Expr, known: Differences) -> int | None:
+        # Expressions share their parts (a sort's network doubles the ways to each one with every step).
+        pair = left, right
+        if pair not in known:
+            known[pair] = self._difference_of_kinds(left, right, known)
+        return known[pair]
+
+    def _difference_of_kinds(self, left: Expr, right: Expr, known: Differences) -> int | None:
         if (left, right) in self.related:
             return self.related[left, right]
         if left.kind == "sum" or right.kind == "sum":
-            return self._difference_of_sums(left, right)
+            stated = self._stated(left, right)
+            return self._difference_of_terms(left, right, known) if stated is None else stated
         if left.sort == "int" and right.sort == "int":
             a, b = self._pinned(True, left), self._pinned(False, right)
             if a is not None and b is not None:
@@ -75,11 +87,8 @@ class Relation:
             return None
         if len(left.args) != len(right.args):
             return None
-        return 0 if all(map(self.equal, left.args, right.args)) else None
-
-    def _difference_of_sums(self, left: Expr, right: Expr) -> int | None:
-        stated = self._stated(left, right)
-        return self._difference_of_terms(left, right) if stated is None else stated
+        arguments = zip(left.args, right.args, strict=True)
+        return 0 if all(self._difference(a, b, known) == 0 for a, b in arguments) else None
 
     def _stated(self, left: Expr, right: Expr) -> int | None:
         """The difference of two sums, where an equation speaks of a multiple of both."""
@@ -96,7 +105,7 @@ class Relation:
                 return int(difference) if difference.denominator == 1 else None
         return None
 
-    def _difference_of_terms(self, left: Expr, right: Expr) -> int | None:
+    def _difference_of_terms(self, left: Expr, right: Expr, known: Differences) -> int | None:
         total, terms = terms_of(left)
         constant, rest = terms_of(right)
         total -= constant
@@ -105,7 +114,7 @@ class Relation:
             for other, factor in remaining.items():
                 if factor != coefficient:
                     continue
-                difference = self.difference(atom, other)
+                difference = self._difference(atom, other, known)
                 if difference is not None:
                     total += coefficient * difference
                     del remaining[other]

@@ -89,6 +89,9 @@ class _Slicer:
             self._wanted.add(value)
             self._queue.append(value)
 
+    def wants(self, value: Value) -> bool:
+        return value in self._wanted
+
     def reach(self, operation: Operation) -> None:
         """An operation must run: so must what is around it, and what decides whether it is come to."""
         if operation in self.visited:
@@ -161,6 +164,28 @@ def addresses(flow: Dataflow) -> Slice:
             for value in address_operands(operation):
                 slicer.want(value)
     return slicer.run()
+
+
+def decided_by_order(flow: Dataflow, operation: Operation) -> frozenset[Operation]:
+    """The atomics of which another order of the programs may change where one operation goes, or whether.
+
+    An atomic that gives nothing back leaves the same behind in any order, unless it replaces what is there.
+    """
+    slicer = _Slicer(flow)
+    slicer.reach(operation)
+    for value in address_operands(operation):
+        slicer.want(value)
+    return frozenset(
+        one
+        for one in slicer.run().evaluated
+        if one.name in ATOMICS and (_replaces(one) or any(slicer.wants(result) for result in one.results))
+    )
+
+
+def _replaces(operation: Operation) -> bool:
+    if operation.name == "tt.atomic_rmw":
+        return str(operation.attributes["rmw_op"]) in ("exch", "xchg")
+    return operation.name in ("tt.atomic_cas", "tt.atomic_store")
 
 
 def needed(flow: Dataflow, reached: Iterable[Operation], values: Iterable[Value]) -> Slice:

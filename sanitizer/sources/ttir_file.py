@@ -99,7 +99,8 @@ def launch_from_ttir(
 
 def _grid(grid: Sequence[int]) -> tuple[int, int, int]:
     if not 1 <= len(grid) <= 3 or any(extent < 1 or extent > 0x7FFFFFFF for extent in grid):
-        raise UsageError(f"a grid has one to three positive extents, found {','.join(str(n) for n in grid)}")
+        found = ",".join(str(n) for n in grid)
+        raise UsageError(f"a grid has one to three extents from 1 to {0x7FFFFFFF}, found {found}")
     x, y, z = (*grid, 1, 1)[:3]
     return x, y, z
 
@@ -192,7 +193,7 @@ def _tensor(name: str, text: str, type_: PointerType | DescriptorType) -> _Descr
 def _numbers(name: str, text: str) -> list[int]:
     parts = [part.strip() for part in text.split(",")] if text.strip() else []
     if not all(re.fullmatch(r"-?\d{1,15}", part) for part in parts) or len(parts) > 64:
-        raise UsageError(f"argument {name}: {text[:60]!r} is no list of integers")
+        raise UsageError(f"argument {name}: {text[:60]!r}: expected at most 64 integers of at most 15 digits")
     return [int(part) for part in parts]
 
 

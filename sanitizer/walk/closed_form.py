@@ -6,7 +6,7 @@ Where what the body yields is what it got plus something that does not change, t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from kerncap.sanitizer.symbolic.expr import (
     FALSE,
@@ -27,13 +27,21 @@ from kerncap.sanitizer.walk.carried import Carried, undefined_through
 from kerncap.sanitizer.walk.values import Pointers, SymbolicValue, expressions, map_expressions
 
 
-def learn(carried: Sequence[Carried], yields: Sequence[SymbolicValue], counter: Variable) -> set[object]:
-    """Take the closed forms that a walk of the body showed; what stood for those values in it."""
+def learn(
+    carried: Sequence[Carried],
+    yields: Sequence[SymbolicValue],
+    counter: Variable,
+    around: Collection[Variable],
+) -> set[object]:
+    """Take the closed forms that a walk of the body showed; what stood for those values in it.
+
+    ``around``: the counters that hold still while the loop goes on, and its own.
+    """
     open_ones = [(one, out) for one, out in zip(carried, yields, strict=True) if one.closed is None]
     unclosed = {marker for one, _ in open_ones for marker in _markers(one)}
     learned: set[object] = set()
     for one, out in open_ones:
-        one.closed = _closed_form(one, out, counter, unclosed)
+        one.closed = _closed_form(one, out, counter, unclosed, around)
         if one.closed is not None:
             learned.update(_markers(one))
     return learned
@@ -53,7 +61,11 @@ def _markers(one: Carried) -> list[object]:
 
 
 def _closed_form(
-    one: Carried, out: SymbolicValue, counter: Variable, unclosed: set[object]
+    one: Carried,
+    out: SymbolicValue,
+    counter: Variable,
+    unclosed: set[object],
+    around: Collection[Variable],
 ) -> SymbolicValue | None:
     """The value over ``counter``, or None where it depends on what is carried in another way."""
     if type(out) is not type(one.init):
@@ -64,7 +76,7 @@ def _closed_form(
     if _origins(out) != _origins(one.placeholder):
         return None
     closed = [
-        _closed_expression(b, a, i, counter, unclosed, one.bits)
+        _closed_expression(b, a, i, counter, unclosed, around, one.bits)
         for b, a, i in zip(before[:-1], after[:-1], init[:-1], strict=True)
     ]
     if any(form is None for form in closed):
@@ -79,7 +91,13 @@ def _origins(value: SymbolicValue) -> list[int | None]:
 
 
 def _closed_expression(
-    before: Expr, after: Expr, init: Expr, counter: Variable, unclosed: set[object], bits: int | None
+    before: Expr,
+    after: Expr,
+    init: Expr,
+    counter: Variable,
+    unclosed: set[object],
+    around: Collection[Variable],
+    bits: int | None,
 ) -> Expr | None:
     if after is before:
         return init
@@ -93,6 +111,9 @@ def _closed_expression(
         after = after.args[0]
     step = sub(after, before)
     if _contains(step, unclosed):
+        return None
+    if any(v.kind == "loop" and v not in around for v in step.variables):
+        # How often a while loop inside of this one ran: another number in each iteration, so no sum of k.
         return None
     k = var(counter)
     if counter not in step.variables:

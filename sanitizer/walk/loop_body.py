@@ -59,17 +59,20 @@ def close(
         for argument, init in zip(arguments, inits, strict=True)
     ]
     was_recording, walker.recording = walker.recording, False
+    path, counters = walker.path, walker.counters
     attempts = iter(range(1_000))
 
     def once() -> Sequence[SymbolicValue]:
         attempt = next(attempts)
+        # What a while loop inside of the body left there holds for one walk of it.
+        walker.path, walker.counters = path, counters
         for index, one in enumerate(carried):
             one.placeholder = placeholder(walker, operation, index, one, attempt)
         return iterate([one.placeholder if one.closed is None else one.closed for one in carried])
 
     try:
         yields = once()
-        while learned := learn(carried, yields, counter):
+        while learned := learn(carried, yields, counter, counters):
             if not shows_more(carried, yields, learned):
                 break
             yields = once()

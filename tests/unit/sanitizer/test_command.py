@@ -51,6 +51,7 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, st
         (["x.ttir"], "x.ttir: a .ttir file needs --grid, and --arg for each of its parameters"),
         (["x.ttir", "--grid", "8,"], "--grid 8,: one to three numbers, as in 8 or 8,4,1"),
         (["x.ttir", "--grid", "8", "--arg", "n"], "--arg n: expected NAME=VALUE, as in x=f32[1024,64]"),
+        (["x.ttir", "--grid", "8", "--arg", "n=1", "--arg", "n=2"], "--arg n=2: n has a value already"),
         (["x.ttir", "--grid", "8"], "x.ttir: No such file or directory"),
         (
             ["x.ttir", "--target", "cuda:90"],

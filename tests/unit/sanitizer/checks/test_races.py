@@ -35,6 +35,7 @@ from kerncap.sanitizer.symbolic.expr import (
 )
 from kerncap.sanitizer.walk.access import Access
 from tests.unit.sanitizer.checks.hand_made import FIRST_ADDRESS, Scene, access, lane, loop
+from tests.work import calls_of
 
 
 @pytest.fixture(autouse=True)
@@ -186,6 +187,17 @@ def test_a_proof_by_relation_is_never_wrong() -> None:
                 proofs += 1
                 assert not meets(side, side, scene.programs[:2])
     assert proofs > 40
+
+
+def test_parts_that_many_expressions_share_are_compared_once() -> None:
+    """A sort's network takes every lane twice in each step: 2¹⁴ ways down to what was read."""
+    scene = Scene(grid=(6, 1, 1))
+    network = read = unknown("data", "read", (var(lane(4)),))
+    for step in range(14):
+        network = unknown("a step", step, (network, network))
+    relation = Relation(TRUE, TRUE, Ranges(scene.analysis().solver), {(read, read): 0})
+    assert relation.equal(network, network)
+    assert calls_of(lambda: relation.equal(network, network)) < 20_000
 
 
 # --- what a pair is --------------------------------------------------------------------------------------

@@ -25,15 +25,18 @@ def walked(kernel: Any, grid: tuple[int, ...], signature: dict[str, str], **valu
     return walk(module, module.kernel, launch, Solver())
 
 
-def offsets(access: Access, target: int = 0) -> list[tuple[tuple[int, ...], int]]:
-    """((program, lane 0), offset) of every point that the access really touches, by brute force."""
+def offsets(access: Access, target: int = 0, most: int = 400) -> list[tuple[tuple[int, ...], int]]:
+    """((program, lane 0), offset) of every point that the access really touches, by brute force.
+
+    ``most``: numbers of a variable that are looked at.
+    """
     place = access.targets[target]
     conditions = (access.path, access.mask, place.guard)
     variables = sorted(
         frozenset().union(*(e.variables for e in (*conditions, place.offset_bytes))), key=lambda v: v.name
     )
     found = []
-    for numbers in itertools.product(*(range(v.low, min(v.high, v.low + 400) + 1) for v in variables)):
+    for numbers in itertools.product(*(range(v.low, min(v.high, v.low + most) + 1) for v in variables)):
         point = dict(zip(variables, numbers, strict=True))
         if all(bool(_value(c, point)) for c in conditions):
             named = {v.name: n for v, n in point.items()}
@@ -118,6 +121,22 @@ def test_how_often_a_while_loop_runs_is_known_from_its_condition() -> None:
     (loop,) = only(found, "store").loops
     assert loop.counter.high <= 3  # not the longest that there may be
     assert [o for _, o in offsets(only(found, "store"))] == [4 * i for i in range(12)]
+
+
+@triton.jit
+def groups(x_ptr, n):
+    tile = tl.program_id(0)
+    for group in range(n):
+        while tile >= group and tile < group + 1:
+            tl.store(x_ptr + group * 10 + tile, 1)
+            tile += tl.num_programs(0)
+
+
+def test_a_while_loop_inside_of_another_runs_another_number_of_times_in_each_iteration() -> None:
+    """Program 0 has the tiles 0 and 2, which are one step apart in iterations 0 and 2: no sum of k."""
+    found = walked(groups, (2,), {"x_ptr": "*i32", "n": "i32"}, x_ptr=(40,), n=3)
+    touched = {point for access in found.accesses for point in offsets(access, most=3)}
+    assert {((0, 0), 0), ((1, 0), 44), ((0, 0), 88)} <= touched
 
 
 @triton.jit
