@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from kerncap.api.replay import check_numbers
 from kerncap.api.tune_result import ShapeInfo, TuneResult
 from kerncap.errors import BackendUnavailable, UsageError
 from kerncap.format import Reproducer
@@ -18,10 +19,10 @@ from kerncap.replay.choose import Choice as Engine
 from kerncap.replay.choose import choose, probe
 from kerncap.replay.tuning import choice as choosing
 from kerncap.replay.tuning import writeback
-from kerncap.replay.tuning.bench import BenchOptions
 from kerncap.replay.tuning.constraints import Legal
 from kerncap.replay.tuning.executor import Direct, Executor, Sent
 from kerncap.replay.tuning.journal import Journal, identity
+from kerncap.replay.tuning.launches import BenchOptions
 from kerncap.replay.tuning.point import Point, Scalar
 from kerncap.replay.tuning.samplers import NAMES, make
 from kerncap.replay.tuning.search import Found, Limits, Search
@@ -139,17 +140,24 @@ def wishes_of(options: TuneOptions) -> Wishes:
         raise UsageError(f"--sampler {options.sampler}: expected one of {', '.join(NAMES)}")
     if options.trials < 1:
         raise UsageError(f"--trials {options.trials}: expected at least 1")
-    bounds = {}
+    check_numbers(options.timeout_s, options.rtol, options.atol)
+    if options.time_s is not None and not options.time_s >= 0:
+        raise UsageError(f"--time {options.time_s:g}: expected a number of seconds")
+    bounds: dict[str, tuple[int, int]] = {}
     for text in options.bound:
         match = re.fullmatch(r"([A-Za-z_]\w*)=(\d{1,9}):(\d{1,9})", text)
         if match is None or int(match[2]) > int(match[3]):
             raise UsageError(f"--bound {text}: expected NAME=LO:HI, two numbers in order")
+        if match[1] in bounds:
+            raise UsageError(f"--bound {text}: {match[1]} has other bounds already")
         bounds[match[1]] = (int(match[2]), int(match[3]))
-    pins = {}
+    pins: dict[str, Scalar] = {}
     for text in options.pin:
         name, equals, value = text.partition("=")
         if not equals or not name.isidentifier() or not value:
             raise UsageError(f"--pin {text}: expected NAME=VALUE")
+        if name in pins:
+            raise UsageError(f"--pin {text}: {name} is pinned already")
         pins[name] = _value(value)
     file = read(options.space) if options.space is not None else SpaceFile()
     return Wishes(file, pins, bounds, options.forbid)

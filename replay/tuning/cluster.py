@@ -19,9 +19,9 @@ from typing import Any
 from kerncap.errors import BackendUnavailable, ReplayError
 from kerncap.replay.tuning import point as points
 from kerncap.replay.tuning import worker_tasks as tasks
-from kerncap.replay.tuning.bench import BenchOptions
 from kerncap.replay.tuning.constraints import INSTALL
 from kerncap.replay.tuning.executor import Job, Sent
+from kerncap.replay.tuning.launches import BenchOptions
 from kerncap.replay.tuning.point import Point
 from kerncap.replay.tuning.shipping import Shipment
 from kerncap.replay.tuning.trial import Final, Trial
@@ -132,7 +132,9 @@ class Cluster:
             if number not in worker.sent:
                 continue
             if future.status != "finished":
-                self._lost(worker, f"{self._why(future)}")
+                self._lost(worker, self._why(future))
+                if address in self._there():  # only what runs its trials is gone
+                    self._look()
                 continue
             job, _ = worker.sent.pop(number)
             trials: list[Trial] = future.result()
@@ -232,8 +234,11 @@ class Cluster:
         self._feed()
 
     def _there(self) -> Mapping[str, Any]:
-        """The scheduler's workers by address."""
-        workers: Mapping[str, Any] = self._client.scheduler_info(n_workers=-1)["workers"]
+        """The scheduler's workers by address.
+
+        Asked of it: `Client.scheduler_info` may return what its own timer fetched, with no workers in it.
+        """
+        workers: Mapping[str, Any] = self._client.sync(self._client.scheduler.identity)["workers"]
         return workers
 
     def _no_workers(self) -> None:

@@ -12,7 +12,9 @@ from typing import Any, Protocol
 
 from kerncap.replay.choose import Choice
 from kerncap.replay.tuning import point as points
-from kerncap.replay.tuning.bench import Bench, BenchOptions
+from kerncap.replay.tuning.apart import BenchApart
+from kerncap.replay.tuning.bench import Bench
+from kerncap.replay.tuning.launches import BenchOptions
 from kerncap.replay.tuning.point import Point
 from kerncap.replay.tuning.standbys import Standbys
 from kerncap.replay.tuning.trial import Final, Trial
@@ -63,7 +65,7 @@ class Executor(Protocol):
         """Give back whatever was started."""
 
 
-def run_job(bench: Bench, job: Job, digests: Sequence[str], worker: str = "") -> list[Trial]:
+def run_job(bench: Bench | BenchApart, job: Job, digests: Sequence[str], worker: str = "") -> list[Trial]:
     """The trials of one job."""
     found = bench.trials(digests, job.point, job.best_ms, job.listed)
     return [dataclasses.replace(each, worker=worker) for each in found] if worker else found
@@ -90,8 +92,7 @@ class Direct:
 
     def submit(self, job: Job) -> None:
         self._jobs.append(job)
-        for digest in self._digests:
-            self._bench.announce(digest, [job.point])
+        self._bench.announce(self._digests, [job.point])
 
     def wait(self) -> list[Trial]:
         job = self._jobs.popleft()

@@ -388,7 +388,12 @@ def _apply(
     given: dict[str, tuple[Scalar, ...]] = dict(wishes.file.parameters)
     given |= {name: (value,) for name, value in wishes.pins.items()}
     for name, (low, high) in wishes.bounds.items():
-        if name in given and name in wishes.file.parameters:
+        if name in wishes.pins:
+            pin = wishes.pins[name]
+            if not isinstance(pin, int) or not low <= pin <= high:
+                raise UsageError(f"--pin {name}={pin} is not within --bound {name}={low}:{high}")
+            continue
+        if name in wishes.file.parameters:
             values: tuple[Scalar, ...] = tuple(
                 v for v in given[name] if isinstance(v, int) and low <= v <= high
             )

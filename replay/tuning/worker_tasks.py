@@ -10,46 +10,31 @@ import os
 import shutil
 import sys
 import tempfile
-from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from kerncap.errors import KerncapError
 from kerncap.replay.choose import probe
-from kerncap.replay.tuning.bench import Bench, BenchOptions
+from kerncap.replay.tuning.apart import BenchApart
 from kerncap.replay.tuning.executor import Job, run_job
+from kerncap.replay.tuning.launches import BenchOptions
 from kerncap.replay.tuning.point import Point
 from kerncap.replay.tuning.shipping import Shipment, unpack
 from kerncap.replay.tuning.trial import Final, Trial
 
-# A reply of an engine waits for the interpreter's lock where Dask's own threads have it: for so long at most.
-_SWITCH_S = 0.0002
 
-
+@dataclass
 class _Resident:
-    """A bench, what it was opened for, and the thread that tells it what to compile ahead."""
+    """A bench, the reproducers that it was opened for, and where they lie."""
 
-    def __init__(self, bench: Bench, digests: list[str], folder: Path) -> None:
-        self.bench = bench
-        self.digests = digests
-        self._folder = folder
-        self._ahead = ThreadPoolExecutor(1)
-        self._switch_s = sys.getswitchinterval()
-        sys.setswitchinterval(_SWITCH_S)
-
-    def announce(self, some: list[Point]) -> None:
-        for digest in self.digests:
-            self.bench.announce(digest, some)
-
-    def announce_meanwhile(self, some: list[Point]) -> None:
-        if some:
-            self._ahead.submit(self.announce, some)
+    bench: BenchApart
+    digests: list[str]
+    folder: Path
 
     def close(self) -> None:
-        self._ahead.shutdown(cancel_futures=True)
         self.bench.close()
-        sys.setswitchinterval(self._switch_s)
-        shutil.rmtree(self._folder, ignore_errors=True)
+        shutil.rmtree(self.folder, ignore_errors=True)
 
 
 _BENCHES: dict[str, _Resident] = {}
@@ -73,7 +58,7 @@ def open_bench(
             count = probe(options.python or sys.executable).cuda_devices
             if count > 1:
                 options = dataclasses.replace(options, device=f"cuda:{place % count}")
-        bench = Bench(found, options, ahead=ahead)
+        bench = BenchApart(found, options, ahead)
     except KerncapError as error:
         shutil.rmtree(folder, ignore_errors=True)
         return {"error": str(error)}
@@ -87,8 +72,8 @@ def open_bench(
 def try_job(session: str, job: Job, ahead: list[Point], worker: str) -> list[Trial]:
     """Run a job's trials; ``ahead``: what it may compile meanwhile."""
     found = _BENCHES[session]
-    found.announce([job.point])  # its own first: what is asked first is compiled first
-    found.announce_meanwhile(ahead)
+    # Its own first: what is asked first is compiled first.
+    found.bench.announce(found.digests, [job.point, *ahead])
     return run_job(found.bench, job, found.digests, worker)
 
 

@@ -17,6 +17,7 @@ from kerncap.replay import bitmap
 from kerncap.replay.measured import Measured
 from kerncap.replay.tuning import point as points
 from kerncap.replay.tuning.executor import Executor
+from tests.parameters import first_of
 from tests.unit.replay.build import add
 
 # Under the interpreter a program costs about the same, whatever its block: fewer programs, less time.
@@ -41,12 +42,22 @@ def reproducer(tmp_path: Path) -> Path:
     return path
 
 
-class _Killer(Watcher):
-    """Kills the worker that is given a certain configuration first."""
+def bench_of(worker: int) -> int:
+    """The process in which a worker's trials run."""
+    for path in Path(f"/proc/{worker}/task").glob("*/children"):
+        for child in map(int, path.read_text().split()):
+            if b"kerncap.replay.tuning.apart" in Path(f"/proc/{child}/cmdline").read_bytes():
+                return child
+    raise AssertionError(f"process {worker} has none")
 
-    def __init__(self, victim: int) -> None:
+
+class _Killer(Watcher):
+    """Kills the worker that is given a certain configuration first, or what runs its trials."""
+
+    def __init__(self, victim: int, whole: bool) -> None:
         super().__init__(executor=self.took, sent=self.gave)
         self.victim = victim
+        self.whole = whole
         self.killed = ""
         self.given: list[tuple[str, int]] = []
         self.cluster: Any = None
@@ -58,13 +69,17 @@ class _Killer(Watcher):
         self.given.append((worker, int(given["BLOCK"] or 0)))
         if given["BLOCK"] == self.victim and not self.killed:
             self.killed = worker
-            os.kill(self.cluster.pids()[worker], signal.SIGKILL)
+            pid = self.cluster.pids()[worker]
+            os.kill(pid if self.whole else bench_of(pid), signal.SIGKILL)
 
 
-def test_two_workers_find_the_best_and_losing_one_loses_nothing(reproducer: Path, tmp_path: Path) -> None:
+@first_of("whole", [True, False], ids=["the worker", "what runs its trials"])
+def test_two_workers_find_the_best_and_losing_one_loses_nothing(
+    reproducer: Path, tmp_path: Path, whole: bool
+) -> None:
     space = tmp_path / "space.json"
     space.write_text('{"parameters": {"BLOCK": [64, 32, 4096]}}')
-    killer = _Killer(VICTIM)
+    killer = _Killer(VICTIM, whole)
 
     result = tune([reproducer], TuneOptions(space=str(space), workers=2), killer)
 

@@ -134,6 +134,11 @@ def test_wishes(tmp_path: Path) -> None:
         legal = space.legal()
         assert legal.points is not None and legal.exact
         assert all(int(p["BM"] or 0) * int(p["BN"] or 0) <= 4096 for p in legal.points)
+        both = Wishes(pins={"BM": 64}, bounds={"BM": (32, 64)})
+        kept = {p.name: p.values for p in build([launch], both, compiled=True).parameters}
+        assert kept["BM"] == (64,), "what is pinned stays so"
+        with pytest.raises(UsageError, match="--pin BM=64 is not within --bound BM=128:256"):
+            build([launch], Wishes(pins={"BM": 64}, bounds={"BM": (128, 256)}), compiled=True)
         with pytest.raises(UsageError, match="no parameter BX"):
             build([launch], Wishes(pins={"BX": 1}), compiled=True)
         with pytest.raises(UsageError, match="BX is not known"):

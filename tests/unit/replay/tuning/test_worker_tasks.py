@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import sys
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,47 +20,34 @@ class _Bench:
     """Notes what it is asked for, in order."""
 
     def __init__(self) -> None:
-        self.asked: list[tuple[str, str, Any]] = []
+        self.asked: list[tuple[str, Any]] = []
 
-    def announce(self, digest: str, points: Sequence[Point]) -> None:
-        self.asked += [("compile", digest, each["BLOCK"]) for each in points]
+    def announce(self, digests: Sequence[str], points: Sequence[Point]) -> None:
+        self.asked.append(("compile", [each["BLOCK"] for each in points]))
 
     def trials(
         self, digests: Sequence[str], given: Point, best_ms: Mapping[str, float], listed: bool
     ) -> list[Trial]:
-        self.asked.append(("try", "", given["BLOCK"]))
+        self.asked.append(("try", given["BLOCK"]))
         return [Trial(given, digest, "timed", ms=1.0) for digest in digests]
 
     def close(self) -> None:
-        self.asked.append(("close", "", None))
+        self.asked.append(("close", None))
 
 
 def test_what_is_tried_now_is_compiled_before_what_is_tried_later(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     bench: Any = _Bench()
-    resident = tasks._Resident(bench, ["a", "b"], tmp_path)
+    folder = tmp_path / "reproducers"
+    folder.mkdir()
+    resident = tasks._Resident(bench, ["a", "b"], folder)
     monkeypatch.setitem(tasks._BENCHES, "search", resident)
     trials = tasks.try_job("search", Job({"BLOCK": 64}), [{"BLOCK": 128}], "worker 1")
     assert [(trial.digest, trial.worker) for trial in trials] == [("a", "worker 1"), ("b", "worker 1")]
-    assert bench.asked[:2] == [("compile", "a", 64), ("compile", "b", 64)]
-    deadline = time.monotonic() + 200
-    while len(bench.asked) < 5 and time.monotonic() < deadline:
-        time.sleep(0.01)
-    resident.close()
-    assert bench.asked.pop() == ("close", "", None)
-    assert sorted(bench.asked[2:]) == [("compile", "a", 128), ("compile", "b", 128), ("try", "", 64)]
-
-
-def test_a_closed_bench_leaves_the_process_as_it_was(tmp_path: Path) -> None:
-    bench: Any = _Bench()
-    before, folder = sys.getswitchinterval(), tmp_path / "bench"
-    folder.mkdir()
-    resident = tasks._Resident(bench, ["a"], folder)
-    assert sys.getswitchinterval() < before
-    resident.close()
-    assert sys.getswitchinterval() == pytest.approx(before)
-    assert bench.asked == [("close", "", None)] and not folder.exists()
+    assert bench.asked == [("compile", [64, 128]), ("try", 64)]
+    tasks.close_bench("search")
+    assert bench.asked.pop() == ("close", None) and not folder.exists()
 
 
 @pytest.mark.long

@@ -1,0 +1,144 @@
+"""Configurations on their way to the engines: pruned, compiled ahead in other processes, loaded."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+
+from kerncap.errors import KerncapError
+from kerncap.format import Reproducer
+from kerncap.replay import candidates
+from kerncap.replay.candidates.unit import private_folder
+from kerncap.replay.choose import Choice
+from kerncap.replay.engine import CANDIDATE
+from kerncap.replay.outcome import CandidateError, Compiled, Config
+from kerncap.replay.process import Standby
+from kerncap.replay.tuning import cuda_text, point
+from kerncap.replay.tuning.compile_pool import Built, CompilePool
+from kerncap.replay.tuning.formula import Unknown
+from kerncap.replay.tuning.grid import GridUnknown
+from kerncap.replay.tuning.launches import BenchOptions, OpenLaunch
+from kerncap.replay.tuning.point import Point
+from kerncap.replay.tuning.prune import Budget, Pruner, over_budget, shared_limit
+from kerncap.replay.tuning.space import LaunchSpace
+
+_MOST_AHEAD = 64  # compiled while the engines still start
+_BUILDERS = 8
+
+
+class Builds:
+    """What compiles the configurations of several launches; started before their engines are there.
+
+    ``ahead``: configurations of the application's own list, compiled from the start. ``standby``: a process
+    that compiles, if one was started already. Native images are compiled by threads, which wait for nvcc.
+    """
+
+    def __init__(
+        self, opened: Mapping[str, Reproducer], choice: Choice, options: BenchOptions,
+        ahead: Sequence[Point], standby: Standby | None,
+    ) -> None:  # fmt: skip
+        self._opened = opened
+        self._choice = choice
+        self._pool: CompilePool | None = None
+        self._builders: ThreadPoolExecutor | None = None
+        self._images: dict[tuple[str, str], Future[Path]] = {}
+        self._lock = threading.Lock()
+        self._announced: set[tuple[str, str]] = set()
+        self._stack = contextlib.ExitStack()
+        if choice.launcher == "jit":
+            limit_s = max(60.0, options.timeout_s)
+            self._pool = CompilePool(
+                opened, choice.python, choice.device, processes=options.processes, limit_s=limit_s,
+                standby=standby,
+            )  # fmt: skip
+            self._stack.callback(self._pool.close)
+            self._compile_first(self._pool, ahead[:_MOST_AHEAD])
+        elif choice.launcher == "native":
+            self._folder = Path(self._stack.enter_context(private_folder()))
+            self._builders = ThreadPoolExecutor(options.processes or _BUILDERS)
+            self._stack.callback(self._builders.shutdown, cancel_futures=True)
+
+    def close(self) -> None:
+        """End what still compiles."""
+        self._stack.close()
+
+    def await_target(self) -> None:
+        """Wait for what is compiled for, by which configurations are pruned."""
+        compiled = self._choice.launcher != "interpreter"
+        limit = self._pool.target.shared_bytes if self._pool is not None else None
+        if limit is None and compiled:
+            limit = shared_limit(next(iter(self._opened.values())).manifest.device.arch)
+        self.budget = Budget(compiled, limit)
+        self._pruners = {digest: Pruner(each, self.budget) for digest, each in self._opened.items()}
+
+    def announce(self, launch: OpenLaunch, digest: str, given: Point) -> None:
+        """It will be tried: compile it meanwhile."""
+        key = (digest, point.key(given))
+        if key in self._announced:
+            return
+        self._announced.add(key)
+        with contextlib.suppress(GridUnknown, Unknown, KerncapError):
+            config = launch.space.config(given)
+            if self.refused(digest, config, listed=True) is not None:
+                return
+            if self._pool is not None:
+                self._pool.submit(digest, config)
+            elif self._builders is not None:
+                self._image(launch, digest, given)
+
+    def refused(self, digest: str, config: Config, listed: bool) -> str | None:
+        """Why a configuration is not worth compiling, or None."""
+        return self._pruners[digest].refuse(config.arguments, config.options, listed)
+
+    def compiled(self, digest: str, config: Config) -> Built:
+        """How the compilation of a configuration ended, where other processes compile it."""
+        return Built() if self._pool is None else self._pool.submit(digest, config).result()
+
+    def over_budget(self, compiled: Compiled) -> str | None:
+        """Why what was compiled can't be launched on the device, or None."""
+        return over_budget(compiled, self.budget)
+
+    def load(self, launch: OpenLaunch, digest: str, given: Point, name: str) -> Compiled:
+        """Make a configuration ready to run. Raises CandidateError."""
+        if not launch.is_native:
+            return launch.engine.load_configured(name, launch.space.config(given))
+        try:
+            image = self._image(launch, digest, given).result()
+        except KerncapError as error:
+            raise CandidateError(str(error), getattr(error, "detail", "")) from error
+        launch.engine.load_candidate(image)
+        return launch.engine.compiled(CANDIDATE)
+
+    def _compile_first(self, pool: CompilePool, points: Sequence[Point]) -> None:
+        for digest, reproducer in self._opened.items():
+            space, pruner = LaunchSpace(reproducer), Pruner(reproducer, Budget(compiled=True))
+            for given in points:
+                with contextlib.suppress(GridUnknown, Unknown, KerncapError):
+                    config = space.config(given)
+                    if pruner.refuse(config.arguments, config.options, listed=True) is None:
+                        pool.submit(digest, config)
+
+    def _image(self, launch: OpenLaunch, digest: str, given: Point) -> Future[Path]:
+        """The kernel's file with other numbers, built once. The future raises BuildError."""
+        assert self._builders is not None
+        key = (digest, repr(sorted(given.items())))
+        with self._lock:
+            if key not in self._images:
+                folder = self._folder / str(len(self._images))
+                self._images[key] = self._builders.submit(_build, launch, given, folder)
+            return self._images[key]
+
+
+def _build(launch: OpenLaunch, given: Point, folder: Path) -> Path:
+    source = launch.reproducer.manifest.source
+    assert source is not None
+    folder.mkdir()
+    path = folder / Path(source.file.path).name
+    path.write_text(cuda_text.edited(launch.reproducer, given), encoding="utf-8")
+    engine = launch.engine
+    return candidates.compile_candidate(
+        launch.reproducer, path, engine.facts.arch, folder, engine.choice.python
+    ).path

@@ -1,0 +1,96 @@
+"""A launch that is open for trials: its engine, what was measured of it, how its configurations look."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from kerncap.errors import KerncapError
+from kerncap.format import Reproducer
+from kerncap.replay.choose import Choice
+from kerncap.replay.engine import ORIGINAL, Engine
+from kerncap.replay.measured import Measured, load
+from kerncap.replay.process import Standby
+from kerncap.replay.statistics import median
+from kerncap.replay.tuning.check import Checker
+from kerncap.replay.tuning.space import LaunchSpace
+from kerncap.replay.wording import BY_DTYPE, Tolerance
+from kerncap.replay.write_set import measure
+
+HOST_RUNS = 2
+_SLOWEST = 50.0  # times the captured: a candidate that takes longer is ended
+_LEAST_LIMIT_S = 5.0
+
+
+@dataclass(frozen=True)
+class BenchOptions:
+    """How trials are run; ``slow``: the factor to the best at which one is given up after a cheap timing."""
+
+    engine: str = "auto"
+    device: str = "auto"
+    python: str | None = None
+    timeout_s: float = 60.0
+    tolerance: Tolerance = BY_DTYPE
+    slow: float = 1.5
+    processes: int | None = None  # that compile
+
+
+class OpenLaunch:
+    """One reproducer with an engine of its own, which whoever opened it closes.
+
+    Raises ReplayError or BackendUnavailable where the captured kernel itself does not run.
+    """
+
+    def __init__(
+        self, reproducer: Reproducer, options: BenchOptions, choice: Choice | None, standby: Standby | None
+    ) -> None:
+        self.reproducer = reproducer
+        self.space = LaunchSpace(reproducer)
+        self.engine = Engine(
+            reproducer, options.engine, options.device, options.python, options.timeout_s, choice=choice,
+            standby=standby,
+        )  # fmt: skip
+        try:
+            kept = load(reproducer)
+            self.measured: Measured = kept if kept is not None else measure(self.engine)
+            self.checker = Checker(self.engine, self.measured, options.tolerance)
+            self.dirty = sorted(self.measured.written)
+            self.on_device = self.engine.choice.memory == "cuda"
+            if self.on_device:
+                # The first use of what poisons and compares loads it: engines that start wait side by side.
+                self.checker.problem(ORIGINAL)
+            times = self.engine.time(ORIGINAL, *self._runs(), self.dirty, cold=True)  # as its configurations
+            self.original_ms = median(times)
+            self.engine.timeout_s = min(
+                options.timeout_s, max(_LEAST_LIMIT_S, _SLOWEST * self.original_ms / 1e3)
+            )
+        except BaseException:
+            self.engine.close()
+            raise
+
+    @property
+    def is_native(self) -> bool:
+        """Whether its configurations are images, one at a time, and no calls of a Triton kernel."""
+        return self.engine.choice.launcher == "native"
+
+    @cached_property
+    def has_in_place(self) -> bool:
+        """Whether it reads anything that it writes."""
+        return any(self.measured.in_place(region).any() for region in self.measured.written)
+
+    def unload(self, names: Sequence[str]) -> None:
+        """Forget these configurations, whatever became of them."""
+        for name in names:
+            with contextlib.suppress(KerncapError):
+                self.engine.unload(name)
+
+    def _runs(self) -> tuple[int, int]:
+        return (2, 10) if self.on_device else (0, HOST_RUNS)
+
+
+def first_line(error: BaseException) -> str:
+    """What an error says, short enough for a table."""
+    lines = [line for line in str(error).splitlines() if line.strip()]
+    return (lines[0].strip() if lines else type(error).__name__)[:500]
