@@ -12,13 +12,15 @@ from typing import Any
 
 from kerncap.replay import bias, bitmap
 from kerncap.replay.engine import CANDIDATE, ORIGINAL, Engine
-from kerncap.replay.judging import errors, redraw, redrawable, where
+from kerncap.replay.judging import FLOATS, errors, redraw, redrawable, where
 from kerncap.replay.measured import SEED_B, Measured, poison
 from kerncap.replay.noise import Noise
 from kerncap.replay.tolerance import view_tolerance
-from kerncap.replay.units import outside_views, place_name, view_name
+from kerncap.replay.units import outside_views, place_name, units, view_name
 from kerncap.replay.verdict import gap_reasons
 from kerncap.replay.wording import BY_DTYPE, Tolerance, mismatch
+
+Perturbed = tuple[list[int], int, bitmap.Bits]  # views, their region, the bytes that may change
 
 _BEFORE, _EXPECTED, _FOUND = "before it", "expected of it", "found of it"
 
@@ -40,15 +42,54 @@ def on_other_values(engine: Engine, measured: Measured, tolerance: Tolerance, se
     if not changed:
         return Shown(not_shown=["other values: no tensor that is read could be given any"])
     names = ", ".join(dict.fromkeys(view_name(engine.manifest, view) for view in changed))
-    return Differential(engine, measured, tolerance, f"other values of {names}", views, seed).judge()
+    what = f"other values of {names}"
+    shown = Differential(engine, measured, tolerance, what, views, seed).judge()
+    integers = not any(engine.manifest.views[view].dtype.startswith(FLOATS) for view in views)
+    if shown.shown or shown.reasons or not integers or engine.choice.memory != "host":
+        return shown
+    # Of integers that only change places a count and a sum are the same: some are given twice.
+    return Differential(engine, measured, tolerance, what, views, seed, repeats=True).judge()
+
+
+def on_other_counts(engine: Engine, measured: Measured, tolerance: Tolerance) -> Shown:
+    """Captured kernel and candidate on other contents of integers that are counted up in place.
+
+    What adds to zeros and what writes the sum over them give the same. For host memory alone: integers that
+    a kernel waits for could make it wait for ever on a device.
+    """
+    if engine.choice.memory != "host":
+        return Shown()
+    counted = _counted(engine, measured)
+    if not counted:
+        return Shown()
+    names = [view_name(engine.manifest, view) for views, _, _ in counted for view in views]
+    what = f"other contents of {', '.join(dict.fromkeys(names))}"
+    return Differential(engine, measured, tolerance, what, [], perturbed=tuple(counted)).judge()
+
+
+def _counted(engine: Engine, measured: Measured) -> list[Perturbed]:
+    """Integers that the application's launch changed in place, but for those that `redraw` changes."""
+    engine.restore()
+    redrawn = redraw(engine, redrawable(engine.manifest, measured), 1)
+    engine.restore()
+    found: list[Perturbed] = []
+    for unit in units(engine.manifest):
+        views = [v for v in unit.views if v not in redrawn]
+        if not views or any(engine.manifest.views[v].dtype.startswith(FLOATS) for v in unit.views):
+            continue
+        bits = measured.in_place(unit.region) & unit.bits(measured.sizes[unit.region])
+        if bits.any() and (engine.diff(unit.region, "post") & bits).any():
+            found.append((views, unit.region, bits))
+    return found
 
 
 @dataclass
 class Differential:
     """Two variants, the captured kernel's and the candidate's, on the same contents.
 
-    ``what`` names the launch for people; ``redrawn`` are views that get other values by ``seed`` (of the
-    captured ones alone it can be told whether a result is theirs again).
+    ``what`` names the launch for people; ``redrawn`` are views that get other values by ``seed``,
+    ``perturbed`` such that are changed where they are written in place (of the captured contents alone it
+    can be told whether a result is theirs again).
     """
 
     engine: Engine
@@ -60,6 +101,8 @@ class Differential:
     original: str = ORIGINAL
     candidate: str = CANDIDATE
     timeout_s: float | None = None
+    perturbed: tuple[Perturbed, ...] = ()
+    repeats: bool = False  # of integers that are redrawn, each second one is given twice
 
     def judge(self) -> Shown:
         self.manifest = self.engine.manifest
@@ -71,7 +114,7 @@ class Differential:
             found.not_shown.append(f"{self.what}: the captured kernel fails there ({problem})")
             return found
         if not self._told():
-            same = "writes the same as before" if self.redrawn else "writes nothing there"
+            same = "writes the same as before" if self._changes else "writes nothing there"
             found.not_shown.append(f"{self.what}: the captured kernel {same}")
             return found
         self.engine.snapshot(_EXPECTED)
@@ -84,10 +127,17 @@ class Differential:
             found.shown.append(f"as the captured kernel on {self.what}")
         return found
 
+    @property
+    def _changes(self) -> bool:
+        """Whether contents are others than the captured ones."""
+        return bool(self.redrawn or self.perturbed)
+
     def _prepare(self) -> None:
         self.engine.restore()
         if self.redrawn:
-            redraw(self.engine, self.redrawn, self.seed)
+            redraw(self.engine, self.redrawn, self.seed, self.repeats)
+        for views, region, bits in self.perturbed:
+            self.engine.perturb(views, {region: bits})
         poison(self.engine, self.measured, SEED_B)
 
     def _launch(self, which: str) -> str:
@@ -102,7 +152,7 @@ class Differential:
 
     def _told(self) -> bool:
         """Whether the captured kernel does there what nothing but a computation gives."""
-        if not self.redrawn:
+        if not self._changes:
             return bool(self.engine.differing(_BEFORE))
         return any(
             (self.engine.diff(region, "post") & written).any()
@@ -150,7 +200,7 @@ class Differential:
         limits = [self._limits(int(stats["view"]), {}) for stats in found if stats["outside"]]
         places = where(self.engine, limits, _EXPECTED)
         as_before = set()
-        if self.redrawn:
+        if self._changes:
             post = self.engine.compare(limits, "post")
             as_before = {int(stats["view"]) for stats in post if not stats["outside"]}
         self.engine.snapshot(_FOUND)
@@ -170,10 +220,10 @@ class Differential:
             if not stats["outside"]:
                 continue
             if view in as_before:
-                reasons.append(
-                    f"{stats['name']} is the result for the captured values again: "
-                    "cached or stored, not computed"
-                )
+                why = "cached or stored, not computed"
+                if self.perturbed:
+                    why = "what was there before is not used"
+                reasons.append(f"{stats['name']} is the result for the captured values again: {why}")
             else:
                 place = f"; {places[view]}" if view in places else ""
                 reasons.append(f"differs from the captured kernel: {mismatch(stats)}{place}")

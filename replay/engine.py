@@ -122,6 +122,10 @@ class Engine(WorkerMemory):
         """Whether a variant of that name can be launched."""
         return self._variants.is_loaded(name)
 
+    def config(self, which: str) -> Config | None:
+        """The configuration that a loaded variant has in place of the captured one, if any."""
+        return self._variants.config(which)
+
     def compiled(self, which: str) -> Compiled:
         """What a variant was compiled to. Raises ReplayError for one that is not loaded."""
         return self._variants.compiled(which)

@@ -66,9 +66,13 @@ def redrawable(manifest: Manifest, measured: Measured) -> list[int]:
     return floats or integers
 
 
-def redraw(engine: Engine, views: list[int], seed: int) -> list[int]:
-    """Give other values of the same kind to ``views`` in memory; the views that changed."""
-    return [int(view) for view in engine.connection.call("redraw", views=views, seed=seed)["changed"]]
+def redraw(engine: Engine, views: list[int], seed: int, repeats: bool = False) -> list[int]:
+    """Give other values of the same kind to ``views`` in memory; the views that changed.
+
+    ``repeats``: integers do not just change places, each second one is given twice (not of native launches).
+    """
+    more = {"repeats": True} if repeats else {}
+    return [int(view) for view in engine.connection.call("redraw", views=views, seed=seed, **more)["changed"]]
 
 
 def where(engine: Engine, wanted: Sequence[Limits], against: str) -> dict[int, str]:

@@ -60,6 +60,10 @@ class Variants:
     def is_loaded(self, name: str) -> bool:
         return name in self._loaded
 
+    def config(self, name: str) -> Config | None:
+        """The configuration of a variant that is loaded, in place of the captured one."""
+        return self._loaded[name].config
+
     def compiled(self, name: str) -> Compiled:
         """What a variant was compiled to. Raises ReplayError for one that is not loaded."""
         if name not in self._compiled:

@@ -312,12 +312,31 @@ class _Comparison:
         if any(stats["outside"] for stats in found):
             places = where(self.engine, [w for w in wanted if isinstance(w[0], int)], "post")  # type: ignore[misc]
             self.reasons += [_placed(stats, places) for stats in found if stats["outside"]]
+            if self.which == CANDIDATE and self.tolerance == BY_DTYPE:
+                self._perhaps_an_order(found)
         elif self.which == CANDIDATE and self.tolerance == BY_DTYPE:
             self._used_up(found, noise)
         self._untyped(different, noise)
         if self.reasons:
             return self._verdict(False, self.reasons[0], views=found)
         return self._verdict(True, within(found), views=found)
+
+    def _perhaps_an_order(self, found: list[dict[str, Any]]) -> None:
+        """Say of errors that are small beside the largest value near them what else can judge them.
+
+        Large numbers that add up to a small one leave more than its own tolerance allows.
+        """
+        for stats in found:
+            if not stats["outside"] or stats["nan"] or int(stats["view"]) < 0:
+                continue
+            relative, absolute = view_tolerance(self.manifest.views[int(stats["view"])].dtype)
+            if 0 < stats["max_abs"] <= absolute + relative * stats["scale"]:
+                share = stats["max_abs"] / stats["scale"]
+                self.notes.append(
+                    f"{stats['name']}: off by no more than {share:.2g} of the largest value near, as a sum "
+                    "in another order may be: verify --stages smoke,numerics holds it against float64, "
+                    f"--atol {1.1 * stats['max_abs']:.2g} allows for it"
+                )
 
     def _used_up(self, found: list[dict[str, Any]], noise: Noise) -> None:
         """Errors within the dtypes' own tolerance that are none of rounding."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from kerncap.api.candidate_file import load_as_asked
 from kerncap.api.replay import (
     ReplayOptions,
     end_again,
@@ -187,8 +188,9 @@ def _check(which: Sequence[str], options: ReplayOptions, max_ratio: float | None
     unknown = [name for name in which if name not in WHICH]
     if unknown:
         raise UsageError(f"--compare {','.join(which)}: {unknown[0]} is none of {', '.join(WHICH)}")
+    names = ", ".join(WHICH)
     if len(which) < 2 or len(set(which)) != len(which):
-        raise UsageError(f"--compare {','.join(which)}: expected two or three different ones of {WHICH}")
+        raise UsageError(f"--compare {','.join(which)}: expected two or three different ones of {names}")
     if CANDIDATE in which and options.candidate is None:
         raise UsageError("--compare candidate: name its file with --candidate")
     if options.candidate is not None and CANDIDATE not in which:
@@ -268,7 +270,7 @@ class _Comparison:
         launcher = self.engine.choice.launcher
         if name == CANDIDATE:
             assert self.options.candidate is not None
-            self.engine.load_candidate(self.options.candidate)
+            load_as_asked(self.engine, self.options.candidate)
             return CANDIDATE
         if (name == CAPTURED) == (launcher in ("binary", "native")):
             return ORIGINAL

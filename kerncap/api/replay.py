@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from kerncap.api.candidate_file import load_as_asked, of_one_text, text_of
+from kerncap.api.editing.settings import described
 from kerncap.errors import KerncapError, UsageError
 from kerncap.format import Checks, Reproducer
 from kerncap.replay import trust
@@ -133,22 +135,30 @@ def replay(path: Path, options: ReplayOptions = ReplayOptions()) -> ReplayResult
     Raises FormatError, UsageError, BackendUnavailable or ReplayError; a wrong result is no exception.
     """
     with opened(path, options) as (reproducer, engine):
-        which = CANDIDATE if options.candidate else ORIGINAL
-        if (refused := load_candidate(engine, options.candidate)) is not None:
-            return outcome_result(engine, which, "whether it loads", refused)
-        if reproducer.manifest.oracle.kind in ("fault", "timeout"):
-            return outcome_result(engine, which, "the captured end", end_again(engine, which))
-        if without_values(engine):
-            return outcome_result(engine, which, "whether it ends", runs_at_all(engine, which))
-        measured = write_set(reproducer, engine)
-        verdict, runs, different = _judge_repeatedly(engine, measured, which, options)
-        times = None
-        if verdict.passed:
-            verdict, times = _timed(engine, measured, which, options, verdict)
-        verdict.notes += stray_notes(engine.manifest, measured)
-        result = outcome_result(engine, which, "the application's result", verdict)
-        result.runs, result.different, result.timing = runs, different, times
+        text = text_of(options.candidate)
+        result = _replayed(reproducer, engine, options)
+        if options.candidate is not None:
+            result.verdict = of_one_text(options.candidate, text, result.verdict)
         return result
+
+
+def _replayed(reproducer: Reproducer, engine: Engine, options: ReplayOptions) -> ReplayResult:
+    which = CANDIDATE if options.candidate else ORIGINAL
+    if (refused := load_candidate(engine, options.candidate)) is not None:
+        return outcome_result(engine, which, "whether it loads", refused)
+    if reproducer.manifest.oracle.kind in ("fault", "timeout"):
+        return outcome_result(engine, which, "the captured end", end_again(engine, which))
+    if without_values(engine):
+        return outcome_result(engine, which, "whether it ends", runs_at_all(engine, which))
+    measured = write_set(reproducer, engine)
+    verdict, runs, different = _judge_repeatedly(engine, measured, which, options)
+    times = None
+    if verdict.passed:
+        verdict, times = _timed(engine, measured, which, options, verdict)
+    verdict.notes += stray_notes(engine.manifest, measured)
+    result = outcome_result(engine, which, "the application's result", verdict)
+    result.runs, result.different, result.timing = runs, different, times
+    return result
 
 
 @contextmanager
@@ -156,13 +166,7 @@ def opened(path: Path, options: ReplayOptions) -> Iterator[tuple[Reproducer, Eng
     """The reproducer, trusted, and an engine for it."""
     if options.candidate is not None and not options.candidate.is_file():
         raise UsageError(f"{options.candidate}: no such candidate file")
-    for name, value in (("--rtol", options.rtol), ("--atol", options.atol)):
-        if value is not None and not 0 <= value < math.inf:
-            raise UsageError(f"{name} {value:g}: expected a number that is not negative")
-    if not 0 < options.timeout_s <= _LONGEST_S:
-        raise UsageError(
-            f"--timeout {options.timeout_s:g}: expected a positive number of seconds, at most {_LONGEST_S:g}"
-        )
+    check_numbers(options.timeout_s, options.rtol, options.atol)
     with Reproducer.open(path) as reproducer:
         trust.require(reproducer, options.trust)
         with Engine(
@@ -172,11 +176,22 @@ def opened(path: Path, options: ReplayOptions) -> Iterator[tuple[Reproducer, Eng
             yield reproducer, engine
 
 
+def check_numbers(timeout_s: float, rtol: float | None, atol: float | None) -> None:
+    """Raises UsageError for a limit (in seconds) or a tolerance that is none, as NaN and infinity are."""
+    for name, value in (("--rtol", rtol), ("--atol", atol)):
+        if value is not None and not 0 <= value < math.inf:
+            raise UsageError(f"{name} {value:g}: expected a number that is not negative")
+    if not 0 < timeout_s <= _LONGEST_S:
+        raise UsageError(
+            f"--timeout {timeout_s:g}: expected a positive number of seconds, at most {_LONGEST_S:g}"
+        )
+
+
 def load_candidate(engine: Engine, file: Path | None) -> Verdict | None:
     """Load a candidate, if there is one; the failed verdict where it can't be run at all."""
     try:
         if file is not None:
-            engine.load_candidate(file)
+            load_as_asked(engine, file)
     except CandidateError as error:
         verdict = fail(str(error))
         verdict.notes += [error.detail] if error.detail else []
@@ -259,6 +274,9 @@ def outcome_result(engine: Engine, which: str, judged_by: str, verdict: Verdict)
     if manifest.oracle.kind == "suspect":
         why = manifest.oracle.detail or manifest.oracle.condition or "no reason kept"
         notes.append(f"the oracle is suspect ({why}): reproduced is not correct")
+    asked = engine.config(which) if which == CANDIDATE and engine.is_loaded(which) else None
+    if asked is not None:
+        notes.append(f"the candidate's file asks for another launch: {described(asked)}")
     return ReplayResult(
         engine.reproducer.path, manifest.kernel.name, engine.choice.name, facts.device, facts.triton,
         judged_by, verdict, facts.driver, len(manifest.regions), facts.relocated, notes,

@@ -90,12 +90,18 @@ def command(
         repro, watched, apply_to = _given_to_an_option(watched, apply_to)
     replay_as = ReplayOptions(**options)
     judging = edit or once or bool(watched)
-    _refuse_together(judging or apply_to is not None, compared is not None, limits)
-    if judging or apply_to is not None:
-        if replay_as.until_fail is not None:
-            raise UsageError(
-                "--until-fail runs one thing many times: leave out --edit, --watch, --once and --apply"
-            )
+    editing = judging or apply_to is not None
+    _refuse_together(editing, compared is not None, limits)
+    if replay_as.until_fail is not None and (editing or compared is not None or limits):
+        raise UsageError(
+            "--until-fail runs one thing many times: leave out --edit, --watch, --once, --apply, --compare "
+            "and --limits"
+        )
+    if compared is None and (bisect or max_ratio is not None):
+        raise UsageError("--bisect and --max-ratio are of a comparison: say --compare too")
+    if not limits and (ceilings is not None or measure_again or counters != "auto"):
+        raise UsageError("--ceilings, --measure-again and --counters are of --limits: say that too")
+    if editing:
         status = _edit(repro, replay_as, as_json, edit, watched, stage, copy_folder, once) if judging else 0
         if apply_to is None:
             return status
@@ -106,10 +112,6 @@ def command(
         )
     if compared is not None:
         return _compare(repro, compared, replay_as, as_json, bisect, max_ratio)
-    if bisect or max_ratio is not None:
-        raise UsageError("--bisect and --max-ratio are of a comparison: say --compare too")
-    if not limits and (ceilings is not None or measure_again or counters != "auto"):
-        raise UsageError("--ceilings, --measure-again and --counters are of --limits: say that too")
     if limits:
         return _limits(repro, replay_as, as_json, ceilings, measure_again, counters)
     return _replay(repro, replay_as, as_json)

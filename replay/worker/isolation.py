@@ -150,7 +150,7 @@ def run_here(launch: Callable[[], None]) -> dict[str, Any]:
             cause = cause.__cause__
         outcome = {
             "status": "error",
-            "message": f"{type(cause).__name__}: {cause}",
+            "message": f"{type(cause).__name__}: {cause}".removesuffix(": "),
             "detail": detail[-20000:],
         }
         line = _line(cause) or _line(error)

@@ -51,9 +51,11 @@ class Judging:
         tensor = self._typed(view, state)  # type: ignore[attr-defined]
         np.save(self.folder / out, tensor.to(torch.float64).cpu().contiguous().numpy())
 
-    def op_redraw(self, views: list[int], seed: int) -> dict[str, Any]:
+    def op_redraw(self, views: list[int], seed: int, repeats: bool = False) -> dict[str, Any]:
         """Other values of the same kind for whole views; those that changed."""
-        return {"changed": [index for index in views if redraw(self.values.view(index), seed, index)]}
+        return {
+            "changed": [index for index in views if redraw(self.values.view(index), seed, index, repeats)]
+        }
 
     def op_streams(self, which: str, regions: list[int]) -> dict[str, Any]:
         """Whether a launch on a device keeps to its stream; memory is as after a launch."""

@@ -16,7 +16,8 @@ def perturb(tensor: Any, chosen: Any, view: int) -> int:
     """Change the ``chosen`` elements of a tensor in place; how many were changed.
 
     Floats are scaled by 0.5 to 1.5, a quarter of them with the other sign, zeros become small numbers;
-    of integers a half lose or gain their lowest bit. NaN and infinities stay.
+    of integers a half lose or gain their lowest bit, or all where there are so few that none would. NaN and
+    infinities stay.
     """
     # An axis of stride 0 shows the same elements again and again: once is right.
     for axis, stride in enumerate(tensor.stride()):
@@ -35,8 +36,9 @@ def perturb(tensor: Any, chosen: Any, view: int) -> int:
             wanted = wanted.to(torch.bool) & torch.isfinite(x)
             part.copy_(torch.where(wanted, new, x).to(part.dtype))
         else:
-            low = numbers % 2 == 1
-            wanted = wanted.to(torch.bool) & low
+            wanted = wanted.to(torch.bool)
+            half = wanted & (numbers % 2 == 1)
+            wanted = half if bool(half.any()) else wanted
             # Booleans and unsigned words have no arithmetic everywhere: their lowest byte has.
             plain = part if part.dtype == torch.bool else part.to(torch.int64)
             flipped = ~plain if part.dtype == torch.bool else plain ^ 1

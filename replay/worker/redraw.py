@@ -16,11 +16,12 @@ from .poison import pattern
 _SEED = 10  # of the numbers that values shrink by; 8 is `perturb`'s
 
 
-def redraw(tensor: Any, seed: int, view: int) -> bool:
+def redraw(tensor: Any, seed: int, view: int, repeats: bool = False) -> bool:
     """Change a tensor in place, the same way each time; whether anything changed.
 
     What is sorted stays sorted (all of it shrinks alike), equal values become unequal, zeros alone become
     small numbers. Integers only change places, and not where they are sorted: offsets must stay in order.
+    With ``repeats`` each second of them is given twice, and the others are left out.
     """
     # An axis of stride 0 shows the same elements again and again: once is right.
     for axis, stride in enumerate(tensor.stride()):
@@ -40,7 +41,8 @@ def redraw(tensor: Any, seed: int, view: int) -> bool:
         part = flat[start : start + ELEMENTS]
         old = part.to(wide, copy=True)
         if not floating:
-            new = old[_places(old.numel(), seed, old.device)]
+            places = _places(old.numel(), seed, old.device)
+            new = old[places // 2 * 2 if repeats else places]
         else:
             new = _floats(old, seed, view, start, ordered, low, high)
         part.copy_(new.to(flat.dtype))

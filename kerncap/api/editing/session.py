@@ -152,7 +152,15 @@ class EditSession:
         folder.mkdir()
         path = folder / self.copy.file.name
         path.write_bytes(files[self.copy.unit.main])
+        self._link_neighbours(folder)
         return path
+
+    def _link_neighbours(self, folder: Path) -> None:
+        """What a module of the user's own may import from its folder."""
+        for each in self.copy.file.parent.iterdir() if self.options.files else ():
+            importable = (each if each.suffix == ".py" else each / "__init__.py").is_file()
+            if importable and not (folder / each.name).exists():
+                (folder / each.name).symlink_to(each.resolve())
 
     def _write_set(self) -> Measured | None:
         return None if self.ends_otherwise else write_set(self.reproducer, self.engine)

@@ -52,6 +52,14 @@ def settings_of(text: str) -> tuple[Config | None, int]:
     return Config(arguments, options, grid), at
 
 
+def described(config: Config) -> str:
+    """A configuration in the words of such a line."""
+    words = [f"{name}={value}" for name, value in (*config.options.items(), *config.arguments.items())]
+    if config.grid is not None:
+        words.append(f"grid={','.join(map(str, config.grid))}")
+    return " ".join(words)
+
+
 def _grid(line: int, value: str) -> tuple[int, int, int]:
     sides = [_whole(line, "grid", side) for side in value.strip("()").split(",") if side]
     if not 1 <= len(sides) <= 3:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kerncap.api.editing.settings import described
 from kerncap.api.replay import load_candidate
 from kerncap.api.verifying import compute_sanitizer
 from kerncap.api.verifying.derived import GUARD_BYTES, NotDerivable, derive
@@ -27,8 +28,15 @@ def stage(case: Case) -> StageResult:
     """Guards, compute-sanitizer and the Triton sanitizer, as far as each applies."""
     found = StageResult("memory")
     _guards(case, found)
-    compute_sanitizer.check(case, found)
-    _triton_sanitizer(case, found)
+    asked = case.engine.config(CANDIDATE) if case.which == CANDIDATE else None
+    if asked is None:
+        compute_sanitizer.check(case, found)
+        _triton_sanitizer(case, found)
+    else:
+        found.not_shown.append(
+            "compute-sanitizer, the Triton sanitizer: they take the captured launch, and the candidate's "
+            f"file asks for another ({described(asked)})"
+        )
     if not found.shown and not found.reasons:
         return StageResult("memory", "skipped", found.not_shown[:1], [], found.not_shown)
     return found.failed()

@@ -76,6 +76,10 @@ def _not_by_chance(
     other = contents.on_other_values(engine, measured, options.tolerance)
     found.shown += other.shown
     found.not_shown += other.not_shown
+    if not other.reasons:
+        other = contents.on_other_counts(engine, measured, options.tolerance)
+        found.shown += other.shown
+        found.not_shown += other.not_shown
     if other.reasons:
         return _failed(verdict, other.reasons)
     if engine.choice.memory == "cuda" and engine.choice.launcher != "native":

@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from kerncap.api.candidate_file import of_one_text, text_of
 from kerncap.api.replay import load_candidate, opened, outcome_result, runs_at_all, without_values, write_set
 from kerncap.api.verifying import determinism, memory, numerics, oracle, shapes
 from kerncap.api.verifying.result import STAGES, Case, StageResult, VerifyOptions, VerifyResult
@@ -36,7 +37,11 @@ def verify(path: Path, options: VerifyOptions = _BY_DEFAULT) -> VerifyResult:
         prefix="kerncap-verify-"
     ) as folder:  # fmt: skip
         which = CANDIDATE if options.candidate else ORIGINAL
-        return judged(Case(reproducer, engine, which, options, Path(folder)), wanted)
+        text = text_of(options.candidate)
+        result = judged(Case(reproducer, engine, which, options, Path(folder)), wanted)
+        if options.candidate is not None:
+            result.verdict = of_one_text(options.candidate, text, result.verdict)
+        return result
 
 
 def judged(case: Case, wanted: Sequence[str]) -> VerifyResult:

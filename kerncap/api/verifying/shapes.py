@@ -1,8 +1,8 @@
 """The shapes stage: the candidate on launches that were not captured, the captured kernel as the reference.
 
-Other values; other sizes, within the captured memory; rows that are padded, and tensors that begin one
-element later, in memory of their own. Where the captured kernel itself fails, the variant is left out,
-and that is said.
+Other values, also of numbers that are passed; other sizes, within the captured memory; rows that are padded,
+and tensors that begin one element later, in memory of their own. Where the captured kernel itself fails, the
+variant is left out, and that is said.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from kerncap.replay.contents import Differential
 from kerncap.replay.engine import CANDIDATE, ORIGINAL
 from kerncap.replay.measured import Measured
 from kerncap.replay.outcome import Config
+from kerncap.replay.scalars import described, smaller_floats
 
 _SEEDS = (2, 4)
 
@@ -42,6 +43,7 @@ def stage(case: Case) -> StageResult:
     for seed in _SEEDS:
         _add(found, contents.on_other_values(case.engine, case.measured, case.options.tolerance, seed))
     if case.engine.choice.launcher in ("jit", "interpreter"):
+        _add(found, on_other_numbers(case, case.measured))
         for size in sizes(case.engine.manifest):
             _add(found, _of_size(case, case.measured, size))
         if not any(True for _ in sizes(case.engine.manifest)):
@@ -65,6 +67,38 @@ def _add(found: StageResult, what: contents.Shown) -> None:
     found.not_shown += what.not_shown
 
 
+def on_other_numbers(case: Case, measured: Measured) -> contents.Shown:
+    """Both kernels with other values of the numbers that are passed: a factor, an epsilon."""
+    engine = case.engine
+    scalars = smaller_floats(engine.manifest)
+    if not scalars:
+        return contents.Shown()
+    what = described(engine.manifest, scalars)
+    names = []
+    for which in (ORIGINAL, CANDIDATE):
+        try:
+            names.append(engine.variant(which, scalars))
+        except KerncapError as error:
+            reason = f"{what}: {str(error).splitlines()[0]}"
+            if which == ORIGINAL:
+                return contents.Shown(not_shown=[reason])
+            return contents.Shown(reasons=[f"with {reason}"])
+    return _compared(case, measured, what, names)
+
+
+def _compared(case: Case, measured: Measured, what: str, names: list[str]) -> contents.Shown:
+    """Two loaded variants, the captured kernel's first, on the captured contents; they are unloaded then."""
+    original, candidate = names
+    tolerance = case.options.tolerance
+    differential = Differential(
+        case.engine, measured, tolerance, what, [], original=original, candidate=candidate
+    )
+    shown = differential.judge()
+    for name in names:
+        case.engine.unload(name)
+    return shown
+
+
 def _of_size(case: Case, measured: Measured, size: Size) -> contents.Shown:
     """Both kernels with smaller sizes in the captured memory: every access stays inside of it."""
     engine = case.engine
@@ -72,6 +106,8 @@ def _of_size(case: Case, measured: Measured, size: Size) -> contents.Shown:
     names = []
     for which, path in ((ORIGINAL, None), (CANDIDATE, case.options.candidate)):
         name = f"{which} with {size.name}"
+        if which == CANDIDATE:
+            config = _as_asked(config, engine.config(CANDIDATE))
         try:
             engine.load_configured(name, config, path)
         except KerncapError as error:
@@ -82,13 +118,15 @@ def _of_size(case: Case, measured: Measured, size: Size) -> contents.Shown:
                 )
             return contents.Shown(reasons=[f"with {size.name}: {reason}"])
         names.append(name)
-    what = f"{size.name}{size.remark}"
-    shown = Differential(
-        engine, measured, case.options.tolerance, what, [], original=names[0], candidate=names[1]
-    ).judge()
-    for name in names:
-        engine.unload(name)
-    return shown
+    return _compared(case, measured, f"{size.name}{size.remark}", names)
+
+
+def _as_asked(config: Config, asked: Config | None) -> Config:
+    """A size's configuration, with what the candidate's file asks for beside it."""
+    if asked is None:
+        return config
+    arguments = {**asked.arguments, **config.arguments}
+    return Config(arguments, asked.options, config.grid if asked.grid is None else asked.grid)
 
 
 def _layouts(case: Case) -> Iterator[_Relaid]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.machinery
 import importlib.util
 import inspect
@@ -9,6 +10,7 @@ import itertools
 import linecache
 import sys
 import traceback
+from collections.abc import Iterator
 from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
@@ -20,6 +22,7 @@ from ..values import Values
 from . import places
 
 _serial = itertools.count()
+_beside: set[str] = set()  # modules that a source has imported from its own folder
 
 
 class _Fresh(importlib.machinery.SourceFileLoader):
@@ -31,7 +34,7 @@ class _Fresh(importlib.machinery.SourceFileLoader):
 
 
 def load(path: Path) -> ModuleType:
-    """The module in ``path`` under a name of its own.
+    """The module in ``path`` under a name of its own. It may import what lies beside it, each time anew.
 
     Raises KernelError with the traceback when it does not import.
     """
@@ -42,7 +45,8 @@ def load(path: Path) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module  # Triton reads sources through inspect, which looks here
     try:
-        spec.loader.exec_module(module)
+        with _imports_beside(path.parent):
+            spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
         # From the module's own frame on; a syntax error has none and names its line itself.
         frame = error.__traceback__
@@ -55,6 +59,31 @@ def load(path: Path) -> ModuleType:
             places.of_error(error, path),
         ) from error  # fmt: skip
     return module
+
+
+@contextlib.contextmanager
+def _imports_beside(folder: Path) -> Iterator[None]:
+    """The folder as the last place that modules are looked for in: it hides nothing that is installed.
+
+    What came from there before may have been edited since. No bytecode is left in a user's folder.
+    """
+    for name in _beside:
+        sys.modules.pop(name, None)
+    _beside.clear()
+    known, writes = set(sys.modules), sys.dont_write_bytecode
+    importlib.invalidate_caches()
+    sys.path.append(str(folder))
+    sys.dont_write_bytecode = True
+    try:
+        yield
+    finally:
+        sys.dont_write_bytecode = writes
+        if str(folder) in sys.path:
+            sys.path.remove(str(folder))
+        for name in set(sys.modules) - known:
+            file = getattr(sys.modules[name], "__file__", None)
+            if file and folder in Path(file).parents and not name.startswith(MODULE_PREFIX):
+                _beside.add(name)
 
 
 class SourceKernel:

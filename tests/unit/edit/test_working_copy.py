@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from kerncap.api.editing.history import History
 from kerncap.api.editing.originals import patch_of
+from kerncap.api.editing.session import EditOptions, EditSession
 from kerncap.api.editing.working_copy import WorkingCopy, digest_of, unit_of
 from kerncap.errors import UsageError
 from kerncap.format import Reproducer
@@ -124,6 +126,25 @@ def test_the_users_own_file_is_the_copy(reproducer: Reproducer, tmp_path: Path) 
     assert copy.verdict_file.parent != tmp_path, "nothing of ours lies among the user's files"
     with pytest.raises(UsageError, match="no such file"):
         WorkingCopy.around(reproducer, unit_of(reproducer), [tmp_path / "none.py"])
+
+
+def test_what_a_users_own_file_imports_lies_beside_its_snapshot_too(
+    reproducer: Reproducer, tmp_path: Path
+) -> None:
+    mine, package = tmp_path / "mine.py", tmp_path / "package"
+    package.mkdir()
+    for path in (mine, tmp_path / "helper.py", package / "__init__.py"):
+        path.write_text(f"# {path.name}")
+    session = EditSession(tmp_path / "repro", EditOptions(files=(mine,)))
+    session.copy = WorkingCopy.around(reproducer, unit_of(reproducer), [mine])
+    session.engine = SimpleNamespace(choice=SimpleNamespace(launcher="jit"))  # type: ignore[assignment]
+    session._snapshots = tmp_path / "snapshots"
+    session._snapshots.mkdir()
+    loaded = session.snapshot(1, session.copy.read())
+    assert loaded.read_text() == "# mine.py" and not loaded.is_symlink()
+    assert (loaded.parent / "helper.py").samefile(tmp_path / "helper.py")
+    assert (loaded.parent / "package").samefile(package)
+    assert {path.name for path in loaded.parent.iterdir()} == {"mine.py", "helper.py", "package"}
 
 
 def test_a_damaged_state_is_named(reproducer: Reproducer) -> None:

@@ -2,27 +2,37 @@
 
 from __future__ import annotations
 
+import importlib
 import os
+import sys
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
 
-from kerncap.api.replay import ReplayOptions, replay
+from kerncap.api.replay import ReplayOptions, load_candidate, outcome_result, replay
 from kerncap.api.verify import VerifyOptions, verify
 from kerncap.errors import UsageError
 from kerncap.format import schema
+from kerncap.replay.engine import CANDIDATE
 from kerncap.replay.outcome import CandidateError
+from kerncap.replay.verdict import judge
+from kerncap.replay.wording import Verdict
 from kerncap.replay.worker import guard, isolation
 
 from . import build
 from .build import HEADER, Launch
-from .resident import Resident, resident
+from .resident import Resident, candidate, resident
 
 pytest.importorskip("triton")
 torch = pytest.importorskip("torch")
+from kerncap.replay.worker.launchers import source  # noqa: E402
 
+replay_module = importlib.import_module("kerncap.api.replay")
+verify_module = importlib.import_module("kerncap.api.verifying.run")
 IDLE = "\n@triton.jit\ndef add(x_ptr, y_ptr, out_ptr, n, BLOCK: tl.constexpr):\n    pass\n"
 
 
@@ -104,6 +114,59 @@ def test_an_endless_module_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
 
     outcome = isolation.run_isolated(endless, 0.1)
     assert outcome == {"status": "timeout", "message": "the module's own code did not end within 0.1 s"}
+
+
+def test_an_error_that_says_nothing_is_told_by_its_kind() -> None:
+    def launch() -> None:
+        raise AssertionError
+
+    assert isolation.run_here(launch)["message"] == "AssertionError"
+
+
+def test_a_module_may_import_what_lies_beside_it(tmp_path: Path) -> None:
+    kernel, helper = tmp_path / "kernel.py", tmp_path / "kerncap_test_helper.py"
+    kernel.write_text("from kerncap_test_helper import VALUE\n")
+    before = list(sys.path)
+    for value in (1, 2):
+        helper.write_text(f"VALUE = {value}\n")
+        assert vars(source.load(kernel))["VALUE"] == value, "as it is now"
+    assert sys.path == before
+    assert set(tmp_path.iterdir()) == {kernel, helper}, "and nothing is left in the user's folder"
+
+
+@pytest.mark.parametrize("command", [replay_module, verify_module])
+def test_a_file_that_changes_while_it_is_judged_fails(
+    command: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "own.py"
+    file.write_text(build.ADD)
+    result = SimpleNamespace(verdict=Verdict(True, "identical"))
+
+    def judging(*_: object) -> SimpleNamespace:
+        file.write_text(file.read_text().replace("+", "-", edits.pop()))
+        return result
+
+    edits = [1, 0]  # the last first: none, then one
+    monkeypatch.setattr(command, "opened", lambda *_: nullcontext((None, None)))
+    monkeypatch.setattr(command, "_replayed" if command is replay_module else "judged", judging)
+    options = VerifyOptions(candidate=file)
+    run = command.replay if command is replay_module else command.verify
+    monkeypatch.setattr(verify_module, "Case", lambda *_: None)
+    assert run(tmp_path, options).verdict.passed
+    assert run(tmp_path, options).verdict.summary == (
+        "own.py was changed while it was judged: this is no verdict on what it holds now"
+    )
+
+
+def test_a_candidate_is_launched_as_its_file_asks(adder: Resident) -> None:
+    half = build.ADD.replace("tl.arange(0, BLOCK)", "tl.arange(0, BLOCK)\n    tl.static_assert(BLOCK == 128)")
+    file = candidate(adder.folder, "# kerncap: BLOCK=128 grid=8\n" + half)
+    assert load_candidate(adder.engine, file) is None
+    assert judge(adder.engine, adder.measured, CANDIDATE).exact
+    notes = outcome_result(adder.engine, CANDIDATE, "", Verdict(True, "")).notes
+    assert "the candidate's file asks for another launch: BLOCK=128 grid=8,1,1" in notes
+    refused = load_candidate(adder.engine, candidate(adder.folder, "# kerncap: grid=x\n" + half))
+    assert refused is not None and "candidate.py, line 5: grid=x: expected" in refused.summary
 
 
 @pytest.mark.long

@@ -109,7 +109,7 @@ def test_captured_image_and_candidate_of_a_native_launch(
     ("which", "options", "message"),
     [
         ("captured,other", {}, "other is none of captured, rebuilt, candidate"),
-        ("captured", {}, "two or three different"),
+        ("captured", {}, "two or three different ones of captured, rebuilt, candidate"),
         ("captured,captured", {}, "two or three different"),
         ("captured,candidate", {}, "name its file with --candidate"),
         ("captured,rebuilt", {"candidate": Path("x.py")}, "does not name candidate"),

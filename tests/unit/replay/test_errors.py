@@ -81,3 +81,12 @@ def test_one_side_of_the_tolerance_everywhere_is(share: float) -> None:
 def test_both_sides_of_the_tolerance_everywhere_are_too() -> None:
     sides = np.where(RANDOM.random(4096) < 0.5, 9e-6, -9e-6)
     assert "uses up the tolerance" in bias.uses_up(errors(VALUES + sides, VALUES), "float32")
+
+
+def test_so_is_an_error_that_leaves_some_elements_out() -> None:
+    x = np.linspace(1, 2, 1000)
+    found = np.where(np.arange(1000) % 5 < 3, x + 9e-6, x)
+    said = bias.uses_up(errors(found, x), "float32")
+    assert "600 of 1,000 elements are off in the same direction" in said
+    few = np.where(np.arange(1000) % 5 < 2, x + 9e-6, x)
+    assert not bias.uses_up(errors(few, x), "float32"), "half of them are right"

@@ -7,7 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from kerncap.api.verify import VerifyOptions
+from kerncap.api.verifying import shapes
+from kerncap.api.verifying.result import Case
 from kerncap.format import WriteSet, schema
+from kerncap.replay import contents
+from kerncap.replay.engine import CANDIDATE
+from kerncap.replay.wording import BY_DTYPE
 from tests.parameters import first_of
 
 from .build import Launch
@@ -127,6 +133,60 @@ def pick(index_ptr, x_ptr, BLOCK: tl.constexpr):
     with resident(launch, tmp_path) as opened:
         assert opened.judge(kernel.replace("0.0)", "0.0) + 0.0")).passed
         assert not opened.judge(nothing("pick", "index_ptr, x_ptr")).passed
+
+
+COUNT = """
+@triton.jit
+def count(x_ptr, h_ptr, weight, BLOCK: tl.constexpr):
+    x = tl.load(x_ptr + tl.arange(0, BLOCK))
+    at = tl.arange(0, 8)
+    counts = tl.sum((x[:, None] == at[None, :]).to(tl.int32), axis=0)
+    tl.store(h_ptr + at, tl.load(h_ptr + at) + (counts * weight).to(tl.int32))
+"""
+STORED = """
+from triton.language import core
+
+COUNTS: core.constexpr = {counts}
+
+
+@triton.jit
+def count(x_ptr, h_ptr, weight, BLOCK: tl.constexpr):
+    for i in core.static_range(8):
+        tl.store(h_ptr + i, tl.load(h_ptr + i) + COUNTS[i])
+"""
+
+
+def test_a_count_is_told_from_what_gives_it_on_the_captured_contents_alone(tmp_path: Path) -> None:
+    x = np.random.default_rng(6).integers(0, 8, 64).astype(np.int32)
+    counts = 4 * np.bincount(x, minlength=8).astype(np.int32)
+    launch = Launch(COUNT, "count").tensor("x_ptr", x).tensor("h_ptr", np.zeros(8, np.int32), counts)
+    launch = launch.argument("weight", 4.0).constexpr("BLOCK", 64)
+    with resident(launch, tmp_path) as opened:
+
+        def shown(source: str) -> tuple[contents.Shown, contents.Shown]:
+            assert opened.judge(source).passed, "on the captured contents all are alike"
+            found = opened.engine, opened.measured, BY_DTYPE
+            return contents.on_other_values(*found), contents.on_other_counts(*found)
+
+        def numbers() -> contents.Shown:
+            options = VerifyOptions(candidate=opened.folder / "candidate.py")
+            case = Case(opened.engine.reproducer, opened.engine, CANDIDATE, options, opened.folder)
+            return shapes.on_other_numbers(case, opened.measured)
+
+        values, sums = shown(COUNT.replace("counts * weight", "weight * counts"))
+        assert values.shown == ["as the captured kernel on other values of x_ptr"]
+        assert sums.shown == ["as the captured kernel on other contents of h_ptr"]
+        assert numbers().shown == ["as the captured kernel on weight = 3 in place of 4"]
+        assert not shown(COUNT.replace("counts * weight", "counts * 4"))[0].reasons
+        assert "on weight = 3 in place of 4: differs from the captured kernel: h_ptr" in numbers().reasons[0]
+        values, _ = shown(STORED.replace("{counts}", str(tuple(counts.tolist()))))
+        assert "h_ptr is the result for the captured values again: cached or stored" in values.reasons[0]
+        values, sums = shown(COUNT.replace("tl.load(h_ptr + at) + ", ""))
+        assert not values.reasons
+        assert sums.reasons == [
+            "on other contents of h_ptr: h_ptr is the result for the captured values again: "
+            "what was there before is not used"
+        ]
 
 
 def test_a_region_that_is_half_output_and_half_in_place_is_kept_as_measured(tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ def own_kernels(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return rig.kernels(tmp_path_factory.mktemp("kernels"))
 
 
-@pytest.fixture(autouse=True, params=["device", "host"])
+@pytest.fixture(autouse=True, params=["device", pytest.param("host", marks=pytest.mark.long)])
 def stand_in(request: pytest.FixtureRequest, own_kernels: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """Each test twice: with the worker's own kernels, and on a driver that does not take them."""
     rig.use(monkeypatch, own_kernels)

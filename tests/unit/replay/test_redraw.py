@@ -9,6 +9,7 @@ torch = pytest.importorskip("torch")
 
 from kerncap.replay.worker.native import judging as native  # noqa: E402
 from kerncap.replay.worker.native.dtypes import Number  # noqa: E402
+from kerncap.replay.worker.perturb import perturb  # noqa: E402
 from kerncap.replay.worker.redraw import redraw  # noqa: E402
 
 
@@ -44,8 +45,19 @@ def test_integers_only_change_places_and_not_where_they_are_in_order() -> None:
     x = torch.tensor([3, 1, 2, 9, 4, 7])
     y = x.clone()
     assert redraw(y, 1, 0) and sorted(y.tolist()) == sorted(x.tolist())
+    twice = x.clone()
+    assert redraw(twice, 1, 0, repeats=True)
+    assert set(twice.tolist()) < set(x.tolist()) and len(twice.unique()) == 3, "a sum of them is another"
     for kept in (torch.arange(9), torch.full((9,), 4), torch.tensor([True, False])):
         assert not redraw(kept, 1, 0)
+
+
+@pytest.mark.parametrize("view", range(4))
+def test_a_single_integer_is_perturbed_too(view: int) -> None:
+    counter = torch.zeros(1, dtype=torch.int32)
+    assert perturb(counter, torch.ones(1, dtype=torch.uint8), view) == 1 and counter.item() == 1
+    many = torch.zeros(64, dtype=torch.int32)
+    assert 8 < perturb(many, torch.ones(64, dtype=torch.uint8), view) < 56, "of many some"
 
 
 def test_a_broadcast_tensor_is_changed_once() -> None:

@@ -71,6 +71,7 @@ def taken_by(pid: int) -> int:
     raise AssertionError("torch was not loaded")
 
 
+@pytest.mark.long
 def test_an_address_that_it_has_taken_is_had_in_a_fresh_process(tmp_path: Path) -> None:
     with started() as standby:
         pid = pid_of(standby)

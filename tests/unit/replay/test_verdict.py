@@ -253,6 +253,7 @@ def gather(index_ptr, x_ptr, out_ptr, BLOCK: tl.constexpr):
 """
 
 
+@pytest.mark.long
 def test_poisoned_indices_crash_the_run_and_not_the_measurement(tmp_path: Path) -> None:
     random = np.random.default_rng(4)
     index = random.integers(0, 300, 128).astype(np.int64)
@@ -285,10 +286,12 @@ def table(base: int | None = None) -> Launch:
     return launch.constexpr("BLOCK", 64)
 
 
+@pytest.mark.long
 def test_pointers_in_memory_stay_valid(tmp_path: Path) -> None:
     assert run(table().seal(tmp_path)).verdict.line.startswith("Result: PASS (1,040 bytes identical")
 
 
+@pytest.mark.long
 def test_a_taken_address_is_relocated_and_said(tmp_path: Path) -> None:
     unmappable = 0x0800_0000_0000_0000  # no program has memory there
     result = run(table(base=unmappable).seal(tmp_path))
@@ -325,6 +328,15 @@ def test_a_tolerance_is_not_there_to_be_used_up(adder: Resident) -> None:
     near = adder.judge(plus("tl.where(i % 2 == 0, 9e-6, -9e-6)"))
     assert "no rounding, but an error that uses up the tolerance" in near.summary
     assert adder.judge(plus("3e-6"), Tolerance(atol=1e-5)).passed, "what the user allows is allowed"
+
+
+def test_what_may_be_another_order_of_a_sum_is_told_what_else_judges_it(adder: Resident) -> None:
+    verdict = adder.judge(plus("1.2e-5"))
+    assert not verdict.passed
+    [note] = verdict.notes
+    assert "of the largest value near, as a sum in another order may be" in note
+    assert "--stages smoke,numerics" in note and "--atol 1.3e-05" in note
+    assert not adder.judge(plus("1e-3")).notes
 
 
 def test_the_captured_kernel_gets_no_tolerance(tmp_path: Path) -> None:
@@ -367,6 +379,7 @@ def test_a_crash_is_reported(adder: Resident) -> None:
     assert adder.judge(build.ADD).exact
 
 
+@pytest.mark.long
 def test_a_captured_fault_is_reproduced(tmp_path: Path) -> None:
     launch = build.add(source=WILD)
     launch.oracle = schema.Oracle(kind="fault", error="SIGSEGV")
@@ -423,6 +436,7 @@ def test_until_fail_counts_runs(tmp_path: Path) -> None:
     assert result.passed and result.runs == 3
 
 
+@pytest.mark.long
 def test_timed_runs_give_median_and_spread(tmp_path: Path) -> None:
     timing = run(scale().seal(tmp_path), timed_runs=3).timing
     assert timing is not None and timing.runs == 3

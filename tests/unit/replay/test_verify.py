@@ -48,6 +48,23 @@ def write(folder: Path, name: str, text: str) -> Path:
     return path
 
 
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ("--once --bisect", "--bisect and --max-ratio are of a comparison"),
+        ("--watch --max-ratio 1.1", "--bisect and --max-ratio are of a comparison"),
+        ("--once --ceilings H200", "are of --limits"),
+        ("--compare captured,rebuilt --counters none", "are of --limits"),
+        ("--compare captured,rebuilt --until-fail 3", "--until-fail runs one thing many times"),
+        ("--limits --until-fail 3", "--until-fail runs one thing many times"),
+        ("--apply - --until-fail 3", "--until-fail runs one thing many times"),
+    ],
+)
+def test_what_nobody_would_look_at_is_refused(asked: str, said: str) -> None:
+    run = CliRunner().invoke(replay_command, ["repro", *asked.split()], standalone_mode=False)
+    assert isinstance(run.exception, UsageError) and said in str(run.exception)
+
+
 @pytest.mark.long
 def test_reproduced_and_correct_are_two_verdicts(tmp_path: Path) -> None:
     path = suspect().seal(tmp_path)
@@ -115,6 +132,7 @@ def test_what_the_captured_kernel_writes_beside_its_arguments_is_said(tmp_path: 
     assert any(note.startswith(said) for note in result.verdict.notes), result.verdict.notes
 
 
+@pytest.mark.long
 def test_other_judges_see_a_write_beside_the_arguments_too(tmp_path: Path) -> None:
     reference = write(tmp_path, "reference.py", SUM)
     with resident(pool(stray=False), tmp_path) as opened:
@@ -129,6 +147,7 @@ def test_other_judges_see_a_write_beside_the_arguments_too(tmp_path: Path) -> No
         assert outside in by_finiteness(*arguments).reasons[0]
 
 
+@pytest.mark.long
 def test_a_reference_that_names_no_tensor_is_explained(tmp_path: Path) -> None:
     other = write(tmp_path, "other.py", "def reference(args):\n    return {'result': args['x_ptr']}\n")
     with pytest.raises(
@@ -137,6 +156,7 @@ def test_a_reference_that_names_no_tensor_is_explained(tmp_path: Path) -> None:
         verify(build.add().seal(tmp_path), VerifyOptions(reference=other))
 
 
+@pytest.mark.long
 def test_self_check_keeps_its_result_and_the_write_set(tmp_path: Path) -> None:
     path = build.add().seal(tmp_path)
     assert self_check(path) == ("pass", "12,000 bytes identical, 4,000 written bytes poisoned")
@@ -180,6 +200,7 @@ def test_an_engine_that_needs_a_gpu_says_so(tmp_path: Path) -> None:
         replay(build.add().seal(tmp_path), ReplayOptions(engine="jit", device="cpu"))
 
 
+@pytest.mark.long
 def test_an_opaque_argument_is_refused_by_name(tmp_path: Path) -> None:
     launch = build.add()
     launch.arguments[3] = schema.Argument(

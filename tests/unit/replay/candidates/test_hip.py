@@ -174,6 +174,7 @@ def test_an_edit_of_any_file_changes_the_code(
     assert text_of(built.path.read_bytes()) != before
 
 
+@pytest.mark.long
 def test_line_tables_keep_the_original_paths(reproducer: Reproducer, project: Path, tmp_path: Path) -> None:
     candidate = edited(reproducer, tmp_path / "mine", "one/gain.h", "2.0f", "3.0f")
     shutil.rmtree(project)
