@@ -5,7 +5,10 @@ SHELL := bash
 
 PYTHON ?= python3
 VENV ?= .venv
-JOBS ?= 2
+JOBS ?= $(shell nproc 2>/dev/null || echo 2)
+# A test that waits for a process leaves its core to another.
+TEST_JOBS ?= $(shell echo $$(($(JOBS) + 1)))
+export JOBS
 
 # Where torch comes from when PYTHON has none. Empty: pip's own default. On a machine with no GPU,
 # PyTorch's CPU index saves some gigabytes.
@@ -48,7 +51,7 @@ shims: $(STAMP) ## the native shims anew after an edit, where `kerncap` of this 
 
 .PHONY: amd-gpu
 amd-gpu: $(STAMP) ## ROCm 6 and an emulated AMD GPU in build/amd-gpu (some 300 MB), for the tests of HIP
-	@PATH="$(abspath $(BIN)):$$PATH" JOBS=$(JOBS) bash tools/amd_gpu.sh
+	@PATH="$(abspath $(BIN)):$$PATH" bash tools/amd_gpu.sh
 
 .PHONY: demo
 demo: $(STAMP) ## capture a launch from a sample, replay it, verify it, prove its memory accesses
@@ -56,10 +59,10 @@ demo: $(STAMP) ## capture a launch from a sample, replay it, verify it, prove it
 
 # --- checks ----------------------------------------------------------------------------------------
 
-PYTEST = PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m pytest -n $(JOBS) --dist loadfile
+PYTEST = PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m pytest -n $(TEST_JOBS) --dist loadfile
 
 .PHONY: test
-test: $(STAMP) ## each feature by its true path, with no GPU (JOBS, PYTEST_ARGS)
+test: $(STAMP) ## each feature by its true path, with no GPU (TEST_JOBS, PYTEST_ARGS)
 	@$(PYTEST) --no-loadscope-reorder -m "not gpu and not sanitized and not long" $(PYTEST_ARGS)
 
 .PHONY: test-all

@@ -7,9 +7,8 @@ import re
 import shutil
 from pathlib import Path
 
-import pytest
-
 from tests.fuzz.archives import one_case
+from tests.parameters import first_of
 
 CASES = int(os.environ.get("KERNCAP_FUZZ_ARCHIVES", "2000"))
 PARTS = 4
@@ -17,7 +16,7 @@ PARTS = 4
 LONGEST_S = 5.0 if CASES >= 100_000 else 100.0
 
 
-@pytest.mark.parametrize("part", range(PARTS))
+@first_of("part", range(PARTS))
 def test_nothing_but_one_line_comes_out(tmp_path: Path, part: int) -> None:
     refusals, whole = set(), 0
     for seed in range(part, CASES, PARTS):

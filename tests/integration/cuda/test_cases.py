@@ -137,6 +137,7 @@ def test_the_same_folder_again_is_never_overwritten(bench: Bench) -> None:
     bench.passes(second.path)
 
 
+@pytest.mark.long
 def test_noise_is_within_tolerance_not_equal(bench: Bench) -> None:
     captured = bench.capture("-k", "noisy_sum", client=("values", "noisy"))
     document = bench.judge(captured.path)

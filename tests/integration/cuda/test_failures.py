@@ -63,6 +63,7 @@ def test_our_own_kernels_fail(bench: Bench) -> None:
         assert captured.done.status == 1 and "sum_of_list" in captured.reason
 
 
+@pytest.mark.long
 def test_a_launch_that_the_driver_refuses(bench: Bench) -> None:
     captured = bench.capture(
         "-k", "scale_in_place", "--launch", "0:2", client=("failures", "refused"), expect=None

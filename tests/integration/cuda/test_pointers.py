@@ -14,7 +14,7 @@ from tests.parameters import first_of
         pytest.param("rows", "sum_of_rows", 7, marks=pytest.mark.long),
         ("list", "sum_of_list", 7),
         pytest.param("structs", "add_batch", 3, marks=pytest.mark.long),
-        ("through_global", "through_global", 3),
+        pytest.param("through_global", "through_global", 3, marks=pytest.mark.long),
     ],
 )
 @first_of("way", ["device", "host"])
@@ -41,6 +41,7 @@ def test_constants_and_variables_of_the_module(bench: Bench) -> None:
     bench.passes(captured.path)
 
 
+@pytest.mark.long
 def test_no_arguments_at_all(bench: Bench) -> None:
     captured = bench.capture("-k", "tick", "--launch", "2", client=("values", "no_arguments"))
     manifest = captured.manifest()

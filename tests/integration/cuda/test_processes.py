@@ -15,6 +15,7 @@ def test_fork_and_both_launch(bench: Bench) -> None:
         bench.passes(path)
 
 
+@pytest.mark.long
 def test_fork_after_the_driver_was_used(bench: Bench) -> None:
     captured = bench.capture("-k", "scale_in_place", client=("processes", "late"))
     assert captured.plain.status == 0

@@ -61,6 +61,7 @@ def test_vector_add(bench: Bench) -> None:
     assert done.status == 4 and done.stdout.startswith("can't run here: no code can be loaded"), done.stdout
 
 
+@pytest.mark.long
 def test_pointers_in_memory(bench: Bench) -> None:
     done = bench.rig.run(project(bench, "sum_of_rows", "pointers", "rows"))
     assert done.status == 0 and done.result_line.startswith("Result: PASS"), done.stdout + done.stderr

@@ -64,6 +64,7 @@ def test_a_script_of_softmax(kerncap: CommandLine, captured: Capture, bare: Bare
     assert faster.startswith("Result: PASS (within tolerance: max abs 1.49e-08"), faster
 
 
+@pytest.mark.long
 def test_one_file_holds_everything(kerncap: CommandLine, captured: Capture, bare: Bare) -> None:
     script = export(kerncap, captured(sample("softmax")), "script", kerncap.folder / "one.py")
     alone = bare.work / "pasted.py"

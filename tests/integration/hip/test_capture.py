@@ -92,9 +92,9 @@ def test_replayed_alone_it_is_what_the_application_computed(
     assert document["placement"]["relocated"] == [], document
 
 
-@pytest.mark.parametrize(
+@first_of(
     ("program", "launch"),
-    [("arrays", "histogram"), ("memory", "variables"), ("launches", "in_graph"), ("launches", "partial")],
+    [("memory", "variables"), ("arrays", "histogram"), ("launches", "in_graph"), ("launches", "partial")],
 )
 def test_it_is_verified(captured: Runs, program: str, launch: str) -> None:
     path, _ = captured.reproducer(program, launch)
@@ -178,6 +178,7 @@ def test_streams_and_graphs_are_told(captured: Runs) -> None:
     assert (node.launch.route or "").startswith("hsa queue")
 
 
+@pytest.mark.long
 def test_two_modules_of_one_name_are_two_code_objects(captured: Runs) -> None:
     codes, gains = [], []
     for launch in LAUNCHES["runtime_compiled"]:

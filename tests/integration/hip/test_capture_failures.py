@@ -26,6 +26,7 @@ def test_a_faulting_launch_is_kept_and_faults_again(bench: Bench, failures: tupl
     assert document["result"] == "pass", document  # the fault comes again: that is what was captured
 
 
+@pytest.mark.long
 def test_a_launch_that_does_not_fault_is_dropped(bench: Bench, failures: tuple[str, ...]) -> None:
     run = bench.capture("--on-fault", "-k", "^good$", program=(*failures, "fault"), expect=0)
     assert run.document["captured"] == []
@@ -39,6 +40,7 @@ def test_after_a_fault_the_last_launches_are_named(bench: Bench, failures: tuple
     assert "a kernel faulted" in done.stderr and "--on-fault" in done.stderr and "wild" in done.stderr
 
 
+@pytest.mark.long
 def test_a_program_that_takes_all_memory_still_can(bench: Bench, failures: tuple[str, ...]) -> None:
     run = bench.capture(
         "-k", "^good$", "--launch", "0:9", program=(*failures, "memory"), extra=MEMORY, expect=2

@@ -198,6 +198,7 @@ def test_launches_are_quick_and_an_idle_queue_rests(case: Driver) -> None:
 # --- the programs themselves -------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_a_program_is_compiled_anew_when_its_header_changes(rig: Rig, tmp_path: Path) -> None:
     header, source, out = tmp_path / "status.h", tmp_path / "main.hip", tmp_path / "program"
     source.write_text('#include "status.h"\nint main() { return STATUS; }\n')

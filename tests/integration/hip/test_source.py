@@ -104,6 +104,7 @@ def test_the_verdict_follows_the_edit(
     assert document["result"] == verdict, document
 
 
+@pytest.mark.long
 def test_the_compiler_speaks_of_the_users_lines(bench: Bench, reproducer: Path, tmp_path: Path) -> None:
     candidate = edited(reproducer, tmp_path / "mine", TWO, "x + 3.0f", "y + 3.0f")
     done = bench("replay", reproducer, "--emulator", bench.rig.folder, "--candidate", candidate)

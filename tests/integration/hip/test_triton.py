@@ -62,7 +62,7 @@ def test_one_reproducer_has_both_sides(captured: dict[str, Path], name: str) -> 
         assert any(reproducer.chunks_changed(region) for region in range(len(manifest.regions)))
 
 
-@pytest.mark.parametrize("engine", ["binary", "jit"])
+@first_of("engine", ["binary", "jit"])
 @first_of("name", NAMES)
 def test_code_object_and_source_agree_with_the_application(
     shared_bench: Bench, captured: dict[str, Path], name: str, engine: str
@@ -72,6 +72,7 @@ def test_code_object_and_source_agree_with_the_application(
     assert document["engine"] == engine
 
 
+@pytest.mark.long
 def test_the_interpreter_takes_it_too(shared_bench: Bench, captured: dict[str, Path]) -> None:
     done = shared_bench("verify", "--engine", "interpreter", captured["softmax_kernel"])
     assert done.status == 0 and done.result_line.startswith("Result: PASS"), done.stdout + done.stderr

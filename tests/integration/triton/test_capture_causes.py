@@ -99,6 +99,7 @@ def test_list_counts_and_times_and_captures_nothing(kerncap: CommandLine) -> Non
     assert rows["scale"]["command"] == f"kerncap capture -k '^scale$' -- {sys.executable} {ADD}"
 
 
+@pytest.mark.long
 def test_list_passes_output_and_status_through(kerncap: CommandLine) -> None:
     script = "import sys; from capture_add import main; main([64]); sys.exit(5)"
     done = kerncap("list", "--", sys.executable, "-c", script, env={"PYTHONPATH": str(ADD.parent)})

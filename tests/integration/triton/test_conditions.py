@@ -51,6 +51,7 @@ def test_a_fault_is_sealed_reproduced_and_its_repair_passes(kerncap: CommandLine
     assert kerncap("verify", path, "--expect", "finite").status == 1, "the original still faults"
 
 
+@pytest.mark.long
 def test_last_keeps_the_last(kerncap: CommandLine) -> None:
     target = kerncap.target(
         """

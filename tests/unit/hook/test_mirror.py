@@ -134,6 +134,7 @@ def test_it_starts_with_cuda_and_not_before(run: Run, library: Path) -> None:
     assert (outcome.status, outcome.stdout, outcome.stderr) == (0, "0 False\nTrue 1\n", "")
 
 
+@pytest.mark.long
 def test_without_a_shim_there_is_no_thread(run: Run) -> None:
     script = (
         "import sys, torch\nsys.modules['kerncap_triton.mirror'].start()\n"

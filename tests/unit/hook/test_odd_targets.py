@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.parameters import first_of
 
 from .conftest import ADD, Run
@@ -22,6 +24,7 @@ def test_closed_descriptors_are_never_mistaken_for_ours(run: Run, daemon: bool) 
     assert "Exception" not in outcome.stderr
 
 
+@pytest.mark.long
 def test_closed_memfds_are_not_written_to(run: Run) -> None:
     outcome = run(ADD + CALL + CLOSE_ALL + USE + CALL + CHECK, fresh=True, when="nonfinite", keep_memfds=True)
     assert outcome.stdout == "{'mine\\n'}\n", outcome.stderr

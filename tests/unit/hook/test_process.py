@@ -64,6 +64,7 @@ def test_children_of_their_own_session_and_after_exec(run: Run) -> None:
     assert sorted(p.all(RecordKind.PROCESS)[0]["argv"][-1] for p in outcome.processes) == ["child", "exec"]
 
 
+@pytest.mark.long
 def test_python_dash_m(run: Run, tmp_path: Path) -> None:
     package = tmp_path / "pack"
     package.mkdir()
@@ -173,6 +174,7 @@ def test_status_and_output_pass_through(run: Run) -> None:
     assert outcome.only.all(RecordKind.END)
 
 
+@pytest.mark.long
 def test_lazy_and_unused_lookups(run: Run) -> None:
     script = (
         "import importlib.util, sys\n"
@@ -215,6 +217,7 @@ def test_threads_share_one_count(run: Run) -> None:
     assert [complete["launch"] for complete in process.completes] == list(range(20))
 
 
+@pytest.mark.long
 def test_dynamo_does_not_trace_into_the_hook(run: Run) -> None:
     script = (
         ADD

@@ -44,6 +44,7 @@ def test_processes_of_other_ranks_take_nothing(run: Run) -> None:
     assert len(run(ONE, environment={"RANK": "2"}, ranks=[0, 2]).only.launches) == 1
 
 
+@pytest.mark.long
 def test_where_has_the_rank(run: Run) -> None:
     wanted = ["==", ["name", "rank"], ["const", 1]]
     assert len(run(ONE, environment={"RANK": "1"}, where=wanted).only.launches) == 1

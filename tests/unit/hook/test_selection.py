@@ -34,13 +34,13 @@ def captured(outcome: Outcome) -> list[tuple[str, int]]:
     [
         ({}, [("add", 0), ("twice", 0)]),
         ({"kernel": "twice"}, [("twice", 0)]),
-        ({"kernel": "a|t"}, [("add", 0)]),
-        ({"kernel": r"^__main__\.twice$"}, [("twice", 0)]),
+        pytest.param({"kernel": "a|t"}, [("add", 0)], marks=pytest.mark.long),
+        pytest.param({"kernel": r"^__main__\.twice$"}, [("twice", 0)], marks=pytest.mark.long),
         ({"kernel": "twice", "launch": [2, 4]}, [("twice", 2), ("twice", 3)]),
-        ({"launch": [4, 5]}, [("add", 4), ("twice", 4)]),
+        pytest.param({"launch": [4, 5]}, [("add", 4), ("twice", 4)], marks=pytest.mark.long),
         ({"kernel": "add", "per_config": True}, [("add", 0), ("add", 1), ("add", 3)]),
-        ({"kernel": "nothing"}, []),
-        ({"kernels": 1}, [("add", 0)]),
+        pytest.param({"kernel": "nothing"}, [], marks=pytest.mark.long),
+        pytest.param({"kernels": 1}, [("add", 0)], marks=pytest.mark.long),
         ({"bytes": 100}, []),
     ],
 )
@@ -67,12 +67,14 @@ def test_where_counts_ordinals_after_itself(run: Run) -> None:
     assert outcome.only.counts("__main__.add")["filtered"]["where"] == 3
 
 
+@pytest.mark.long
 def test_where_on_a_name_that_only_some_kernels_have(run: Run) -> None:
     process = where_of(run, ["==", ["name", "num_warps"], ["const", 4]])
     assert {launch["kernel"]["name"] for launch in process.launches} == {"add"}
     assert process.counts("__main__.twice")["filtered"] == {"where: no name num_warps": 6}
 
 
+@pytest.mark.long
 def test_where_on_grid_dtype_and_device(run: Run) -> None:
     expression = ["and", ["==", ["item", ["name", "grid"], 0], ["const", 1]],
                   ["and", ["in", ["attr", ["name", "x"], "dtype"], ["const", ["float32", "float16"]]],
@@ -80,6 +82,7 @@ def test_where_on_grid_dtype_and_device(run: Run) -> None:
     assert len(where_of(run, expression).launches) == 12
 
 
+@pytest.mark.long
 def test_where_never_computes_with_tensors(run: Run) -> None:
     process = where_of(run, [">", ["name", "x"], ["const", 0]])
     assert not process.launches
