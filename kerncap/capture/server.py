@@ -21,7 +21,7 @@ import struct
 import tempfile
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -123,14 +123,14 @@ class SessionServer:
                 connection, _ = self._socket.accept()
             except OSError:
                 continue
-            self._pool.submit(self._serve_one, connection)
+            # What ``close`` takes out of the queue is done, too.
+            self._pool.submit(self._serve_one, connection).add_done_callback(_closing(connection))
 
     def _serve_one(self, connection: socket.socket) -> None:
-        with connection:
-            try:
-                self._take(connection)
-            except (OSError, ValueError, KeyError, TypeError, RecursionError):
-                return  # a stranger, or a target that died in the middle of it
+        try:
+            self._take(connection)
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
+            return  # a stranger, or a target that died in the middle of it
 
     def _take(self, connection: socket.socket) -> None:
         connection.settimeout(ANSWER_TIMEOUT_S)
@@ -177,6 +177,10 @@ class SessionServer:
         if previous is not None:
             os.close(previous)
         return True
+
+
+def _closing(connection: socket.socket) -> Callable[[Future[None]], None]:
+    return lambda _done: connection.close()
 
 
 def _whole_object(connection: socket.socket, data: bytes) -> Any:

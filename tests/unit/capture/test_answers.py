@@ -6,6 +6,7 @@ import json
 import os
 import socket
 import threading
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -211,6 +212,48 @@ def test_a_slow_answer_holds_nobody_else_up(tmp_path: Path) -> None:
     finally:
         let_go.set()
         server.close()
+
+
+def test_who_still_waits_at_the_end_is_let_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its connection is closed, not left to the garbage collector, which would warn (an error here)."""
+    let_go, begun, taken = threading.Event(), threading.Event(), threading.Semaphore(0)
+
+    class Pool(ThreadPoolExecutor):
+        def submit(self, *arguments: Any, **named: Any) -> Future[Any]:
+            future = super().submit(*arguments, **named)
+            taken.release()
+            return future
+
+    def answer(question: dict[str, Any]) -> dict[str, Any]:
+        begun.set()
+        assert let_go.wait(30)
+        return {"match": True}
+
+    monkeypatch.setattr("kerncap.capture.server.ThreadPoolExecutor", Pool)
+    monkeypatch.setattr("kerncap.capture.server.ANSWERING_THREADS", 1)
+    server = SessionServer(tmp_path, TOKEN, answer)
+    answers: list[bytes] = []
+
+    def asks() -> None:
+        try:
+            answers.append(ask(server, match(token=TOKEN)))
+        except ConnectionResetError:
+            answers.append(b"")
+
+    asking = [threading.Thread(target=asks) for _ in "ab"]
+    ending = threading.Thread(target=server.close)
+    try:
+        for thread in asking:
+            thread.start()
+            assert taken.acquire(timeout=30) and begun.wait(30)
+        ending.start()
+        asking[1].join(30)
+        assert answers == [b""], "while the first is still being answered"
+    finally:
+        let_go.set()
+        asking[0].join(30)
+        ending.join(30)
+    assert json.loads(answers[1]) == {"match": True}
 
 
 def test_memfds_still_come_in_beside_questions(tmp_path: Path) -> None:
