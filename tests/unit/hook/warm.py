@@ -3,17 +3,21 @@
 Run as a script it reads one JSON request a line, forks, and in the child does what `python FILE`
 does from there on: `site`'s import of sitecustomize with the hook's folder on the path, then the
 file as `__main__`. Triton is not imported here, so the hook sees its import. What is about the
-start of a process (other sitecustomize files, `-m`, spawned children) does not go through here.
+start of a process (other sitecustomize files, `-m`, spawned children) does not go through here, nor
+does what is about the end of its interpreter: torch takes longer to be taken apart than most targets run.
 """
 
 from __future__ import annotations
 
+import atexit
+import gc
 import json
 import os
 import sys
+import threading
 import types
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 
 def serve() -> None:
@@ -22,6 +26,7 @@ def serve() -> None:
 
     assert "triton" not in sys.modules, "torch imported Triton before the hook could see it"
     torch.set_num_threads(1)
+    gc.freeze()  # a child that looks for garbage would copy every page of it
     requests = os.fdopen(os.dup(0), "rb", buffering=0)  # unbuffered: a child must not hold a later request
     answers = os.dup(1)
     while line := _line(requests):
@@ -31,7 +36,6 @@ def serve() -> None:
             requests.close()
             os.close(answers)
             _become(request)
-            return
         _, status = os.waitpid(child, 0)
         os.write(answers, f"{status}\n".encode())
     sys.exit(0)
@@ -47,7 +51,31 @@ def _line(file: Any) -> bytes:
     return data
 
 
-def _become(request: dict[str, Any]) -> None:
+def _become(request: dict[str, Any]) -> NoReturn:
+    status = 1
+    try:
+        _run(request)
+        status = 0
+    except SystemExit as end:
+        status = _status(end)
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+    finally:  # as Python ends, in its order, but for the modules
+        threading._shutdown()  # type: ignore[attr-defined]
+        atexit._run_exitfuncs()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
+
+
+def _status(end: SystemExit) -> int:
+    if end.code is None or isinstance(end.code, int):
+        return (end.code or 0) & 0xFF
+    print(end.code, file=sys.stderr)
+    return 1
+
+
+def _run(request: dict[str, Any]) -> None:
     os.chdir(request["cwd"])
     for number, name in ((0, os.devnull), (1, request["stdout"]), (2, request["stderr"])):
         fd = os.open(name, os.O_RDONLY if number == 0 else os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
