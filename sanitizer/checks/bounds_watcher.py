@@ -42,7 +42,7 @@ class BoundsWatcher(Watcher):
         for index, selected in by_argument(event):
             if index < 0:
                 self._absolute(event, selected)
-            elif isinstance(region := self._region(index), Extent):
+            elif isinstance(region := self.region(index), Extent):
                 self._within(event, region, selected)
             elif region.certain:
                 self.found(event, selected, region.what)
@@ -51,7 +51,8 @@ class BoundsWatcher(Watcher):
             if event.operation in self.violations:
                 return
 
-    def _region(self, index: int) -> Region:
+    def region(self, index: int) -> Region:
+        """What an argument's pointer gives access to."""
         if index not in self._regions:
             # The base is a number, so exactly one of the cases holds.
             target = Target(TRUE, index, const(0))

@@ -60,6 +60,15 @@ def by_argument(event: AccessEvent) -> Iterator[tuple[int, Bools]]:
         yield index, event.mask & (event.argument == index)
 
 
+def addresses_of(launch: Launch, event: AccessEvent) -> Ints:
+    """Where the elements start, of the event's shape; of those that are left out it may be any number."""
+    bases = np.zeros(event.offsets.shape, dtype=np.int64)
+    for index, selected in by_argument(event):
+        bases[selected] = base_address(launch, None if index < 0 else index)
+    found: Ints = event.offsets + bases
+    return found
+
+
 def by_storage(launch: Launch, event: AccessEvent) -> Iterator[tuple[int, Ints, Bools]]:
     """Storages that active elements may lead into: the index, offsets from its address, which elements.
 

@@ -26,7 +26,7 @@ from kerncap.sanitizer.checks.watchers import (
     Watcher,
     stores_in_doubt,
 )
-from kerncap.sanitizer.concrete.events import AccessEvent
+from kerncap.sanitizer.concrete.events import AccessEvent, Observer, Results
 from kerncap.sanitizer.concrete.memory import Memory
 from kerncap.sanitizer.concrete.run import Limits, Outcome, Track, evaluate
 from kerncap.sanitizer.findings import Check, Proved, Unproven, Verdict, Violated
@@ -115,16 +115,18 @@ def _evaluate(
     watchers = _watchers(analysis, by_check)
     races = RaceObserver(analysis) if "race" in by_check else None
     order = OrderWatcher({one for one, _ in wanted}, analysis)
-    outcome = evaluate(
-        analysis.module,
-        analysis.function,
-        analysis.launch,
-        Memory(analysis.launch),
-        addresses_only=addresses_only,
-        observer=_Everyone(analysis.launch, (*watchers.values(), order), races),
-        limits=Limits(analysis.options.evaluation_limit, analysis.options.evaluation_timeout_s),
-        track=Track(undefined="uninit" in by_check, overflow="overflow" in watchers),
-    )
+    limits = Limits(analysis.options.evaluation_limit, analysis.options.evaluation_timeout_s)
+    outcome = _run(
+        analysis, addresses_only, _Everyone(analysis.launch, (*watchers.values(), order), races), limits,
+        Track(undefined="uninit" in by_check, overflow="overflow" in watchers),
+    )  # fmt: skip
+
+    def again(observer: Observer, results: Results) -> Outcome:
+        # It costs as much, unless what atomics give back decides how long a loop goes on.
+        most = min(limits.element_operations, 2 * outcome.element_operations + 1_000_000)
+        again = Limits(most, limits.seconds)
+        return _run(analysis, addresses_only, observer, again, Track(overflow=True), results)
+
     reason = None if outcome.complete else _reason(outcome)
     of_races = races.verdicts() if races is not None else {}
     verdicts: dict[Wanted, Verdict] = {}
@@ -140,9 +142,23 @@ def _evaluate(
             verdicts[operation, check] = Unproven(NOT_EVALUATED)
         if isinstance(verdicts[operation, check], Proved):
             doubt = order.doubt_of_race(operation) if check == "race" else order.doubt(operation)
-            if doubt is not None:
+            if doubt is not None and not order.hold(operation, check, again):
                 verdicts[operation, check] = Unproven(doubt)
     return verdicts, outcome
+
+
+def _run(
+    analysis: Analysis,
+    addresses_only: bool,
+    observer: Observer,
+    limits: Limits,
+    track: Track,
+    results: Results | None = None,
+) -> Outcome:
+    return evaluate(
+        analysis.module, analysis.function, analysis.launch, Memory(analysis.launch),
+        addresses_only=addresses_only, observer=observer, limits=limits, track=track, results=results,
+    )  # fmt: skip
 
 
 def _reason(outcome: Outcome) -> str:

@@ -1,7 +1,8 @@
 """Which program came first: an evaluation sees one order of the atomics, where the launch may take any.
 
 What an atomic gave back decides where a later access goes in a queue, a ticket, a compaction. That one order
-keeps it inside of its memory is no proof. Where no two programs meet at an atomic, there is only one order.
+keeps it inside of its memory is no proof. Where no two programs meet at an atomic, there is only one order;
+where accesses follow what they claimed (`evaluated_claims`), all orders are known from one.
 """
 
 from __future__ import annotations
@@ -12,10 +13,12 @@ import numpy as np
 
 from kerncap.sanitizer.analysis import Analysis
 from kerncap.sanitizer.checks.elements import by_argument
+from kerncap.sanitizer.checks.evaluated_claims import Claims, Evaluate
 from kerncap.sanitizer.concrete.dataflow import Dataflow, alias, pointer_operand
 from kerncap.sanitizer.concrete.events import AccessEvent, Ints
 from kerncap.sanitizer.concrete.slice import decided_by_order
 from kerncap.sanitizer.diagnose.place import base_address
+from kerncap.sanitizer.findings import Check
 from kerncap.sanitizer.ttir.ir import Operation
 from kerncap.sanitizer.walk.walker import describe
 
@@ -31,8 +34,11 @@ class OrderWatcher:
         atomics = frozenset().union(*self._deciding.values())
         self._touched: dict[Operation, list[tuple[Ints, Ints]]] = {one: [] for one in atomics}
         self._doubts: dict[Operation, str | None] = {}
+        self._claims = Claims(analysis, flow) if atomics else None
 
     def access(self, event: AccessEvent) -> None:
+        if self._claims is not None:
+            self._claims.access(event)
         touched = self._touched.get(event.operation)
         if touched is None or not event.mask.any():
             return
@@ -43,6 +49,10 @@ class OrderWatcher:
             rows = np.stack((event.offsets[selected] + base, programs[selected]))
             addresses, numbers = np.unique(rows, axis=1)
             touched.append((addresses, numbers))
+
+    def hold(self, operation: Operation, check: Check, evaluate: Evaluate) -> bool:
+        """Whether what is in doubt holds in any order all the same: see `Claims.hold`."""
+        return self._claims is not None and self._claims.hold(operation, check, evaluate)
 
     def doubt_of_race(self, operation: Operation) -> str | None:
         """Why another order may let the operation meet one of the others; None where none can."""

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kerncap.sanitizer.analysis import Analysis
-from kerncap.sanitizer.checks.elements import by_argument
+from kerncap.sanitizer.checks.elements import addresses_of
 from kerncap.sanitizer.checks.races_cells import Cells, Conflict, conflicts
 from kerncap.sanitizer.checks.races_program_words import ProgramWords
 from kerncap.sanitizer.checks.races_report import message_of
@@ -115,10 +115,7 @@ class RaceObserver:
         self._widths[event.operation] = event.width_bytes
         if self._reason is not None or not event.mask.any():
             return
-        bases = np.zeros(event.offsets.shape, dtype=np.int64)
-        for index, selected in by_argument(event):
-            bases[selected] = base_address(self._analysis.launch, None if index < 0 else index)
-        addresses = (event.offsets + bases).reshape(-1)
+        addresses = addresses_of(self._analysis.launch, event).reshape(-1)
         active = np.flatnonzero(event.mask.reshape(-1))
         rows = np.repeat(np.arange(len(event.programs)), event.mask[0].size)
         self._words.access(event, addresses, rows)

@@ -25,6 +25,7 @@ from kerncap.sanitizer.checks.races_waits import (
     Wait,
     is_everywhere,
     is_synchronisation,
+    leaves_program,
     rmw_value,
     spin_loops,
 )
@@ -162,6 +163,7 @@ def _counters(analysis: Analysis, words: Words) -> Iterator[tuple[object, int]]:
             or step is None
             or step == 0
             or not is_everywhere(operation)
+            or not leaves_program(operation)
         ):
             continue
         if not words.writers(side, [operation]):

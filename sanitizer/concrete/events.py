@@ -50,5 +50,17 @@ class Observer(Protocol):
         """Called before the access takes effect; raising `StopEvaluation` ends the evaluation."""
 
 
+class Results(Protocol):
+    """What atomics that read, modify and write give back in an evaluation, in place of what they find."""
+
+    def given(
+        self, operation: Operation, places: Ints, old: npt.NDArray[Any], operand: npt.NDArray[Any]
+    ) -> npt.NDArray[Any]:
+        """Of the elements that are accessed, at these addresses; ``old`` is what is found there."""
+
+    def missing(self, operation: Operation) -> int:
+        """Of an element that the mask leaves out."""
+
+
 class StopEvaluation(Exception):
     """The observer has seen what it wanted."""

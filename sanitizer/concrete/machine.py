@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kerncap.sanitizer.concrete.events import Observer
+from kerncap.sanitizer.concrete.events import Observer, Results
 from kerncap.sanitizer.concrete.memory import Memory
 from kerncap.sanitizer.concrete.values import (
     Bools,
@@ -60,6 +60,7 @@ class Shared:
     plan: Plan
     limits: Limits
     observer: Observer | None
+    results: Results | None = None  # what atomics give back in place of what they find
     # Programs one at a time, as coroutines: some loop may wait for another program.
     cooperative: bool = False
     spent: int = 0

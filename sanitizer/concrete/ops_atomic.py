@@ -71,8 +71,14 @@ def _modify(
         )
     result_data = np.zeros(len(offsets), dtype=numpy_type(element))
     result_data[chosen] = old
+    tell(
+        m, operation, "atomic", access, width, undefined=undefined, old=result_data.reshape(whole),
+        new=operands[-1].data,
+    )  # fmt: skip
+    if (results := m.shared.results) is not None:
+        result_data = np.full(len(offsets), results.missing(operation), dtype=numpy_type(element))
+        result_data[chosen] = results.given(operation, places, old, arrays[-1])
     result_data = result_data.reshape(whole)
-    tell(m, operation, "atomic", access, width, undefined=undefined, old=result_data, new=operands[-1].data)
     bits = to_bits(final, element)
     changed = bits != found.bits
     if changed.any():

@@ -21,7 +21,7 @@ from kerncap.sanitizer.concrete import (  # noqa: F401  (each fills the tables o
 )
 from kerncap.sanitizer.concrete.control import run_region
 from kerncap.sanitizer.concrete.dataflow import Dataflow
-from kerncap.sanitizer.concrete.events import Observer, StopEvaluation
+from kerncap.sanitizer.concrete.events import Observer, Results, StopEvaluation
 from kerncap.sanitizer.concrete.machine import Limits, Machine, Progress, Shared, Track
 from kerncap.sanitizer.concrete.memory import Memory
 from kerncap.sanitizer.concrete.plan import Plan
@@ -87,6 +87,7 @@ def evaluate(
     limits: Limits = Limits(),  # noqa: B008  (frozen)
     track: Track = Track(),  # noqa: B008
     plan: Plan | None = None,
+    results: Results | None = None,
 ) -> Outcome:
     """Runs a kernel's programs on ``memory``.
 
@@ -94,6 +95,7 @@ def evaluate(
     ``addresses_only``: evaluates what addresses, masks and conditions depend on, and leaves out the rest:
     stores that nothing of that reads are told to the observer and not carried out.
     ``plan``: what to evaluate instead, and how, for callers with a plan of their own.
+    ``results``: what atomics give back in place of what they find; what they leave behind stays the same.
     """
     shared: Shared | None = None
     reason, stopped = None, False
@@ -102,6 +104,7 @@ def evaluate(
             shared = _prepared(
                 module, function, launch, memory, addresses_only, observer, limits, track, plan
             )  # fmt: skip
+            shared.results = results
             if programs is None:
                 programs = np.arange(launch.program_count, dtype=np.int64)
             if shared.cooperative:

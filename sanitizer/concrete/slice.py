@@ -167,13 +167,21 @@ def addresses(flow: Dataflow) -> Slice:
 
 
 def decided_by_order(flow: Dataflow, operation: Operation) -> frozenset[Operation]:
-    """The atomics of which another order of the programs may change where one operation goes, or whether.
+    """The atomics of which another order of the programs may change where one operation goes, or whether."""
+    return ordering(flow, address_operands(operation), operation)
+
+
+def ordering(
+    flow: Dataflow, values: Iterable[Value], reached: Operation | None = None
+) -> frozenset[Operation]:
+    """The atomics of which another order of the programs may change these values, or whether one is reached.
 
     An atomic that gives nothing back leaves the same behind in any order, unless it replaces what is there.
     """
     slicer = _Slicer(flow)
-    slicer.reach(operation)
-    for value in address_operands(operation):
+    if reached is not None:
+        slicer.reach(reached)
+    for value in values:
         slicer.want(value)
     return frozenset(
         one
