@@ -8,11 +8,14 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from kerncap.report.documents import DOCUMENTS
+from tests.unit.schemas.strict import check
 
 PRELUDE = """\
 import os, sys
@@ -31,17 +34,32 @@ class Finished:
     status: int
     stdout: str
     stderr: str
+    schema: str | None = field(default=None, compare=False)
 
     @property
     def document(self) -> dict[str, Any]:
-        """The one JSON document of a ``--json`` run whose target printed nothing."""
+        """The one JSON document of a ``--json`` run whose target printed nothing, as its schema has it."""
         parsed = json.loads(self.stdout)
         assert isinstance(parsed, dict)
+        if self.schema is not None:
+            check(self.schema, parsed)
         return parsed
 
     @property
     def result_line(self) -> str:
         return self.stdout.strip().splitlines()[-1]
+
+
+def schema_of(words: list[str]) -> str | None:
+    """The schema of what these words print with --json; None where it is another than the command's own."""
+    command, *options = words
+    if {"--limits", "--compare", "--watch", "--edit"} & set(options) or "--json" not in options:
+        return None
+    if command == "doctor" and "--" in options:
+        return "doctor-program"
+    if command == "diff" and any(option.endswith(".json") for option in options):
+        return "diff-results"
+    return command if command in DOCUMENTS else None
 
 
 @dataclass(frozen=True)
@@ -62,7 +80,9 @@ class CommandLine:
             timeout=timeout,
             check=False,
         )
-        return Finished(finished.returncode, finished.stdout, finished.stderr)
+        return Finished(
+            finished.returncode, finished.stdout, finished.stderr, schema_of(list(map(str, arguments)))
+        )
 
     def environment(self, extra: Mapping[str, str] | None = None) -> dict[str, str]:
         base = dict(os.environ)

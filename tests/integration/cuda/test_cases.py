@@ -44,6 +44,7 @@ def test_vector_add_replays_to_the_applications_output(bench: Bench) -> None:
     assert floats(captured.path, a, 3) == (0, 1, 2)
     assert floats(captured.path, b, 3) == (0, 0.5, 1)
     assert floats(captured.path, out, 4, "post") == (0, 1.5, 3, 4.5)
+    assert bench.judge(captured.path, command="replay")["result"] == "pass"
     bench.passes(captured.path)
 
 
@@ -54,7 +55,8 @@ def test_without_a_selector_kernels_with_no_source_are_named_only(bench: Bench) 
     assert {kernel["name"] for kernel in captured.document["kernels"]} == {"increment", "scale_in_place"}
 
 
-@first_of("case", ["in_place", "histogram", "past_the_end", "no_arguments"])
+@pytest.mark.long
+@pytest.mark.parametrize("case", ["in_place", "histogram", "past_the_end", "no_arguments"])
 def test_a_case_replays_bit_for_bit(bench: Bench, case: str) -> None:
     captured = bench.capture("-k", ".", client=("values", case))
     bench.passes(captured.path)

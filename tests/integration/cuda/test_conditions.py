@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.integration.cuda.conftest import Bench, opened
+from tests.parameters import first_of
 
 
 def test_on_fault_keeps_exactly_the_launch_that_faulted(bench: Bench) -> None:
@@ -42,7 +43,7 @@ def test_a_result_that_is_not_finite(bench: Bench) -> None:
 
 # The run that is wrong is the third of its process, and then every so many: with 3 one is among the runs
 # that a replay learns the noise from, with 50 none after the first of them is.
-@pytest.mark.parametrize("every", ["50", "3"])
+@first_of("every", ["50", "3"])
 def test_a_result_that_differs_when_launched_again(bench: Bench, every: str) -> None:
     extra = {"SOMETIMES_OFF_EVERY": every}
     captured = bench.capture(
@@ -83,6 +84,7 @@ def test_no_values_leaves_the_bytes_out(bench: Bench) -> None:
     assert manifest.memory.pre_bytes == 0 and manifest.memory.post_bytes == 0
 
 
+@pytest.mark.long
 def test_list_counts_and_captures_nothing(bench: Bench) -> None:
     done = bench("list", "--json", "--", bench.rig.client("values"), "many")
     kernels = {kernel["name"]: kernel for kernel in done.document["kernels"]}

@@ -58,7 +58,8 @@ def test_launch_attributes_reach_the_replay(bench: Bench) -> None:
     bench.passes(captured.path)
 
 
-@first_of("route", ["cooperative", "ex"])
+@pytest.mark.long
+@pytest.mark.parametrize("route", ["cooperative", "ex"])
 def test_other_launch_functions(bench: Bench, route: str) -> None:
     captured = bench.capture("-k", "shape", client=("routes", route))
     assert captured.manifest().launch.cooperative == (route == "cooperative")

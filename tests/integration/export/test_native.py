@@ -84,6 +84,7 @@ def test_variables_of_the_module(bench: Bench) -> None:
     assert "note: this code has no table" in done.stdout, done.stdout
 
 
+@pytest.mark.long
 def test_a_pytest_file(bench: Bench, bare: Bare) -> None:
     captured = bench.capture("-k", "vector_add", client=("vector_add",), self_check=True)
     folder = export(bench.kerncap, captured.path, "pytest", bench.kerncap.folder / "tests")

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from tests.parameters import first_of
-
 from .conftest import Bench, Programs, fnv, post_of
 
 MEMORY = {"AMD_GPU_MEMORY": str(256 << 20)}
@@ -68,7 +66,8 @@ def test_a_forked_child_is_captured(bench: Bench, failures: tuple[str, ...]) -> 
     assert bench.judge(run.path, command="replay")["result"] == "pass"
 
 
-@first_of("large_bar", ["0", "1"])
+@pytest.mark.long
+@pytest.mark.parametrize("large_bar", ["0", "1"])
 def test_device_memory_may_be_accessible_to_the_host_or_not(
     bench: Bench, programs: Programs, large_bar: str
 ) -> None:
@@ -79,7 +78,8 @@ def test_device_memory_may_be_accessible_to_the_host_or_not(
     assert fnv(post_of(run.path, output)) == output.hash
 
 
-@first_of("arch", ["gfx90a", "gfx942"])
+@pytest.mark.long
+@pytest.mark.parametrize("arch", ["gfx90a", "gfx942"])
 def test_both_architectures(bench: Bench, programs: Programs, arch: str) -> None:
     extra = {"AMD_GPU_GFX": arch}
     run = bench.capture("-k", "^tiled_matmul$", program=(programs("arrays", arch),), extra=extra)

@@ -8,6 +8,7 @@ import pytest
 
 from kerncap.format import Reproducer
 from kerncap.format.schema import Manifest
+from tests.parameters import first_of
 
 from .conftest import Bench, Captured, Programs, fnv, post_of
 
@@ -72,7 +73,7 @@ def test_case_11_launch_bounds(shared_bench: Bench, whole: Captured) -> None:
     assert manifest.launch.block == (64, 1, 1)
 
 
-@pytest.mark.parametrize("ordinal", [0, 1])
+@first_of("ordinal", [1, 0])
 def test_case_12_no_arguments(shared_bench: Bench, whole: Captured, ordinal: int) -> None:
     path, manifest = holds(shared_bench, whole, "tick", f"tick_{ordinal}", ordinal)
     assert manifest.arguments == ()
@@ -124,7 +125,7 @@ def test_case_21_a_snapshot_between_two_streams(shared_bench: Bench, whole: Capt
     assert words == (40).to_bytes(4, "little") * 200  # neither the 7 before nor the 90 after
 
 
-@pytest.mark.parametrize("round_", [0, 1])
+@first_of("round_", [1, 0])
 def test_case_23_memory_of_a_streams_pool(shared_bench: Bench, whole: Captured, round_: int) -> None:
     holds(shared_bench, whole, "pooled", f"pooled_{round_}", round_)
 

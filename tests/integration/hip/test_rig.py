@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.conftest import Finished
+from tests.parameters import first_of
 from tests.rigs.amd_gpu import CompileError, Rig, find
 
 PROGRAMS = Path(__file__).parent / "programs"
@@ -64,7 +65,7 @@ def case(rig: Rig, tmp_path_factory: pytest.TempPathFactory) -> Driver:
     return run_case
 
 
-@pytest.mark.parametrize(("arch", "product"), [("gfx90a", "MI210"), ("gfx942", "MI300X")])
+@first_of(("arch", "product"), [("gfx90a", "MI210"), ("gfx942", "MI300X")])
 def test_kernels_compute_what_the_host_does(rig: Rig, kernels: Path, arch: str, product: str) -> None:
     done = run(rig, kernels, extra={"AMD_GPU_GFX": arch})
     lines = done.stdout.splitlines()
@@ -104,7 +105,7 @@ def test_managed_memory_takes_advice(case: Driver) -> None:
 # --- ways to launch ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("arch", BOTH.split(","))
+@first_of("arch", BOTH.split(","))
 def test_code_compiled_at_run_time(case: Driver, arch: str) -> None:
     done = case("runtime_compiled", GFX=arch)
     assert (done.status, done.stdout) == (0, "squares 0 0.25 992.25\n"), done.stderr

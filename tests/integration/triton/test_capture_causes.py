@@ -85,6 +85,7 @@ def test_without_a_selector_the_rest_comes_with_commands(kerncap: CommandLine) -
     assert "captured k10 " in again.stderr
 
 
+@pytest.mark.long
 def test_list_counts_and_times_and_captures_nothing(kerncap: CommandLine) -> None:
     done = kerncap("list", "--json", "--", sys.executable, ADD)
     assert done.status == 0

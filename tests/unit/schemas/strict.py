@@ -6,6 +6,7 @@ Readers are told to ignore such keys; we are not: what a command prints is descr
 from __future__ import annotations
 
 import json
+from functools import cache
 from typing import Any
 
 from jsonschema import Draft202012Validator
@@ -16,9 +17,13 @@ from kerncap.report.documents import schema
 def check(name: str, document: Any) -> None:
     """Fails with every place where ``document`` is another than the schema ``name`` says."""
     document = json.loads(json.dumps(document))  # as it is printed: tuples are lists
-    validator = Draft202012Validator(closed(schema(name)))
-    wrong = [f"{error.json_path}: {error.message[:300]}" for error in validator.iter_errors(document)]
+    wrong = [f"{error.json_path}: {error.message[:300]}" for error in _validator(name).iter_errors(document)]
     assert not wrong, f"{name}:\n" + "\n".join(wrong[:20])
+
+
+@cache
+def _validator(name: str) -> Draft202012Validator:
+    return Draft202012Validator(closed(schema(name)))
 
 
 def closed(value: Any) -> Any:

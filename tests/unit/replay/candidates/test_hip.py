@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import msgspec
@@ -43,10 +45,16 @@ def hipcc() -> tools.Tool:
     return found
 
 
+@pytest.fixture(scope="session")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where each test has its project: line tables have the path, so what was compiled there serves all."""
+    return tmp_path_factory.mktemp("hip") / "project"
+
+
 @pytest.fixture
-def project(tmp_path: Path) -> Path:
+def project(place: Path) -> Iterator[Path]:
     """Two headers of one base name, and a build for two architectures."""
-    folder = tmp_path / "project"
+    folder = place
     for name, text in {
         "src/apply.hip": UNIT,
         "src/one/gain.h": "#define GAIN 2.0f\n",
@@ -60,7 +68,8 @@ def project(tmp_path: Path) -> Path:
     )
     entry = {"directory": str(folder), "file": "src/apply.hip", "command": command}
     (folder / "compile_commands.json").write_text(json.dumps([entry]))
-    return folder
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture
@@ -70,6 +79,12 @@ def reproducer(project: Path, make: Make, hipcc: tools.Tool) -> Reproducer:
 
 def compiled(project: Path, hipcc: tools.Tool) -> bytes:
     """The unit's code object, as the application's own build makes it."""
+    sources = sorted((path, path.read_bytes()) for path in (project / "src").rglob("*") if path.is_file())
+    return _compiled(project, hipcc, tuple(sources))
+
+
+@cache
+def _compiled(project: Path, hipcc: tools.Tool, _sources: tuple[tuple[Path, bytes], ...]) -> bytes:
     out = project / "bundle"
     words = ["--genco", "--offload-arch=gfx90a", "-g", "-O3", "-DEXTRA=1.0f", "src/apply.hip", "-o", str(out)]
     done = run_tool([str(hipcc.path), *words], project, "hipcc", environment={"HIP_PLATFORM": "amd"})
@@ -185,7 +200,7 @@ def test_line_tables_keep_the_original_paths(reproducer: Reproducer, project: Pa
     assert str(project / "src/two/gain.h") in table.files
 
 
-@pytest.mark.parametrize("gone", [False, True])
+@first_of("gone", [True, False])
 def test_an_error_stands_at_the_line_of_the_edited_file(
     reproducer: Reproducer, project: Path, tmp_path: Path, gone: bool
 ) -> None:

@@ -105,6 +105,7 @@ class TestNvcc:
         assert plain.edited == ()
         assert code(built.path, SCALE[0]) != code(plain.path, SCALE[0])
 
+    @pytest.mark.long
     def test_a_header_edited_beside_an_edited_unit_takes_effect_too(self, tmp_path: Path, make: Make) -> None:
         reproducer = make(project(tmp_path / "app"), *SCALE)
         # In place, as a user who goes on in the project would do it.
