@@ -112,7 +112,9 @@ def test_without_another_there_is_none(run: Run) -> None:
         "except ImportError as error:\n    print(error.name)\n"
         "print(any('shims' in entry for entry in sys.path), 'shims' in os.environ.get('PYTHONPATH', ''))\n"
     )
-    assert run(script, fresh=True).stdout == "sitecustomize\nFalse True\n"
+    plain = run(script, hooked=False, fresh=True).stdout  # some distributions have one of their own
+    assert plain in ("sitecustomize\nFalse False\n", "found\nFalse False\n")
+    assert run(script, fresh=True).stdout == plain.replace("False False", "False True")
 
 
 def test_nothing_happens_without_a_session(run: Run, tmp_path: Path) -> None:
