@@ -85,11 +85,13 @@ class Claims:
             recorder = _Recorder(self._analysis.launch, self._claims)
             bounds = BoundsWatcher(self._claims, self._analysis)
             overflow = OverflowWatcher(self._claims)
-            outcome = evaluate(_Everyone((recorder, bounds, overflow)), Given(mode, words, self._adders))
+            at_an_end = mode in ("first", "last")
+            watchers = (recorder, bounds, overflow) if at_an_end else (recorder,)
+            outcome = evaluate(_Everyone(watchers), Given(mode, words, self._adders))
             if not outcome.complete or not recorder.complete:
                 return None
             where[mode] = {one: recorder.addresses(one) for one in self._claims}
-            if mode in ("first", "last"):
+            if at_an_end:
                 within -= {*bounds.violations, *bounds.doubts, *overflow.violations}
                 within = {one for one in within if _is_convex(bounds, recorder.arguments.get(one, ()))}
         shares = {}

@@ -12,12 +12,11 @@ from collections.abc import Collection
 import numpy as np
 
 from kerncap.sanitizer.analysis import Analysis
-from kerncap.sanitizer.checks.elements import by_argument
+from kerncap.sanitizer.checks.elements import addresses_of
 from kerncap.sanitizer.checks.evaluated_claims import Claims, Evaluate
 from kerncap.sanitizer.concrete.dataflow import Dataflow, alias, pointer_operand
 from kerncap.sanitizer.concrete.events import AccessEvent, Ints
 from kerncap.sanitizer.concrete.slice import decided_by_order
-from kerncap.sanitizer.diagnose.place import base_address
 from kerncap.sanitizer.findings import Check
 from kerncap.sanitizer.ttir.ir import Operation
 from kerncap.sanitizer.walk.walker import describe
@@ -44,11 +43,9 @@ class OrderWatcher:
             return
         shape = event.mask.shape
         programs = np.broadcast_to(event.programs.reshape(-1, *(1,) * (len(shape) - 1)), shape)
-        for index, selected in by_argument(event):
-            base = base_address(self._launch, None if index < 0 else index)
-            rows = np.stack((event.offsets[selected] + base, programs[selected]))
-            addresses, numbers = np.unique(rows, axis=1)
-            touched.append((addresses, numbers))
+        rows = np.stack((addresses_of(self._launch, event)[event.mask], programs[event.mask]))
+        addresses, numbers = np.unique(rows, axis=1)
+        touched.append((addresses, numbers))
 
     def hold(self, operation: Operation, check: Check, evaluate: Evaluate) -> bool:
         """Whether what is in doubt holds in any order all the same: see `Claims.hold`."""
