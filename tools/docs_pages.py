@@ -12,7 +12,6 @@ import json
 import os
 import posixpath
 import re
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -47,17 +46,6 @@ _SECTIONS = {
     "Errors": ("KerncapError", "UsageError", "FormatError", "CaptureError", "ReplayError",
                "BackendUnavailable"),
 }  # fmt: skip
-
-
-def on_config(config: Any) -> Any:
-    """Lay the package out as it is installed, for the reader of docstrings, which follows no links."""
-    package = ROOT / "build" / "docs-package" / "kerncap"
-    shutil.rmtree(package.parent, ignore_errors=True)
-    python_alone = shutil.ignore_patterns("__pycache__", "*.so", "*.json")
-    shutil.copytree(ROOT / "kerncap", package, ignore=python_alone)
-    for name in ("replay", "sanitizer"):
-        shutil.copytree(ROOT / name, package / name, ignore=python_alone)
-    return config
 
 
 def on_files(files: Any, config: Any) -> Any:

@@ -1,11 +1,9 @@
 #!/usr/bin/env bash
-# lint.sh BIN: every check, all of them run even when one fails. The layers and the types are checked
-# on the installed wheel, since replay/ is kerncap.replay only there.
+# lint.sh BIN: every check, all of them run even when one fails.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 bin=$1
-site=build/lint
 failed=()
 check() {
     local name=$1
@@ -20,18 +18,13 @@ mapfile -t shell < <(git ls-files --cached --others --exclude-standard '*.sh' .c
 check "ruff check" "$bin/ruff" check .
 check "ruff format" "$bin/ruff" format --check .
 
-rm -rf "$site"
-# The compiler judges the shims in their own build; types and layers need Python alone.
-KERNCAP_NO_SHIM=1 "$bin/python" -m pip install --quiet --no-deps --no-compile --target "$site" .
-settings=$PWD/pyproject.toml
-cache=$PWD/.mypy_cache
-check "mypy (the package)" env -C "$site" "$bin/mypy" --config-file "$settings" --cache-dir "$cache/package" \
-    --exclude '^kerncap/shims/' -p kerncap
+cache=.mypy_cache
+check "mypy (the package)" "$bin/mypy" --cache-dir "$cache/package" -p kerncap
 # The hook's folder goes to the front of the target's path: its modules have names of their own there.
-check "mypy (the hook)" env -C "$site/kerncap/shims/triton" "$bin/mypy" --config-file "$settings" \
-    --cache-dir "$cache/hook" --explicit-package-bases .
+check "mypy (the hook)" env -C shims/triton "$bin/mypy" --config-file "$PWD/pyproject.toml" \
+    --cache-dir "$PWD/$cache/hook" --explicit-package-bases .
 # grimp finds the package through the path, not through the editable install's finder.
-check "import-linter" env PYTHONPATH="$site" "$bin/lint-imports" --config pyproject.toml --cache-dir .import_linter_cache
+check "import-linter" env PYTHONPATH=. "$bin/lint-imports" --cache-dir .import_linter_cache
 
 if [[ ${#cpp[@]} -gt 0 ]]; then
     check "clang-format" "$bin/clang-format" --dry-run --Werror "${cpp[@]}"
