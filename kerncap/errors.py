@@ -8,15 +8,14 @@ from pathlib import Path
 class KerncapError(Exception):
     """Any failure that kerncap explains: what, where, expected and found, the next step.
 
-    ``exit_status`` is what the command line ends with: 1 the answer is no, 2 usage,
-    3 malformed or damaged reproducer, 4 something is missing here.
+    ``exit_status`` is what the command line ends with; docs/reference/cli.md has the table.
     """
 
     exit_status = 1
 
 
 class UsageError(KerncapError):
-    """The request itself is wrong: an option, a selector, a path that is not there."""
+    """The request itself is wrong: an option, a selector, a path that is not there or can't be written."""
 
     exit_status = 2
 
@@ -53,3 +52,23 @@ class BackendUnavailable(KerncapError):
         super().__init__(f"{name} is not available: {reason}")
         self.name = name
         self.reason = reason
+
+
+class OutOfMemory(KerncapError):
+    """The machine, or a limit that was set, has no memory left for what was asked."""
+
+    exit_status = 4
+
+    def __init__(self) -> None:
+        super().__init__("memory: there is not enough; raise the limit (ulimit -v), or free some")
+
+
+class InternalError(KerncapError):
+    """A mistake of kerncap's own: what was raised, and where."""
+
+    exit_status = 70
+
+    def __init__(self, raised: str) -> None:
+        super().__init__(
+            f"internal error: {raised}; please report it with what KERNCAP_DEBUG=1 adds to this line"
+        )

@@ -16,8 +16,8 @@ from typing import NoReturn
 import click
 
 import kerncap
-from kerncap import log
-from kerncap.errors import KerncapError
+from kerncap import failure, log
+from kerncap.errors import InternalError
 
 # name -> one line; the command itself is `kerncap.cli.<name>:command`.
 COMMANDS = {
@@ -69,13 +69,10 @@ def group() -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line and return its exit status; every KerncapError ends here, as one line."""
+    """Run the command line and return its exit status; every exception ends here, as one line."""
     try:
         result = group.main(args=arguments, prog_name="kerncap", standalone_mode=False)
         sys.stdout.flush()
-    except KerncapError as error:
-        log.line(" ".join(str(error).split("\n")))
-        return error.exit_status
     except click.exceptions.Exit as error:
         return error.exit_code
     except click.ClickException as error:
@@ -85,7 +82,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return INTERRUPTED
     except BrokenPipeError:
         _leave_a_broken_pipe()
+    except Exception as error:
+        return _failed(error)
     return result if isinstance(result, int) else 0
+
+
+def _failed(error: Exception) -> int:
+    """Say what went wrong in one line; the exit status."""
+    found = failure.explained(error)
+    log.line(" ".join(str(found).split("\n")))
+    if isinstance(found, InternalError):
+        for line in failure.details(error):
+            log.line(line)
+    return found.exit_status
 
 
 def _leave_a_broken_pipe() -> NoReturn:

@@ -14,7 +14,7 @@ from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 
 import kerncap
-from kerncap.errors import KerncapError
+from kerncap import failure
 from kerncap.mcp import inputs, resources
 from kerncap.mcp.answers import answer, output_schema
 from kerncap.mcp.bounded import Results
@@ -68,8 +68,8 @@ class KerncapServer:
             return await self._run(self._tools[params.name], arguments, request)
         except msgspec.ValidationError as error:
             return _error(f"{params.name}: {error}")
-        except KerncapError as error:
-            return _error(" ".join(str(error).split("\n")))
+        except Exception as error:
+            return _error(" ".join(str(failure.explained(error)).split("\n")))
 
     async def _run(self, tool: Tool, arguments: dict[str, Any], request: Request) -> types.CallToolResult:
         given = msgspec.convert(arguments, tool.takes)
@@ -110,8 +110,8 @@ class KerncapServer:
     ) -> types.ReadResourceResult:
         try:
             text, kind = resources.read(str(params.uri), self._context.allowed, self._max_bytes)
-        except KerncapError as error:
-            text, kind = f"kerncap: {' '.join(str(error).split())}\n", "text/plain"
+        except Exception as error:
+            text, kind = f"kerncap: {' '.join(str(failure.explained(error)).split())}\n", "text/plain"
         contents = types.TextResourceContents(uri=params.uri, mime_type=kind, text=text)
         return types.ReadResourceResult(contents=[contents])
 

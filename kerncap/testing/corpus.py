@@ -173,8 +173,9 @@ class ReproducerTest(pytest.Item):
         self.candidate = candidate
 
     def runtest(self) -> None:
+        from kerncap import failure
         from kerncap.api.verify import VerifyOptions, verify
-        from kerncap.errors import BackendUnavailable, KerncapError
+        from kerncap.errors import BackendUnavailable
         from kerncap.report.verdict_text import render
 
         corpus = self.config.pluginmanager.get_plugin(NAME)
@@ -185,8 +186,8 @@ class ReproducerTest(pytest.Item):
                 result = verify(folder, options)
         except BackendUnavailable as error:
             raise pytest.skip.Exception(str(error), _use_item_location=True) from error
-        except KerncapError as error:
-            text = str(error).replace("with --trust", "with --kerncap-trust")
+        except Exception as error:
+            text = str(failure.explained(error)).replace("with --trust", "with --kerncap-trust")
             raise NotReproduced(text) from error
         if not result.passed:
             raise NotReproduced(render(result))
