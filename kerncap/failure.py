@@ -12,6 +12,7 @@ import traceback
 
 from kerncap.errors import BackendUnavailable, InternalError, KerncapError, OutOfMemory, UsageError
 from kerncap.log import one_line
+from kerncap.printable import printable
 
 DEBUG_VARIABLE = "KERNCAP_DEBUG"  # set: the traceback of an internal error is printed
 _LONGEST = 2000
@@ -58,8 +59,7 @@ def details(error: BaseException) -> list[str]:
     """The lines of the traceback for whoever asks by KERNCAP_DEBUG; else none."""
     if not os.environ.get(DEBUG_VARIABLE):
         return []
-    lines = "".join(traceback.format_exception(error)).splitlines()
-    return ["".join(c if c.isprintable() else ascii(c)[1:-1] for c in line) for line in lines]
+    return printable("".join(traceback.format_exception(error))).rstrip("\n").split("\n")
 
 
 def _of_system(error: OSError) -> KerncapError | None:

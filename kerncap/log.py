@@ -1,16 +1,19 @@
-"""Lines on stderr: the one place where kerncap talks beside its result."""
+"""Lines on stderr: the one place where kerncap talks beside its result, strangers' text escaped."""
 
 from __future__ import annotations
 
 import sys
 import threading
 
+from kerncap.printable import one_line as _one_line
+from kerncap.printable import printable
+
 _lock = threading.Lock()
 
 
 def line(text: str) -> None:
     """Write ``kerncap: text`` to stderr as one piece; a closed stderr is no error."""
-    block("".join(f"kerncap: {part}\n" for part in text.splitlines()))
+    block("".join(f"kerncap: {part}\n" for part in text.rstrip("\n").split("\n")))
 
 
 def block(text: str) -> None:
@@ -23,7 +26,7 @@ def block(text: str) -> None:
         return
     with _lock:
         try:
-            sys.stderr.write(text if text.endswith("\n") or not text else text + "\n")
+            sys.stderr.write(printable(text if text.endswith("\n") or not text else text + "\n"))
             sys.stderr.flush()
         except (OSError, ValueError):
             pass  # nobody reads it any more; the result does not depend on that
@@ -50,6 +53,5 @@ def duration(nanoseconds: int) -> str:
 
 
 def one_line(text: object, limit: int = 600) -> str:
-    """``text`` on one line, without control characters, cut at ``limit``: targets choose names."""
-    plain = "".join(c if c.isprintable() else " " for c in str(text)).strip()
-    return plain if len(plain) <= limit else plain[: limit - 1] + "…"
+    """Prose on one line: line ends become blanks, the rest `printable`; cut at ``limit``."""
+    return _one_line(str(text).replace("\n", " ").replace("\t", " ").strip(), limit)

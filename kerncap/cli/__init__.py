@@ -7,16 +7,13 @@ numpy nor msgspec.
 from __future__ import annotations
 
 import importlib
-import os
-import signal
 import sys
 from collections.abc import Sequence
-from typing import NoReturn
 
 import click
 
 import kerncap
-from kerncap import failure, log
+from kerncap import failure, log, streams
 from kerncap.errors import InternalError
 
 # name -> one line; the command itself is `kerncap.cli.<name>:command`.
@@ -41,6 +38,8 @@ COMMANDS = {
     "schema": "Print the JSON Schema of a command's --json.",
     "mcp": "Serve the commands to an agent, over the Model Context Protocol.",
 }
+# `color`: click would drop what looks like a colour, where `streams` shows it as what it is.
+_SETTINGS = {"help_option_names": ["-h", "--help"], "color": True}
 INTERRUPTED = 130  # what a shell shows for a process that SIGINT ended
 
 
@@ -62,7 +61,7 @@ class LazyGroup(click.Group):
             formatter.write_dl(list(COMMANDS.items()))
 
 
-@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=LazyGroup, context_settings=_SETTINGS)
 @click.version_option(kerncap.__version__, prog_name="kerncap")
 def group() -> None:
     """Take one kernel launch out of a running program; replay, edit and prove it alone."""
@@ -70,6 +69,14 @@ def group() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit status; every exception ends here, as one line."""
+    if arguments is None:
+        streams.reserve()
+        streams.in_utf8()
+    with streams.escaped():
+        return _ended(arguments)
+
+
+def _ended(arguments: Sequence[str] | None) -> int:
     try:
         result = group.main(args=arguments, prog_name="kerncap", standalone_mode=False)
         sys.stdout.flush()
@@ -80,8 +87,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):
         return INTERRUPTED
-    except BrokenPipeError:
-        _leave_a_broken_pipe()
+    except streams.NobodyReads:
+        return streams.NobodyReads.exit_status
     except Exception as error:
         return _failed(error)
     return result if isinstance(result, int) else 0
@@ -95,8 +102,3 @@ def _failed(error: Exception) -> int:
         for line in failure.details(error):
             log.line(line)
     return found.exit_status
-
-
-def _leave_a_broken_pipe() -> NoReturn:
-    """End as a program does that SIGPIPE stops; the interpreter must not flush stdout again."""
-    os._exit(128 + signal.SIGPIPE)

@@ -28,11 +28,13 @@ def command(roots: tuple[Path, ...], read_only: bool, python: str | None, max_by
     through it.
     """
     from kerncap.errors import BackendUnavailable
+    from kerncap.streams import protocol
 
     if find_spec("mcp") is None:
         raise BackendUnavailable("the MCP SDK", "install it: pip install 'kerncap[mcp]'")
     from kerncap.mcp.server import serve
     from kerncap.mcp.tools import default_context
 
-    serve(default_context(roots, python), read_only, max_bytes)
+    with protocol():
+        serve(default_context(roots, python), read_only, max_bytes)
     return 0

@@ -168,7 +168,7 @@ def _edit(
 def _apply(
     repro: Path, watched: tuple[str, ...], stage: str, folder: Path | None, to: Path, replay_as: Any
 ) -> int:
-    from kerncap import log
+    from kerncap import log, streams
     from kerncap.api.edit import apply, apply_words
 
     patch = apply(repro, _edit_options(watched, stage, folder, replay_as))
@@ -178,7 +178,7 @@ def _apply(
         log.line("nothing to apply: no line of the application's files is changed")
         return 1
     if to == _STDOUT:
-        click.echo(patch.text, nl=False)
+        streams.write_data(patch.text)
     else:
         try:
             to.write_text(patch.text, encoding="utf-8")

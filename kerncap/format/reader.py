@@ -31,7 +31,6 @@ from kerncap.format.stored import (
     check_size,
     digest_file,
     format_error,
-    one_line,
     open_file,
     read_file,
     refuse_links,
@@ -49,6 +48,7 @@ from kerncap.format.validate import (
     validate,
     version_message,
 )
+from kerncap.printable import one_line
 
 MAX_MANIFEST_BYTES = 16 << 20
 MAX_RAW_IN_FLIGHT = 32 << 20

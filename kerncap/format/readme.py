@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kerncap.format import schema
-from kerncap.format.stored import one_line
+from kerncap.printable import one_line
 
 MAX_REGIONS_SHOWN = 50
 

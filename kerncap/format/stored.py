@@ -12,6 +12,7 @@ import stat
 from pathlib import Path
 
 from kerncap.errors import FormatError
+from kerncap.printable import one_line
 
 MAX_FOLDER_ENTRIES = 65_536
 MAX_FOLDER_DEPTH = 32
@@ -19,13 +20,6 @@ _READ_BYTES = 1 << 20
 _DIRECTORY_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 # O_NONBLOCK: opening a FIFO must not wait for a writer.
 _FILE_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
-
-
-def one_line(text: object, limit: int = 400) -> str:
-    """``text`` with everything unprintable escaped, cut to ``limit``: names may be hostile."""
-    raw = str(text)
-    line = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in raw[: limit + 1])
-    return line if len(line) <= limit else line[: limit - 1] + "…"
 
 
 def format_error(path: Path | str, offset: int, message: object) -> FormatError:

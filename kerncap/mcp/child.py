@@ -13,6 +13,8 @@ from pathlib import Path
 import anyio
 from anyio.abc import ByteReceiveStream, Process
 
+from kerncap.printable import printable
+
 MOST_STDOUT = 256 << 20  # bytes of a document that are taken in
 _MOST_LINES = 400
 _LINE = 2000
@@ -96,9 +98,7 @@ async def _lines(
 
 
 async def _one(line: bytes, into: list[str], told: Callable[[str], Awaitable[None]]) -> None:
-    text = "".join(
-        c if c.isprintable() else " " for c in line[:_LINE].decode("utf-8", "replace").expandtabs()
-    )
+    text = printable(line[:_LINE].decode("utf-8", "replace").expandtabs())
     if not text.strip():
         return
     into.append(text.rstrip())

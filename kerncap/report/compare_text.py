@@ -83,7 +83,7 @@ def _bytes(value: int | None) -> str:
 
 def _problems(variant: Any) -> list[str]:
     if variant.problem:
-        detail = variant.detail.strip().splitlines()[-_SHOWN_DETAIL:]
+        detail = variant.detail.strip().split("\n")[-_SHOWN_DETAIL:]
         return ["", f"{variant.name}: {one_line(variant.problem)}", *(f"  {one_line(d)}" for d in detail)]
     if variant.passed:
         return []

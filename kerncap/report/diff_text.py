@@ -7,6 +7,7 @@ from typing import Any
 
 from kerncap.log import one_line
 from kerncap.log import size as size_text
+from kerncap.printable import printable
 from kerncap.report.diff_map import heat_lines, histogram_lines
 from kerncap.report.tables import table
 
@@ -47,9 +48,7 @@ def render_side_by_side(stage: str, rows: Sequence[tuple[str, str, str]]) -> str
         if mark == "…":
             lines.append("…")
             continue
-        cut = [
-            one if len(one) <= _WIDTH else one[: _WIDTH - 1] + "…" for one in map(_printable, (left, right))
-        ]
+        cut = [one if len(one) <= _WIDTH else one[: _WIDTH - 1] + "…" for one in map(_shown, (left, right))]
         lines.append(f"    {cut[0]:<{_WIDTH}} {mark} {cut[1]}".rstrip())
     return "\n".join(lines) + "\n"
 
@@ -156,7 +155,7 @@ def _code(one: Any, whole: bool) -> list[str]:
     shown = f": {', '.join(changed[:_SHOWN_OPCODES])}" if changed else ""
     shown += f" and {len(changed) - _SHOWN_OPCODES} others" if len(changed) > _SHOWN_OPCODES else ""
     lines = one.text.lines if whole else one.text.lines[:_SHOWN_LINES]
-    found = ["", f"{name} {what}{shown}", *(f"  {_printable(line)}" for line in lines)]
+    found = ["", f"{name} {what}{shown}", *(f"  {_shown(line)}" for line in lines)]
     stage = one.how if one.how in ("sass", "isa") else one.stage
     return found + _more(one.text.lines_total - len(lines), f"--code {stage} --lines 0 has them")
 
@@ -166,7 +165,7 @@ def _source(one: Any) -> list[str]:
         return []
     if one.only_in or one.note:
         return ["", f"{one_line(one.file)}: {one.note or f'only in {one.only_in}'}"]
-    shown = [f"  {_printable(line)}" for line in one.lines[:_SHOWN_LINES]]
+    shown = [f"  {_shown(line)}" for line in one.lines[:_SHOWN_LINES]]
     return ["", *shown, *_more(one.lines_total - len(shown), "--json has more of them")]
 
 
@@ -255,9 +254,9 @@ def _number(value: Any) -> str:
     return f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
-def _printable(line: str) -> str:
+def _shown(line: str) -> str:
     """A line as it is, without what a terminal would obey."""
-    return "".join(c if c.isprintable() or c == "\t" else " " for c in line).expandtabs(4)[:400]
+    return printable(line).expandtabs(4)[:400]
 
 
 def _more(count: int, where: str) -> list[str]:

@@ -7,7 +7,9 @@ import sys
 from typing import Any
 
 from kerncap import log
+from kerncap.printable import printable
 from kerncap.report import edit_text as text
+from kerncap.streams import styled
 
 
 class JsonLines:
@@ -67,7 +69,7 @@ class Terminal:
     def __init__(self) -> None:
         from rich.console import Console
 
-        self._console = Console(highlight=False, soft_wrap=True)
+        self._console = Console(file=styled(sys.stdout), highlight=False, soft_wrap=True)
         self._keys = False
 
     def opened(self, session: Any, editor: Any, keys: bool) -> None:
@@ -85,7 +87,7 @@ class Terminal:
         colour = "bold green" if result.passed else "bold red"
         word = "PASS" if result.passed else "FAIL"
         self._console.print()
-        self._console.print(Text.assemble((head + " ", "bold"), (word, colour), rest))
+        self._console.print(Text.assemble((printable(head) + " ", "bold"), (word, colour), printable(rest)))
         for line in text.reasons(result):
             self._print(line, "red" if line.lstrip().startswith("|") and line.endswith("^") else "")
         self._table(text.rows(result))
@@ -126,14 +128,15 @@ class Terminal:
             made.add_column(name, justify=justify, no_wrap=True)  # type: ignore[arg-type]
         for row in rows:
             colour = {True: "green", False: "yellow", None: ""}[row.better]
-            made.add_row(row.name, row.original, row.candidate, Text(row.change, colour))
+            cells = [Text(printable(cell)) for cell in (row.name, row.original, row.candidate)]
+            made.add_row(*cells, Text(printable(row.change), colour))
         self._console.print(made)
 
     def _print(self, line: str, style: str = "") -> None:
         from rich.text import Text
 
         if line:
-            self._console.print(Text(line, style))
+            self._console.print(Text(printable(line), style))
 
 
 def screen(as_json: bool) -> JsonLines | Plain | Terminal:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from kerncap import log
 from kerncap.log import one_line
+from kerncap.printable import printable
 from kerncap.report.tables import table
 from kerncap.report.verdict_text import milliseconds
 
@@ -132,11 +133,11 @@ def diagnostic(found: Any) -> list[str]:
     lines = [f"{one_line(place)}: {one_line(found.message)}"]
     width = len(str(found.line))
     for number, text in found.context:
-        lines.append(f"  {number:>{width}} | {_printable(text)}".rstrip())
+        lines.append(f"  {number:>{width}} | {_shown(text)}".rstrip())
     if found.context and found.column is not None:
         own = found.context[-1][1][: found.column - 1]
         lead = "".join(c if c == "\t" else " " for c in own)
-        lines.append(f"  {'':>{width}} | {_printable(lead)}^")
+        lines.append(f"  {'':>{width}} | {_shown(lead)}^")
     return lines
 
 
@@ -144,10 +145,10 @@ def notes(result: Any) -> list[str]:
     """Notes; of a traceback that no place was found in, the end."""
     found: list[str] = []
     for note in [*result.notes, *result.verdict.notes][:_MOST_NOTES]:
-        lines = note.strip().splitlines()
+        lines = note.strip().split("\n")
         if len(lines) > 1:
             if not result.diagnostics:
-                found += [f"  {_printable(line)}" for line in lines[-_SHOWN_TRACEBACK:]]
+                found += [f"  {_shown(line)}" for line in lines[-_SHOWN_TRACEBACK:]]
         else:
             found.append(f"note: {one_line(note)}")
     return found
@@ -187,10 +188,10 @@ def _near(path: Path) -> str:
     return str(path.relative_to(here) if path.is_relative_to(here) else path)
 
 
-def _printable(text: str) -> str:
-    return "".join(c if c.isprintable() or c == "\t" else "?" for c in text)[:400]
+def _shown(text: str) -> str:
+    return printable(text)[:400]
 
 
 def diff_lines(lines: Sequence[str]) -> list[str]:
     """A diff for a terminal; without edits, that."""
-    return [_printable(line) for line in lines] or ["nothing was edited"]
+    return [_shown(line) for line in lines] or ["nothing was edited"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from kerncap.format.stored import one_line
 from kerncap.log import size as size_text
+from kerncap.printable import one_line
 
 MAX_ROWS = 40
 MAX_CELL = 48

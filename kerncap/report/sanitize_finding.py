@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from kerncap.log import one_line
+from kerncap.printable import printable
 from kerncap.sanitizer.diagnose.finding import count_bytes, describe_place, spot_of
 from kerncap.sanitizer.diagnose.render import source_context
 from kerncap.sanitizer.findings import Finding, LaunchReport
@@ -41,7 +42,7 @@ def finding_lines(report: LaunchReport, finding: Finding) -> list[str]:
 def _source(report: LaunchReport, location: Location) -> list[str]:
     """The place's line between its neighbours, blank ones at the ends left out."""
     context = [
-        (number, _printable(text), here) for number, text, here in source_context(location, report.sources)
+        (number, _shown(text), here) for number, text, here in source_context(location, report.sources)
     ]
     while context and not context[-1][1] and not context[-1][2]:
         context.pop()
@@ -53,9 +54,9 @@ def _source(report: LaunchReport, location: Location) -> list[str]:
     ]
 
 
-def _printable(line: str) -> str:
+def _shown(line: str) -> str:
     """A source line as it is, without what could steer a terminal: it may be a stranger's."""
-    plain = "".join(c if c.isprintable() else " " for c in line.expandtabs(4)).rstrip()
+    plain = printable(line.rstrip("\r\n")).expandtabs(4).rstrip()
     return plain if len(plain) <= _SOURCE_WIDTH else plain[: _SOURCE_WIDTH - 1] + "…"
 
 

@@ -92,7 +92,7 @@ def _table(result: Any) -> str:
     text = io.StringIO()
     width = max(100, shutil.get_terminal_size((120, 24)).columns)
     Console(file=text, width=width, color_system=None, highlight=False).print(table)
-    return "\n".join(line.rstrip() for line in text.getvalue().splitlines()).strip("\n")
+    return "\n".join(line.rstrip() for line in text.getvalue().split("\n")).strip("\n")
 
 
 def _ranked(result: Any) -> list[Any]:

@@ -18,7 +18,7 @@ def render(result: Any) -> str:
         f"judged by {result.judged_by}"
     ]
     for note in [*result.notes, *result.verdict.notes]:
-        text = note.strip().splitlines()
+        text = note.strip().split("\n")
         if len(text) > 1:  # a traceback
             lines += ["", *(f"  {line}" for line in text[-_SHOWN_TRACEBACK:]), ""]
         else:

@@ -13,7 +13,7 @@ from kerncap.errors import ReplayError
 from kerncap.format import Reproducer
 from kerncap.format.build_options import is_accepted, is_plain_path
 from kerncap.format.schema import Source, SourceBuild
-from kerncap.format.stored import one_line
+from kerncap.printable import one_line
 from kerncap.replay.candidates.errors import BuildError
 
 SOURCE = "source/"

@@ -23,7 +23,7 @@ from kerncap.errors import FormatError, KerncapError, UsageError
 from kerncap.format.archive.place import place
 from kerncap.format.checks import MAX_CHECKS_BYTES, decode_checks
 from kerncap.format.reader import MAX_MANIFEST_BYTES, Reproducer, decode_manifest
-from kerncap.format.stored import MAX_FOLDER_ENTRIES, format_error, one_line, path_problem
+from kerncap.format.stored import MAX_FOLDER_ENTRIES, format_error, path_problem
 from kerncap.format.validate import (
     CHECKS_PATH,
     MANIFEST_DIGEST_PATH,
@@ -31,6 +31,7 @@ from kerncap.format.validate import (
     stored_files,
 )
 from kerncap.format.writer import file_stem
+from kerncap.printable import one_line
 
 MAX_DIRECTORY_BYTES = 8 << 20  # zipfile makes an object of each 46 bytes
 # Memory is packed already, and code and text shrink tenfold at best: more is a bomb.

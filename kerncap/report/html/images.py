@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from kerncap.format.code_object import CodeObject, CodeObjectProblem, is_code_object
 from kerncap.format.elf import FUNCTION, OBJECT, Elf, ElfProblem
-from kerncap.format.stored import one_line
 from kerncap.log import size
+from kerncap.printable import one_line
 
 MAX_ROWS = 200
 _SYMBOLS = {FUNCTION: "function", OBJECT: "object"}

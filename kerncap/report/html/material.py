@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kerncap.format import Reproducer, schema
+from kerncap.printable import one_line
 
 Document = dict[str, Any]
 
@@ -52,6 +53,4 @@ class Material:
 
 def plain(text: object, limit: int = MAX_TEXT) -> str:
     """``text`` on one line, nothing in it that steers the rest (controls, bidirectional marks)."""
-    raw = str(text)
-    line = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in raw[: limit + 1])
-    return line if len(line) <= limit else line[: limit - 1] + "…"
+    return one_line(text, limit)

@@ -27,7 +27,7 @@ scale[4, 1, 1] from /app/layer.py:80: 3 findings; {COUNTED}
     --> /app/k.py:6:2
       4 | def scale(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
       5 |     offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    > 6 |     x = tl.load(x_ptr + offsets, mask=offsets < n) [31m
+    > 6 |     x = tl.load(x_ptr + offsets, mask=offsets < n)\\x1b[31m
       7 |     tl.store(out_ptr + offsets, x * 2.0)
     witness  program (0, 0, 0), lane 6, i = 2, k = 5: 4 bytes at out_ptr + 70 (byte 280)
     other    store at /app/k.py:7:2, program (1, 0, 0), lane 0, i = 0, k = 0; counted as a finding of its own
@@ -35,7 +35,7 @@ scale[4, 1, 1] from /app/layer.py:80: 3 findings; {COUNTED}
   error[oob]: {STORE.message}
     --> /app/k.py:7:2
       5 |     offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-      6 |     x = tl.load(x_ptr + offsets, mask=offsets < n) [31m
+      6 |     x = tl.load(x_ptr + offsets, mask=offsets < n)\\x1b[31m
     > 7 |     tl.store(out_ptr + offsets, x * 2.0)
     called from /app/k.py:20
     witness   program (3, 0, 0), lane 232: 4 bytes at out_ptr + 1000 (byte 4,000), 96 bytes past the end
