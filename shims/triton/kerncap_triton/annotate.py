@@ -127,8 +127,10 @@ class Annotation(Watch):
         self._stop_waiting()
         if self.token:
             self._shim.outcome(self.token)  # takes the choice back
-        self.session.failed(self.call.kernel.qualified_name, reason)
-        self._settle("failed")
+        try:
+            self.session.failed(self.call.kernel.qualified_name, reason)
+        finally:
+            self._settle("failed")
 
     def _stop_waiting(self) -> None:
         if self._awaiting is not None:

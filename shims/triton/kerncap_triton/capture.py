@@ -11,7 +11,7 @@ from typing import Any, Dict, List, Optional
 
 from . import conditions, cuda, generations, values, wire
 from .call import Call
-from .images import images_of
+from .images import Image, images_of
 from .kernels import Counters
 from .memory import Closure, Unsupported, size_text
 from .session import Session
@@ -34,6 +34,7 @@ class Capture(Watch):
         self.closure = Closure()
         self.launch: Optional[int] = None
         self.pre: Optional[State] = None
+        self._post: Optional[Image] = None
         self.copy_ns = {"pre": 0, "post": 0}
         self._variants: Optional[int] = None
         self.started_ns = 0
@@ -161,12 +162,14 @@ class Capture(Watch):
         """The capture did not work out; the next match gets its place."""
         if self.settled:
             return
-        self._give_back_pre()
-        self.session.failed(self.call.kernel.qualified_name, reason, self.launch)
-        self._settle("failed")
+        self._give_back()
+        try:
+            self.session.failed(self.call.kernel.qualified_name, reason, self.launch)
+        finally:
+            self._settle("failed")
 
     def drop(self, reason: str) -> None:
-        self._give_back_pre()
+        self._give_back()
         self.session.write(wire.DROPPED, {"launch": self.launch, "reason": reason})
         self._settle("dropped")
 
@@ -186,11 +189,15 @@ class Capture(Watch):
         assert self.launch is not None
         pre.fetch()
         started_ns = time.perf_counter_ns()
-        post = images_of(self.session).file(self.launch, "post")
+        images = images_of(self.session)
+        post = images.file(self.launch, "post")
         try:
             chunks = pre.compare(post.fd)
-        finally:
             post.close()
+        except BaseException:
+            images.discard(post)
+            raise
+        self._post = post
         self.copy_ns["post"] = time.perf_counter_ns() - started_ns
         return {"post": post.reference, "chunks": [list(chunk) for chunk in chunks]}
 
@@ -215,8 +222,10 @@ class Capture(Watch):
             self.pre.image.close()  # the file, or the command line's own descriptor, keeps the bytes
         self.session.write(wire.COMPLETE, {**base, **fields})
         image = self.pre.image if self.pre is not None and self._is_in_ring else None
+        self.pre = self._post = None  # kept: nothing takes the files back any more
         for launch, oldest in self._remember_last((self.launch, image)):
-            self._forget(launch, oldest)
+            with contextlib.suppress(OSError):  # then one more than was asked for is sealed
+                self._forget(launch, oldest)
         self._settle("kept")
 
     @property
@@ -234,10 +243,14 @@ class Capture(Watch):
             with contextlib.suppress(OSError):
                 os.unlink(self.session.path(f"{launch}.{kind}"))
 
-    def _give_back_pre(self) -> None:
+    def _give_back(self) -> None:
+        """The bytes of a launch that is not kept. First of all: the record of it may need the room."""
         if self.pre is not None:
             images_of(self.session).discard(self.pre.image)
             self.pre = None
+        if self._post is not None:
+            images_of(self.session).discard(self._post)
+            self._post = None
 
 
 def is_fault(error: BaseException) -> bool:

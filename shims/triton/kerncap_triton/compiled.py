@@ -8,7 +8,7 @@ import os
 import re
 from typing import Any, Dict, List, Optional, Tuple
 
-from . import generations, values
+from . import generations, values, wire
 from .session import Session
 
 STAGE_SUFFIXES = ("ttir", "ttgir", "llir", "ptx", "cubin", "amdgcn", "hsaco", "spv", "json")
@@ -61,8 +61,7 @@ def store_stages(
     written = session.resources.setdefault("code", {})
     if stem not in written:
         for stage, data in contents:
-            with open(session.path(f"code/{stem}.{_plain(stage)}"), "wb") as file:
-                file.write(data)
+            wire.write_file(session.path(f"code/{stem}.{_plain(stage)}"), data)
         written[stem] = [{"stage": stage, "file": f"code/{stem}.{_plain(stage)}"} for stage, _ in contents]
     return list(written[stem])
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import itertools
 from typing import TYPE_CHECKING, Any, Iterator, List, Optional, Tuple
 
@@ -135,8 +136,9 @@ def _first_difference(capture: "Capture", chunks: Chunks, after: State) -> Optio
     if not is_on_device(region):
         length = min(capture.chunk, region.size - offset)
         now = bytes(copying.read_bytes(region.base + offset, length))
-        with after.mapped() as address:
-            then = bytes(copying.read_bytes(address + after.offsets[number] + offset, length))
+        image = ctypes.create_string_buffer(length)
+        after.read(number, offset, ctypes.addressof(image), length)
+        then = image.raw
         offset += next(i for i in range(length) if now[i] != then[i])
     names = [v["name"] for v in capture.closure.views if v["region"] == number]
     place = f"{', '.join(names)} near byte {offset}"

@@ -2,23 +2,27 @@
 
 Sources hand out *pieces*: (region, offset in it, host address, length). A host region is its own
 piece; a device region goes through pinned buffers (cuda.py). What is done with a piece (store it,
-compare it) is the same for both and runs without the GIL: memcmp through ctypes, pwrite.
+compare it) is the same for both and runs without the GIL: memcmp through ctypes, pwrite, preadv.
+
+A file is never mapped: a file system that is full can't back a page of it, not even of a hole that is only
+read, and then the kernel ends the process with SIGBUS. A call gives an error instead.
 """
 
 from __future__ import annotations
 
 import ctypes
-import mmap
+import errno
 import os
-import sys
 import threading
-from typing import Any, Callable, Iterable, Iterator, List, Optional, Tuple
+from typing import Callable, Iterable, Iterator, List, Optional, Tuple
 
 from .memory import Region
+from .quiet_signals import QuietSignals
 
 PIECE = 8 << 20
 INLINE_BELOW = 32 << 20  # less than this is not worth a thread
 MAX_WRITERS = 16
+READ = 1 << 20  # read back in one go: stays in a core's cache until it is compared
 
 Piece = Tuple[int, int, int, int]
 Work = Callable[[int, int, int, int], None]
@@ -38,33 +42,9 @@ def writer_count() -> int:
         return max(1, min(MAX_WRITERS, os.cpu_count() or 1))
 
 
-class Mapping:
-    """A file mapped whole, with its address; empty files have none."""
-
-    def __init__(self, fd: int, size: int) -> None:
-        self._map = mmap.mmap(fd, size) if size else None
-        self.address = 0
-        if self._map is not None:
-            self._export: Any = ctypes.c_char.from_buffer(self._map)
-            self.address = ctypes.addressof(self._export)
-
-    def close(self) -> None:
-        if self._map is not None:
-            del self._export  # a mapping with an exported buffer can't be closed
-            self._map.close()
-            self._map = None
-
-
 def read_bytes(address: int, length: int) -> memoryview:
     """A view of memory by address; valid as long as the memory is."""
     return memoryview((ctypes.c_char * length).from_address(address)).cast("B")
-
-
-def tensor_over(address: int, length: int) -> Any:
-    """The same as a tensor of bytes, through the target's torch."""
-    memory = (ctypes.c_char * length).from_address(address)
-    torch = sys.modules["torch"]
-    return torch.frombuffer(memory, dtype=torch.uint8)
 
 
 def host_pieces(number: int, region: Region) -> Iterator[Piece]:
@@ -97,18 +77,61 @@ def run(pieces: Iterable[Piece], work: Work, total: int) -> None:
     threads = [threading.Thread(target=loop, daemon=True) for _ in range(writers)]
     for thread in threads:
         thread.start()
-    for thread in threads:
-        thread.join()
+    join(threads, errors)
+
+
+def join(threads: List[threading.Thread], errors: List[BaseException]) -> None:
+    """Wait for writers, which end at the first of ``errors``, and raise that.
+
+    A signal handler of the target's may raise here. The writers end first even then: what they write to
+    is closed next, and its number may then be a file of the target's.
+    """
+    while threads:
+        try:
+            threads[-1].join()
+            threads.pop()
+        except BaseException as error:
+            errors.insert(0, error)
     if errors:
         raise errors[0]
 
 
 def write_all(fd: int, address: int, length: int, position: int) -> None:
+    """Raises OSError, whatever the file system or a limit says; no signal comes of it."""
+    data = read_bytes(address, length)
+    with QuietSignals():
+        while data:
+            written = os.pwrite(fd, data, position)
+            if not written:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            data = data[written:]
+            position += written
+
+
+def read_all(fd: int, address: int, length: int, position: int) -> None:
+    """Read from a file to memory. A hole takes no room in the file system."""
     data = read_bytes(address, length)
     while data:
-        written = os.pwrite(fd, data, position)
-        data = data[written:]
-        position += written
+        count = os.preadv(fd, [data], position)
+        if not count:
+            raise OSError(errno.EIO, "the image of the memory is shorter than it was")
+        data = data[count:]
+        position += count
+
+
+class Reader(threading.local):
+    """Reads an image into a buffer of each thread's own."""
+
+    def __init__(self, fd: int, chunk: int) -> None:
+        self._fd = fd
+        self.step = max(READ // chunk, 1) * chunk
+        self._buffer = ctypes.create_string_buffer(self.step)
+        self._address = ctypes.addressof(self._buffer)
+
+    def __call__(self, position: int, length: int) -> int:
+        """The address where these bytes (at most ``step``) lie until this thread's next call."""
+        read_all(self._fd, self._address, length, position)
+        return self._address
 
 
 class Store:
@@ -139,16 +162,15 @@ class Compare:
     """
 
     def __init__(self, image: int, offsets: List[int], chunk: int, out: Optional[int] = None) -> None:
-        self._image, self._offsets, self._chunk, self._out = image, offsets, chunk, out
+        self._reader, self._offsets, self._chunk, self._out = Reader(image, chunk), offsets, chunk, out
         self._lock = threading.Lock()
         self.chunks: List[Tuple[int, int]] = []
 
     def __call__(self, region: int, offset: int, address: int, length: int) -> None:
-        base = self._image + self._offsets[region] + offset
+        base = self._offsets[region] + offset
         run: List[int] = []
-        for at in range(0, length, self._chunk):
-            size = min(self._chunk, length - at)
-            if _memcmp(address + at, base + at, size) != 0:
+        for at, size, then in chunks_read(self._reader, base, length, self._chunk):
+            if _memcmp(address + at, then, size) != 0:
                 run.append(at)
             elif run:
                 self._take(region, offset, address, run, length)
@@ -165,9 +187,17 @@ class Compare:
             write_all(self._out, address + run[0], end - run[0], position * self._chunk)
 
 
-def restore_host(region: Region, image: int, chunk: int) -> None:
-    """Put back those chunks of a host region that differ from the image at this address."""
-    for at in range(0, region.size, chunk):
-        size = min(chunk, region.size - at)
-        if _memcmp(region.base + at, image + at, size) != 0:
-            ctypes.memmove(region.base + at, image + at, size)
+def chunks_read(reader: Reader, base: int, length: int, chunk: int) -> Iterator[Tuple[int, int, int]]:
+    """The chunks of an image from ``base``: offset, size, and the address of what the image has there."""
+    for start in range(0, length, reader.step):
+        stop = min(start + reader.step, length)
+        then = reader(base + start, stop - start)
+        for at in range(start, stop, chunk):
+            yield at, min(chunk, stop - at), then + at - start
+
+
+def restore_host(region: Region, image: int, base: int, chunk: int) -> None:
+    """Put back those chunks of a host region that differ from the image at this offset."""
+    for at, size, then in chunks_read(Reader(image, chunk), base, region.size, chunk):
+        if _memcmp(region.base + at, then, size) != 0:
+            ctypes.memmove(region.base + at, then, size)

@@ -6,7 +6,6 @@ Nothing here waits without a deadline, and the current device and stream are as 
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
 import queue
 import sys
@@ -144,14 +143,11 @@ def _copy_out(regions: List[Tuple[int, Region]], work: Work, timeout_s: float) -
     finally:
         for _ in threads:
             ready.put(None)
-        for thread in threads:
-            thread.join()
-        if errors:
-            raise errors[0]
+        copying.join(threads, errors)
 
 
-def copy_in(region: Region, image: int, changed: List[int], chunk: int) -> None:
-    """Write the chunks of ``changed`` from a host image back to the device, synchronously."""
+def copy_in(region: Region, image: int, base: int, changed: List[int], chunk: int) -> None:
+    """Write the chunks of ``changed`` from an image at this offset back to the device, synchronously."""
     torch = torch_module()
     with _ring_lock, quiet(), torch.cuda.device(region.device_index):
         buffer = _pinned_ring(torch)[0]
@@ -159,7 +155,7 @@ def copy_in(region: Region, image: int, changed: List[int], chunk: int) -> None:
         for number in changed:
             offset = number * chunk
             length = min(chunk, region.size - offset)
-            ctypes.memmove(buffer.data_ptr(), image + offset, length)
+            copying.read_all(image, buffer.data_ptr(), length, base + offset)
             target[offset : offset + length].copy_(buffer[:length])
         torch.cuda.current_stream().synchronize()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import array
+import contextlib
 import json
 import os
 import socket
@@ -10,6 +11,7 @@ import threading
 from typing import Any, Dict, List, Optional
 
 from . import wire
+from .quiet_signals import QuietSignals
 from .session import Session
 
 ANSWER_TIMEOUT_S = 5.0
@@ -30,8 +32,9 @@ class Image:
 
     def resize(self, size: int) -> None:
         """Empty, and ``size`` bytes of holes."""
-        os.ftruncate(self.fd, 0)
-        os.ftruncate(self.fd, size)
+        with QuietSignals():  # the limit on file sizes is a memfd's, too
+            os.ftruncate(self.fd, 0)
+            os.ftruncate(self.fd, size)
 
     def close(self) -> None:
         self._own.close()
@@ -74,8 +77,10 @@ class Images:
                     os.ftruncate(image.fd, 0)
                     self._free.append(image)
             return
-        image.close()
-        os.unlink(image.path)
+        with contextlib.suppress(OSError):
+            image.close()
+        with contextlib.suppress(OSError):
+            os.unlink(image.path)
 
     def _new_memfd(self) -> Optional[Image]:
         if not hasattr(os, "memfd_create"):
@@ -102,7 +107,7 @@ def hand_over(session: Session, fd: int, number: int) -> bool:
         return False
     process = os.path.basename(os.path.dirname(session.path("records")))
     message = json.dumps({"token": session.options.get("token"), "process": process, "memfd": number})
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+    with QuietSignals(), socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
         connection.settimeout(ANSWER_TIMEOUT_S)
         connection.connect(path)
         rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [fd]))]

@@ -7,8 +7,7 @@ only what is kept is brought to the host.
 
 from __future__ import annotations
 
-import contextlib
-from typing import Any, Dict, Iterator, List, Optional, Tuple
+from typing import Any, Dict, List, Optional, Tuple
 
 from . import copying, cuda
 from .images import Image
@@ -52,26 +51,24 @@ class State:
         for number, clone in self.clones.items():
             changed = cuda.changed_chunks(self._regions[number], clone, self._chunk)
             chunks.extend((number, chunk) for chunk in changed)
-        with self.mapped() as address:
-            compare = copying.Compare(address, self.offsets, self._chunk, out)
-            self._each_piece(self._rest(), compare)
+        compare = copying.Compare(self.image.fd, self.offsets, self._chunk, out)
+        self._each_piece(self._rest(), compare)
         return chunks + compare.chunks
 
     def restore(self) -> None:
         """Put the bytes back into the regions."""
-        with self.mapped() as address:
-            device = []
-            for number, region in self._rest():
-                if is_on_device(region):
-                    device.append((number, region))
-                else:
-                    copying.restore_host(region, address + self.offsets[number], self._chunk)
-            if device:
-                compare = copying.Compare(address, self.offsets, self._chunk)
-                cuda.copy_out(device, compare, self._timeout_s)
-                for number, region in device:
-                    changed = sorted(chunk for found, chunk in compare.chunks if found == number)
-                    cuda.copy_in(region, address + self.offsets[number], changed, self._chunk)
+        device = []
+        for number, region in self._rest():
+            if is_on_device(region):
+                device.append((number, region))
+            else:
+                copying.restore_host(region, self.image.fd, self.offsets[number], self._chunk)
+        if device:
+            compare = copying.Compare(self.image.fd, self.offsets, self._chunk)
+            cuda.copy_out(device, compare, self._timeout_s)
+            for number, region in device:
+                changed = sorted(chunk for found, chunk in compare.chunks if found == number)
+                cuda.copy_in(region, self.image.fd, self.offsets[number], changed, self._chunk)
         for number, clone in self.clones.items():
             cuda.put_back(self._regions[number], clone, self._timeout_s)
 
@@ -79,18 +76,14 @@ class State:
         """A part of region ``number`` as a tensor of bytes on ``device``; the caller is ``quiet``."""
         if number in self.clones:
             return cuda.as_bytes(self.clones[number])[offset : offset + length]
-        with self.mapped() as address:
-            part = copying.tensor_over(address + self.offsets[number] + offset, length)
-            return part.to(device, copy=True)
+        torch = cuda.torch_module()
+        part = torch.empty(length, dtype=torch.uint8, device="cpu")
+        self.read(number, offset, int(part.data_ptr()), length)
+        return part.to(device)
 
-    @contextlib.contextmanager
-    def mapped(self) -> Iterator[int]:
-        """The address of the image, mapped."""
-        mapping = copying.Mapping(self.image.fd, self.size)
-        try:
-            yield mapping.address
-        finally:
-            mapping.close()
+    def read(self, number: int, offset: int, address: int, length: int) -> None:
+        """A part of region ``number``, which is not in a clone, to host memory."""
+        copying.read_all(self.image.fd, address, length, self.offsets[number] + offset)
 
     def _rest(self) -> List[Tuple[int, Region]]:
         return [(n, r) for n, r in enumerate(self._regions) if n not in self.clones]

@@ -8,7 +8,7 @@ import json
 import time
 from typing import Any, Callable, Deque, Dict, List, Optional
 
-from . import compiled, ranges, values
+from . import compiled, ranges, values, wire
 from .call import Call, callable_source, python_stack
 from .kernels import Counters
 from .memory import Unsupported
@@ -126,8 +126,7 @@ class Watch:
             graph = source_graph.collect(self.fn, passed)
             number = self.session.resources.setdefault("sources", itertools.count())
             name = f"source-{next(number)}.json"
-            with open(self.session.path(name), "w", encoding="utf-8") as file:
-                json.dump(graph, file)
+            wire.write_file(self.session.path(name), json.dumps(graph).encode())
             return name
         except Exception as error:
             reason = f"its source could not be collected: {type(error).__name__}: {error}"

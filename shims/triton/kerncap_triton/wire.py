@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import json
 import os
 import struct
 import threading
 import zlib
 from typing import Any, Dict, Tuple
+
+from .quiet_signals import QuietSignals
 
 MAGIC = 0x5243434B
 VERSION = 1
@@ -20,6 +24,30 @@ def encode(kind: int, payload: Dict[str, Any]) -> bytes:
     body = json.dumps(payload, separators=(",", ":")).encode()
     head = HEADER.pack(MAGIC, kind, VERSION, len(body), zlib.crc32(body), 0)
     return head + body + b"\0" * (-len(body) % 8)
+
+
+def write_whole(fd: int, data: bytes) -> None:
+    rest = memoryview(data)
+    while rest:
+        written = os.write(fd, rest)
+        if not written:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        rest = rest[written:]
+
+
+def write_file(path: str, data: bytes) -> None:
+    """A whole new file of the session, or OSError and none."""
+    with QuietSignals():
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        try:
+            try:
+                write_whole(fd, data)
+            finally:
+                os.close(fd)  # a network's file system may say only here that it is full
+        except OSError:
+            with contextlib.suppress(OSError):
+                os.unlink(path)
+            raise
 
 
 class OwnDescriptor:
@@ -62,12 +90,18 @@ class RecordFile:
         return OwnDescriptor(os.open(self._path, flags, 0o600))
 
     def append(self, kind: int, payload: Dict[str, Any]) -> None:
-        data = memoryview(encode(kind, payload))
-        with self._lock:
+        """Raises OSError; the file then ends with the record before."""
+        data = encode(kind, payload)
+        with self._lock, QuietSignals():
             if not self._own.is_ours:
                 self._own = self._open()
-            while data:
-                data = data[os.write(self._own.fd, data) :]
+            end = os.fstat(self._own.fd).st_size
+            try:
+                write_whole(self._own.fd, data)
+            except OSError:
+                with contextlib.suppress(OSError):
+                    os.ftruncate(self._own.fd, end)  # half a record would hide all that come after it
+                raise
 
     def close(self) -> None:
         self._own.close()

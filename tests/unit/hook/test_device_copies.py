@@ -86,9 +86,8 @@ def test_store_compare_and_restore(cuda: Any, tmp_path: Path) -> None:
     cuda.module.as_bytes(regions[0][1])[30 << 20] += 1
     cuda.module.as_bytes(regions[0][1])[-1] += 1
     cuda.module.as_bytes(regions[1][1])[999] += 1
-    mapping = cuda.copying.Mapping(fd, total)
     out = os.open(tmp_path / "post", os.O_RDWR | os.O_CREAT)
-    compare = cuda.copying.Compare(mapping.address, offsets, CHUNK, out)
+    compare = cuda.copying.Compare(fd, offsets, CHUNK, out)
     cuda.module.copy_out(regions, compare, 5.0)
     assert sorted(compare.chunks) == [(0, 120), (0, 179), (1, 0)]
     for position, (number, chunk) in enumerate(compare.chunks):
@@ -97,9 +96,8 @@ def test_store_compare_and_restore(cuda: Any, tmp_path: Path) -> None:
 
     for number, region in regions:
         changed = [chunk for found, chunk in compare.chunks if found == number]
-        cuda.module.copy_in(region, mapping.address + offsets[number], changed, CHUNK)
+        cuda.module.copy_in(region, fd, offsets[number], changed, CHUNK)
     assert [contents(region) for _, region in regions] == before
-    mapping.close()
     os.close(fd)
     os.close(out)
 
@@ -122,11 +120,13 @@ def test_a_copy_that_never_ends_is_given_up(cuda: Any, monkeypatch: pytest.Monke
     assert not cuda.module.drain(Event(), 0.01)
 
 
-def test_host_memory_is_restored_by_chunks(package: Any) -> None:
+def test_host_memory_is_restored_by_chunks(package: Any, tmp_path: Path) -> None:
     from kerncap_triton import copying, memory
 
     now = ctypes.create_string_buffer(3 * CHUNK)
-    image = ctypes.create_string_buffer(b"a" * (3 * CHUNK))
+    (tmp_path / "image").write_bytes(b"-" * 4096 + b"a" * (3 * CHUNK))
     region = memory.Region(ctypes.addressof(now), 3 * CHUNK - 1, "cpu", 0, "x", now)
-    copying.restore_host(region, ctypes.addressof(image), CHUNK)
+    image = os.open(tmp_path / "image", os.O_RDONLY)
+    copying.restore_host(region, image, 4096, CHUNK)
+    os.close(image)
     assert now.raw == b"a" * (3 * CHUNK - 1) + b"\0"

@@ -44,8 +44,9 @@ def take(hook: Any, folder: Path, on_device: bool, **tensors: Any) -> tuple[Any,
 
 
 def image_of(state: Any, number: int, size: int) -> bytes:
-    with state.mapped() as address:
-        return ctypes.string_at(address + state.offsets[number], size)
+    image = ctypes.create_string_buffer(size)
+    state.read(number, 0, ctypes.addressof(image), size)
+    return image.raw
 
 
 @pytest.mark.parametrize("on_device", [True, False])
