@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from kerncap.api.beside import beside
 from kerncap.api.exporting.project import Project, make_project
 from kerncap.api.exporting.script import make_script
 from kerncap.api.sharing.private import Asked
@@ -67,7 +68,7 @@ def export(
         raise UsageError(f"--as {kind}: expected one of {', '.join(KINDS)}")
     asked = Asked.of(redact, allow)
     path = Path(path)
-    target = Path(output) if output is not None else Path(f"{path.resolve().name}-{kind}")
+    target = beside(path, output, f"{path.resolve().name}-{kind}")
     if os.path.lexists(target):
         raise UsageError(f"{target}: already there; give another name with -o")
     inline = kind == "script" and target.suffix == ".py"

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from kerncap.api.beside import beside
 from kerncap.api.minimizing.accessed import read_bytes
 from kerncap.api.minimizing.probe import Probe, pointer_words
 from kerncap.api.minimizing.rewrite import rewrite
@@ -71,7 +72,7 @@ def minimize(
     Raises UsageError, FormatError, BackendUnavailable; ReplayError where the launch does not reproduce.
     """
     path, options = Path(path), options or ReplayOptions()
-    parent = Path(output) if output is not None else path.resolve().parent
+    parent = beside(path, output, "") if output is not None else path.resolve().parent
     try:
         parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:

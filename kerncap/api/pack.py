@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Collection
 from pathlib import Path
 
+from kerncap.api.beside import beside
 from kerncap.api.sharing.private import Asked
 from kerncap.api.sharing.shareable import shareable
 from kerncap.errors import UsageError
@@ -35,7 +36,7 @@ def pack(
     """
     asked = Asked.of(redact_kinds, allow)
     path = Path(path)
-    target = Path(output) if output is not None else Path(f"{path.resolve().name}.zip")
+    target = beside(path, output, f"{path.resolve().name}.zip")
     if os.path.lexists(target):
         raise UsageError(f"{target}: already there; give another name with -o")
     with shareable(path, asked, scratch=target.resolve().parent) as shared:

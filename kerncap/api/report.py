@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from kerncap.api.beside import beside
 from kerncap.api.inspect import inspect
 from kerncap.api.sharing.private import Asked, Private, private_parts, scanner
 from kerncap.errors import KerncapError, UsageError
@@ -73,7 +74,7 @@ def report(
     asked = Asked.of(redact_kinds, allow)
     path = Path(path)
     folder = path.resolve().name
-    target = Path(output) if output is not None else Path(f"{folder}.html")
+    target = beside(path, output, f"{folder}.html")
     if target.suffix.lower() not in _SUFFIXES:
         raise UsageError(f"{target}: a report is an HTML page; give it a name that ends with .html")
     look = scanner()

@@ -26,6 +26,15 @@ from kerncap.format.checks import MAX_CHECKS_BYTES, Checks, decode_checks, encod
 from kerncap.format.chunks import MAX_IN_FLIGHT, ChunkDecoder, worker_count
 from kerncap.format.documents import decode_json, error_at
 from kerncap.format.memory import STATES, ZERO_ROW, MemoryIndex, State
+from kerncap.format.names import (
+    CHECKS_PATH,
+    CHUNKS_PATH,
+    INDEX_PATH,
+    MANIFEST_DIGEST_PATH,
+    MANIFEST_PATH,
+    Grammar,
+    refuse_other_files,
+)
 from kerncap.format.stored import (
     check_digest,
     check_size,
@@ -33,14 +42,8 @@ from kerncap.format.stored import (
     format_error,
     open_file,
     read_file,
-    refuse_links,
 )
 from kerncap.format.validate import (
-    CHECKS_PATH,
-    CHUNKS_PATH,
-    INDEX_PATH,
-    MANIFEST_DIGEST_PATH,
-    MANIFEST_PATH,
     MAX_FILE_BYTES,
     MAX_INDEX_BYTES,
     ManifestProblem,
@@ -288,8 +291,10 @@ class Reproducer:
         self.manifest_bytes = data
         self.manifest_sha256 = hashlib.sha256(data).hexdigest()
         self._check_manifest_digest()
-        refuse_links(self.path)
-        for _, stored in stored_files(self.manifest):
+        listed = [stored for _, stored in stored_files(self.manifest)]
+        grammar = Grammar({stored.path for stored in listed})
+        refuse_other_files(self.path, self._root_fd, grammar)
+        for stored in listed:
             fd, size = open_file(self.path, self._root_fd, stored.path)
             os.close(fd)
             check_size(self.path / stored.path, size, stored.size)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kerncap.format import schema
+from kerncap.format.names import CHUNKS_PATH, INDEX_PATH, file_below_file, listed_problem
 from kerncap.format.position import Step
 from kerncap.format.stored import path_problem
 
@@ -17,11 +18,6 @@ MAX_CHUNKS_BYTES = MAX_REGIONS_BYTES + (1 << 32)
 MAX_FILE_BYTES = 4 << 30  # code, source and extras
 MAX_VALUE_DEPTH = 32
 ADDRESS_LIMIT = 1 << 63
-INDEX_PATH = "memory/index"
-CHUNKS_PATH = "memory/chunks"
-MANIFEST_PATH = "manifest.json"
-MANIFEST_DIGEST_PATH = "manifest.sha256"
-CHECKS_PATH = "checks.json"
 
 Steps = tuple[Step, ...]
 
@@ -225,11 +221,8 @@ def _files(manifest: schema.Manifest) -> None:
             message = f"{file.size} bytes; at most {limit} are allowed"
             raise ManifestProblem(("memory", name, "size"), message)
     known: dict[str, schema.StoredFile] = {}
-    reserved = {MANIFEST_PATH, MANIFEST_DIGEST_PATH, CHECKS_PATH}
     for steps, file in stored_files(manifest):
-        problem = path_problem(file.path)
-        if problem is None and file.path in reserved:
-            problem = f"{file.path!r} is not a file that a manifest may list"
+        problem = listed_problem(file.path, str(steps[0]))
         if problem is None and known.setdefault(file.path, file) != file:
             problem = f"{file.path!r} is listed twice with different content"
         if problem:
@@ -237,3 +230,7 @@ def _files(manifest: schema.Manifest) -> None:
         if steps[0] != "memory" and file.size > MAX_FILE_BYTES:
             message = f"{file.size} bytes; at most {MAX_FILE_BYTES} are allowed"
             raise ManifestProblem((*steps, "size"), message)
+    below = file_below_file(known)
+    if below is not None:
+        steps = next(steps for steps, file in stored_files(manifest) if file.path == below)
+        raise ManifestProblem((*steps, "path"), f"{below!r} lies below another file")

@@ -7,7 +7,6 @@ input, or was not told apart from it: it keeps its pre-state.
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +20,7 @@ import zstandard
 from kerncap.format import schema
 from kerncap.format.chunks import ZSTD_LEVEL, ChunkDecoder
 from kerncap.format.memory import Encoding
+from kerncap.format.names import CHECKS_PATH, is_write_set, not_a_write_set
 from kerncap.format.reader import Reproducer
 from kerncap.format.stored import check_digest, format_error
 
@@ -151,9 +151,8 @@ class WriteSet:
             return None
         stored = checks.write_set
         where = reproducer.path / stored.path
-        if not re.fullmatch(r"write_set-[0-9a-f]{16}\.bin", stored.path):
-            message = f"write set in {stored.path!r}; expected write_set-<16 hex>.bin"
-            raise format_error(reproducer.path / "checks.json", 0, message)
+        if not is_write_set(stored.path):
+            raise format_error(reproducer.path / CHECKS_PATH, 0, not_a_write_set(stored.path))
         data = reproducer.read_beside(stored.path, MAX_WRITE_SET_BYTES, stored.size)
         check_digest(where, data, stored.sha256)
         return cls._decode(data, where, reproducer)

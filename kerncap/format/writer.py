@@ -20,18 +20,11 @@ from kerncap.format import readme, schema
 from kerncap.format.chunks import ChunkWriter, Loader
 from kerncap.format.documents import canonical_json
 from kerncap.format.memory import ENTRY, MemoryIndex, Table
+from kerncap.format.names import CHUNKS_PATH, INDEX_PATH, MANIFEST_DIGEST_PATH, MANIFEST_PATH, README_PATH
 from kerncap.format.reader import Reproducer
 from kerncap.format.sources import Source, pieces_of
 from kerncap.format.stored import path_problem
-from kerncap.format.validate import (
-    CHUNKS_PATH,
-    INDEX_PATH,
-    MANIFEST_DIGEST_PATH,
-    MANIFEST_PATH,
-    ManifestProblem,
-    stored_files,
-    validate,
-)
+from kerncap.format.validate import ManifestProblem, stored_files, validate
 
 MAX_STEM = 120
 
@@ -198,8 +191,8 @@ class ReproducerWriter:
         extra = [file for path, file in sorted(self._files.items()) if path not in listed]
         manifest = msgspec.structs.replace(manifest, files=(*manifest.files, *extra))
         manifest = _as_read(manifest)
-        if "README.md" not in {file.path for file in manifest.files}:
-            file = self.add_file("README.md", readme.render(manifest).encode("utf-8", "replace"))
+        if README_PATH not in {file.path for file in manifest.files}:
+            file = self.add_file(README_PATH, readme.render(manifest).encode("utf-8", "replace"))
             manifest = _as_read(msgspec.structs.replace(manifest, files=(*manifest.files, file)))
         for _, file in stored_files(manifest):
             if self._files.get(file.path) != file:

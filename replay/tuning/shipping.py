@@ -13,7 +13,8 @@ from pathlib import Path
 
 from kerncap.errors import FormatError, UsageError
 from kerncap.format import Reproducer
-from kerncap.format.stored import MAX_FOLDER_ENTRIES, path_problem, read_file
+from kerncap.format.names import MAX_FOLDER_ENTRIES
+from kerncap.format.stored import path_problem, read_file
 from kerncap.format.validate import stored_files
 
 _MAX_BYTES = 1 << 40

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from kerncap.api.beside import is_inside, outside
 from kerncap.errors import UsageError
 from kerncap.format import Reproducer
 from kerncap.format.schema import StoredFile
@@ -106,14 +107,14 @@ class WorkingCopy:
         Raises UsageError for a folder inside of the reproducer, of another reproducer, or with other things.
         """
         asked = folder is not None
-        home = _outside(Path.cwd(), reproducer.path)
+        home = outside(Path.cwd(), reproducer.path)
         name = f"{_plain(reproducer.manifest.kernel.name)}-edit"
         names = [folder] if folder is not None else [
             home / name, home / f"{name}-{reproducer.manifest_sha256[:8]}",
             home / f"{name}-{reproducer.manifest_sha256[:8]}-{unit.stage}",
         ]  # fmt: skip
         for place in names:
-            if _is_inside(place, reproducer.path):
+            if is_inside(place, reproducer.path):
                 raise UsageError(
                     f"{place}: a reproducer is sealed; name a folder outside of {reproducer.path}"
                 )
@@ -130,7 +131,7 @@ class WorkingCopy:
         for each in files:
             if not each.is_file():
                 raise UsageError(f"{each}: no such file to watch")
-            if _is_inside(each, reproducer.path):
+            if is_inside(each, reproducer.path):
                 raise UsageError(
                     f"{each}: a reproducer is sealed; copy the file out of it, or leave FILE out"
                 )
@@ -264,15 +265,6 @@ def _read_state(path: Path) -> dict[str, Any] | None:
     if not isinstance(found, dict) or found.get("version") != _VERSION:
         raise UsageError(f"{path}: of another version; move it away, or name a folder with --copy")
     return found
-
-
-def _outside(folder: Path, reproducer: Path) -> Path:
-    """``folder``, or beside the reproducer where that lies around it."""
-    return reproducer.resolve().parent if _is_inside(folder, reproducer) else folder
-
-
-def _is_inside(path: Path, reproducer: Path) -> bool:
-    return path.resolve().is_relative_to(reproducer.resolve())
 
 
 def _plain(name: str) -> str:

@@ -11,8 +11,9 @@ import numpy.typing as npt
 
 from kerncap.api.minimizing.search import Masks
 from kerncap.format import Reproducer, ReproducerWriter, schema
+from kerncap.format.names import CHUNKS_PATH, INDEX_PATH
 from kerncap.format.schema import CHUNK_BYTES
-from kerncap.format.validate import CHUNKS_PATH, INDEX_PATH, stored_files
+from kerncap.format.validate import stored_files
 from kerncap.replay import bitmap
 from kerncap.replay.bitmap import Bits
 

@@ -8,8 +8,9 @@ from pathlib import Path
 
 from kerncap.errors import KerncapError, UsageError
 from kerncap.format import Reproducer
+from kerncap.format.names import CHUNKS_PATH, INDEX_PATH, MANIFEST_PATH
 from kerncap.format.private import Finding, Scanner
-from kerncap.format.validate import CHUNKS_PATH, INDEX_PATH, MANIFEST_PATH, stored_files
+from kerncap.format.validate import stored_files
 
 KINDS = {"paths": "path", "secrets": "secret"}  # as options call them -> as findings do
 

@@ -12,14 +12,9 @@ from typing import BinaryIO
 
 from kerncap.errors import UsageError
 from kerncap.format.archive.packed import PackedFile
+from kerncap.format.names import CHECKS_PATH, CHUNKS_PATH, MANIFEST_DIGEST_PATH, MANIFEST_PATH
 from kerncap.format.reader import Reproducer
-from kerncap.format.validate import (
-    CHECKS_PATH,
-    CHUNKS_PATH,
-    MANIFEST_DIGEST_PATH,
-    MANIFEST_PATH,
-    stored_files,
-)
+from kerncap.format.validate import stored_files
 from kerncap.format.writer import file_stem
 
 _LEVEL = 9

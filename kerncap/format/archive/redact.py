@@ -17,14 +17,9 @@ from kerncap.format import schema
 from kerncap.format.archive.place import place
 from kerncap.format.checks import Checks
 from kerncap.format.documents import canonical_json
+from kerncap.format.names import CHUNKS_PATH, INDEX_PATH, MANIFEST_DIGEST_PATH, MANIFEST_PATH
 from kerncap.format.reader import Reproducer, decode_manifest
-from kerncap.format.validate import (
-    CHUNKS_PATH,
-    INDEX_PATH,
-    MANIFEST_DIGEST_PATH,
-    MANIFEST_PATH,
-    stored_files,
-)
+from kerncap.format.validate import stored_files
 from kerncap.format.write_set import WriteSet
 from kerncap.format.writer import file_stem
 

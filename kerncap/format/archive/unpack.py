@@ -22,14 +22,18 @@ from typing import BinaryIO
 from kerncap.errors import FormatError, KerncapError, UsageError
 from kerncap.format.archive.place import place
 from kerncap.format.checks import MAX_CHECKS_BYTES, decode_checks
-from kerncap.format.reader import MAX_MANIFEST_BYTES, Reproducer, decode_manifest
-from kerncap.format.stored import MAX_FOLDER_ENTRIES, format_error, path_problem
-from kerncap.format.validate import (
+from kerncap.format.names import (
     CHECKS_PATH,
     MANIFEST_DIGEST_PATH,
     MANIFEST_PATH,
-    stored_files,
+    MAX_FOLDER_ENTRIES,
+    Grammar,
+    is_write_set,
+    not_a_write_set,
 )
+from kerncap.format.reader import MAX_MANIFEST_BYTES, Reproducer, decode_manifest
+from kerncap.format.stored import format_error, path_problem
+from kerncap.format.validate import stored_files
 from kerncap.format.writer import file_stem
 from kerncap.printable import one_line
 
@@ -98,7 +102,7 @@ class _Archive:
             IndexError,
         ) as error:
             raise format_error(path, 0, f"no zip file that can be read: {error}") from error
-        self._entries = _entries(path, self._zip.infolist(), self._size)
+        self._entries, self._folders = _entries(path, self._zip.infolist(), self._size)
 
     def __enter__(self) -> _Archive:
         return self
@@ -111,14 +115,14 @@ class _Archive:
         data = self._read(MANIFEST_PATH, MAX_MANIFEST_BYTES)
         manifest = decode_manifest(data, folder / MANIFEST_PATH)
         sizes = {stored.path: stored.size for _, stored in stored_files(manifest)}
+        self._refuse_other_names(Grammar(sizes))
         beside = {MANIFEST_PATH: data, MANIFEST_DIGEST_PATH: self._read(MANIFEST_DIGEST_PATH, _DIGEST_BYTES)}
         if CHECKS_PATH in self._entries:
             beside[CHECKS_PATH] = self._read(CHECKS_PATH, MAX_CHECKS_BYTES)
             write_set = decode_checks(beside[CHECKS_PATH], folder / CHECKS_PATH).write_set
             if write_set is not None:
-                problem = path_problem(write_set.path)
-                if problem or write_set.path in beside:
-                    raise format_error(folder / CHECKS_PATH, 0, problem or "it lists itself")
+                if not is_write_set(write_set.path):
+                    raise format_error(folder / CHECKS_PATH, 0, not_a_write_set(write_set.path))
                 sizes.setdefault(write_set.path, write_set.size)
         self._check_sizes(sizes, folder, max_size)
         for name, content in beside.items():
@@ -136,6 +140,16 @@ class _Archive:
                 for piece in self._pieces(name, size):
                     out.write(piece)
         return file_stem(manifest.kernel.name)
+
+    def _refuse_other_names(self, grammar: Grammar) -> None:
+        for name, info in self._entries.items():
+            problem = grammar.problem(name)
+            if problem is not None:
+                raise format_error(self._path, info.header_offset, f"{one_line(name, 200)}: {problem}")
+        for name, info in self._folders.items():
+            problem = grammar.problem(name, is_folder=True)
+            if problem is not None:
+                raise format_error(self._path, info.header_offset, f"{one_line(name, 200)}: {problem}")
 
     def _check_sizes(self, sizes: dict[str, int], folder: Path, max_size: int) -> None:
         total, free = sum(sizes.values()), shutil.disk_usage(folder).free
@@ -192,22 +206,32 @@ class _Archive:
 # --- the directory ---------------------------------------------------------------------------------
 
 
-def _entries(archive: Path, found: list[zipfile.ZipInfo], size: int) -> dict[str, zipfile.ZipInfo]:
-    """The archive's files by their name below the one folder that holds them all."""
+_Entries = dict[str, zipfile.ZipInfo]
+
+
+def _entries(archive: Path, found: list[zipfile.ZipInfo], size: int) -> tuple[_Entries, _Entries]:
+    """The archive's files, and its folders, by their name below the one folder that holds them all."""
     if len(found) > MAX_FOLDER_ENTRIES:
         message = f"{len(found)} entries; a reproducer has at most {MAX_FOLDER_ENTRIES}"
         raise format_error(archive, size, message)
-    files: dict[str, zipfile.ZipInfo] = {}
+    files: _Entries = {}
+    folders: _Entries = {}
     for info in found:
         _check_entry(archive, info, size)
         if info.filename.endswith("/"):
+            folders[info.filename.rstrip("/")] = info
             continue
         key = info.filename.casefold()  # some file systems know no other
         if key in files:
             raise format_error(archive, info.header_offset, f"{one_line(info.filename)} is there twice")
         files[key] = info
     _refuse_overlaps(archive, files, size)
-    return _below_top(archive, files)
+    prefix = _prefix(archive, files)
+    folders.pop(prefix.rstrip("/"), None)
+    return (
+        _below(archive, prefix, {info.filename: info for info in files.values()}),
+        _below(archive, prefix, folders),
+    )
 
 
 def _measure_directory(archive: Path, file: BinaryIO, size: int) -> None:
@@ -266,15 +290,23 @@ def _refuse_overlaps(archive: Path, files: dict[str, zipfile.ZipInfo], size: int
         raise format_error(archive, size, "truncated: a file ends beyond its end")
 
 
-def _below_top(archive: Path, files: dict[str, zipfile.ZipInfo]) -> dict[str, zipfile.ZipInfo]:
+def _prefix(archive: Path, files: _Entries) -> str:
+    """The folder that the reproducer lies in, with its ``/``; nothing where it lies at the top."""
     tops = [i.filename.rpartition("/")[0] for i in files.values() if _last(i.filename) == MANIFEST_PATH]
     shallow = [top for top in tops if "/" not in top]
     if not shallow:
         raise format_error(archive, 0, f"no reproducer: there is no {MANIFEST_PATH} in it")
     if len(shallow) > 1:
         raise format_error(archive, 0, f"{len(shallow)} reproducers in one archive; expected one")
-    prefix = f"{shallow[0]}/" if shallow[0] else ""
-    return {info.filename[len(prefix) :]: info for info in files.values() if info.filename.startswith(prefix)}
+    return f"{shallow[0]}/" if shallow[0] else ""
+
+
+def _below(archive: Path, prefix: str, entries: _Entries) -> _Entries:
+    for name, info in entries.items():
+        if not name.startswith(prefix):
+            message = f"{one_line(name, 200)}: not in the folder of the reproducer, {one_line(prefix, 200)}"
+            raise format_error(archive, info.header_offset, message)
+    return {name[len(prefix) :]: info for name, info in entries.items()}
 
 
 def _last(name: str) -> str:

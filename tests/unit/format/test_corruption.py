@@ -113,7 +113,8 @@ RULES = [
         put("code", 0, "file", "path")("checks.json"), '"path": ', '"checks.json"',
         "not a file that a manifest may",
     ),
-    (put("code", 0, "file", "path")("README.md"), '"path": ', '"README.md"', "listed twice"),
+    (put("files", 0, "path")("code/kernel.ttir"), '"path": ', '"code/kernel.ttir"', "listed twice"),
+    (put("files", 0, "path")("source/scale.py/x"), '"path": ', '"source/scale.py/x"', "lies below another"),
 ]  # fmt: skip
 
 

@@ -91,7 +91,7 @@ def test_a_manifest_that_could_not_be_read_is_not_written(tmp_path: Path) -> Non
             "region 1 of",
         ),
         ("command", (7,), "Expected `str`, got `int`"),
-        ("files", (schema.StoredFile(path="x", size=0, sha256="0" * 64),), "which was not added so"),
+        ("files", (schema.StoredFile(path="source/x", size=0, sha256="0" * 64),), "which was not added so"),
         ("regions", (), "region 0 was added with 3 bytes"),
     ):
         with ReproducerWriter(tmp_path, "k") as writer:
@@ -184,10 +184,10 @@ def _no_holes(fd: int, offset: int, whence: int) -> int:
 def test_unlisted_files_are_listed_and_readme_describes_the_folder(tmp_path: Path) -> None:
     with ReproducerWriter(tmp_path, "k") as writer:
         writer.add_region_pre(0, 3, b"abc")
-        writer.add_file("extra/notes.txt", b"hello")
+        writer.add_file("source/notes.txt", b"hello")
         folder = writer.seal(small.manifest(writer.finish_memory(), [3]))
     with Reproducer.open(folder) as made:
-        assert [file.path for file in made.manifest.files] == ["extra/notes.txt", "README.md"]
+        assert [file.path for file in made.manifest.files] == ["source/notes.txt", "README.md"]
     readme = (folder / "README.md").read_text()
     assert "kerncap verify ." in readme and "private data" in readme and "`m.k`" in readme
 
