@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from kerncap.answer import UNDECIDED_STATUS
+
 
 class KerncapError(Exception):
     """Any failure that kerncap explains: what, where, expected and found, the next step.
@@ -40,7 +42,12 @@ class CaptureError(KerncapError):
 
 
 class ReplayError(KerncapError):
-    """A replay that could not be carried out (a wrong replay is a result, not an exception)."""
+    """A replay that could not be carried out (a wrong replay is a result, not an exception).
+
+    That says nothing of the kernel.
+    """
+
+    exit_status = UNDECIDED_STATUS
 
 
 class BackendUnavailable(KerncapError):

@@ -27,9 +27,10 @@ _BEFORE, _EXPECTED, _FOUND = "before it", "expected of it", "found of it"
 
 @dataclass
 class Shown:
-    """Why the candidate fails (if it does), and what this did and did not show."""
+    """Why the candidate fails (if it does), or can't be judged, and what this did and did not show."""
 
     reasons: list[str] = field(default_factory=list)
+    open: list[str] = field(default_factory=list)
     shown: list[str] = field(default_factory=list)
     not_shown: list[str] = field(default_factory=list)
 
@@ -45,7 +46,7 @@ def on_other_values(engine: Engine, measured: Measured, tolerance: Tolerance, se
     what = f"other values of {names}"
     shown = Differential(engine, measured, tolerance, what, views, seed).judge()
     integers = not any(engine.manifest.views[view].dtype.startswith(FLOATS) for view in views)
-    if shown.shown or shown.reasons or not integers or engine.choice.memory != "host":
+    if shown.shown or shown.reasons or shown.open or not integers or engine.choice.memory != "host":
         return shown
     # Of integers that only change places a count and a sum are the same: some are given twice.
     return Differential(engine, measured, tolerance, what, views, seed, repeats=True).judge()
@@ -106,6 +107,8 @@ class Differential:
 
     def judge(self) -> Shown:
         self.manifest = self.engine.manifest
+        self._took_too_long = False  # the last launch
+        self._is_open = False  # the candidate's was ended since it took longer than it may
         self._prepare()
         self.engine.snapshot(_BEFORE)
         found = Shown()
@@ -122,7 +125,9 @@ class Differential:
         for state in (_BEFORE, _EXPECTED, _FOUND):
             self.engine.drop(state)
         if reasons:
-            found.reasons += [f"on {self.what}: {reason}" for reason in reasons]
+            (found.open if self._is_open else found.reasons).extend(
+                f"on {self.what}: {reason}" for reason in reasons
+            )
         else:
             found.shown.append(f"as the captured kernel on {self.what}")
         return found
@@ -144,6 +149,7 @@ class Differential:
         """What went wrong, if anything."""
         generation = self.engine.generation
         outcome = self.engine.launch(which, self.timeout_s)
+        self._took_too_long = outcome.status == "timeout"
         if not outcome.ok:
             return outcome.message
         if self.engine.generation != generation:
@@ -162,6 +168,7 @@ class Differential:
     def _candidate(self) -> list[str]:
         self._prepare()
         if problem := self._launch(self.candidate):
+            self._is_open = self._took_too_long
             return [problem]
         found = self._compare(self._known_noise())
         reasons = self._elsewhere()

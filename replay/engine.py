@@ -230,12 +230,12 @@ class Engine(WorkerMemory):
             reply = self.connection.request(limit + _GRACE_S, op, n=n, limit_s=limit, **arguments)
         except WorkerTimeout:
             self.connection.start()
-            return Repeated(ended=f"{n} replays did not end within {limit:g} s")
+            return Repeated(ended=Outcome("timeout", f"{n} replays did not end within {limit:g} s"))
         except WorkerDied as death:
             self.connection.start()
-            return Repeated(ended=str(death))
+            return Repeated(ended=Outcome("fault", str(death)))
         except TargetError as error:
-            return Repeated(ended=f"the kernel raised: {error}")
+            return Repeated(ended=Outcome("error", str(error)))
         return Repeated(**{key: value for key, value in reply.items() if key != "ok"})
 
     # --- the process -------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from kerncap.replay.measured import SEED_A, Measured, poison
 from kerncap.replay.scalars import described, scalar_variants
 from kerncap.replay.tolerance import view_tolerance
 from kerncap.replay.units import Unit, units, view_name
-from kerncap.replay.wording import Tolerance, Verdict, fail, mismatch
+from kerncap.replay.wording import Tolerance, Verdict, fail, mismatch, undecided
 
 _BEFORE, _EXPECTED = "perturbed", "expected on perturbed contents"
 _FLOATS = ("float", "bfloat")
@@ -26,7 +26,7 @@ _FLOATS = ("float", "bfloat")
 def judge(engine: Engine, measured: Measured, verdict: Verdict, tolerance: Tolerance) -> Verdict:
     """The verdict on a candidate that passed so far, with what other contents say."""
     silent = _silent(engine, measured)
-    undecided: list[Unit] = []
+    alike: list[Unit] = []  # what does nothing there can't be told from the captured kernel
     for unit, bits in silent:
         differential = _Differential(engine, measured, unit, bits, tolerance)
         told_apart, reasons = differential.judge()
@@ -38,16 +38,14 @@ def judge(engine: Engine, measured: Measured, verdict: Verdict, tolerance: Toler
             failed.notes = verdict.notes
             return failed
         if not told_apart:
-            undecided.append(unit)
+            alike.append(unit)
     # Whatever else is written was compared under poison, or has changed.
-    in_doubt = sum(bitmap.count(bits) for unit, bits in silent if unit in undecided)
-    if undecided and in_doubt == measured.written_bytes:
-        failed = fail(
-            "nothing to compare",
-            "nothing that was tried tells the captured kernel from one that does nothing",
-        )
-        failed.notes = verdict.notes
-        return failed
+    in_doubt = sum(bitmap.count(bits) for unit, bits in silent if unit in alike)
+    if alike and in_doubt == measured.written_bytes:
+        why = "nothing that was tried tells the captured kernel from one that does nothing"
+        open_ = undecided(f"nothing to compare: {why}; a launch that changes its outputs would tell", why)
+        open_.notes = verdict.notes
+        return open_
     return verdict
 
 

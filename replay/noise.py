@@ -13,6 +13,7 @@ from kerncap.format.schema import Manifest
 from kerncap.replay import bitmap
 from kerncap.replay.bitmap import Bits
 from kerncap.replay.engine import Engine
+from kerncap.replay.outcome import Outcome
 from kerncap.replay.tolerance import view_tolerance
 from kerncap.replay.units import Unit, units
 from kerncap.replay.wording import BY_DTYPE, Tolerance
@@ -40,6 +41,7 @@ class Noise:
     scales: dict[int, float] = field(default_factory=dict)
     bytes: dict[int, Bits] = field(default_factory=dict)
     inferred: list[Inferred] = field(default_factory=list)
+    ended: Outcome | None = None  # of a run that did not end well: nothing is known of how it differs
 
     def __bool__(self) -> bool:
         return bool(self.bytes)
@@ -107,6 +109,13 @@ class Noise:
             and largest > _LARGEST_RELATIVE * self.scales[view]
         ]
 
+    def without_floor(self, manifest: Manifest) -> set[int]:
+        """The views of which nothing can be said: races, and integers that differ, of which none is near."""
+        integers = {
+            view for view in self.views if not manifest.views[view].dtype.startswith(("float", "bfloat"))
+        }
+        return integers.union(self.races(manifest))
+
     def wanted(
         self, engine: Engine, views: list[int], tolerance: Tolerance = BY_DTYPE, races: bool = False
     ) -> list[Wanted]:
@@ -131,7 +140,9 @@ def of_replays(engine: Engine, which: str, runs: int) -> Noise:
     noise = Noise()
     for run in range(runs):
         engine.restore()
-        if not engine.launch(which).ok:
+        outcome = engine.launch(which)
+        if not outcome.ok:
+            noise.ended = outcome
             break
         if run == 0:
             engine.snapshot("first")

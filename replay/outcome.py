@@ -19,6 +19,8 @@ class CandidateError(ReplayError):
     where in ``file`` the compiler points to; None where it does not say.
     """
 
+    exit_status = 1  # it is the answer to what was asked of the candidate
+
     def __init__(
         self,
         message: str,
@@ -92,6 +94,11 @@ class Outcome:
     def ok(self) -> bool:
         return self.status == "ok"
 
+    @property
+    def ending(self) -> str:
+        """How it ended, for people; empty where it ended well."""
+        return f"the kernel raised: {self.message}" if self.status == "error" else self.message
+
 
 @dataclass
 class Facts:
@@ -131,6 +138,6 @@ class Repeated:
     runs: int = 0
     different: int = 0
     first: int = -1
-    ended: str = ""
+    ended: Outcome | None = None  # None: well
     times_ms: list[float] = field(default_factory=list)
     seconds: float = 0.0

@@ -20,6 +20,14 @@ class OutOfTime(KerncapError):
     """A measurement did not end before its deadline."""
 
 
+class EndedBadly(ReplayError):
+    """The launch as it was captured did not end well here; ``outcome`` says how."""
+
+    def __init__(self, outcome: Outcome) -> None:
+        super().__init__(f"the plain replay did not end well: {outcome.message}")
+        self.outcome = outcome
+
+
 class PlainRun:
     """The pre-state, run as it is: what runs on other contents are held against.
 
@@ -37,13 +45,13 @@ class PlainRun:
         self.limit_s = engine.timeout_s
 
     def run(self) -> None:
-        """Raises ReplayError when even this run does not end well."""
+        """Raises EndedBadly when even this run does not end well."""
         engine = self._engine
         engine.restore()
         begin = time.monotonic()
         outcome = self.launch(engine.timeout_s)
         if not outcome.ok:
-            raise ReplayError(f"the plain replay did not end well: {outcome.message}")
+            raise EndedBadly(outcome)
         took = time.monotonic() - begin
         self.limit_s = min(engine.timeout_s, max(_LEAST_TIMEOUT_S, took * _SLOWER))
         engine.snapshot("baseline")

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import numpy as np
 
+from kerncap.answer import Answer
 from kerncap.replay import bitmap
 from kerncap.replay.bitmap import Bits
 from kerncap.replay.engine import Engine
 from kerncap.replay.measured import SEED_A, Measured, poison
 from kerncap.replay.outcome import Repeated
 from kerncap.replay.verdict import judge_memory
-from kerncap.replay.wording import BY_DTYPE, Tolerance, Verdict, fail
+from kerncap.replay.wording import BY_DTYPE, Tolerance, Verdict, badly_ended
 
 _GRAIN = 64 * 1024  # bytes that are restored together
 _MOST_RANGES = 256  # of a region; beyond it the whole of it is copied
@@ -61,8 +62,8 @@ def repeat(
     poison(engine, measured, SEED_A)
     engine.snapshot(_POISONED)
     done = engine.repeat(which, n, _POISONED, dirtied(measured))
-    if done.ended:
-        return fail(done.ended), done
+    if done.ended is not None:
+        return badly_ended(done.ended), done
     engine.drop(_POISONED)
     return judge_memory(engine, measured, which, tolerance), done
 
@@ -84,8 +85,8 @@ def until_differs(
     poison(engine, measured, SEED_A)
     engine.snapshot(_POISONED)
     done = engine.until(which, n, _POISONED, _EXPECTED)
-    if done.ended:
-        return fail(done.ended), done
+    if done.ended is not None:
+        return badly_ended(done.ended), done
     engine.drop(_POISONED)
     engine.drop(_EXPECTED)
     verdict = judge_memory(engine, measured, which, tolerance)
@@ -97,8 +98,9 @@ def until_differs(
         if verdict.passed:
             verdict.notes.append(rate)
         else:
+            summary = rate if verdict.answer is Answer.NO else f"{rate}; {verdict.summary}"
             verdict = Verdict(
-                False, rate, [rate, *verdict.reasons], verdict.notes, verdict.compared_bytes,
+                verdict.answer, summary, [rate, *verdict.reasons], verdict.notes, verdict.compared_bytes,
                 verdict.poisoned_bytes, verdict.views,
             )  # fmt: skip
     return verdict, done

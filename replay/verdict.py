@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from kerncap.answer import Answer
 from kerncap.format.schema import Manifest
 from kerncap.replay import bias, bitmap, in_place
 from kerncap.replay.bitmap import Bits
@@ -27,7 +28,17 @@ from kerncap.replay.units import (
     view_name,
     whole_elements,
 )
-from kerncap.replay.wording import BY_DTYPE, Tolerance, Verdict, fail, mismatch, within
+from kerncap.replay.wording import (
+    BY_DTYPE,
+    Tolerance,
+    Verdict,
+    badly_ended,
+    fail,
+    mismatch,
+    nothing_written,
+    undecided,
+    within,
+)
 
 _BASELINE_RUNS = 3
 
@@ -52,20 +63,14 @@ def differs_from_capture(engine: Engine) -> list[str]:
 
 
 def run_poisoned(engine: Engine, measured: Measured, which: str, seed: int) -> Verdict | None:
-    """Restore, poison what is not read, launch; a failed verdict if that does not end well.
+    """Restore, poison what is not read, launch; a verdict if that does not end well.
 
     Then `settle`, before anything is compared.
     """
     engine.restore()
     poison(engine, measured, seed)
     outcome = engine.launch(which)
-    if outcome.ok:
-        return None
-    word = {"error": "the kernel raised", "fault": "fault", "timeout": "timeout"}[outcome.status]
-    verdict = fail(f"{word}: {outcome.message}" if outcome.status == "error" else outcome.message)
-    if outcome.detail:
-        verdict.notes.append(outcome.detail)
-    return verdict
+    return None if outcome.ok else badly_ended(outcome)
 
 
 def settle(engine: Engine, measured: Measured, seed: int) -> dict[int, Bits]:
@@ -116,12 +121,12 @@ def judge(
     tolerance: Tolerance = BY_DTYPE,
 ) -> Verdict:
     """Replay ``which`` once under poison and compare all of memory with the oracle."""
-    if not measured.written_bytes:
-        return fail("nothing to compare", "the launch writes nothing that was captured")
-    failed = run_poisoned(engine, measured, which, SEED_A)
-    if failed is not None:
-        return failed
+    ended = run_poisoned(engine, measured, which, SEED_A)
+    if ended is not None:
+        return ended
     verdict = _Comparison(engine, measured, which, tolerance).judge()
+    if verdict.passed and not measured.written_bytes:
+        return nothing_written()
     if verdict.passed and which == CANDIDATE:
         return in_place.judge(engine, measured, verdict, tolerance)
     return verdict
@@ -131,9 +136,9 @@ def judge_again(
     engine: Engine, measured: Measured, which: str = CANDIDATE, tolerance: Tolerance = BY_DTYPE
 ) -> Verdict:
     """One more run on the same contents, under other poison: for what does its work the first time only."""
-    failed = run_poisoned(engine, measured, which, SEED_B)
-    if failed is not None:
-        return failed
+    ended = run_poisoned(engine, measured, which, SEED_B)
+    if ended is not None:
+        return ended
     return _Comparison(engine, measured, which, tolerance, SEED_B).judge()
 
 
@@ -183,6 +188,7 @@ class _Comparison:
         self.sizes = measured.sizes
         self.poisoned = sum(bitmap.count(measured.output(r)) for r in measured.written)
         self.reasons = gap_reasons(engine)
+        self.open: list[str] = []  # what can't be judged
         self.hit = settle(engine, measured, seed)
         self.notes: list[str] = []
 
@@ -195,20 +201,26 @@ class _Comparison:
                 self._never_written(different)  # few bytes may be as the oracle has them by chance
             if not count and not self.reasons:
                 summary = f"{total:,} bytes identical, {self.poisoned:,} written bytes poisoned"
-                return self._verdict(True, summary, exact=True)
+                return self._verdict(summary, exact=True)
         if count or self.hit:
             self._outside(different)
             self._never_written(different)
         if self.reasons:
             self._explain(different)
-            return self._verdict(False, self.reasons[0])
+            return self._verdict("")
         return self._by_view(different)
 
-    def _verdict(self, passed: bool, summary: str, exact: bool = False, views: Any = ()) -> Verdict:
+    def _verdict(self, summary: str, exact: bool = False, views: Any = ()) -> Verdict:
+        """A no for any reason, else undecided for anything open; what decides is told first."""
+        answer, reasons = Answer.YES, [*self.reasons, *self.open]
+        if self.reasons:
+            answer, summary = Answer.NO, self.reasons[0]
+        elif self.open:
+            verdict = undecided(f"{self.open[0]}; --reference FILE or --expect would decide it")
+            answer, summary = verdict.answer, verdict.summary
         return Verdict(
-            passed, summary, [] if passed else self.reasons, self.notes,
-            sum(self.sizes), self.poisoned, list(views), exact,
-        )  # fmt: skip
+            answer, summary, reasons, self.notes, sum(self.sizes), self.poisoned, list(views), exact
+        )
 
     def _outside(self, different: dict[int, Bits]) -> None:
         """Bytes that changed although the captured kernel does not write them."""
@@ -297,29 +309,36 @@ class _Comparison:
         noise = self._noise()
         if self.which == ORIGINAL and not elsewhere and not noise:
             self._explain(different)
-            return self._verdict(False, self.reasons[0] if self.reasons else "memory differs")
+            self.reasons = self.reasons or ["memory differs"]
+            return self._verdict("")
         if noise.typed:
             self.notes.append(
                 "the kernel's own results differ from run to run: the noise floor was measured and allowed"
             )
-        for view in noise.races(self.manifest):
-            self.notes.append(
-                f"{view_name(self.manifest, view)} differs from run to run by up to {noise.views[view]:.3g}, "
-                "which is more than rounding: a race"
-            )
         wanted = noise.wanted(self.engine, self._views_of(different), self.tolerance)
         found = self.engine.compare(wanted, "post")
-        if any(stats["outside"] for stats in found):
+        outside = [stats for stats in found if stats["outside"]]
+        races = noise.races(self.manifest)
+        for view in sorted(noise.without_floor(self.manifest)):
+            text = (
+                f"{view_name(self.manifest, view)} differs from run to run by up to {noise.views[view]:.3g}, "
+                "which is more than rounding"
+            )
+            stats = next((each for each in found if int(each["view"]) == view), {})
+            if stats.get("outside" if view in races else "different"):
+                self.open.append(f"{text}: no value of it can be judged")
+                outside = [each for each in outside if each is not stats]
+            elif view in races:
+                self.notes.append(f"{text}: a race")
+        if outside:
             places = where(self.engine, [w for w in wanted if isinstance(w[0], int)], "post")  # type: ignore[misc]
-            self.reasons += [_placed(stats, places) for stats in found if stats["outside"]]
+            self.reasons += [_placed(stats, places) for stats in outside]
             if self.which == CANDIDATE and self.tolerance == BY_DTYPE:
                 self._perhaps_an_order(found)
         elif self.which == CANDIDATE and self.tolerance == BY_DTYPE:
             self._used_up(found, noise)
         self._untyped(different, noise)
-        if self.reasons:
-            return self._verdict(False, self.reasons[0], views=found)
-        return self._verdict(True, within(found), views=found)
+        return self._verdict(within(found), views=found)
 
     def _perhaps_an_order(self, found: list[dict[str, Any]]) -> None:
         """Say of errors that are small beside the largest value near them what else can judge them.
@@ -360,7 +379,7 @@ class _Comparison:
                 noisy = part & noise.byte_mask(self.engine, region)
                 part = part & ~noisy
                 if noisy.any():
-                    self.notes.append(
+                    self.open.append(
                         f"{bitmap.count(noisy):,} bytes of {owner} differ from run to run and are of no "
                         "known type: not judged"
                     )

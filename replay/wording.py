@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from kerncap.answer import Answer, result_line
+from kerncap.replay.outcome import Outcome
+
 
 @dataclass(frozen=True)
 class Tolerance:
@@ -19,9 +22,9 @@ BY_DTYPE = Tolerance()
 
 @dataclass
 class Verdict:
-    """``summary`` is what stands in brackets behind PASS or FAIL."""
+    """``summary`` is what stands in brackets behind PASS, FAIL or UNDECIDED."""
 
-    passed: bool
+    answer: Answer
     summary: str
     reasons: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -31,12 +34,38 @@ class Verdict:
     exact: bool = False
 
     @property
+    def passed(self) -> bool:
+        return self.answer is Answer.YES
+
+    @property
     def line(self) -> str:
-        return f"Result: {'PASS' if self.passed else 'FAIL'} ({self.summary})"
+        return result_line(self.answer, self.summary)
 
 
 def fail(summary: str, *reasons: str) -> Verdict:
-    return Verdict(False, summary, list(reasons) or [summary])
+    return Verdict(Answer.NO, summary, list(reasons) or [summary])
+
+
+def undecided(summary: str, *reasons: str) -> Verdict:
+    """``summary`` says why, and behind a semicolon what would decide it."""
+    return Verdict(Answer.UNDECIDED, summary, list(reasons) or [summary])
+
+
+def nothing_written() -> Verdict:
+    """On a launch that changes nothing: what does nothing agrees with it as well."""
+    why = "the launch writes nothing that was captured"
+    return undecided(f"nothing to compare: {why}; a launch that changes its outputs would tell", why)
+
+
+def badly_ended(outcome: Outcome) -> Verdict:
+    """On a launch that raised or faulted, or that was ended since it took longer than it may."""
+    if outcome.status == "timeout":
+        verdict = undecided(f"{outcome.ending}; a longer --timeout would decide it", outcome.ending)
+    else:
+        verdict = fail(outcome.ending)
+    if outcome.detail:
+        verdict.notes.append(outcome.detail)
+    return verdict
 
 
 def mismatch(stats: dict[str, Any]) -> str:

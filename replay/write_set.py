@@ -29,7 +29,7 @@ _MOST_CRASHES = 12  # each costs a worker: what is not known after so many count
 def measure(engine: Engine, which: str = ORIGINAL, deadline: float | None = None) -> Measured:
     """Find what ``which`` writes, by replays under poison.
 
-    ``deadline`` is a `time.monotonic` moment. Raises OutOfTime past it, ReplayError when even the plain
+    ``deadline`` is a `time.monotonic` moment. Raises OutOfTime past it, EndedBadly when even the plain
     run does not end well.
     """
     return _Measurement(engine, which, deadline).run()

@@ -10,6 +10,7 @@ from kerncap.sanitizer.ttir.ir import Location
 
 CHECKS = ("oob", "race", "uninit", "overflow", "promise", "alignment", "descriptor")
 Check = Literal["oob", "race", "uninit", "overflow", "promise", "alignment", "descriptor"]
+NOT_SANITISED = "could not be sanitised"  # how a note begins that says so of a launch
 AccessKind = Literal["load", "store", "atomic", "none"]  # none: a broken promise is no access
 
 

@@ -57,7 +57,7 @@ run kerncap export "$root/tests/golden/v1.1" --as cmake --allow paths -o project
 run kerncap diff "$root/tests/golden/v1.2" "$root/tests/golden/v1.2"
 kerncap schema verify | python -m json.tool >/dev/null
 
-# The sanitizer needs neither torch nor triton nor z3; what only z3 can answer is unproven, and says how to get it.
+# The sanitizer needs neither torch nor triton nor z3; what only z3 can answer is undecided, and says how to get it.
 ttir=$root/tests/golden/v1.2/code/kernel.ttir
 run kerncap sanitize "$ttir" --grid 2 --arg x_ptr=f32[256] --arg out_ptr=f32[256] --arg n=256 | tee sanitize.txt
 grep -q '^Result: PASS (1 launch; memory operations: 2 proved)$' sanitize.txt
@@ -79,7 +79,10 @@ module {
   }
 }
 TTIR
-run kerncap sanitize needs_z3.ttir --grid 2000000000,60000 --arg 'x_ptr=f32[4]' --check oob | tee sanitize.txt
+status=0
+run kerncap sanitize needs_z3.ttir --grid 2000000000,60000 --arg 'x_ptr=f32[4]' --check oob | tee sanitize.txt || status=$?
+[[ $status -eq 5 ]]
+grep -q '^Result: UNDECIDED (' sanitize.txt
 grep -q "unproven\[oob\]: .*pip install 'kerncap\[sanitizer\]'" sanitize.txt
 
 # The wheel without shims reads the same reproducers.

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from kerncap.answer import Answer, of_all
 from kerncap.api.candidate_file import load_as_asked
 from kerncap.api.replay import (
     ReplayOptions,
@@ -61,16 +62,24 @@ class Variant:
     compiled: Compiled = field(default_factory=Compiled)
     times_ms: list[float] = field(default_factory=list)
     ratio: Ratio | None = None
+    refused: bool = False  # the problem is the variant's own, not this machine's
 
     @property
     def passed(self) -> bool:
         return self.verdict is not None and self.verdict.passed
 
+    @property
+    def answer(self) -> Answer:
+        """What could not be run was not judged; a candidate that does not build can't be right."""
+        if self.verdict is None:
+            return Answer.NO if self.name == CANDIDATE and self.refused else Answer.UNDECIDED
+        return self.verdict.answer
+
     def as_dict(self) -> dict[str, Any]:
         verdict = self.verdict
         return {
             "name": self.name,
-            "result": "untested" if verdict is None else "pass" if verdict.passed else "fail",
+            "result": "untested" if verdict is None else verdict.answer.value,
             "problem": self.problem, "detail": self.detail,
             "summary": verdict.summary if verdict else "", "reasons": verdict.reasons if verdict else [],
             "exact": verdict.exact if verdict else False, "notes": verdict.notes if verdict else [],
@@ -125,12 +134,17 @@ class CompareResult:
     @property
     def passed(self) -> bool:
         """Whether every variant was run, agrees with the oracle, and none is slower than it may be."""
-        return all(variant.passed for variant in self.variants) and not self.slower
+        return self.answer is Answer.YES
+
+    @property
+    def answer(self) -> Answer:
+        """No for a variant that is wrong, or slower than it may be; yes where all were run and agree."""
+        return Answer.NO if self.slower else of_all(variant.answer for variant in self.variants)
 
     def as_dict(self) -> dict[str, Any]:
         """The document of ``--json``."""
         return {
-            "result": "pass" if self.passed else "fail", "path": str(self.path), "kernel": self.kernel,
+            "result": self.answer.value, "path": str(self.path), "kernel": self.kernel,
             "engine": self.engine, "device": self.device, "triton": self.triton, "python": self.python,
             "variants": [variant.as_dict() for variant in self.variants],
             "differences": [difference.as_dict() for difference in self.differences],
@@ -142,14 +156,14 @@ class CompareResult:
 def bisect_status(outcome: CompareResult | KerncapError) -> int:
     """The exit status that `git bisect run` is to see.
 
-    0 good; 1 bad: a wrong result, or slower than allowed; 125 can't be tested here: it does not build, or
-    something is missing; 128, which ends the bisection: the request or the reproducer itself is wrong, and
-    would be with every revision.
+    0 good; 1 bad: a wrong result, or slower than allowed; 125 can't be tested here: it does not build,
+    something is missing, or it is undecided; 128, which ends the bisection: the request or the reproducer
+    itself is wrong, and would be with every revision.
     """
     if isinstance(outcome, CompareResult):
         if outcome.untested:
             return UNTESTABLE
-        return GOOD if outcome.passed else BAD
+        return {Answer.YES: GOOD, Answer.NO: BAD, Answer.UNDECIDED: UNTESTABLE}[outcome.answer]
     return UNTESTABLE if isinstance(outcome, BackendUnavailable | ReplayError) else ABORT
 
 
@@ -177,7 +191,7 @@ def compare(
             for other in variants[1:]
             if not variants[0].problem and not other.problem
         ]
-        told = outcome_result(engine, CANDIDATE, "", Verdict(True, ""))
+        told = outcome_result(engine, CANDIDATE, "", Verdict(Answer.YES, ""))
         return CompareResult(
             path, told.kernel, told.engine, told.device, engine.facts.triton, engine.choice.python, variants,
             differences, [*told.notes, *comparison.notes], max_ratio,
@@ -230,7 +244,7 @@ class _Comparison:
         try:
             self._names[name] = loaded = self._load(name)
         except CandidateError as error:
-            return Variant(name, problem=str(error), detail=error.detail)
+            return Variant(name, problem=str(error), detail=error.detail, refused=True)
         except BackendUnavailable as error:
             return Variant(name, problem=str(error))
         return Variant(name, self._verdict(loaded), compiled=self.engine.compiled(loaded))

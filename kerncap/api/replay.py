@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from kerncap.answer import Answer
 from kerncap.api.candidate_file import load_as_asked, of_one_text, text_of
 from kerncap.api.editing.settings import described
 from kerncap.errors import KerncapError, UsageError
@@ -19,9 +20,10 @@ from kerncap.replay import trust
 from kerncap.replay.engine import CANDIDATE, ORIGINAL, Engine
 from kerncap.replay.measured import Measured, load
 from kerncap.replay.outcome import CandidateError
+from kerncap.replay.plain_run import EndedBadly
 from kerncap.replay.resident import can_repeat, dirtied, follows_itself, repeat, until_differs
 from kerncap.replay.verdict import differs_from_capture, judge, judge_timed, stray_notes
-from kerncap.replay.wording import Tolerance, Verdict, fail
+from kerncap.replay.wording import Tolerance, Verdict, badly_ended, fail, undecided
 from kerncap.replay.write_set import measure
 
 _DEVICE_RUNS = 20  # timed without being asked on a GPU, where a run is cheap
@@ -97,6 +99,10 @@ class ReplayResult:
         return self.verdict.passed
 
     @property
+    def answer(self) -> Answer:
+        return self.verdict.answer
+
+    @property
     def software(self) -> str:
         """What ran it, with its version."""
         if not self.driver:
@@ -107,7 +113,7 @@ class ReplayResult:
         """The document of ``--json``."""
         verdict = self.verdict
         return {
-            "result": "pass" if verdict.passed else "fail",
+            "result": verdict.answer.value,
             "reasons": verdict.reasons,
             "summary": verdict.summary,
             "exact": verdict.exact,
@@ -150,7 +156,10 @@ def _replayed(reproducer: Reproducer, engine: Engine, options: ReplayOptions) ->
         return outcome_result(engine, which, "the captured end", end_again(engine, which))
     if without_values(engine):
         return outcome_result(engine, which, "whether it ends", runs_at_all(engine, which))
-    measured = write_set(reproducer, engine)
+    try:
+        measured = write_set(reproducer, engine)
+    except EndedBadly as error:
+        return outcome_result(engine, which, "whether it ends", badly_ended(error.outcome))
     verdict, runs, different = _judge_repeatedly(engine, measured, which, options)
     times = None
     if verdict.passed:
@@ -231,13 +240,13 @@ def without_values(engine: Engine) -> bool:
 
 
 def runs_at_all(engine: Engine, which: str) -> Verdict:
-    """The failed verdict where there are no values: that, or how the launch ended badly."""
+    """The verdict where there are no values: that, or how the launch ended badly."""
     engine.restore()
     outcome = engine.launch(which)
     if not outcome.ok:
-        return fail(outcome.message)
+        return badly_ended(outcome)
     why = "the contents were left out at capture (--no-values): the launch ran to its end, on zeros"
-    return fail(f"nothing to compare: {why}")
+    return undecided(f"nothing to compare: {why}; a capture with them would decide it", why)
 
 
 def end_again(engine: Engine, which: str) -> Verdict:
@@ -249,11 +258,18 @@ def end_again(engine: Engine, which: str) -> Verdict:
     if which == CANDIDATE:
         if outcome.ok:
             return Verdict(
-                True, f"the candidate ends without the captured {expected}; verify says whether it is correct"
+                Answer.YES,
+                f"the candidate ends without the captured {expected}; verify says if it is correct",
             )
-        return fail(f"the candidate ended with {outcome.status}: {outcome.message}")
+        ended = badly_ended(outcome)
+        ended.summary = f"the candidate ended with {outcome.status}: {ended.summary}"
+        return ended
     if again:
-        return Verdict(True, f"{expected} reproduced: {outcome.message}")
+        return Verdict(Answer.YES, f"{expected} reproduced: {outcome.message}")
+    if outcome.status == "timeout":
+        ended = badly_ended(outcome)
+        ended.summary = f"{expected} not reproduced: {ended.summary}"
+        return ended
     return fail(
         f"{expected} not reproduced: the launch ended {'well' if outcome.ok else f'with {outcome.message}'}"
     )
@@ -295,7 +311,7 @@ def _judge_repeatedly(
         notes = verdict.notes
         verdict, done = until_differs(engine, measured, which, wanted - 1, options.tolerance)
         verdict.notes[:0] = notes
-        if done.ended:
+        if done.ended is not None:
             return verdict, runs, None
         if not verdict.passed or not done.different:
             return verdict, runs + done.runs, done.different
@@ -303,7 +319,8 @@ def _judge_repeatedly(
     while verdict.passed and runs < wanted:
         verdict = judge(engine, measured, which, options.tolerance)
         runs += 1
-    different = None if options.until_fail is None else 0 if verdict.passed else 1
+    asked = options.until_fail is not None and verdict.answer is not Answer.UNDECIDED
+    different = int(not verdict.passed) if asked else None
     return verdict, runs, different
 
 
@@ -326,8 +343,8 @@ def _timed(
         return verdict, None
     last, done = repeat(engine, measured, which, runs, options.tolerance)
     if not last.passed:
-        if not done.ended:
-            last = fail(f"after {runs:,} replays in a row: {last.summary}", *last.reasons)
+        if done.ended is None:
+            last.summary = f"after {runs:,} replays in a row: {last.summary}"
         last.notes[:0] = verdict.notes
         return last, None
     times = _statistics(done.times_ms, engine.choice.clock)

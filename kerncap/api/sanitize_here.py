@@ -5,9 +5,9 @@ from __future__ import annotations
 import threading
 
 from kerncap.sanitizer.analysis import Options
-from kerncap.sanitizer.findings import LaunchReport
+from kerncap.sanitizer.findings import NOT_SANITISED, LaunchReport
 from kerncap.sanitizer.live import here
-from kerncap.sanitizer.live.judge import NOT_SANITISED, Engine, Judge
+from kerncap.sanitizer.live.judge import Engine, Judge
 
 __all__ = ["NOT_SANITISED", "SanitizedHere"]
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from kerncap.answer import Answer
 from kerncap.replay.tuning.choice import Best, Choice
 from kerncap.replay.tuning.constraints import Legal
 from kerncap.replay.tuning.point import Parameter, Scalar
@@ -57,6 +58,21 @@ class TuneResult:
         return len(self.choice.best) == len(self.shapes)
 
     @property
+    def answer(self) -> Answer:
+        """No only if every configuration that there is was run, and gave another result."""
+        if self.passed:
+            return Answer.YES
+        have = {best.digest for best in self.choice.best}
+        tried = [
+            [by[shape.digest].state for by in self.found.trials.values() if shape.digest in by]
+            for shape in self.shapes
+            if shape.digest not in have
+        ]
+        whole = self.legal.exact and all(len(states) >= self.legal.size for states in tried)
+        wrong = all(state == "wrong" for states in tried for state in states)
+        return Answer.NO if whole and wrong else Answer.UNDECIDED
+
+    @property
     def states(self) -> Counter[str]:
         """How many trials ended how."""
         return Counter(trial.state for trial in self.found.all())
@@ -69,7 +85,7 @@ class TuneResult:
         """The document of ``--json``."""
         choice = self.choice
         return {
-            "result": "pass" if self.passed else "fail",
+            "result": self.answer.value,
             "kernel": self.kernel,
             **self.facts,
             "sampler": self.sampler,

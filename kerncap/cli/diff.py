@@ -7,6 +7,9 @@ from pathlib import Path
 
 import click
 
+from kerncap.answer import exit_status
+from kerncap.cli.strict import strict_option
+
 
 @click.command("diff")
 @click.argument("a", type=click.Path(path_type=Path))
@@ -29,6 +32,7 @@ import click
     "--max-ratio", type=float, metavar="X",
     help="Of two results: times that take more than X times as long in B are a difference.",
 )  # fmt: skip
+@strict_option
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
 def command(
     a: Path,
@@ -46,7 +50,8 @@ def command(
     Reproducers: launch, arguments, code, source, memory before and after by view, environment. Results: what
     changed, by meaning, with ratios of times. Nothing is executed.
 
-    Exit status 0 if they are equal, 1 if not; other versions, addresses and times are told and are none.
+    Exit status 0 if they are equal, 1 if not, 5 if not everything could be compared; other versions,
+    addresses and times are told and are none.
     """
     from kerncap.api.diff import DocumentDiff, diff, stage_rows
     from kerncap.errors import UsageError
@@ -72,4 +77,4 @@ def command(
                 click.echo(render_side_by_side(stage, rows if not lines else rows[:lines]), nl=False)
     else:
         click.echo(render(found, stages, view), nl=False)
-    return 0 if found.equal else 1
+    return exit_status(found.answer)

@@ -8,7 +8,9 @@ from typing import Any
 
 import click
 
+from kerncap.answer import exit_status
 from kerncap.cli.replay_options import replay_options
+from kerncap.cli.strict import strict_option
 from kerncap.errors import KerncapError, UsageError
 
 _STAGES = ("source", "ttir", "ttgir", "llir", "ptx", "cubin")
@@ -19,6 +21,7 @@ _STDOUT = Path("-")
 @click.command("replay")
 @click.argument("repro", type=click.Path(path_type=Path), required=False)
 @replay_options
+@strict_option
 @click.option(
     "-n",
     "timed_runs",
@@ -80,9 +83,9 @@ def command(
 ) -> int:  # fmt: skip
     """Run the launch of REPRO alone and compare with what the application got.
 
-    The last line is "Result: PASS ..." or "Result: FAIL ...". Exit status: 0 pass, 1 fail, 2 usage,
-    3 the reproducer is damaged, 4 something is missing here. With --edit and --watch: that of the last
-    judgement.
+    The last line is "Result: PASS ...", "Result: FAIL ..." or "Result: UNDECIDED ...". Exit status: 0 pass,
+    1 fail, 2 usage, 3 the reproducer is damaged, 4 something is missing here, 5 undecided. With --edit and
+    --watch: that of the last judgement.
     """
     from kerncap.api.replay import ReplayOptions
 
@@ -142,7 +145,7 @@ def _replay(repro: Path, options: Any, as_json: bool) -> int:
 
     result = replay(repro, options)
     click.echo(json.dumps(result.as_dict(), indent=2) if as_json else render(result))
-    return 0 if result.passed else 1
+    return exit_status(result.answer)
 
 
 def _edit_options(watched: tuple[str, ...], stage: str, folder: Path | None, replay_as: Any) -> Any:
@@ -206,7 +209,7 @@ def _compare(
     click.echo(json.dumps(result.as_dict(), indent=2) if as_json else render(result))
     if bisect:
         return bisect_status(result)
-    return 0 if result.passed else 1
+    return exit_status(result.answer)
 
 
 def _limits(

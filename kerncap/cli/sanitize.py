@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from kerncap.answer import Answer, exit_status
+from kerncap.cli.strict import strict_option
 from kerncap.errors import UsageError
 
 if TYPE_CHECKING:
@@ -57,6 +59,7 @@ class _Command(click.Command):
 )  # fmt: skip
 @click.option("--every", is_flag=True, help="Also say how each check of each operation was settled.")
 @click.option("--sarif", metavar="FILE", type=click.Path(path_type=Path), help="Write SARIF 2.1.0 as well.")
+@strict_option
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout; the rest to stderr.")
 @click.pass_context
 def command(
@@ -65,11 +68,12 @@ def command(
     """Prove that a Triton launch stays inside its memory, for all programs at once, or show where not.
 
     Needs no GPU. Behind "--" goes a program; every Triton kernel that it launches is checked, and on CPU
-    tensors carried out. Exit status 1 where there is a finding. The last line is "Result: PASS ..." or
-    "Result: FAIL ...".
+    tensors carried out. Exit status 1 where there is a finding, 5 where not everything is proved. The last
+    line is "Result: PASS ...", "Result: FAIL ..." or "Result: UNDECIDED ...".
     """
     from kerncap.api.sanitize import parse_checks
     from kerncap.report import sanitize_json, sanitize_sarif, sanitize_text
+    from kerncap.report.sanitize_counts import counts_of_all
     from kerncap.sanitizer.analysis import Options
 
     options = Options(
@@ -100,9 +104,10 @@ def command(
         for note in notes:
             click.echo(f"note: {note}")
         click.echo(sanitize_text.render(reports, every))
-    if any(report.findings for report in reports):
-        return 1
-    return target_status or 0
+    answer = counts_of_all(reports).answer
+    if answer is Answer.NO:
+        return exit_status(answer)
+    return target_status or exit_status(answer)
 
 
 def _run(

@@ -9,6 +9,8 @@ from typing import Any
 import click
 
 from kerncap import log
+from kerncap.answer import exit_status
+from kerncap.cli.strict import strict_option
 from kerncap.errors import UsageError
 
 
@@ -57,13 +59,15 @@ from kerncap.errors import UsageError
 @click.option("--rtol", type=click.FloatRange(min=0), help="Relative tolerance in place of the dtype's.")
 @click.option("--atol", type=click.FloatRange(min=0), help="Absolute tolerance in place of the dtype's.")
 @click.option("--trust", is_flag=True, help="Run reproducers that were not captured here; remembered.")
+@strict_option
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
 def command(repros: tuple[Path, ...], as_json: bool, html_path: Path | None, **options: Any) -> int:
     """Find the fastest configuration that gives the application's result, over REPRO or several shapes of one
     kernel.
 
     Every configuration that is timed is verified. Several reproducers give the best for each, one for all,
-    and the fewest within 3 % of the best. The last line is "Result: PASS ..." or "Result: FAIL ...".
+    and the fewest within 3 % of the best. The last line is "Result: PASS ...",
+    "Result: FAIL ..." or "Result: UNDECIDED ...".
     """
     from kerncap.api.tune import TuneOptions, Watcher, tune
     from kerncap.report.tune_text import render
@@ -77,7 +81,7 @@ def command(repros: tuple[Path, ...], as_json: bool, html_path: Path | None, **o
         except OSError as error:
             raise UsageError(f"--html {html_path}: {error.strerror or error}") from error
     click.echo(json.dumps(result.as_dict(), indent=2) if as_json else render(result))
-    return 0 if result.passed else 1
+    return exit_status(result.answer)
 
 
 def _started(space: Any, legal: Any, facts: Any) -> None:

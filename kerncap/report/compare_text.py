@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from kerncap.answer import Answer, result_line
 from kerncap.log import one_line
 from kerncap.report.tables import table
 from kerncap.report.verdict_text import milliseconds
@@ -54,7 +55,7 @@ def _rows(result: Any) -> str:
 def _result(variant: Any) -> str:
     if variant.verdict is None:
         return "untested"
-    return "PASS" if variant.passed else "FAIL"
+    return str(variant.answer.word)
 
 
 def _time(variant: Any) -> str:
@@ -117,17 +118,20 @@ def _summary(stage: Any) -> str:
 
 
 def _last(result: Any) -> str:
-    names = _listed([variant.name for variant in result.variants])
+    return result_line(result.answer, _said(result))
+
+
+def _said(result: Any) -> str:
     if result.passed:
-        return f"Result: PASS ({names} agree with the application's result)"
-    if result.untested:
-        variant = result.untested[0]
-        return f"Result: FAIL ({variant.name} can't be tested: {variant.problem})"
-    wrong = [variant for variant in result.variants if not variant.passed]
-    if wrong:
-        return f"Result: FAIL ({wrong[0].name}: {wrong[0].verdict.summary})"
-    base = result.variants[0].name
-    return f"Result: FAIL ({_listed(result.slower)}: more than {result.max_ratio:g} times as long as {base})"
+        names = _listed([variant.name for variant in result.variants])
+        return f"{names} agree with the application's result"
+    if result.slower and all(variant.answer is not Answer.NO for variant in result.variants):
+        base = result.variants[0].name
+        return f"{_listed(result.slower)}: more than {result.max_ratio:g} times as long as {base}"
+    variant = next(each for each in result.variants if each.answer is result.answer)
+    if variant.verdict is None:
+        return f"{variant.name} can't be tested: {variant.problem}"
+    return f"{variant.name}: {variant.verdict.summary}"
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -11,7 +11,7 @@ _SHOWN = 60
 
 
 def render_documents(result: Any) -> str:
-    """All lines of a `DocumentDiff`; the last one is ``Result: EQUAL`` or ``Result: DIFFERENT (…)``."""
+    """All lines of a `DocumentDiff`; the last is ``Result: EQUAL``, ``DIFFERENT …`` or ``UNDECIDED …``."""
     lines = [f"kerncap {result.command}: A {one_line(result.a, 200)}, B {one_line(result.b, 200)}"]
     values = [one for one in result.changes if one.kind == "value"]
     times = [one for one in result.changes if one.kind == "time"]
@@ -26,6 +26,8 @@ def render_documents(result: Any) -> str:
         lines += ["", f"more than {result.max_ratio:g} times: {names}"]
     parts = [f"{len(values):,} value{'s' if len(values) != 1 else ''}"] if values else []
     parts += [f"{len(result.slower):,} slower than {result.max_ratio:g} times"] if result.slower else []
+    if not parts and result.why_open:
+        return "\n".join([*lines, "", f"Result: UNDECIDED ({result.why_open})"]) + "\n"
     lines += ["", f"Result: DIFFERENT ({', '.join(parts)})" if parts else "Result: EQUAL"]
     return "\n".join(lines) + "\n"
 

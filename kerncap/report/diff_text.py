@@ -20,7 +20,7 @@ _WIDTH = 56  # of a column, side by side
 
 
 def render(result: Any, stages: Sequence[str] = (), view: str | None = None) -> str:
-    """All lines of a `ReproducerDiff`; the last one is ``Result: EQUAL`` or ``Result: DIFFERENT (…)``.
+    """All lines of a `ReproducerDiff`; the last is ``Result: EQUAL``, ``DIFFERENT …`` or ``UNDECIDED …``.
 
     ``stages`` are shown whole, ``view`` alone of all memory.
     """
@@ -35,7 +35,8 @@ def render(result: Any, stages: Sequence[str] = (), view: str | None = None) -> 
     lines += _changes("environment", result.environment)
     lines += ["", *(f"note: {one_line(note)}" for note in result.notes)] if result.notes else []
     differing = ", ".join(result.differing)
-    lines += ["", f"Result: DIFFERENT ({differing})" if differing else "Result: EQUAL"]
+    open_ = f"Result: UNDECIDED ({result.why_open})" if result.why_open else "Result: EQUAL"
+    lines += ["", f"Result: DIFFERENT ({differing})" if differing else open_]
     return "\n".join(lines) + "\n"
 
 

@@ -7,9 +7,12 @@ import sys
 from typing import Any
 
 from kerncap import log
+from kerncap.answer import Answer
 from kerncap.printable import printable
 from kerncap.report import edit_text as text
 from kerncap.streams import styled
+
+_COLOURS = {Answer.YES: "bold green", Answer.NO: "bold red", Answer.UNDECIDED: "bold yellow"}
 
 
 class JsonLines:
@@ -83,9 +86,9 @@ class Terminal:
     def result(self, result: Any) -> None:
         from rich.text import Text
 
-        head, _, rest = text.headline(result).partition(" PASS" if result.passed else " FAIL")
-        colour = "bold green" if result.passed else "bold red"
-        word = "PASS" if result.passed else "FAIL"
+        word = result.answer.word
+        head, _, rest = text.headline(result).partition(f" {word}")
+        colour = _COLOURS[result.answer]
         self._console.print()
         self._console.print(Text.assemble((printable(head) + " ", "bold"), (word, colour), printable(rest)))
         for line in text.reasons(result):

@@ -35,7 +35,7 @@ class Row(NamedTuple):
 
 def headline(result: Any) -> str:
     """``save 3 PASS (…)``: the line to look for."""
-    word = "PASS" if result.passed else "FAIL"
+    word = result.answer.word
     who = "save" if result.which == "candidate" else "original, run"
     text = f"{who} {result.number} {word} ({result.verdict.summary})"
     if result.which == "candidate" and result.passed and not result.edited:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import astuple, dataclass
 
+from kerncap.answer import Answer
 from kerncap.sanitizer.checks.uninit import NOT_KNOWN
-from kerncap.sanitizer.findings import LaunchReport, Proved, Settled, Unproven, Violated
+from kerncap.sanitizer.findings import NOT_SANITISED, LaunchReport, Proved, Settled, Unproven, Violated
 from kerncap.sanitizer.ttir.ir import Location
 
 
 @dataclass(frozen=True)
 class Counts:
-    """``findings`` counts what is wrong, the others memory operations: each is one of the three.
+    """``findings`` counts what is wrong, the first three memory operations: each is one of these.
 
-    ``contents`` are those of the proved ones that were decided on data from memory.
+    ``contents`` are those of the proved ones that were decided on data from memory, ``promises`` those that
+    were not decided. ``launches`` counts equal ones too, ``missed`` those of them that nobody could look at.
     """
 
     proved: int = 0
@@ -21,19 +24,36 @@ class Counts:
     violated: int = 0
     findings: int = 0
     contents: int = 0
+    promises: int = 0
+    launches: int = 0
+    missed: int = 0
 
     @property
     def operations(self) -> int:
         return self.proved + self.unproven + self.violated
 
+    @property
+    def why_open(self) -> str:
+        """Why there is no yes, and what would decide it; empty where nothing is open."""
+        if not self.launches:
+            return "no launch was looked at; a run that launches a Triton kernel would decide it"
+        if self.missed:
+            return f"{self.missed:,} of {self.launches:,} launches could not be looked at; the notes say why"
+        if not self.operations:
+            return "nothing was judged; a launch with memory operations would decide it"
+        if self.unproven:
+            return "not everything is proved; the reasons above say what is missing"
+        return "not every promise is proved; the reasons above say what is missing" if self.promises else ""
+
+    @property
+    def answer(self) -> Answer:
+        """No for a finding; yes if all that there is was proved, and there is something."""
+        if self.findings:
+            return Answer.NO
+        return Answer.UNDECIDED if self.why_open else Answer.YES
+
     def __add__(self, other: Counts) -> Counts:
-        return Counts(
-            self.proved + other.proved,
-            self.unproven + other.unproven,
-            self.violated + other.violated,
-            self.findings + other.findings,
-            self.contents + other.contents,
-        )
+        return Counts(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
 
 
 @dataclass(frozen=True)
@@ -49,6 +69,9 @@ def counts_of(report: LaunchReport) -> Counts:
     Where memory comes from a file, nobody knows what was written before: that is said once (`unproven_of`)
     and leaves the operation's other checks as they are.
     """
+    launches = 1 + report.repeats
+    missed = launches if any(note.startswith(NOT_SANITISED) for note in report.notes) else 0
+    promises = sum(one.check == "promise" and isinstance(one.verdict, Unproven) for one in report.settled)
     by_operation: dict[int, list[Settled]] = {}
     for one in report.settled:
         if one.check != "promise":
@@ -62,7 +85,12 @@ def counts_of(report: LaunchReport) -> Counts:
         else:
             proved += 1
             contents += any(isinstance(one.verdict, Proved) and one.verdict.contents for one in group)
-    return Counts(proved, unproven, violated, len(report.findings), contents)
+    return Counts(proved, unproven, violated, len(report.findings), contents, promises, launches, missed)
+
+
+def counts_of_all(reports: Iterable[LaunchReport]) -> Counts:
+    """All launches together."""
+    return sum((counts_of(report) for report in reports), Counts())
 
 
 def unproven_of(report: LaunchReport) -> list[UnprovenEntry]:

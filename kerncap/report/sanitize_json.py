@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from kerncap.report.sanitize_counts import counts_of, unproven_of
+from kerncap.report.sanitize_counts import counts_of, counts_of_all, unproven_of
 from kerncap.sanitizer.findings import Finding, LaunchReport, Place, Violated
 from kerncap.sanitizer.ttir.ir import Location
 
 
 def document(reports: Sequence[LaunchReport]) -> dict[str, Any]:
-    """``{"result": "pass" | "fail", "launches": […]}``; one entry per different launch."""
-    failed = any(report.findings for report in reports)
-    return {"result": "fail" if failed else "pass", "launches": [_launch(report) for report in reports]}
+    """``{"result": "pass" | "fail" | "undecided", "launches": […]}``; one entry per different launch."""
+    return {
+        "result": counts_of_all(reports).answer.value,
+        "launches": [_launch(report) for report in reports],
+    }
 
 
 def _launch(report: LaunchReport) -> dict[str, Any]:

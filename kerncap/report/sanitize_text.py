@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from kerncap import answer
+from kerncap.answer import Answer
 from kerncap.log import one_line
-from kerncap.report.sanitize_counts import Counts, counts_of, unproven_of
+from kerncap.report.sanitize_counts import Counts, counts_of, counts_of_all, unproven_of
 from kerncap.report.sanitize_finding import finding_lines, note_line, place, shown_path
 from kerncap.sanitizer.findings import Finding, LaunchReport, Proved, Settled, Violated
 from kerncap.sanitizer.ttir.ir import Location
@@ -20,7 +22,7 @@ _Kind = tuple[str, Location, "str | None"]
 
 
 def render(reports: Sequence[LaunchReport], every: bool = False) -> str:
-    """All lines for people; the last one is ``Result: PASS …`` or ``Result: FAIL …``.
+    """All lines for people; the last one is ``Result: PASS …``, ``FAIL …`` or ``UNDECIDED …``.
 
     A finding that an earlier launch had already, at the same line and argument, is one line.
     ``every``: also how each check of each operation was settled.
@@ -35,13 +37,14 @@ def render(reports: Sequence[LaunchReport], every: bool = False) -> str:
 
 
 def result_line(reports: Sequence[LaunchReport]) -> str:
-    """``Result: PASS (…)`` where there is no finding, what was proved and what was not."""
-    counts = sum((counts_of(report) for report in reports), Counts())
-    launches = sum(1 + report.repeats for report in reports)
-    said = f"{_number(launches, 'launch', 'launches')}; {_settled(counts)}"
-    if counts.findings:
-        return f"Result: FAIL ({_number(counts.findings, 'finding', 'findings')}; {said})"
-    return f"Result: PASS ({said})"
+    """``Result: PASS (…)`` where all is proved; with what was proved and what was not."""
+    counts = counts_of_all(reports)
+    said = f"{_number(counts.launches, 'launch', 'launches')}; {_settled(counts)}"
+    if counts.answer is Answer.NO:
+        said = f"{_number(counts.findings, 'finding', 'findings')}; {said}"
+    elif counts.answer is Answer.UNDECIDED:
+        said = f"{counts.why_open}; {said}"
+    return answer.result_line(counts.answer, said)
 
 
 def _settled(counts: Counts) -> str:

@@ -7,6 +7,7 @@ import math
 import shutil
 from typing import Any
 
+from kerncap.answer import Answer, result_line
 from kerncap.log import one_line
 from kerncap.report.verdict_text import milliseconds
 
@@ -15,7 +16,7 @@ _SHOWN_REASONS = 6
 
 
 def render(result: Any) -> str:
-    """All lines of a `TuneResult`; the last is ``Result: PASS …`` or ``Result: FAIL …``."""
+    """All lines of a `TuneResult`; the last is ``Result: PASS …``, ``FAIL …`` or ``UNDECIDED …``."""
     facts = result.facts
     many = f", {facts['workers']} workers" if facts["workers"] > 1 else ""
     lines = [
@@ -177,12 +178,16 @@ def _choice(result: Any) -> list[str]:
 
 
 def _last(result: Any) -> str:
-    if not result.passed:
-        return "Result: FAIL (no configuration gives the right result on every launch)"
+    if result.answer is Answer.NO:
+        return result_line(result.answer, "no configuration gives the right result on every launch")
+    if result.answer is Answer.UNDECIDED:
+        count = sum(result.states.values())
+        why = f"none of {count:,} trials gave the right result on every launch; other configurations may"
+        return result_line(result.answer, why)
     speedups = [b.speedup.median for b in result.choice.best if b.speedup is not None]
     count = len(result.choice.selected)
     what = f"{count} configuration{'s' if count != 1 else ''} within 3 % of the best"
     if not speedups:
-        return f"Result: PASS ({what})"
+        return result_line(result.answer, what)
     mean = math.exp(sum(math.log(each) for each in speedups) / len(speedups))
-    return f"Result: PASS ({what}, {mean:.2f}x as fast as captured)"
+    return result_line(result.answer, f"{what}, {mean:.2f}x as fast as captured")

@@ -12,7 +12,7 @@ _SHOWN_RATE = 100  # replays: of fewer the rate says little
 
 
 def render(result: Any) -> str:
-    """All lines of a `ReplayResult`; the last one is ``Result: PASS …`` or ``Result: FAIL …``."""
+    """All lines of a `ReplayResult`; the last one is ``Result: PASS …``, ``FAIL …`` or ``UNDECIDED …``."""
     lines = [
         f"{one_line(result.kernel)}: {result.engine} on {result.device}, {result.software}; "
         f"judged by {result.judged_by}"
@@ -51,7 +51,8 @@ def _stages(result: Any) -> list[str]:
     """One line for each stage of a verify, then what it showed and what it did not."""
     lines = []
     for stage in getattr(result, "stages", ()):
-        why = f": {one_line(stage.reasons[0])}" if stage.result == "skipped" and stage.reasons else ""
+        open_ = stage.result in ("skipped", "undecided")
+        why = f": {one_line(stage.reasons[0])}" if open_ and stage.reasons else ""
         lines.append(f"{stage.name}: {stage.result}{why}")
         lines += [f"  shown: {one_line(text)}" for text in stage.shown]
         if stage.result != "skipped":

@@ -2,7 +2,8 @@
 
 A test replays the captured launch and judges it as ``kerncap verify`` does; where a candidate lies beside the
 reproducer (``NAME-1a2b3c4d.candidate.py``), or ``--kerncap-candidate KERNEL=FILE`` names one, another test
-judges that. What is missing on this machine skips a test, with its name.
+judges that. What is missing on this machine skips a test, with its name. So does an undecided verdict, with
+its reason, unless ``--kerncap-strict`` makes it a failure.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import Any
 import pytest
 
 NAME = "kerncap-corpus"
+STRICT = "--kerncap-strict"
 _MANIFEST, _MANIFEST_DIGEST = "manifest.json", "manifest.sha256"
 _CANDIDATE = ".candidate"
 
@@ -41,6 +43,10 @@ def add_options(group: pytest.OptionGroup) -> None:
         "--kerncap-trust", action="store_true",
         help="run reproducers that were not captured here, and remember them; look at them first",
     )  # fmt: skip
+    group.addoption(
+        STRICT, action="store_true",
+        help="an undecided verdict, of --kerncap or of --kerncap-sanitize, fails its test",
+    )  # fmt: skip
 
 
 def configure(config: pytest.Config) -> None:
@@ -51,7 +57,13 @@ def configure(config: pytest.Config) -> None:
     for path, root in zip(given, roots, strict=True):
         if not os.path.exists(root):
             raise pytest.UsageError(f"--kerncap {path}: no such file or folder")
-    corpus = Corpus(roots, _stages(config), _candidates(config), config.getoption("--kerncap-trust"))
+    corpus = Corpus(
+        roots,
+        _stages(config),
+        _candidates(config),
+        config.getoption("--kerncap-trust"),
+        config.getoption(STRICT),
+    )
     config.pluginmanager.register(corpus, NAME)
     # Alone, the option is all that is run; beside other arguments it comes to them.
     if config.args_source is not pytest.Config.ArgsSource.ARGS:
@@ -95,6 +107,7 @@ class Corpus:
     stages: tuple[str, ...]
     candidates: Sequence[tuple[str, Path]]
     trust: bool
+    strict: bool
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collect_file(self, file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
@@ -174,6 +187,7 @@ class ReproducerTest(pytest.Item):
 
     def runtest(self) -> None:
         from kerncap import failure
+        from kerncap.answer import Answer
         from kerncap.api.verify import VerifyOptions, verify
         from kerncap.errors import BackendUnavailable
         from kerncap.report.verdict_text import render
@@ -189,6 +203,8 @@ class ReproducerTest(pytest.Item):
         except Exception as error:
             text = str(failure.explained(error)).replace("with --trust", "with --kerncap-trust")
             raise NotReproduced(text) from error
+        if result.answer is Answer.UNDECIDED and not corpus.strict:
+            raise pytest.skip.Exception(f"undecided: {result.verdict.summary}", _use_item_location=True)
         if not result.passed:
             raise NotReproduced(render(result))
 

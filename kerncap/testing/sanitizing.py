@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from kerncap.testing.corpus import STRICT
+
 if TYPE_CHECKING:
     from kerncap.api.sanitize_here import SanitizedHere
 
@@ -42,14 +44,14 @@ def add_options(group: pytest.OptionGroup) -> None:
 def configure(config: pytest.Config) -> None:
     checks = config.getoption("--kerncap-sanitize")
     if checks is not None:
-        plugin = Sanitizing(checks, config.getoption("--kerncap-sanitize-bounds"))
+        plugin = Sanitizing(checks, config.getoption("--kerncap-sanitize-bounds"), config.getoption(STRICT))
         config.pluginmanager.register(plugin, NAME)
 
 
 class Sanitizing:
     """Registered with the option only."""
 
-    def __init__(self, checks: str, bounds: Any) -> None:
+    def __init__(self, checks: str, bounds: Any, strict: bool) -> None:
         from kerncap.api.sanitize_here import SanitizedHere
         from kerncap.errors import KerncapError
         from kerncap.sanitizer.analysis import Options
@@ -66,7 +68,8 @@ class Sanitizing:
             self._here: SanitizedHere = SanitizedHere(Options(checks=frozenset(names), bounds=bounds))
         except KerncapError as error:
             raise pytest.UsageError(f"--kerncap-sanitize: {error}") from error
-        self.findings = 0
+        self._strict = strict
+        self.findings = self.undecided = 0
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, Any, Any]:
@@ -79,7 +82,8 @@ class Sanitizing:
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         if self._here.launches:  # under xdist the workers have them
             terminalreporter.write_line(
-                f"kerncap sanitize: launches: {self._here.launches}, findings: {self.findings}"
+                f"kerncap sanitize: launches: {self._here.launches}, findings: {self.findings}, "
+                f"undecided: {self.undecided}"
             )
 
     def _judged(self, item: pytest.Item, when: str) -> Generator[None, Any, Any]:
@@ -97,15 +101,20 @@ class Sanitizing:
         return result
 
     def _text(self, item: pytest.Item) -> str:
+        from kerncap.answer import Answer
         from kerncap.api.sanitize_here import NOT_SANITISED
+        from kerncap.report.sanitize_counts import counts_of
 
         reports = self._here.take()
         for report in reports:
             for note in report.notes:
                 if note.startswith(NOT_SANITISED):  # nobody may take silence for a proof
                     item.warn(SanitizeWarning(f"{report.kernel} {note}"))
-        self.findings += sum(len(report.findings) for report in reports)
-        bad = [report for report in reports if report.findings]
+        bad = [report for report in reports if counts_of(report).answer is Answer.NO]
+        open_ = [report for report in reports if counts_of(report).answer is Answer.UNDECIDED]
+        self.findings += sum(len(report.findings) for report in bad)
+        self.undecided += len(open_)
+        bad += open_ if self._strict else []
         if not bad:
             return ""
         from kerncap.report import sanitize_text

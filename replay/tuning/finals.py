@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
+from kerncap.answer import Answer
 from kerncap.errors import KerncapError
 from kerncap.replay import in_place
 from kerncap.replay.engine import CANDIDATE, ORIGINAL
@@ -104,7 +105,7 @@ class Finals:
                 return ""
             self._builds.load(launch, digest, given, CANDIDATE)
             launch.checker.problem(CANDIDATE)
-            verdict = in_place.judge(launch.engine, launch.measured, Verdict(True, ""), self._tolerance)
+            verdict = in_place.judge(launch.engine, launch.measured, Verdict(Answer.YES, ""), self._tolerance)
         except KerncapError as error:
             return first_line(error)
         return "" if verdict.passed else verdict.summary

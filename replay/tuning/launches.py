@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from kerncap.errors import KerncapError
+from kerncap.errors import KerncapError, ReplayError
 from kerncap.format import Reproducer
 from kerncap.replay.choose import Choice
 from kerncap.replay.engine import ORIGINAL, Engine
@@ -16,7 +16,7 @@ from kerncap.replay.process import Standby
 from kerncap.replay.statistics import median
 from kerncap.replay.tuning.check import Checker
 from kerncap.replay.tuning.space import LaunchSpace
-from kerncap.replay.wording import BY_DTYPE, Tolerance
+from kerncap.replay.wording import BY_DTYPE, Tolerance, nothing_written
 from kerncap.replay.write_set import measure
 
 HOST_RUNS = 2
@@ -40,7 +40,7 @@ class BenchOptions:
 class OpenLaunch:
     """One reproducer with an engine of its own, which whoever opened it closes.
 
-    Raises ReplayError or BackendUnavailable where the captured kernel itself does not run.
+    Raises ReplayError or BackendUnavailable where the captured kernel itself does not run, or writes nothing.
     """
 
     def __init__(
@@ -55,6 +55,8 @@ class OpenLaunch:
         try:
             kept = load(reproducer)
             self.measured: Measured = kept if kept is not None else measure(self.engine)
+            if not self.measured.written_bytes:
+                raise ReplayError(f"{reproducer.path}: {nothing_written().summary}")
             self.checker = Checker(self.engine, self.measured, options.tolerance)
             self.dirty = sorted(self.measured.written)
             self.on_device = self.engine.choice.memory == "cuda"

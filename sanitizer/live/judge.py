@@ -17,12 +17,11 @@ import numpy.typing as npt
 
 from kerncap import log
 from kerncap.sanitizer.analysis import Options
-from kerncap.sanitizer.findings import LaunchReport, Violated
+from kerncap.sanitizer.findings import NOT_SANITISED, LaunchReport, Violated
 from kerncap.sanitizer.launch import Bytes, Contents, Launch
 from kerncap.sanitizer.live.description import launch_of
 from kerncap.sanitizer.live.memory import digest_of
 
-NOT_SANITISED = "could not be sanitised"  # how a note begins that says so
 MAX_KNOWN = 1 << 14  # analysed launches that are kept for comparison
 MAX_OF_ONE_KEY = 64  # that differ in contents alone
 ALIGNMENT = 64  # bytes: no access and no descriptor asks for more, unless the kernel promises it

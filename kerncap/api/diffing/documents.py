@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from kerncap.answer import Answer
+from kerncap.api.diffing.result import WORDS
 from kerncap.errors import UsageError
 from kerncap.log import one_line
 
@@ -93,13 +95,25 @@ class DocumentDiff:
         )  # fmt: skip
 
     @property
+    def why_open(self) -> str:
+        """Why it can't be said that they are equal; empty if all changes were looked at."""
+        return f"{self.omitted:,} more changes were not looked at" if self.omitted else ""
+
+    @property
+    def answer(self) -> Answer:
+        """No for another value, or a time beyond the limit; yes if all changes were looked at."""
+        if self.slower or any(one.kind == "value" for one in self.changes):
+            return Answer.NO
+        return Answer.UNDECIDED if self.omitted else Answer.YES
+
+    @property
     def equal(self) -> bool:
-        return not self.slower and not any(one.kind == "value" for one in self.changes)
+        return self.answer is Answer.YES
 
     def as_dict(self) -> dict[str, Any]:
         """The document of ``--json``."""
         return {
-            "result": "equal" if self.equal else "different",
+            "result": WORDS[self.answer],
             "kind": "results",
             "command": self.command,
             "a": self.a,

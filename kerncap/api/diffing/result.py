@@ -6,7 +6,11 @@ import dataclasses
 from dataclasses import dataclass, field
 from typing import Any
 
+from kerncap.answer import Answer
 from kerncap.replay.stage_diff import StageDiff
+
+# The word of each answer to "are they equal?", in ``--json`` and, in capitals, in the last line.
+WORDS = {Answer.YES: "equal", Answer.NO: "different", Answer.UNDECIDED: "undecided"}
 
 
 @dataclass(frozen=True)
@@ -188,18 +192,32 @@ class ReproducerDiff:
             "arguments": bool(self.arguments),
             "code": any(not one.same for one in self.code),
             "source": any(not one.same for one in self.source),
-            "memory before": any(not self._same(one, "pre") for one in memory),
-            "memory after": any(not self._same(one, "post") for one in memory),
+            "memory before": any(self._differs(one, "pre") for one in memory),
+            "memory after": any(self._differs(one, "post") for one in memory),
         }
         return [name for name, differs in parts.items() if differs]
 
     @property
+    def why_open(self) -> str:
+        """Why it can't be said that they are equal, and what would tell; empty if nothing was left out."""
+        memory: list[ViewDiff | RegionDiff] = [*self.views, *self.regions]
+        unread = any(not state.complete for one in memory for state in one.states)
+        return "not all memory was read; a larger --max-read would decide it" if unread else ""
+
+    @property
+    def answer(self) -> Answer:
+        """No for any difference; yes if everything was compared."""
+        if self.differing:
+            return Answer.NO
+        return Answer.UNDECIDED if self.why_open else Answer.YES
+
+    @property
     def equal(self) -> bool:
-        return not self.differing
+        return self.answer is Answer.YES
 
     @staticmethod
-    def _same(one: ViewDiff | RegionDiff, state: str) -> bool:
-        return not one.problem and all(each.same for each in one.states if each.state == state)
+    def _differs(one: ViewDiff | RegionDiff, state: str) -> bool:
+        return bool(one.problem) or any(each.different for each in one.states if each.state == state)
 
     def as_dict(self) -> dict[str, Any]:
         """The document of ``--json``."""
@@ -209,7 +227,7 @@ class ReproducerDiff:
             for one in self.code
         ]
         return {
-            "result": "equal" if self.equal else "different",
+            "result": WORDS[self.answer],
             "kind": "reproducers",
             "differing": self.differing,
             **plain,

@@ -13,6 +13,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Protocol
 
+from kerncap.answer import exit_status
 from kerncap.api.editing.editor import Editor
 from kerncap.api.editing.patch import Patch, bare_lines
 from kerncap.api.editing.result import EditResult
@@ -78,7 +79,7 @@ class Loop:
 
     @property
     def _status(self) -> int:
-        return 0 if self.last is not None and self.last.passed else 1
+        return 1 if self.last is None else exit_status(self.last.answer)
 
     # --- judging ---------------------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from kerncap.answer import Answer
 from kerncap.api.editing.diagnostics import Diagnostic
 from kerncap.replay.outcome import Compiled
 from kerncap.replay.wording import Verdict
@@ -74,6 +75,10 @@ class EditResult:
         return self.verdict.passed
 
     @property
+    def answer(self) -> Answer:
+        return self.verdict.answer
+
+    @property
     def first_wrong(self) -> FirstWrong | None:
         """Where the result is wrong first, by the verdict's reasons."""
         for reason in () if self.passed else self.verdict.reasons:
@@ -95,7 +100,7 @@ class EditResult:
         """The document of ``--json``, one line for each save."""
         first, verdict = self.first_wrong, self.verdict
         return {
-            "result": "pass" if self.passed else "fail",
+            "result": self.answer.value,
             "save": self.number,
             "which": self.which,
             "file": str(self.file),

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 
+from kerncap.answer import Answer
 from kerncap.api.editing import plain
 from kerncap.api.editing.diagnostics import Diagnostic, Texts, at, diagnose, texts_of
 from kerncap.api.editing.history import History
@@ -94,7 +95,7 @@ class EditSession:
     @property
     def notes(self) -> list[str]:
         """What holds for every verdict: another device than the captured one, a suspect oracle, …"""
-        return outcome_result(self.engine, CANDIDATE, "", Verdict(True, "")).notes
+        return outcome_result(self.engine, CANDIDATE, "", Verdict(Answer.YES, "")).notes
 
     def patch(self) -> Patch:
         """The edits as a patch against the application's files."""

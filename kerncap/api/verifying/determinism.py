@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 from kerncap.api.verifying.result import Case, StageResult
 from kerncap.replay import bitmap
 from kerncap.replay.engine import CANDIDATE, ORIGINAL
@@ -24,13 +26,13 @@ def stage(case: Case) -> StageResult:
         return StageResult.skipped("determinism", "the captured kernel does not end well here")
     runs = _RUNS_ON_HOST if case.engine.choice.memory == "host" else _RUNS_ON_DEVICE
     original = _observe(case, case.measured, ORIGINAL, runs)
-    if isinstance(original, str):
-        return found.failed(f"the captured kernel: {original}")
+    if original.ended is not None:
+        return found.ended(original.ended, "the captured kernel: ")
     found.shown += _described(case, original, "the captured kernel", runs)
     if case.which == CANDIDATE:
         candidate = _observe(case, case.measured, CANDIDATE, runs)
-        if isinstance(candidate, str):
-            return found.failed(candidate)
+        if candidate.ended is not None:
+            return found.ended(candidate.ended)
         found.shown += _described(case, candidate, "the candidate", runs)
         found.failed(*_noisier(case, original, candidate))
     else:
@@ -45,15 +47,16 @@ def stage(case: Case) -> StageResult:
     return found
 
 
-def _observe(case: Case, measured: Measured, which: str, runs: int) -> Noise | str:
-    """What differs between runs, or how one ended."""
+def _observe(case: Case, measured: Measured, which: str, runs: int) -> Noise:
+    """What differs between runs, or how one ended badly."""
     noise, engine = Noise(), case.engine
     for run in range(runs):
         engine.restore()
         poison(engine, measured, SEED_A)
         outcome = engine.launch(which)
         if not outcome.ok:
-            return f"run {run + 1} of {runs}: {outcome.message}"
+            noise.ended = dataclasses.replace(outcome, message=f"run {run + 1} of {runs}: {outcome.message}")
+            return noise
         if run == 0:
             engine.snapshot("first of many")
         else:

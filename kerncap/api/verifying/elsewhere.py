@@ -12,7 +12,7 @@ from kerncap.format import Reproducer
 from kerncap.replay.engine import CANDIDATE, ORIGINAL, Engine
 from kerncap.replay.measured import Measured
 from kerncap.replay.verdict import judge
-from kerncap.replay.wording import Verdict
+from kerncap.replay.wording import Verdict, badly_ended
 from kerncap.replay.write_set import measure
 
 
@@ -35,7 +35,7 @@ def original_agrees(case: Case, engine: Engine) -> tuple[Measured | None, Verdic
     engine.restore()
     outcome = engine.launch(ORIGINAL)
     if not outcome.ok:
-        return None, Verdict(False, outcome.message, [outcome.message])
+        return None, badly_ended(outcome)
     measured = measure(engine, ORIGINAL)
     verdict = judge(engine, measured, ORIGINAL, case.options.tolerance)
     source = engine.connection.job.content["source"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from kerncap.answer import Answer
 from kerncap.api.replay import write_set
 from kerncap.format import Reproducer
 from kerncap.replay import bitmap
@@ -13,7 +14,15 @@ from kerncap.replay.noise import of_replays
 from kerncap.replay.tolerance import view_tolerance
 from kerncap.replay.units import place_name, units, view_name
 from kerncap.replay.verdict import gap_reasons, outside_reasons, run_poisoned, settle
-from kerncap.replay.wording import Tolerance, Verdict, fail, mismatch, within
+from kerncap.replay.wording import (
+    Tolerance,
+    Verdict,
+    badly_ended,
+    mismatch,
+    nothing_written,
+    undecided,
+    within,
+)
 
 AGREEING_REPLAYS = 3
 
@@ -48,10 +57,11 @@ def by_reference(engine: Engine, measured: Measured, which: str, file: Path, tol
     """Compare the views that the user's reference speaks of."""
     views = engine.reference(file)
     if not views:
-        return fail("nothing to compare", f"{file.name} gives no tensor and changes none")
-    failed = run_poisoned(engine, measured, which, SEED_A)
-    if failed is not None:
-        return failed
+        why = f"{file.name} gives no tensor and changes none"
+        return undecided(f"nothing to compare: {why}; a reference that gives one would decide it", why)
+    ended = run_poisoned(engine, measured, which, SEED_A)
+    if ended is not None:
+        return ended
     generation = engine.generation
     manifest = engine.manifest
     wanted = [
@@ -67,11 +77,11 @@ def by_reference(engine: Engine, measured: Measured, which: str, file: Path, tol
     )
     reasons += [mismatch(stats) for stats in found if stats["outside"]]
     if reasons:
-        return Verdict(False, reasons[0], reasons, views=found)
+        return Verdict(Answer.NO, reasons[0], reasons, views=found)
     names = ", ".join(str(stats["name"]) for stats in found)
     exact = not any(stats["different"] for stats in found)
     summary = f"{names} as the reference has it" + ("" if exact else f", {within(found)}")
-    verdict = Verdict(True, summary, views=found, exact=exact)
+    verdict = Verdict(Answer.YES, summary, views=found, exact=exact)
     if unjudged := _unjudged(engine, measured, views):
         verdict.notes.append(f"{file.name} says nothing of {', '.join(unjudged)}: not judged")
     return verdict
@@ -102,16 +112,14 @@ def _unjudged(engine: Engine, measured: Measured, views: list[int]) -> list[str]
 
 def by_finiteness(engine: Engine, measured: Measured, which: str) -> Verdict:
     """No NaN and no infinity among the floating-point elements that were written."""
-    failed = run_poisoned(engine, measured, which, SEED_A)
-    if failed is not None:
-        return failed
+    ended = run_poisoned(engine, measured, which, SEED_A)
+    if ended is not None:
+        return ended
     manifest = engine.manifest
     hit = settle(engine, measured, SEED_A)
     views = [n for n, view in enumerate(manifest.views) if view.region in measured.written]
     found = engine.nonfinite(views, measured.written)
     elements = sum(int(stats["elements"]) for stats in found)
-    if not elements:
-        return fail("nothing to compare", "no floating-point element is written")
     reasons = gap_reasons(engine) + outside_reasons(manifest, hit)
     for stats in found:
         if stats["nonfinite"]:
@@ -121,15 +129,20 @@ def by_finiteness(engine: Engine, measured: Measured, which: str) -> Verdict:
                 f"are not finite, first {stats['name']}[{index}] = {stats['first']['found']}"
             )
     if reasons:
-        return Verdict(False, reasons[0], reasons)
-    return Verdict(True, f"{elements:,} written elements are finite")
+        return Verdict(Answer.NO, reasons[0], reasons)
+    if not elements:
+        why = "no floating-point element is written"
+        return undecided(f"nothing to compare: {why}; a --reference would decide it", why)
+    return Verdict(Answer.YES, f"{elements:,} written elements are finite")
 
 
 def by_agreement(engine: Engine, measured: Measured, which: str) -> Verdict:
     """Several replays on the same pre-state, each after the same poison, give the same."""
     if not measured.written_bytes:
-        return fail("nothing to compare", "the launch writes nothing that was captured")
+        return nothing_written()
     noise = of_replays(engine, which, AGREEING_REPLAYS)
+    if noise.ended is not None:
+        return badly_ended(noise.ended)
     reasons = gap_reasons(engine)
     views = engine.manifest.views
     differing = [
@@ -143,10 +156,10 @@ def by_agreement(engine: Engine, measured: Measured, which: str) -> Verdict:
     if noise and not noise.typed:
         reasons.append(f"{AGREEING_REPLAYS} replays differ in bytes that no view describes")
     if reasons:
-        return Verdict(False, reasons[0], reasons)
+        return Verdict(Answer.NO, reasons[0], reasons)
     word = "agree within tolerance" if noise else "agree"
     return Verdict(
-        True,
+        Answer.YES,
         f"{AGREEING_REPLAYS} replays {word}; there is no reference to be correct against",
         exact=not noise,
     )

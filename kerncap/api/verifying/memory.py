@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kerncap.answer import Answer
 from kerncap.api.editing.settings import described
 from kerncap.api.replay import load_candidate
 from kerncap.api.verifying import compute_sanitizer
@@ -39,7 +40,7 @@ def stage(case: Case) -> StageResult:
         )
     if not found.shown and not found.reasons:
         return StageResult("memory", "skipped", found.not_shown[:1], [], found.not_shown)
-    return found.failed()
+    return found.judged()
 
 
 # --- guards ------------------------------------------------------------------------------------------
@@ -69,6 +70,9 @@ def _between_guards(case: Case, engine: Engine, found: StageResult) -> None:
         refused = load_candidate(engine, case.options.candidate)
         reasons, who = [], "the candidate"
         for verdict in (refused,) if refused else _verdicts(case, engine, measured):
+            if verdict.answer is Answer.UNDECIDED:
+                found.not_shown += [f"guards: {reason}" for reason in verdict.reasons]
+                return
             reasons += [f"alone between guards: {reason}" for reason in verdict.reasons]
     found.reasons += list(dict.fromkeys(reasons))
     if not reasons:

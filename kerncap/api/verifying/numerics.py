@@ -19,6 +19,7 @@ from kerncap.errors import KerncapError
 from kerncap.replay import bitmap
 from kerncap.replay.engine import CANDIDATE, ORIGINAL
 from kerncap.replay.judging import FLOATS, Limits, errors, errors_against, values
+from kerncap.replay.outcome import Outcome
 from kerncap.replay.units import extent, view_name
 
 # Half the distance of neighbours at 1. Source: IEEE 754-2019 table 3.5; bfloat16 has 8 bits, TF32 11.
@@ -60,22 +61,24 @@ def stage(case: Case) -> StageResult:
     else:
         said = case.engine.reference(case.options.reference)
         views = [view for view in views if view in said]
+        if not views:
+            return found.undecided(f"{case.options.reference.name} says nothing of what the launch writes")
         found.shown.append(f"against {case.options.reference.name}, rounded to the tensor's type")
     original = _errors(case, ORIGINAL, views, expected)
-    if isinstance(original, str):
-        return found.failed(f"the captured kernel: {original}")
+    if isinstance(original, Outcome):
+        return found.ended(original, "the captured kernel: ")
     if unlike := [s["name"] for s in original.values() if s["abs_max"] > _UNLIKE * s["scale"] and expected]:
         return StageResult.skipped(
             "numerics", f"in wider types the source gives something else for {', '.join(unlike)}: "
             "what it does depends on its types"
         )  # fmt: skip
     candidate = _errors(case, CANDIDATE, views, expected) if case.which == CANDIDATE else {}
-    if isinstance(candidate, str):
-        return found.failed(candidate)
+    if isinstance(candidate, Outcome):
+        return found.ended(candidate)
     for view in views:
         _judge(case, view, original[view], candidate.get(view), found)
     found.not_shown.append("errors on other values than these")
-    return found.failed()
+    return found.judged()
 
 
 def limits(case: Case, view: int) -> tuple[Limits, int]:
@@ -173,13 +176,13 @@ def _wide(case: Case, views: list[int]) -> dict[int, npt.NDArray[Any]]:
 
 def _errors(
     case: Case, which: str, views: list[int], expected: dict[int, npt.NDArray[Any]]
-) -> dict[int, dict[str, Any]] | str:
-    """Statistics by view of one run, or how it ended."""
+) -> dict[int, dict[str, Any]] | Outcome:
+    """Statistics by view of one run, or how it ended badly."""
     engine = case.engine
     engine.restore()
     outcome = engine.launch(which)
     if not outcome.ok:
-        return outcome.message
+        return outcome
     if not expected:
         return {int(s["view"]): s for s in errors(engine, [(v, 0.0, 0.0) for v in views], "reference")}
     return {view: errors_against(engine, (view, 0.0, 0.0), expected[view]) for view in views}

@@ -6,6 +6,7 @@ result that was left over, cached, or written into the source.
 
 from __future__ import annotations
 
+from kerncap.answer import Answer, of_all
 from kerncap.api.verifying.judges import (
     AGREEING_REPLAYS,
     by_agreement,
@@ -19,7 +20,7 @@ from kerncap.replay.engine import CANDIDATE
 from kerncap.replay.judging import stream_problem
 from kerncap.replay.measured import Measured
 from kerncap.replay.verdict import judge, stray_notes
-from kerncap.replay.wording import Verdict, fail
+from kerncap.replay.wording import Verdict, fail, undecided
 from kerncap.replay.write_set import measure
 
 
@@ -44,20 +45,28 @@ def stage(case: Case) -> StageResult:
         and which == CANDIDATE
         and (left := written_otherwise(case.reproducer, engine, measured))
     ):  # fmt: skip
-        judges.insert(0, ("what the captured kernel writes", Verdict(False, left[0], left)))
-    name, verdict = next((j for j in judges if not j[1].passed), judges[0])
+        judges.insert(0, ("what the captured kernel writes", Verdict(Answer.NO, left[0], left)))
+    answer = of_all(judged.answer for _, judged in judges)
+    name, verdict = next(j for j in judges if j[1].answer is answer)
     names = ", ".join(n for n, _ in judges) if verdict.passed else name
     found = StageResult("oracle")
     if verdict.passed:
         found.shown += [f"{judged_by}: {judged.summary}" for judged_by, judged in judges]
     if which == CANDIDATE and verdict.passed:
         verdict = _not_by_chance(case, measured, verdict, trusted, found)
-    elif which == CANDIDATE and trusted and any("never written" in reason for reason in verdict.reasons):
+    elif (
+        which == CANDIDATE
+        and trusted
+        and verdict.answer is Answer.NO
+        and any("never written" in reason for reason in verdict.reasons)
+    ):
         _idle_on_repeated(case, measured, verdict)
     if trusted or which != CANDIDATE:
         verdict.notes += stray_notes(engine.manifest, measured)
-    if not verdict.passed:
+    if verdict.answer is Answer.NO:
         found.failed(*verdict.reasons)
+    elif verdict.answer is Answer.UNDECIDED:
+        found.undecided(*verdict.reasons)
     if verdict.passed and not verdict.exact:
         found.not_shown.append("equality bit by bit")
     case.judged_by, case.verdict = names, verdict
@@ -76,12 +85,17 @@ def _not_by_chance(
     other = contents.on_other_values(engine, measured, options.tolerance)
     found.shown += other.shown
     found.not_shown += other.not_shown
-    if not other.reasons:
+    if not other.reasons and not other.open:
         other = contents.on_other_counts(engine, measured, options.tolerance)
         found.shown += other.shown
         found.not_shown += other.not_shown
     if other.reasons:
         return _failed(verdict, other.reasons)
+    if other.open:
+        why = other.open[0]
+        open_ = undecided(f"{why}; a longer --timeout would decide it", *other.open)
+        open_.notes = verdict.notes
+        return open_
     if engine.choice.memory == "cuda" and engine.choice.launcher != "native":
         engine.restore()
         problem = stream_problem(engine, CANDIDATE, sorted(measured.written))

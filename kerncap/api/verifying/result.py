@@ -7,12 +7,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from kerncap.answer import Answer
 from kerncap.api.replay import ReplayOptions, ReplayResult
 from kerncap.errors import UsageError
 from kerncap.format import Reproducer
 from kerncap.replay.engine import Engine
 from kerncap.replay.measured import Measured
-from kerncap.replay.wording import Verdict
+from kerncap.replay.outcome import Outcome
+from kerncap.replay.wording import Verdict, badly_ended
 
 STAGES = ("smoke", "oracle", "determinism", "numerics", "shapes", "memory")
 DEFAULT_STAGES = ("smoke", "oracle")
@@ -32,10 +34,13 @@ class VerifyOptions(ReplayOptions):
 
 @dataclass
 class StageResult:
-    """One stage. ``shown`` and ``not_shown`` are what a reader may and may not conclude, one line each."""
+    """One stage. ``shown`` and ``not_shown`` are what a reader may and may not conclude, one line each.
+
+    ``skipped``: it could not be run here. ``undecided``: it ran, and that decides nothing.
+    """
 
     name: str
-    result: Literal["pass", "fail", "skipped"] = "pass"
+    result: Literal["pass", "fail", "undecided", "skipped"] = "pass"
     reasons: list[str] = field(default_factory=list)
     shown: list[str] = field(default_factory=list)
     not_shown: list[str] = field(default_factory=list)
@@ -50,6 +55,33 @@ class StageResult:
         if self.reasons:
             self.result = "fail"
         return self
+
+    def undecided(self, *reasons: str) -> StageResult:
+        """The stage with these reasons why it decides nothing; what failed it before still does."""
+        if self.result == "fail" or self.reasons:
+            self.not_shown += reasons
+            return self.failed()
+        self.reasons += reasons
+        self.result = "undecided"
+        return self
+
+    def ended(self, outcome: Outcome, who: str = "") -> StageResult:
+        """The stage of which a launch did not end well."""
+        verdict = badly_ended(outcome)
+        said = f"{who}{verdict.summary}"
+        return self.undecided(said) if verdict.answer is Answer.UNDECIDED else self.failed(said)
+
+    def judged(self) -> StageResult:
+        """The stage at its end: failed for any reason, undecided if it showed nothing."""
+        if self.reasons:
+            return self.failed()
+        if self.shown:
+            return self
+        return self.undecided(*(self.not_shown[:1] or ["nothing was judged"]))
+
+    @property
+    def decided(self) -> bool:
+        return self.result in ("pass", "fail")
 
 
 @dataclass

@@ -7,13 +7,14 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from kerncap.answer import Answer
 from kerncap.api.candidate_file import of_one_text, text_of
 from kerncap.api.replay import load_candidate, opened, outcome_result, runs_at_all, without_values, write_set
 from kerncap.api.verifying import determinism, memory, numerics, oracle, shapes
 from kerncap.api.verifying.result import STAGES, Case, StageResult, VerifyOptions, VerifyResult
 from kerncap.errors import UsageError
 from kerncap.replay.engine import CANDIDATE, ORIGINAL, Engine
-from kerncap.replay.wording import Verdict, fail
+from kerncap.replay.wording import Verdict, badly_ended, fail, undecided
 
 _BY_DEFAULT = VerifyOptions()
 _RUN: dict[str, Callable[[Case], StageResult]] = {
@@ -59,7 +60,7 @@ def judged(case: Case, wanted: Sequence[str]) -> VerifyResult:
 
 
 def _smoke(case: Case) -> tuple[StageResult, str, Verdict | None]:
-    """Whether it builds, launches, and ends well in time; if not, the failed verdict, and by what."""
+    """Whether it builds, launches, and ends well in time; if not, the verdict on that, and by what."""
     stage = StageResult("smoke")
     engine, which = case.engine, case.which
     refused = load_candidate(engine, case.options.candidate)
@@ -67,25 +68,26 @@ def _smoke(case: Case) -> tuple[StageResult, str, Verdict | None]:
         return stage.failed(*refused.reasons), "whether it loads", refused
     ended = _ends(engine, which)
     if ended is not None:
-        return stage.failed(*ended.reasons), "whether it ends", ended
+        return _as(stage, ended), "whether it ends", ended
     stage.shown.append("loads, launches, and ends in time with no fault")
     if without_values(engine):
         nothing = runs_at_all(engine, which)
-        stage.not_shown.append(nothing.summary)
-        return stage, "whether it ends", nothing
+        return _as(stage, nothing), "whether it ends", nothing
     return stage, "whether it ends", None
 
 
 def _ends(engine: Engine, which: str) -> Verdict | None:
-    """A failed verdict when a plain run does not even end well."""
+    """The verdict on a plain run that does not even end well."""
     engine.restore()
     outcome = engine.launch(which)
-    if outcome.ok:
-        return None
-    verdict = fail(outcome.message)
-    if outcome.detail:
-        verdict.notes.append(outcome.detail)
-    return verdict
+    return None if outcome.ok else badly_ended(outcome)
+
+
+def _as(stage: StageResult, verdict: Verdict) -> StageResult:
+    """The stage with a verdict that is no pass."""
+    if verdict.answer is Answer.NO:
+        return stage.failed(*verdict.reasons)
+    return stage.undecided(*verdict.reasons)
 
 
 def _measure(case: Case, wanted: Sequence[str]) -> None:
@@ -99,25 +101,35 @@ def _measure(case: Case, wanted: Sequence[str]) -> None:
 
 
 def _overall(case: Case, stages: list[StageResult]) -> tuple[str, Verdict]:
-    """What it was judged by, and the verdict on the whole: the oracle's, unless another stage failed."""
+    """What it was judged by, and the verdict on the whole: the oracle's, unless another stage decides.
+
+    What was asked for by name has to be decided; of all stages, those that can be run here.
+    """
     judging = stages[1:]
     failed = [stage for stage in judging if stage.result == "fail"]
     judged_by = case.judged_by or ", ".join(stage.name for stage in judging) or "whether it ends"
-    if case.verdict is not None and not case.verdict.passed:
+    if case.verdict is not None and case.verdict.answer is Answer.NO:
         return judged_by, _with_reasons(case.verdict, failed)
     if failed:
         reasons = [f"{stage.name}: {reason}" for stage in failed for reason in stage.reasons]
         verdict = fail(reasons[0], *reasons)
         verdict.notes += case.verdict.notes if case.verdict is not None else []
         return f"{judged_by}, {failed[0].name}" if case.judged_by else judged_by, verdict
+    if case.verdict is not None and case.verdict.answer is Answer.UNDECIDED:
+        return judged_by, case.verdict
+    if not judging:
+        return judged_by, Verdict(Answer.YES, "it launches and ends; nothing was compared")
     passed = [stage.name for stage in judging if stage.result == "pass" and stage.name != "oracle"]
     skipped = [stage.name for stage in judging if stage.result == "skipped"]
-    if case.verdict is None and not passed:
-        if not judging:
-            return judged_by, Verdict(True, "it launches and ends; nothing was compared")
-        reasons = [f"{stage.name}: {reason}" for stage in judging for reason in stage.reasons]
-        return judged_by, fail("nothing was judged", *reasons)
-    verdict = case.verdict or Verdict(True, "")
+    everything = case.options.stages == STAGES
+    open_ = [s for s in judging if s.result == "undecided" or s.result == "skipped" and not everything]
+    nothing = not any(stage.decided for stage in judging)
+    if open_ or nothing:
+        reasons = [f"{stage.name}: {reason}" for stage in open_ or judging for reason in stage.reasons]
+        verdict = undecided("; ".join([*(["nothing was judged"] if nothing else []), reasons[0]]), *reasons)
+        verdict.notes += case.verdict.notes if case.verdict is not None else []
+        return judged_by, verdict
+    verdict = case.verdict or Verdict(Answer.YES, "")
     parts = [verdict.summary] if verdict.summary else []
     if passed:
         parts.append(f"{', '.join(passed)} passed")

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from kerncap.answer import Answer
 from kerncap.api.verifying.derived import Layout, NotDerivable, derive, padded
 from kerncap.api.verifying.elsewhere import candidate_verdict, engine_of, original_agrees
 from kerncap.api.verifying.result import Case, StageResult
@@ -40,28 +41,30 @@ def stage(case: Case) -> StageResult:
     if case.measured is None:
         return StageResult.skipped("shapes", "the captured kernel does not end well here")
     found = StageResult("shapes")
+    open_: list[str] = []  # why something is not decided
     for seed in _SEEDS:
-        _add(found, contents.on_other_values(case.engine, case.measured, case.options.tolerance, seed))
+        _add(found, open_, contents.on_other_values(case.engine, case.measured, case.options.tolerance, seed))
     if case.engine.choice.launcher in ("jit", "interpreter"):
-        _add(found, on_other_numbers(case, case.measured))
+        _add(found, open_, on_other_numbers(case, case.measured))
         for size in sizes(case.engine.manifest):
-            _add(found, _of_size(case, case.measured, size))
+            _add(found, open_, _of_size(case, case.measured, size))
         if not any(True for _ in sizes(case.engine.manifest)):
             found.not_shown.append("other sizes: no integer argument is the size of a tensor")
         if found.reasons:
             found.not_shown.append("other layouts: it fails already")
         else:
             for relaid in _layouts(case):
-                _relaid(case, relaid, found)
+                _relaid(case, relaid, found, open_)
     else:
         found.not_shown.append(
             f"other sizes and layouts: the {case.engine.choice.name} engine runs what was compiled for these"
         )
     found.shown, found.not_shown = list(dict.fromkeys(found.shown)), list(dict.fromkeys(found.not_shown))
-    return found.failed()
+    return found.undecided(*open_) if open_ else found.judged()
 
 
-def _add(found: StageResult, what: contents.Shown) -> None:
+def _add(found: StageResult, open_: list[str], what: contents.Shown) -> None:
+    open_ += what.open
     found.reasons += what.reasons
     found.shown += what.shown
     found.not_shown += what.not_shown
@@ -142,7 +145,7 @@ def _layouts(case: Case) -> Iterator[_Relaid]:
     yield _Relaid(Layout(shift=1), "tensors that begin one element later, at other addresses")
 
 
-def _relaid(case: Case, relaid: _Relaid, found: StageResult) -> None:
+def _relaid(case: Case, relaid: _Relaid, found: StageResult, open_: list[str]) -> None:
     try:
         path = derive(case.reproducer, case.folder, relaid.layout)
         with engine_of(case, path) as engine:
@@ -161,4 +164,5 @@ def _relaid(case: Case, relaid: _Relaid, found: StageResult) -> None:
     if judged.passed:
         found.shown.append(f"as the captured kernel on {relaid.name}")
     else:
-        found.reasons += [f"on {relaid.name}: {reason}" for reason in judged.reasons]
+        reasons = found.reasons if judged.answer is Answer.NO else open_
+        reasons += [f"on {relaid.name}: {reason}" for reason in judged.reasons]

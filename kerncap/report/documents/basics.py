@@ -28,7 +28,10 @@ Frame = Annotated[tuple[str, int, str], says("File, line, function.")]
 Stack = Annotated[tuple[Frame, ...], says("Python's call stack at the launch.")]
 Configuration = Annotated[dict[str, Any], says("Values by the parameter's name.")]
 
-PassFail = Annotated[Literal["pass", "fail"], says("The verdict; the exit status is 0 for pass, 1 for fail.")]
+Word = Annotated[
+    Literal["pass", "fail", "undecided"],
+    says("The verdict; the exit status is 0 for pass, 1 for fail, 5 for undecided."),
+]
 Path = Annotated[str, says("A path, as the command was given it or absolute.")]
 
 

@@ -7,7 +7,10 @@ from typing import Annotated, Any, Literal
 from kerncap.report.documents.basics import Bytes, Count, Document, Names, Notes, Part, Path, says
 from kerncap.report.documents.judging import StageDifference
 
-Equal = Annotated[Literal["equal", "different"], says("The exit status is 0 for equal, 1 for different.")]
+Equal = Annotated[
+    Literal["equal", "different", "undecided"],
+    says("The exit status is 0 for equal, 1 for different, 5 for undecided: not everything was compared."),
+]
 Side = Annotated[Literal["a", "b"] | None, says("Where one side alone has it.")]
 
 

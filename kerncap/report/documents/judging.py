@@ -14,8 +14,8 @@ from kerncap.report.documents.basics import (
     Names,
     Notes,
     Part,
-    PassFail,
     Path,
+    Word,
     says,
 )
 
@@ -64,8 +64,8 @@ class Timing(Part, frozen=True, kw_only=True):
 class ReplayDocument(Document, frozen=True, kw_only=True):
     """A replay of the launch, or of a candidate for it, held against the application's result."""
 
-    result: PassFail
-    reasons: Annotated[Names, says("Why it failed, one line each.")]
+    result: Word
+    reasons: Annotated[Names, says("Why it failed, or is undecided, one line each.")]
     summary: str
     exact: Annotated[bool, says("Equal bit by bit, not only within the tolerance.")]
     path: Path
@@ -89,7 +89,10 @@ class Stage(Part, frozen=True, kw_only=True):
     """A stage of verify, with what a reader may and may not conclude from it."""
 
     name: Annotated[str, says("smoke, oracle, determinism, numerics, shapes, memory.")]
-    result: Literal["pass", "fail", "skipped"]
+    result: Annotated[
+        Literal["pass", "fail", "undecided", "skipped"],
+        says("skipped: it can't be run here; undecided: it ran, and that decides nothing."),
+    ]
     reasons: Names
     shown: Names
     not_shown: Names
@@ -142,7 +145,7 @@ class BestSave(Part, frozen=True, kw_only=True):
 class EditDocument(Document, frozen=True, kw_only=True):
     """One judgement of a working copy: one document on one line for every save."""
 
-    result: PassFail
+    result: Word
     save: Annotated[Count, says("The number of the judgement, from 1.")]
     which: Annotated[Literal["candidate", "original"], says("What was run.")]
     file: Path
@@ -195,7 +198,7 @@ class RatioInterval(Part, frozen=True, kw_only=True):
 
 class ComparedVariant(Part, frozen=True, kw_only=True):
     name: Literal["captured", "rebuilt", "candidate"]
-    result: Literal["pass", "fail", "untested"]
+    result: Literal["pass", "fail", "undecided", "untested"]
     problem: Annotated[str, says("Why it could not be run.")]
     detail: str
     summary: str
@@ -229,7 +232,7 @@ class Difference(Part, frozen=True, kw_only=True):
 class CompareDocument(Document, frozen=True, kw_only=True):
     """Variants of one kernel side by side; the first is what the others are held against."""
 
-    result: PassFail
+    result: Word
     path: Path
     kernel: str
     engine: str

@@ -15,8 +15,8 @@ from kerncap.report.documents.basics import (
     Names,
     Notes,
     Part,
-    PassFail,
     Path,
+    Word,
     says,
 )
 from kerncap.report.documents.judging import RatioInterval
@@ -188,7 +188,7 @@ class TuneTrial(Part, frozen=True, kw_only=True):
 class TuneDocument(Document, frozen=True, kw_only=True):
     """A search over configurations and what follows from it."""
 
-    result: PassFail
+    result: Word
     kernel: str
     device: str
     engine: str

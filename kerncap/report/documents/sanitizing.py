@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from kerncap.report.documents.basics import Count, Document, Names, Notes, Part, PassFail, Path, Stack, says
+from kerncap.report.documents.basics import Count, Document, Names, Notes, Part, Path, Stack, Word, says
 
 Check = Annotated[
     Literal["oob", "race", "uninit", "overflow", "promise", "alignment", "descriptor"], says("Which check.")
@@ -77,9 +77,9 @@ class SanitizedLaunch(Part, frozen=True, kw_only=True):
 
 
 class SanitizeDocument(Document, frozen=True, kw_only=True):
-    """Every launch that was looked at. fail: there is a finding."""
+    """Every launch that was looked at. fail: a finding. pass: there is something, and all is proved."""
 
-    result: PassFail
+    result: Word
     launches: tuple[SanitizedLaunch, ...]
     notes: Names
     target_status: Annotated[int | None, says("The program's exit status, where one was run.")]

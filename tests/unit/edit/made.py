@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from kerncap.answer import Answer
 from kerncap.api.editing.diagnostics import Diagnostic
 from kerncap.api.editing.result import EditResult, Times
 from kerncap.replay.outcome import Compiled
@@ -18,7 +19,7 @@ WRONG = (
 
 def passed(number: int = 1, **more: Any) -> EditResult:
     result = EditResult(
-        number, "candidate", Path("kernel.py"), "compare", Verdict(True, "10 bytes identical")
+        number, "candidate", Path("kernel.py"), "compare", Verdict(Answer.YES, "10 bytes identical")
     )
     return changed(result, **more)
 

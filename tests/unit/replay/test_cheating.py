@@ -13,6 +13,7 @@ from types import ModuleType, SimpleNamespace
 import numpy as np
 import pytest
 
+from kerncap.answer import Answer
 from kerncap.api.replay import ReplayOptions, load_candidate, outcome_result, replay
 from kerncap.api.verify import VerifyOptions, verify
 from kerncap.errors import UsageError
@@ -140,7 +141,7 @@ def test_a_file_that_changes_while_it_is_judged_fails(
 ) -> None:
     file = tmp_path / "own.py"
     file.write_text(build.ADD)
-    result = SimpleNamespace(verdict=Verdict(True, "identical"))
+    result = SimpleNamespace(verdict=Verdict(Answer.YES, "identical"))
 
     def judging(*_: object) -> SimpleNamespace:
         file.write_text(file.read_text().replace("+", "-", edits.pop()))
@@ -163,7 +164,7 @@ def test_a_candidate_is_launched_as_its_file_asks(adder: Resident) -> None:
     file = candidate(adder.folder, "# kerncap: BLOCK=128 grid=8\n" + half)
     assert load_candidate(adder.engine, file) is None
     assert judge(adder.engine, adder.measured, CANDIDATE).exact
-    notes = outcome_result(adder.engine, CANDIDATE, "", Verdict(True, "")).notes
+    notes = outcome_result(adder.engine, CANDIDATE, "", Verdict(Answer.YES, "")).notes
     assert "the candidate's file asks for another launch: BLOCK=128 grid=8,1,1" in notes
     refused = load_candidate(adder.engine, candidate(adder.folder, "# kerncap: grid=x\n" + half))
     assert refused is not None and "candidate.py, line 5: grid=x: expected" in refused.summary

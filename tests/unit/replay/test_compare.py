@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from kerncap.answer import Answer
 from kerncap.api.compare import (
     ABORT,
     BAD,
@@ -58,7 +59,10 @@ def test_a_wrong_one_is_bad_and_one_that_is_missing_is_untestable(tmp_path: Path
     assert bisect_status(result) == UNTESTABLE and not result.passed
     text = render(result)
     assert "untested" in text and "candidate:\n- " in text
-    assert text.splitlines()[-1].startswith("Result: FAIL (captured can't be tested: ")
+    assert text.splitlines()[-1].startswith("Result: FAIL (candidate: "), "a no is one, whatever is missing"
+    result.variants = [captured, rebuilt]
+    assert bisect_status(result) == UNTESTABLE and result.answer is Answer.UNDECIDED
+    assert render(result).splitlines()[-1].startswith("Result: UNDECIDED (captured can't be tested: ")
     result.variants = [rebuilt, third]
     assert bisect_status(result) == BAD
     assert render(result).splitlines()[-1].startswith("Result: FAIL (candidate: ")
@@ -73,7 +77,7 @@ def test_what_does_not_build_is_untestable(tmp_path: Path) -> None:
 
 
 def test_slower_than_allowed_is_bad() -> None:
-    passed = Verdict(True, "identical")
+    passed = Verdict(Answer.YES, "identical")
     variants = [Variant("rebuilt", passed), Variant("candidate", passed, ratio=Ratio(1.6, 1.4, 1.8))]
     result = CompareResult(Path("k"), "k", "jit", "a GPU", "3.6.0", "python", variants, max_ratio=1.5)
     assert result.passed  # the interval does not leave the limit behind

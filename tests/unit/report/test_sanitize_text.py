@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from kerncap.answer import Answer
+from kerncap.report.sanitize_counts import counts_of_all
 from kerncap.report.sanitize_text import render, result_line
 from kerncap.sanitizer.checks.uninit import NOT_KNOWN
-from kerncap.sanitizer.findings import Proved, Settled, Unproven, Violated
+from kerncap.sanitizer.findings import LaunchReport, Proved, Settled, Unproven, Violated
 from kerncap.sanitizer.ttir.ir import Frame, Location
 from tests.unit.report.made import LOAD_RACE, NOTE, STORE, at, full, report
 
@@ -56,6 +58,9 @@ Result: FAIL (3 findings; 1 launch; {COUNTED})""".splitlines()
     )
 
 
+ALL_PROVED = report(Settled("oob", "load", at(6), Proved("interval"), 1), notes=())
+
+
 def test_nothing_wrong() -> None:
     one = report(Settled("oob", "load", at(6), Proved("interval"), 1), notes=(), repeats=2, label="launch 3")
     assert render([one]).splitlines() == [
@@ -63,7 +68,30 @@ def test_nothing_wrong() -> None:
         "",
         "Result: PASS (3 launches; memory operations: 1 proved)",
     ]
-    assert result_line([]) == "Result: PASS (0 launches; no memory operation)"
+
+
+@pytest.mark.parametrize(
+    ("reports", "why"),
+    [
+        ([], "no launch was looked at; a run that launches a Triton kernel would decide it; 0 launches"),
+        ([report()], "nothing was judged; a launch with memory operations would decide it; 1 launch"),
+        (
+            [ALL_PROVED, report(notes=("could not be sanitised: gone",), repeats=2)],
+            "3 of 4 launches",
+        ),
+        (
+            [report(Settled("oob", "load", at(6), Unproven("no z3"), 1))],
+            "not everything is proved; the reasons above say what is missing; 1 launch",
+        ),
+        (
+            [ALL_PROVED, report(Settled("promise", "none", at(6), Unproven("no z3"), 1))],
+            "not every promise is proved",
+        ),
+    ],
+)
+def test_what_was_not_judged_is_no_pass(reports: list[LaunchReport], why: str) -> None:
+    assert result_line(reports).startswith(f"Result: UNDECIDED ({why}")
+    assert counts_of_all(reports).answer is Answer.UNDECIDED
 
 
 def test_how_every_check_was_settled() -> None:

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 from jsonschema import Draft202012Validator
 
+from kerncap.answer import Answer
 from kerncap.cli import COMMANDS, group, main
 from kerncap.report.documents import DOCUMENTS, document_type, schema, schema_text
 from tests.unit.schemas.strict import check, closed
@@ -108,7 +109,7 @@ def test_timing() -> None:
     from kerncap.replay.wording import Verdict
 
     timing = Timing(20, 0.5, 0.4, 0.6, "device events", 0.5, 0.7, 812.5)
-    verdict = Verdict(True, "12 bytes identical", exact=True)
+    verdict = Verdict(Answer.YES, "12 bytes identical", exact=True)
     result = ReplayResult(
         Path("r"), "k", "binary", "NVIDIA H200", "", "the application's result", verdict, timing=timing
     )
@@ -124,8 +125,8 @@ def test_compare() -> None:
 
     compiled = Compiled(registers=32, occupancy=0.5, grid=(1, 1, 1), block=(32, 1, 1), compile_ms=3.5)
     variants = [
-        Variant("captured", Verdict(True, "same"), compiled=compiled, times_ms=[1.0, 1.1]),
-        Variant("rebuilt", Verdict(False, "no", ["no"]), compiled=compiled, times_ms=[1.0],
+        Variant("captured", Verdict(Answer.YES, "same"), compiled=compiled, times_ms=[1.0, 1.1]),
+        Variant("rebuilt", Verdict(Answer.NO, "no", ["no"]), compiled=compiled, times_ms=[1.0],
                 ratio=Ratio(1.1, 1.0, 1.2)),
         Variant("candidate", problem="does not build", detail="why"),
     ]  # fmt: skip
@@ -146,7 +147,7 @@ def test_edit() -> None:
 
     reason = "out: 3 of 8 elements differ, first at out[0, 4]: expected 1.0, found 2.0; max abs 1"
     result = EditResult(
-        2, "candidate", Path("k.py"), "compare", Verdict(False, reason, [reason]),
+        2, "candidate", Path("k.py"), "compare", Verdict(Answer.NO, reason, [reason]),
         [Diagnostic("k.py", 3, None, "no", ((2, "a"), (3, "b")))],
         Compiled(registers=32, num_warps=4, grid=(1, 1, 1)), Compiled(registers=40, num_warps=8),
         Times(60, "device events", 1.0, 1.2, 1.2, 1.1, 1.3), 4.0, 300.0, kept=Path("kept"),

@@ -1,0 +1,45 @@
+"""What every verdict is: yes, no, or undecided; and what a command line makes of it.
+
+A wrong word is worse than none: what could not be judged is no failure of what was to be judged, and no proof
+of it either.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable
+
+UNDECIDED_STATUS = 5
+
+
+class Answer(enum.Enum):
+    """The value is the word of ``--json``, `word` that of the last line."""
+
+    YES = "pass"
+    NO = "fail"
+    UNDECIDED = "undecided"
+
+    @property
+    def word(self) -> str:
+        return self.value.upper()
+
+
+_STATUS = {Answer.YES: 0, Answer.NO: 1, Answer.UNDECIDED: UNDECIDED_STATUS}
+
+
+def exit_status(answer: Answer, strict: bool = False) -> int:
+    """0, 1 or 5; ``strict`` takes undecided for a no."""
+    return 1 if strict and answer is Answer.UNDECIDED else _STATUS[answer]
+
+
+def result_line(answer: Answer, said: str) -> str:
+    """The last line of a command that judges."""
+    return f"Result: {answer.word} ({said})"
+
+
+def of_all(answers: Iterable[Answer]) -> Answer:
+    """The answer to all of several questions: a no decides, then an undecided; no question leaves it open."""
+    given = set(answers)
+    if Answer.NO in given:
+        return Answer.NO
+    return Answer.YES if given == {Answer.YES} else Answer.UNDECIDED
