@@ -17,6 +17,7 @@ from kerncap.sanitizer.analysis import Analysis
 from kerncap.sanitizer.checks.bounds_watcher import BoundsWatcher
 from kerncap.sanitizer.checks.elements import in_own_storage
 from kerncap.sanitizer.checks.evaluated_order import OrderWatcher
+from kerncap.sanitizer.checks.evaluated_rounding import RoundingWatcher, deciding_roundings
 from kerncap.sanitizer.checks.races_evaluated import RaceObserver
 from kerncap.sanitizer.checks.report import finding_of_witness
 from kerncap.sanitizer.checks.watchers import (
@@ -127,6 +128,11 @@ def _evaluate(
         again = Limits(most, limits.seconds)
         return _run(analysis, addresses_only, observer, again, Track(overflow=True), results)
 
+    deciding = deciding_roundings(analysis, (one for one, _ in wanted))
+    rounding = RoundingWatcher(deciding, _watchers(analysis, {"oob": by_check.get("oob", set())})["oob"])
+    if deciding:
+        half = Limits(limits.element_operations, limits.seconds / 2)
+        rounding.ended(_run(analysis, True, rounding, half, Track(rounding=True)))
     reason = None if outcome.complete else _reason(outcome)
     of_races = races.verdicts() if races is not None else {}
     verdicts: dict[Wanted, Verdict] = {}
@@ -144,6 +150,9 @@ def _evaluate(
             doubt = order.doubt_of_race(operation) if check == "race" else order.doubt(operation)
             if doubt is not None and not order.hold(operation, check, again):
                 verdicts[operation, check] = Unproven(doubt)
+        doubt = rounding.doubt(operation)
+        if doubt is not None and not (check == "oob" and operation in rounding.certain.violations):
+            verdicts[operation, check] = Unproven(doubt)
     return verdicts, outcome
 
 

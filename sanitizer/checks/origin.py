@@ -4,7 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from kerncap.sanitizer.ttir.ir import Block, Function, Operation, Region, Value, walk
+from kerncap.sanitizer.checks.races_waits import constant_of
+from kerncap.sanitizer.ttir.ir import (
+    DIVISIONS,
+    MEMORY,
+    SHIFTS,
+    Block,
+    Function,
+    IntType,
+    Operation,
+    Region,
+    TensorType,
+    Value,
+    walk,
+)
 
 TERMINATORS = frozenset({"scf.yield", "scf.condition", "tt.reduce.return", "tt.scan.return"})
 
@@ -37,39 +50,69 @@ def operations_behind(value: Value) -> Iterator[Operation]:
             waiting.extend(operand for end in _terminators(region) for operand in end.operands)
 
 
-def loads_without_other(value: Value) -> list[Operation]:
-    """Masked loads without ``other`` behind ``value``, nearest first: what leaves lanes of it undefined."""
-    return [
-        operation
-        for operation in operations_behind(value)
-        if operation.name == "tt.load"
-        and operation.segment("mask") is not None
-        and operation.segment("other") is None
-    ]
-
-
 def undefined_text(operation: Operation) -> str:
-    """That what a store or atomic takes is undefined, and which load left it so where the TTIR shows one."""
+    """That what a store or atomic takes is undefined, and the operation that left it so, if it is one."""
     segments = operation.attributes.get("operand_segments", {})
     position = segments.get("value")
     values = operation.operands[1:] if position is None else (operation.operands[position],)
-    return f"the value is undefined in {_lanes_of(values)}"
+    return f"the value {_cause(values, 'is undefined in', 'comes from')}"
 
 
 def steered_text(operation: Operation) -> str:
     """The same of an access's address or mask."""
-    return f"address or mask depend on {_lanes_of(operation.operands)}"
+    return f"address or mask {_cause(operation.operands, 'depend on', 'depend on')}"
 
 
-def _lanes_of(values: Iterable[Value]) -> str:
-    loads = {load: None for value in values for load in loads_without_other(value)}
+def _cause(values: Iterable[Value], of_lanes: str, of_result: str) -> str:
+    behind = list(dict.fromkeys(one for value in values for one in operations_behind(value)))
+    loads = [one for one in behind if _leaves_lanes_undefined(one)]
+    results = [one for one in behind if _may_have_no_value(one)]
+    if loads:  # a divisor that is no data is the less likely cause
+        results = [one for one in results if _is_data(one.operands[1])]
+    if len(results) == 1 and not loads:
+        return f"{of_result} {_without_value(results[0])}"
+    if results:
+        lanes = "lanes that a masked load without `other` leaves out, or " if loads else ""
+        return f"{of_result} {lanes}a division by zero or a shift too far"
     if len(loads) != 1:
-        return "lanes that a masked load without `other` leaves out"
-    load = next(iter(loads))
-    frames = load.location.frames
-    where = f" at line {frames[0].line}" if frames and frames[0].line else ""
-    name = f" of {load.results[0].source_name}" if load.results and load.results[0].location.name else ""
-    return f"lanes that the masked load{name}{where} leaves out, having no `other`"
+        return f"{of_lanes} lanes that a masked load without `other` leaves out"
+    name = (
+        f" of {loads[0].results[0].source_name}"
+        if loads[0].results and loads[0].results[0].location.name
+        else ""
+    )
+    return f"{of_lanes} lanes that the masked load{name}{_line(loads[0])} leaves out, having no `other`"
+
+
+def _leaves_lanes_undefined(operation: Operation) -> bool:
+    if operation.name != "tt.load":
+        return False
+    return operation.segment("mask") is not None and operation.segment("other") is None
+
+
+def _may_have_no_value(operation: Operation) -> bool:
+    """A division or a shift by what is no constant, or by a constant that is wrong."""
+    if operation.name not in DIVISIONS | SHIFTS:
+        return False
+    by, kind = constant_of(operation.operands[1]), operation.results[0].type
+    element = kind.element if isinstance(kind, TensorType) else kind
+    if by is None or not isinstance(element, IntType):
+        return True
+    return by == 0 if operation.name in DIVISIONS else not 0 <= by < element.width
+
+
+def _is_data(value: Value) -> bool:
+    return any(one.name in MEMORY for one in operations_behind(value))
+
+
+def _without_value(operation: Operation) -> str:
+    what = "a division by zero" if operation.name in DIVISIONS else "a shift by the width of its type or more"
+    return f"{what}{_line(operation)}"
+
+
+def _line(operation: Operation) -> str:
+    frames = operation.location.frames
+    return f" at line {frames[0].line}" if frames and frames[0].line else ""
 
 
 def fresh_text(kind: str) -> str:

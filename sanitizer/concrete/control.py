@@ -90,7 +90,9 @@ def _decided(m: Machine, condition: Bools) -> bool | None:
 def _steer(m: Machine, condition: Value) -> None:
     """From here on the programs are where they are by this condition."""
     if isinstance(condition, Tile) and condition.undefined is not None:
-        m.unsure = either(m.unsure, condition.undefined.reshape(-1))
+        unsure = condition.undefined.reshape(-1)
+        m.unsure = either(m.unsure, unsure)
+        m.shared.forked |= bool((unsure if m.active is None else unsure & m.active).any())
 
 
 # --- branches ----------------------------------------------------------------------------------------

@@ -43,12 +43,15 @@ class Limits:
 class Track:
     """What is carried along with each value.
 
-    ``undefined``: whether it depends on a masked-off lane of a load without `other`.
+    ``undefined``: whether it depends on a masked-off lane of a load without `other`, or on the result of an
+    integer operation that has none.
     ``overflow``: whether a signed integer operation wrapped around on the way to an address.
+    ``rounding``: in place of ``undefined``, whether a GPU may come to another value: see `rounding`.
     """
 
     undefined: bool = False
     overflow: bool = False
+    rounding: bool = False
 
 
 @dataclass
@@ -65,6 +68,7 @@ class Shared:
     cooperative: bool = False
     spent: int = 0
     events: int = 0
+    forked: bool = False  # programs went by a condition on something undefined, and could have gone elsewhere
     deadline: float = 0.0
     notes: dict[str, None] = field(default_factory=dict)  # a set that keeps its order
 

@@ -20,7 +20,7 @@ from kerncap.sanitizer.concrete.values import (
     element_of,
     numpy_type,
 )
-from kerncap.sanitizer.ttir.ir import FloatType, IntType, Operation
+from kerncap.sanitizer.ttir.ir import DIVISIONS, SHIFTS, FloatType, IntType, Operation
 
 Compute = Callable[..., Array]
 Make = Callable[[Operation], Compute]
@@ -157,10 +157,33 @@ _integer("arith.maxui", _on_unsigned(np.maximum), np.logical_or)
 _integer("arith.minui", _on_unsigned(np.minimum), np.logical_and)
 _integer("tt.mulhiui", _high_unsigned, _bool_remainder)
 
-# Operations whose second operand must not be zero.
-DIVISIONS = frozenset(
-    f"arith.{name}" for name in ("divsi", "divui", "remsi", "remui", "floordivsi", "ceildivsi", "ceildivui")
-)
+
+# --- where an integer operation has no value ---------------------------------------------------------
+
+
+def _division_fails(x: Array, y: Array) -> Bools:
+    found: Bools = y == 0
+    return found
+
+
+def _signed_division_fails(x: Array, y: Array) -> Bools:
+    if x.dtype == np.bool_:
+        return _division_fails(x, y)
+    found: Bools = (y == 0) | ((y == -1) & (x == np.iinfo(x.dtype).min))
+    return found
+
+
+def _shift_fails(x: Array, y: Array) -> Bools:
+    width = 1 if y.dtype == np.bool_ else 8 * x.itemsize
+    found: Bools = unsigned(y) >= width
+    return found
+
+
+# By name: operands -> where LLVM and PTX leave the result open.
+WITHOUT_VALUE: dict[str, Callable[[Array, Array], Bools]] = {
+    **{name: _division_fails if name.endswith("ui") else _signed_division_fails for name in DIVISIONS},
+    **dict.fromkeys(SHIFTS, _shift_fails),
+}
 
 
 # --- where an integer operation left its range -------------------------------------------------------

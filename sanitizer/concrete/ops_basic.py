@@ -8,8 +8,8 @@ from kerncap.sanitizer.concrete import ops_cast, ops_math  # noqa: F401  (they f
 from kerncap.sanitizer.concrete.events import Ints
 from kerncap.sanitizer.concrete.machine import Machine
 from kerncap.sanitizer.concrete.ops_arith import (
-    DIVISIONS,
     ELEMENTWISE,
+    WITHOUT_VALUE,
     WRAPS,
     added_too_far,
     far,
@@ -36,7 +36,7 @@ from kerncap.sanitizer.concrete.values import (
     width_bytes,
 )
 from kerncap.sanitizer.launch import DescriptorArgument, Launch, ScalarArgument, TensorArgument
-from kerncap.sanitizer.ttir.ir import Dense, IntType, Operation, PointerType
+from kerncap.sanitizer.ttir.ir import DIVISIONS, Dense, IntType, Operation, PointerType
 from kerncap.sanitizer.walk.provenance import pointer_origins
 
 
@@ -81,7 +81,7 @@ _UNDEFINED = {
 }
 
 
-def _elementwise(plan: Plan, operation: Operation) -> Step:
+def elementwise(plan: Plan, operation: Operation) -> Step:
     compute = ELEMENTWISE[operation.name](operation)
     operands, result = operation.operands, operation.results[0]
 
@@ -117,6 +117,7 @@ def _tracked(plan: Plan, operation: Operation) -> Step:
     compute = ELEMENTWISE[operation.name](operation)
     operands, result = operation.operands, operation.results[0]
     special = _UNDEFINED.get(operation.name)
+    fails = WITHOUT_VALUE.get(operation.name) if plan.track.undefined else None
     kind = element_of(result.type)
     integers = isinstance(kind, IntType) and kind.width > 1 and operation.name not in MODULAR
     wraps = WRAPS.get(operation.name) if integers and plan.watches_overflow(operation) else None
@@ -132,6 +133,8 @@ def _tracked(plan: Plan, operation: Operation) -> Step:
             undefined = either(*(tile.undefined for tile in tiles))
         else:
             undefined = special(tiles[0], tiles[1])
+        if fails is not None and (failed := fails(*(tile.data for tile in tiles))).any():
+            undefined = either(undefined, failed)
         # What is compared, converted or taken modulo something is no longer on its way to an address.
         overflow = either(*(tile.overflow for tile in tiles)) if integers else None
         if wraps is not None:
@@ -148,6 +151,7 @@ def _division(plan: Plan, operation: Operation) -> Step:
     (left, right), result = operation.operands, operation.results[0]
     note = f"{where(operation)} divides by zero: taken as 0"
     modular = operation.name in MODULAR
+    fails = WITHOUT_VALUE[operation.name] if plan.track.undefined else None
 
     def step(m: Machine) -> None:
         x, y = m.env[left], m.env[right]
@@ -159,13 +163,16 @@ def _division(plan: Plan, operation: Operation) -> Step:
             if (zero if m.active is None else zero[m.active]).any():
                 m.shared.notes[note] = None
         overflow = None if modular else either(x.overflow, y.overflow)
-        m.env[result] = Tile(compute(x.data, y.data), either(x.undefined, y.undefined), overflow)
+        undefined = either(x.undefined, y.undefined)
+        if fails is not None and (failed := fails(x.data, y.data)).any():
+            undefined = either(undefined, failed)
+        m.env[result] = Tile(compute(x.data, y.data), undefined, overflow)
 
     return step
 
 
 for _name in ELEMENTWISE:
-    STEPS[_name] = _elementwise
+    STEPS[_name] = elementwise
 
 
 def _select(plan: Plan, operation: Operation) -> Step:
@@ -431,7 +438,7 @@ def _bitcast(plan: Plan, operation: Operation) -> Step:
     if before != after:
         return _pointer_to_integer(plan, operation) if before else _integer_to_pointer(plan, operation)
     if not before:
-        return _elementwise(plan, operation)
+        return elementwise(plan, operation)
 
     def step(m: Machine) -> None:
         m.env[result] = m.env[source]

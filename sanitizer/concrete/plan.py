@@ -95,7 +95,7 @@ class Plan:
 
     @property
     def tracking(self) -> bool:
-        return self.track.undefined or self.track.overflow
+        return self.track.undefined or self.track.overflow or self.track.rounding
 
     # --- blocks --------------------------------------------------------------------------------------
 

@@ -18,6 +18,7 @@ from kerncap.sanitizer.concrete import (  # noqa: F401  (each fills the tables o
     ops_memory,
     ops_reduce,
     ops_shape,
+    rounding,
 )
 from kerncap.sanitizer.concrete.control import run_region
 from kerncap.sanitizer.concrete.dataflow import Dataflow
@@ -73,6 +74,7 @@ class Outcome:
     notes: tuple[str, ...] = ()
     unknown_contents: tuple[tuple[int, str], ...] = ()
     element_operations: int = 0
+    forked: bool = False  # see `Shared.forked`
 
 
 def evaluate(
@@ -127,6 +129,7 @@ def evaluate(
         tuple(shared.notes) if shared is not None else (),
         tuple(sorted(memory.unknown().items())),
         shared.spent if shared is not None else 0,
+        shared.forked if shared is not None else False,
     )
 
 

@@ -212,6 +212,12 @@ MEMORY = {
     "tt.atomic_load": "atomic", "tt.atomic_store": "atomic", "tt.atomic_poll": "atomic",
 }  # fmt: skip
 
+# Operations without a value for some operands: a divisor of zero, a shift by the width or more.
+DIVISIONS = frozenset(
+    f"arith.{name}" for name in ("divsi", "divui", "remsi", "remui", "floordivsi", "ceildivsi", "ceildivui")
+)
+SHIFTS = frozenset(f"arith.{name}" for name in ("shli", "shrsi", "shrui"))
+
 
 def walk(region: Region) -> Iterator[Operation]:
     """Every operation in the region and in the regions below, in the text's order."""

@@ -41,7 +41,7 @@ from kerncap.sanitizer.symbolic.expr import (
     unsigned,
     wrap,
 )
-from kerncap.sanitizer.ttir.ir import Dense, FloatType, IntType, Operation, PointerType
+from kerncap.sanitizer.ttir.ir import DIVISIONS, SHIFTS, Dense, FloatType, IntType, Operation, PointerType
 from kerncap.sanitizer.walk.access import Target
 from kerncap.sanitizer.walk.values import Pointers, Tile, choose, lane_expressions
 from kerncap.sanitizer.walk.walker import Handler, Walker, element_of, shape_of, width_of
@@ -104,7 +104,23 @@ def _binary(walker: Walker, operation: Operation) -> None:
         undefined = _undefined_boolean(operation.name, a, b)
         return walker.define(operation, Tile(a.shape, simple(a.expr, b.expr), undefined))
     expression = _INTEGER[operation.name](a.expr, b.expr, bits)
-    walker.define(operation, Tile(a.shape, expression, lor(a.undefined, b.undefined)))
+    undefined = lor(a.undefined, b.undefined, _without_value(operation.name, a.expr, b.expr, bits))
+    walker.define(operation, Tile(a.shape, expression, undefined))
+
+
+def _without_value(name: str, a: Expr, b: Expr, bits: int) -> Expr:
+    """Where LLVM and PTX give an operation of defined operands no value.
+
+    Source: LLVM's language reference (sdiv, udiv, srem, urem, shl, lshr, ashr).
+    """
+    if name in SHIFTS:
+        return lor(lt(b, const(0)), ge(b, const(bits)))
+    if name not in DIVISIONS:
+        return FALSE
+    by_zero = eq(b, const(0))
+    if name.endswith("ui"):
+        return by_zero
+    return lor(by_zero, land(eq(b, const(-1)), eq(a, const(-(1 << (bits - 1))))))
 
 
 def _undefined_boolean(name: str, a: Tile, b: Tile) -> Expr:
