@@ -1,10 +1,33 @@
-"""``python -m kerncap``: the same as the ``kerncap`` script."""
+"""``python -m kerncap``, and the ``kerncap`` script."""
 
 from __future__ import annotations
 
+import os
 import sys
 
-from kerncap.cli import main
+
+def main() -> int:
+    """Leave the current folder out of all imports, then run the command line."""
+    _leave_current_folder()
+    from kerncap import cli
+
+    return cli.main()
+
+
+def _leave_current_folder() -> None:
+    """Take out of `sys.path` what stands there for the current folder.
+
+    `python -m` puts it there, and so does an empty or relative entry of PYTHONPATH.
+    """
+    entries = (os.environ.get("PYTHONPATH") or "/").split(os.pathsep)
+    try:
+        implied = {os.path.abspath(entry) for entry in entries if not os.path.isabs(entry)}
+        if sys.path[0] == os.getcwd() and not getattr(sys.flags, "safe_path", False):
+            del sys.path[0]
+    except OSError:  # it is gone, and nothing can be found in it
+        implied = set()
+    sys.path[:] = [entry for entry in sys.path if entry and entry not in implied]
+
 
 if __name__ == "__main__":
     sys.exit(main())

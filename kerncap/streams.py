@@ -187,7 +187,7 @@ def reserve() -> None:
 
 
 def in_utf8() -> None:
-    """Start again in Python's UTF-8 mode if the locale's encoding is another one.
+    """Start again in Python's UTF-8 mode if the locale's encoding is another one, as a child would be.
 
     File names and texts of a reproducer are UTF-8 whatever the locale is. The streams keep their encoding,
     and a target's environment is not touched: the mode is an option of this interpreter alone.
@@ -200,4 +200,7 @@ def in_utf8() -> None:
     elif sys.getfilesystemencoding() != "utf-8" and sys.executable:
         first = sys.stdout or sys.stderr
         options = ["-X", "utf8"] + (["-X", f"{_ENCODING}={first.encoding}"] if first is not None else [])
-        os.execv(sys.executable, [sys.executable, *options, *sys.orig_argv[1:]])
+        from kerncap import child  # costs some milliseconds, and hardly anybody needs it here
+
+        python, *words = child.kerncap("kerncap.cli", *sys.argv[1:])
+        os.execve(python, [python, *options, *words], child.for_kerncap())

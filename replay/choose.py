@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import json
-import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from kerncap import child
 from kerncap.errors import BackendUnavailable, UsageError
 from kerncap.format.schema import Manifest
 from kerncap.replay import hip
@@ -18,19 +18,7 @@ from kerncap.replay.staging import NATIVE_STAGES
 
 ENGINES = ("auto", "binary", "jit", "interpreter")
 
-# Looks without importing: torch takes seconds. cuInit alone says whether a device is there.
-_PROBE = """
-import ctypes, importlib.util, json, sys
-sys.path[:] = [p for p in sys.path if p != ""]
-found = {name: importlib.util.find_spec(name) is not None for name in ("torch", "triton", "numpy")}
-try:
-    cuda, count = ctypes.CDLL("libcuda.so.1"), ctypes.c_int()
-    status = cuda.cuInit(0) or cuda.cuDeviceGetCount(ctypes.byref(count))
-    reason = "" if not status else f"the CUDA driver answers error {status}"
-except OSError:
-    count, reason = ctypes.c_int(), "there is no CUDA driver (libcuda.so.1)"
-json.dump({**found, "cuda": count.value, "cuda_reason": reason}, sys.stdout)
-"""
+_BOOTSTRAP = Path(__file__).parent / "worker" / "bootstrap.py"
 
 
 @dataclass(frozen=True)
@@ -89,7 +77,7 @@ def probe(python: str) -> Probe:
     Raises BackendUnavailable when it can't be run.
     """
     try:
-        done = subprocess.run([python, "-c", _PROBE], capture_output=True, timeout=60, check=True)
+        done = child.run(child.python(python, _BOOTSTRAP, "packages"), timeout=60, check=True)
         found = json.loads(done.stdout)
     except (OSError, subprocess.SubprocessError, ValueError) as error:
         detail = (
@@ -226,7 +214,7 @@ def python_with(
     found = [probe(python or sys.executable)]
     if python is None and lacking(found[0]):
         own = Path(sys.executable).parent
-        others = (target_python, shutil.which("python"), shutil.which("python3"))
+        others = (target_python, child.find("python"), child.find("python3"))
         for other in dict.fromkeys(path for path in others if path and Path(path).parent != own):
             with contextlib.suppress(BackendUnavailable):  # it was not asked for: not running is no error
                 found.append(probe(other))

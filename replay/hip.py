@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from kerncap import child
 from kerncap.errors import BackendUnavailable, UsageError
 from kerncap.format.schema import Manifest
 
@@ -19,44 +20,7 @@ _TAIL = 300
 # Not for a replay: tools that would watch it, and what a capture put before the program.
 _TOOLS = ("HSA_TOOLS_LIB", "ROCP_TOOL_LIB")
 
-# ROCr itself, in a process of its own: hsa_init keeps threads and maps memory.
-_PROBE = """
-import ctypes, importlib.util, json, os, sys
-sys.path[:] = [p for p in sys.path if p != ""]
-found = {"numpy": importlib.util.find_spec("numpy") is not None, "agents": [], "reason": ""}
-
-def look(hsa):
-    def info(agent, which, value):
-        return hsa.hsa_agent_get_info(ctypes.c_uint64(agent), which, value)
-    def each(agent, _):
-        kind = ctypes.c_int()
-        if not info(agent, 17, ctypes.byref(kind)) and kind.value == 1:
-            name = ctypes.create_string_buffer(65)
-            info(agent, 0, name)
-            found["agents"].append(name.value.decode(errors="replace").strip())
-        return 0
-    status = hsa.hsa_init()
-    if status:
-        text = ctypes.c_char_p()
-        hsa.hsa_status_string(status, ctypes.byref(text))
-        said = (text.value or b"").decode(errors="replace").strip() or "error %#x" % status
-        return "ROCm does not start: " + said
-    hsa.hsa_iterate_agents(ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_uint64, ctypes.c_void_p)(each), None)
-    return "" if found["agents"] else "ROCm finds no GPU"
-
-try:
-    reason = look(ctypes.CDLL("libhsa-runtime64.so.1"))
-    if reason and not os.path.exists("/dev/kfd"):
-        reason = "there is no /dev/kfd: no amdgpu driver, or a container that was not given it"
-    elif reason and not os.access("/dev/kfd", os.R_OK | os.W_OK):
-        reason = "/dev/kfd may not be opened by this user (is it in the groups render and video?)"
-except OSError as error:
-    reason = "there is no ROCm runtime (%s)" % error
-found["reason"] = reason
-sys.stdout.write(json.dumps(found))
-sys.stdout.flush()
-os._exit(0)
-"""
+_BOOTSTRAP = Path(__file__).parent / "worker" / "bootstrap.py"
 
 
 @dataclass(frozen=True)
@@ -119,10 +83,8 @@ def probe(python: str, emulated: Emulator | None) -> Probe:
     prefix = () if emulated is None else emulated.prefix
     who = f"the Python {python}" if emulated is None else f"the emulated AMD GPU ({emulated.folder})"
     try:
-        done = subprocess.run(
-            [*prefix, python, "-c", _PROBE], capture_output=True, timeout=_PROBE_TIMEOUT_S,
-            env=environment(os.environ, emulated), check=False,
-        )  # fmt: skip
+        words = [*prefix, *child.python(python, _BOOTSTRAP, "agents")]
+        done = child.run(words, timeout=_PROBE_TIMEOUT_S, env=environment(os.environ, emulated))
         found = json.loads(done.stdout)
     except (OSError, subprocess.SubprocessError) as error:
         raise BackendUnavailable(who, str(error)) from error

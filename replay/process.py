@@ -13,9 +13,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from kerncap import child
 from kerncap.errors import ReplayError
 
-_WORKER = Path(__file__).parent / "worker"
+_BOOTSTRAP = Path(__file__).parent / "worker" / "bootstrap.py"
 _HELLO_TIMEOUT_S = 120.0
 _LOG_TAIL_BYTES = 8192
 
@@ -54,18 +55,16 @@ class Started:
         self, python: str, environment: dict[str, str], arguments: Sequence[str], log: Path | None = None,
         prefix: Sequence[str] = (),
     ) -> None:  # fmt: skip
-        """``log`` takes what it prints, and its folder is the one that the process is in."""
+        """``log`` takes what it prints, and the process is in its folder; else in an empty one."""
         to_worker_read, self.requests = os.pipe()
         self.replies, from_worker_write = os.pipe()
-        text = (_WORKER / "bootstrap.py").read_text(encoding="utf-8")
-        given = [str(_WORKER), str(to_worker_read), str(from_worker_write), *arguments]
+        given = (*arguments, str(to_worker_read), str(from_worker_write))
         try:
             with open(log or os.devnull, "ab") as output:
-                self.process = subprocess.Popen(
-                    [*prefix, python, "-c", text, *given],
-                    stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=environment,
-                    cwd="/" if log is None else log.parent,
-                    pass_fds=(to_worker_read, from_worker_write), start_new_session=True,
+                self.process = child.Child(
+                    [*prefix, *child.python(python, _BOOTSTRAP, *given)], stdout=output, stderr=output,
+                    env=environment, cwd=None if log is None else log.parent,
+                    pass_fds=(to_worker_read, from_worker_write),
                 )  # fmt: skip
         except OSError as error:
             os.close(self.requests)
@@ -122,9 +121,7 @@ def bury(started: Started) -> None:
     """End a process at once."""
     for fd in (started.requests, started.replies):
         os.close(fd)
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(started.process.pid, signal.SIGKILL)
-    started.process.wait()
+    started.process.end()
 
 
 class Worker:
@@ -204,10 +201,7 @@ class Worker:
             return ""
 
     def _kill(self) -> None:
-        # The group: a launch on the host runs in a child of the worker.
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
+        self._process.end()  # with its group: a launch on the host runs in a child of the worker
 
     def _read(self, timeout_s: float) -> dict[str, Any]:
         deadline = time.monotonic() + timeout_s

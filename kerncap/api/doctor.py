@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import kerncap
-from kerncap import env, log
+from kerncap import child, env, log
 from kerncap.api.doctoring import probes as doctor_probes
 from kerncap.api.doctoring.machine import Machine
 from kerncap.api.doctoring.packages import describe_triton, package_checks
@@ -140,7 +140,7 @@ def _tools(interpreter: str, machine: Machine) -> Check:
     others = [
         tool
         for tool in ("nvdisasm", "cuobjdump", "llvm-objdump", "ncu", "compute-sanitizer")
-        if shutil.which(tool)
+        if child.find(tool)
     ]
     told = [f"{key} {tool.version}".strip() for key, tool in found.items()] + others
     if not set(found) & {"nvcc", "nvrtc", "hipcc"}:

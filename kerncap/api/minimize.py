@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from kerncap import child
 from kerncap.api.beside import beside
 from kerncap.api.minimizing.accessed import read_bytes
 from kerncap.api.minimizing.probe import Probe, pointer_words
@@ -241,12 +242,12 @@ def _status(command: list[str], path: Path, deadline: float) -> int:
     if left <= 0:
         raise OutOfTime("what the command needs was not found out in the time given")
     try:
-        done = subprocess.run(
-            [*command, str(path)], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL, timeout=left, check=False,
-        )  # fmt: skip
-    except subprocess.TimeoutExpired:
-        raise OutOfTime("the command did not end in the time given") from None
+        started = child.Given([*command, str(path)])
     except OSError as error:
         raise UsageError(f"--keep-failing: {command[0]}: {error.strerror or error}") from error
-    return done.returncode
+    try:
+        return started.wait(left)
+    except subprocess.TimeoutExpired:
+        raise OutOfTime("the command did not end in the time given") from None
+    finally:
+        started.end()

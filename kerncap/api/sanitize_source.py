@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import signal
 import subprocess
 import tempfile
 from collections.abc import Mapping
@@ -18,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from kerncap import env
+from kerncap import child, env
 from kerncap.errors import BackendUnavailable, UsageError
 from kerncap.format import Reproducer, schema
 from kerncap.log import one_line
@@ -30,10 +29,6 @@ DEFAULT_TARGET = "cuda:90"
 TIMEOUT_S = 180.0  # Triton from a cold disk, and one kernel
 MAX_RESULT_BYTES = 256 << 20
 _TARGET = re.compile(r"cuda:[0-9]{2,3}|hip:gfx[0-9a-z]{3,5}")
-_START = (
-    "import sys; sys.path[:] = [sys.argv[1], *(p for p in sys.path if p)]; "
-    "from kerncap_triton.sanitize import from_source; from_source.main(sys.argv[2])"
-)
 
 
 def check_target(target: str | None) -> str | None:
@@ -115,22 +110,19 @@ def _job(manifest: schema.Manifest, entry: str, module: Path, target: str, resul
 
 def _run(python: str, folder: Path, target: str) -> Mapping[str, Any]:
     """What the child wrote: `ttir` or `error`."""
-    command = [python, "-c", _START, str(env.triton_hook_folder()), str(folder / "job.json")]
+    command = child.python(python, env.triton_hook_folder() / "compile_source.py", str(folder / "job.json"))
     dropped = ("TRITON_INTERPRET", "KERNCAP_SESSION", "LD_PRELOAD", "CUDA_INJECTION64_PATH")
     environment = {name: value for name, value in os.environ.items() if name not in dropped}
     with (folder / "log").open("wb") as log:
-        child = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment, cwd=folder,
-            start_new_session=True,
-        )  # fmt: skip
+        started = child.Child(command, stdout=log, stderr=log, env=environment, cwd=folder)
         try:
-            status = child.wait(TIMEOUT_S)
+            status = started.wait(TIMEOUT_S)
         except subprocess.TimeoutExpired:
             raise BackendUnavailable(
                 "TTIR", f"compiling the source for {target} took longer than {TIMEOUT_S:g} s"
             ) from None
         finally:
-            _end(child)
+            started.end()  # and what it may have started
     result = folder / "result.json"
     try:
         if result.stat().st_size > MAX_RESULT_BYTES:
@@ -145,12 +137,3 @@ def _run(python: str, folder: Path, target: str) -> Mapping[str, Any]:
             "TTIR",
             f"{python} ended with status {status} as it compiled the source: {said or 'it said nothing'}",
         ) from None
-
-
-def _end(child: subprocess.Popen[bytes]) -> None:
-    """The child and what it may have started."""
-    try:
-        os.killpg(child.pid, signal.SIGKILL)
-    except OSError:
-        pass  # all gone
-    child.wait()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +12,8 @@ from pathlib import Path
 import anyio
 from anyio.abc import ByteReceiveStream, Process
 
+from kerncap import child
+from kerncap.child import Tie
 from kerncap.printable import printable
 
 MOST_STDOUT = 256 << 20  # bytes of a document that are taken in
@@ -34,12 +35,20 @@ async def run(
     words: Sequence[str], folder: Path, timeout_s: float, told: Callable[[str], Awaitable[None]]
 ) -> Ran:
     """``kerncap WORDS`` in ``folder``; ``told`` gets each line of stderr. Cancelling ends all of it."""
-    process = await anyio.open_process(
-        [sys.executable, "-m", "kerncap", *words],
-        stdin=subprocess.DEVNULL,
-        cwd=folder,
-        start_new_session=True,
-    )
+    tie = Tie()
+    try:
+        process = await anyio.open_process(
+            child.kerncap("kerncap.cli", *words),
+            stdin=subprocess.DEVNULL,
+            cwd=folder,  # where relative paths begin; nothing of it is searched
+            env=child.for_kerncap(),
+            start_new_session=True,
+            pass_fds=(tie.held,),
+        )
+        tie.bind(process.pid)
+    except BaseException:
+        tie.cut()
+        raise
     out = bytearray()
     lines: list[str] = []
     try:
@@ -53,6 +62,7 @@ async def run(
     finally:
         with anyio.CancelScope(shield=True):
             await end(process)
+            tie.cut()
             await process.aclose()
     status = None if limit.cancelled_caught else process.returncode
     return Ran(status, out.decode("utf-8", "replace"), tuple(lines[-_MOST_LINES:]))
@@ -122,10 +132,10 @@ def _descendants(pid: int) -> dict[int, str]:
     found: dict[int, str] = {}
     waiting = [pid]
     while waiting:
-        for child in parents.get(waiting.pop(), []):
-            if child not in found and (birth := _birth(child)) is not None:
-                found[child] = birth
-                waiting.append(child)
+        for each in parents.get(waiting.pop(), []):
+            if each not in found and (birth := _birth(each)) is not None:
+                found[each] = birth
+                waiting.append(each)
     return found
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from kerncap import child
 from kerncap.errors import BackendUnavailable
 from kerncap.format.build_options import is_plain_path
 from kerncap.replay.candidates.errors import BuildError
@@ -202,10 +203,7 @@ def run_tool(
     """A compiler to its end, working in ``folder``. Raises BuildError where it has none."""
     environment = {**os.environ, **(environment or {}), "TMPDIR": str(folder)}
     try:
-        return subprocess.run(
-            command, cwd=folder, env=environment, input=text, capture_output=True, text=True,
-            errors="replace", timeout=TIMEOUT_S, stdin=None if text is not None else subprocess.DEVNULL,
-        )  # fmt: skip
+        return child.run_text(command, cwd=folder, env=environment, data=text, timeout=TIMEOUT_S)
     except subprocess.TimeoutExpired as error:
         raise BuildError(f"{what} did not end within {TIMEOUT_S:g} s") from error
     except OSError as error:

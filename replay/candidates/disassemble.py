@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
+from kerncap import child
 from kerncap.replay.candidates import tools
 from kerncap.replay.candidates.tools import Tool
 
@@ -20,11 +21,8 @@ def sass(image: Path, python: str | None = None) -> str | None:
         if not isinstance(tool, Tool):
             continue
         try:
-            done = subprocess.run(
-                [str(tool.path), *words, str(image)],
-                capture_output=True, text=True, errors="replace", timeout=_TIMEOUT_S, check=True,
-                stdin=subprocess.DEVNULL,
-            )  # fmt: skip
+            command = [str(tool.path), *words, str(image.absolute())]
+            done = child.run_text(command, timeout=_TIMEOUT_S, check=True)
         except (OSError, subprocess.SubprocessError):
             continue
         return done.stdout

@@ -5,12 +5,13 @@ from __future__ import annotations
 import functools
 import os
 import re
-import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from kerncap import child
 
 _PREFIXES = ("CUDA_HOME", "CUDA_PATH", "CUDA_ROOT")
 _ROCM_PREFIXES = ("ROCM_PATH", "HIP_PATH")
@@ -72,10 +73,12 @@ def nvrtc(python: str | None = None) -> Tool | str:
 def hipcc(python: str | None = None) -> Tool | str:
     """hipcc of HIPCC (which may name a clang), ROCM_PATH, HIP_PATH, PATH or the usual folder."""
     named = os.environ.get("HIPCC")
-    folders = [Path(prefix) / "bin" for name in _ROCM_PREFIXES if (prefix := os.environ.get(name))]
-    on_path = shutil.which("hipcc")
+    folders = [Path(prefix) / "bin" for prefix in _named_folders(_ROCM_PREFIXES)]
+    on_path = child.find("hipcc")
     folders += [Path(on_path).parent] if on_path else []
-    found = [Path(named)] if named else [folder / "hipcc" for folder in (*folders, Path("/opt/rocm/bin"))]
+    found = [folder / "hipcc" for folder in (*folders, Path("/opt/rocm/bin"))]
+    if named:
+        found = [Path(where)] if (where := _absolute(named)) else []
     last = f"HIPCC names {named}, which is not there" if named else _NO_HIPCC
     for path in dict.fromkeys(found):
         if path.is_file() and os.access(path, os.X_OK):
@@ -98,7 +101,7 @@ def _program(name: str, python: str | None, advice: str) -> Tool | str:
 
 def _program_paths(name: str, python: str | None) -> Iterator[Path]:
     folders = [Path(prefix) / "bin" for prefix in _prefixes()]
-    on_path = shutil.which(name)
+    on_path = child.find(name)
     folders += [Path(on_path).parent] if on_path else []
     folders.append(Path("/usr/local/cuda/bin"))
     for packages in _site_packages(python):
@@ -116,7 +119,7 @@ def _library_folders(python: str | None) -> Iterator[Path]:
     for packages in _site_packages(python):
         yield from sorted(packages.glob("nvidia/*/lib"), reverse=True)
     yield Path("/usr/local/cuda/lib64")
-    for folder in os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep):
+    for folder in child.kept(os.environ.get("LD_LIBRARY_PATH", "")).split(os.pathsep):
         if folder:
             yield Path(folder)
     for machine in ("x86_64-linux-gnu", "aarch64-linux-gnu"):
@@ -125,15 +128,29 @@ def _library_folders(python: str | None) -> Iterator[Path]:
 
 
 def _prefixes() -> list[str]:
-    return [value for name in _PREFIXES if (value := os.environ.get(name))]
+    return _named_folders(_PREFIXES)
+
+
+def _absolute(named: str) -> str | None:
+    """Where a program is that the user names; None if it is nowhere."""
+    try:
+        return child.program(named)
+    except FileNotFoundError:
+        return None
+
+
+def _named_folders(variables: Sequence[str]) -> list[str]:
+    """Of variables that name a folder each; a relative one would be looked for in the current folder."""
+    values = [os.environ.get(name, "") for name in variables]
+    return [value for value in values if child.kept(value)]
 
 
 def _site_packages(python: str | None) -> list[Path]:
     """Of kerncap's own Python and of ``python``; a virtual environment's link is not followed."""
     found = [Path(entry) for entry in sys.path if entry.endswith(("site-packages", "dist-packages"))]
     for each in dict.fromkeys((python, sys.executable)):
-        if each:
-            prefix = Path(each).parent.parent
+        if each and (path := _absolute(each)):
+            prefix = Path(path).parent.parent
             found += sorted(prefix.glob("lib/python3*/site-packages"), reverse=True)
             found += sorted(prefix.glob("lib/python3*/dist-packages"), reverse=True)
     return list(dict.fromkeys(found))
@@ -164,9 +181,7 @@ def _listed(folder: Path) -> list[Path]:
 @functools.lru_cache(maxsize=32)
 def _version(path: str, _changed: int) -> str | None:
     try:
-        done = subprocess.run(
-            [path, "--version"], capture_output=True, text=True, timeout=_VERSION_TIMEOUT_S, check=True
-        )
+        done = child.run_text([path, "--version"], timeout=_VERSION_TIMEOUT_S, check=True)
     except (OSError, subprocess.SubprocessError):
         return None
     found = re.search(r"V(\d+(?:\.\d+)+)", done.stdout) or re.search(r"release (\d+\.\d+)", done.stdout)
@@ -177,10 +192,8 @@ def _version(path: str, _changed: int) -> str | None:
 def _hip_version(path: str, _changed: int) -> str | None:
     """ "6.4.43484 (clang 19.0.0)", or for a clang its version alone."""
     try:
-        done = subprocess.run(
-            [path, "--version"], capture_output=True, text=True, timeout=_VERSION_TIMEOUT_S, check=True,
-            env={**os.environ, "HIP_PLATFORM": "amd"},
-        )  # fmt: skip
+        environment = {**os.environ, "HIP_PLATFORM": "amd"}
+        done = child.run_text([path, "--version"], timeout=_VERSION_TIMEOUT_S, check=True, env=environment)
     except (OSError, subprocess.SubprocessError):
         return None
     hip = re.search(r"HIP version: (\d+(?:\.\d+)+)", done.stdout)

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from kerncap import child
 from kerncap.errors import BackendUnavailable
 from kerncap.replay.choose import python_with
 from kerncap.replay.outcome import CandidateError
 
-_WORKER = Path(__file__).parents[1] / "worker"
+_BOOTSTRAP = Path(__file__).parents[1] / "worker" / "bootstrap.py"
 _NEEDED = ("torch", "triton", "numpy")
 _TAIL = 2000
 # What would change the compiler, or watch it.
@@ -38,22 +38,17 @@ def compile_triton(job: Path, source: Path, arch: str, out: Path, python: str, l
     is wrong with the source, BackendUnavailable where no Python has Triton or it does not end.
     """
     found = python_with(_NEEDED, "Triton's compiler", None if python == sys.executable else python)
-    text = (_WORKER / "code_object_start.py").read_text(encoding="utf-8")
-    command = [found.python, "-c", text, str(_WORKER), str(job), str(source), arch, str(out)]
+    words = ("code_object", *map(str, (job.absolute(), source.absolute())), arch, str(out.absolute()))
+    command = child.python(found.python, _BOOTSTRAP, *words)
     environment = {key: value for key, value in os.environ.items() if key not in _LEFT_OUT}
     with (out / "log").open("wb") as log:
-        child = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment, cwd=out,
-            start_new_session=True,
-        )  # fmt: skip
+        started = child.Child(command, stdout=log, stderr=log, env=environment, cwd=out)
         try:
-            status = child.wait(timeout=limit_s)
+            status = started.wait(timeout=limit_s)
         except subprocess.TimeoutExpired:
             raise CandidateError(f"{source.name} did not compile within {limit_s:g} s") from None
         finally:
-            if child.poll() is None:
-                os.killpg(child.pid, signal.SIGKILL)
-                child.wait()
+            started.end()
     return _made(source, out, status)
 
 

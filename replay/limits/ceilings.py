@@ -14,35 +14,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from kerncap import child
 from kerncap.errors import BackendUnavailable, UsageError
 
 VERSION = 1
-_WORKER = Path(__file__).parents[1] / "worker"
+_BOOTSTRAP = Path(__file__).parents[1] / "worker" / "bootstrap.py"
 _TIMEOUT_S = 120.0  # some seconds at the most; a driver that assembles PTX on a loaded machine takes longer
 _MAX_FILE_BYTES = 1 << 20
-
-# Says which device it is without torch, so that a cache is found at no cost.
-_IDENTIFY = """
-import ctypes, json, sys
-cuda = ctypes.CDLL("libcuda.so.1")
-device, driver, name = ctypes.c_int(), ctypes.c_int(), ctypes.create_string_buffer(256)
-def check(call, *arguments):
-    status = getattr(cuda, call)(*arguments)
-    if status:
-        json.dump({"refused": call + ": error " + str(status)}, sys.stdout)
-        sys.exit(0)
-check("cuInit", 0)
-check("cuDeviceGet", ctypes.byref(device), int(sys.argv[1]))
-check("cuDeviceGetName", name, 256, device)
-check("cuDriverGetVersion", ctypes.byref(driver))
-found = {"device": name.value.decode(errors="replace")}
-found["driver"] = "%d.%d" % (driver.value // 1000, driver.value % 1000 // 10)
-for key, number in (("sm_count", 16), ("clock_khz", 13), ("memory_clock_khz", 36)):
-    value = ctypes.c_int()
-    check("cuDeviceGetAttribute", ctypes.byref(value), number, device)
-    found[key] = value.value
-json.dump(found, sys.stdout)
-"""
 
 
 @dataclass(frozen=True)
@@ -169,13 +147,12 @@ def of_device(python: str, ordinal: int, again: bool = False) -> Ceilings:
 
     ``python`` needs numpy. Raises BackendUnavailable where the device can't be measured.
     """
-    facts = _ask(python, ["-c", _IDENTIFY, str(ordinal)])
+    facts = _ask(python, "device", ordinal)
     path = _file(facts)
     if not again and path.is_file():
         with contextlib.suppress(UsageError):  # of another version, or damaged: measured again
             return read(path)
-    text = (_WORKER / "limits" / "start.py").read_text(encoding="utf-8")
-    document = _ask(python, ["-c", text, str(_WORKER), str(ordinal)])
+    document = _ask(python, "measure", ordinal)
     document["measured_at"] = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     try:
         measured = from_dict(document, str(path))
@@ -200,11 +177,11 @@ def _keep(path: Path, document: Mapping[str, Any]) -> None:
             raise
 
 
-def _ask(python: str, arguments: list[str]) -> dict[str, Any]:
+def _ask(python: str, question: str, ordinal: int) -> dict[str, Any]:
     """The document that a child prints. Raises BackendUnavailable."""
     what = "the device's ceilings"
     try:
-        done = subprocess.run([python, *arguments], capture_output=True, timeout=_TIMEOUT_S, check=False)
+        done = child.run(child.python(python, _BOOTSTRAP, question, str(ordinal)), timeout=_TIMEOUT_S)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise BackendUnavailable(what, str(error)) from error
     try:

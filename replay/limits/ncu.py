@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from kerncap import child
 from kerncap.errors import BackendUnavailable, ReplayError
 from kerncap.format import Reproducer
 from kerncap.log import one_line
@@ -70,11 +71,11 @@ def find(environment: dict[str, str] | None = None) -> Path | None:
 
 
 def _places(environment: dict[str, str]) -> Iterator[Path]:
-    on_path = shutil.which("ncu", path=environment.get("PATH"))
+    on_path = child.find("ncu", environment.get("PATH"))
     if on_path:
         yield Path(on_path)
     for name in ("CUDA_HOME", "CUDA_PATH", "CUDA_ROOT"):
-        if environment.get(name):
+        if os.path.isabs(environment.get(name, "")):
             yield Path(environment[name]) / "bin" / "ncu"
     yield Path("/usr/local/cuda/bin/ncu")
     yield from sorted(Path("/opt/nvidia/nsight-compute").glob("*/ncu"), reverse=True)
@@ -188,9 +189,7 @@ def _failure(job: Job, said: str) -> ReplayError:
 
 def _version(ncu: Path) -> str:
     try:
-        done = subprocess.run(
-            [str(ncu), "--version"], capture_output=True, text=True, timeout=30, check=False
-        )
+        done = child.run_text([str(ncu), "--version"], timeout=30)
     except (OSError, subprocess.TimeoutExpired):
         return ""
     last = next((line for line in done.stdout.splitlines() if line.startswith("Version")), "")

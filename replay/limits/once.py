@@ -8,17 +8,17 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import signal
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from kerncap import child
 from kerncap.errors import BackendUnavailable, ReplayError
 from kerncap.replay.choose import Choice
 from kerncap.replay.staging import Job
 
-_WORKER = Path(__file__).parents[1] / "worker"
+_BOOTSTRAP = Path(__file__).parents[1] / "worker" / "bootstrap.py"
 
 
 def command(job: Job, choice: Choice, file: Path, limit_s: float) -> list[str]:
@@ -32,8 +32,8 @@ def command(job: Job, choice: Choice, file: Path, limit_s: float) -> list[str]:
     ]
     requests.write_text("".join(json.dumps(one) + "\n" for one in asked))
     _replies(job).unlink(missing_ok=True)
-    text = (_WORKER / "limits" / "once.py").read_text(encoding="utf-8")
-    return [choice.python, "-c", text, str(_WORKER), str(job.path), str(requests), str(_replies(job))]
+    words = ("once", str(job.path), str(requests), str(_replies(job)))
+    return child.python(choice.python, _BOOTSTRAP, *words)
 
 
 def own_file(job: Job, choice: Choice) -> Path:
@@ -52,18 +52,17 @@ def output(tool: str, command: Sequence[str], folder: Path, limit_s: float) -> s
     left_out = ("TRITON_INTERPRET", "KERNCAP_SESSION")
     environment = {key: value for key, value in os.environ.items() if key not in left_out}
     try:
-        child = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-            env={**environment, "LC_ALL": "C"}, cwd=folder, start_new_session=True,
+        started = child.Child(
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, cwd=folder,
+            env={**environment, "LC_ALL": "C"},
         )  # fmt: skip
     except OSError as error:
         raise BackendUnavailable(tool, f"{command[0]} can't be started: {error.strerror}") from error
     try:
-        said, _ = child.communicate(timeout=limit_s)
+        said, _ = started.communicate(timeout=limit_s)
     except BaseException as error:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(child.pid, signal.SIGKILL)
-        child.communicate()
+        started.kill_all()
+        started.communicate()
         if isinstance(error, subprocess.TimeoutExpired):
             raise ReplayError(f"it did not end within {limit_s:g} s") from None
         raise

@@ -18,6 +18,7 @@ from multiprocessing.connection import Connection, Pipe
 from pathlib import Path
 from typing import Any
 
+from kerncap import child
 from kerncap.errors import KerncapError, ReplayError
 from kerncap.replay.tuning.bench import Bench
 from kerncap.replay.tuning.launches import BenchOptions
@@ -42,10 +43,7 @@ class BenchApart:
         self._connection, theirs = Pipe()
         with theirs:
             fd = theirs.fileno()
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", __name__, str(fd)],
-                stdin=subprocess.DEVNULL, pass_fds=(fd,), start_new_session=True,
-            )  # fmt: skip
+            self._process = child.Child(child.kerncap(__name__, str(fd)), pass_fds=(fd,))
         self._numbers = itertools.count()
         self._waiting: dict[int, Future[Any]] = {}
         self._lock = threading.Lock()
@@ -96,8 +94,7 @@ class BenchApart:
         try:
             self._process.wait(_END_S)
         except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+            self._process.end()
         self._reader.join()
         self._connection.close()
 
@@ -201,7 +198,3 @@ def main() -> None:
     sys.setswitchinterval(_SWITCH_S)
     with Connection(int(sys.argv[1])) as connection:
         _Server(connection).serve()
-
-
-if __name__ == "__main__":
-    main()

@@ -10,7 +10,6 @@ import contextlib
 import json
 import os
 import shutil
-import signal
 import subprocess
 import tempfile
 import threading
@@ -128,9 +127,7 @@ class CompilePool:
         try:
             self._process.wait(timeout=2.0)
         except subprocess.TimeoutExpired:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(self._process.pid, signal.SIGKILL)
-            self._process.wait()
+            self._process.end()
         self._reader.join(timeout=5.0)
         shutil.rmtree(self._folder, ignore_errors=True)
 

@@ -1,9 +1,16 @@
-"""Started as `python -c <this text> FOLDER READ_FD WRITE_FD WHAT ...`: loads the worker by path.
+"""Started as `python /.../bootstrap.py WHAT ...`: loads the worker by path, and does what it is told.
 
-WHAT is `serve JOB RELOCATE`, `compile JOBS PROCESSES`, or `standby device|host`: torch is imported, and the
-first line that is read says which of the others it is.
+WHAT is
+    serve JOB RELOCATE READ_FD WRITE_FD     a replay worker
+    compile JOBS PROCESSES READ_FD WRITE_FD the process that compiles ahead
+    standby device|host READ_FD WRITE_FD    torch is imported; the first line that is read says which of both
+    once JOB REQUESTS REPLIES               a worker with its requests in a file, for a tool that holds it
+    code_object JOB SOURCE ARCH OUT         a Triton kernel's source made into a code object
+    measure ORDINAL                         the ceilings of a device
+    packages | agents | device ORDINAL      a question about this Python or this machine
 
-The package gets a private name, so the Python that runs it needs no kerncap and its `sys.path` stays its own.
+The package gets a private name, so the Python that runs it needs no kerncap. Nothing is searched for in our
+folder or the current one: `sys.path` has what the user gave it, and no more.
 """
 
 import gc
@@ -11,32 +18,63 @@ import importlib.util
 import os
 import sys
 
-gc.disable()  # until torch is there: looking for garbage among what is loaded is a seventh of loading it
-folder, read_fd, write_fd, *what = sys.argv[1:]
-sys.path[:] = [entry for entry in sys.path if entry != ""]
-spec = importlib.util.spec_from_file_location(
-    "_kerncap_worker", folder + "/__init__.py", submodule_search_locations=[folder]
-)
-assert spec is not None and spec.loader is not None
-package = importlib.util.module_from_spec(spec)
-sys.modules["_kerncap_worker"] = package
-spec.loader.exec_module(package)
 
-if what[0] == "standby":
-    from _kerncap_worker import standby  # type: ignore[import-not-found]
+def main(folder: str, what: str, *given: str) -> None:
+    """Do it."""
+    _load(folder)
+    if what in ("serve", "compile", "standby"):
+        gc.disable()  # until torch is there: looking for garbage among what is loaded is a seventh of it
+        _serve(what, *given)
+    elif what == "once":
+        from _kerncap_worker.server import serve  # type: ignore[import-not-found]
 
-    what = standby.wait(int(read_fd), device=what[1] == "device")
+        job, requests, replies = given
+        write_fd = os.open(replies, os.O_WRONLY | os.O_CREAT, 0o600)
+        serve(job, os.open(requests, os.O_RDONLY), write_fd, True)
+    elif what == "code_object":
+        from _kerncap_worker import code_object  # type: ignore[import-not-found]
 
-if what[0] == "compile":
-    from _kerncap_worker import compile as compiling
+        code_object.main(*given)
+    elif what == "measure":
+        from _kerncap_worker.limits import measure  # type: ignore[import-not-found]
 
-    compiling.serve(what[1], int(read_fd), int(write_fd), int(what[2]))
-else:
-    from _kerncap_worker.server import serve  # type: ignore[import-not-found]
+        measure.main(int(given[0]))
+    else:
+        from _kerncap_worker import probe
 
-    serve(what[1], int(read_fd), int(write_fd), what[2] == "1")
+        probe.main(what, *given)
 
-if "torch" in sys.modules:  # its orderly end takes half a second, and there is nothing left to lose
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(0)
+
+def _load(folder: str) -> None:
+    sys.path[:] = [entry for entry in sys.path if entry and entry != folder]
+    spec = importlib.util.spec_from_file_location(
+        "_kerncap_worker", folder + "/__init__.py", submodule_search_locations=[folder]
+    )
+    assert spec is not None and spec.loader is not None
+    package = importlib.util.module_from_spec(spec)
+    sys.modules["_kerncap_worker"] = package
+    spec.loader.exec_module(package)
+
+
+def _serve(what: str, *given: str) -> None:
+    *words, read_fd, write_fd = given
+    if what == "standby":
+        from _kerncap_worker import standby
+
+        what, *words = standby.wait(int(read_fd), device=words[0] == "device")
+    if what == "compile":
+        from _kerncap_worker import compile as compiling
+
+        compiling.serve(words[0], int(read_fd), int(write_fd), int(words[1]))
+    else:
+        from _kerncap_worker.server import serve
+
+        serve(words[0], int(read_fd), int(write_fd), words[1] == "1")
+    if "torch" in sys.modules:  # its orderly end takes half a second, and there is nothing left to lose
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(0)
+
+
+if __name__ == "__main__":  # a process that multiprocessing spawns imports this file again
+    main(__file__.rpartition("/")[0], *sys.argv[1:])

@@ -9,13 +9,13 @@ from __future__ import annotations
 import difflib
 import os
 import re
-import shutil
 import subprocess
 import tempfile
 from collections.abc import Collection
 from itertools import islice
 from pathlib import Path
 
+from kerncap import child
 from kerncap.api.diffing.result import CodeDiff, SourceDiff
 from kerncap.format import Reproducer
 from kerncap.format.schema import StoredFile
@@ -150,11 +150,8 @@ def isa(image: Path) -> str | None:
     """The assembly of an AMDGPU code object; None where no llvm-objdump takes it."""
     for tool in _objdumps():
         try:
-            done = subprocess.run(
-                [tool, "--disassemble", "--no-show-raw-insn", str(image)],
-                capture_output=True, text=True, errors="replace", timeout=_DISASSEMBLY_TIMEOUT_S, check=True,
-                stdin=subprocess.DEVNULL,
-            )  # fmt: skip
+            command = [tool, "--disassemble", "--no-show-raw-insn", str(image.absolute())]
+            done = child.run_text(command, timeout=_DISASSEMBLY_TIMEOUT_S, check=True)
         except (OSError, subprocess.SubprocessError):
             continue
         if done.stdout.count("\n") > 3:  # an LLVM without the target prints the head alone
@@ -164,9 +161,9 @@ def isa(image: Path) -> str | None:
 
 def _objdumps() -> list[str]:
     named = [os.environ.get(name) for name in ("ROCM_PATH", "HIP_PATH")]
-    roots = [root for root in (*named, "/opt/rocm") if root]
+    roots = [root for root in (*named, "/opt/rocm") if root and child.kept(root)]
     places = [os.path.join(root, part, "llvm-objdump") for root in roots for part in ("llvm/bin", "bin")]
-    on_path = shutil.which("llvm-objdump")
+    on_path = child.find("llvm-objdump")
     places += [on_path] if on_path else []
     places += sorted((str(path) for path in Path("/usr/bin").glob("llvm-objdump-[0-9]*")), reverse=True)
     return [place for place in dict.fromkeys(places) if os.access(place, os.X_OK)]

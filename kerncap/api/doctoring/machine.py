@@ -5,9 +5,10 @@ from __future__ import annotations
 import grp
 import os
 import shlex
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
+
+from kerncap import child
 
 _BUS = Path("/sys/bus/pci/devices")
 _DISPLAY, _ACCELERATOR = "0x03", "0x12"  # PCI classes. Source: PCI Code and ID Assignment Specification
@@ -39,8 +40,8 @@ class Machine:
 
     @classmethod
     def here(cls) -> Machine:
-        manager = next((name for name in _INSTALL if shutil.which(name)), None)
-        return cls(manager, _container(), _gpus(), shutil.which("uv") is not None)
+        manager = next((name for name in _INSTALL if child.find(name)), None)
+        return cls(manager, _container(), _gpus(), child.find("uv") is not None)
 
     def has(self, vendor: str) -> bool:
         """Whether there may be a GPU of this PCI vendor."""

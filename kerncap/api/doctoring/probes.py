@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
+
+from kerncap import child
 
 PACKAGES_TIMEOUT_S = 120.0  # a cold import of torch from a network file system takes this long
 DRIVER_TIMEOUT_S = 30.0
@@ -186,7 +187,7 @@ def rocr(emulator: str | None = None, timeout_s: float = DRIVER_TIMEOUT_S) -> di
 
 
 def _started_by(emulator: str | None) -> tuple[str, ...]:
-    return (os.path.join(emulator, "run"),) if emulator else ()
+    return (os.path.abspath(os.path.join(emulator, "run")),) if emulator else ()
 
 
 def entries(
@@ -245,14 +246,8 @@ def probe(
         path.write_text(program)
         try:
             with out.open("wb") as stdout, err.open("wb") as stderr:
-                process = subprocess.Popen(
-                    [*prefix, python, str(path), *words],
-                    env=environment,
-                    stdin=subprocess.DEVNULL,
-                    stdout=stdout,
-                    stderr=stderr,
-                    start_new_session=True,
-                )
+                command = [*prefix, *child.python(python, path, *words)]
+                process = child.Child(command, env=environment, stdout=stdout, stderr=stderr)
         except OSError as error:
             return {"error": f"{[*prefix, python][0]} can't be started: {error.strerror}", "stage": "probe"}
         if not _ends_within(process, timeout_s):
@@ -269,7 +264,7 @@ def probe(
     return answer
 
 
-def _ends_within(process: subprocess.Popen[bytes], timeout_s: float) -> bool:
+def _ends_within(process: child.Child, timeout_s: float) -> bool:
     """Wait, then kill the process and all that it started; a process stuck in a driver is left behind."""
     try:
         process.wait(timeout_s)
@@ -277,8 +272,8 @@ def _ends_within(process: subprocess.Popen[bytes], timeout_s: float) -> bool:
     except subprocess.TimeoutExpired:
         pass
     try:
-        os.killpg(process.pid, signal.SIGKILL)
+        process.kill_all()
         process.wait(1.0)
-    except (ProcessLookupError, subprocess.TimeoutExpired):
+    except subprocess.TimeoutExpired:
         pass  # in an uninterruptible call even SIGKILL waits; the answer is the same
     return False

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
 import tempfile
@@ -18,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from kerncap import child
 from kerncap.api.doctoring.programs import KERNELS, PROGRAMS
 from kerncap.api.doctoring.report import SelfTest, Step, Way
 from kerncap.api.doctoring.vendors import EMULATOR_VARIABLE
@@ -45,21 +45,15 @@ class _Kit:
 
     def run(self, words: Sequence[str]) -> tuple[int, str, str]:
         """Status, stdout and stderr of a process; a _Failed for one that takes too long."""
-        process = subprocess.Popen(
-            words, cwd=self.folder, env=self.environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE, text=True, errors="replace", start_new_session=True,
-        )  # fmt: skip
         try:
-            out, err = process.communicate(timeout=self.timeout_s)
+            done = child.run_text(words, cwd=self.folder, env=self.environment, timeout=self.timeout_s)
         except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.communicate()
             raise _Failed(f"no end within {self.timeout_s:.0f} s") from None
-        return process.returncode, out, err
+        return done.returncode, done.stdout, done.stderr
 
     def kerncap(self, *words: str) -> dict[str, Any]:
         """The document of a command; a _Failed with its last line where it gives none."""
-        status, out, err = self.run([sys.executable, "-m", "kerncap", words[0], "--json", *words[1:]])
+        status, out, err = self.run(child.kerncap("kerncap.cli", words[0], "--json", *words[1:]))
         try:
             document = json.loads(out)
         except ValueError:
@@ -115,7 +109,7 @@ def self_test(
         if emulator:
             changes = {**changes, EMULATOR_VARIABLE: os.path.abspath(emulator)}
         environment = _environment(folder, changes)
-        command = (*prefix, interpreter, str(program), *words)
+        command = (*prefix, *child.python(interpreter, program, *words))
         kit = _Kit(folder, command, KERNELS[key], environment, python, timeout_s)
         for step, action in (("run", kit.alone), ("capture", kit.capture), ("verify", kit.replay)):
             started = time.monotonic()

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from kerncap import child
 from kerncap.errors import UsageError
 
 # They open a window (or a tab of one that is open) and need no terminal.
@@ -35,14 +36,11 @@ class Editor:
         command = [*self.words, str(file)]
         try:
             if self.place == "terminal":
-                return subprocess.Popen(command)
+                return child.editor(command, window=False)
             if self.place == "tmux":
                 _run_split(command, file.parent)
                 return None
-            subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                start_new_session=True,
-            )  # fmt: skip
+            child.editor(command, window=True)
         except (OSError, subprocess.SubprocessError) as error:
             raise UsageError(f"{shlex.join(command)}: can't be started: {error}") from error
         return None
@@ -56,7 +54,7 @@ def chosen(environment: Mapping[str, str] = os.environ) -> Editor:
     except ValueError as error:
         raise UsageError(f"$VISUAL or $EDITOR is `{text}`: {error}") from error
     if not words:
-        usual = next((name for name in _USUAL if shutil.which(name)), None)
+        usual = next((name for name in _USUAL if child.find(name)), None)
         if usual is None:
             raise UsageError("no editor: set $VISUAL or $EDITOR, or say --watch and open the file yourself")
         words = [usual]
@@ -70,14 +68,13 @@ def _place(words: list[str], environment: Mapping[str, str]) -> str:
     if name in _WINDOWED or (name in ("emacs", "emacsclient") and display and not in_terminal):
         return "window"
     # An unknown one may want the terminal: it gets it, and gives it back at once if it does not.
-    return "tmux" if environment.get("TMUX") and shutil.which("tmux") else "terminal"
+    return "tmux" if environment.get("TMUX") and child.find("tmux") else "terminal"
 
 
 def _run_split(command: list[str], folder: Path) -> None:
     """The editor in a new pane before this one, which keeps what it needs for a table."""
     width = shutil.get_terminal_size().columns
     shape = ["-h", "-l", "55%"] if width >= _WIDE else ["-v", "-l", "60%"]
-    subprocess.run(
-        ["tmux", "split-window", "-b", *shape, "-c", str(folder.absolute()), shlex.join(command)],
-        stdin=subprocess.DEVNULL, capture_output=True, check=True, timeout=10,
-    )  # fmt: skip
+    command = [child.program(command[0]), *command[1:]]
+    words = [child.program("tmux"), "split-window", "-b", *shape, "-c", str(folder.absolute())]
+    child.run([*words, shlex.join(command)], timeout=10, check=True)

@@ -7,13 +7,13 @@ for by the tool, and the tool by the engine.
 from __future__ import annotations
 
 import re
-import shutil
 import tempfile
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
+from kerncap import child
 from kerncap.api.verifying.result import Case, StageResult
 from kerncap.errors import KerncapError
 from kerncap.log import one_line
@@ -39,7 +39,7 @@ def check(case: Case, found: StageResult) -> None:
     if case.engine.choice.memory != "cuda":
         found.not_shown.append("compute-sanitizer: it checks launches on a CUDA device")
         return
-    program = shutil.which("compute-sanitizer")
+    program = child.find("compute-sanitizer")
     if program is None:
         found.not_shown.append("compute-sanitizer: it is not on PATH")
         return

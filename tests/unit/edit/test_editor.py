@@ -25,13 +25,13 @@ def test_the_users_choice(environment: dict[str, str], words: tuple[str, ...], p
 
 
 def test_in_tmux_it_gets_a_pane(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(editor.shutil, "which", lambda name: f"/usr/bin/{name}")
+    monkeypatch.setattr(editor.child, "find", lambda name: f"/usr/bin/{name}")
     assert editor.chosen({"EDITOR": "vim", "TMUX": "/tmp/tmux,1,0"}).place == "tmux"
     assert editor.chosen({"EDITOR": "code", "TMUX": "/tmp/tmux,1,0"}).place == "window"
 
 
 def test_no_editor_at_all_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(editor.shutil, "which", lambda name: None)
+    monkeypatch.setattr(editor.child, "find", lambda name: None)
     with pytest.raises(UsageError, match="--watch"):
         editor.chosen({})
     with pytest.raises(UsageError, match="EDITOR"):

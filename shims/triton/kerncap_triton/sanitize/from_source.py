@@ -1,6 +1,6 @@
 """Compiles a reproducer's source module to TTIR, in a process of its own, with no GPU.
 
-    python -c "…; from kerncap_triton.sanitize import from_source; from_source.main(sys.argv[1])" JOB
+    python /.../shims/triton/compile_source.py JOB
 
 JOB is a JSON file: `module` (a .py file), `entry`, `arguments` ([{name, value}], each `value` as in a
 manifest), `views` (of the manifest, each with its `address` and `region_bytes`), `options` ({name: value}),

@@ -1,0 +1,104 @@
+"""Questions about the Python that runs this, and the machine: each answer is one JSON document on stdout."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+import json
+import os
+import sys
+from typing import Any
+
+_GPU = 1  # HSA_DEVICE_TYPE_GPU
+_NAME, _DEVICE = 0, 17  # HSA_AGENT_INFO_NAME, HSA_AGENT_INFO_DEVICE
+
+
+def main(what: str, *given: str) -> None:
+    """``packages``, ``agents`` or ``device ORDINAL``."""
+    if what == "packages":
+        found = _packages()
+    elif what == "agents":
+        found = _agents()
+    else:
+        found = _device(int(given[0]))
+    sys.stdout.write(json.dumps(found))
+    sys.stdout.flush()
+    if what == "agents":
+        os._exit(0)  # ROCr's orderly end may wait
+
+
+def _packages() -> dict[str, Any]:
+    """What there is of torch, triton and numpy; looks without importing, for torch takes seconds.
+
+    cuInit alone says whether a device is there.
+    """
+    names = ("torch", "triton", "numpy")
+    found: dict[str, Any] = {name: importlib.util.find_spec(name) is not None for name in names}
+    count, reason = ctypes.c_int(), ""
+    try:
+        cuda = ctypes.CDLL("libcuda.so.1")
+        status = cuda.cuInit(0) or cuda.cuDeviceGetCount(ctypes.byref(count))
+        if status:
+            reason = f"the CUDA driver answers error {status}"
+    except OSError:
+        reason = "there is no CUDA driver (libcuda.so.1)"
+    return {**found, "cuda": count.value, "cuda_reason": reason}
+
+
+def _agents() -> dict[str, Any]:
+    """The architectures of AMD GPUs, asked of ROCr itself: hsa_init keeps threads and maps memory."""
+    agents: list[str] = []
+    try:
+        reason = _look(ctypes.CDLL("libhsa-runtime64.so.1"), agents)
+        if reason and not os.path.exists("/dev/kfd"):
+            reason = "there is no /dev/kfd: no amdgpu driver, or a container that was not given it"
+        elif reason and not os.access("/dev/kfd", os.R_OK | os.W_OK):
+            reason = "/dev/kfd may not be opened by this user (is it in the groups render and video?)"
+    except OSError as error:
+        reason = f"there is no ROCm runtime ({error})"
+    return {"numpy": importlib.util.find_spec("numpy") is not None, "agents": agents, "reason": reason}
+
+
+def _look(hsa: Any, agents: list[str]) -> str:
+    """Fill ``agents``; why there is none."""
+
+    def each(agent: int, _: Any) -> int:
+        kind = ctypes.c_int()
+        asked = hsa.hsa_agent_get_info(ctypes.c_uint64(agent), _DEVICE, ctypes.byref(kind))
+        if not asked and kind.value == _GPU:
+            name = ctypes.create_string_buffer(65)
+            hsa.hsa_agent_get_info(ctypes.c_uint64(agent), _NAME, name)
+            agents.append(name.value.decode(errors="replace").strip())
+        return 0
+
+    status = hsa.hsa_init()
+    if status:
+        text = ctypes.c_char_p()
+        hsa.hsa_status_string(status, ctypes.byref(text))
+        said = (text.value or b"").decode(errors="replace").strip() or f"error {status:#x}"
+        return "ROCm does not start: " + said
+    hsa.hsa_iterate_agents(ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_uint64, ctypes.c_void_p)(each), None)
+    return "" if agents else "ROCm finds no GPU"
+
+
+def _device(ordinal: int) -> dict[str, Any]:
+    """Which CUDA device it is, without torch: kept ceilings are found at no cost."""
+    try:
+        cuda = ctypes.CDLL("libcuda.so.1")
+    except OSError as error:
+        return {"refused": f"there is no CUDA driver ({error})"}
+    device, driver, name = ctypes.c_int(), ctypes.c_int(), ctypes.create_string_buffer(256)
+    wanted = (("sm_count", 16), ("clock_khz", 13), ("memory_clock_khz", 36))  # CUdevice_attribute
+    values = {key: ctypes.c_int() for key, _ in wanted}
+    calls: list[tuple[Any, ...]] = [
+        ("cuInit", 0), ("cuDeviceGet", ctypes.byref(device), ordinal),
+        ("cuDeviceGetName", name, 256, device), ("cuDriverGetVersion", ctypes.byref(driver)),
+        *(("cuDeviceGetAttribute", ctypes.byref(values[key]), number, device) for key, number in wanted),
+    ]  # fmt: skip
+    for call, *arguments in calls:
+        status = getattr(cuda, call)(*arguments)
+        if status:
+            return {"refused": f"{call}: error {status}"}
+    version = f"{driver.value // 1000}.{driver.value % 1000 // 10}"
+    numbers = {key: value.value for key, value in values.items()}
+    return {"device": name.value.decode(errors="replace"), "driver": version, **numbers}
