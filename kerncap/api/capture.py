@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 
 from kerncap import env, log
-from kerncap.capture import armed, listed, reasons
+from kerncap.capture import armed, listed, reasons, unwritten
 from kerncap.capture.collect import Collector, collect_left_behind
 from kerncap.capture.options import DEFAULT_OUTPUT, CaptureOptions
 from kerncap.capture.outcome import CaptureResult, KernelSummary, SelfCheck
@@ -23,7 +23,7 @@ from kerncap.capture.process_log import ProcessLog
 from kerncap.capture.seal import Sealer, remove_unfinished
 from kerncap.capture.session import Session
 from kerncap.capture.target import Target, TargetResult
-from kerncap.errors import CaptureError, KerncapError
+from kerncap.errors import CaptureError, KerncapError, UsageError
 from kerncap.replay import trust
 from kerncap.report.capture_text import dormant_line
 
@@ -65,7 +65,7 @@ def _resolved(output: Path) -> Path:
     except (OSError, RuntimeError) as error:  # no working directory; before Python 3.13 a loop of links
         reason = error.strerror if isinstance(error, OSError) else error
         where = "" if output.is_absolute() else " (relative to the working directory: is that still there?)"
-        raise CaptureError(f"output folder {output}: {reason}{where}") from error
+        raise UsageError(f"output folder {output}: {reason}{where}") from error
 
 
 def seal_session(folder: Path, output: Path | None = None) -> CaptureResult:
@@ -177,9 +177,7 @@ def _result(command: tuple[str, ...], target: TargetResult, collector: Collector
     for process in processes:
         for failure in process.failed:
             kernel = f"{failure.kernel}: " if failure.kernel else ""
-            full = "[Errno 28]" in failure.reason  # the hook passes on what the system said
-            hint = "; the session lies beside the output, -o chooses another disk" if full else ""
-            failed.append(log.one_line(kernel + failure.reason + hint))
+            failed.append(log.one_line(kernel + unwritten.with_remedy(failure.reason)))
         failed += process.complaints
     return CaptureResult(
         command=command,

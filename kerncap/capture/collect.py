@@ -9,6 +9,7 @@ from pathlib import Path
 
 from kerncap import log
 from kerncap.capture import annotation, armed, manifest
+from kerncap.capture import unwritten as disks
 from kerncap.capture.payloads import CompleteRecord, CountsRecord, KernelCounts
 from kerncap.capture.process_log import FOLDER, Annotation, PendingLaunch, ProcessLog
 from kerncap.capture.seal import SealedLaunch, Sealer
@@ -42,6 +43,7 @@ class Collector:
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
         self._crash: BaseException | None = None
+        self._told: set[int] = set()  # processes whose missing records are among what failed
 
     def follow(self) -> None:
         """Poll in a thread until `finish`."""
@@ -62,9 +64,14 @@ class Collector:
             raise self._crash
         alive = self._wait_for_children() if wait_for_children else self._alive()
         self.poll()
+        unwritten = disks.unwritten(self._folder)
         for process in self.processes.values():
             if process not in alive:
-                self._settle(process, target)
+                self._settle(process, target, unwritten.get(process.pid))
+        told = {process.pid for process in self.processes.values() if process.failed}
+        for pid in sorted(unwritten.keys() - told - self._told):
+            why = disks.because(unwritten[pid])
+            self.failed.append(f"process {pid}: what it launched could not be recorded: {why}")
         return alive
 
     def poll(self) -> None:
@@ -190,8 +197,11 @@ class Collector:
         hook = self.processes.get(pending.record.annotation.partition("/")[0])
         return hook is not None and hook.alive()
 
-    def _settle(self, process: ProcessLog, target: TargetResult | None) -> None:
-        """Everything of a process that has ended: what is complete, and what was cut short."""
+    def _settle(self, process: ProcessLog, target: TargetResult | None, unwritten: int | None) -> None:
+        """Everything of a process that has ended: what is complete, and what was cut short.
+
+        ``unwritten`` is the number of the error that kept records of it from the session, if any.
+        """
         self._seal_complete(process)
         for pending in list(process.pending.values()):
             record = pending.record
@@ -200,6 +210,12 @@ class Collector:
                 interrupted = target is not None and target.pid == process.pid and target.forwarded
                 oracle = schema.Oracle(kind="timeout" if interrupted else "fault", error=ending)
                 self._seal(process, pending, None, oracle)
+            elif unwritten is not None:
+                self._told.add(process.pid)
+                self.failed.append(
+                    f"{log.one_line(record.kernel.name)} (launch {record.ordinal}) could not be recorded: "
+                    f"{disks.because(unwritten)}"
+                )
             else:
                 self.failed.append(
                     f"{log.one_line(record.kernel.name)} (launch {record.ordinal}) was cut short, "

@@ -14,7 +14,7 @@ from kerncap.capture import armed
 from kerncap.capture.answers import Answers
 from kerncap.capture.options import CaptureOptions
 from kerncap.capture.server import SessionServer, remove_abandoned_socket
-from kerncap.errors import CaptureError
+from kerncap.errors import CaptureError, UsageError
 
 PREFIX = ".kerncap-session-"
 CONTEXT_FILE = "context.json"  # what `kerncap seal` needs to know of the run
@@ -33,20 +33,20 @@ class Session:
         """A new folder (mode 0700) in the output's file system, with session.json and a live socket.
 
         ``context`` holds what a later ``kerncap seal`` needs: command line, environment, time.
-        Raises CaptureError if the output folder can't be made or written.
+        Raises UsageError if the output folder can't be made or written.
         """
         output = options.output
         try:
             output.mkdir(parents=True, exist_ok=True)
             folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=output.resolve()))
         except OSError as error:
-            raise CaptureError(f"output folder {output}: {error.strerror}") from error
+            raise UsageError(f"output folder {output}: {error.strerror}; -o chooses another") from error
         session = cls(folder, None, context)
         try:
             session._fill(options)
         except OSError as error:
             session.remove()
-            raise CaptureError(f"output folder {output}: {error.strerror}") from error
+            raise UsageError(f"output folder {output}: {error.strerror}; -o chooses another") from error
         return session
 
     @classmethod

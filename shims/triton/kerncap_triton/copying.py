@@ -18,6 +18,7 @@ from typing import Callable, Iterable, Iterator, List, Optional, Tuple
 
 from .memory import Region
 from .quiet_signals import QuietSignals
+from .room import Room
 
 PIECE = 8 << 20
 INLINE_BELOW = 32 << 20  # less than this is not worth a thread
@@ -139,6 +140,7 @@ class Store:
 
     def __init__(self, fd: int, offsets: List[int], chunk: int) -> None:
         self._fd, self._offsets, self._chunk = fd, offsets, chunk
+        self._room = Room(fd)
 
     def __call__(self, region: int, offset: int, address: int, length: int) -> None:
         base = self._offsets[region] + offset
@@ -147,12 +149,16 @@ class Store:
             size = min(self._chunk, length - at)
             if _memcmp(address + at, _ZEROS, size) == 0:
                 if start is not None:
-                    write_all(self._fd, address + start, at - start, base + start)
+                    self._write(address, start, at, base)
                     start = None
             elif start is None:
                 start = at
         if start is not None:
-            write_all(self._fd, address + start, length - start, base + start)
+            self._write(address, start, length, base)
+
+    def _write(self, address: int, start: int, end: int, base: int) -> None:
+        self._room.take(end - start)
+        write_all(self._fd, address + start, end - start, base + start)
 
 
 class Compare:
@@ -164,6 +170,7 @@ class Compare:
     def __init__(self, image: int, offsets: List[int], chunk: int, out: Optional[int] = None) -> None:
         self._reader, self._offsets, self._chunk, self._out = Reader(image, chunk), offsets, chunk, out
         self._lock = threading.Lock()
+        self._room = None if out is None else Room(out)
         self.chunks: List[Tuple[int, int]] = []
 
     def __call__(self, region: int, offset: int, address: int, length: int) -> None:
@@ -182,8 +189,9 @@ class Compare:
         with self._lock:
             position = len(self.chunks)
             self.chunks.extend((region, (offset + at) // self._chunk) for at in run)
-        if self._out is not None:
+        if self._out is not None and self._room is not None:
             end = min(run[-1] + self._chunk, length)
+            self._room.take(end - run[0])
             write_all(self._out, address + run[0], end - run[0], position * self._chunk)
 
 

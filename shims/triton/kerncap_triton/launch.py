@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import functools
+import sys
 import time
 from types import MethodType
 from typing import Any, Callable, Dict, Optional, Tuple
 
-from . import autotune, native, ranges, where
+from . import autotune, native, ranges, signal_handlers, where
 from .annotate import Annotation
 from .call import Call, python_stack
 from .capture import Capture
@@ -136,11 +137,13 @@ def observe(session: Session, watch: Any, launch: Callable[[], Any]) -> Any:
 def consider(session: Session, fn: Any, make: Callable[[Any], Kernel], bind: Bind) -> Any:
     """What to do with this launch: None, a Watch or a Timing. Never raises."""
     started = time.perf_counter_ns()
+    outer = sys.exc_info()[1]
     session.thread.busy = True
     try:
         return _consider(session, fn, make, bind)
     except Exception as error:
         _report(session, "", f"a launch could not be looked at: {type(error).__name__}: {error}")
+        _hand_on(error, outer)
         return None
     finally:
         session.thread.busy = False
@@ -255,6 +258,7 @@ def _where_refuses(counters: Counters, expression: Any, call: Call) -> Optional[
 def guarded(session: Session, watch: Any, step: Callable[[], None]) -> bool:
     """Run our half of a capture; an error in it fails the capture, never the target."""
     started = time.perf_counter_ns()
+    outer = sys.exc_info()[1]
     session.thread.busy = True
     try:
         step()
@@ -263,8 +267,10 @@ def guarded(session: Session, watch: Any, step: Callable[[], None]) -> bool:
         watch.refuse(str(reason))
     except Unsupported as reason:
         _fail(session, watch, str(reason))
+        _hand_on(reason, outer)
     except Exception as error:
         _fail(session, watch, f"{type(error).__name__}: {error}")
+        _hand_on(error, outer)
     except BaseException as error:  # a Ctrl-C is the target's; the place is free for the next match
         _fail(session, watch, f"interrupted by {type(error).__name__}")
         raise
@@ -272,6 +278,13 @@ def guarded(session: Session, watch: Any, step: Callable[[], None]) -> bool:
         session.thread.busy = False
         session.overhead_ns += time.perf_counter_ns() - started
     return False
+
+
+def _hand_on(error: Exception, outer: Optional[BaseException]) -> None:
+    """Raise what a signal handler of the target's raised inside our work: it is the target's to catch."""
+    its = signal_handlers.raised(error, outer)
+    if its is not None:
+        raise its
 
 
 def _fail(session: Session, watch: Any, reason: str) -> None:

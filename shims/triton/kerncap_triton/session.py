@@ -14,7 +14,7 @@ import time
 import weakref
 from typing import Any, Dict, List, Optional, Tuple
 
-from . import arming, generations, native, ranks, rows, wire
+from . import arming, generations, importer, native, ranks, rows, wire
 from .kernels import MAX_STEP, Counters, Kernel
 from .selection import Selection
 
@@ -54,6 +54,7 @@ class Session:
         self.process_folder: Optional[str] = None
         self._records: Optional[wire.RecordFile] = None
         self._held: Optional[wire.OwnDescriptor] = None  # locked for as long as this process lives
+        self._refused: Optional[OSError] = None  # why there is no folder, and will be none
         self._next_launch = 0
         self._next_counts_s = time.monotonic() + COUNTS_EVERY_S
         self.overhead_ns = 0
@@ -91,11 +92,14 @@ class Session:
                 counters = Counters(kernel, self.selection.name_matches(kernel), listed)
                 self._close(counters)
                 self._by_key[kernel.key] = counters
-                self.write(
-                    wire.SEEN, {**_seen(kernel), "mode": kernel.mode, "source_known": kernel.source_known}
-                )
                 if kernel.mode != "interpreter":
                     native.own(str(getattr(fn, "__name__", kernel.name)))
+                try:
+                    self.write(
+                        wire.SEEN, {**_seen(kernel), "mode": kernel.mode, "source_known": kernel.source_known}
+                    )
+                except OSError:  # nothing of it can be recorded
+                    counters.finish("no space")
             number = id(fn)
             # The number may be used again when the object is gone, so it goes with it.
             self._references[number] = weakref.ref(fn, lambda _: self._forget(number))
@@ -155,14 +159,19 @@ class Session:
     # --- records ---------------------------------------------------------------------------------
 
     def write(self, kind: int, payload: Dict[str, Any]) -> None:
+        """Raises OSError; an empty file says to the command line that a record is missing."""
         with self.lock:
-            if self._records is None:
-                self._open()
-            elif self._held is None or not self._held.is_ours:  # the target closed it: a daemon does
-                with contextlib.suppress(OSError):  # the next record tries again
-                    self._hold(self.process_folder or "")
-            assert self._records is not None
-            self._records.append(kind, payload)
+            try:
+                if self._records is None:
+                    self._open()
+                elif self._held is None or not self._held.is_ours:  # the target closed it: a daemon does
+                    with contextlib.suppress(OSError):  # the next record tries again
+                        self._hold(self.process_folder or "")
+                assert self._records is not None
+                self._records.append(kind, payload)
+            except OSError as error:
+                importer.mark(os.path.join(self.folder, "session.json"), f"unwritten-{error.errno}")
+                raise
 
     def path(self, name: str) -> str:
         """A file in this process's folder."""
@@ -202,6 +211,9 @@ class Session:
             self._next_counts_s = now_s + max(COUNTS_EVERY_S, COUNTS_COST * (now_s - started_s))
 
     def _open(self) -> None:
+        """Make this process's folder. OSError where that failed once: no launch pays for it again."""
+        if self._refused is not None:
+            raise OSError(*self._refused.args)
         number = self.fork_count
         while True:
             folder = os.path.join(self.folder, f"{os.getpid()}-{number}")
@@ -210,11 +222,19 @@ class Session:
                 break
             except FileExistsError:  # a process id used twice, or an exec in the same process
                 number += 1
-        os.mkdir(os.path.join(folder, "code"), 0o700)
-        self._hold(folder)
-        self.process_folder = folder
-        self._records = wire.RecordFile(os.path.join(folder, "records"))
-        self._records.append(wire.PROCESS, self._describe())
+            except OSError as error:
+                self._refused = error
+                raise
+        try:
+            os.mkdir(os.path.join(folder, "code"), 0o700)
+            self._hold(folder)
+            records = wire.RecordFile(os.path.join(folder, "records"))
+            records.append(wire.PROCESS, self._describe())
+        except OSError as error:
+            self._refused = error
+            _remove(folder)
+            raise
+        self.process_folder, self._records = folder, records
         atexit.register(self._at_exit, os.getpid())
         self._flush_when_multiprocessing_ends()
 
@@ -277,6 +297,16 @@ class Session:
         """``--stop``: end the target as an operator would. Its own SIGTERM handler still runs."""
         self.flush()
         os.kill(os.getpid(), signal.SIGTERM)
+
+
+def _remove(folder: str) -> None:
+    """A process's folder in which nothing is recorded yet."""
+    with contextlib.suppress(OSError):
+        for name in ("lock", "records"):
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(os.path.join(folder, name))
+        os.rmdir(os.path.join(folder, "code"))
+        os.rmdir(folder)
 
 
 def _cwd() -> Optional[str]:

@@ -175,7 +175,7 @@ def test_stop_ends_the_target_and_is_no_failure(kerncap: CommandLine) -> None:
         (["--where", "f(x)"], 2, "column 1"),
         (["--max-size", "many"], 2, "size 'many'"),
         (["--when", "never"], 2, "--when"),
-        (["-o", "/dev/null/x"], 1, "output folder"),
+        (["-o", "/dev/null/x"], 2, "output folder"),
     ],
 )
 def test_a_wrong_request_starts_nothing(

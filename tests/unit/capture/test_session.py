@@ -13,7 +13,7 @@ import pytest
 from kerncap.api.capture import capture
 from kerncap.capture.options import CaptureOptions
 from kerncap.capture.session import Session
-from kerncap.errors import CaptureError
+from kerncap.errors import UsageError
 
 
 def starting(output: Path) -> CaptureOptions:
@@ -31,21 +31,21 @@ def test_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, full: str)
 
     monkeypatch.setattr(Session, "_write", until_it_is_full)
     output = tmp_path / "out"
-    with pytest.raises(CaptureError, match="output folder .*out: No space left on device"):
+    with pytest.raises(UsageError, match="output folder .*out: No space left on device"):
         capture(CaptureOptions(("true",), output=output, dormant=True))
     assert not output.exists()
     assert "kerncap-socket" not in {thread.name for thread in threading.enumerate()}
 
 
 def test_a_name_that_no_folder_can_have(tmp_path: Path) -> None:
-    with pytest.raises(CaptureError, match="output folder .*: File name too long"):
+    with pytest.raises(UsageError, match="output folder .*: File name too long"):
         capture(starting(tmp_path / ("a" * 300)))
 
 
 def test_a_loop_of_links(tmp_path: Path) -> None:
     (tmp_path / "a").symlink_to("b")
     (tmp_path / "b").symlink_to("a")
-    with pytest.raises(CaptureError, match="output folder .*a: "):
+    with pytest.raises(UsageError, match="output folder .*a: "):
         capture(starting(tmp_path / "a"))
 
 
@@ -54,7 +54,7 @@ def test_a_working_directory_that_is_gone(tmp_path: Path, monkeypatch: pytest.Mo
     gone.mkdir()
     monkeypatch.chdir(gone)
     gone.rmdir()
-    with pytest.raises(CaptureError, match="output folder out: No such file .*working directory"):
+    with pytest.raises(UsageError, match="output folder out: No such file .*working directory"):
         capture(starting(Path("out")))
 
 
