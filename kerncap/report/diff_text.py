@@ -200,7 +200,7 @@ def _memory(result: Any, view: str | None) -> list[str]:
 def _typed(one: Any) -> str:
     dtypes = " / ".join(dict.fromkeys(d for d in one.dtypes if d is not None))
     shapes = " / ".join(dict.fromkeys(f"[{', '.join(map(str, s))}]" for s in one.shapes if s is not None))
-    return f"{one_line(one.name, 80)} ({dtypes}{shapes})"
+    return f"{one_line(one.name, 80)} ({one_line(dtypes, 80)}{shapes})"
 
 
 def _ignored(one: Any) -> str:
