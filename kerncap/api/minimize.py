@@ -166,7 +166,7 @@ def _checked(
                 trust.remember(new)
         progress(f"checks {path.name}")
         reason = check(path)
-        if not reason.startswith("fail"):
+        if reason.startswith("pass"):
             break
         shutil.rmtree(path)
         if not gone:
@@ -184,7 +184,7 @@ def _checked(
 
 def _passes(path: Path, options: ReplayOptions) -> str:
     result = replay(path, replace(options, candidate=None, timed_runs=0))
-    return f"{'pass' if result.passed else 'fail'}: {result.verdict.summary}"
+    return f"{result.answer.value}: {result.verdict.summary}"
 
 
 def _stored(reproducer: Reproducer) -> int:

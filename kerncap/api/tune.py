@@ -180,7 +180,7 @@ def _check(reproducer: Reproducer) -> None:
             f"{reproducer.path}: the captured launch ended with a {manifest.oracle.kind}: "
             "there is no result that a configuration could be held against"
         )
-    if manifest.closure.left_out_bytes > 0 and manifest.closure.included_bytes == 0:
+    if manifest.closure.without_values:
         raise UsageError(f"{reproducer.path}: captured with --no-values: there is nothing to compare with")
 
 

@@ -18,7 +18,7 @@ MAX_CHECKS_BYTES = 1 << 20
 class SelfCheck(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One replay right after the capture."""
 
-    result: Literal["pass", "fail", "skipped"]
+    result: Literal["pass", "fail", "undecided", "skipped"]  # undecided: since version 1.4
     reason: schema.Text = ""
     engine: schema.Name = ""
 

@@ -13,7 +13,8 @@ from msgspec import Meta, Struct
 
 FORMAT_NAME = "kerncap-reproducer"
 FORMAT_MAJOR = 1
-FORMAT_MINOR = 3
+FORMAT_MINOR = 4
+ALL_CONTENTS = "all contents (--no-values)"  # how `Closure.left_out` says that it was asked for
 
 CHUNK_BYTES = 256 * 1024  # unit of deduplication, of zero dropping and of the post-state
 
@@ -178,6 +179,14 @@ class Closure(_Base, frozen=True):
     included_bytes: Size
     left_out_bytes: Size = 0
     left_out: Names = ()
+
+    @property
+    def without_values(self) -> bool:
+        """Whether all contents were left out since --no-values asked for it: there is no oracle then.
+
+        Of a launch that reaches nothing but what can't be kept nothing is included either.
+        """
+        return not self.included_bytes and ALL_CONTENTS in self.left_out
 
 
 # --- the launch --------------------------------------------------------------------------------

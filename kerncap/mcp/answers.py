@@ -63,8 +63,9 @@ def output_schema(document: dict[str, Any]) -> dict[str, Any]:
         "properties": {
             "exit_status": {
                 "type": ["integer", "null"],
-                "description": "0 yes, 1 the answer is no, 2 usage, 3 malformed, 4 missing here; "
-                "a program's own where that failed. Null: the time was up.",
+                "description": "0 yes, 1 the answer is no, 2 usage, 3 malformed, 4 missing here, "
+                "5 undecided: neither yes nor no was shown; a program's own where that failed. "
+                "Null: the time was up.",
             },
             "document": {"anyOf": [own, {"type": "null"}]},
             "lines": {

@@ -24,6 +24,7 @@ def _launch(report: LaunchReport) -> dict[str, Any]:
     return {
         "kernel": report.kernel,
         "grid": list(report.grid),
+        "result": counts.answer.value,
         "label": report.label,
         "configuration": dict(report.configuration),
         "repeats": report.repeats,

@@ -11,7 +11,9 @@ from typing import Any
 from urllib.parse import quote
 
 import kerncap
+from kerncap.report.sanitize_counts import UnprovenEntry, unproven_of
 from kerncap.report.sanitize_finding import TITLES
+from kerncap.sanitizer.checks.uninit import NOT_KNOWN
 from kerncap.sanitizer.findings import Finding, LaunchReport, Violated
 from kerncap.sanitizer.ttir.ir import Location
 
@@ -19,7 +21,10 @@ SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 
 
 def document(reports: Sequence[LaunchReport]) -> dict[str, Any]:
-    """One run with a result per finding; what is no finding but noted has the level "note"."""
+    """One run with a result per finding; what is no finding but noted has the level "note".
+
+    What is unproven is a result too, of the kind "open": a code host must not take silence for a proof.
+    """
     names = list(TITLES)
     results = [
         _result(report, finding, names.index(finding.check))
@@ -27,6 +32,12 @@ def document(reports: Sequence[LaunchReport]) -> dict[str, Any]:
         for one in report.settled
         if isinstance(one.verdict, Violated)
         for finding in one.verdict.findings
+    ]
+    results += [
+        _open(report, entry, names.index(entry.check))
+        for report in reports
+        for entry in unproven_of(report)
+        if entry.reason != NOT_KNOWN  # which leaves the answer as it is
     ]
     rules = [{"id": name, "shortDescription": {"text": title}} for name, title in TITLES.items()]
     driver = {"name": "kerncap", "version": kerncap.__version__, "rules": rules}
@@ -53,6 +64,18 @@ def _result(report: LaunchReport, finding: Finding, rule: int) -> dict[str, Any]
         related[0]["message"] = {"text": f"the other access: {finding.other.access}"}  # type: ignore[union-attr]
         result["relatedLocations"] = related
     return result
+
+
+def _open(report: LaunchReport, entry: UnprovenEntry, rule: int) -> dict[str, Any]:
+    grid = ", ".join(str(n) for n in report.grid)
+    return {
+        "ruleId": entry.check,
+        "ruleIndex": rule,
+        "kind": "open",
+        "level": "none",  # the only one that goes with a kind other than "fail" (3.27.10)
+        "message": {"text": f"{report.kernel}[{grid}]: unproven: {entry.reason}"},
+        "locations": _locations(entry.location),
+    }
 
 
 def _locations(location: Location) -> list[dict[str, Any]]:

@@ -580,5 +580,50 @@ def make_hip(parent: Path) -> Path:
         return writer.seal(hip_manifest(writer.finish_memory(), code, source, header))
 
 
+# --- a launch of which the self-check decided nothing, since version 1.4 -----------------------------------
+
+IDLE_SOURCE = b"""import triton
+import triton.language as tl
+
+
+@triton.jit
+def peek(x_ptr):
+    tl.device_print("x", tl.load(x_ptr))
+"""
+IDLE_REASON = "nothing to compare: the launch writes nothing that was captured"
+
+
+def idle_contents() -> dict[int, tuple[bytes, bytes]]:
+    """Four numbers, before the launch and after it."""
+    data = np.arange(4, dtype=np.float32).tobytes()
+    return {0: (data, data)}
+
+
+def make_idle(parent: Path) -> Path:
+    """Write the reproducer of a launch that writes nothing below ``parent``, with its checks."""
+    with ReproducerWriter(parent, "peek") as writer:
+        ((pre, _),) = idle_contents().values()
+        writer.add_region_pre(0, len(pre), memoryview(pre))
+        code = writer.add_code("ttir", b"module {\n}\n")
+        source = writer.add_source("kernel.py", IDLE_SOURCE)
+        block = block_manifest(writer.finish_memory(), code, source)
+        replace = msgspec.structs.replace
+        folder = writer.seal(
+            replace(
+                block,
+                kernel=replace(block.kernel, name="peek", qualified_name="app.kernels.peek"),
+                arguments=block.arguments[:1],
+                regions=(replace(block.regions[0], size=len(pre)),),
+                views=(replace(block.views[0], offset=0, shape=(4,), storage=(0, len(pre))),),
+                closure=replace(block.closure, included_bytes=len(pre)),
+                source=schema.Source(file=source, entry="peek"),
+            )
+        )
+    with Reproducer.open(folder) as made:
+        check = SelfCheck(result="undecided", reason=IDLE_REASON, engine="jit")
+        made.write_checks(Checks(manifest_sha256=made.manifest_sha256, self_check=check))
+    return folder
+
+
 if __name__ == "__main__":
-    print(*(build(Path(sys.argv[1])) for build in (make, make_native, make_block, make_hip)))
+    print(*(build(Path(sys.argv[1])) for build in (make, make_native, make_block, make_hip, make_idle)))

@@ -144,8 +144,7 @@ class Targets:
 
 def require_values(reproducer: Reproducer) -> None:
     """Raises UsageError where the capture left all contents out."""
-    closure = reproducer.manifest.closure
-    if closure.left_out_bytes > 0 and closure.included_bytes == 0:
+    if reproducer.manifest.closure.without_values:
         raise UsageError(
             f"{reproducer.path}: it was captured with --no-values, so a project could compare nothing; "
             "capture it with its values, then export"

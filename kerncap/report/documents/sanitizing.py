@@ -62,6 +62,10 @@ class SanitizedLaunch(Part, frozen=True, kw_only=True):
 
     kernel: str
     grid: tuple[int, ...]
+    result: Annotated[
+        Literal["pass", "fail", "undecided"],
+        says("pass: there are memory operations, and all is proved; undecided: not all, and no finding."),
+    ]
     label: str
     configuration: Annotated[dict[str, str], says("Constexprs and options, by name.")]
     repeats: Annotated[Count, says("How many more launches were like this one.")]

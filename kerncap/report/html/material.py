@@ -40,8 +40,7 @@ class Material:
     @property
     def has_values(self) -> bool:
         """False where the capture left all contents out (--no-values): memory is zeros that nobody had."""
-        closure = self.truth.closure
-        return not (closure.left_out_bytes > 0 and closure.included_bytes == 0)
+        return not self.truth.closure.without_values
 
     def read(self, stored: schema.StoredFile) -> bytes:
         """A stored file's bytes, as they may be shown. Raises FormatError."""

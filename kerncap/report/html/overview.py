@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from kerncap.answer import Answer
 from kerncap.log import size
 from kerncap.report.html.findings import launches
 from kerncap.report.html.material import Document, Material, plain
@@ -23,6 +24,9 @@ _ORACLES = {
     "timeout": ("bad", "timeout", "the launch did not end in the application"),
     "regenerated": ("none", "regenerated", "made by a replay, not by the application"),
 }
+
+
+_TONES = {answer.value: tone for answer, tone in zip(Answer, ("good", "bad", "warn"), strict=True)}
 
 
 @dataclass(frozen=True)
@@ -56,13 +60,9 @@ def badges(material: Material) -> list[Badge]:
     for kind in ("verify", "replay"):
         for document in material.of(kind):
             verdict = checked(kind, document)
-            passed = verdict.result == "pass"
             label = "verified" if kind == "verify" else "replayed"
-            found.append(
-                Badge(
-                    label, "pass" if passed else "fail", "good" if passed else "bad", plain(verdict.summary)
-                )
-            )
+            word = verdict.result if verdict.result in _TONES else "fail"
+            found.append(Badge(label, word, _TONES[word], plain(verdict.summary)))
     if material.truth.kernel.language == "triton":
         found.append(_sanitizer(material))
     return found
@@ -72,7 +72,7 @@ def _self_check(material: Material) -> Badge:
     check = (material.facts["checks"] or {}).get("self_check")
     if not check:
         return Badge("self-check", "not done", "none", "no replay was made after the capture")
-    tone = {"pass": "good", "fail": "bad"}.get(check["result"], "none")
+    tone = _TONES.get(check["result"], "none")
     by = f" ({plain(check['engine'], 60)})" if check.get("engine") else ""
     title = (
         plain(check.get("reason") or "one replay right after the capture agreed with the application") + by
@@ -87,13 +87,12 @@ def _sanitizer(material: Material) -> Badge:
     count = sum(len(one.findings) for one in found)
     if count:
         return Badge("sanitizer", f"{count} finding{'s' if count > 1 else ''}", "bad")
-    # Who wrote the memory before, no reproducer tells: that question is open in all of them.
-    left = sum(entry.check != "uninit" for one in found for entry in one.unproven)
-    proved = sum(one.proved + one.proved_for_these_contents for one in found)
-    if left:
-        return Badge(
-            "sanitizer", f"no finding, {left} unproven", "warn", f"{proved} memory operations proved"
-        )
+    # Who wrote the memory before, no reproducer tells: that question is open in all of them, and leaves the
+    # launch's own word as it is.
+    proved = sum(one.proved for one in found)
+    if any(one.result != Answer.YES.value for one in found):
+        why = f"no finding; {proved} memory operations are proved, and not everything"
+        return Badge("sanitizer", Answer.UNDECIDED.value, _TONES[Answer.UNDECIDED.value], why)
     return Badge(
         "sanitizer",
         f"{proved} proved",

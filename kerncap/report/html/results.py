@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, Struct
 
+from kerncap.answer import Answer
 from kerncap.errors import UsageError
 from kerncap.report.html.material import Document, plain
 
@@ -163,6 +164,7 @@ class Unproven(Spot, frozen=True, kw_only=True):
 
 class SanitizedLaunch(_Base, frozen=True, kw_only=True):
     kernel: str
+    result: str = Answer.UNDECIDED.value
     findings: Annotated[tuple[Finding, ...], Many] = ()
     noted: Annotated[tuple[Finding, ...], Many] = ()
     unproven: Annotated[tuple[Unproven, ...], Many] = ()

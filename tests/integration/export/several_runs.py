@@ -20,7 +20,8 @@ def main():
         script = load(path)
         for kernel in [script.chosen(each) for each in kernels] or [script.KERNEL]:
             passed, text = script.run(kernel)
-            print(f"Result: {'PASS' if passed else 'FAIL'} ({text})")
+            word = {True: "PASS", False: "FAIL", None: "UNDECIDED"}[passed]
+            print(f"Result: {word} ({text})")
 
 
 main()

@@ -130,7 +130,10 @@ def test_memory_that_a_launch_never_had(tmp_path: Path) -> None:
 
 
 def test_values_that_were_left_out_are_not_shown_as_zeros(tmp_path: Path) -> None:
-    closure = schema.Closure(mode="args", consistency="cooperative", included_bytes=0, left_out_bytes=64)
+    closure = schema.Closure(
+        mode="args", consistency="cooperative", included_bytes=0, left_out_bytes=64,
+        left_out=(schema.ALL_CONTENTS,),
+    )  # fmt: skip
     tensor = Tensor("x", np.zeros((4, 4), np.float32))
     page = report(write(tmp_path, Made([tensor], manifest={"closure": closure})), tmp_path / "r.html").path
     text = page.read_text()

@@ -16,6 +16,7 @@ GOLDEN = Path(__file__).parents[2] / "golden" / "v1.0"
 GOLDEN_NATIVE = GOLDEN.with_name("v1.1")
 GOLDEN_BLOCK = GOLDEN.with_name("v1.2")
 GOLDEN_HIP = GOLDEN.with_name("v1.3")
+GOLDEN_IDLE = GOLDEN.with_name("v1.4")
 Edit = Callable[[Any], None]
 
 

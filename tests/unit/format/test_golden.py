@@ -22,6 +22,8 @@ from tests.golden.make import (
     HIP_KERNARG,
     HIP_SOURCE,
     HSACO,
+    IDLE_REASON,
+    IDLE_SOURCE,
     LAYOUT,
     PARAMETERS,
     PTX,
@@ -31,14 +33,16 @@ from tests.golden.make import (
     X,
     block_contents,
     contents,
+    idle_contents,
     make,
     make_block,
     make_hip,
+    make_idle,
     make_native,
     masks,
     native_contents,
 )
-from tests.unit.format.damage import GOLDEN, GOLDEN_BLOCK, GOLDEN_HIP, GOLDEN_NATIVE
+from tests.unit.format.damage import GOLDEN, GOLDEN_BLOCK, GOLDEN_HIP, GOLDEN_IDLE, GOLDEN_NATIVE
 
 
 def test_manifest_of_version_1_0() -> None:
@@ -184,9 +188,27 @@ def test_version_1_3_knows_a_dispatch_on_an_amd_gpu() -> None:
         golden.verify()
 
 
+def test_version_1_4() -> None:
+    with Reproducer.open(GOLDEN_IDLE) as golden:
+        assert (golden.manifest.version.major, golden.manifest.version.minor) == (1, 4)
+        checks = golden.checks()
+        assert checks is not None and checks.self_check is not None
+        assert (checks.self_check.result, checks.self_check.reason) == ("undecided", IDLE_REASON)
+        assert golden.source_text() == IDLE_SOURCE.decode() and not golden.chunks_changed(0)
+        ((pre, post),) = idle_contents().values()
+        assert (golden.read("pre", 0, 0, len(pre)), golden.read("post", 0, 0, len(post))) == (pre, post)
+        golden.verify()
+
+
 @pytest.mark.parametrize(
     ("build", "there"),
-    [(make, GOLDEN), (make_native, GOLDEN_NATIVE), (make_block, GOLDEN_BLOCK), (make_hip, GOLDEN_HIP)],
+    [
+        (make, GOLDEN),
+        (make_native, GOLDEN_NATIVE),
+        (make_block, GOLDEN_BLOCK),
+        (make_hip, GOLDEN_HIP),
+        (make_idle, GOLDEN_IDLE),
+    ],
 )
 def test_todays_writer_makes_an_equal_one(tmp_path: Path, build: Callable[[Path], Path], there: Path) -> None:
     with Reproducer.open(build(tmp_path)) as made, Reproducer.open(there) as golden:

@@ -131,6 +131,7 @@ class Launch:
                 consistency="cooperative",
                 included_bytes=0 if self.left_out_bytes else sum(len(b) for _, b, _ in self.regions),
                 left_out_bytes=self.left_out_bytes,
+                left_out=(schema.ALL_CONTENTS,) if self.left_out_bytes else (),
             ),
             memory=writer.finish_memory(),
             oracle=self.oracle,

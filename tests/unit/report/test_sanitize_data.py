@@ -12,9 +12,9 @@ from tests.unit.report.made import STORE, at, full, report
 
 # What is promised of each object: names and types.
 LAUNCH = {
-    "kernel": str, "grid": list, "findings": list, "proved": int, "unproven": list, "violated": int,
-    "proved_for_these_contents": int, "noted": list, "notes": list, "label": str, "configuration": dict,
-    "python_stack": list, "repeats": int, "seconds": float,
+    "kernel": str, "grid": list, "result": str, "findings": list, "proved": int, "unproven": list,
+    "violated": int, "proved_for_these_contents": int, "noted": list, "notes": list, "label": str,
+    "configuration": dict, "python_stack": list, "repeats": int, "seconds": float,
 }  # fmt: skip
 FINDING = {
     "check": str, "access": str, "file": str, "line": int, "column": int, "argument": str, "program_id": list,
@@ -92,13 +92,15 @@ def test_sarif_has_what_the_standard_requires() -> None:
     driver = run["tool"]["driver"]
     assert driver["name"] == "kerncap" and [rule["id"] for rule in driver["rules"]] == list(CHECKS)
     assert set(TITLES) == set(CHECKS)
-    assert len(run["results"]) == 4
+    assert len(run["results"]) == 5
     for result in run["results"]:
         assert driver["rules"][result["ruleIndex"]]["id"] == result["ruleId"]
-        assert result["level"] in ("error", "note") and result["message"]["text"]
+        assert result["level"] in ("error", "note", "none") and result["message"]["text"]
         for location in (*result["locations"], *result.get("relatedLocations", ())):
             physical = location["physicalLocation"]
             assert physical["artifactLocation"]["uri"] == "file:///app/k.py"
             assert physical["region"]["startLine"] >= 1 and physical["region"]["startColumn"] >= 1
     assert [result["level"] for result in run["results"]].count("note") == 1
+    (left,) = [result for result in run["results"] if result.get("kind") == "open"]
+    assert left["level"] == "none" and left["ruleId"] == "oob" and "unproven: " in left["message"]["text"]
     assert run["results"][0]["relatedLocations"][0]["message"]["text"] == "the other access: store"

@@ -198,8 +198,14 @@ def test_an_empty_module(capsys: pytest.CaptureFixture[str]) -> None:
     assert (status, out) == (3, "") and err.count("\n") == 1
 
 
+def without_code(folder: Path) -> None:
+    """As if it was captured under the interpreter."""
+    shutil.rmtree(folder / "code")
+    edit_manifest(folder, lambda manifest: manifest["code"].clear())
+
+
 def test_a_strangers_source_is_not_compiled(capsys: pytest.CaptureFixture[str], block: Path) -> None:
-    edit_manifest(block, lambda manifest: manifest["code"].clear())
+    without_code(block)
     status, out, err = run(capsys, block)
     assert (status, out) == (2, "") and err.count("\n") == 1
     assert "would execute source/kernel.py (9 lines of Python, kernel scale)" in err and "--trust" in err
@@ -210,16 +216,14 @@ def test_a_strangers_source_is_not_compiled(capsys: pytest.CaptureFixture[str], 
 def test_without_a_source_there_is_nothing_to_compile(
     capsys: pytest.CaptureFixture[str], block: Path
 ) -> None:
-    def strip(manifest: object) -> None:
-        manifest["code"].clear()  # type: ignore[index]
-        manifest.pop("source")  # type: ignore[attr-defined]
-
-    edit_manifest(block, strip)
+    without_code(block)
+    shutil.rmtree(block / "source")
+    edit_manifest(block, lambda manifest: manifest.pop("source"))
     status, _, err = run(capsys, block, "--trust")
     assert status == 4 and "it has no Python source to compile" in err
 
 
 def test_a_python_that_can_not_compile_is_named(capsys: pytest.CaptureFixture[str], block: Path) -> None:
-    edit_manifest(block, lambda manifest: manifest["code"].clear())
+    without_code(block)
     status, _, err = run(capsys, block, "--trust", "--python", "/bin/false")
     assert status == 4 and "/bin/false" in err
