@@ -15,6 +15,7 @@ import contextlib
 import fcntl
 import json
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -294,6 +295,29 @@ def editor(words: Sequence[str], *, window: bool) -> subprocess.Popen[bytes]:
     )
 
 
+# --- what a library starts ----------------------------------------------------------------------------
+
+
+def protect_spawned() -> None:
+    """What `multiprocessing` spawns for a library (Dask's workers) starts as `Child`ren do.
+
+    It runs `python -c`, which looks for `multiprocessing` in the current folder first. Raises OSError if no
+    program can be run from the temporary folder.
+    """
+    before, after = dict(os.environ), environment()
+    lines = [f"unset {name}" for name in before if name not in after]
+    lines += [f"export {name}={shlex.quote(after[name])}" for name in after if after[name] != before[name]]
+    lines += [f"cd {shlex.quote(str(folder()))}", f'exec {shlex.quote(sys.executable)} "$@"']
+    path = _made_folder("kerncap-spawn-") / "python"
+    path.write_text("\n".join(["#!/bin/sh", *lines, ""]))
+    path.chmod(0o700)
+    if not os.access(path, os.X_OK):
+        raise PermissionError(13, "no program may be run from there; set TMPDIR", str(path))
+    import multiprocessing  # milliseconds, for hardly anybody
+
+    multiprocessing.set_executable(str(path))
+
+
 # --- an empty folder ---------------------------------------------------------------------------------
 
 _folders: dict[int, Path] = {}  # by process: a fork has one of its own
@@ -306,14 +330,18 @@ def folder() -> Path:
         found = _folders.get(os.getpid())
         if found is None or not found.is_dir():
             try:
-                found = Path(tempfile.mkdtemp(prefix="kerncap-empty-"))
+                found = _folders[os.getpid()] = _made_folder("kerncap-empty-")
             except OSError:
                 return Path("/")  # no room even for that; only root writes there
-            _folders[os.getpid()] = found
-            atexit.register(_remove, os.getpid())
         return found
 
 
-def _remove(pid: int) -> None:
+def _made_folder(prefix: str) -> Path:
+    made = Path(tempfile.mkdtemp(prefix=prefix))
+    atexit.register(_remove, made, os.getpid())
+    return made
+
+
+def _remove(made: Path, pid: int) -> None:
     if pid == os.getpid():
-        shutil.rmtree(_folders.pop(pid), ignore_errors=True)
+        shutil.rmtree(made, ignore_errors=True)

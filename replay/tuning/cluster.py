@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from kerncap import child
 from kerncap.errors import BackendUnavailable, ReplayError
 from kerncap.replay.tuning import point as points
 from kerncap.replay.tuning import worker_tasks as tasks
@@ -189,6 +190,7 @@ class Cluster:
         distributed = self._distributed
         try:
             if address is None:
+                child.protect_spawned()
                 # Whatever is said of the dashboard, its port is opened: any, for there may be other searches.
                 cluster = distributed.LocalCluster(
                     n_workers=count, threads_per_worker=_THREADS, processes=True, host="127.0.0.1",

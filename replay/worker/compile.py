@@ -8,6 +8,7 @@ Started by `bootstrap.py`; requests and replies are JSON lines.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import gc
 import json
 import math
@@ -40,19 +41,24 @@ class _Pool:
         self.running: dict[
             int, tuple[int, dict[str, Any], bytes, float]
         ] = {}  # fd -> pid, request, data, end
+        self.ties: dict[int, int] = {}  # pid -> fd; the kernel ends its group when this process ends
 
     def start_some(self) -> None:
         while self.waiting and len(self.running) < self.processes:
             request = self.waiting.pop(0)
             read_fd, write_fd = os.pipe()
+            held, tie = os.pipe()
             sys.stdout.flush()
             sys.stderr.flush()
             pid = os.fork()
             if pid == 0:
                 os.setpgid(0, 0)  # with what it starts (ptxas) it is ended
                 os.close(read_fd)
+                os.close(tie)  # else its own end would be waited for
                 _child(self.jobs[request["job"]], request, write_fd)
             os.close(write_fd)
+            _bind(held, pid)
+            self.ties[pid] = tie
             self.running[read_fd] = (pid, request, b"", time.monotonic() + float(request["limit_s"]))
 
     def hear(self, ready: list[int]) -> None:
@@ -77,6 +83,7 @@ class _Pool:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         _, status = os.waitpid(pid, 0)
+        os.close(self.ties.pop(pid))
         answer: dict[str, Any]
         if timed_out:
             answer = {"ok": False, "error": f"it did not compile within {request['limit_s']:g} s"}
@@ -96,6 +103,20 @@ class _Pool:
         for pid, *_ in self.running.values():
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(pid, signal.SIGKILL)
+
+
+def _bind(held: int, pid: int) -> None:
+    """SIGKILL for the group of ``pid`` when the pipe that it holds has no writing end any more.
+
+    As `Tie` in kerncap/child.py, which ends this process's own group alone.
+    """
+    with contextlib.suppress(OSError):  # it may be gone already
+        os.setpgid(pid, pid)  # the child does so too: whoever comes first
+    with contextlib.suppress(OSError):
+        fcntl.fcntl(held, fcntl.F_SETOWN, -pid)
+        fcntl.fcntl(held, fcntl.F_SETSIG, signal.SIGKILL)
+        fcntl.fcntl(held, fcntl.F_SETFL, fcntl.fcntl(held, fcntl.F_GETFL) | os.O_ASYNC)
+    os.close(held)
 
 
 def serve(jobs_path: str, read_fd: int, write_fd: int, processes: int) -> None:
