@@ -70,8 +70,42 @@ class PointerArgument:
 Argument = TensorArgument | ScalarArgument | DescriptorArgument | PointerArgument
 
 
+@dataclass(frozen=True, eq=False)
+class Unwritten:
+    """Maximal runs [start, end) of bytes that nobody wrote, in order; offsets from the storage's address."""
+
+    starts: npt.NDArray[np.int64]
+    ends: npt.NDArray[np.int64]
+
+    @classmethod
+    def of(cls, written: npt.NDArray[np.bool_]) -> Unwritten:
+        """``written``: per byte."""
+        fresh = np.concatenate(([0], (~written).view(np.int8), [0]))
+        edges = np.flatnonzero(np.diff(fresh)).astype(np.int64)
+        return cls(edges[0::2], edges[1::2])
+
+    @property
+    def count(self) -> int:
+        return int(self.starts.size)
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """The least interval that holds all runs; (0, 0) where there are none."""
+        return (int(self.starts[0]), int(self.ends[-1])) if self.count else (0, 0)
+
+    def holds(self, offsets: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+        """Whether the bytes at these offsets are in a run."""
+        run = np.searchsorted(self.starts, offsets, "right") - 1
+        found: npt.NDArray[np.bool_] = (run >= 0) & (offsets < self.ends[np.maximum(run, 0)])
+        return found
+
+
 class Contents(Protocol):
-    """The bytes of a launch's storages, before the launch; asked for only where they are needed."""
+    """The bytes of a launch's storages, before the launch; asked for only where they are needed.
+
+    A storage may be far larger than what the launch touches, and lie in memory that nothing backs: what is
+    made of its contents has to stay in proportion to what is there.
+    """
 
     def read(self, storage: int) -> Bytes | None:
         """All bytes of a storage (read-only array), or None where they are not to be had."""
@@ -79,8 +113,8 @@ class Contents(Protocol):
     def digest(self, storage: int) -> str | None:
         """Equal for equal bytes; None where `read` gives None."""
 
-    def written(self, storage: int) -> npt.NDArray[np.bool_] | None:
-        """Per byte, whether somebody wrote it since it was allocated; None where that is not known."""
+    def unwritten(self, storage: int) -> Unwritten | None:
+        """The bytes that nobody wrote since they were allocated; None where that is not known."""
 
 
 class NoContents:
@@ -92,7 +126,7 @@ class NoContents:
     def digest(self, storage: int) -> str | None:
         return None
 
-    def written(self, storage: int) -> npt.NDArray[np.bool_] | None:
+    def unwritten(self, storage: int) -> Unwritten | None:
         return None
 
 

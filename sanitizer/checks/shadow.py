@@ -14,7 +14,7 @@ import numpy.typing as npt
 from kerncap.sanitizer.checks.elements import by_storage
 from kerncap.sanitizer.checks.freshness import unwritten
 from kerncap.sanitizer.concrete.events import AccessEvent, Bools, Ints
-from kerncap.sanitizer.launch import Launch
+from kerncap.sanitizer.launch import Launch, Unwritten
 
 Programs = npt.NDArray[np.uint32]
 
@@ -22,7 +22,7 @@ Programs = npt.NDArray[np.uint32]
 @dataclass
 class _Shadow:
     low: int  # offset in the storage of the shadow's first byte
-    fresh: Bools | None  # nobody wrote it before the launch; None: not known for any byte
+    fresh: Unwritten | None  # what nobody wrote before the launch; None: not known for any byte
     first: Programs  # 1 + the linear id of the program that wrote it first in this launch; 0: none yet
     last: Programs
 
@@ -64,7 +64,7 @@ class ShadowMemory:
                 if shadow.fresh is None:
                     _mark(found.unknown, chosen, nobody)
                 else:
-                    fresh = shadow.fresh[position]
+                    fresh = shadow.fresh.holds(position + shadow.low)
                     _mark(found.unwritten, chosen, nobody & fresh)
                     others &= fresh
                 _mark(found.foreign, chosen, others)
@@ -95,13 +95,12 @@ class ShadowMemory:
         low, high = (0, self._launch.storages[storage].size_bytes) if runs is None else runs.span
         if low == high:
             return None
-        written = None if runs is None else self._launch.contents.written(storage)
         try:
             first, last = zeros(high - low), zeros(high - low)
         except MemoryError:
             self._too_large.add(storage)
             return None
-        return _Shadow(low, None if written is None else ~written[low:high], first, last)
+        return _Shadow(low, runs, first, last)
 
 
 def zeros(count: int) -> Programs:

@@ -21,6 +21,7 @@ Bytes = npt.NDArray[np.uint8]
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
+_AT_ONCE = 64 << 10  # bytes
 ABSOLUTE = -1
 NOWHERE = -1
 
@@ -66,7 +67,10 @@ class _Bytes:
         if self._bytes is None:
             self.known = np.zeros(self.size_bytes, dtype=np.bool_)
         else:
-            copy[: self.size_bytes] = self._bytes[: self.size_bytes]
+            for at in range(0, self.size_bytes, _AT_ONCE):
+                part = self._bytes[at : min(at + _AT_ONCE, self.size_bytes)]
+                if part.any():  # pages of zeros stay what they are: backed by nothing
+                    copy[at : at + part.size] = part
         self._bytes = copy
         self._views = {}
 

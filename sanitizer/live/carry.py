@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
+import numpy.typing as npt
 
 from kerncap.errors import KerncapError
 from kerncap.sanitizer.launch import Bytes, Launch
 from kerncap.sanitizer.live.description import module_of
 from kerncap.sanitizer.walk.provenance import written_storages
 
+_AT_ONCE = 16 << 20  # bytes that are compared at once; whole blocks
 BLOCK = 4096  # bytes; what did not change is not written back, for another thread of the target may
 
 
@@ -85,7 +87,7 @@ def changed_stretches(before: Bytes, after: Bytes) -> Iterator[tuple[int, int]]:
     """[start, end) of the runs of blocks that differ, narrowed to the first and last byte that do."""
     size = min(before.size, after.size)
     whole = size // BLOCK * BLOCK
-    differs = (before[:whole].reshape(-1, BLOCK) != after[:whole].reshape(-1, BLOCK)).any(axis=1)
+    differs = np.concatenate([np.zeros(0, np.bool_), *_differing(before[:whole], after[:whole])])
     edges = np.flatnonzero(np.diff(np.concatenate(([0], differs.view(np.int8), [0]))))
     runs = [
         (int(start) * BLOCK, int(end) * BLOCK) for start, end in zip(edges[::2], edges[1::2], strict=True)
@@ -96,3 +98,10 @@ def changed_stretches(before: Bytes, after: Bytes) -> Iterator[tuple[int, int]]:
         changed = np.flatnonzero(before[start:end] != after[start:end])
         if changed.size:
             yield start + int(changed[0]), start + int(changed[-1]) + 1
+
+
+def _differing(before: Bytes, after: Bytes) -> Iterator[npt.NDArray[np.bool_]]:
+    """For each block whether it differs, a piece of the blocks at a time."""
+    for at in range(0, before.size, _AT_ONCE):
+        then, now = (one[at : at + _AT_ONCE].reshape(-1, BLOCK) for one in (before, after))
+        yield (then != now).any(axis=1)

@@ -13,12 +13,11 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from kerncap import log
 from kerncap.sanitizer.analysis import Options
 from kerncap.sanitizer.findings import NOT_SANITISED, LaunchReport, Violated
-from kerncap.sanitizer.launch import Bytes, Contents, Launch
+from kerncap.sanitizer.launch import Bytes, Contents, Launch, Unwritten
 from kerncap.sanitizer.live.description import launch_of
 from kerncap.sanitizer.live.memory import digest_of
 
@@ -33,7 +32,7 @@ Engine = Callable[[Launch, Options], LaunchReport]
 
 
 class _Looked(NamedTuple):
-    what: str  # "bytes", "written"
+    what: str  # "bytes", "unwritten"
     storage: int
 
 
@@ -167,8 +166,8 @@ class _Without:
     def digest(self, storage: int) -> str | None:
         return None if storage in self._lost else self._inner.digest(storage)
 
-    def written(self, storage: int) -> npt.NDArray[np.bool_] | None:
-        return None if storage in self._lost else self._inner.written(storage)
+    def unwritten(self, storage: int) -> Unwritten | None:
+        return None if storage in self._lost else self._inner.unwritten(storage)
 
 
 class _Seen:
@@ -186,20 +185,16 @@ class _Seen:
         self.looked.add(_Looked("bytes", storage))
         return self._inner.digest(storage)
 
-    def written(self, storage: int) -> npt.NDArray[np.bool_] | None:
-        self.looked.add(_Looked("written", storage))
-        return self._inner.written(storage)
+    def unwritten(self, storage: int) -> Unwritten | None:
+        self.looked.add(_Looked("unwritten", storage))
+        return self._inner.unwritten(storage)
 
     def value(self, looked: _Looked) -> str | None:
         """What a look gives now."""
         if looked.what == "bytes":
             return self._inner.digest(looked.storage)
-        written = self._inner.written(looked.storage)
-        if written is None:
-            return None
-        if written.all():
-            return "all"
-        return digest_of(np.packbits(written))
+        runs = self._inner.unwritten(looked.storage)
+        return None if runs is None else digest_of(np.concatenate((runs.starts, runs.ends)).view(np.uint8))
 
 
 def _key_of(launch: Launch) -> str:

@@ -9,14 +9,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kerncap.sanitizer.launch import Bytes
+from kerncap.sanitizer.launch import Bytes, Unwritten
+
+_AT_ONCE = 4 << 20  # bytes; a multiple of 8
+_NOTHING = Unwritten(np.zeros(0, np.int64), np.zeros(0, np.int64))
 
 
 class FetchedContents:
     """`Contents` that are fetched when they are first asked for, each storage once.
 
     ``fetch(storage, size_bytes)`` gives a private copy of the bytes (the launch may change them), or None.
-    ``patterns``: what each storage was filled with when it was allocated (8 bytes); None: it was not.
+    ``patterns``: what each storage was filled with when it was allocated (8 bytes); None: it was not; empty:
+    it came with what nobody wrote in it, but was too large to be filled.
     """
 
     def __init__(
@@ -30,7 +34,7 @@ class FetchedContents:
         self._patterns = patterns
         self._bytes: dict[int, Bytes | None] = {}
         self._digests: dict[int, str | None] = {}
-        self._written: dict[int, npt.NDArray[np.bool_] | None] = {}
+        self._unwritten: dict[int, Unwritten | None] = {}
 
     def read(self, storage: int) -> Bytes | None:
         if storage not in self._bytes:
@@ -43,14 +47,14 @@ class FetchedContents:
             self._digests[storage] = None if data is None else digest_of(data)
         return self._digests[storage]
 
-    def written(self, storage: int) -> npt.NDArray[np.bool_] | None:
-        if storage not in self._written:
+    def unwritten(self, storage: int) -> Unwritten | None:
+        if storage not in self._unwritten:
             pattern = self._patterns[storage]
             if pattern is None:  # not known to be fresh
-                self._written[storage] = np.broadcast_to(np.True_, self._sizes[storage])
+                self._unwritten[storage] = _NOTHING
             else:
-                self._written[storage] = written_of(pattern, self.read(storage))
-        return self._written[storage]
+                self._unwritten[storage] = unwritten_of(pattern, self.read(storage)) if pattern else None
+        return self._unwritten[storage]
 
 
 def from_tensors(reader: Any) -> FetchedContents:
@@ -72,22 +76,34 @@ def digest_of(data: Bytes) -> str:
     return hashlib.blake2b(data.data, digest_size=16).hexdigest()
 
 
-def written_of(pattern: bytes, data: Bytes | None) -> npt.NDArray[np.bool_] | None:
-    """Per byte, whether it was written since the storage was filled with ``pattern`` (8 bytes, repeated).
+def unwritten_of(pattern: bytes, data: Bytes | None) -> Unwritten | None:
+    """What was not written since the storage was filled with ``pattern`` (8 bytes, repeated).
 
     Aligned words of 8 bytes that hold the whole pattern are unwritten, and so are the last 4 to 7 bytes where
     they hold its beginning; fewer bytes than that could be any value.
     """
     if data is None:
         return None
-    written = np.ones(data.size, np.bool_)
-    words = data.size // 8
+    whole = data.size // 8 * 8
     word = np.frombuffer(pattern, np.uint64)[0]
-    written[: words * 8] = np.repeat(data[: words * 8].view(np.uint64) != word, 8)
-    rest = data.size - words * 8
-    if rest >= 4 and bytes(data[words * 8 :]) == pattern[:rest]:
-        written[words * 8 :] = False
-    return written
+    edges = [
+        _edges(data[at : min(at + _AT_ONCE, whole)].view(np.uint64) == word, at)
+        for at in range(0, whole, _AT_ONCE)
+    ]
+    rest = data.size - whole
+    if rest >= 4 and bytes(data[whole:]) == pattern[:rest]:
+        edges.append(np.array([whole, data.size]))
+    found = np.concatenate(edges) if edges else np.zeros(0, np.int64)
+    # A run that goes on in the next piece ends and begins at one place.
+    meets = np.flatnonzero(found[1:-1:2] == found[2::2]) * 2 + 1
+    found = np.delete(found, np.concatenate((meets, meets + 1)))
+    return Unwritten(found[0::2], found[1::2])
+
+
+def _edges(fresh: npt.NDArray[np.bool_], at: int) -> npt.NDArray[np.int64]:
+    """Where the runs of a piece's words begin and end, in turn, as offsets in bytes."""
+    runs = Unwritten.of(~fresh)
+    return np.stack((runs.starts, runs.ends), axis=1).reshape(-1) * 8 + at
 
 
 def _frozen(array: Bytes) -> Bytes:

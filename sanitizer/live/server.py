@@ -13,7 +13,7 @@ import os
 import socket
 import struct
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -219,17 +219,30 @@ class _Process:
             self._tell({"read": storage})
             if self._hear().get("size") != size:
                 return None
-            data = np.empty(size, np.uint8)
-            view, done = data.data, 0
-            while done < size:
-                got = os.preadv(self._memory, [view[done : done + _AT_ONCE]], done)
-                if not got:
-                    return None
-                done += got
+            data = np.zeros(size, np.uint8)  # pages that nothing is read into are backed by nothing
+            for at, end in self._filled(size):
+                while at < end:
+                    got = os.preadv(self._memory, [data.data[at : min(at + _AT_ONCE, end)]], at)
+                    if not got:
+                        return None
+                    at += got
             data.flags.writeable = False
             return data
         except (OSError, ValueError):
             return None
+
+    def _filled(self, size: int) -> Iterator[tuple[int, int]]:
+        """[start, end) of what the memfd holds, less its holes. Raises ValueError if it is too short."""
+        if os.fstat(self._memory).st_size < size:
+            raise ValueError("the memfd is shorter than what was announced")
+        end = 0
+        while end < size:
+            try:
+                start = os.lseek(self._memory, end, os.SEEK_DATA)
+            except OSError:  # no data from here on
+                return
+            end = min(os.lseek(self._memory, start, os.SEEK_HOLE), size)
+            yield start, end
 
     def _lengthened(self, record: dict[str, Any]) -> dict[str, Any]:
         """Texts that were said before, by their digests."""

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 import numpy as np
-import numpy.typing as npt
 
 from kerncap.format import Reproducer, schema
 from kerncap.sanitizer.binding import expand
@@ -22,6 +21,7 @@ from kerncap.sanitizer.launch import (
     ScalarArgument,
     Storage,
     TensorArgument,
+    Unwritten,
 )
 from kerncap.sanitizer.sources.origins import texts_of
 from kerncap.sanitizer.ttir import read_module
@@ -67,7 +67,7 @@ class ReproducerContents:
         data = self.read(storage)
         return None if data is None else hashlib.blake2b(data.data, digest_size=16).hexdigest()
 
-    def written(self, storage: int) -> npt.NDArray[np.bool_] | None:
+    def unwritten(self, storage: int) -> Unwritten | None:
         """Not known: a reproducer holds bytes, not who wrote them."""
         return None
 

@@ -178,8 +178,10 @@ class _Known:
         found: str | None = self._contents.digest(storage)
         return found
 
-    def written(self, storage: int) -> Any:
-        return np.full(self._contents.read(storage).size, storage not in self._fresh)
+    def unwritten(self, storage: int) -> Any:
+        from kerncap.sanitizer.launch import Unwritten
+
+        return Unwritten.of(np.full(self._contents.read(storage).size, storage not in self._fresh))
 
 
 def jit_function(case: Case) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,12 +28,29 @@ def write_manifest(folder: Path, data: bytes) -> None:
 
 
 def edit_manifest(folder: Path, edit: Edit) -> bytes:
-    """Apply ``edit`` to the manifest's plain form; gives the new text."""
+    """Apply ``edit`` to the manifest's plain form; gives the new text. What it lists no more is deleted."""
     manifest = json.loads((folder / "manifest.json").read_bytes())
+    before = set(_listed(manifest))
     edit(manifest)
+    for path in before - set(_listed(manifest)):
+        (folder / path).unlink(missing_ok=True)
+        for above in Path(path).parents[:-1]:
+            if not any((folder / above).iterdir()):
+                (folder / above).rmdir()
     data = canonical_json(manifest)
     write_manifest(folder, data)
     return data
+
+
+def _listed(value: Any) -> Iterator[str]:
+    """The paths of the stored files in a manifest, wherever they are."""
+    if isinstance(value, dict):
+        if isinstance(value.get("path"), str) and "sha256" in value:
+            yield value["path"]
+        value = list(value.values())
+    if isinstance(value, list):
+        for one in value:
+            yield from _listed(one)
 
 
 def write_stored(folder: Path, place: tuple[str, ...], path: str, data: bytes) -> None:

@@ -156,17 +156,17 @@ class _Connection:
         return {"sha": digest, "text": text}
 
     def _pass_on(self, reader: Reader, storage: int) -> Optional[int]:
-        """A storage's bytes into the memfd, from its beginning."""
+        """A storage's bytes into the memfd, from its beginning; a hole for what nothing backs."""
         size = reader.size(storage)
         window = reader.window(storage)
         if window is None:
             return None
-        if os.fstat(self._memory).st_size < size:
-            os.ftruncate(self._memory, size)
+        os.ftruncate(self._memory, 0)
+        os.ftruncate(self._memory, size)
         view = memoryview(window).cast("B")
-        at = 0
-        while at < size:
-            at += os.pwrite(self._memory, view[at : at + _AT_ONCE], at)
+        for at, end in reader.held(storage):
+            while at < end:
+                at += os.pwrite(self._memory, view[at : min(at + _AT_ONCE, end)], at)
         return size
 
     def _take_over(self, reader: Reader, changes: Any) -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from typing import Any, List, Optional
+from typing import Any, List, Optional, Tuple
 
 from .. import cuda
-from . import fresh
+from . import fresh, resident
 from .arguments import Place
+
+SPARSE_FROM = 16 << 20  # bytes: smaller storages are not worth the look
 
 
 class Reader:
@@ -30,10 +32,22 @@ class Reader:
         if place.size == 0 or place.address == 0:
             return bytearray()
         if place.device.type == "cpu":
-            data = bytearray(place.size)
-            ctypes.memmove((ctypes.c_char * place.size).from_buffer(data), place.address, place.size)
+            data = bytearray(place.size)  # pages that nothing is copied to are backed by nothing
+            copy = (ctypes.c_char * place.size).from_buffer(data)
+            for start, end in self.held(storage):
+                ctypes.memmove(ctypes.addressof(copy) + start, place.address + start, end - start)
             return data
         return _from_device(place)
+
+    def held(self, storage: int) -> List[Tuple[int, int]]:
+        """[start, end) of the bytes that memory backs; all others are zeros that nobody has touched yet."""
+        place = self._places[storage]
+        if place.size < SPARSE_FROM or place.device.type != "cpu":
+            return [(0, place.size)]
+        try:
+            return resident.ranges(place.address, place.size)
+        except OSError:  # no /proc here
+            return [(0, place.size)]
 
     def window(self, storage: int) -> Optional[Any]:
         """The bytes themselves on the CPU, a copy of a device's; None where they are not to be had."""

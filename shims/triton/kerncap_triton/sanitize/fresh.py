@@ -16,7 +16,9 @@ from .. import cuda
 
 # No value of any type that a program is likely to compute.
 PATTERN = bytes((0x7B, 0xE3, 0x95, 0xC1, 0x5D, 0xA9, 0xF6, 0xFD))
-MAX_FILL = 4 << 30  # bytes: a larger allocation is likely a reservation, which filling would commit
+# Bytes. On the host filling commits memory that the program may never touch; a device's is committed already.
+MAX_FILL = {"cpu": 256 << 20, "cuda": 4 << 30}
+NOT_FILLED = b""
 _FACTORIES = ("empty", "empty_like", "empty_strided", "empty_permuted")
 _METHODS = ("new_empty", "new_empty_strided")
 _PURGE_AT = 4096
@@ -36,11 +38,16 @@ def patch(torch: Any) -> None:
 
 
 def pattern_of(holders: List[Any], address: int, size: int) -> Optional[bytes]:
-    """The pattern if exactly this storage was filled by us and is still the same; None otherwise."""
+    """The pattern if exactly this storage was filled by us and is still the same.
+
+    NOT_FILLED if it came with what nobody wrote, and was too large to be filled; None for any other.
+    """
     known = _filled.get(address)
     if known is None or len(holders) != 1 or known[1] != size:
         return None
-    return PATTERN if known[0].cdata == holders[0]._cdata and not known[0].expired() else None
+    if known[0].cdata != holders[0]._cdata or known[0].expired():
+        return None
+    return PATTERN if size <= MAX_FILL[str(holders[0].device.type)] else NOT_FILLED
 
 
 def _wrap(owner: Any, name: str) -> None:
@@ -91,13 +98,15 @@ def _fill(tensor: Any) -> None:
     if kind is not torch.Tensor and kind is not torch.nn.Parameter:
         return  # a fake tensor, a subclass that may hold none of its own memory
     device = tensor.device.type
-    if device not in ("cpu", "cuda") or tensor.layout is not torch.strided or _is_traced(torch):
+    if device not in MAX_FILL or tensor.layout is not torch.strided or _is_traced(torch):
         return
     storage = tensor.untyped_storage()
     address, size = int(storage.data_ptr()), int(storage.nbytes())
-    if not address or not 4 <= size <= MAX_FILL:
+    if not address or size < 4:
         return
-    if device == "cpu":
+    if size > MAX_FILL[device]:
+        pass
+    elif device == "cpu":
         fill_host(address, size)
     elif not _fill_device(torch, storage, tensor.device, size):
         return

@@ -40,9 +40,10 @@ class Analysed:
         for argument in launch.arguments:
             if argument.name in self.looks_at.get(launch.kernel, ()):
                 data = launch.contents.read(argument.storage)  # type: ignore[union-attr]
-                written = launch.contents.written(argument.storage)  # type: ignore[union-attr]
-                assert data is not None and written is not None
-                notes.append(f"{argument.name}: {int(written.sum())} of {data.size} bytes written")
+                fresh = launch.contents.unwritten(argument.storage)  # type: ignore[union-attr]
+                assert data is not None and fresh is not None
+                written = data.size - int((fresh.ends - fresh.starts).sum())
+                notes.append(f"{argument.name}: {written} of {data.size} bytes written")
         return LaunchReport(
             launch.kernel,
             launch.grid,

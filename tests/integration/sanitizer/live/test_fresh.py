@@ -2,31 +2,44 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+import textwrap
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from kerncap.sanitizer.live.memory import written_of
-from tests.integration.sanitizer.live.conftest import analysed, of, run_script
+from kerncap.sanitizer.launch import Unwritten
+from kerncap.sanitizer.live import memory
+from kerncap.sanitizer.live.memory import unwritten_of
+from tests.integration.sanitizer.live.conftest import PRELUDE, analysed, of, run_script
 
 PATTERN = bytes(range(1, 9))
 
 
-def test_words_that_hold_the_pattern_are_unwritten() -> None:
+def runs(found: Unwritten | None) -> list[tuple[int, int]]:
+    assert found is not None
+    return list(zip(found.starts.tolist(), found.ends.tolist(), strict=True))
+
+
+@pytest.mark.parametrize("at_once", [8, 16, 4096])  # runs go on from one piece to the next
+def test_words_that_hold_the_pattern_are_unwritten(monkeypatch: pytest.MonkeyPatch, at_once: int) -> None:
+    monkeypatch.setattr(memory, "_AT_ONCE", at_once)
     data = np.frombuffer(PATTERN * 3 + PATTERN[:5], np.uint8).copy()
-    assert written_of(PATTERN, data).sum() == 0  # type: ignore[union-attr]
+    assert runs(unwritten_of(PATTERN, data)) == [(0, 29)]
     data[9] = 0
-    written = written_of(PATTERN, data)
-    assert written is not None and np.flatnonzero(written).tolist() == list(range(8, 16))  # the word
+    assert runs(unwritten_of(PATTERN, data)) == [(0, 8), (16, 29)]  # less the word
     data[24] = 0
-    assert written_of(PATTERN, data)[24:].all()  # type: ignore[index]
+    assert runs(unwritten_of(PATTERN, data)) == [(0, 8), (16, 24)]
+    data[:] = 0
+    assert runs(unwritten_of(PATTERN, data)) == []
 
 
 @pytest.mark.parametrize("size", [1, 2, 3])
 def test_a_few_bytes_could_be_any_value(size: int) -> None:
-    written = written_of(PATTERN, np.frombuffer(PATTERN[:size], np.uint8))
-    assert written is not None and written.all()
+    assert runs(unwritten_of(PATTERN, np.frombuffer(PATTERN[:size], np.uint8))) == []
 
 
 @pytest.mark.long
@@ -93,3 +106,29 @@ def test_allocations_of_a_program(tmp_path: Path) -> None:
         10: "128 of 128 bytes written",
         11: "128 of 128 bytes written",
     }
+
+
+LARGE = """
+    @triton.jit
+    def first_bytes(x, out, B: tl.constexpr):
+        at = tl.arange(0, B)
+        tl.store(out + at, tl.load(x + at).to(tl.int32))
+
+    x = torch.empty(1 << 31, dtype=torch.uint8)
+    x[:64] = 1
+    first_bytes[(1,)](x, torch.zeros(64, dtype=torch.int32), B=64)
+"""
+
+
+@pytest.mark.long
+def test_a_large_reservation_is_not_committed(tmp_path: Path) -> None:
+    path = tmp_path / "large.py"
+    path.write_text(PRELUDE + textwrap.dedent(LARGE), encoding="utf-8")
+    command = [sys.executable, "-m", "kerncap", "sanitize", "--", sys.executable, str(path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        said = process.stdout.read().decode()
+        _, status, used = os.wait4(process.pid, 0)
+    assert status == 0, said
+    assert "Result: PASS" in said
+    assert used.ru_maxrss < 1 << 20  # KiB; of the largest of its processes, the program among them

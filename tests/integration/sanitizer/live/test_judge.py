@@ -36,7 +36,7 @@ def looking(what: str) -> Judge:
         if what == "bytes":
             one.contents.read(0)
         elif what == "written":
-            one.contents.written(0)
+            one.contents.unwritten(0)
         return LaunchReport(one.kernel, one.grid, ())
 
     return Judge(engine=engine)

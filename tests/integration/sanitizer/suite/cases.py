@@ -153,9 +153,11 @@ class KnownWritten:
         digest = None if storage in self._huge else self._contents.digest(storage)
         return None if digest is None else f"{digest}, fresh: {storage in self._fresh}"
 
-    def written(self, storage: int) -> npt.NDArray[np.bool_] | None:
+    def unwritten(self, storage: int) -> Any:
+        from kerncap.sanitizer.launch import Unwritten
+
         contents = self.read(storage)
-        return None if contents is None else np.full(contents.size, storage not in self._fresh)
+        return None if contents is None else Unwritten.of(np.full(contents.size, storage not in self._fresh))
 
 
 def launches(one: Case) -> Iterator[Any]:

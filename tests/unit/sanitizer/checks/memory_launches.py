@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kerncap.sanitizer.concrete.events import AccessEvent
-from kerncap.sanitizer.launch import Launch, Storage, TensorArgument
+from kerncap.sanitizer.launch import Launch, Storage, TensorArgument, Unwritten
 from kerncap.sanitizer.ttir.ir import Operation
 
 BASE = 0x7F00_0000_0000
@@ -33,8 +33,9 @@ class ArrayContents:
         data = self.read(storage)
         return None if data is None else str(hash(data.tobytes()))
 
-    def written(self, storage: int) -> npt.NDArray[np.bool_] | None:
-        return self._written[storage]
+    def unwritten(self, storage: int) -> Unwritten | None:
+        written = self._written[storage]
+        return None if written is None else Unwritten.of(written)
 
 
 def launch_of(

@@ -13,6 +13,7 @@ from kerncap.sanitizer.analysis import Analysis
 from kerncap.sanitizer.checks import alignment, descriptor, report, uninit
 from kerncap.sanitizer.diagnose.confirm import Confirmation
 from kerncap.sanitizer.findings import Finding, Proved, Unproven, Violated
+from kerncap.sanitizer.launch import Unwritten
 from kerncap.sanitizer.symbolic.expr import (
     TRUE,
     Buffer,
@@ -58,14 +59,14 @@ class Fresh:
     def digest(self, storage: int) -> None:
         return None
 
-    def written(self, storage: int) -> np.ndarray[Any, np.dtype[np.bool_]] | None:
+    def unwritten(self, storage: int) -> Unwritten | None:
         ranges = self._fresh.get(storage, [])
         if ranges is None:
             return None
         mask = np.ones(self._sizes[storage], np.bool_)
         for low, high in ranges:
             mask[low:high] = False
-        return mask
+        return Unwritten.of(mask)
 
 
 def with_fresh(scene: Scene, fresh: dict[int, list[tuple[int, int]] | None], *accesses: Access) -> Analysis:

@@ -32,7 +32,7 @@ class Held:
     def digest(self, storage: int) -> str | None:
         return None
 
-    def written(self, storage: int) -> None:
+    def unwritten(self, storage: int) -> None:
         return None
 
 

@@ -37,7 +37,7 @@ def test_storages_and_what_is_left_of_their_block() -> None:
             start = storage.address - BLOCK
             data = launch.contents.read(index)
             assert data is not None and data.tobytes() == pre[start : start + storage.size_bytes]
-            assert launch.contents.written(index) is None
+            assert launch.contents.unwritten(index) is None
         assert launch.contents.digest(1) != launch.contents.digest(3)
         assert launch.target == "sm_90" and launch.sources["/app/kernels.py"].startswith(
             "\n\n\n\n@triton.jit"
