@@ -7,7 +7,7 @@ from pathlib import Path
 from kerncap.api.editing.settings import SettingError, settings_of
 from kerncap.replay.engine import CANDIDATE, Engine
 from kerncap.replay.outcome import CandidateError
-from kerncap.replay.wording import Verdict, fail
+from kerncap.replay.wording import Verdict, undecided
 
 
 def load_as_asked(engine: Engine, file: Path) -> None:
@@ -35,13 +35,13 @@ def text_of(file: Path | None) -> bytes:
 
 
 def of_one_text(file: Path, before: bytes, verdict: Verdict) -> Verdict:
-    """The verdict, failed if the candidate's file is another one than when it was begun to be judged.
+    """The verdict, undecided if the candidate's file is another one than when it was begun to be judged.
 
     Its launches may each have loaded another text: whatever came out says nothing of the one that is there.
     """
     if text_of(file) == before:
         return verdict
-    failed = fail(f"{file.name} was changed while it was judged: this is no verdict on what it holds now")
-    failed.reasons += verdict.reasons
-    failed.notes = verdict.notes
-    return failed
+    why = f"{file.name} was changed while it was judged: this is no verdict on what it holds now"
+    open_ = undecided(f"{why}; judging it again would decide it", why, *verdict.reasons)
+    open_.notes = verdict.notes
+    return open_

@@ -153,17 +153,18 @@ class CompareResult:
         }  # fmt: skip
 
 
-def bisect_status(outcome: CompareResult | KerncapError) -> int:
+def bisect_status(outcome: CompareResult | KerncapError, strict: bool = False) -> int:
     """The exit status that `git bisect run` is to see.
 
     0 good; 1 bad: a wrong result, or slower than allowed; 125 can't be tested here: it does not build,
-    something is missing, or it is undecided; 128, which ends the bisection: the request or the reproducer
-    itself is wrong, and would be with every revision.
+    something is missing, or it is undecided, as a hang is (bad if ``strict``); 128, which ends the bisection:
+    the request or the reproducer itself is wrong, and would be with every revision.
     """
     if isinstance(outcome, CompareResult):
         if outcome.untested:
             return UNTESTABLE
-        return {Answer.YES: GOOD, Answer.NO: BAD, Answer.UNDECIDED: UNTESTABLE}[outcome.answer]
+        left = BAD if strict else UNTESTABLE
+        return {Answer.YES: GOOD, Answer.NO: BAD, Answer.UNDECIDED: left}[outcome.answer]
     return UNTESTABLE if isinstance(outcome, BackendUnavailable | ReplayError) else ABORT
 
 

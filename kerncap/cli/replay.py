@@ -208,7 +208,7 @@ def _compare(
         return bisect_status(error)
     click.echo(json.dumps(result.as_dict(), indent=2) if as_json else render(result))
     if bisect:
-        return bisect_status(result)
+        return bisect_status(result, click.get_current_context().params["strict"])
     return exit_status(result.answer)
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from kerncap.api.diffing.numbers import Difference
 from kerncap.api.diffing.pairing import Pairs, Pointers
-from kerncap.api.diffing.result import RegionDiff, StateDiff, ViewDiff
+from kerncap.api.diffing.result import NOT_COMPARED, RegionDiff, StateDiff, ViewDiff
 from kerncap.api.diffing.windows import MOST_MASKED, Chunks, Idle, Window, blocks
 from kerncap.format import Reproducer
 from kerncap.format.memory import State
@@ -25,7 +25,7 @@ from kerncap.replay.worker.native.dtypes import Number
 
 MOST_READ = 16 << 30  # bytes of both sides together
 MOST_LISTED = 1000  # views and regions of each kind that are looked into and listed
-_UNREAD = f"not looked at: {MOST_LISTED:,} others differ"
+_UNREAD = f"{NOT_COMPARED}{MOST_LISTED:,} others differ"
 _MOST_ELEMENTS = 1 << 40
 _WORD = 8
 STATES: tuple[State, ...] = ("pre", "post")
@@ -111,7 +111,7 @@ class Memory:
         shape = tuple(min(n, 1) if s else n for n, s in zip(windows[0].shape, still, strict=True))
         if math.prod(shape) > _MOST_ELEMENTS:
             return ViewDiff(
-                name, dtypes, shapes, problem="more elements than are compared: its strides overlap"
+                name, dtypes, shapes, problem=f"{NOT_COMPARED}too many elements, for its strides overlap"
             )
         states = tuple(self._elements(*windows, shape, state) for state in self._told(a.region, b.region))
         return ViewDiff(name, dtypes, shapes, states)
@@ -175,18 +175,28 @@ class Memory:
 
     def _unread(self, first: int, second: int) -> RegionDiff:
         """A pair of which only the digests are compared: so many others differ already."""
-        sizes = self._a.manifest.regions[first].size, self._b.manifest.regions[second].size
-        same = sizes[0] == sizes[1] and all(
-            self._chunks.same(state, (first, 0, sizes[0]), (second, 0, sizes[1])) for state in self.states
-        )
-        problem = "" if same else _UNREAD
+        sizes = self._sizes(first, second)
+        problem = "" if self._alike(first, second) else _UNREAD
         name = region_name(self._a, first)
         return RegionDiff(name, (first, second), sizes, self._pairs.how[first], problem=problem)
+
+    def _sizes(self, first: int, second: int) -> tuple[int, int]:
+        return self._a.manifest.regions[first].size, self._b.manifest.regions[second].size
+
+    def _alike(self, first: int, second: int) -> bool:
+        """Whether the digests of two regions say that they are equal."""
+        a, b = self._sizes(first, second)
+        return a == b and all(
+            self._chunks.same(state, (first, 0, a), (second, 0, b)) for state in self.states
+        )
 
     def _region(self, first: int, second: int) -> RegionDiff:
         a, b = self._a.manifest.regions[first], self._b.manifest.regions[second]
         name, how = region_name(self._a, first), self._pairs.how[first]
         held = self._held.get(first, [])
+        if held and max(a.size, b.size) > MOST_MASKED and not self._alike(first, second):
+            why = f"{NOT_COMPARED}too large, beside its views"
+            return RegionDiff(name, (first, second), (a.size, b.size), how, problem=why)
         if held and (problem := self._laid_out(held, a.size, b.size)):
             # What lies around a tensor in an allocator's block is others' where the blocks differ.
             return RegionDiff(name, (first, second), (a.size, b.size), how + problem)

@@ -11,6 +11,7 @@ from kerncap.replay.stage_diff import StageDiff
 
 # The word of each answer to "are they equal?", in ``--json`` and, in capitals, in the last line.
 WORDS = {Answer.YES: "equal", Answer.NO: "different", Answer.UNDECIDED: "undecided"}
+NOT_COMPARED = "not compared: "  # how a `problem` begins that is no difference
 
 
 @dataclass(frozen=True)
@@ -201,8 +202,10 @@ class ReproducerDiff:
     def why_open(self) -> str:
         """Why it can't be said that they are equal, and what would tell; empty if nothing was left out."""
         memory: list[ViewDiff | RegionDiff] = [*self.views, *self.regions]
-        unread = any(not state.complete for one in memory for state in one.states)
-        return "not all memory was read; a larger --max-read would decide it" if unread else ""
+        if any(not state.complete for one in memory for state in one.states):
+            return "not all memory was read; a larger --max-read would decide it"
+        left = next((one for one in memory if one.problem.startswith(NOT_COMPARED)), None)
+        return f"{left.name}: {left.problem}" if left is not None else ""
 
     @property
     def answer(self) -> Answer:
@@ -217,7 +220,9 @@ class ReproducerDiff:
 
     @staticmethod
     def _differs(one: ViewDiff | RegionDiff, state: str) -> bool:
-        return bool(one.problem) or any(each.different for each in one.states if each.state == state)
+        if one.problem:
+            return not one.problem.startswith(NOT_COMPARED)
+        return any(each.different for each in one.states if each.state == state)
 
     def as_dict(self) -> dict[str, Any]:
         """The document of ``--json``."""

@@ -29,7 +29,7 @@ def captured(kerncap_of_module: CommandLine) -> Capture:
     def capture(program: Path) -> Path:
         if program not in made:
             out = kerncap_of_module.folder / f"out{len(made)}"
-            done = kerncap_of_module("capture", "--no-self-check", "-o", out, "--", sys.executable, program)
+            done = kerncap_of_module("capture", "-o", out, "--", sys.executable, program)
             assert done.status == 0, done.stderr
             [made[program]] = out.iterdir()
         return made[program]

@@ -154,9 +154,10 @@ def test_a_file_that_changes_while_it_is_judged_fails(
     run = command.replay if command is replay_module else command.verify
     monkeypatch.setattr(verify_module, "Case", lambda *_: None)
     assert run(tmp_path, options).verdict.passed
-    assert run(tmp_path, options).verdict.summary == (
-        "own.py was changed while it was judged: this is no verdict on what it holds now"
-    )
+    changed = run(tmp_path, options).verdict
+    assert changed.answer is Answer.UNDECIDED
+    why = "own.py was changed while it was judged: this is no verdict on what it holds now"
+    assert changed.reasons == [why] and changed.summary == f"{why}; judging it again would decide it"
 
 
 def test_a_candidate_is_launched_as_its_file_asks(adder: Resident) -> None:

@@ -21,7 +21,7 @@ from kerncap.api.compare import (
 from kerncap.api.replay import ReplayOptions
 from kerncap.errors import BackendUnavailable, FormatError, ReplayError, UsageError
 from kerncap.replay.statistics import Ratio
-from kerncap.replay.wording import Verdict
+from kerncap.replay.wording import Verdict, undecided
 from kerncap.report.compare_text import render
 
 from . import native, rig
@@ -62,6 +62,9 @@ def test_a_wrong_one_is_bad_and_one_that_is_missing_is_untestable(tmp_path: Path
     assert text.splitlines()[-1].startswith("Result: FAIL (candidate: "), "a no is one, whatever is missing"
     result.variants = [captured, rebuilt]
     assert bisect_status(result) == UNTESTABLE and result.answer is Answer.UNDECIDED
+    captured.verdict = undecided("the kernel did not end within 1 s")
+    assert (bisect_status(result), bisect_status(result, strict=True)) == (UNTESTABLE, BAD)
+    captured.verdict = None
     assert render(result).splitlines()[-1].startswith("Result: UNDECIDED (captured can't be tested: ")
     result.variants = [rebuilt, third]
     assert bisect_status(result) == BAD
