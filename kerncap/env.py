@@ -10,12 +10,21 @@ from pathlib import Path
 import kerncap
 from kerncap.errors import BackendUnavailable
 
-# Short on purpose: a reproducer is attached to bug reports, and environments hold secrets.
-_STORED = re.compile(
-    r"^(TRITON_\w+|(CUDA|HIP|ROCR)_VISIBLE_DEVICES|HSA_XNACK|HSA_OVERRIDE_GFX_VERSION|TORCH\w*|PYTORCH_\w+)$"
-)
-_SECRET = re.compile(r"TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL|(^|_)(API_?)?KEY($|_)|AUTH", re.IGNORECASE)
-_MAX_VALUE = 4096
+# By exact name, and only what decides how a kernel is compiled or which device it runs on: a reproducer is
+# attached to bug reports, environments hold secrets, and no prefix makes a name safe.
+_REPLAY_VARIABLES = """
+    CUDA_VISIBLE_DEVICES HIP_VISIBLE_DEVICES ROCR_VISIBLE_DEVICES HSA_XNACK HSA_OVERRIDE_GFX_VERSION
+    TRITON_INTERPRET TRITON_DEBUG TRITON_DEFAULT_FP_FUSION TRITON_FORCE_DISABLE_FP_FUSION TRITON_F32_DEFAULT
+    TRITON_DISABLE_LINE_INFO TRITON_ENABLE_ASAN TRITON_ALLOW_NON_CONSTEXPR_GLOBALS TRITON_OVERRIDE_ARCH
+    TRITON_MOCK_PTX_VERSION TRITON_FRONT_END_DEBUGGING TRITON_INSTRUMENTATION_MODE TRITON_HIP_USE_ASYNC_COPY
+    TRITON_HIP_USE_BLOCK_PINGPONG TRITON_HIP_USE_COEXEC_SCHEDULER TRITON_HIP_USE_EXPERT_SCHEDULING
+    TRITON_HIP_USE_IN_THREAD_TRANSPOSE AMDGCN_USE_BUFFER_OPS AMDGCN_USE_BUFFER_ATOMICS DISABLE_PTXAS_OPT
+    PTXAS_OPTIONS TORCHINDUCTOR_COMPILE_THREADS TORCHDYNAMO_DISABLE TORCH_COMPILE_DISABLE
+"""
+REPLAY_VARIABLES = frozenset(_REPLAY_VARIABLES.split())
+_RANKS = ("RANK", "LOCAL_RANK")  # which process of a distributed run it was
+# Switches, numbers, names of devices and of options. A run of twenty letters and digits is none of these.
+_PLAIN_VALUE = re.compile(r"(?!.*(?:://|[A-Za-z0-9]{20}))[\w.,:;=+/ -]{0,256}")
 CUDA_SHIM = "libkerncap_cuda.so"
 HIP_SHIM = "libkerncap_hip.so"
 
@@ -116,12 +125,17 @@ def _fits_preload(path: Path) -> bool:
 
 
 def stored_environment(current: Mapping[str, str]) -> dict[str, str]:
-    """The few variables that a manifest keeps, the home directory written as ``~``."""
+    """The few variables that a manifest keeps, by exact name and by value; the home directory as ``~``."""
     return {
-        name: hide_home(value[:_MAX_VALUE])
+        name: hide_home(value)
         for name, value in sorted(current.items())
-        if _STORED.match(name) and not _SECRET.search(name)
+        if name in REPLAY_VARIABLES and is_for_replay(name, value)
     }
+
+
+def is_for_replay(name: str, value: str) -> bool:
+    """Whether a replay may need this variable, and its value is of the kind that such a variable has."""
+    return (name in REPLAY_VARIABLES or name in _RANKS) and _PLAIN_VALUE.fullmatch(value) is not None
 
 
 def hide_home(text: str) -> str:

@@ -24,6 +24,7 @@ from kerncap.capture.seal import Sealer, remove_unfinished
 from kerncap.capture.session import Session
 from kerncap.capture.target import Target, TargetResult
 from kerncap.errors import CaptureError, KerncapError, UsageError
+from kerncap.format.private.command import without_secrets
 from kerncap.replay import trust
 from kerncap.report.capture_text import dormant_line
 
@@ -40,7 +41,7 @@ def capture(options: CaptureOptions) -> CaptureResult:
     output = _resolved(options.output)
     had_output = os.path.exists(output)
     context = {
-        "command": [env.hide_home(part) for part in options.command],
+        "command": [env.hide_home(part) for part in without_secrets(options.command)],
         "environment": env.stored_environment(current),
         "output": str(output),
         "source_dirs": [str(folder.resolve()) for folder in options.source_dirs],

@@ -14,6 +14,7 @@ from kerncap import env
 from kerncap.capture.payloads import CompleteRecord, LaunchRecord, ProcessRecord
 from kerncap.errors import CaptureError
 from kerncap.format import schema
+from kerncap.format.private.command import without_secrets
 
 MAX_NAME = 4096  # of a kernel in the manifest; its other names may be longer
 
@@ -107,7 +108,7 @@ def build_manifest(
         version=schema.Version(schema.FORMAT_MAJOR, schema.FORMAT_MINOR),
         tool=schema.Tool(name="kerncap", version=kerncap.__version__),
         created=created.strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
-        command=tuple(env.hide_home(part)[:4096] for part in command),
+        command=tuple(env.hide_home(part)[:4096] for part in without_secrets(command)),
         platform=platform_of(process),
         device=launch.device,
         kernel=schema.Kernel(

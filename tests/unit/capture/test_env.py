@@ -130,6 +130,11 @@ def test_a_short_list_of_variables_is_kept(monkeypatch: pytest.MonkeyPatch) -> N
         "CUDA_VISIBLE_DEVICES": "1",
         "TORCHINDUCTOR_MAX_AUTOTUNE": "1",
         "PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True",
+        "TORCH_COMPILE_DISABLE": "/x:/home/ada/y",
+        "TRITON_DEBUG": "https://hooks.example/T0/B0",  # the name of one, the value of none
+        "PTXAS_OPTIONS": "-O1 aB3daB3daB3daB3daB3d",
+        "PYTORCH_PASS": "s3cret",
+        "TRITON_PAT": "s3cret",
         "TORCH_HUB_TOKEN": "s3cret",
         "TORCH_API_KEY": "s3cret",
         "AWS_SECRET_ACCESS_KEY": "s3cret",
@@ -139,9 +144,7 @@ def test_a_short_list_of_variables_is_kept(monkeypatch: pytest.MonkeyPatch) -> N
     }
     assert env.stored_environment(given) == {
         "CUDA_VISIBLE_DEVICES": "1",
-        "PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True",
-        "TORCHINDUCTOR_MAX_AUTOTUNE": "1",
-        "TRITON_CACHE_DIR": "~/cache",
+        "TORCH_COMPILE_DISABLE": "/x:~/y",
         "TRITON_INTERPRET": "1",
     }
 

@@ -1,0 +1,134 @@
+"""Secrets that what stands before them tells: a name, a header, a URL.
+
+The name is searched for by a few stems in one pass, which is linear; what is around a stem is looked at
+in bounded steps.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from kerncap.format.private.words import grade, is_placeholder, looks_random
+
+# In lower case, with what follows up to the sign of an assignment. Longest names have some 48 letters more.
+STEMS = (
+    rb"pass", rb"pwd", rb"secret", rb"token", rb"key", rb"auth", rb"cred", rb"cookie", rb"sess", rb"sig",
+    rb"webhook", rb"jwt", rb"dsn", rb"bearer", rb"basic", rb"_pat", rb"-pat", rb"_pw", rb"-pw", rb"login",
+)  # fmt: skip
+_TAIL = 32
+# The group makes the tail possessive: what follows it is looked at once.
+_NAME = re.compile(
+    rb"(?:" + rb"|".join(STEMS) + rb")(?=(?P<tail>[\w-]{0,%d}))(?P=tail)"
+    rb"(?=\\{0,3}[\"'`]?\\?[\"'\])]{0,2}\s{0,4}(?:[=:,]|\s))" % _TAIL
+)
+_NAME_LETTERS = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-."
+_LONGEST_NAME = 96
+_SIGN = re.compile(
+    rb"\\{0,3}(?P<close>[\"'`]?)\\?[\"'\])]{0,2}(?P<sign>\s{0,4}(?::\s?str\s?=|:=|=>|==?|:|,)\s{0,4}|\s{1,4})"
+)
+_QUOTED = re.compile(
+    rb"[rbfuRBFU]{0,2}\\{0,3}(?P<quote>[\"'`])(?P<value>[^\"'`\r\n\0]{1,4096}?)\\{0,3}(?P=quote)"
+)
+_BARE = re.compile(rb"[^\s\"'`<>,;&|(){}\[\]\0\\]{1,4096}")
+_REST = re.compile(rb"\\{0,3}[\"'`]?(?P<value>[^\"'`\r\n\0]{1,8192})")
+_WHOLE_LINE = ("authorization", "cookie")
+_USERINFO = re.compile(rb"://(?P<all>[^\s/\"'<>@\0]{1,512}@|[^\s/\"'<>@:\0]{0,256}:[^\s/\"'<>\0]{1,512}@)")
+_IS_OPTION = re.compile(rb"--?[\w-]{1,64}")
+_NETRC = (b"password", b"passwd", b"login")
+
+_NAMED = "a value that its name calls secret"
+_URL = "a user and password of a URL"
+
+
+def secrets_of_text(text: str) -> list[tuple[int, int, str]]:
+    """(start, stop, what) of every secret of one text that its surroundings tell; offsets of characters."""
+    data = text.encode("utf-8", "surrogatepass")
+    found = [*named(data, 0, len(data)), *of_urls(data, 0, len(data))]
+    if len(data) == len(text):
+        return found
+    return [
+        (len(data[:start].decode("utf-8", "replace")), len(data[:stop].decode("utf-8", "replace")), what)
+        for start, stop, what in found
+    ]
+
+
+def named(data: bytes, begin: int, end: int) -> Iterator[tuple[int, int, str]]:
+    """Values behind names: ``API_KEY=…``, ``"--token", "…"``, ``Authorization: Bearer …``, ``password …``.
+
+    Of the names that begin in a part of ``data``; their values may lie behind it.
+    """
+    first = max(0, begin - 1)  # a stem may begin with what joins it to the word before
+    for match in _NAME.finditer(data[first : end + _TAIL + 16].lower()):
+        stop = first + match.end()
+        start = first + match.start()
+        if start >= end:
+            return
+        head = data[max(0, start - _LONGEST_NAME) : start]
+        start -= len(head) - len(head.rstrip(_NAME_LETTERS))
+        name = data[start:stop].decode("latin-1")
+        sign = _SIGN.match(data, stop)
+        if sign is None:
+            continue
+        found = _value(data, start, name, sign)
+        if found is not None:
+            yield found
+
+
+def _value(data: bytes, start: int, name: str, sign: re.Match[bytes]) -> tuple[int, int, str] | None:
+    plain = name.lower().strip("-_.")
+    told = sign["sign"].strip()
+    if plain in ("bearer", "basic") and not told:
+        token = _BARE.match(data, sign.end())
+        if token is not None and len(token[0]) >= 8 and looks_random(token[0].decode("latin-1")):
+            return (*token.span(), "a credential of a header")
+        return None
+    graded = grade(name)
+    if graded is None:
+        return None
+    if told in (b":", b"=", b",") and plain.endswith(_WHOLE_LINE) and graded is not None:
+        rest = _REST.match(data, sign.end())
+        if rest is not None and (told == b":" or b" " in rest["value"] or b"=" in rest["value"]):
+            return _kept(rest["value"], rest.span("value"), "a header")
+    option = name.startswith("-") and _IS_OPTION.fullmatch(name.encode()) is not None
+    netrc = plain.encode() in _NETRC and not told and b"machine" in data[max(0, start - 512) : start]
+    if (not told and not (option or netrc)) or (told == b"," and not option):
+        return None
+    quoted = _QUOTED.match(data, sign.end())
+    if quoted is not None:
+        text = quoted["value"].decode("latin-1")
+        if graded == "certain" or option or looks_random(text) or _before_query(data, start):
+            return _kept(quoted["value"], quoted.span("value"), _NAMED)
+        return None
+    bare = _BARE.match(data, sign.end())
+    if bare is None:
+        return None
+    text = bare[0].decode("latin-1")
+    if option and text.startswith("-"):
+        return None
+    spaced = told in (b"=", b":=", b"==") and sign["sign"] != told  # as in code: the value is an expression
+    certain = graded == "certain" and not spaced or netrc or (option and not told)
+    if certain and len(text) >= 3 or looks_random(text) or (_before_query(data, start) and len(text) >= 4):
+        return _kept(bare[0], bare.span(), _NAMED)
+    return None
+
+
+def of_urls(data: bytes, begin: int, end: int) -> Iterator[tuple[int, int, str]]:
+    """User and password in front of a URL's host, or a token there."""
+    for match in _USERINFO.finditer(data, begin, min(len(data), end + 1024)):
+        start, stop = match.start("all"), match.end("all") - 1
+        user = data[start:stop]
+        # A name alone (git@, or somebody's) is no secret.
+        if b":" in user or looks_random(user.decode("latin-1")):
+            if is_placeholder(user.decode("latin-1")):
+                continue
+            yield start, stop, _URL
+
+
+def _before_query(data: bytes, start: int) -> bool:
+    return start > 0 and data[start - 1 : start] in (b"?", b"&", b"#")
+
+
+def _kept(value: bytes, span: tuple[int, int], what: str) -> tuple[int, int, str] | None:
+    text = value.decode("latin-1").strip()
+    return None if not text or is_placeholder(text) else (*span, what)
