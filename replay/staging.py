@@ -13,8 +13,10 @@ from typing import Any
 
 import msgspec
 
-from kerncap.errors import ReplayError
+from kerncap.errors import BackendUnavailable, ReplayError
 from kerncap.format import Reproducer
+from kerncap.format.schema import Manifest
+from kerncap.printable import one_line
 
 _SHM = Path("/dev/shm")
 _PREFIX = "kerncap-job-"
@@ -59,6 +61,8 @@ def stage(reproducer: Reproducer, launcher: str, memory: str, device: int) -> Jo
     lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)
+        if launcher != "native":  # which passes the captured parameters as they are
+            _refuse_negative_strides(reproducer.manifest, launcher)
         content = _content(reproducer, launcher, memory, device)
         _write_files(reproducer, content, folder)
         (folder / "job.json").write_text(json.dumps(content))
@@ -71,6 +75,15 @@ def stage(reproducer: Reproducer, launcher: str, memory: str, device: int) -> Jo
         shutil.rmtree(folder, ignore_errors=True)
         raise
     return Job(folder, content, lock)
+
+
+def _refuse_negative_strides(manifest: Manifest, launcher: str) -> None:
+    for view in manifest.views:
+        if any(stride < 0 for stride in view.strides):
+            reason = (
+                f"{one_line(view.name) or 'a view'} has a negative stride, which torch has no tensors for"
+            )
+            raise BackendUnavailable(f"the {launcher} engine", reason)
 
 
 def _sweep(place: Path) -> None:

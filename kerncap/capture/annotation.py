@@ -52,7 +52,7 @@ class AnnotatedLaunch(Struct, frozen=True):
     ordinal: schema.Index
     grid: tuple[schema.Index, schema.Index, schema.Index]
     arguments: Annotated[tuple[schema.Argument, ...], Meta(max_length=4096)]
-    views: Annotated[tuple[AnnotatedView, ...], Meta(max_length=1_000_000)]
+    views: Annotated[tuple[AnnotatedView, ...], Meta(max_length=schema.MAX_VIEWS)]
     grid_source: schema.GridSource | None = None
     options: dict[schema.Name, schema.Value] = {}
     autotune: schema.Autotune | None = None

@@ -102,10 +102,10 @@ class LaunchRecord(Struct, frozen=True):
     ordinal: schema.Index
     grid: tuple[schema.Index, schema.Index, schema.Index]
     device: schema.Device
-    regions: Annotated[tuple[schema.Region, ...], Meta(max_length=1_000_000)]
+    regions: Annotated[tuple[schema.Region, ...], Meta(max_length=schema.MAX_LIST)]
     closure: schema.Closure
     arguments: Annotated[tuple[schema.Argument, ...], Meta(max_length=4096)] = ()
-    views: Annotated[tuple[schema.View, ...], Meta(max_length=1_000_000)] = ()
+    views: Annotated[tuple[schema.View, ...], Meta(max_length=schema.MAX_VIEWS)] = ()
     pre: StateBytes | None = None
     pre_offsets: tuple[schema.Size, ...] = ()
     grid_source: schema.GridSource | None = None

@@ -31,11 +31,13 @@ RelativePath = Annotated[str, Meta(min_length=1, max_length=1024)]
 Sha256 = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}$")]
 WorkItems = Annotated[int, Meta(ge=1, le=2**32 - 1)]  # of a dispatch packet: 32 bits each
 PacketBytes = Annotated[int, Meta(ge=0, le=2**32 - 1)]
-Shape = Annotated[tuple[Extent, ...], Meta(max_length=64)]
-Strides = Annotated[tuple[Stride, ...], Meta(max_length=64)]
+MAX_DIMENSIONS = 25  # more than torch's own loops take
+Shape = Annotated[tuple[Extent, ...], Meta(max_length=MAX_DIMENSIONS)]
+Strides = Annotated[tuple[Stride, ...], Meta(max_length=MAX_DIMENSIONS)]
 # No list or map of a manifest may fill the memory of who reads it.
 MAX_LIST = 65_536
 MAX_MAP = 4096
+MAX_VIEWS = 4096
 Names = Annotated[tuple[Name, ...], Meta(max_length=MAX_LIST)]
 Stack = Annotated[tuple[tuple[Name, Index, Name], ...], Meta(max_length=MAX_MAP)]  # file, line, function
 NameMap = Annotated[dict[Name, Name], Meta(max_length=MAX_MAP)]
@@ -394,8 +396,8 @@ class Manifest(_Base, frozen=True):
     kernel: Kernel
     launch: Launch
     arguments: Annotated[tuple[Argument, ...], Meta(max_length=4096)]
-    regions: Annotated[tuple[Region, ...], Meta(max_length=1_000_000)]
-    views: Annotated[tuple[View, ...], Meta(max_length=1_000_000)]
+    regions: Annotated[tuple[Region, ...], Meta(max_length=MAX_LIST)]
+    views: Annotated[tuple[View, ...], Meta(max_length=MAX_VIEWS)]
     closure: Closure
     memory: Memory
     oracle: Oracle

@@ -9,6 +9,13 @@ from collections.abc import Iterator
 
 from kerncap.format import schema
 from kerncap.format.names import CHUNKS_PATH, INDEX_PATH, file_below_file, listed_problem
+from kerncap.format.numbers import (
+    MAX_VALUE_DEPTH,
+    MAX_VALUES,
+    fields_problem,
+    launch_problem,
+    shape_problem,
+)
 from kerncap.format.position import Step
 from kerncap.format.stored import path_problem
 
@@ -16,7 +23,6 @@ MAX_REGIONS_BYTES = 1 << 40
 MAX_INDEX_BYTES = 256 << 20
 MAX_CHUNKS_BYTES = MAX_REGIONS_BYTES + (1 << 32)
 MAX_FILE_BYTES = 4 << 30  # code, source and extras
-MAX_VALUE_DEPTH = 32
 ADDRESS_LIMIT = 1 << 63
 
 Steps = tuple[Step, ...]
@@ -38,8 +44,9 @@ def validate(manifest: schema.Manifest) -> None:
     _regions(manifest)
     for number, view in enumerate(manifest.views):
         _view(view, manifest.regions, ("views", number))
+    left = MAX_VALUES
     for steps, value in _values(manifest):
-        _value(value, len(manifest.views), steps, 1)
+        left = _value(value, len(manifest.views), steps, 1, left)
     if manifest.autotune is not None:
         chosen, count = manifest.autotune.chosen, len(manifest.autotune.configs)
         if chosen is not None and chosen >= count:
@@ -95,6 +102,9 @@ def _view(view: schema.View, regions: tuple[schema.Region, ...], steps: Steps) -
     if len(view.shape) != len(view.strides):
         message = f"{len(view.strides)} strides for {len(view.shape)} dimensions"
         raise ManifestProblem((*steps, "strides"), message)
+    problem = shape_problem(view.shape, view.itemsize)
+    if problem is not None:
+        raise ManifestProblem((*steps, "shape"), problem)
     size = regions[view.region].size
     bounds = view_bounds(view)
     if bounds is None:
@@ -120,6 +130,9 @@ def _storage(
 
 
 def _launch(launch: schema.Launch) -> None:
+    problem = launch_problem(launch)
+    if problem is not None:
+        raise ManifestProblem(("launch", problem[0]), problem[1])
     if launch.dispatch is not None:
         _dispatch(launch, launch.dispatch)
     if launch.mode == "native":
@@ -185,15 +198,22 @@ def _mapping(values: dict[str, schema.Value], steps: Steps) -> Iterator[tuple[St
         yield (*steps, name), value
 
 
-def _value(value: schema.Value, views: int, steps: Steps, depth: int) -> None:
+def _value(value: schema.Value, views: int, steps: Steps, depth: int, left: int) -> int:
+    """Check a value and those in it; ``left``: how many values there may be, and then how many more."""
+    left -= 1
+    if left < 0:
+        raise ManifestProblem(steps, f"more than {MAX_VALUES} values")
     if depth > MAX_VALUE_DEPTH:
         raise ManifestProblem(steps, f"values nested deeper than {MAX_VALUE_DEPTH}")
     if isinstance(value, schema.SequenceValue):
         if value.fields is not None and len(value.fields) != len(value.items):
             message = f"{len(value.fields)} field names for {len(value.items)} items"
             raise ManifestProblem((*steps, "fields"), message)
+        problem = fields_problem(value)
+        if problem is not None:
+            raise ManifestProblem((*steps, problem[0]), problem[1])
         for number, item in enumerate(value.items):
-            _value(item, views, (*steps, "items", number), depth + 1)
+            left = _value(item, views, (*steps, "items", number), depth + 1, left)
     elif isinstance(value, schema.FloatValue):
         try:
             float.fromhex(value.value)
@@ -206,6 +226,11 @@ def _value(value: schema.Value, views: int, steps: Steps, depth: int) -> None:
             ranks = {len(value.shape), len(value.strides), len(value.block_shape)}
             if len(ranks) != 1:
                 raise ManifestProblem((*steps, "block_shape"), "a descriptor's shapes differ in rank")
+            for name in ("shape", "block_shape"):
+                too_large = shape_problem(getattr(value, name))
+                if too_large is not None:
+                    raise ManifestProblem((*steps, name), too_large)
+    return left
 
 
 def _files(manifest: schema.Manifest) -> None:

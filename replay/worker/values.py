@@ -56,6 +56,14 @@ class Values:
 
         Raises Refused, naming the argument, for what can't be rebuilt.
         """
+        try:
+            return self._build(value, name, module)
+        except (ArithmeticError, AttributeError, RuntimeError, TypeError, ValueError) as error:
+            if isinstance(error, Refused):
+                raise
+            raise Refused(f"argument {name} can't be rebuilt: {error}") from error
+
+    def _build(self, value: dict[str, Any], name: str, module: Any) -> Any:
         kind = value["kind"]
         if kind == "none":
             return None
@@ -101,7 +109,7 @@ class Values:
         if kind == "list":
             return items
         if kind == "namedtuple":
-            return collections.namedtuple(value["type_name"], list(value["fields"]))(*items)
+            return collections.namedtuple(value["type_name"], list(value["fields"]), rename=True)(*items)
         return tuple(items)
 
     def _dtype(self, value: dict[str, Any], name: str) -> Any:

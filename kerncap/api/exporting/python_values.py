@@ -72,7 +72,8 @@ class Expressions:
         if value.type == "namedtuple":
             self.imports.add("collections")
             fields = "[" + ", ".join(map(quoted, value.fields or ())) + "]"
-            kind = f"collections.namedtuple({quoted(value.type_name or 'Values')}, {fields})"
+            rename = ", rename=True" if any(name.startswith("_") for name in value.fields or ()) else ""
+            kind = f"collections.namedtuple({quoted(value.type_name or 'Values')}, {fields}{rename})"
             return f"{kind}({', '.join(items)})"
         return f"({', '.join(items)}{',' if len(items) == 1 else ''})"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import math
 import sys
 from typing import Any, Callable, Dict, Iterator, Optional
@@ -66,18 +67,28 @@ def dtype_name(dtype: Any) -> str:
 def _sequence(value: Any, name: str, add_view: Optional[AddView], depth: int) -> JsonObject:
     if len(value) > MAX_ITEMS or depth > 16:
         return opaque(value)
+    fields = getattr(type(value), "_fields", None) if isinstance(value, tuple) else None
+    if fields is not None and not _are_fields(type(value).__name__, fields, len(value)):
+        return opaque(value)  # a class that calls itself a named tuple; a replay could not make one
     items = [encode(item, f"{name}[{i}]", add_view, depth + 1) for i, item in enumerate(value)]
-    fields = getattr(type(value), "_fields", None)
-    if isinstance(value, tuple) and fields is not None:
-        name = type(value).__name__
+    if fields is not None:
         return {
             "kind": "sequence",
             "items": items,
             "type": "namedtuple",
-            "type_name": name,
+            "type_name": type(value).__name__,
             "fields": list(fields),
         }
     return {"kind": "sequence", "items": items, "type": "list" if isinstance(value, list) else "tuple"}
+
+
+def _are_fields(type_name: str, fields: Any, length: int) -> bool:
+    """Whether `collections.namedtuple` takes these names; ``_0`` stands for one that it does not."""
+    try:
+        made = collections.namedtuple(type_name, list(fields), rename=True)  # type: ignore[misc]
+    except (TypeError, ValueError):
+        return False
+    return made._fields == tuple(fields) and len(fields) == length
 
 
 def functions(value: Any, depth: int = 0) -> Iterator[Any]:

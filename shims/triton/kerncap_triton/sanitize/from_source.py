@@ -215,7 +215,7 @@ class _Builder:
         if kind == "list":
             return items
         if kind == "namedtuple":
-            return collections.namedtuple(value["type_name"], list(value["fields"]))(*items)
+            return collections.namedtuple(value["type_name"], list(value["fields"]), rename=True)(*items)
         return tuple(items)
 
     def _dtype(self, value: Dict[str, Any], name: str) -> Any:
