@@ -31,8 +31,11 @@ class OutputError(KerncapError):
         super().__init__(f"stdout: {reason}; the output is incomplete: send it to a file or a pipe")
 
 
-class NobodyReads(BrokenPipeError):
-    """Who read stdout has gone, as ``head`` does: no error that anybody wants to hear of."""
+class NobodyReads(Exception):
+    """Who read stdout has gone, as ``head`` does: no error that anybody wants to hear of.
+
+    No OSError, for click makes the status 1 of EPIPE, which is an answer.
+    """
 
     exit_status = 128 + signal.SIGPIPE  # what a shell shows for a program that this ends
 
@@ -92,7 +95,7 @@ class Shown(io.TextIOBase):
         if not self._is_result:
             return
         if isinstance(error, BrokenPipeError):
-            raise NobodyReads(*error.args) from error
+            raise NobodyReads from error
         raise OutputError(getattr(error, "strerror", None) or str(error)) from error
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,7 @@ from kerncap.cli import COMMANDS
 from kerncap.printable import one_line, printable
 from tests.hostile.terminal.screen import on_terminal
 from tests.hostile.terminal.stranger import ALL, CHARACTERS, GOLDEN, hostile_copy
+from tests.parameters import first_of
 
 VERSIONS = ("v1.0", "v1.1", "v1.2", "v1.3")
 # Words behind which the reproducer's folder comes.
@@ -46,18 +49,18 @@ TALK = ("inspect", "diff", "replay --limits")
 
 
 @pytest.fixture(scope="module")
-def strangers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+def stranger(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     parent = tmp_path_factory.mktemp("strangers")
-    return {version: hostile_copy(version, parent) for version in VERSIONS}
+    return cache(lambda version: hostile_copy(version, parent))
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@first_of("version", VERSIONS)
 @pytest.mark.parametrize("name", READING)
 def test_nothing_raw(
-    name: str, version: str, strangers: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, version: str, stranger: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    seen = on_terminal(monkeypatch, *READING[name], strangers[version])
+    seen = on_terminal(monkeypatch, *READING[name], stranger(version))
     assert seen.raw == ""
     assert seen.status in (0, 1, 2, 3, 4), seen.text
     if name in TALK and seen.status in (0, 1):
@@ -82,16 +85,9 @@ def test_each_character(
 @pytest.mark.parametrize(
     "text", ["\nResult: PASS", "\n\nkerncap: all is well", "\r\nResult: PASS", "\x85Result: PASS"]
 )
-@pytest.mark.parametrize(
+@first_of(
     "words",
-    [
-        ["inspect"],
-        ["diff", GOLDEN / "v1.0"],
-        ["replay", "--limits"],
-        ["sanitize"],
-        ["pack", "--dry-run"],
-        ["replay"],
-    ],
+    [["diff", GOLDEN / "v1.0"], ["inspect"], ["replay", "--limits"], ["sanitize"], ["pack", "--dry-run"]],
 )
 def test_no_line_of_its_own(
     words: list[str], text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
