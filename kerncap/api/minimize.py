@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from kerncap import child
+from kerncap.api.accessed import accessed_bytes
 from kerncap.api.beside import beside
-from kerncap.api.minimizing.accessed import read_bytes
 from kerncap.api.minimizing.probe import Probe, pointer_words
 from kerncap.api.minimizing.rewrite import rewrite
 from kerncap.api.minimizing.search import Masks, Search
@@ -115,11 +115,11 @@ def _free(
     probe = Probe(engine, measured, deadline)
     probe.start()
     left = max(1.0, (deadline - time.monotonic()) / 3)
-    reads, why = read_bytes(reproducer, left, trusted=True, python=options.python)  # it just ran
-    if reads is not None:
+    accessed, why = accessed_bytes(reproducer, left, trusted=True, python=options.python)  # it just ran
+    if accessed is not None:
         progress("every access of the kernel was followed; replays under poison check it")
         free = {
-            number: bitmap.span(size, 0, size) & ~reads[number] & ~measured.in_place(number)
+            number: bitmap.span(size, 0, size) & ~accessed.read[number] & ~measured.in_place(number)
             for number, size in enumerate(sizes)
         }
         try:

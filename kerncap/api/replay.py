@@ -14,6 +14,7 @@ from typing import Any
 from kerncap.answer import Answer
 from kerncap.api.candidate_file import load_as_asked, of_one_text, text_of
 from kerncap.api.editing.settings import described
+from kerncap.api.unseen import add_unseen_stores
 from kerncap.errors import KerncapError, UsageError
 from kerncap.format import Checks, Reproducer
 from kerncap.replay import trust
@@ -213,6 +214,7 @@ def write_set(reproducer: Reproducer, engine: Engine) -> Measured:
     measured = load(reproducer)
     if measured is None:
         measured = measure(engine)
+        add_unseen_stores(reproducer, engine, measured)
         save_checks(reproducer, measured, None)
     return measured
 

@@ -8,6 +8,7 @@ from typing import Literal
 
 from kerncap.answer import UNDECIDED_STATUS
 from kerncap.api.replay import end_again, save_checks
+from kerncap.api.unseen import add_unseen_stores
 from kerncap.errors import BackendUnavailable, KerncapError
 from kerncap.format import Reproducer, SelfCheck
 from kerncap.replay.engine import ORIGINAL, Engine
@@ -70,5 +71,6 @@ def _self_check(engine: Engine, deadline: float) -> tuple[_Result, str, Measured
         if same:
             return "pass", "the replay agrees; the write set was not measured in the time given", None
         return "undecided", "the replay differs, and how far it may was not measured in the time given", None
+    add_unseen_stores(engine.reproducer, engine, measured)
     verdict = judge(engine, measured)
     return verdict.answer.value, verdict.summary, measured

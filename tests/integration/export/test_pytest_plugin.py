@@ -13,6 +13,18 @@ from tests.integration.conftest import CommandLine, Finished
 
 from .conftest import ROOT, Capture, sample
 
+NOTHING = """
+import triton
+
+
+@triton.jit
+def nothing():
+    pass
+
+
+nothing[(2,)]()
+"""
+
 
 @pytest.fixture(scope="module")
 def corpus(kerncap_of_module: CommandLine, captured: Capture) -> Path:
@@ -98,3 +110,15 @@ def test_collecting_executes_nothing(kerncap_of_module: CommandLine, corpus: Pat
     assert done.status == 0 and selected in done.stdout.splitlines(), done.stdout
     again = run(kerncap_of_module, *options, "-q", selected)
     assert "1 test collected" in again.stdout.replace("/6 tests", " test"), again.stdout
+
+
+def test_an_undecided_one_skips_with_its_reason_unless_strict(
+    kerncap_of_module: CommandLine, captured: Capture
+) -> None:
+    program = kerncap_of_module.target(NOTHING, name="nothing.py")
+    reproducer = captured(program)
+    shutil.copytree(reproducer, kerncap_of_module.folder / "open" / reproducer.name)
+    done = run(kerncap_of_module, "--kerncap", "open", "-q")
+    assert done.status == 0 and "undecided: nothing to compare: the launch writes nothing" in done.stdout
+    done = run(kerncap_of_module, "--kerncap", "open", "--kerncap-strict", "-q")
+    assert done.status == 1 and "Result: UNDECIDED (nothing to compare: " in done.stdout, done.stdout

@@ -7,10 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kerncap.api.verify import VerifyOptions
+from kerncap.answer import Answer
+from kerncap.api.verify import VerifyOptions, verify
 from kerncap.api.verifying import shapes
 from kerncap.api.verifying.result import Case
-from kerncap.format import WriteSet, schema
+from kerncap.format import Reproducer, WriteSet, schema
 from kerncap.replay import contents
 from kerncap.replay.engine import CANDIDATE
 from kerncap.replay.wording import BY_DTYPE
@@ -219,3 +220,26 @@ def counts(write_set: WriteSet, region: int) -> tuple[int, int, int]:
         write_set.count(region, "also_input"),
         write_set.count(region, "untouched"),
     )
+
+
+def test_what_a_kernel_stores_is_known_where_no_replay_shows_it(tmp_path: Path) -> None:
+    x = np.arange(1, 257, dtype=np.int32)
+    copy = SCALE.replace("* s", "").replace("s, ", "")
+    launch = Launch(copy, "scale").tensor("x_ptr", x, x).argument("n", 256).constexpr("BLOCK", 256)
+    path = launch.seal(tmp_path)
+    result = verify(path)
+    assert result.verdict.line == "Result: PASS (1,024 bytes identical, 0 written bytes poisoned)"
+    with Reproducer.open(path) as reproducer:
+        kept = WriteSet.load(reproducer)
+    assert kept is not None and kept.written_bytes(0) == 1024 and kept.also_input(0)
+    answers = {}
+    for name, body in {
+        "idle": "pass",
+        "copies": copy.split(":\n", 1)[1],
+        "wrong": "tl.store(x_ptr, 7)",
+    }.items():
+        file = tmp_path / f"{name}.py"
+        head = "import triton\nimport triton.language as tl\n\n"
+        file.write_text(f"{head}@triton.jit\ndef scale(x_ptr, n, BLOCK: tl.constexpr):\n    {body.strip()}\n")
+        answers[name] = verify(path, VerifyOptions(candidate=file)).answer
+    assert answers == {"idle": Answer.UNDECIDED, "copies": Answer.UNDECIDED, "wrong": Answer.NO}

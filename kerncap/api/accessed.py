@@ -1,6 +1,8 @@
-"""The bytes that a Triton launch reads, exactly, from its TTIR and the captured contents."""
+"""The bytes that a Triton launch reads and stores, exactly, from its TTIR and the captured contents."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -19,13 +21,23 @@ from kerncap.sanitizer.sources.reproducer import NoTtir, launch_from_reproducer
 from kerncap.sanitizer.ttir import read_module
 
 _MOST_BYTES = 4 << 30  # of all regions: one byte of ours for each
+_READ, _STORED = 1, 2
+_KINDS = {"load": _READ, "store": _STORED, "atomic": _READ | _STORED}
 _ELEMENT_OPERATIONS = 20_000_000_000
 
 
-def read_bytes(
+@dataclass(frozen=True)
+class Accessed:
+    """By region, as packed bits: what some program reads, and what some program stores; atomics do both."""
+
+    read: dict[int, Bits]
+    stored: dict[int, Bits]
+
+
+def accessed_bytes(
     reproducer: Reproducer, seconds: float, trusted: bool, python: str | None
-) -> tuple[dict[int, Bits] | None, str]:
-    """For each region the bytes that some program reads, as packed bits; or None, and why not."""
+) -> tuple[Accessed | None, str]:
+    """What a launch accesses; or None, and why that is not known."""
     manifest = reproducer.manifest
     if manifest.kernel.language != "triton":
         return None, "it is no Triton launch"
@@ -50,32 +62,33 @@ def read_bytes(
         return None, f"its accesses could not all be followed ({outcome.reason})"
     if outcome.unknown_contents:
         return None, "it reads bytes that it wrote itself, with values that are not known"
-    return seen.masks(), ""
+    return Accessed(seen.masks(_READ), seen.masks(_STORED)), ""
 
 
 class _Seen:
-    """An observer that marks each byte that a load or an atomic reads."""
+    """An observer that marks each byte that is accessed."""
 
     def __init__(self, launch: Launch, regions: tuple[Region, ...]) -> None:
         self._memory = Memory(launch)
         self._regions = regions
-        self._marks = [np.zeros(region.size, dtype=np.bool_) for region in regions]
+        self._marks = [np.zeros(region.size, dtype=np.uint8) for region in regions]
 
     def access(self, event: AccessEvent) -> None:
-        if event.kind == "store":
-            return
         addresses = self._memory.absolute(event.argument, event.offsets)[event.mask]
         for region, marks in zip(self._regions, self._marks, strict=True):
-            self._mark(addresses - np.int64(region.base), marks, event.width_bytes)
+            self._mark(addresses - np.int64(region.base), marks, event.width_bytes, _KINDS[event.kind])
 
     @staticmethod
-    def _mark(offsets: npt.NDArray[np.int64], marks: npt.NDArray[np.bool_], width: int) -> None:
+    def _mark(offsets: npt.NDArray[np.int64], marks: npt.NDArray[np.uint8], width: int, kind: int) -> None:
         inside = offsets[(offsets > -width) & (offsets < len(marks))]
         if not inside.size:
             return
         for more in range(width):
             at = inside + more
-            marks[at[(at >= 0) & (at < len(marks))]] = True
+            marks[at[(at >= 0) & (at < len(marks))]] |= kind
 
-    def masks(self) -> dict[int, Bits]:
-        return {number: np.packbits(marks, bitorder="little") for number, marks in enumerate(self._marks)}
+    def masks(self, kind: int) -> dict[int, Bits]:
+        return {
+            number: np.packbits(marks & kind != 0, bitorder="little")
+            for number, marks in enumerate(self._marks)
+        }
