@@ -2,37 +2,31 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
-import os
 import shutil
-import tempfile
-import time
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from kerncap.errors import BackendUnavailable, ReplayError
+from kerncap import scratch
+from kerncap.errors import BackendUnavailable, UsageError
 from kerncap.format import Reproducer
 from kerncap.format.schema import Manifest
 from kerncap.printable import one_line
+from kerncap.scratch import SHARED_MEMORY, Scratch
 
-_SHM = Path("/dev/shm")
-_PREFIX = "kerncap-job-"
-_LOCK = "lock"
-_FRESH_S = 60.0
 NATIVE_STAGES = ("cubin", "ptx", "fatbin", "hsaco")  # what a driver takes, the surest first
 _MARGIN = 512 * 1024 * 1024  # what is left free in memory-backed storage
 
 
 class Job:
-    """A staged reproducer; the folder goes when the job is closed. ``lock`` says that it is in use."""
+    """A staged reproducer; the folder goes when the job is closed."""
 
-    def __init__(self, folder: Path, content: dict[str, Any], lock: int) -> None:
-        self.folder = folder
+    def __init__(self, made: Scratch, content: dict[str, Any]) -> None:
+        self.folder = made.path
         self.content = content
-        self._lock = lock
+        self._made = made
 
     @property
     def path(self) -> Path:
@@ -43,38 +37,33 @@ class Job:
         return self.folder / "worker.log"
 
     def close(self) -> None:
-        if self._lock >= 0:
-            shutil.rmtree(self.folder, ignore_errors=True)
-            os.close(self._lock)
-            self._lock = -1
+        self._made.remove()
 
 
 def stage(reproducer: Reproducer, launcher: str, memory: str, device: int) -> Job:
     """Write the job folder of ``reproducer`` for one launcher, memory and device ordinal.
 
     Regions become sparse files; a region that the launch did not change has no post file.
-    Raises FormatError for damaged content, ReplayError when there is no room.
+    Raises FormatError for damaged content, UsageError if there is no room.
     """
-    place = _place(reproducer) or Path(tempfile.gettempdir())
-    _sweep(place)
-    folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=place))
-    lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    if launcher != "native":  # which passes the captured parameters as they are
+        _refuse_negative_strides(reproducer.manifest, launcher)
+    made = None
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if launcher != "native":  # which passes the captured parameters as they are
-            _refuse_negative_strides(reproducer.manifest, launcher)
+        made = scratch.folder("job", _place(reproducer))
         content = _content(reproducer, launcher, memory, device)
-        _write_files(reproducer, content, folder)
-        (folder / "job.json").write_text(json.dumps(content))
-    except OSError as error:
-        os.close(lock)
-        shutil.rmtree(folder, ignore_errors=True)
-        raise ReplayError(f"{folder}: no room to stage the reproducer ({error}); set TMPDIR") from error
-    except BaseException:
-        os.close(lock)
-        shutil.rmtree(folder, ignore_errors=True)
+        _write_files(reproducer, content, made.path)
+        (made.path / "job.json").write_text(json.dumps(content))
+        return Job(made, content)
+    except BaseException as error:
+        if made is not None:
+            made.remove()
+        if isinstance(error, OSError):
+            where = made.path.parent if made is not None else error.filename
+            raise UsageError(
+                f"{where}: the reproducer can't be staged there ({error.strerror}); make room, or set TMPDIR"
+            ) from error
         raise
-    return Job(folder, content, lock)
 
 
 def _refuse_negative_strides(manifest: Manifest, launcher: str) -> None:
@@ -86,31 +75,13 @@ def _refuse_negative_strides(manifest: Manifest, launcher: str) -> None:
             raise BackendUnavailable(f"the {launcher} engine", reason)
 
 
-def _sweep(place: Path) -> None:
-    """Remove job folders that a killed kerncap left behind: nobody holds their lock."""
-    for folder in place.glob(_PREFIX + "*"):
-        try:
-            if time.time() - folder.stat().st_mtime < _FRESH_S:
-                continue  # may be between its making and its locking
-            lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
-        except OSError:
-            continue  # somebody else's, or gone
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            shutil.rmtree(folder, ignore_errors=True)
-        except OSError:
-            pass  # in use
-        finally:
-            os.close(lock)
-
-
 def _place(reproducer: Reproducer) -> Path | None:
     """Memory-backed storage when everything fits there with room to spare, else the usual place."""
     memory = reproducer.manifest.memory
     needed = 2 * memory.pre_bytes + memory.post_bytes + _MARGIN
     try:
-        if shutil.disk_usage(_SHM).free > 2 * needed:
-            return _SHM
+        if shutil.disk_usage(SHARED_MEMORY).free > 2 * needed:
+            return SHARED_MEMORY
     except OSError:
         pass
     return None

@@ -13,14 +13,14 @@ from pathlib import Path
 
 import msgspec
 
-from kerncap import env, log
+from kerncap import env, log, scratch
 from kerncap.capture import armed, listed, reasons, unwritten
 from kerncap.capture.collect import Collector, collect_left_behind
 from kerncap.capture.options import DEFAULT_OUTPUT, CaptureOptions
 from kerncap.capture.outcome import CaptureResult, KernelSummary, SelfCheck
 from kerncap.capture.payloads import KernelCounts
 from kerncap.capture.process_log import ProcessLog
-from kerncap.capture.seal import Sealer, remove_unfinished
+from kerncap.capture.seal import Sealer
 from kerncap.capture.session import Session
 from kerncap.capture.target import Target, TargetResult
 from kerncap.errors import CaptureError, KerncapError, UsageError
@@ -52,7 +52,7 @@ def capture(options: CaptureOptions) -> CaptureResult:
         try:
             return _run_in(session, options, current)
         except BaseException:
-            _leave(session, options.output)
+            _leave(session)
             raise
     finally:
         if not had_output:
@@ -262,9 +262,9 @@ def _end_session(
         session.remove()
 
 
-def _leave(session: Session, output: Path) -> None:
+def _leave(session: Session) -> None:
     """The session as it is, for `kerncap seal`; removed if nothing was recorded in it."""
-    remove_unfinished(output)  # the writer may have been stopped in the middle
+    scratch.remove_all()  # the writer may have been stopped in the middle
     if any(path.is_dir() for path in session.folder.glob("*-*")):
         session.close()
         place = shlex.quote(str(session.folder))

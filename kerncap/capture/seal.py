@@ -321,13 +321,6 @@ class Sealer:
             os.rename(unfinished, process.folder / f"{launch}.sealed")
 
 
-def remove_unfinished(output: Path) -> None:
-    """Take away what this process's writer left: an interrupt may have ended it in the middle."""
-    for place in (output, *output.glob("rank*")):
-        for folder in place.glob(f".*.tmp-{os.getpid()}-*"):
-            shutil.rmtree(folder, ignore_errors=True)
-
-
 def _explain(error: OSError, output: Path) -> str:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         try:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import click
 
 import kerncap
-from kerncap import failure, log, streams
+from kerncap import failure, interrupts, log, scratch, streams
 from kerncap.errors import InternalError
 
 # name -> one line; the command itself is `kerncap.cli.<name>:command`.
@@ -40,7 +40,10 @@ COMMANDS = {
 }
 # `color`: click would drop what looks like a colour, where `streams` shows it as what it is.
 _SETTINGS = {"help_option_names": ["-h", "--help"], "color": True}
-INTERRUPTED = 130  # what a shell shows for a process that SIGINT ended
+
+
+class _Ended(BaseException):
+    """A signal's exception on its way through click, which prints an empty line for it otherwise."""
 
 
 class LazyGroup(click.Group):
@@ -56,6 +59,12 @@ class LazyGroup(click.Group):
         assert isinstance(command, click.Command)
         return command
 
+    def invoke(self, ctx: click.Context) -> object:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as error:
+            raise _Ended from error
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
@@ -68,15 +77,27 @@ def group() -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line and return its exit status; every exception ends here, as one line."""
+    """Run the command line and return its exit status; every exception ends here, as one line.
+
+    Without ``arguments`` it is the process's own: a signal that ends the command then ends the process.
+    """
     if arguments is None:
         streams.reserve()
         streams.in_utf8()
-    with streams.escaped():
-        return _ended(arguments)
+    with interrupts.raised(for_good=arguments is None):
+        try:
+            with streams.escaped():
+                return _status(arguments)
+        except (KeyboardInterrupt, click.Abort, _Ended) as error:
+            interrupt = interrupts.of(error)
+            scratch.remove_all()
+            log.line(str(interrupt))
+    if arguments is None:
+        interrupts.end(interrupt.number)
+    return interrupt.exit_status
 
 
-def _ended(arguments: Sequence[str] | None) -> int:
+def _status(arguments: Sequence[str] | None) -> int:
     try:
         result = group.main(args=arguments, prog_name="kerncap", standalone_mode=False)
         sys.stdout.flush()
@@ -85,8 +106,8 @@ def _ended(arguments: Sequence[str] | None) -> int:
     except click.ClickException as error:
         error.show()
         return error.exit_code
-    except (click.Abort, KeyboardInterrupt):
-        return INTERRUPTED
+    except click.Abort:
+        raise
     except streams.NobodyReads:
         return streams.NobodyReads.exit_status
     except Exception as error:

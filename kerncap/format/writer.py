@@ -7,14 +7,13 @@ import errno
 import hashlib
 import os
 import re
-import secrets
-import shutil
 from pathlib import Path
 from typing import BinaryIO
 
 import msgspec
 import numpy as np
 
+from kerncap import scratch
 from kerncap.errors import KerncapError
 from kerncap.format import readme, schema
 from kerncap.format.chunks import ChunkWriter, Loader
@@ -35,7 +34,7 @@ def file_stem(name: str) -> str:
 
 
 class ReproducerWriter:
-    """Builds one reproducer in ``<final_parent>/.<stem>.tmp-<pid>-<random>`` until `seal` renames it.
+    """Builds one reproducer in a hidden folder of ``final_parent`` until `seal` renames it.
 
     One thread calls it. Use it as a context manager, or call `abort` on any error: both take the
     temporary folder away unless it was sealed.
@@ -45,9 +44,8 @@ class ReproducerWriter:
         self._parent = Path(final_parent)
         self._stem = file_stem(name_stem)
         self._parent.mkdir(parents=True, exist_ok=True)
-        self._folder = self._parent / f".{self._stem}.tmp-{os.getpid()}-{secrets.token_hex(4)}"
-        self._folder.mkdir(mode=0o755)
-        self._open = True
+        self._made = scratch.folder("seal", self._parent, hidden=True, mode=0o755)
+        self._folder = self._made.path
         try:
             (self._folder / "memory").mkdir()
             self._chunks_file: BinaryIO = open(  # noqa: SIM115 (closed by finish_memory or abort)
@@ -55,7 +53,7 @@ class ReproducerWriter:
             )
             self._chunks = ChunkWriter(self._chunks_file)
         except BaseException:
-            shutil.rmtree(self._folder, ignore_errors=True)
+            self._made.remove()
             raise
         self._sizes: dict[int, int] = {}
         self._entries: dict[str, dict[tuple[int, int], int]] = {"pre": {}, "post": {}}
@@ -164,15 +162,14 @@ class ReproducerWriter:
 
     def abort(self) -> None:
         """Take the temporary folder away; does nothing once sealed or aborted."""
-        if not self._open:
+        if not self._made.is_there:
             return
-        self._open = False
         try:
             self._chunks.close()
             with contextlib.suppress(OSError):  # what it still buffers may not fit on the disk
                 self._chunks_file.close()
         finally:
-            shutil.rmtree(self._folder, ignore_errors=True)
+            self._made.remove()
 
     def _add(self, state: str, region: int, chunk: int, load: Loader) -> None:
         if self._memory is not None:
@@ -208,13 +205,11 @@ class ReproducerWriter:
             final = self._parent / f"{self._stem}-{digest[:digits]}"
             if not os.path.lexists(final):
                 try:
-                    os.rename(self._folder, final)
+                    self._made.name(final, replace=False)
                 except OSError as error:  # somebody else was quicker
                     if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
                         raise
                 else:
-                    self._open = False
-                    _sync_folder(self._parent)
                     return final
             if _same_and_whole(final, digest):
                 return final

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import zipfile
 import zlib
@@ -10,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO
 
+from kerncap import output
 from kerncap.errors import UsageError
 from kerncap.format.archive.packed import PackedFile
 from kerncap.format.names import CHECKS_PATH, CHUNKS_PATH, MANIFEST_DIGEST_PATH, MANIFEST_PATH
@@ -56,35 +56,8 @@ def write_archive(
     """
     if os.path.lexists(target):
         raise UsageError(f"{target}: already there; give another name with -o")
-    temporary = target.with_name(f".{target.name}.tmp-{os.getpid()}-{os.urandom(4).hex()}")
-    try:
-        with open(temporary, "xb") as file:
-            _write(reproducer, file, progress or (lambda _done: None))
-            file.flush()
-            os.fsync(file.fileno())
-        _name(temporary, target)
-    except FileExistsError:
-        raise UsageError(f"{target}: already there; give another name with -o") from None
-    except OSError as error:
-        raise UsageError(f"{target}: can't be written: {error.strerror or error}") from error
-    finally:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
-
-
-def _name(temporary: Path, target: Path) -> None:
-    """Give what is whole its name. FileExistsError where something has come there: it is never replaced."""
-    try:
-        os.link(temporary, target)
-    except FileExistsError:
-        raise
-    except OSError:  # no hard links there, as on FAT and some network file systems: the name is taken first
-        os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600))
-        try:
-            os.replace(temporary, target)
-        except OSError:
-            target.unlink()
-            raise
+    with output.new_file(target, replace=False) as file:
+        _write(reproducer, file, progress or (lambda _done: None))
 
 
 def _write(reproducer: Reproducer, file: BinaryIO, progress: Callable[[int], None]) -> None:

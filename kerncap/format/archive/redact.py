@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import secrets
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from kerncap.errors import KerncapError
+from kerncap import scratch
 from kerncap.format import schema
 from kerncap.format.archive.place import place
 from kerncap.format.checks import Checks
@@ -22,6 +21,7 @@ from kerncap.format.reader import Reproducer, decode_manifest
 from kerncap.format.validate import stored_files
 from kerncap.format.write_set import WriteSet
 from kerncap.format.writer import file_stem
+from kerncap.output import writing
 
 Clean = Callable[[str, bytes], bytes]  # name, content -> content of the same length
 
@@ -30,18 +30,14 @@ def redact(reproducer: Reproducer, parent: Path, clean: Clean, note: str) -> Pat
     """Write the redacted reproducer into ``parent`` and give its folder; ``note`` goes into the manifest.
 
     ``clean`` gets each file but the memory, which is taken as it is, and the manifest. Write set and checks
-    come along: they are of the memory. Raises FormatError, KerncapError.
+    come along: they are of the memory. Raises FormatError, UsageError.
     """
-    temporary = parent / f".redact.tmp-{os.getpid()}-{secrets.token_hex(4)}"
-    try:
-        temporary.mkdir(parents=True)
-        digest = _write(reproducer, temporary, clean, note)
-        _bring_checks(reproducer, temporary)
-        return place(temporary, parent, file_stem(reproducer.manifest.kernel.name), digest)
-    except OSError as error:
-        raise KerncapError(f"{parent}: can't be written: {error.strerror or error}") from error
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+    with writing(parent):
+        parent.mkdir(parents=True, exist_ok=True)
+        with scratch.folder("redact", parent, hidden=True, mode=0o755) as made:
+            digest = _write(reproducer, made.path, clean, note)
+            _bring_checks(reproducer, made.path)
+            return place(made, parent, file_stem(reproducer.manifest.kernel.name), digest)
 
 
 def _write(reproducer: Reproducer, folder: Path, clean: Clean, note: str) -> str:

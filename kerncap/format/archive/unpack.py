@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import secrets
 import shutil
 import stat
 import struct
@@ -19,7 +18,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from kerncap.errors import FormatError, KerncapError, UsageError
+from kerncap import scratch
+from kerncap.errors import FormatError, UsageError
 from kerncap.format.archive.place import place
 from kerncap.format.checks import MAX_CHECKS_BYTES, decode_checks
 from kerncap.format.names import (
@@ -57,7 +57,7 @@ def unpack(archive: Path, parent: Path, max_size: int) -> Path:
 
     ``max_size``: bytes that the files may have together. Raises FormatError for an archive that is damaged,
     hostile or none, UsageError where the folder is there already or can't be written or the archive is
-    missing, KerncapError where the disk is too full. Nothing stays behind then.
+    missing or the disk too full. Nothing stays behind then.
     """
     with contextlib.ExitStack() as stack:
         try:
@@ -65,14 +65,16 @@ def unpack(archive: Path, parent: Path, max_size: int) -> Path:
         except OSError as error:
             raise UsageError(f"{one_line(archive)}: {error.strerror or error}") from error
         opened = stack.enter_context(_Archive(archive, file))
-        temporary = parent / f".unpack.tmp-{os.getpid()}-{secrets.token_hex(4)}"
+        temporary = parent
         try:
-            temporary.mkdir(mode=0o755, parents=True)
+            parent.mkdir(parents=True, exist_ok=True)
+            made = stack.enter_context(scratch.folder("unpack", parent, hidden=True, mode=0o755))
+            temporary = made.path
             stem = opened.extract(temporary, max_size)
             with Reproducer.open(temporary) as reproducer:
                 reproducer.verify_files(memory=True)
                 digest = reproducer.manifest_sha256
-            return place(temporary, parent, stem, digest)
+            return place(made, parent, stem, digest)
         except FormatError as error:
             if temporary not in Path(error.path).parents:
                 raise
@@ -80,8 +82,6 @@ def unpack(archive: Path, parent: Path, max_size: int) -> Path:
             raise format_error(archive, error.offset, f"{inside}: {error.message}") from error
         except OSError as error:
             raise UsageError(f"{parent}: can't be written: {error.strerror or error}") from error
-        finally:
-            shutil.rmtree(temporary, ignore_errors=True)
 
 
 class _Archive:
@@ -160,7 +160,7 @@ class _Archive:
             message = f"{self._size:,} bytes claim to hold {total:,}: no reproducer packs so well"
             raise format_error(self._path, 0, message)
         if total > free:
-            raise KerncapError(f"{folder.parent}: {where} needs {total:,} bytes, {free:,} are free")
+            raise UsageError(f"{folder.parent}: {where} needs {total:,} bytes, {free:,} are free")
 
     def _read(self, name: str, limit: int) -> bytes:
         info = self._entries.get(name)

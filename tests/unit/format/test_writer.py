@@ -28,7 +28,7 @@ def test_until_sealed_there_is_only_a_hidden_folder(tmp_path: Path) -> None:
     with ReproducerWriter(tmp_path, "a/b kernel") as writer:
         writer.add_region_pre(0, 3, b"abc")
         (name,) = os.listdir(tmp_path)
-        assert name.startswith(f".a_b_kernel.tmp-{os.getpid()}-")
+        assert name.startswith(".kerncap-seal-")
         folder = writer.seal(small.manifest(writer.finish_memory(), [3]))
     assert os.listdir(tmp_path) == [folder.name]
 
@@ -107,14 +107,16 @@ def test_a_kill_just_before_the_rename_leaves_no_final_folder(tmp_path: Path) ->
 import os, signal
 from pathlib import Path
 from tests.unit.format import small
-os.rename = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+os.rename = lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)
 small.write(Path({str(tmp_path)!r}), [(b"a", b"b")])
 """
     root = Path(__file__).parents[3]
     done = subprocess.run([sys.executable, "-c", program], cwd=root, timeout=300)
     assert done.returncode == -signal.SIGKILL
     (name,) = os.listdir(tmp_path)
-    assert name.startswith(".k.tmp-")
+    assert name.startswith(".kerncap-seal-")
+    small.write(tmp_path, [(b"a", b"b")])
+    assert name not in os.listdir(tmp_path), "the next writer removes what a killed one has left"
 
 
 def test_sealing_is_durable_before_the_rename(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import time
 from pathlib import Path
 
 import pytest
 
+from kerncap import scratch
 from kerncap.format import Reproducer
 from kerncap.replay import staging
 
@@ -22,12 +21,9 @@ def test_abandoned_folders_are_swept_and_used_ones_kept(
     monkeypatch.setattr(staging, "_place", lambda _: place)
     with Reproducer.open(build.add().seal(tmp_path)) as reproducer:
         used = staging.stage(reproducer, "interpreter", "host", -1)
-        abandoned = place / "kerncap-job-abandoned"
-        abandoned.mkdir()
-        (abandoned / "lock").touch()
-        old = time.time() - 3600
-        for folder in (used.folder, abandoned):
-            os.utime(folder, (old, old))
+        abandoned = place / "kerncap-job-0123456789abcdef"
+        (abandoned / "regions").mkdir(parents=True)
+        scratch._swept.clear()
         second = staging.stage(reproducer, "interpreter", "host", -1)
         assert used.path.is_file() and not abandoned.exists()
         used.close()

@@ -1,0 +1,60 @@
+"""What a user asked for is written whole or not at all, and what keeps it from that is one line.
+
+Nothing that was there before is touched until all of the new is on the disk.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from kerncap import failure, scratch
+from kerncap.errors import UsageError
+from kerncap.streams import NobodyReads
+
+
+@contextlib.contextmanager
+def writing(target: Path) -> Iterator[None]:
+    """An OSError inside, of a file that has no name yet, is a UsageError about ``target``."""
+    try:
+        yield
+    except NobodyReads:
+        raise
+    except OSError as error:
+        if error.filename is None or scratch.is_scratch(error.filename):
+            error.filename = os.fspath(target)
+        error.filename2 = None
+        raise failure.explained(error) from error
+
+
+@contextlib.contextmanager
+def new_file(target: Path, *, replace: bool, mode: int = 0o644) -> Iterator[BinaryIO]:
+    """A file to write, which is ``target`` once the block has ended without an error; then it is durable.
+
+    Without ``replace`` one that is there stays. A link is followed. What is there and is no regular file (a
+    FIFO, a terminal) is written as it is. Raises UsageError.
+    """
+    with writing(target), contextlib.ExitStack() as stack:
+        if replace:
+            if os.path.exists(target) and not os.path.isfile(target):
+                yield stack.enter_context(open(target, "wb"))
+                return
+            target = Path(os.path.realpath(target))
+        made = stack.enter_context(scratch.file("file", target.parent, hidden=True, mode=mode))
+        with os.fdopen(made.writer(), "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        try:
+            made.name(target, replace=replace)
+        except FileExistsError:
+            raise UsageError(f"{target}: already there; give another name with -o") from None
+
+
+def write(target: Path, data: bytes | str) -> None:
+    """Put ``data`` (text as UTF-8) where ``target`` is, in one step. Raises UsageError."""
+    with new_file(target, replace=True) as file:
+        file.write(data.encode() if isinstance(data, str) else data)
