@@ -24,10 +24,18 @@ def writing(target: Path) -> Iterator[None]:
     except NobodyReads:
         raise
     except OSError as error:
-        if error.filename is None or scratch.is_scratch(error.filename):
-            error.filename = os.fspath(target)
-        error.filename2 = None
-        raise failure.explained(error) from error
+        if not _is_of(error.filename, target):
+            raise failure.explained(error) from error
+        reason = f"can't be written: {error.strerror or error}"
+        raise failure.explained(OSError(error.errno, reason, os.fspath(target))) from error
+
+
+def _is_of(name: object, target: Path) -> bool:
+    """Whether an error's file is the target, a folder above it, or what is to become it."""
+    if not isinstance(name, str):
+        return name is None
+    whole = Path(os.path.abspath(target))
+    return scratch.is_scratch(name) or Path(os.path.abspath(name)) in (whole, *whole.parents)
 
 
 @contextlib.contextmanager

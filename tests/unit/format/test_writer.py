@@ -128,9 +128,9 @@ def test_sealing_is_durable_before_the_rename(tmp_path: Path, monkeypatch: pytes
         done.append(os.path.relpath(os.readlink(f"/proc/self/fd/{fd}"), tmp_path))
         sync(fd)
 
-    def renamed(source: Path, target: Path) -> None:
+    def renamed(source: str, target: Path, **where: int) -> None:
         done.append("rename")
-        rename(source, target)
+        rename(source, target, **where)
 
     monkeypatch.setattr(os, "fsync", fsync)
     monkeypatch.setattr(os, "rename", renamed)

@@ -93,7 +93,7 @@ def test_nothing_is_overwritten(folder: Path, tmp_path: Path) -> None:
 
 
 def test_without_hard_links(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(_from: Path, to: Path) -> None:
+    def refuse(_from: str, to: Path, **_where: int) -> None:
         raise PermissionError(errno.EPERM, os.strerror(errno.EPERM), str(to))
 
     monkeypatch.setattr(os, "link", refuse)
