@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import sys
 
+from kerncap.search_path import is_safe
+
 
 def main() -> int:
     """Leave the current folder out of all imports, then run the command line."""
@@ -15,13 +17,13 @@ def main() -> int:
 
 
 def _leave_current_folder() -> None:
-    """Take out of `sys.path` what stands there for the current folder.
+    """Take out of `sys.path` what stands there for the current folder, and what lies in a reproducer.
 
-    `python -m` puts it there, and so does an empty or relative entry of PYTHONPATH.
+    `python -m` puts the first there, and so does an empty or relative entry of PYTHONPATH.
     """
     entries = (os.environ.get("PYTHONPATH") or "/").split(os.pathsep)
     try:
-        implied = {os.path.abspath(entry) for entry in entries if not os.path.isabs(entry)}
+        implied = {os.path.abspath(entry) for entry in entries if not is_safe(entry)}
         if sys.path[0] == os.getcwd() and not getattr(sys.flags, "safe_path", False):
             del sys.path[0]
     except OSError:  # it is gone, and nothing can be found in it

@@ -26,11 +26,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, TypeAlias
 
+from kerncap.search_path import is_safe, kept
+
 _SEARCHED = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH")
 _PRELOADED = ("LD_PRELOAD", "LD_AUDIT")
 _FOLDERS = ("PYTHONHOME", "PYTHONUSERBASE", "PYTHONPYCACHEPREFIX")
 _GIVEN = "KERNCAP_GIVEN_ENVIRONMENT"  # to a kerncap that we start: what of it was dropped, for a target
-_HEAD_BYTES = 1 << 16
 _START = Path(__file__).resolve().parent / "start.py"
 
 Stream: TypeAlias = "int | IO[Any] | None"
@@ -59,41 +60,6 @@ def program(word: str) -> str:
     return found
 
 
-def kept(entries: str) -> str:
-    """A search path without its empty and relative entries, and without those inside a reproducer."""
-    return os.pathsep.join(entry for entry in entries.split(os.pathsep) if _is_safe(entry))
-
-
-def _is_safe(entry: str) -> bool:
-    return os.path.isabs(entry) and not inside_reproducer(entry)
-
-
-def inside_reproducer(path: str) -> bool:
-    """Whether a folder is a reproducer, or lies in one."""
-    for start in {os.path.normpath(path), os.path.realpath(path)}:
-        folder = start
-        while True:
-            if _is_reproducer(folder):
-                return True
-            above = os.path.dirname(folder)
-            if above == folder:
-                break
-            folder = above
-    return False
-
-
-def _is_reproducer(folder: str) -> bool:
-    if not os.path.isfile(os.path.join(folder, "manifest.json")):  # a FIFO would be waited for
-        return False
-    if os.path.isdir(os.path.join(folder, "memory")):
-        return True
-    try:
-        with open(os.path.join(folder, "manifest.json"), "rb") as file:
-            return b"kerncap-reproducer" in file.read(_HEAD_BYTES)
-    except OSError:
-        return False
-
-
 # --- the environment ---------------------------------------------------------------------------------
 
 
@@ -104,7 +70,7 @@ def environment(given: Mapping[str, str] | None = None) -> dict[str, str]:
         _put(found, name, kept(found.get(name, "")))
     for name in _PRELOADED:  # a bare name is one for the loader's own folders
         entries = found.get(name, "").replace(" ", ":").split(":")
-        safe = (each for each in entries if each and (os.sep not in each or _is_safe(each)))
+        safe = (each for each in entries if each and (os.sep not in each or is_safe(each)))
         _put(found, name, ":".join(safe))
     return found
 
@@ -149,6 +115,9 @@ class Tie:
     ``held`` is the reading end of a pipe: the process inherits it. When the writing end closes, which is
     here alone, the kernel itself sends SIGKILL to the group. That needs no help of the process, which may
     be any program, and no thread or signal handler of ours: it holds for SIGKILL, too.
+
+    Between the start of a process and `bind` it is not tied: a worker that nobody asks anything ends by the
+    end of its requests, and a tool has that little left to do on its own.
 
     Source: fcntl(2), F_SETOWN and F_SETSIG; pipe_release in Linux's fs/pipe.c.
     """

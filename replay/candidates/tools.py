@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kerncap import child
+from kerncap.search_path import kept
 
 _PREFIXES = ("CUDA_HOME", "CUDA_PATH", "CUDA_ROOT")
 _ROCM_PREFIXES = ("ROCM_PATH", "HIP_PATH")
@@ -119,7 +120,7 @@ def _library_folders(python: str | None) -> Iterator[Path]:
     for packages in _site_packages(python):
         yield from sorted(packages.glob("nvidia/*/lib"), reverse=True)
     yield Path("/usr/local/cuda/lib64")
-    for folder in child.kept(os.environ.get("LD_LIBRARY_PATH", "")).split(os.pathsep):
+    for folder in kept(os.environ.get("LD_LIBRARY_PATH", "")).split(os.pathsep):
         if folder:
             yield Path(folder)
     for machine in ("x86_64-linux-gnu", "aarch64-linux-gnu"):
@@ -142,7 +143,7 @@ def _absolute(named: str) -> str | None:
 def _named_folders(variables: Sequence[str]) -> list[str]:
     """Of variables that name a folder each; a relative one would be looked for in the current folder."""
     values = [os.environ.get(name, "") for name in variables]
-    return [value for value in values if child.kept(value)]
+    return [value for value in values if kept(value)]
 
 
 def _site_packages(python: str | None) -> list[Path]:

@@ -23,6 +23,7 @@ from kerncap.log import size as size_text
 from kerncap.replay import trust
 from kerncap.replay.candidates.disassemble import sass
 from kerncap.replay.stage_diff import compare_stage, normalised
+from kerncap.search_path import kept
 
 TEXTS = ("ttir", "ttgir", "llir", "ptx", "amdgcn")
 MACHINE = {"sass": "cubin", "isa": "hsaco"}  # what is shown -> the image that it is read from
@@ -161,7 +162,7 @@ def isa(image: Path) -> str | None:
 
 def _objdumps() -> list[str]:
     named = [os.environ.get(name) for name in ("ROCM_PATH", "HIP_PATH")]
-    roots = [root for root in (*named, "/opt/rocm") if root and child.kept(root)]
+    roots = [root for root in (*named, "/opt/rocm") if root and kept(root)]
     places = [os.path.join(root, part, "llvm-objdump") for root in roots for part in ("llvm/bin", "bin")]
     on_path = child.find("llvm-objdump")
     places += [on_path] if on_path else []
