@@ -6,7 +6,8 @@ import sys
 import threading
 import warnings
 import weakref
-from typing import Any, Dict, List, Mapping, Optional, Tuple
+from contextlib import contextmanager
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Tuple
 
 from .. import generations
 from . import targets
@@ -81,7 +82,8 @@ def ttir(fn: Any, bound: Bound, target: Any) -> str:
         with _lock:
             text = cached.ttir.get(key)
             if text is None:
-                text = compile_source(_source(fn, bound), bound.options, target)
+                with _name_that_compiles(fn):
+                    text = compile_source(_source(fn, bound), bound.options, target)
                 if len(cached.ttir) >= MAX_VARIANTS:
                     cached.ttir.clear()
                 cached.ttir[key] = text
@@ -122,6 +124,29 @@ def changed_global(fn: Any) -> Optional[str]:
 def parameter_name(fn: Any, path: Tuple[int, ...]) -> str:
     """``tiles.0`` for the first element of the tuple parameter ``tiles``."""
     return ".".join([str(fn.arg_names[path[0]]), *map(str, path[1:])])
+
+
+@contextmanager
+def _name_that_compiles(fn: Any) -> Iterator[None]:
+    """Triton's compiler takes no kernel whose name has letters outside of ASCII, which Python and Triton's
+    interpreter do. The name of the function in the TTIR is nobody's but the compiler's."""
+    if fn.__name__.isascii():
+        yield
+        return
+    own = fn.repr
+    before = vars(fn).get("repr")
+    fn.repr = lambda specialization: _ascii(own(specialization))
+    try:
+        yield
+    finally:
+        if before is None:
+            del fn.repr
+        else:
+            fn.repr = before
+
+
+def _ascii(name: str) -> str:
+    return "".join(c if c.isascii() else f"_u{ord(c):x}" for c in name)
 
 
 def _source(fn: Any, bound: Bound) -> Any:
