@@ -71,7 +71,7 @@ class Collector:
         told = {process.pid for process in self.processes.values() if process.failed}
         for pid in sorted(unwritten.keys() - told - self._told):
             why = disks.because(unwritten[pid])
-            self.failed.append(f"process {pid}: what it launched could not be recorded: {why}")
+            self.failed.append(f"process {pid}: not all of what it launched could be recorded: {why}")
         return alive
 
     def poll(self) -> None:

@@ -38,10 +38,15 @@ bool OwnFd::is_ours() const noexcept {
   return fd_ >= 0 && floor::fstat(fd_, &status) == 0 && status.st_dev == device_ && status.st_ino == inode_;
 }
 
-void OwnFd::reset() noexcept {
+int OwnFd::close() noexcept {
   KeepErrno keep;
-  if (is_ours()) ::close(fd_);
+  int error = is_ours() && ::close(fd_) != 0 && errno != EINTR ? errno : 0;
   fd_ = -1;
+  return error;
+}
+
+void OwnFd::reset() noexcept {
+  close();
 }
 
 }  // namespace kerncap

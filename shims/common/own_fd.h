@@ -21,6 +21,7 @@ class OwnFd {
 
   bool is_ours() const noexcept;
   int get() const noexcept { return fd_; }
+  int close() noexcept;   // the same, and what the system says of it: 0, or an error's number
   void reset() noexcept;  // closes it if it is still ours
   void forget() noexcept { fd_ = -1; }
 

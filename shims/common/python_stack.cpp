@@ -11,6 +11,7 @@
 
 #include "common/clock.h"
 #include "common/own_fd.h"
+#include "common/quiet_signals.h"
 #include "common/text.h"
 
 namespace kerncap {
@@ -89,6 +90,7 @@ PythonStack python_stack_here() {
   const Interpreter& python = interpreter();
   if (python.dump == nullptr) return {};
   KeepErrno keep;
+  QuietSignals quiet;  // the limit on file sizes is a memfd's, too
   void* state = python.this_thread();
   if (state == nullptr) return {};
   // A file, not a pipe: a pipe that is full would stop the target.

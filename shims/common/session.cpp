@@ -11,7 +11,9 @@
 #include <vector>
 
 #include "common/clock.h"
+#include "common/quiet_signals.h"
 #include "common/rank.h"
+#include "common/state_file.h"
 #include "common/text.h"
 
 namespace kerncap {
@@ -31,6 +33,7 @@ bool write_whole(int fd, const char* bytes, size_t size) {
   while (size > 0) {
     ssize_t written = ::write(fd, bytes, size);
     if (written < 0 && errno == EINTR) continue;
+    if (written == 0) errno = ENOSPC;
     if (written <= 0) return false;
     bytes += written;
     size -= static_cast<size_t>(written);
@@ -66,18 +69,48 @@ bool Session::open_locked() {
   if (refused_) return false;
   KeepErrno keep;
   refused_ = true;
+  QuietSignals quiet;
   std::string stem = conf_.folder + "/" + std::to_string(::getpid()) + "-";
   int number = 0;
   // A number may be taken: another shim of this process, a process id used twice, an exec.
   while (::mkdir((stem + std::to_string(number)).c_str(), 0700) != 0)
-    if (errno != EEXIST || ++number == max_folders) return false;
+    if (errno != EEXIST || ++number == max_folders) {
+      cannot_write(errno);
+      return false;
+    }
   folder_ = stem + std::to_string(number);
-  if (::mkdir((folder_ + "/code").c_str(), 0700) != 0 || !hold_lock()) return false;
-  records_ = OwnFd(::open(path("records").c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
-  if (records_.get() < 0 || !append(KERNCAP_RECORD_PROCESS, describe())) return false;
+  if (!make_folder()) {
+    cannot_write(errno);
+    remove_folder();
+    return false;
+  }
   refused_ = false;
   opened_.store(true, std::memory_order_release);
   return true;
+}
+
+bool Session::make_folder() {
+  if (::mkdir((folder_ + "/code").c_str(), 0700) != 0 || !hold_lock()) return false;
+  records_ = OwnFd(::open(path("records").c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
+  return records_.get() >= 0 && append(KERNCAP_RECORD_PROCESS, describe());
+}
+
+// One in which nothing is recorded yet.
+void Session::remove_folder() const {
+  for (const char* name : {"lock", "records"}) ::unlink(path(name).c_str());
+  ::rmdir(path("code").c_str());
+  ::rmdir(folder_.c_str());
+}
+
+void Session::cannot_write(int error) {
+  KeepErrno keep;
+  error_.store(error);
+  std::string mark = "unwritten-" + std::to_string(error) + "-" + std::to_string(::getpid());
+  OwnFd file(::open((conf_.folder + "/" + mark).c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+}
+
+std::string Session::refusal(const char* what) const {
+  return std::string(what) + " can't be written to " + folder_ + ": " + io_error_text(error_.load());
 }
 
 bool Session::hold_lock() {
@@ -128,6 +161,7 @@ bool Session::append(kerncap_record_kind kind, const std::string& payload) {
   std::string record = encode(kind, payload);
   off_t end = ::lseek(records_.get(), 0, SEEK_END);
   if (write_whole(records_.get(), record.data(), record.size())) return true;
+  KeepErrno keep;
   // Half a record would hide all that come after it.
   if (end >= 0 && ::ftruncate(records_.get(), end) != 0) return false;
   return false;
@@ -135,12 +169,15 @@ bool Session::append(kerncap_record_kind kind, const std::string& payload) {
 
 bool Session::write(kerncap_record_kind kind, const json::Writer& payload) {
   KeepErrno keep;
+  QuietSignals quiet;
   std::lock_guard<std::mutex> lock(mutex_);
   if (!open_locked()) return false;
   if (!records_.is_ours())  // the target closed it; O_APPEND goes on where it ended
     records_ = OwnFd(::open(path("records").c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
   if (!lock_.is_ours()) hold_lock();
-  return records_.get() >= 0 && append(kind, payload.text());
+  if (records_.get() >= 0 && append(kind, payload.text())) return true;
+  cannot_write(errno);
+  return false;
 }
 
 void Session::failed(const std::string& kernel, const std::string& reason, int64_t launch) {
@@ -162,14 +199,20 @@ std::string Session::process() const {
 
 bool Session::store(const std::string& name, const uint8_t* bytes, size_t size) {
   KeepErrno keep;
+  QuietSignals quiet;
   std::string final_name = path(name), partial = final_name + ".part";
   if (::access(final_name.c_str(), F_OK) == 0) return true;
+  int error = 0;
   OwnFd file(::open(partial.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
-  if (file.get() < 0) return false;
-  bool whole = write_whole(file.get(), reinterpret_cast<const char*>(bytes), size);
-  if (whole && ::rename(partial.c_str(), final_name.c_str()) == 0) return true;
+  if (file.get() < 0 || !write_whole(file.get(), reinterpret_cast<const char*>(bytes), size)) error = errno;
+  int closing = file.close();  // a network's disk may say only here that it is full
+  if (error == 0) error = closing;
+  if (error == 0 && ::rename(partial.c_str(), final_name.c_str()) != 0) error = errno;
+  if (error == 0) return true;
   ::unlink(partial.c_str());
-  return ::access(final_name.c_str(), F_OK) == 0;
+  if (::access(final_name.c_str(), F_OK) == 0) return true;
+  error_.store(error);
+  return false;
 }
 
 json::Writer Session::question() const {

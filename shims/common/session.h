@@ -35,6 +35,8 @@ class Session {
   uint64_t next_launch() { return next_launch_.fetch_add(1); }
   // A file of its own with these bytes, unless it is there. False: it could not be written.
   bool store(const std::string& name, const uint8_t* bytes, size_t size);
+  // After one of these failed: "<what> can't be written to <folder>: <the system's reason>".
+  std::string refusal(const char* what) const;
 
   // {"token": …, "process": … with the caller's fields to follow.
   json::Writer question() const;
@@ -49,6 +51,9 @@ class Session {
   bool hold_lock();
   std::string describe() const;
   bool append(kerncap_record_kind kind, const std::string& payload);
+  bool make_folder();
+  void remove_folder() const;
+  void cannot_write(int error);  // an empty file says so to the command line
 
   Conf conf_;
   const char* shim_;
@@ -56,6 +61,7 @@ class Session {
   std::string folder_, parent_folder_;
   OwnFd records_, lock_;
   bool refused_ = false;
+  std::atomic<int> error_{0};  // the last that kept something from the session
   std::atomic<bool> opened_{false};
   std::atomic<uint64_t> next_launch_{0};
   std::atomic<uint64_t> generation_{0};  // of `kerncap arm`

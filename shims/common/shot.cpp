@@ -6,6 +6,7 @@
 
 #include "common/clock.h"
 #include "common/gate.h"
+#include "common/memory_room.h"
 #include "common/text.h"
 #include "common/writers.h"
 
@@ -137,6 +138,10 @@ bool Shot::prepare() {
   request_.roots = std::move(known.parameters);
   request_.has_roots = known.has_parameters;
   Image* image = launch_.kernel->module != nullptr ? launch_.kernel->module->image : nullptr;
+  if (image != nullptr && image->data != nullptr && image->size != 0 && image->stored.load() == nullptr) {
+    why_ = engine_.session.refusal("its code");
+    return false;
+  }
   if (image != nullptr) program_ = engine_.program_of(*image);
   if (conf_.conditional() && !conf_.no_values) pre_file_ = engine_.memfds.take(0);
   request_.mirror = device_.mirror_blocks();
@@ -196,7 +201,7 @@ bool Shot::before() {
   number_ = static_cast<int64_t>(engine_.session.next_launch());
   if (!conf_.no_values && !snapshot()) return false;
   write_launch();
-  if (!recorded_) why_ = "its record can't be written to " + engine_.session.folder();
+  if (!recorded_) why_ = engine_.session.refusal("its record");
   return recorded_;
 }
 
@@ -290,6 +295,8 @@ bool Shot::finish_kept() {
       return false;
     post_ns_ = now_ns() - started;
   }
+  for (StateFilePtr* file : {&pre_file_, &post_file_})
+    if (*file != nullptr && !(*file)->finish(&why_)) return false;
   if (!write_complete(Ending::complete, "")) return false;
   settle(Outcome::kept);
   return true;

@@ -201,7 +201,7 @@ bool Shot::write_complete(Ending ending, const std::string& error) {
   json.key("copy_ns").begin_object().field("pre", pre_ns_).field("post", post_ns_).end();
   json.field("keep", true).end();
   if (engine_.session.write(KERNCAP_RECORD_COMPLETE, json)) return true;
-  why_ = "its record can't be written to " + engine_.session.folder();
+  why_ = engine_.session.refusal("its record");
   return false;
 }
 

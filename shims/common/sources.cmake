@@ -12,6 +12,7 @@ set(KERNCAP_COMMON_SOURCES
     ${CMAKE_CURRENT_LIST_DIR}/json.cpp
     ${CMAKE_CURRENT_LIST_DIR}/last_launches.cpp
     ${CMAKE_CURRENT_LIST_DIR}/memory_map.cpp
+    ${CMAKE_CURRENT_LIST_DIR}/memory_room.cpp
     ${CMAKE_CURRENT_LIST_DIR}/own_fd.cpp
     ${CMAKE_CURRENT_LIST_DIR}/python_stack.cpp
     ${CMAKE_CURRENT_LIST_DIR}/ranges.cpp

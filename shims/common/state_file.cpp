@@ -4,13 +4,13 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
 
 #include "common/clock.h"
+#include "common/memory_room.h"
 #include "common/socket.h"
 #include "common/text.h"
 #include "common/writers.h"
@@ -27,15 +27,9 @@ std::string error_name(int error) {
   if (error == ENOSPC) return "no space left on the disk";
   if (error == EDQUOT) return "the disk quota is used up";
   if (error == EIO) return "the disk failed (EIO)";
+  if (error == EROFS) return "the disk can only be read";
   if (error == EFBIG) return "the file would be too large for its file system or the limit on files";
   return "error " + std::to_string(error);
-}
-
-uint64_t available_memory() {
-  std::string text = read_file("/proc/meminfo", 8192);
-  size_t at = text.find("MemAvailable:");
-  if (at == std::string::npos) return UINT64_MAX;
-  return std::strtoull(text.c_str() + at + 13, nullptr, 10) * 1024;
 }
 
 }  // namespace
@@ -136,6 +130,17 @@ void StateFile::describe(json::Writer& json) const {
   json.end();
 }
 
+bool StateFile::finish(std::string* why) {
+  KeepErrno keep;
+  if (memfd_ >= 0) return true;
+  int error = 0;
+  for (OwnFd& fd : fds_)
+    if (int code = fd.close(); code != 0) error = code;
+  fds_.clear();
+  if (error != 0) *why = "its state could not be written: " + error_name(error);
+  return error == 0;
+}
+
 void StateFile::close() {
   fds_.clear();
 }
@@ -185,18 +190,6 @@ void Memfds::reset_after_fork() {
   free_.clear();
   count_ = 0;
   refused_ = false;
-}
-
-bool memory_has_room(uint64_t size) {
-  return size <= available_memory() / 2;
-}
-
-uint64_t free_space(const std::string& folder) {
-  KeepErrno keep;
-  struct statvfs status;
-  if (::statvfs(folder.c_str(), &status) != 0) return UINT64_MAX;
-  // A file system that counts no blocks (some network ones) says nothing.
-  return status.f_blocks == 0 ? UINT64_MAX : uint64_t{status.f_bavail} * status.f_frsize;
 }
 
 }  // namespace kerncap

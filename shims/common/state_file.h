@@ -43,6 +43,8 @@ class StateFile {
   bool is_ours() const { return is_open() && fds_[0].is_ours(); }
   int error() const { return error_.load(); }
   void describe(json::Writer& json) const;
+  // No more bytes: a file is closed, and a network's disk may say only then that it is full.
+  bool finish(std::string* why);
   void close();
   void remove();  // closes; a file is deleted
 
@@ -75,12 +77,6 @@ class Memfds {
 };
 
 std::string io_error_text(int error);
-
-// Whether so much memory can be taken without the target running out of it.
-bool memory_has_room(uint64_t size);
-
-// Bytes that a file system takes before it is full, at least.
-uint64_t free_space(const std::string& folder);
 
 }  // namespace kerncap
 
