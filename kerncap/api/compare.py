@@ -14,9 +14,9 @@ from typing import Any
 
 from kerncap.answer import Answer, of_all
 from kerncap.api.candidate_file import load_as_asked
+from kerncap.api.ending import end_again
 from kerncap.api.replay import (
     ReplayOptions,
-    end_again,
     opened,
     outcome_result,
     runs_at_all,

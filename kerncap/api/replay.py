@@ -14,6 +14,7 @@ from typing import Any
 from kerncap.answer import Answer
 from kerncap.api.candidate_file import load_as_asked, of_one_text, text_of
 from kerncap.api.editing.settings import described
+from kerncap.api.ending import end_again
 from kerncap.api.unseen import add_unseen_stores
 from kerncap.errors import KerncapError, UsageError
 from kerncap.format import Checks, Reproducer
@@ -248,32 +249,6 @@ def runs_at_all(engine: Engine, which: str) -> Verdict:
         return badly_ended(outcome)
     why = "the contents were left out at capture (--no-values): the launch ran to its end, on zeros"
     return undecided(f"nothing to compare: {why}; a capture with them would decide it", why)
-
-
-def end_again(engine: Engine, which: str) -> Verdict:
-    """For an oracle that is a fault or a timeout: whether the launch ends that way again."""
-    expected = engine.manifest.oracle.kind
-    engine.restore()
-    outcome = engine.launch(which)
-    again = outcome.status == "timeout" if expected == "timeout" else outcome.status in ("fault", "error")
-    if which == CANDIDATE:
-        if outcome.ok:
-            return Verdict(
-                Answer.YES,
-                f"the candidate ends without the captured {expected}; verify says if it is correct",
-            )
-        ended = badly_ended(outcome)
-        ended.summary = f"the candidate ended with {outcome.status}: {ended.summary}"
-        return ended
-    if again:
-        return Verdict(Answer.YES, f"{expected} reproduced: {outcome.message}")
-    if outcome.status == "timeout":
-        ended = badly_ended(outcome)
-        ended.summary = f"{expected} not reproduced: {ended.summary}"
-        return ended
-    return fail(
-        f"{expected} not reproduced: the launch ended {'well' if outcome.ok else f'with {outcome.message}'}"
-    )
 
 
 def outcome_result(engine: Engine, which: str, judged_by: str, verdict: Verdict) -> ReplayResult:

@@ -21,9 +21,9 @@ from kerncap.api.editing.settings import SettingError, settings_of
 from kerncap.api.editing.timing import time_in_turns
 from kerncap.api.editing.watcher import saved_ago_s
 from kerncap.api.editing.working_copy import STAGES, WorkingCopy, digest_of, unit_of
+from kerncap.api.ending import end_again
 from kerncap.api.replay import (
     ReplayOptions,
-    end_again,
     opened,
     outcome_result,
     runs_at_all,

@@ -9,11 +9,12 @@ from pathlib import Path
 
 from kerncap.answer import Answer
 from kerncap.api.candidate_file import of_one_text, text_of
+from kerncap.api.ending import asserts_again
 from kerncap.api.replay import load_candidate, opened, outcome_result, runs_at_all, without_values, write_set
 from kerncap.api.verifying import determinism, memory, numerics, oracle, shapes
 from kerncap.api.verifying.result import STAGES, Case, StageResult, VerifyOptions, VerifyResult
 from kerncap.errors import UsageError
-from kerncap.replay.engine import CANDIDATE, ORIGINAL, Engine
+from kerncap.replay.engine import CANDIDATE, ORIGINAL
 from kerncap.replay.wording import Verdict, badly_ended, fail, undecided
 
 _BY_DEFAULT = VerifyOptions()
@@ -66,7 +67,10 @@ def _smoke(case: Case) -> tuple[StageResult, str, Verdict | None]:
     refused = load_candidate(engine, case.options.candidate)
     if refused is not None:
         return stage.failed(*refused.reasons), "whether it loads", refused
-    ended = _ends(engine, which)
+    ended = _ends(case)
+    if ended is not None and ended.passed:
+        stage.shown.append(ended.summary)
+        return stage, "the captured end", ended
     if ended is not None:
         return _as(stage, ended), "whether it ends", ended
     stage.shown.append("loads, launches, and ends in time with no fault")
@@ -76,11 +80,17 @@ def _smoke(case: Case) -> tuple[StageResult, str, Verdict | None]:
     return stage, "whether it ends", None
 
 
-def _ends(engine: Engine, which: str) -> Verdict | None:
+def _ends(case: Case) -> Verdict | None:
     """The verdict on a plain run that does not even end well."""
+    engine, options = case.engine, case.options
     engine.restore()
-    outcome = engine.launch(which)
-    return None if outcome.ok else badly_ended(outcome)
+    outcome = engine.launch(case.which)
+    if outcome.ok:
+        return None
+    nobody_else = options.reference is None and options.expect is None
+    if case.which == ORIGINAL and nobody_else and asserts_again(engine, outcome.message):
+        return Verdict(Answer.YES, f"its own assert ends it, as in the application: {outcome.message}")
+    return badly_ended(outcome)
 
 
 def _as(stage: StageResult, verdict: Verdict) -> StageResult:

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Literal
 
 from kerncap.answer import UNDECIDED_STATUS
-from kerncap.api.replay import end_again, save_checks
+from kerncap.api.ending import end_again
+from kerncap.api.replay import save_checks
 from kerncap.api.unseen import add_unseen_stores
 from kerncap.errors import BackendUnavailable, KerncapError
 from kerncap.format import Reproducer, SelfCheck
