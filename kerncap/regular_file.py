@@ -40,7 +40,7 @@ def open_regular(path: Path | str, limit: int | None = None) -> BinaryIO:
         if fd >= 0:
             os.close(fd)
         if isinstance(error, OSError):
-            raise UsageError(f"{one_line(path)}: can't be read: {error.strerror or error}") from error
+            raise UsageError(f"{one_line(path)}: {error.strerror or error}") from error
         if isinstance(error, ValueError):  # a NUL in the name
             raise UsageError(f"{one_line(path)}: can't be read: not a path") from error
         raise

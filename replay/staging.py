@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import msgspec
 from kerncap import scratch
 from kerncap.errors import BackendUnavailable, UsageError
 from kerncap.format import Reproducer
+from kerncap.format.expanded import require_expandable
 from kerncap.format.schema import Manifest
 from kerncap.printable import one_line
 from kerncap.scratch import SHARED_MEMORY, Scratch
@@ -48,9 +50,11 @@ def stage(reproducer: Reproducer, launcher: str, memory: str, device: int) -> Jo
     """
     if launcher != "native":  # which passes the captured parameters as they are
         _refuse_negative_strides(reproducer.manifest, launcher)
+    place = _place(reproducer)
+    require_expandable(reproducer, place or Path(tempfile.gettempdir()))
     made = None
     try:
-        made = scratch.folder("job", _place(reproducer))
+        made = scratch.folder("job", place)
         content = _content(reproducer, launcher, memory, device)
         _write_files(reproducer, content, made.path)
         (made.path / "job.json").write_text(json.dumps(content))

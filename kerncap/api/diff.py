@@ -26,6 +26,7 @@ from kerncap.errors import FormatError, UsageError
 from kerncap.format import Reproducer
 from kerncap.log import one_line
 from kerncap.log import size as size_text
+from kerncap.regular_file import read_regular
 from kerncap.replay.units import view_name
 
 __all__ = [
@@ -196,11 +197,8 @@ def _is_document(path: Path) -> bool:
 
 
 def _document(path: Path) -> dict[str, Any]:
-    size = path.stat().st_size
-    if size > MAX_DOCUMENT_BYTES:
-        raise UsageError(f"{path}: {size_text(size)}; a result has at most {size_text(MAX_DOCUMENT_BYTES)}")
     try:  # our own documents may hold NaN, which stricter readers refuse
-        found = json.loads(path.read_bytes())
+        found = json.loads(read_regular(path, MAX_DOCUMENT_BYTES))
     except json.JSONDecodeError as error:
         raise FormatError(path, error.pos, f"not valid JSON: {error.msg}") from error
     except (UnicodeDecodeError, RecursionError) as error:

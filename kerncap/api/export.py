@@ -17,6 +17,7 @@ from kerncap.api.exporting.script import make_script
 from kerncap.api.sharing.private import Asked
 from kerncap.api.sharing.shareable import Shareable, shareable
 from kerncap.errors import UsageError
+from kerncap.format.expanded import require_expandable
 from kerncap.format.private import Finding
 
 Kind = Literal["script", "cmake", "pytest"]
@@ -57,11 +58,13 @@ def export(
     *,
     redact: Collection[str] = (),
     allow: Collection[str] = (),
+    max_size: int | None = None,
 ) -> Exported:
     """Write a project of the reproducer at ``path`` that runs its launch and judges it, without kerncap.
 
     ``output`` is a folder that is not there yet (by default the reproducer's name and ``kind`` in the working
-    directory), or for a script a .py file, which then holds its data. ``redact`` and ``allow`` as for `pack`.
+    directory), or for a script a .py file, which then holds its data. ``redact`` and ``allow`` as for `pack`;
+    ``max_size``: bytes that the captured memory may take, written out.
     Raises UsageError, naming what can't be exported or written; Private, FormatError.
     """
     if kind not in KINDS:
@@ -76,6 +79,8 @@ def export(
     if not parent.is_dir():
         raise UsageError(f"{parent}: no such folder")
     with shareable(path, asked, parent) as shared:
+        shared.reproducer.max_expanded = max_size
+        require_expandable(shared.reproducer)
         if inline:
             return _file(shared, target)
         return _folder(kind, shared, target)

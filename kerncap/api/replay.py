@@ -46,6 +46,7 @@ class ReplayOptions:
     rtol: float | None = None
     atol: float | None = None
     trust: bool = False
+    max_size: int | None = None  # bytes that the captured memory may take, written out
     timed_runs: int | None = None
     until_fail: int | None = None
 
@@ -179,6 +180,7 @@ def opened(path: Path, options: ReplayOptions) -> Iterator[tuple[Reproducer, Eng
         raise UsageError(f"{options.candidate}: no such candidate file")
     check_numbers(options.timeout_s, options.rtol, options.atol)
     with Reproducer.open(path) as reproducer:
+        reproducer.max_expanded = options.max_size
         trust.require(reproducer, options.trust)
         with Engine(
             reproducer, options.engine, options.device, options.python, options.timeout_s,

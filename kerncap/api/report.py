@@ -16,6 +16,7 @@ from kerncap.api.sharing.private import Asked, Private, private_parts, scanner
 from kerncap.errors import KerncapError, UsageError
 from kerncap.format import Reproducer
 from kerncap.format.private import Finding, Scanner, redacted
+from kerncap.regular_file import read_regular
 from kerncap.report.html import Material, render
 from kerncap.report.html.results import checked, told
 
@@ -111,12 +112,7 @@ def _read_results(reproducer: Reproducer, files: Sequence[Path | str]) -> Result
     found: Results = {}
     kernel = reproducer.manifest.kernel
     for file in map(Path, files):
-        try:
-            if file.stat().st_size > MAX_RESULT_BYTES:
-                raise UsageError(f"{file}: larger than {MAX_RESULT_BYTES >> 20} MiB, which no result is")
-            data = file.read_bytes()
-        except OSError as error:
-            raise UsageError(f"{file}: {error.strerror or error}") from error
+        data = read_regular(file, MAX_RESULT_BYTES)
         kind, document = told(str(file), data)
         result = checked(kind, document, str(file))
         named = {one.kernel for one in result.launches} if kind == "sanitize" else {result.kernel}

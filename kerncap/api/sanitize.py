@@ -9,6 +9,7 @@ from pathlib import Path
 from kerncap.api.sanitize_source import check_target, compile_source, target_of
 from kerncap.errors import BackendUnavailable, UsageError
 from kerncap.format import Reproducer
+from kerncap.regular_file import read_regular_text
 from kerncap.sanitizer.analysis import Options
 from kerncap.sanitizer.engine import sanitize
 from kerncap.sanitizer.findings import CHECKS, LaunchReport
@@ -75,12 +76,5 @@ def sanitize_ttir(
     path: Path, grid: Sequence[int], arguments: Mapping[str, str], options: Options | None = None
 ) -> list[LaunchReport]:
     """The kernel of a ``.ttir`` file with a grid and arguments given as text (see `sources.ttir_file`)."""
-    try:
-        if path.stat().st_size > MAX_TTIR_BYTES:
-            raise UsageError(f"{path}: larger than {MAX_TTIR_BYTES >> 20} MiB, which no TTIR is")
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"{path}: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise UsageError(f"{path}: not UTF-8 at byte {error.start}") from error
+    text = read_regular_text(path, MAX_TTIR_BYTES)
     return [sanitize(launch_from_ttir(text, grid, arguments, path.name), options)]

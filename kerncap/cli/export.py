@@ -26,8 +26,12 @@ import click
 @click.option(
     "--allow", multiple=True, type=click.Choice(["paths", "secrets"]), help="Export although there are some."
 )
+@click.option(
+    "--max-size", metavar="SIZE",
+    help="What the captured memory may take, written out (4GiB, or a hundred times what is stored).",
+)  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout; the rest to stderr.")
-def command(reproducer: Path, as_json: bool, **options: Any) -> int:
+def command(reproducer: Path, as_json: bool, max_size: str | None, **options: Any) -> int:
     """Write a project of REPRODUCER that needs no kerncap: it launches the kernel on the captured memory and
     compares with what the application had.
 
@@ -37,11 +41,12 @@ def command(reproducer: Path, as_json: bool, **options: Any) -> int:
     from kerncap import log
     from kerncap.api.export import export
     from kerncap.api.sharing import Private
+    from kerncap.capture.options import parse_size
     from kerncap.report.export_text import render
     from kerncap.report.pack_text import listing
 
     try:
-        exported = export(reproducer, **options)
+        exported = export(reproducer, max_size=parse_size(max_size) if max_size else None, **options)
     except Private as stopped:
         log.block("\n".join(listing(stopped.findings)))
         if as_json:

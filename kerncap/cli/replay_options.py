@@ -54,9 +54,23 @@ _OPTIONS = (
     ),
     click.option("--rtol", type=click.FloatRange(min=0), help="Relative tolerance in place of the dtype's."),
     click.option("--atol", type=click.FloatRange(min=0), help="Absolute tolerance in place of the dtype's."),
+    click.option(
+        "--max-size",
+        callback=lambda _context, _option, text: _bytes(text),
+        metavar="SIZE",
+        help="What the captured memory may take, written out (4GiB, or a hundred times what is stored).",
+    ),
     click.option("--trust", is_flag=True, help="Run a reproducer that was not captured here; remembered."),
     click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout."),
 )
+
+
+def _bytes(text: str | None) -> int | None:
+    if text is None:
+        return None
+    from kerncap.capture.options import parse_size
+
+    return parse_size(text)
 
 
 def replay_options(function: F) -> F:

@@ -12,7 +12,6 @@ import hashlib
 import os
 import re
 import weakref
-import zipfile
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -20,7 +19,7 @@ from typing import Any
 
 import msgspec
 
-from kerncap.errors import FormatError, UsageError
+from kerncap.errors import FormatError, KerncapError, UsageError
 from kerncap.format import schema
 from kerncap.format.checks import MAX_CHECKS_BYTES, Checks, decode_checks, encode_checks
 from kerncap.format.chunks import MAX_IN_FLIGHT, ChunkDecoder, worker_count
@@ -52,6 +51,7 @@ from kerncap.format.validate import (
     version_message,
 )
 from kerncap.printable import one_line
+from kerncap.regular_file import open_regular
 
 MAX_MANIFEST_BYTES = 16 << 20
 MAX_RAW_IN_FLIGHT = 32 << 20
@@ -68,6 +68,7 @@ class Reproducer:
     manifest: schema.Manifest
     manifest_bytes: bytes  # as they are in the file
     manifest_sha256: str
+    max_expanded: int | None = None  # bytes that the user lets the memory take, written out (`expanded`)
     notes: list[str]  # what a user should know about this folder beyond the manifest
 
     def __init__(self, path: Path) -> None:
@@ -81,7 +82,7 @@ class Reproducer:
         except FileNotFoundError:
             raise UsageError(f"{one_line(path)}: no such reproducer") from None
         except OSError as error:
-            if zipfile.is_zipfile(path):
+            if _is_zip(path):
                 message = f"{one_line(path)}: packed; `kerncap unpack` makes the folder of it"
                 raise UsageError(message) from error
             reason = error.strerror or error
@@ -401,3 +402,12 @@ def _what_is_inside(folder: Path) -> str:
         return "; this folder is no reproducer"
     shown = ", ".join(one_line(name) for name in inside[:5])
     return f"; this folder holds reproducers: {shown}{', …' if len(inside) > 5 else ''}"
+
+
+def _is_zip(path: Path) -> bool:
+    """Whether this begins as an archive does; a FIFO or a device is not read."""
+    try:
+        with open_regular(path) as file:
+            return file.read(4) == b"PK\3\4"
+    except (KerncapError, OSError):
+        return False

@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
-import zipfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -149,11 +148,9 @@ def _is_packed(path: Path) -> bool:
     """Whether an archive's directory lists a manifest; what it is worth is found out by unpacking it."""
     if path.suffix != ".zip":
         return False
-    try:
-        with zipfile.ZipFile(path) as archive:
-            return any(name.count("/") == 1 and name.endswith(f"/{_MANIFEST}") for name in archive.namelist())
-    except (OSError, zipfile.BadZipFile, ValueError, NotImplementedError):
-        return False
+    from kerncap.format.archive import is_packed
+
+    return is_packed(path)
 
 
 def _items(collector: pytest.Collector, path: Path) -> Iterator[pytest.Item]:

@@ -16,6 +16,7 @@ from typing import Any
 
 from kerncap import child
 from kerncap.errors import BackendUnavailable, UsageError
+from kerncap.regular_file import read_regular_text
 
 VERSION = 1
 _BOOTSTRAP = Path(__file__).parents[1] / "worker" / "bootstrap.py"
@@ -114,11 +115,7 @@ def _file(facts: Mapping[str, Any]) -> Path:
 def read(path: Path) -> Ceilings:
     """Ceilings from a file. Raises UsageError for one that is not such a file."""
     try:
-        if path.stat().st_size > _MAX_FILE_BYTES:
-            raise UsageError(f"{path}: larger than any file of ceilings")
-        return from_dict(json.loads(path.read_text(encoding="utf-8")), str(path))
-    except OSError as error:
-        raise UsageError(f"{path}: {error.strerror}") from error
+        return from_dict(json.loads(read_regular_text(path, _MAX_FILE_BYTES)), str(path))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise UsageError(f"{path}: no ceilings that this version reads ({error!r})") from error
 

@@ -2,7 +2,7 @@
 
 from kerncap.format.archive.pack import archive_bytes, packed_files, write_archive
 from kerncap.format.archive.packed import TRACKER_BYTES, Packed, PackedFile, Unviewed
-from kerncap.format.archive.unpack import unpack
+from kerncap.format.archive.unpack import is_packed, unpack
 
 __all__ = [
     "TRACKER_BYTES",
@@ -10,6 +10,7 @@ __all__ = [
     "PackedFile",
     "Unviewed",
     "archive_bytes",
+    "is_packed",
     "packed_files",
     "unpack",
     "write_archive",

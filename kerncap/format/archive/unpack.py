@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 from kerncap import scratch
-from kerncap.errors import FormatError, UsageError
+from kerncap.errors import FormatError, KerncapError, UsageError
+from kerncap.format.archive.directory import check_directory
 from kerncap.format.archive.place import place
 from kerncap.format.checks import MAX_CHECKS_BYTES, decode_checks
 from kerncap.format.names import (
@@ -36,16 +37,13 @@ from kerncap.format.stored import format_error, path_problem
 from kerncap.format.validate import stored_files
 from kerncap.format.writer import file_stem
 from kerncap.printable import one_line
+from kerncap.regular_file import open_regular
 
-MAX_DIRECTORY_BYTES = 8 << 20  # zipfile makes an object of each 46 bytes
 # Memory is packed already, and code and text shrink tenfold at best: more is a bomb.
 MOST_TIMES_LARGER = 100
 ALWAYS_ALLOWED = 64 << 20
 _PIECE = 1 << 20
 _DIGEST_BYTES = 256
-_END = struct.Struct("<4s4H2LH")
-_END64 = struct.Struct("<4sQ2H2L4Q")
-_LOCATOR64 = struct.Struct("<4sLQL")
 _LOCAL = struct.Struct("<4s5H3L2H")
 _ENCRYPTED = 0x1
 # One file is another one's folder, or too deep: the manifest's mistake, not this machine's.
@@ -60,10 +58,7 @@ def unpack(archive: Path, parent: Path, max_size: int) -> Path:
     missing or the disk too full. Nothing stays behind then.
     """
     with contextlib.ExitStack() as stack:
-        try:
-            file = stack.enter_context(open(archive, "rb"))
-        except OSError as error:
-            raise UsageError(f"{one_line(archive)}: {error.strerror or error}") from error
+        file = stack.enter_context(open_regular(archive))
         opened = stack.enter_context(_Archive(archive, file))
         temporary = parent
         try:
@@ -84,13 +79,25 @@ def unpack(archive: Path, parent: Path, max_size: int) -> Path:
             raise UsageError(f"{parent}: can't be written: {error.strerror or error}") from error
 
 
+def is_packed(path: Path) -> bool:
+    """Whether an archive lists a manifest in a folder; what it is worth is found out by unpacking it."""
+    try:
+        with open_regular(path) as file:
+            check_directory(path, file)
+            with zipfile.ZipFile(file) as archive:
+                names = archive.namelist()
+    except (KerncapError, OSError, zipfile.BadZipFile, ValueError, NotImplementedError):
+        return False
+    return any(name.count("/") == 1 and name.endswith(f"/{MANIFEST_PATH}") for name in names)
+
+
 class _Archive:
     """An archive whose directory was measured and read; ``entries`` by their name in the reproducer."""
 
     def __init__(self, path: Path, file: BinaryIO) -> None:
         self._path = path
         self._size = os.fstat(file.fileno()).st_size
-        _measure_directory(path, file, self._size)
+        check_directory(path, file)
         try:
             self._zip = zipfile.ZipFile(file)
         except (
@@ -232,30 +239,6 @@ def _entries(archive: Path, found: list[zipfile.ZipInfo], size: int) -> tuple[_E
         _below(archive, prefix, {info.filename: info for info in files.values()}),
         _below(archive, prefix, folders),
     )
-
-
-def _measure_directory(archive: Path, file: BinaryIO, size: int) -> None:
-    """Refuse a directory that is larger than it may be before anything reads it."""
-    tail = min(size, _END.size + 0xFFFF)
-    file.seek(size - tail)
-    data = file.read(tail)
-    at = data.rfind(b"PK\5\6")
-    if at < 0 or len(data) - at < _END.size:
-        raise format_error(archive, 0, "no zip file: it has no directory")
-    _, _, _, _, count, length, _, _ = _END.unpack_from(data, at)
-    locator = at - _LOCATOR64.size
-    if locator >= 0 and data[locator : locator + 4] == b"PK\6\7":
-        _, _, offset, _ = _LOCATOR64.unpack_from(data, locator)
-        if offset > size - _END64.size:
-            raise format_error(archive, size - tail + locator, "its directory lies beyond its end")
-        file.seek(offset)
-        _, _, _, _, _, _, _, count, length, _ = _END64.unpack(file.read(_END64.size))
-    if count > MAX_FOLDER_ENTRIES:
-        message = f"{count} entries; a reproducer has at most {MAX_FOLDER_ENTRIES}"
-        raise format_error(archive, size - tail + at, message)
-    if length > min(size, MAX_DIRECTORY_BYTES):
-        raise format_error(archive, size - tail + at, f"a directory of {length} bytes in a file of {size}")
-    file.seek(0)
 
 
 def _check_entry(archive: Path, info: zipfile.ZipInfo, size: int) -> None:

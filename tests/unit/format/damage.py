@@ -35,7 +35,7 @@ def edit_manifest(folder: Path, edit: Edit) -> bytes:
     for path in before - set(_listed(manifest)):
         (folder / path).unlink(missing_ok=True)
         for above in Path(path).parents[:-1]:
-            if not any((folder / above).iterdir()):
+            if (folder / above).is_dir() and not any((folder / above).iterdir()):
                 (folder / above).rmdir()
     data = canonical_json(manifest)
     write_manifest(folder, data)
