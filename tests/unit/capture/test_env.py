@@ -193,5 +193,5 @@ def test_times_for_people(nanoseconds: int, text: str) -> None:
 
 
 def test_names_from_a_target_stay_on_one_line() -> None:
-    assert log.one_line("a\nb\x1b[31mc") == "a b [31mc"
+    assert log.one_line("a\nb\x1b[31mc") == "a b\\x1b[31mc"
     assert len(log.one_line("x" * 5000)) == 600
