@@ -14,7 +14,6 @@ from typing import Any, Literal
 from kerncap.api.beside import beside
 from kerncap.api.exporting.project import Project, make_project
 from kerncap.api.exporting.script import make_script
-from kerncap.api.sharing.private import Asked
 from kerncap.api.sharing.shareable import Shareable, shareable
 from kerncap.errors import UsageError
 from kerncap.format.expanded import require_expandable
@@ -33,8 +32,7 @@ class Exported:
     files: tuple[tuple[str, int], ...]  # relative path, bytes
     run: tuple[str, ...]  # commands that run it
     notes: tuple[str, ...]
-    findings: tuple[Finding, ...]  # private places that were allowed to stay
-    redacted: tuple[Finding, ...]
+    findings: tuple[Finding, ...]  # private places, and what became of them
 
     @property
     def size(self) -> int:
@@ -47,7 +45,6 @@ class Exported:
             "files": [{"name": name, "bytes": size} for name, size in self.files],
             "run": list(self.run), "notes": list(self.notes),
             "findings": [one.as_dict() for one in self.findings],
-            "redacted": [one.as_dict() for one in self.redacted],
         }  # fmt: skip
 
 
@@ -56,20 +53,18 @@ def export(
     kind: Kind,
     output: Path | str | None = None,
     *,
-    redact: Collection[str] = (),
-    allow: Collection[str] = (),
+    keep_private: Collection[str] = (),
     max_size: int | None = None,
 ) -> Exported:
     """Write a project of the reproducer at ``path`` that runs its launch and judges it, without kerncap.
 
     ``output`` is a folder that is not there yet (by default the reproducer's name and ``kind`` in the working
-    directory), or for a script a .py file, which then holds its data. ``redact`` and ``allow`` as for `pack`;
+    directory), or for a script a .py file, which then holds its data. ``keep_private`` as for `pack`;
     ``max_size``: bytes that the captured memory may take, written out.
     Raises UsageError, naming what can't be exported or written; Private, FormatError.
     """
     if kind not in KINDS:
         raise UsageError(f"--as {kind}: expected one of {', '.join(KINDS)}")
-    asked = Asked.of(redact, allow)
     path = Path(path)
     target = beside(path, output, f"{path.resolve().name}-{kind}")
     if os.path.lexists(target):
@@ -78,7 +73,7 @@ def export(
     parent = target.resolve().parent
     if not parent.is_dir():
         raise UsageError(f"{parent}: no such folder")
-    with shareable(path, asked, parent) as shared:
+    with shareable(path, keep_private, parent) as shared:
         shared.reproducer.max_expanded = max_size
         require_expandable(shared.reproducer)
         if inline:
@@ -95,9 +90,7 @@ def _file(shared: Shareable, target: Path) -> Exported:
 
     _place(target, write)
     run = (f"python {target}", f"TRITON_INTERPRET=1 python {target}")
-    return Exported(
-        "script", target, ((target.name, len(data)),), run, script.notes, shared.kept, shared.filled
-    )
+    return Exported("script", target, ((target.name, len(data)),), run, script.notes, shared.findings)
 
 
 def _folder(kind: Kind, shared: Shareable, target: Path) -> Exported:
@@ -115,7 +108,7 @@ def _folder(kind: Kind, shared: Shareable, target: Path) -> Exported:
         if file.is_file()
     )
     run = tuple(command.replace("@FOLDER@", str(target)) for command in project.run)
-    return Exported(kind, target, files, run, project.notes, shared.kept, shared.filled)
+    return Exported(kind, target, files, run, project.notes, shared.findings)
 
 
 def _place(target: Path, write: Callable[[Path], None]) -> None:

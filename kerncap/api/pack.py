@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable, Collection
 from pathlib import Path
 
 from kerncap.api.beside import beside
-from kerncap.api.sharing.private import Asked
 from kerncap.api.sharing.shareable import shareable
 from kerncap.errors import UsageError
 from kerncap.format import Reproducer
@@ -22,29 +22,29 @@ def pack(
     path: Path | str,
     output: Path | str | None = None,
     *,
-    redact_kinds: Collection[str] = (),
-    allow: Collection[str] = (),
+    keep_private: Collection[str] = (),
     dry_run: bool = False,
     before: Callable[[Packed], None] | None = None,
 ) -> Packed:
     """Make one .zip of the reproducer at ``path``; every digest is checked on the way.
 
     ``output``: by default the folder's name with ``.zip`` in the working directory; never overwritten.
-    ``redact_kinds`` (of `sharing.KINDS`) fills such places up in a copy that becomes the archive's content,
-    ``allow`` leaves them. ``before`` gets the plan, sizes included, before anything is written.
-    Raises `sharing.Private` if something private is left, FormatError, UsageError, KerncapError.
+    User names, host names and secrets are replaced, but for ``keep_private`` (of `sharing.KINDS`); memory is
+    not looked at. ``before`` gets the plan, sizes included, before anything is written.
+    Raises `sharing.Private` if something private can't be taken out, FormatError, UsageError, KerncapError.
     """
-    asked = Asked.of(redact_kinds, allow)
     path = Path(path)
     target = beside(path, output, f"{path.resolve().name}.zip")
     if os.path.lexists(target):
         raise UsageError(f"{target}: already there; give another name with -o")
-    with shareable(path, asked, scratch=target.resolve().parent) as shared:
+    if not target.resolve().parent.is_dir():
+        raise UsageError(f"{target}: can't be written: {os.strerror(errno.ENOENT)}")
+    with shareable(path, keep_private, target.resolve().parent) as shared:
         reproducer = shared.reproducer
         files = tuple(packed_files(reproducer))
         plan = Packed(
-            target, archive_bytes(reproducer, list(files)), files, _unviewed(reproducer), shared.kept,
-            shared.filled, not dry_run, tuple(reproducer.notes),
+            target, archive_bytes(reproducer, list(files)), files, _unviewed(reproducer),
+            shared.findings, not dry_run, tuple(reproducer.notes),
         )  # fmt: skip
         if before is not None:
             before(plan)

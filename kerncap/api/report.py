@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from kerncap import scratch
 from kerncap.api.beside import beside
 from kerncap.api.inspect import inspect
-from kerncap.api.sharing.private import Asked, Private, private_parts, scanner
+from kerncap.api.sharing.shareable import shareable
 from kerncap.errors import KerncapError, UsageError
 from kerncap.format import Reproducer
-from kerncap.format.private import Finding, Scanner, redacted
+from kerncap.format.private import Finding, Scrubber
 from kerncap.regular_file import read_regular
 from kerncap.report.html import Material, render
 from kerncap.report.html.results import checked, told
@@ -28,7 +29,7 @@ Results = dict[str, list[dict[str, Any]]]
 @dataclass(frozen=True)
 class Report:
     """A page that was written. ``results``: which commands' documents it shows; ``left_out``: what it has no
-    room for; ``findings``: private places that stayed, ``redacted`` those that were filled up.
+    room for; ``findings``: private places, and what became of them.
     """
 
     path: Path
@@ -37,7 +38,6 @@ class Report:
     results: tuple[str, ...]
     left_out: tuple[str, ...]
     findings: tuple[Finding, ...]
-    redacted: tuple[Finding, ...]
 
     def as_dict(self) -> dict[str, Any]:
         """For ``--json``."""
@@ -50,7 +50,6 @@ class Report:
             "results": list(self.results),
             "left_out": list(self.left_out),
             "findings": [one.as_dict() for one in self.findings],
-            "redacted": [one.as_dict() for one in self.redacted],
         }
 
 
@@ -59,8 +58,7 @@ def report(
     output: Path | str | None = None,
     *,
     results: Sequence[Path | str] = (),
-    redact_kinds: Collection[str] = (),
-    allow: Collection[str] = (),
+    keep_private: Collection[str] = (),
     sanitize: bool = True,
 ) -> Report:
     """Write the page of the reproducer at ``path``; all digests are checked on the way.
@@ -68,43 +66,34 @@ def report(
     ``output``: by default the folder's name with ``.html`` in the working directory; a page that is there is
     replaced. ``results``: files with what other commands print with ``--json`` (verify, replay, replay
     --limits, tune, sanitize, profile). ``sanitize``: where the reproducer has the kernel's TTIR and no
-    document of the sanitizer is given, its answer is made here, which executes nothing. ``redact_kinds`` (of
-    `sharing.KINDS`) fills such places up in the page, ``allow`` leaves them.
-    Raises `sharing.Private` if something private is left, FormatError, UsageError, KerncapError.
+    document of the sanitizer is given, its answer is made here, which executes nothing. ``keep_private``: as
+    for `pack`. Raises `sharing.Private` if something private can't be taken out, FormatError, UsageError,
+    KerncapError.
     """
-    asked = Asked.of(redact_kinds, allow)
     path = Path(path)
     folder = path.resolve().name
     target = beside(path, output, f"{folder}.html")
     if target.suffix.lower() not in _SUFFIXES:
         raise UsageError(f"{target}: a report is an HTML page; give it a name that ends with .html")
-    look = scanner()
-    with Reproducer.open(path) as reproducer:
+    with (
+        scratch.folder("report") as made,
+        shareable(path, keep_private, made.path) as shared,
+    ):
+        reproducer, scrubber = shared.reproducer, shared.scrubber
         documents = _read_results(reproducer, results)
         why = _sanitize(path, reproducer, documents, sanitize)
-        facts = {**inspect(path), "path": folder}
-        found = private_parts(reproducer) + _private_results(look, documents)
-        filled = [one for one in found if one.kind in asked.redact]
-        kept = [one for one in found if one.kind not in asked.redact]
-        stopping = [one for one in kept if one.kind not in asked.allow]
-        if stopping:
-            raise Private(path, stopping)
-
-        def clean(name: str, data: bytes) -> bytes:
-            if not asked.redact:
-                return data
-            return redacted(data, [one for one in look.scan(name, data) if one.kind in asked.redact])
-
+        facts = {**inspect(reproducer.path), "path": folder}
         material = Material(
-            reproducer, _cleaned(look, asked, "the manifest", facts), clean,
-            {k: [_cleaned(look, asked, k, d) for d in all_] for k, all_ in documents.items()},
-            not_sanitized=clean("", why.encode("utf-8", "replace")).decode("utf-8", "replace"),
+            reproducer, facts, lambda _name, data: data,
+            {kind: [_cleaned(scrubber, kind, one) for one in all_] for kind, all_ in documents.items()},
+            not_sanitized=_cleaned(scrubber, "sanitize", why),
         )  # fmt: skip
+        findings = tuple(scrubber.findings)
         page = render(material)
     _write(target, page)
     return Report(
         target, len(page), reproducer.manifest.kernel.name, tuple(documents), tuple(material.left_out),
-        tuple(kept), tuple(filled),
+        findings,
     )  # fmt: skip
 
 
@@ -147,28 +136,14 @@ def _sanitize(path: Path, reproducer: Reproducer, documents: Results, asked: boo
     return ""
 
 
-def _private_results(look: Scanner, documents: Results) -> list[Finding]:
-    return [
-        one
-        for kind, all_ in documents.items()
-        for document in all_
-        for one in look.scan(f"result of {kind}", _bytes(document))
-    ]
-
-
-def _cleaned(look: Scanner, asked: Asked, name: str, document: dict[str, Any]) -> dict[str, Any]:
-    """The document with its private places filled up; still the same JSON otherwise."""
-    data = _bytes(document)
-    filled = redacted(data, [one for one in look.scan(name, data) if one.kind in asked.redact])
-    left = [one for one in look.scan(name, filled) if one.kind in asked.redact]
-    if left:
-        raise KerncapError(f"{left[0].what} in {name} could not be filled up")
-    found: dict[str, Any] = json.loads(filled)
-    return found
-
-
-def _bytes(document: dict[str, Any]) -> bytes:
-    return json.dumps(document, ensure_ascii=False).encode("utf-8", "replace")
+def _cleaned(scrubber: Scrubber, kind: str, value: Any) -> Any:
+    """A result's document without what is private; still the same JSON otherwise."""
+    if isinstance(value, str):
+        data = scrubber.text(f"result of {kind}", value.encode("utf-8", "replace"))
+        return data.decode("utf-8", "replace")
+    if isinstance(value, dict):
+        return {key: _cleaned(scrubber, kind, inner) for key, inner in value.items()}
+    return [_cleaned(scrubber, kind, inner) for inner in value] if isinstance(value, list) else value
 
 
 def _write(target: Path, page: bytes) -> None:

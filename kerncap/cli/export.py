@@ -20,12 +20,9 @@ import click
     help="Where to (the reproducer's name and the kind); for a script FILE.py, which then holds its data.",
 )  # fmt: skip
 @click.option(
-    "--redact", multiple=True, type=click.Choice(["paths", "secrets"]),
-    help="Fill up home folders, or what looks like a secret.",
+    "--keep-private", multiple=True, type=click.Choice(["users", "hosts", "secrets"]),
+    help="Leave user names, host names or secrets as they are: whoever gets it can read them.",
 )  # fmt: skip
-@click.option(
-    "--allow", multiple=True, type=click.Choice(["paths", "secrets"]), help="Export although there are some."
-)
 @click.option(
     "--max-size", metavar="SIZE",
     help="What the captured memory may take, written out (4GiB, or a hundred times what is stored).",
@@ -35,8 +32,8 @@ def command(reproducer: Path, as_json: bool, max_size: str | None, **options: An
     """Write a project of REPRODUCER that needs no kerncap: it launches the kernel on the captured memory and
     compares with what the application had.
 
-    Its last line is "Result: PASS ..." or "Result: FAIL ...". Nothing of REPRODUCER is executed here. Stops
-    with status 1 where files hold home folders or what looks like a token, a key or a password, as pack does.
+    Its last line is "Result: PASS ..." or "Result: FAIL ...". Nothing of REPRODUCER is executed here. User
+    names, host names and secrets are replaced, as pack does.
     """
     from kerncap import log
     from kerncap.api.export import export

@@ -14,26 +14,25 @@ import click
     "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="FILE.zip (the folder's name)."
 )
 @click.option(
-    "--redact", multiple=True, type=click.Choice(["paths", "secrets"]),
-    help="Fill up home folders, or what looks like a secret, in a copy that is packed instead.",
+    "--keep-private", multiple=True, type=click.Choice(["users", "hosts", "secrets"]),
+    help="Leave user names, host names or secrets as they are: whoever gets it can read them.",
 )  # fmt: skip
-@click.option(
-    "--allow", multiple=True, type=click.Choice(["paths", "secrets"]), help="Pack although there are some."
-)
+@click.option("--show-private", is_flag=True, help="List what is private, and what becomes of it.")
 @click.option("--dry-run", is_flag=True, help="Say what would be packed, and write nothing.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout; the rest to stderr.")
 def command(
     reproducer: Path,
     output: Path | None,
-    redact: tuple[str, ...],
-    allow: tuple[str, ...],
+    keep_private: tuple[str, ...],
+    show_private: bool,
     dry_run: bool,
     as_json: bool,
 ) -> int:
     """Make one .zip of REPRODUCER, with equal bytes each time; any zip program opens it.
 
-    Says what goes in and how large it gets first. Stops with status 1 where files hold home folders or
-    what looks like a token, a key or a password. Memory is not looked at: it is what the launch is about.
+    Says what goes in and how large it gets first. User names, host names, and what looks like a token, a
+    key or a password are replaced by USER, HOST and REDACTED in a copy, which is packed. Memory is not
+    looked at: it is what the launch is about.
     """
     from kerncap import log
     from kerncap.api.pack import pack
@@ -42,8 +41,8 @@ def command(
 
     try:
         packed = pack(
-            reproducer, output, redact_kinds=redact, allow=allow, dry_run=dry_run,
-            before=lambda plan: log.block(render_plan(plan)),
+            reproducer, output, keep_private=keep_private, dry_run=dry_run,
+            before=lambda plan: log.block(render_plan(plan, show_private)),
         )  # fmt: skip
     except Private as stopped:
         log.block("\n".join(listing(stopped.findings)))

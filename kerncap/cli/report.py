@@ -19,35 +19,31 @@ import click
 )  # fmt: skip
 @click.option("--no-sanitize", is_flag=True, help="Leave the sanitizer's answer out.")
 @click.option(
-    "--redact", multiple=True, type=click.Choice(["paths", "secrets"]),
-    help="Fill up home folders, or what looks like a secret, in the page.",
+    "--keep-private", multiple=True, type=click.Choice(["users", "hosts", "secrets"]),
+    help="Leave user names, host names or secrets as they are: whoever gets it can read them.",
 )  # fmt: skip
-@click.option(
-    "--allow", multiple=True, type=click.Choice(["paths", "secrets"]), help="Write although there are some."
-)
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout; the rest to stderr.")
 def command(
     reproducer: Path,
     output: Path | None,
     results: tuple[Path, ...],
     no_sanitize: bool,
-    redact: tuple[str, ...],
-    allow: tuple[str, ...],
+    keep_private: tuple[str, ...],
     as_json: bool,
 ) -> int:
     """Make one HTML page of REPRODUCER that needs no network: launch, values, memory, source, verdicts.
 
-    Nothing in it is executed. Stops with status 1 where files hold home folders or what looks like a token,
-    a key or a password. The page shows values of the memory, as pictures and statistics.
+    Nothing in it is executed. User names, host names and secrets are replaced, as pack does. The page shows
+    values of the memory, as pictures and statistics.
     """
     from kerncap import log
     from kerncap.api.report import report
     from kerncap.api.sharing import Private
-    from kerncap.report.pack_text import listing
+    from kerncap.report.pack_text import listing, summary
 
     try:
         made = report(
-            reproducer, output, results=results, redact_kinds=redact, allow=allow, sanitize=not no_sanitize
+            reproducer, output, results=results, keep_private=keep_private, sanitize=not no_sanitize
         )
     except Private as stopped:
         log.block("\n".join(listing(stopped.findings)))
@@ -56,9 +52,8 @@ def command(
                         "findings": [one.as_dict() for one in stopped.findings]}  # fmt: skip
             click.echo(json.dumps(document, indent=1))
         raise
-    for word, found in (("filled up", made.redacted), ("left as it is", made.findings)):
-        for line in listing(found):
-            log.line(f"{word}: {line}")
+    for line in summary(made.findings):
+        log.line(line)
     for what in made.left_out:
         log.line(f"not in the page: {what}")
     log.line(f"{made.path}: {log.size(made.size_bytes)}; open it in a browser, it needs no network")

@@ -24,9 +24,6 @@ Command = Annotated[
 ]
 
 
-Redact = Annotated[tuple[Literal["paths", "secrets"], ...], _says("Fill these up with x in what is written.")]
-
-
 class Takes(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What all tools that run something take."""
 
@@ -119,7 +116,6 @@ class Diff(Takes, frozen=True, kw_only=True):
 class Pack(Takes, frozen=True, kw_only=True):
     repro: Repro
     output: Annotated[str | None, _says("FILE.zip; by default the folder's name, in the first root.")] = None
-    redact: Redact = ()
     dry_run: Annotated[bool, _says("Say what would be packed, and write nothing.")] = False
 
 
@@ -135,13 +131,11 @@ class Export(Takes, frozen=True, kw_only=True):
         _says("A Python script (Triton); a CMake project in CUDA or HIP; a pytest file with one of the two."),
     ]
     output: Annotated[str | None, _says("A folder that is not there yet, or FILE.py for a script.")] = None
-    redact: Redact = ()
 
 
 class Report(Takes, frozen=True, kw_only=True):
     repro: Repro
     output: Annotated[str | None, _says("FILE.html; by default the folder's name, in the first root.")] = None
-    redact: Redact = ()
 
 
 class ReadResult(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -122,8 +122,7 @@ def _minimize(given: inputs.Minimize, context: Context) -> list[str]:
 def _pack(given: inputs.Pack, context: Context) -> list[str]:
     repro = context.allowed.path(given.repro, "repro")
     output = _file(given.output or f"{repro.name}.zip", "output", context)
-    redact = [f"--redact={kind}" for kind in given.redact]
-    return ["pack", "--json", *_options(output=output, dry_run=given.dry_run), *redact, str(repro)]
+    return ["pack", "--json", *_options(output=output, dry_run=given.dry_run), str(repro)]
 
 
 def _diff(given: inputs.Diff, context: Context) -> list[str]:
@@ -137,15 +136,13 @@ def _diff(given: inputs.Diff, context: Context) -> list[str]:
 def _export(given: inputs.Export, context: Context) -> list[str]:
     repro = context.allowed.path(given.repro, "repro")
     output = _file(given.output or f"{repro.name}-{given.kind}", "output", context)
-    redact = [f"--redact={kind}" for kind in given.redact]
-    return ["export", "--json", f"--as={given.kind}", f"--output={output}", *redact, str(repro)]
+    return ["export", "--json", f"--as={given.kind}", f"--output={output}", str(repro)]
 
 
 def _report(given: inputs.Report, context: Context) -> list[str]:
     repro = context.allowed.path(given.repro, "repro")
     output = _file(given.output or f"{repro.name}.html", "output", context)
-    redact = [f"--redact={kind}" for kind in given.redact]
-    return ["report", "--json", f"--output={output}", *redact, str(repro)]
+    return ["report", "--json", f"--output={output}", str(repro)]
 
 
 def _unpack(given: inputs.Unpack, context: Context) -> list[str]:
@@ -181,8 +178,8 @@ TOOLS = (
          inputs.Diff, "diff", _diff, read_only=True),
     Tool("minimize", "Write a smaller reproducer of the same launch, with no memory but what it needs.",
          inputs.Minimize, "minimize", _minimize, 1800),
-    Tool("pack", "Make one .zip of a reproducer for a bug report. Stops at home folders and secrets; redact "
-         "fills them up.", inputs.Pack, "pack", _pack),
+    Tool("pack", "Make one .zip of a reproducer for a bug report, without user names, host names and "
+         "secrets.", inputs.Pack, "pack", _pack),
     Tool("export", "Write a project that runs a reproducer's launch without kerncap: a script, CMake or "
          "pytest. Nothing is run.", inputs.Export, "export", _export),
     Tool("report", "Write one HTML page of a reproducer, for people. Nothing is run.",

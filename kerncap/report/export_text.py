@@ -19,9 +19,8 @@ def render(document: dict[str, Any]) -> str:
         lines += [f"  {log.size(one['bytes']):>9}  {log.one_line(one['name'])}" for one in files[:_SHOWN]]
     if len(files) > _SHOWN:
         lines.append(f"  and {len(files) - _SHOWN} more")
-    for word, key in (("filled up", "redacted"), ("left as it is", "findings")):
-        if document[key]:
-            lines.append(f"{word}: {len(document[key])} private places (--json lists them)")
+    if document["findings"]:
+        lines.append(f"private: {len(document['findings'])} places, replaced or kept (--json lists them)")
     if document["size_bytes"] > TRACKER_BYTES:
         lines.append("more than the 25 MB that bug trackers take: kerncap minimize it first")
     lines += [f"note: {note}" for note in document["notes"]]

@@ -61,16 +61,14 @@ def facts(
 
 def tidy(value: Any) -> Any:
     """``value`` with nothing private in any of its texts: what `private.Scanner` finds is filled up."""
-    from kerncap.format.private import Scanner, redacted  # with it comes numpy, which a doctor can do without
+    from kerncap.format.private import Names, Scrubber  # with it comes numpy, which a doctor can do without
 
-    scanner = Scanner()
+    scrubber = Scrubber(Names())
 
     def clean(one: Any) -> Any:
         if isinstance(one, str):
-            data = env.hide_home(one).encode("utf-8", "surrogateescape")
             # The end of a text ends a path too.
-            findings = scanner.scan("", data + b"\0")
-            return redacted(data, findings).decode("utf-8", "replace")
+            return scrubber.string("", env.hide_home(one) + "\n").removesuffix("\n")
         if isinstance(one, Mapping):
             return {clean(str(key)): clean(each) for key, each in one.items()}
         return [clean(each) for each in one] if isinstance(one, list | tuple) else one

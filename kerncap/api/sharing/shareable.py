@@ -1,72 +1,68 @@
-"""A reproducer as it may leave the machine: private places filled up or allowed, else it stops."""
+"""A reproducer as it may leave the machine: a copy without what is private, if anything is."""
 
 from __future__ import annotations
 
 import contextlib
-import shutil
-import tempfile
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from kerncap.api.sharing.private import Asked, Private, private_parts, scanner
-from kerncap.errors import KerncapError
+import msgspec
+
+from kerncap import scratch
+from kerncap.api.sharing.private import Private, kept_kinds
+from kerncap.capture.progress import Progress
 from kerncap.format import Reproducer
-from kerncap.format.archive.redact import redact
-from kerncap.format.private import Finding, redacted
+from kerncap.format.archive.redact import look_at, redact, texts
+from kerncap.format.private import KEPT, Finding, Scrubber, of_this_machine
+from kerncap.format.private.facts import scrub_facts
+from kerncap.format.validate import stored_files
+from kerncap.output import writing
 
 
 @dataclass(frozen=True)
 class Shareable:
-    """``reproducer`` is the one at the path, or a copy of it with ``filled`` places filled up."""
+    """``reproducer`` is the one at the path, or a copy of it without what is private."""
 
     reproducer: Reproducer
-    kept: tuple[Finding, ...]  # what was found and allowed to stay
-    filled: tuple[Finding, ...]
+    findings: tuple[Finding, ...]  # what was found, and what became of it
+    scrubber: Scrubber  # for what else goes along
 
 
 @contextlib.contextmanager
-def shareable(path: Path, asked: Asked, scratch: Path) -> Iterator[Shareable]:
-    """The reproducer at ``path`` with what ``asked`` says done; a copy may lie in ``scratch`` meanwhile.
+def shareable(path: Path, keep: Collection[str], parent: Path) -> Iterator[Shareable]:
+    """The reproducer at ``path`` without private things but those of ``keep``; a copy lies in ``parent``
+    meanwhile, on the file system of what will be written: it is as large as the reproducer.
 
-    Raises Private if something private would be left, FormatError, UsageError, KerncapError.
+    Raises Private if something private could not be taken out, FormatError, UsageError, KerncapError.
     """
+    scrubber = Scrubber(of_this_machine(), kept_kinds(keep))
     with contextlib.ExitStack() as stack:
         reproducer = stack.enter_context(Reproducer.open(path))
         reproducer.verify_files(memory=True)
-        found = private_parts(reproducer)
-        filled = tuple(one for one in found if one.kind in asked.redact)
-        kept = tuple(one for one in found if one.kind not in asked.redact)
-        stopping = [one for one in kept if one.kind not in asked.allow]
-        if stopping:
-            raise Private(path, stopping)
-        if filled:
-            folder = stack.enter_context(_folder(scratch))
-            reproducer = stack.enter_context(Reproducer.open(_copy(reproducer, folder, asked, filled)))
-        yield Shareable(reproducer, kept, filled)
+        sizes = {stored.path: stored.size for _, stored in stored_files(reproducer.manifest)}
+        progress = Progress("private things", sum(s for n, s in sizes.items() if not n.startswith("memory/")))
+        look_at(reproducer, scrubber, progress.reached)
+        with writing(parent):
+            made = stack.enter_context(scratch.folder("shared", parent, hidden=True))
+        copy = redact(reproducer, made.path, scrubber)
+        findings = tuple(scrubber.findings)
+        if any(one.became != KEPT for one in findings):
+            reproducer = stack.enter_context(Reproducer.open(copy))
+            _check(path, reproducer, scrubber)
+        yield Shareable(reproducer, findings, scrubber)
 
 
-def _copy(reproducer: Reproducer, folder: Path, asked: Asked, filled: tuple[Finding, ...]) -> Path:
-    look = scanner()
-
-    def clean(name: str, data: bytes) -> bytes:
-        return redacted(data, [one for one in look.scan(name, data) if one.kind in asked.redact])
-
-    kinds = " and ".join(sorted({one.what for one in filled}))
-    note = f"Redacted before it was shared: {kinds} ({len(filled)} places)."
-    copy = redact(reproducer, folder, clean, note)
-    with Reproducer.open(copy) as opened:
-        left = [one for one in private_parts(opened) if one.kind in asked.redact]
-    if left:
-        raise KerncapError(f"{reproducer.path}: {left[0].what} in {left[0].file} could not be filled up")
-    return copy
-
-
-@contextlib.contextmanager
-def _folder(parent: Path) -> Iterator[Path]:
-    """On the file system of what will be written: the copy is as large as the reproducer."""
-    folder = Path(tempfile.mkdtemp(prefix=".kerncap-shared-", dir=parent))
+def _check(path: Path, reproducer: Reproducer, scrubber: Scrubber) -> None:
+    """Look at the copy as if it were somebody's: nothing may be found any more."""
+    before = list(scrubber.findings)
+    scrubber.findings = []
     try:
-        yield folder
+        scrub_facts(msgspec.to_builtins(reproducer.manifest), scrubber)
+        for name, data in texts(reproducer):
+            scrubber.file(name, data)
+        left = [one for one in scrubber.findings if one.became != KEPT]
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        scrubber.findings = before
+    if left:
+        raise Private(path, left)

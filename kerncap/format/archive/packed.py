@@ -39,8 +39,7 @@ class Packed:
     size: int
     files: tuple[PackedFile, ...]
     unviewed: tuple[Unviewed, ...]
-    findings: tuple[Finding, ...]  # what was found and allowed to stay
-    redacted: tuple[Finding, ...]  # what was found and filled up
+    findings: tuple[Finding, ...]  # what private things were found, and what became of them
     written: bool = True
     notes: tuple[str, ...] = ()
 
@@ -56,6 +55,5 @@ class Packed:
             "files": [{"name": f.name, "bytes": f.size, "stored_bytes": f.stored} for f in self.files],
             "unviewed_regions": [vars(one) for one in self.unviewed],
             "findings": [one.as_dict() for one in self.findings],
-            "redacted": [one.as_dict() for one in self.redacted],
             "notes": list(self.notes),
         }  # fmt: skip

@@ -37,14 +37,15 @@ class UnviewedRegion(Part, frozen=True, kw_only=True):
 
 
 class PrivatePlace(Part, frozen=True, kw_only=True):
-    """Where something private is; the text itself is not told."""
+    """Where something private was; the text itself is not told."""
 
-    kind: Literal["secret", "path"]
+    kind: Literal["secret", "user", "host", "variable"]
     what: str
     file: Annotated[str, says("Inside of the reproducer.")]
-    line: Annotated[int | None, says("From 1; null in a file that is no text.")]
-    byte: Annotated[int, says("Where it begins in the file.")]
+    line: Annotated[int | None, says("From 1; null in the manifest and in a file that is no text.")]
+    key: Annotated[str | None, says("Of the manifest: where it is there.")]
     shown: Annotated[str, says("Enough to find it, not enough to use it.")]
+    became: Annotated[str, says("What is there now; kept: it stays.")]
 
 
 class PackDocument(Document, frozen=True, kw_only=True):
@@ -52,12 +53,11 @@ class PackDocument(Document, frozen=True, kw_only=True):
 
     path: Annotated[Path | None, says("The archive; null where nothing is to be written.")]
     written: Annotated[bool, says("False for --dry-run, and where something private was found.")]
-    findings: Annotated[tuple[PrivatePlace, ...], says("What is private and stays, or stops it.")]
+    findings: Annotated[tuple[PrivatePlace, ...], says("What is private, and what became of it.")]
     reason: Annotated[str | UnsetType, says("Why nothing was written.")] = UNSET
     size_bytes: Annotated[Bytes | UnsetType, says("Bytes of the archive.")] = UNSET
     files: tuple[PackedEntry, ...] | UnsetType = UNSET
     unviewed_regions: tuple[UnviewedRegion, ...] | UnsetType = UNSET
-    redacted: Annotated[tuple[PrivatePlace, ...] | UnsetType, says("What was filled up.")] = UNSET
     notes: Notes | UnsetType = UNSET
 
 
@@ -93,7 +93,7 @@ class ExportDocument(Document, frozen=True, kw_only=True):
     """A project that runs the launch without kerncap. Where something private stops it: path null, reason."""
 
     path: Annotated[Path | None, says("The folder or file; null where nothing was written.")]
-    findings: Annotated[tuple[PrivatePlace, ...], says("What is private and stays, or stops it.")]
+    findings: Annotated[tuple[PrivatePlace, ...], says("What is private, and what became of it.")]
     kind: Annotated[Literal["script", "cmake", "pytest"] | UnsetType, says("What was made.")] = msgspec.field(
         default=UNSET, name="as"
     )
@@ -103,7 +103,6 @@ class ExportDocument(Document, frozen=True, kw_only=True):
     files: tuple[ExportedFile, ...] | UnsetType = UNSET
     run: Annotated[Names | UnsetType, says("The commands that run it.")] = UNSET
     notes: Notes | UnsetType = UNSET
-    redacted: Annotated[tuple[PrivatePlace, ...] | UnsetType, says("What was filled up.")] = UNSET
 
 
 class ReportDocument(Document, frozen=True, kw_only=True):
@@ -112,9 +111,8 @@ class ReportDocument(Document, frozen=True, kw_only=True):
     path: Annotated[Path | None, says("The page; null where nothing was written.")]
     written: bool
     reason: Annotated[str | None, says("Why nothing was written.")]
-    findings: Annotated[tuple[PrivatePlace, ...], says("What is private and stays, or stops it.")]
+    findings: Annotated[tuple[PrivatePlace, ...], says("What is private, and what became of it.")]
     size_bytes: Annotated[Bytes | UnsetType, says("Bytes of the page.")] = UNSET
     kernel: str | UnsetType = UNSET
     results: Annotated[Names | UnsetType, says("The results that are shown in it.")] = UNSET
     left_out: Annotated[Names | UnsetType, says("What is not in the page, and why.")] = UNSET
-    redacted: Annotated[tuple[PrivatePlace, ...] | UnsetType, says("What was filled up.")] = UNSET

@@ -72,7 +72,7 @@ def test_it_is_said_and_refused(tmp_path: Path, size: int, post: bool) -> None:
         with pytest.raises(UsageError, match="more than .*; --max-size"):
             stage(reproducer, "interpreter", "host", -1)
     with pytest.raises(UsageError, match=said):
-        export(folder, "script", tmp_path / "out", allow=("paths", "secrets"))
+        export(folder, "script", tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 

@@ -49,7 +49,7 @@ COMMANDS = {
     "pack": ("pack", "{}"),
     "diff of reproducers": ("diff", "{}", str(GOLDEN)),
     "diff of results": ("diff", "{}", "{}"),
-    "report's part": ("report", str(GOLDEN), "--allow", "paths", "--with", "{}", "-o", "{}.html"),
+    "report's part": ("report", str(GOLDEN), "--with", "{}", "-o", "{}.html"),
     "ceilings": ("replay", str(GOLDEN_BLOCK), "--limits", "--trust", "--ceilings", "{}"),
     "TTIR": ("sanitize", "{}.ttir", "--grid", "1"),
 }

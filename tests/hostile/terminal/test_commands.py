@@ -37,7 +37,7 @@ READING = {
     "pack": ["pack", "-o", "made.zip"],
     "pack --dry-run": ["pack", "--dry-run", "--json"],
     "report": ["report", "-o", "made.html"],
-    "report --redact": ["report", "-o", "made.html", "--redact", "paths"],
+    "report --keep-private": ["report", "-o", "made.html", "--keep-private", "users"],
     "export --as script": ["export", "-o", "made", "--as", "script"],
     "export --as cmake": ["export", "-o", "made", "--as", "cmake"],
     "export --as pytest": ["export", "-o", "made", "--as", "pytest"],

@@ -32,7 +32,7 @@ def captured(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def page(captured: Path) -> Path:
     kerncap = CommandLine(captured.parents[1])
-    done = kerncap("report", captured, "-o", "flash.html", "--allow", "paths", "--json")
+    done = kerncap("report", captured, "-o", "flash.html", "--json")
     assert done.status == 0, done.stderr
     assert done.document["written"] is True
     assert done.document["size_bytes"] < 1_000_000
@@ -100,7 +100,7 @@ def test_results_of_other_commands_are_shown(captured: Path, show: OpenPage, tmp
     for number, document in enumerate(documents):
         files.append(tmp_path / f"{number}.json")
         files[-1].write_text(json.dumps(document))
-    made = report(captured, tmp_path / "with.html", results=files, allow=["paths", "secrets"])
+    made = report(captured, tmp_path / "with.html", results=files, keep_private=["users", "secrets"])
     assert set(made.results) >= {"verify", "replay", "limits", "tune"}
     opened = show(made.path)
     assert "verified fail" in opened.text(".badges").replace("\n", " ")

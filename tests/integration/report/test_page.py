@@ -164,7 +164,7 @@ def test_sections_stay_where_they_were_jumped_to(linked: Path, show: OpenPage) -
     ],
 )
 def test_golden_reproducers(golden: str, words: list[str], page_of: PageOf, show: OpenPage) -> None:
-    opened = show(page_of(GOLDEN / golden, allow=["paths", "secrets"]))
+    opened = show(page_of(GOLDEN / golden, keep_private=["users", "secrets"]))
     opened.settle()
     text = opened.text("main")
     for word in words:
@@ -173,7 +173,7 @@ def test_golden_reproducers(golden: str, words: list[str], page_of: PageOf, show
 
 
 def test_the_sanitizer_is_asked_where_nothing_runs(page_of: PageOf, show: OpenPage) -> None:
-    opened = show(page_of(GOLDEN / "v1.2", allow=["paths", "secrets"]))
+    opened = show(page_of(GOLDEN / "v1.2", keep_private=["users", "secrets"]))
     assert "memory operations" in opened.text("#verdicts")
     assert "not run" not in opened.text(".badges")
 

@@ -59,7 +59,7 @@ def printed(kerncap: CommandLine, name: str, *arguments: str | Path, status: int
 def test_what_executes_nothing(kerncap: CommandLine, repro: Path) -> None:
     printed(kerncap, "inspect", "inspect", repro)
     printed(kerncap, "sanitize", "sanitize", repro)
-    printed(kerncap, "pack", "pack", repro, "--allow", "paths", "-o", "r.zip")
+    printed(kerncap, "pack", "pack", repro, "-o", "r.zip")
     printed(kerncap, "unpack", "unpack", "r.zip", "-o", "unpacked")
 
 
@@ -70,7 +70,7 @@ def test_an_edit_that_is_wrong(kerncap: CommandLine, repro: Path) -> None:
     printed(kerncap, "verify", "verify", repro, "--candidate", candidate, status=1)
 
 
-def test_pack_that_stops(kerncap: CommandLine, repro: Path) -> None:
+def test_pack_of_a_home(kerncap: CommandLine, repro: Path) -> None:
     copy = kerncap.folder / "private" / repro.name
     shutil.copytree(repro, copy)
     done = kerncap("pack", copy, "-o", "p.zip", "--json", env={"HOME": str(SAMPLES.parent)})
@@ -79,8 +79,8 @@ def test_pack_that_stops(kerncap: CommandLine, repro: Path) -> None:
 
 def test_what_is_made_of_it(kerncap: CommandLine, repro: Path) -> None:
     printed(kerncap, "diff", "diff", repro, repro)
-    printed(kerncap, "report", "report", repro, "--redact", "paths", "-o", "r.html", "--no-sanitize")
-    printed(kerncap, "export", "export", repro, "--as", "script", "--redact", "paths", "-o", "project")
+    printed(kerncap, "report", "report", repro, "-o", "r.html", "--no-sanitize")
+    printed(kerncap, "export", "export", repro, "--as", "script", "-o", "project")
     one = kerncap("inspect", repro, "--json").stdout
     for name in ("a.json", "b.json"):
         (kerncap.folder / name).write_text(one)

@@ -12,7 +12,6 @@ from kerncap.api.export import export
 from kerncap.api.exporting.launch_header import quoted
 from kerncap.api.exporting.python_values import number
 from kerncap.api.exporting.wording import plain
-from kerncap.api.sharing import Private
 from kerncap.errors import UsageError
 from kerncap.format import schema
 from tests.unit.replay.build import Launch, add
@@ -102,12 +101,11 @@ def test_without_values_there_is_nothing_to_compare(tmp_path: Path) -> None:
         export(launch.seal(tmp_path), "script", tmp_path / "out")
 
 
-def test_what_is_private_stops_it(tmp_path: Path) -> None:
+def test_what_is_private_is_replaced(tmp_path: Path) -> None:
     path = Launch(add().source + "\n# /home/somebody/kernels.py\n", "add").seal(tmp_path)
-    with pytest.raises(Private, match="--redact paths"):
-        export(path, "script", tmp_path / "out")
-    made = export(path, "script", tmp_path / "out.py", redact=["paths"])
-    assert made.redacted and "somebody" not in made.path.read_text()
+    made = export(path, "script", tmp_path / "out.py")
+    assert made.findings and "somebody" not in made.path.read_text()
+    assert "somebody" in export(path, "script", tmp_path / "b.py", keep_private=["users"]).path.read_text()
 
 
 def test_kinds_of_launches(tmp_path: Path) -> None:

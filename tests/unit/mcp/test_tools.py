@@ -35,10 +35,10 @@ FULL: dict[str, dict[str, Any]] = {
     "sanitize_program": {"command": ["python", "run.py"], "checks": "race"},
     "tune": {"repros": ["r"], "trials": 3, "seconds": 5},
     "diff": {"a": ".", "b": "."},
-    "export": {"repro": "r", "kind": "script", "redact": ["paths"]},
+    "export": {"repro": "r", "kind": "script"},
     "report": {"repro": "r", "output": "r.html"},
     "minimize": {"repro": "r", "output": "o", "seconds": 5},
-    "pack": {"repro": "r", "output": "r.zip", "redact": ["paths", "secrets"], "dry_run": True},
+    "pack": {"repro": "r", "output": "r.zip", "dry_run": True},
     "unpack": {"archive": "r.zip", "output": "o"},
 }  # fmt: skip
 

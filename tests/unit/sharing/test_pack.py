@@ -16,7 +16,6 @@ import msgspec
 import pytest
 
 from kerncap.api.pack import pack, unpack_file
-from kerncap.api.sharing import Private
 from kerncap.errors import FormatError, UsageError
 from kerncap.format import Reproducer, WriteSet
 from kerncap.format.archive import TRACKER_BYTES
@@ -52,10 +51,9 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("golden", [GOLDEN, GOLDEN_NATIVE])
 def test_there_and_back(tmp_path: Path, golden: Path) -> None:
-    allow = ("paths", "secrets")
-    packed = pack(golden, tmp_path / "a.zip", allow=allow)
+    packed = pack(golden, tmp_path / "a.zip")
     assert packed.size == (tmp_path / "a.zip").stat().st_size
-    pack(golden, tmp_path / "b.zip", allow=allow)
+    pack(golden, tmp_path / "b.zip")
     assert (tmp_path / "a.zip").read_bytes() == (tmp_path / "b.zip").read_bytes()
     back = unpack_file(tmp_path / "a.zip", tmp_path / "out")
     with Reproducer.open(golden) as before, Reproducer.open(back) as after:
@@ -70,12 +68,12 @@ def test_the_bytes_do_not_depend_on_the_copy(folder: Path, tmp_path: Path) -> No
     for path in other.rglob("*"):
         path.chmod(0o700)
     for path, name in ((folder, "a.zip"), (other, "b.zip")):
-        pack(path, tmp_path / name, allow=("paths", "secrets"))
+        pack(path, tmp_path / name)
     assert (tmp_path / "a.zip").read_bytes() == (tmp_path / "b.zip").read_bytes()
 
 
 def test_any_zip_program_opens_it(folder: Path, tmp_path: Path) -> None:
-    pack(folder, tmp_path / "a.zip", allow=("paths", "secrets"))
+    pack(folder, tmp_path / "a.zip")
     with zipfile.ZipFile(tmp_path / "a.zip") as archive:
         assert archive.testzip() is None
         tops = {name.split("/")[0] for name in archive.namelist()}
@@ -88,7 +86,7 @@ def test_any_zip_program_opens_it(folder: Path, tmp_path: Path) -> None:
 def test_nothing_is_overwritten(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "a.zip").write_text("mine")
     with pytest.raises(UsageError, match="already there"):
-        pack(folder, tmp_path / "a.zip", allow=("paths", "secrets"))
+        pack(folder, tmp_path / "a.zip")
     assert (tmp_path / "a.zip").read_text() == "mine"
 
 
@@ -114,7 +112,7 @@ def test_without_hard_links(folder: Path, tmp_path: Path, monkeypatch: pytest.Mo
 def test_a_place_that_cannot_be_written_is_a_mistake_of_the_request(folder: Path, tmp_path: Path) -> None:
     """Not status 1, which says that something private is in it."""
     with pytest.raises(UsageError, match="nowhere/a.zip: can't be written: No such file or directory"):
-        pack(folder, tmp_path / "nowhere" / "a.zip", allow=("paths", "secrets"))
+        pack(folder, tmp_path / "nowhere" / "a.zip")
 
 
 def test_a_damaged_reproducer_is_not_packed(folder: Path, tmp_path: Path) -> None:
@@ -122,7 +120,7 @@ def test_a_damaged_reproducer_is_not_packed(folder: Path, tmp_path: Path) -> Non
     data[len(data) // 2] ^= 1
     (folder / "memory/chunks").write_bytes(data)
     with pytest.raises(FormatError):
-        pack(folder, tmp_path / "a.zip", allow=("paths", "secrets"))
+        pack(folder, tmp_path / "a.zip")
     assert not (tmp_path / "a.zip").exists()
 
 
@@ -136,30 +134,19 @@ def with_private(folder: Path) -> Path:
     return source
 
 
-def test_it_stops_at_what_is_private(folder: Path, tmp_path: Path) -> None:
+def test_what_is_private_is_replaced(folder: Path, tmp_path: Path) -> None:
     source = with_private(folder)
-    with pytest.raises(Private) as stopped:
-        pack(folder, tmp_path / "a.zip")
-    files = {one.file for one in stopped.value.findings}
-    assert files >= {"manifest.json", str(source.relative_to(folder))}
-    assert "--redact paths --redact secrets" in str(stopped.value) and "k9f3" not in str(stopped.value)
-    assert not (tmp_path / "a.zip").exists()
-    with pytest.raises(Private):
-        pack(folder, tmp_path / "a.zip", allow=("paths",))
-
-
-def test_redacted_it_is_another_reproducer_of_the_same_launch(folder: Path, tmp_path: Path) -> None:
-    with_private(folder)
-    packed = pack(folder, tmp_path / "a.zip", redact_kinds=("paths", "secrets"))
-    assert {one.kind for one in packed.redacted} == {"path", "secret"} and not packed.findings
-    assert b"alice" not in (tmp_path / "a.zip").read_bytes()
+    packed = pack(folder, tmp_path / "a.zip")
+    assert {one.kind for one in packed.findings} == {"user", "secret"}
+    assert {one.file for one in packed.findings} >= {"manifest.json", str(source.relative_to(folder))}
     back = unpack_file(tmp_path / "a.zip", tmp_path / "out")
     everything = b"".join(path.read_bytes() for path in back.rglob("*") if path.is_file())
     for private in (b"alice", b"hf_aB3d", b"k9f3Lq02vXb7"):
         assert private not in everything
     with Reproducer.open(folder) as before, Reproducer.open(back) as after:
         after.verify()
-        assert any(note.startswith("Redacted") for note in after.manifest.notes)
+        assert after.manifest.command == ("/home/USER/env/bin/python", "train.py", "--api-key", "REDACTED")
+        assert any(note.startswith("Replaced before") for note in after.manifest.notes)
         assert after.manifest.regions == before.manifest.regions
         assert after.manifest.memory == before.manifest.memory
         assert (after.source_text() or "").count("\n") == (before.source_text() or "").count("\n")
@@ -167,6 +154,21 @@ def test_redacted_it_is_another_reproducer_of_the_same_launch(folder: Path, tmp_
         assert before.checks() is None and after.checks() is None
     assert (folder / "manifest.json").read_bytes().count(b"alice") == 1  # the original is as it was
     assert sorted(path.name for path in tmp_path.iterdir() if "kerncap" in path.name) == []
+    again = pack(back, tmp_path / "b.zip")
+    assert [one for one in again.findings if one.kind != "user"] == []
+
+
+def test_what_is_to_stay_stays(folder: Path, tmp_path: Path) -> None:
+    with_private(folder)
+    packed = pack(folder, tmp_path / "a.zip", keep_private=("users", "secrets"))
+    assert {one.became for one in packed.findings} == {"kept"}
+    with Reproducer.open(unpack_file(tmp_path / "a.zip", tmp_path / "out")) as after:
+        assert (
+            after.manifest.command[0].startswith("/home/alice") and "k9f3Lq02vXb7" in after.manifest.command
+        )
+    assert "LEFT AS IT IS" in render_plan(packed)
+    only = pack(folder, tmp_path / "b.zip", keep_private=("users",))
+    assert {(one.kind, one.became) for one in only.findings} == {("user", "kept"), ("secret", "REDACTED")}
 
 
 def test_redacting_keeps_checks_and_write_set(folder: Path, tmp_path: Path) -> None:
@@ -180,7 +182,7 @@ def test_redacting_keeps_checks_and_write_set(folder: Path, tmp_path: Path) -> N
         changed_by_hand.write_checks(
             msgspec.structs.replace(checks, manifest_sha256=digest, write_set=stored)
         )
-    pack(folder, tmp_path / "a.zip", redact_kinds=("paths", "secrets"))
+    pack(folder, tmp_path / "a.zip")
     with Reproducer.open(unpack_file(tmp_path / "a.zip", tmp_path / "out")) as after:
         found, known = WriteSet.load(after), after.checks()
         assert found is not None and found.regions == write_set.regions
@@ -191,9 +193,7 @@ def test_redacting_keeps_checks_and_write_set(folder: Path, tmp_path: Path) -> N
 
 def test_kinds_are_checked() -> None:
     with pytest.raises(UsageError, match="expected one of"):
-        pack(GOLDEN, redact_kinds=("everything",))
-    with pytest.raises(UsageError, match="contradict"):
-        pack(GOLDEN, redact_kinds=("paths",), allow=("paths",))
+        pack(GOLDEN, keep_private=("everything",))
 
 
 def test_the_plan_comes_before_the_file(folder: Path, tmp_path: Path) -> None:
@@ -202,9 +202,9 @@ def test_the_plan_comes_before_the_file(folder: Path, tmp_path: Path) -> None:
     def look(plan: object) -> None:
         seen.append((plan, (tmp_path / "a.zip").exists()))
 
-    packed = pack(folder, tmp_path / "a.zip", allow=("paths", "secrets"), before=look)
+    packed = pack(folder, tmp_path / "a.zip", before=look)
     assert seen == [(packed, False)] and (tmp_path / "a.zip").exists()
-    dry = pack(folder, tmp_path / "b.zip", allow=("paths", "secrets"), dry_run=True)
+    dry = pack(folder, tmp_path / "b.zip", dry_run=True)
     assert not dry.written and not (tmp_path / "b.zip").exists() and dry.size == packed.size
 
 
@@ -228,12 +228,14 @@ def test_the_command_line(folder: Path, tmp_path: Path) -> None:
         return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
 
     with_private(folder)
-    stopped = kerncap("pack", "repro", "--json")
-    assert stopped.returncode == 1 and json.loads(stopped.stdout)["findings"]
-    assert "kerncap: repro: paths and secrets in" in stopped.stderr
-    done = kerncap("pack", "repro", "--json", "--redact", "paths", "--redact", "secrets")
+    done = kerncap("pack", "repro", "--json", "--show-private")
     document = json.loads(done.stdout)
-    assert done.returncode == 0 and document["path"] == "repro.zip" and document["redacted"]
+    assert done.returncode == 0 and document["path"] == "repro.zip" and document["findings"]
+    assert (
+        "manifest.json: command[3]: a value that its name calls secret (k9… (12 characters)) -> REDACTED"
+        in done.stderr
+    )
+    assert "k9f3" not in done.stdout + done.stderr
     assert document["size_bytes"] == (tmp_path / "repro.zip").stat().st_size
     hint = kerncap("inspect", "repro.zip")
     assert hint.returncode == 2 and "kerncap unpack" in hint.stderr

@@ -1,0 +1,35 @@
+"""What is private is in no byte of an archive that `pack` writes, and the archive is a reproducer still."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from kerncap.api.pack import pack, unpack_file
+from kerncap.format import Reproducer
+from tests.hostile.privacy.planted import SECRETS, gone, plant
+
+
+def every_byte(archive: Path) -> bytes:
+    """The archive and each of its members, unpacked."""
+    raw = archive.read_bytes()
+    with zipfile.ZipFile(io.BytesIO(raw)) as opened:
+        return raw + b"".join(name.encode() + b"\n" + opened.read(name) for name in opened.namelist())
+
+
+@pytest.mark.parametrize(("kind", "text", "secret"), SECRETS, ids=[kind for kind, _, _ in SECRETS])
+def test_a_secret_is_nowhere(tmp_path: Path, kind: str, text: str, secret: tuple[str, ...]) -> None:
+    planted = plant(tmp_path, text)
+    assert secret[0].encode() in (planted / "README.md").read_bytes()
+    packed = pack(planted, tmp_path / "a.zip")
+    everything = every_byte(tmp_path / "a.zip")
+    for one in gone(secret):
+        assert one not in everything, one
+    assert b"mallory" not in everything
+    told = repr([found.as_dict() for found in packed.findings])
+    assert not any(one.decode() in told for one in gone(secret))
+    with Reproducer.open(unpack_file(tmp_path / "a.zip", tmp_path / "out")) as reproducer:
+        reproducer.verify()
