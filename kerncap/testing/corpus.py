@@ -18,6 +18,8 @@ from typing import Any
 
 import pytest
 
+from kerncap.printable import printable
+
 NAME = "kerncap-corpus"
 STRICT = "--kerncap-strict"
 _MANIFEST, _MANIFEST_DIGEST = "manifest.json", "manifest.sha256"
@@ -112,7 +114,10 @@ class Corpus:
     def pytest_collect_file(self, file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
         # The manifest stands for its folder: pytest selects by file alone (`DIR/manifest.json::verify`).
         if self._is_below(file_path) and (_is_manifest(file_path) or _is_packed(file_path)):
-            return ReproducerFile.from_parent(parent, path=file_path)
+            # pytest prints the name as it is: one that steers a terminal is another one here.
+            name = printable(str(file_path))
+            named: dict[str, Any] = {} if name == str(file_path) else {"nodeid": name}
+            return ReproducerFile.from_parent(parent, path=file_path, **named)
         return None
 
     @pytest.hookimpl(tryfirst=True)
@@ -124,7 +129,7 @@ class Corpus:
         return None
 
     def pytest_report_header(self) -> str:
-        return f"kerncap: {', '.join(map(str, self.roots))}; stages {', '.join(self.stages)}"
+        return printable(f"kerncap: {', '.join(map(str, self.roots))}; stages {', '.join(self.stages)}")
 
     def candidates_of(self, path: Path) -> list[Path]:
         """The candidates beside a reproducer, then those that an option names for its kernel."""
@@ -159,7 +164,7 @@ def _items(collector: pytest.Collector, path: Path) -> Iterator[pytest.Item]:
     yield ReproducerTest.from_parent(collector, name="verify", reproducer=path, candidate=None)
     for file in corpus.candidates_of(path):
         yield ReproducerTest.from_parent(
-            collector, name=f"candidate[{file.name}]", reproducer=path, candidate=file
+            collector, name=f"candidate[{printable(file.name)}]", reproducer=path, candidate=file
         )
 
 
@@ -196,12 +201,13 @@ class ReproducerTest(pytest.Item):
                 options = VerifyOptions(candidate=self.candidate, trust=corpus.trust, stages=corpus.stages)
                 result = verify(folder, options)
         except BackendUnavailable as error:
-            raise pytest.skip.Exception(str(error), _use_item_location=True) from error
+            raise pytest.skip.Exception(printable(str(error)), _use_item_location=True) from error
         except Exception as error:
             text = str(failure.explained(error)).replace("with --trust", "with --kerncap-trust")
             raise NotReproduced(text) from error
         if result.answer is Answer.UNDECIDED and not corpus.strict:
-            raise pytest.skip.Exception(f"undecided: {result.verdict.summary}", _use_item_location=True)
+            reason = printable(f"undecided: {result.verdict.summary}")
+            raise pytest.skip.Exception(reason, _use_item_location=True)
         if not result.passed:
             raise NotReproduced(render(result))
 
@@ -210,11 +216,11 @@ class ReproducerTest(pytest.Item):
             again = f"kerncap verify {self.reproducer}"
             if self.candidate is not None:
                 again += f" --candidate {self.candidate}"
-            return f"{excinfo.value}\n\nagain: {again}"
+            return printable(f"{excinfo.value}\n\nagain: {again}")
         return super().repr_failure(excinfo, style)
 
     def reportinfo(self) -> tuple[Path, int, str]:
-        return self.reproducer, 0, f"{self.reproducer.name}: {self.name}"
+        return Path(printable(str(self.reproducer))), 0, printable(f"{self.reproducer.name}: {self.name}")
 
 
 @contextlib.contextmanager

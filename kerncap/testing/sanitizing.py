@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from kerncap.printable import printable
 from kerncap.testing.corpus import STRICT
 
 if TYPE_CHECKING:
@@ -109,7 +110,7 @@ class Sanitizing:
         for report in reports:
             for note in report.notes:
                 if note.startswith(NOT_SANITISED):  # nobody may take silence for a proof
-                    item.warn(SanitizeWarning(f"{report.kernel} {note}"))
+                    item.warn(SanitizeWarning(printable(f"{report.kernel} {note}")))
         bad = [report for report in reports if counts_of(report).answer is Answer.NO]
         open_ = [report for report in reports if counts_of(report).answer is Answer.UNDECIDED]
         self.findings += sum(len(report.findings) for report in bad)
@@ -119,6 +120,5 @@ class Sanitizing:
             return ""
         from kerncap.report import sanitize_text
 
-        return (
-            "kerncap sanitize:\n" + sanitize_text.render(bad).rsplit("\n", 1)[0]
-        )  # the test has its own result
+        text = sanitize_text.render(bad).rsplit("\n", 1)[0]  # the test has its own result
+        return printable(f"kerncap sanitize:\n{text}")
