@@ -10,8 +10,8 @@ What the user names (the program under capture, an editor, a command of `--keep-
 
 from __future__ import annotations
 
-import atexit
 import contextlib
+import errno
 import fcntl
 import json
 import os
@@ -20,12 +20,13 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, TypeAlias
 
+from kerncap import scratch
+from kerncap.scratch import Scratch
 from kerncap.search_path import is_safe, kept
 
 _SEARCHED = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH")
@@ -56,7 +57,7 @@ def program(word: str) -> str:
     """
     found = os.path.abspath(word) if os.sep in word else find(word)
     if found is None:
-        raise FileNotFoundError(2, "not found on PATH", word)
+        raise FileNotFoundError(errno.ENOENT, "not found on PATH", word)
     return found
 
 
@@ -267,29 +268,39 @@ def editor(words: Sequence[str], *, window: bool) -> subprocess.Popen[bytes]:
 # --- what a library starts ----------------------------------------------------------------------------
 
 
-def protect_spawned() -> None:
-    """What `multiprocessing` spawns for a library (Dask's workers) starts as `Child`ren do.
+@contextlib.contextmanager
+def protected() -> Iterator[None]:
+    """Inside of it, what a library starts from this process (Dask, its workers) is started as a `Child` is.
 
-    It runs `python -c`, which looks for `multiprocessing` in the current folder first. Raises OSError if no
-    program can be run from the temporary folder.
+    `multiprocessing` runs `python -c`, which looks for its modules in the current folder first: here it
+    runs a script that leaves that before. And PATH is searched: `platform` runs uname. Raises OSError if
+    no program can be run from the temporary folder.
     """
-    before, after = dict(os.environ), environment()
-    lines = [f"unset {name}" for name in before if name not in after]
-    lines += [f"export {name}={shlex.quote(after[name])}" for name in after if after[name] != before[name]]
-    lines += [f"cd {shlex.quote(str(folder()))}", f'exec {shlex.quote(sys.executable)} "$@"']
-    path = _made_folder("kerncap-spawn-") / "python"
-    path.write_text("\n".join(["#!/bin/sh", *lines, ""]))
-    path.chmod(0o700)
-    if not os.access(path, os.X_OK):
-        raise PermissionError(13, "no program may be run from there; set TMPDIR", str(path))
     import multiprocessing  # milliseconds, for hardly anybody
 
-    multiprocessing.set_executable(str(path))
+    before, after = dict(os.environ), environment()
+    lines = [f"cd {shlex.quote(str(folder()))}", f'exec {shlex.quote(sys.executable)} "$@"']
+    with scratch.folder("spawn") as made:
+        path = made.path / "python"
+        path.write_text("\n".join(["#!/bin/sh", *lines, ""]))
+        path.chmod(0o700)
+        if not os.access(path, os.X_OK):
+            raise PermissionError(errno.EACCES, "no program may be run from there; set TMPDIR", str(path))
+        multiprocessing.set_executable(str(path))
+        changed = {name: value for name, value in before.items() if after.get(name) != value}
+        for name in changed:
+            os.environ.pop(name)
+        os.environ.update({name: after[name] for name in changed if name in after})
+        try:
+            yield
+        finally:
+            os.environ.update(changed)
+            multiprocessing.set_executable(sys.executable)
 
 
 # --- an empty folder ---------------------------------------------------------------------------------
 
-_folders: dict[int, Path] = {}  # by process: a fork has one of its own
+_folders: dict[int, Scratch] = {}  # by process: a fork has one of its own
 _folders_lock = threading.Lock()
 
 
@@ -297,20 +308,9 @@ def folder() -> Path:
     """An empty folder that only we can write, one for the life of this process."""
     with _folders_lock:
         found = _folders.get(os.getpid())
-        if found is None or not found.is_dir():
+        if found is None or not found.is_there or not found.path.is_dir():
             try:
-                found = _folders[os.getpid()] = _made_folder("kerncap-empty-")
+                found = _folders[os.getpid()] = scratch.folder("empty")
             except OSError:
                 return Path("/")  # no room even for that; only root writes there
-        return found
-
-
-def _made_folder(prefix: str) -> Path:
-    made = Path(tempfile.mkdtemp(prefix=prefix))
-    atexit.register(_remove, made, os.getpid())
-    return made
-
-
-def _remove(made: Path, pid: int) -> None:
-    if pid == os.getpid():
-        shutil.rmtree(made, ignore_errors=True)
+        return found.path

@@ -62,9 +62,14 @@ class Cluster:
         ahead: Sequence[Point] = (),
     ) -> None:
         """``ahead``: what will be tried first, in order."""
+        self._stack = contextlib.ExitStack()
         try:
+            self._stack.enter_context(child.protected())
             import distributed
+        except OSError as error:
+            raise BackendUnavailable("a Dask cluster", f"{error.filename}: {error.strerror}") from None
         except ImportError as error:
+            self._stack.close()
             raise BackendUnavailable("a Dask cluster", f"{error}; {INSTALL}") from None
         self._distributed: Any = distributed
         self._shipments = list(shipments)
@@ -82,7 +87,6 @@ class Cluster:
         self._given_up: deque[list[Trial]] = deque()
         self._notes: list[str] = []
         self._numbers = iter(range(10**9))
-        self._stack = contextlib.ExitStack()
         self._limit = workers if address is not None else None
         try:
             self._connect(address, workers or 1)
@@ -190,7 +194,6 @@ class Cluster:
         distributed = self._distributed
         try:
             if address is None:
-                child.protect_spawned()
                 # Whatever is said of the dashboard, its port is opened: any, for there may be other searches.
                 cluster = distributed.LocalCluster(
                     n_workers=count, threads_per_worker=_THREADS, processes=True, host="127.0.0.1",

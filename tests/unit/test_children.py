@@ -41,7 +41,7 @@ ALLOWED = {
     ("kerncap/capture/reasons.py", "shutil.which"): "where the target is that was started; only read",
     ("kerncap/mcp/child.py", "anyio.open_process"): "kerncap by its path, and tied; its streams are anyio's",
     ("kerncap/streams.py", "os.execve"): "kerncap itself in UTF-8 mode, by its path",
-    ("replay/tuning/cluster.py", "distributed.LocalCluster"): "after child.protect_spawned",
+    ("replay/tuning/cluster.py", "distributed.LocalCluster"): "inside of child.protected",
     ("replay/worker/isolation.py", "os.fork"): "no program is started, and it stays in the worker's group",
     ("replay/worker/compile.py", "os.fork"): "no program is started; it is tied to the process that forks it",
     ("replay/worker/launchers/stages.py", "os.fork"): "no program is started, and it stays in the group",

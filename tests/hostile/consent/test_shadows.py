@@ -21,7 +21,11 @@ from tests.hostile.consent.planting import Marks, early, library, modules
 from tests.unit.replay.build import add
 
 LONG = pytest.mark.long
-SCRIPT = "import sys\nfrom kerncap.__main__ import main\nsys.exit(main())\n"
+SCRIPT = """import sys
+from kerncap.__main__ import main
+if __name__ == "__main__":
+    sys.exit(main())
+"""
 # name -> words and the exit status. {0}: a reproducer, {1}: another one, {out}: a folder for what is written.
 LIGHT: dict[str, tuple[str, int]] = {
     "inspect": ("inspect {0}", 0),

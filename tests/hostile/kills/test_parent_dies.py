@@ -98,7 +98,7 @@ def kerncap(*words: object) -> list[str]:
     "words",
     [
         "replay {0}",
-        pytest.param("replay {0} --compare original,original", marks=LONG),
+        pytest.param("replay {0} --compare captured,rebuilt", marks=LONG),
         pytest.param("verify {0}", marks=LONG),
         pytest.param("minimize {0} -o small", marks=LONG),
         pytest.param("tune {0} --space space.json --trials 2", marks=LONG),
@@ -185,19 +185,21 @@ anyio.run(child.run, ["replay", {reproducer.name!r}], Path({str(reproducer.paren
 
 PROGRAM = """
 import torch, triton, triton.language as tl
-if __name__ != "__main__":
-    import os, subprocess, time
-    fd = os.open(os.environ["KERNCAP_TEST_FIFO"], os.O_WRONLY)
-    os.write(fd, b"%d\\n" % os.getppid())
-    time.sleep(1000)
 
 @triton.jit
 def double(x, n, BLOCK: tl.constexpr):
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     tl.store(x + i, tl.load(x + i, mask=i < n) * 2, mask=i < n)
 
-if __name__ == "__main__":
-    double[(1,)](torch.ones(64), 64, BLOCK=64)
+double[(1,)](torch.ones(64), 64, BLOCK=64)
+"""
+# In the user's own PYTHONPATH: hangs where a worker starts.
+CUSTOMIZE = """
+import os, sys, time
+if "serve" in sys.orig_argv:
+    fd = os.open(os.environ["KERNCAP_TEST_FIFO"], os.O_WRONLY)
+    os.write(fd, b"%d\\n" % os.getpid())
+    time.sleep(1000)
 """
 
 
@@ -206,8 +208,13 @@ def test_the_self_check_of_a_capture(fifo: Fifo, tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)
     words = kerncap("capture", "-o", "out", "--", sys.executable, program)
-    environment = {**fifo.environment, "KERNCAP_SELF_CHECK_TIMEOUT": "1000"}
-    with fifo.hanging(words, environment) as (_, worker):
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "sitecustomize.py").write_text(CUSTOMIZE)
+    given = {
+        "KERNCAP_SELF_CHECK_TIMEOUT": "1000",
+        "PYTHONPATH": str(tmp_path / "own"),
+    }
+    with fifo.hanging(words, {**fifo.environment, **given}) as (_, worker):
         there = os.pidfd_open(worker)
     select.select([there], [], [])
     os.close(there)
