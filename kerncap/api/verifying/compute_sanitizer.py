@@ -33,6 +33,15 @@ _BEGINS = re.compile(
     r"Program hit|Address .* is|Divergent|Malloc|Write|Read)"
 )
 
+# An error that the driver gave back to a call. The worker asks for what a driver may not have; the launch's
+# own are those of the call that launches, and faults, whichever call is told of them.
+_API = re.compile(r"^Program hit (?P<error>\w+) .* on CUDA API call to (?P<call>\w+)")
+_LAUNCHES = ("cuLaunch", "cudaLaunch", "cuGraphLaunch", "cudaGraphLaunch")
+_FAULTS = re.compile(
+    r"LAUNCH_FAILED|LaunchFailure|ILLEGAL|Illegal|MISALIGNED|Misaligned|ASSERT|Assert|INVALID_PC|InvalidPc|"
+    r"INVALID_ADDRESS_SPACE|InvalidAddressSpace|STACK_ERROR|StackError"
+)
+
 
 def check(case: Case, found: StageResult) -> None:
     """Run each tool; what it reports about the kernel is a reason."""
@@ -116,6 +125,14 @@ def _candidate(case: Case, folder: Path) -> Path | None:
     return candidates.compile_candidate(case.reproducer, path.resolve(), arch, folder, python).path
 
 
+def _is_the_workers(message: str) -> bool:
+    """Whether an error is of a call that the worker made, and not of the launch."""
+    found = _API.match(message)
+    return found is not None and not (
+        found["call"].startswith(_LAUNCHES) or _FAULTS.search(found["error"]) is not None
+    )
+
+
 def parse(text: str) -> list[str]:
     """The errors of a report, each once, with how often it came."""
     counts: dict[str, int] = {}
@@ -123,7 +140,7 @@ def parse(text: str) -> list[str]:
         matched = _LINE.match(line.strip())
         if matched is None or _SUMMARY.match(matched[1]):
             continue
-        if _BEGINS.match(matched[1]):
+        if _BEGINS.match(matched[1]) and not _is_the_workers(matched[1]):
             message = one_line(matched[1])
             counts[message] = counts.get(message, 0) + 1
     return [message if n == 1 else f"{message} ({n:,} times)" for message, n in counts.items()]

@@ -132,6 +132,24 @@ def test_reports_of_compute_sanitizer_are_counted() -> None:
     assert compute_sanitizer.parse("========= COMPUTE-SANITIZER\n========= ERROR SUMMARY: 0 errors\n") == []
 
 
+@pytest.mark.parametrize(
+    ("error", "call", "told"),
+    [
+        ('CUDA_ERROR_INVALID_VALUE (error 1) due to "invalid argument"', "cuFuncGetParamInfo", False),
+        ('cudaErrorInvalidValue (error 1) due to "invalid argument"', "cudaFuncGetAttributes", False),
+        ('CUDA_ERROR_INVALID_VALUE (error 1) due to "invalid argument"', "cuLaunchKernelEx", True),
+        ('CUDA_ERROR_LAUNCH_FAILED (error 719) due to "unspecified"', "cuStreamSynchronize", True),
+        ('cudaErrorIllegalAddress (error 700) due to "an illegal access"', "cudaMemcpy", True),
+    ],
+)
+def test_what_the_worker_asked_for_in_vain_is_no_error_of_the_launch(
+    error: str, call: str, told: bool
+) -> None:
+    line = f"Program hit {error} on CUDA API call to {call}."
+    report = f"========= COMPUTE-SANITIZER\n========= {line}\n========= ERROR SUMMARY: 1 error\n"
+    assert compute_sanitizer.parse(report) == ([line] if told else [])
+
+
 class _Program:
     """A compute-sanitizer of a test's own: writes its report, runs what it is given, or does neither."""
 
