@@ -359,6 +359,18 @@ def test_noise_hides_no_wrong_result(tmp_path: Path) -> None:
     assert "region 1 as float32 (inferred): 1 of 1,000 elements differ" in result.verdict.reasons[0]
 
 
+def test_rounding_that_no_replay_shows_is_undecided(tmp_path: Path) -> None:
+    launch = native.add()
+    region, before, after = launch.regions[2]
+    values = np.frombuffer(after, np.float32).copy()
+    values[10] = np.nextafter(values[10], np.float32(np.inf))
+    launch.regions[2] = region, before, values.tobytes()
+    verdict = run(launch.seal(tmp_path)).verdict
+    assert verdict.answer is Answer.UNDECIDED
+    assert "arg2: 1 of 1,000 elements differ, first at arg2[10]" in verdict.reasons[0]
+    assert verdict.reasons[0].endswith("within tolerance, and 20 replays agree bit by bit")
+
+
 def test_the_rate_of_wrong_replays_is_told(tmp_path: Path) -> None:
     result = run(native.doubled("racy").seal(tmp_path), until_fail=2000)
     assert not result.passed
