@@ -17,6 +17,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     sanitizing.add_options(group)
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
+    corpus.refuse_conftests(early_config)
+
+
 def pytest_configure(config: pytest.Config) -> None:
     corpus.configure(config)
     sanitizing.configure(config)

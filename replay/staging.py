@@ -16,6 +16,7 @@ from kerncap.format import Reproducer
 from kerncap.format.expanded import require_expandable
 from kerncap.format.schema import Manifest
 from kerncap.printable import one_line
+from kerncap.replay import trust
 from kerncap.scratch import SHARED_MEMORY, Scratch
 
 NATIVE_STAGES = ("cubin", "ptx", "fatbin", "hsaco")  # what a driver takes, the surest first
@@ -46,8 +47,10 @@ def stage(reproducer: Reproducer, launcher: str, memory: str, device: int) -> Jo
     """Write the job folder of ``reproducer`` for one launcher, memory and device ordinal.
 
     Regions become sparse files; a region that the launch did not change has no post file.
-    Raises FormatError for damaged content, UsageError if there is no room.
+    What is laid out was checked as it was read, and nobody else can reach it. Raises UsageError for what
+    nobody agreed to or if there is no room, FormatError for damaged content.
     """
+    trust.check(reproducer)
     if launcher != "native":  # which passes the captured parameters as they are
         _refuse_negative_strides(reproducer.manifest, launcher)
     place = _place(reproducer)

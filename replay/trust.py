@@ -1,69 +1,99 @@
-"""Strangers' reproducers: what replaying one would execute, and whether the user said yes.
+"""Consent: what of a reproducer runs, and whether the user said yes to just that.
 
-Trust is given to one manifest, by its SHA-256, and kept in the user's configuration folder. What was
-captured here is trusted from its sealing on. (No mark inside a reproducer could say "captured here": whoever
-gets one could copy the mark into another.)
+Yes is said to one manifest, by its SHA-256. It lists the SHA-256 of every file that is imported, compiled or
+loaded, and how that is launched; files are checked against it as they are read, and what is run is a private
+copy of the bytes that were checked. So nothing that is exchanged later runs, and nothing that is not listed.
+What was captured here has the user's yes from its sealing on. (No mark inside a reproducer could say so:
+whoever gets one could copy the mark into another.)
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
-import os
 from pathlib import Path
 
+from kerncap import log
 from kerncap.errors import UsageError
 from kerncap.format import Reproducer
-from kerncap.log import one_line
+from kerncap.printable import one_line
+from kerncap.replay import trusted_file
 
-
-def trusted_file() -> Path:
-    """Where digests are remembered."""
-    root = os.environ.get("XDG_CONFIG_HOME") or os.path.join(os.path.expanduser("~"), ".config")
-    return Path(root) / "kerncap" / "trusted"
+_agreed: set[str] = set()  # in this process, whether or not it could be written down
 
 
 def is_remembered(reproducer: Reproducer) -> bool:
+    """Whether it may run; a file of digests that is not believed says no."""
     try:
-        return reproducer.manifest_sha256 in trusted_file().read_text().split()
-    except OSError:
+        return _is_agreed(reproducer)
+    except (UsageError, OSError):
         return False
 
 
 def remember(reproducer: Reproducer) -> None:
-    """Keep the manifest's digest; a configuration folder that can't be written is no error."""
-    if not is_remembered(reproducer):
-        _append(reproducer.manifest_sha256)
+    """Keep the user's yes; a configuration folder that can't be written is no error."""
+    _remember(reproducer.manifest_sha256)
 
 
 def remember_captured(folder: Path) -> None:
     """Trust a reproducer that was sealed here a moment ago."""
-    _append(hashlib.sha256((folder / "manifest.json").read_bytes()).hexdigest())
-
-
-def _append(digest: str) -> None:
-    path = trusted_file()
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("a") as file:
-            file.write(digest + "\n")
-    except OSError:
-        pass  # it is asked again next time
+        _remember(_digest_of(folder))
+    except UsageError as error:  # no reason to fail a capture
+        log.line(str(error))
 
 
-def require(reproducer: Reproducer, trust: bool) -> None:
-    """Let pass what is remembered; ``trust`` is the user's yes, and is remembered.
+def agree_to_derived(folder: Path) -> None:
+    """What was derived here, in a private folder, of something that runs already: for this process alone."""
+    agree(_digest_of(folder))
 
-    Raises UsageError that lists what would execute.
+
+def agree(digest: str) -> None:
+    """To run what has this manifest, for the life of this process: its user said yes elsewhere."""
+    _agreed.add(digest)
+
+
+def _digest_of(folder: Path) -> str:
+    return hashlib.sha256((folder / "manifest.json").read_bytes()).hexdigest()
+
+
+def _remember(digest: str) -> None:
+    _agreed.add(digest)
+    with contextlib.suppress(OSError):
+        trusted_file.add(digest)  # else it is asked again next time
+
+
+def _is_agreed(reproducer: Reproducer) -> bool:
+    return reproducer.manifest_sha256 in _agreed or reproducer.manifest_sha256 in trusted_file.read()
+
+
+def require(reproducer: Reproducer, trust: bool, why: str = ". Replaying it") -> None:
+    """Let pass what is remembered; ``trust`` is the user's yes, and is remembered. ``why`` is for the error.
+
+    Raises UsageError that lists what would execute, or names what others may exchange.
     """
-    if is_remembered(reproducer):
+    _refuse_exposed(reproducer)
+    if _is_agreed(reproducer):
         return
     if trust:
         remember(reproducer)
         return
     raise UsageError(
-        f"{reproducer.path} was not captured here. Replaying it would execute: "
+        f"{one_line(reproducer.path)} was not captured here{why} would execute: "
         f"{'; '.join(executes(reproducer)) or 'nothing'}. Look at it, then repeat with --trust"
     )
+
+
+def check(reproducer: Reproducer) -> None:
+    """Before anything of it is laid out to be run. Raises UsageError for what nobody agreed to.
+
+    A folder that was exchanged after `require` is another manifest, or not what its manifest lists.
+    """
+    if not _is_agreed(reproducer):
+        raise UsageError(
+            f"{one_line(reproducer.path)}: it is not what was agreed to; if nothing should have changed it, "
+            "look at the folder, and run the command again"
+        )
 
 
 def executes(reproducer: Reproducer) -> list[str]:
@@ -79,6 +109,9 @@ def executes(reproducer: Reproducer) -> list[str]:
             f"{one_line(manifest.source.file.path)} ({lines} lines of {kind}, "
             f"kernel {one_line(manifest.source.entry)})"
         )
+        beside = [file for file in manifest.source.originals if file.path != manifest.source.file.path]
+        if manifest.source.build is not None and beside:
+            found.append(f"{len(beside)} more files in source/ that are compiled with it")
     native = manifest.launch.mode == "native"
     found += [
         f"{one_line(code.file.path)} ({code.file.size:,} bytes of device code)"
@@ -86,3 +119,13 @@ def executes(reproducer: Reproducer) -> list[str]:
         if code.stage in ("cubin", "hsaco") or (native and code.stage in ("ptx", "fatbin"))
     ]
     return found
+
+
+def _refuse_exposed(reproducer: Reproducer) -> None:
+    exposed = reproducer.others_may_change()
+    if exposed is not None:
+        name, reason = exposed
+        raise UsageError(
+            f"{one_line(name)}: {reason}, so it could be exchanged while it runs; copy the reproducer to a "
+            f"folder that only you can write: cp -r --no-preserve=all {one_line(reproducer.path)} DIR"
+        )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import sys
 from functools import cache
 from pathlib import Path
 
@@ -33,6 +34,8 @@ settings.load_profile("slice")
 def _private_configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is trusted in a test is remembered for that test alone."""
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    if "kerncap.replay.trust" in sys.modules:
+        monkeypatch.setattr("kerncap.replay.trust._agreed", set())
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -115,7 +115,7 @@ def _free(
     probe = Probe(engine, measured, deadline)
     probe.start()
     left = max(1.0, (deadline - time.monotonic()) / 3)
-    accessed, why = accessed_bytes(reproducer, left, trusted=True, python=options.python)  # it just ran
+    accessed, why = accessed_bytes(reproducer, left, trusted=False, python=options.python)  # it just ran
     if accessed is not None:
         progress("every access of the kernel was followed; replays under poison check it")
         free = {

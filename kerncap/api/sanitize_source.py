@@ -58,7 +58,7 @@ def compile_source(
     if source is None or source.language != "python":
         reason = f"{reproducer.path}: {why}, and it has no Python source to compile"
         raise BackendUnavailable("TTIR", reason)
-    _require_trust(reproducer, source, why, trusted)
+    trust.require(reproducer, trusted, f": {why}, so its source has to be compiled. That")
     found = python_with(("triton",), "Triton, which compiles the source,", python)
     with tempfile.TemporaryDirectory(prefix="kerncap-compile-") as name:
         folder = Path(name)
@@ -70,20 +70,6 @@ def compile_source(
     if "ttir" not in answer:
         raise BackendUnavailable("TTIR", f"{reproducer.path}: {one_line(str(answer.get('error')))}")
     return with_original_places(str(answer["ttir"]), str(module), source)
-
-
-def _require_trust(reproducer: Reproducer, source: schema.Source, why: str, trusted: bool) -> None:
-    if trust.is_remembered(reproducer):
-        return
-    if trusted:
-        return trust.remember(reproducer)
-    lines = (reproducer.source_text() or "").count("\n")
-    raise UsageError(
-        f"{reproducer.path}: {why}, so its source has to be compiled, and it was not captured "
-        f"here. That would execute {one_line(source.file.path)} ({lines} lines of Python, kernel "
-        f"{one_line(source.entry)}). "
-        "Look at it, then repeat with --trust"
-    )
 
 
 def _job(manifest: schema.Manifest, entry: str, module: Path, target: str, result: Path) -> dict[str, Any]:

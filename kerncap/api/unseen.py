@@ -18,7 +18,7 @@ def add_unseen_stores(reproducer: Reproducer, engine: Engine, measured: Measured
     if measured.written_bytes or reproducer.manifest.oracle.kind in ("fault", "timeout"):
         return
     # It has just run here, so that whoever asks trusts it.
-    accessed, _ = accessed_bytes(reproducer, _MOST_S, trusted=True, python=engine.choice.python)
+    accessed, _ = accessed_bytes(reproducer, _MOST_S, trusted=False, python=engine.choice.python)
     if accessed is None:
         return
     for region, stored in accessed.stored.items():

@@ -14,11 +14,12 @@ import re
 import weakref
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import msgspec
 
+from kerncap import others
 from kerncap.errors import FormatError, KerncapError, UsageError
 from kerncap.format import schema
 from kerncap.format.checks import MAX_CHECKS_BYTES, Checks, decode_checks, encode_checks
@@ -273,6 +274,19 @@ class Reproducer:
             raise
         os.fsync(self._root_fd)
 
+    def others_may_change(self) -> tuple[Path, str] | None:
+        """What of the folder others may change or exchange, and why; None if nothing. It is asked of the
+        folder that was opened, whatever lies at its path by now."""
+        for name in ("", *_folders_and_files(self.manifest)):
+            try:
+                info = os.stat(name or ".", dir_fd=self._root_fd, follow_symlinks=False)
+            except FileNotFoundError:
+                continue  # whoever reads it says so
+            why = others.may_change(info)
+            if why is not None:
+                return self.path / name, why
+        return others.may_replace(self.path)
+
     def open_file(self, name: str) -> tuple[int, int]:
         """A descriptor of a file of the folder, and its size; the caller closes it. Raises FormatError."""
         return open_file(self.path, self._root_fd, name)
@@ -364,6 +378,13 @@ class Reproducer:
             except BaseException:
                 pool.shutdown(wait=True, cancel_futures=True)
                 raise
+
+
+def _folders_and_files(manifest: schema.Manifest) -> list[str]:
+    """All that a reproducer's reader goes through, folders first."""
+    files = [MANIFEST_PATH, MANIFEST_DIGEST_PATH, *(stored.path for _, stored in stored_files(manifest))]
+    folders = {str(above) for name in files for above in PurePosixPath(name).parents if str(above) != "."}
+    return [*sorted(folders), *dict.fromkeys(files), CHECKS_PATH]
 
 
 def decode_manifest(data: bytes, where: Path) -> schema.Manifest:

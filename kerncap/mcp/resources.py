@@ -75,7 +75,7 @@ def _folder(path: str, allowed: Allowed) -> Path:
 def _text(folder: Path, part: str) -> str:
     with Reproducer.open(folder) as reproducer:
         if part == "manifest":
-            text: str | None = (folder / "manifest.json").read_text(encoding="utf-8", errors="replace")
+            text: str | None = reproducer.manifest_bytes.decode("utf-8", "replace")
         elif part == "readme":
             readme = folder / "README.md"
             text = readme.read_text(encoding="utf-8", errors="replace") if _is_plain(readme) else None

@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 
+from kerncap import child
 from kerncap.printable import printable
 
 NAME = "kerncap-corpus"
@@ -58,6 +59,10 @@ def configure(config: pytest.Config) -> None:
     for path, root in zip(given, roots, strict=True):
         if not os.path.exists(root):
             raise pytest.UsageError(f"--kerncap {path}: no such file or folder")
+        if child.inside_reproducer(str(root.parent)):
+            raise pytest.UsageError(
+                f"--kerncap {path}: it lies inside a reproducer; name that, or one above it"
+            )
     corpus = Corpus(
         roots,
         _stages(config),
@@ -100,6 +105,30 @@ def _candidates(config: pytest.Config) -> list[tuple[str, Path]]:
     return found
 
 
+def refuse_conftests(config: pytest.Config) -> None:
+    """Before pytest imports any: a reproducer's ``conftest.py`` is a stranger's.
+
+    pytest takes those of its arguments and of the working folder, and of folders in these that are called
+    ``test*``. Raises pytest.UsageError for the first that lies inside a reproducer.
+    """
+    given = config.known_args_namespace
+    if not getattr(given, "kerncap", None):
+        return
+    here = config.invocation_params.dir
+    named = [Path(here, str(argument).partition("::")[0]) for argument in given.file_or_dir]
+    anchors = [here, *filter(Path.exists, named)]
+    anchors += [each for anchor in anchors if anchor.is_dir() for each in anchor.glob("test*")]
+    for anchor in anchors:
+        for folder in (anchor, *anchor.parents):
+            if not _is_inside(folder):
+                break
+            if (folder / "conftest.py").exists():
+                raise pytest.UsageError(
+                    f"{folder / 'conftest.py'}: a file inside a reproducer, which pytest would import; "
+                    "take it away, or run pytest from another folder"
+                )
+
+
 @dataclass(frozen=True)
 class Corpus:
     """The plugin that collects; registered with the option only."""
@@ -114,18 +143,21 @@ class Corpus:
     def pytest_collect_file(self, file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
         # The manifest stands for its folder: pytest selects by file alone (`DIR/manifest.json::verify`).
         if self._is_below(file_path) and (_is_manifest(file_path) or _is_packed(file_path)):
-            # pytest prints the name as it is: one that steers a terminal is another one here.
-            name = printable(str(file_path))
-            named: dict[str, Any] = {} if name == str(file_path) else {"nodeid": name}
-            return ReproducerFile.from_parent(parent, path=file_path, **named)
+            return ReproducerFile.from_parent(parent, path=file_path, **_named(file_path))
+        return None
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collect_directory(self, path: Path, parent: pytest.Collector) -> pytest.Collector | None:
+        if self._is_below(path) and _is_inside(path):
+            return ReproducerFolder.from_parent(parent, path=path, **_named(path))
         return None
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_ignore_collect(self, collection_path: Path) -> bool | None:
         """Of a reproducer nothing but its manifest is looked at, least of all its sources."""
-        manifest = collection_path.with_name(_MANIFEST)
-        if collection_path != manifest and self._is_below(manifest) and _is_manifest(manifest):
-            return True
+        folder = collection_path.parent
+        if collection_path.name != _MANIFEST and self._is_below(folder):
+            return _is_inside(folder) or None
         return None
 
     def pytest_report_header(self) -> str:
@@ -143,6 +175,17 @@ class Corpus:
 
     def _is_below(self, path: Path) -> bool:
         return any(path == root or root in path.parents for root in self.roots)
+
+
+def _named(path: Path) -> dict[str, Any]:
+    """pytest prints the name as it is: one that steers a terminal is another one here."""
+    name = printable(str(path))
+    return {} if name == str(path) else {"nodeid": name}
+
+
+def _is_inside(folder: Path) -> bool:
+    """Whether a folder is a reproducer, a damaged one too, or lies in one."""
+    return _is_manifest(folder / _MANIFEST) or child.inside_reproducer(str(folder))
 
 
 def _is_manifest(path: Path) -> bool:
@@ -166,6 +209,15 @@ def _items(collector: pytest.Collector, path: Path) -> Iterator[pytest.Item]:
         yield ReproducerTest.from_parent(
             collector, name=f"candidate[{printable(file.name)}]", reproducer=path, candidate=file
         )
+
+
+class ReproducerFolder(pytest.File):
+    """A reproducer, or a folder in one; no `pytest.Directory`: that would import its ``conftest.py``."""
+
+    def collect(self) -> Iterator[pytest.Collector]:
+        manifest = self.path / _MANIFEST
+        if manifest.is_file() and not child.inside_reproducer(str(self.path.parent)):
+            yield ReproducerFile.from_parent(self, path=manifest, **_named(manifest))
 
 
 class ReproducerFile(pytest.File):

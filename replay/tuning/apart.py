@@ -20,6 +20,7 @@ from typing import Any
 
 from kerncap import child
 from kerncap.errors import KerncapError, ReplayError
+from kerncap.replay import trust
 from kerncap.replay.tuning.bench import Bench
 from kerncap.replay.tuning.launches import BenchOptions
 from kerncap.replay.tuning.point import Point
@@ -174,6 +175,8 @@ class _Server:
         opened: list[Bench] = []
 
         def open_it() -> dict[str, Any]:
+            for digest in reproducers:  # the user's yes came with them
+                trust.agree(digest)
             opened.append(Bench(reproducers, options, ahead=ahead))
             return opened[0].facts()
 

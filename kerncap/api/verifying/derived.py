@@ -17,6 +17,7 @@ import numpy as np
 
 from kerncap.errors import KerncapError
 from kerncap.format import Reproducer, ReproducerWriter, schema
+from kerncap.replay import trust
 from kerncap.replay.units import extent
 
 GUARD_BYTES = 4096
@@ -193,7 +194,7 @@ def derive(
                     writer.add_post_chunk(index, start // schema.CHUNK_BYTES, part)
         code, stored = _program(reproducer, writer, source)
         changed = tuple(_argument(a, layout, arguments) for a in manifest.arguments)
-        return writer.seal(
+        folder = writer.seal(
             msgspec.structs.replace(
                 manifest, regions=tuple(regions), views=tuple(views), arguments=changed, code=code,
                 source=stored, memory=writer.finish_memory(), files=(),
@@ -203,6 +204,8 @@ def derive(
                 ),
             )
         )  # fmt: skip
+    trust.agree_to_derived(folder)
+    return folder
 
 
 def _program(

@@ -124,7 +124,7 @@ def _triton_sanitizer(case: Case, found: StageResult) -> None:
                 found.not_shown.append("the Triton sanitizer: the candidate is no Python source")
                 return
             path = derive(case.reproducer, case.folder, source=candidate.read_text(encoding="utf-8"))
-        reports = sanitize_reproducer(path, trusted=True, python=case.engine.choice.python)
+        reports = sanitize_reproducer(path, python=case.engine.choice.python)
     except (KerncapError, OSError, UnicodeDecodeError) as error:
         found.not_shown.append(f"the Triton sanitizer: {one_line(str(error).splitlines()[0])}")
         return

@@ -44,6 +44,6 @@ class Resident:
 
 @contextmanager
 def resident(launch: Launch, folder: Path) -> Iterator[Resident]:
-    launch.stranger = True  # the engine itself asks nobody; nothing is put into the configuration
-    with Reproducer.open(launch.seal(folder)) as reproducer, Engine(reproducer) as engine:
+    path = launch.seal(folder)
+    with Reproducer.open(path) as reproducer, Engine(reproducer) as engine:
         yield Resident(engine, measure(engine), folder)

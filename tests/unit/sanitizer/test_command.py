@@ -208,7 +208,7 @@ def test_a_strangers_source_is_not_compiled(capsys: pytest.CaptureFixture[str], 
     without_code(block)
     status, out, err = run(capsys, block)
     assert (status, out) == (2, "") and err.count("\n") == 1
-    assert "would execute source/kernel.py (9 lines of Python, kernel scale)" in err and "--trust" in err
+    assert "would execute: source/kernel.py (9 lines of Python, kernel scale)" in err and "--trust" in err
     status, _, err = run(capsys, GOLDEN_BLOCK, "--target", "cuda:80")
     assert status == 2 and "its kernel is asked about for cuda:80" in err
 

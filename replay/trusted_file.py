@@ -1,0 +1,89 @@
+"""The file of digests that the user agreed to: written in one step, believed only if it is theirs alone."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import re
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from kerncap import others
+from kerncap.errors import UsageError
+from kerncap.printable import one_line
+from kerncap.regular_file import open_regular
+
+_MAX_BYTES = 64 << 20
+_DIGEST = re.compile(rb"^[0-9a-f]{64}$", re.MULTILINE)
+
+
+def path() -> Path:
+    """Where digests are remembered."""
+    root = os.environ.get("XDG_CONFIG_HOME") or os.path.join(os.path.expanduser("~"), ".config")
+    return Path(root) / "kerncap" / "trusted"
+
+
+def read() -> set[str]:
+    """All digests; none without a file. Raises UsageError for a file that others can change."""
+    file = path()
+    if not os.path.exists(file):
+        return set()
+    with open_regular(file, _MAX_BYTES) as opened:
+        _refuse(file, os.fstat(opened.fileno()))
+        _check_folder(file.parent)
+        return {match.decode() for match in _DIGEST.findall(opened.read(_MAX_BYTES))}
+
+
+def add(digest: str) -> None:
+    """Keep ``digest``. Raises UsageError as `read` does, OSError where it can't be written."""
+    file = path()
+    for folder in (file.parent.parent, file.parent):
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    _check_folder(file.parent)
+    with _locked(file.parent):
+        digests = read()
+        if digest in digests:
+            return
+        target = os.path.realpath(file)
+        descriptor, fresh = tempfile.mkstemp(prefix=".trusted-", dir=os.path.dirname(target))  # mode 0600
+        try:
+            with os.fdopen(descriptor, "wb") as written:
+                written.write("".join(f"{each}\n" for each in sorted({*digests, digest})).encode())
+                written.flush()
+                os.fsync(written.fileno())
+            os.replace(fresh, target)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(fresh)
+            raise
+
+
+def _check_folder(folder: Path) -> None:
+    _refuse(folder, os.stat(folder))
+    above = others.may_replace(folder)
+    if above is not None:
+        raise UsageError(_message(above[0], above[1]))
+
+
+def _refuse(name: Path, info: os.stat_result) -> None:
+    why = others.may_change(info)
+    if why is not None:
+        raise UsageError(_message(name, why))
+
+
+def _message(name: Path, why: str) -> str:
+    remedy = "take it away" if why.startswith("it belongs") else f"chmod go-w {name}, and look what it holds"
+    return f"{one_line(name)}: {why}, so what is trusted there is not believed; {remedy}"
+
+
+@contextlib.contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        with contextlib.suppress(OSError):  # a file system without locks: the last one wins
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
