@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from kerncap import child
+from kerncap import search_path
 from kerncap.printable import printable
 
 NAME = "kerncap-corpus"
@@ -59,7 +59,7 @@ def configure(config: pytest.Config) -> None:
     for path, root in zip(given, roots, strict=True):
         if not os.path.exists(root):
             raise pytest.UsageError(f"--kerncap {path}: no such file or folder")
-        if child.inside_reproducer(str(root.parent)):
+        if search_path.inside_reproducer(str(root.parent)):
             raise pytest.UsageError(
                 f"--kerncap {path}: it lies inside a reproducer; name that, or one above it"
             )
@@ -185,7 +185,7 @@ def _named(path: Path) -> dict[str, Any]:
 
 def _is_inside(folder: Path) -> bool:
     """Whether a folder is a reproducer, a damaged one too, or lies in one."""
-    return _is_manifest(folder / _MANIFEST) or child.inside_reproducer(str(folder))
+    return _is_manifest(folder / _MANIFEST) or search_path.inside_reproducer(str(folder))
 
 
 def _is_manifest(path: Path) -> bool:
@@ -216,7 +216,7 @@ class ReproducerFolder(pytest.File):
 
     def collect(self) -> Iterator[pytest.Collector]:
         manifest = self.path / _MANIFEST
-        if manifest.is_file() and not child.inside_reproducer(str(self.path.parent)):
+        if manifest.is_file() and not search_path.inside_reproducer(str(self.path.parent)):
             yield ReproducerFile.from_parent(self, path=manifest, **_named(manifest))
 
 
