@@ -8,6 +8,8 @@ letters of all languages stay. A second call changes nothing.
 
 from __future__ import annotations
 
+import json
+
 # Unicode calls these letters, marks or symbols, but nothing is seen of them: fillers, joiners and selectors
 # (Default_Ignorable_Code_Point), and the braille cell without a dot.
 _UNSEEN = (
@@ -26,6 +28,11 @@ def one_line(text: object, limit: int = 600) -> str:
     raw = str(text)
     line = raw[: limit + 1].translate(_line)
     return line if len(line) <= limit else line[: limit - 1] + "…"
+
+
+def printable_json(document: str) -> str:
+    """``document``, which is JSON, with escapes of JSON for the same characters: it means the same."""
+    return document.translate(_json)
 
 
 class _Escapes(dict[int, str]):
@@ -49,5 +56,15 @@ def _escape(code: int, character: str) -> str:
     return ascii(character)[1:-1]
 
 
+class _JsonEscapes(_Escapes):
+    def __missing__(self, code: int) -> str:
+        character = chr(code)
+        shown = self[code] = character if _is_seen(code, character) else json.dumps(character)[1:-1]
+        if character == "\x7f":
+            shown = self[code] = "\\u007f"
+        return shown
+
+
 _line = _Escapes()
 _lines = _Escapes({ord("\n"): "\n", ord("\t"): "\t"})
+_json = _JsonEscapes(_lines)

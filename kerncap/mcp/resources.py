@@ -8,6 +8,7 @@ from urllib.parse import parse_qs, quote, unquote, urlsplit
 from kerncap.errors import KerncapError, UsageError
 from kerncap.format import Reproducer
 from kerncap.mcp.allowed import Allowed
+from kerncap.printable import printable
 
 SCHEME = "kerncap"
 PARTS = ("manifest", "source", "readme", "ttir", "ttgir", "llir", "ptx")
@@ -33,7 +34,8 @@ def listed(allowed: Allowed) -> list[tuple[str, str]]:
                     repro = allowed.path(str(manifest.parent), "repro")
                 except UsageError:  # a link that leads out
                     continue
-                found.append((f"{SCHEME}://manifest/{quote(str(repro).lstrip('/'))}", repro.name))
+                path = quote(str(repro).lstrip("/"), errors="surrogateescape")
+                found.append((f"{SCHEME}://manifest/{path}", printable(repro.name)))
     return found
 
 
@@ -46,7 +48,7 @@ def read(uri: str, allowed: Allowed, max_bytes: int) -> tuple[str, str]:
     part = split.netloc
     if split.scheme != SCHEME or part not in PARTS:
         raise UsageError(f"{uri}: expected {SCHEME}://PART/REPRO, with PART one of {', '.join(PARTS)}")
-    folder = _folder(unquote(split.path), allowed)
+    folder = _folder(unquote(split.path, errors="surrogateescape"), allowed)
     offset = parse_qs(split.query).get("offset", ["0"])[0]
     if not offset.isdecimal():
         raise UsageError(f"{uri}: offset={offset}: expected a number of characters")

@@ -20,6 +20,7 @@ from kerncap.mcp.answers import answer, output_schema
 from kerncap.mcp.bounded import Results
 from kerncap.mcp.child import run
 from kerncap.mcp.tools import Context, Tool, chosen
+from kerncap.printable import printable, printable_json
 from kerncap.report.documents import schema
 
 Request = ServerRequestContext[Any, Any]
@@ -174,11 +175,13 @@ def _input_schema(takes: type[msgspec.Struct]) -> dict[str, Any]:
 
 
 def _result(content: dict[str, Any], failed: bool) -> types.CallToolResult:
-    text = json.dumps(content, ensure_ascii=False, separators=(",", ":"))
+    """What an agent reads shows nothing to it that a person would not see; no surrogate can be sent."""
+    text = json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace").decode()
+    content, text = json.loads(text), printable_json(text)
     return types.CallToolResult(
         content=[types.TextContent(type="text", text=text)], structured_content=content, is_error=failed
     )
 
 
 def _error(text: str) -> types.CallToolResult:
-    return types.CallToolResult(content=[types.TextContent(type="text", text=text)], is_error=True)
+    return types.CallToolResult(content=[types.TextContent(type="text", text=printable(text))], is_error=True)
