@@ -79,7 +79,7 @@ def test_it_is_said_and_refused(tmp_path: Path, size: int, post: bool) -> None:
 def test_a_disk_has_room_or_not(tmp_path: Path) -> None:
     with Reproducer.open(claims(tmp_path / "repro", 1000 * GIB)) as reproducer:
         reproducer.max_expanded = 2000 * GIB
-        with pytest.raises(match="free, the memory of .* takes 1000 GiB; set TMPDIR"):
+        with pytest.raises(UsageError, match="are free, the memory of .* takes 1000 GiB .*; set TMPDIR"):
             require_expandable(reproducer, Path("/dev/shm"))
 
 
