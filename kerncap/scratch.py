@@ -124,6 +124,13 @@ def folder(what: str, place: Path | None = None, *, hidden: bool = False, mode: 
     return _new(what, place, hidden, mode, is_folder=True)
 
 
+@contextlib.contextmanager
+def temporary(what: str, place: Path | str | None = None, *, hidden: bool = False) -> Iterator[str]:
+    """The path of a `folder`, for a block."""
+    with folder(what, None if place is None else Path(place), hidden=hidden) as made:
+        yield str(made.path)
+
+
 def file(what: str, place: Path | None = None, *, hidden: bool = False, mode: int = 0o600) -> Scratch:
     """An empty file, as `folder`."""
     return _new(what, place, hidden, mode, is_folder=False)

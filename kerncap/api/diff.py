@@ -9,12 +9,12 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import tempfile
 import zipfile
 from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
+from kerncap import scratch
 from kerncap.api.diffing.code import MOST_LINES, STAGES, code, side_by_side, source, stage_texts
 from kerncap.api.diffing.documents import DocumentDiff, compare_documents
 from kerncap.api.diffing.facts import arguments, environment, launch
@@ -118,7 +118,7 @@ def opened(path: Path | str) -> Iterator[Reproducer]:
     path = Path(path)
     with contextlib.ExitStack() as stack:
         if os.path.isfile(path) and zipfile.is_zipfile(path):
-            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="kerncap-diff-"))
+            folder = stack.enter_context(scratch.temporary("diff"))
             path = unpack_file(path, folder, MAX_UNPACKED)
         yield stack.enter_context(Reproducer.open(path))
 

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import secrets
-import shutil
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from kerncap import scratch
 from kerncap.api.beside import beside
-from kerncap.api.exporting.project import Project, make_project
+from kerncap.api.exporting.project import make_project
 from kerncap.api.exporting.script import make_script
 from kerncap.api.sharing.shareable import Shareable, shareable
 from kerncap.errors import UsageError
 from kerncap.format.expanded import require_expandable
 from kerncap.format.private import Finding
+from kerncap.output import new_file, writing
 
 Kind = Literal["script", "cmake", "pytest"]
 KINDS: tuple[Kind, ...] = ("script", "cmake", "pytest")
@@ -85,23 +84,17 @@ def _file(shared: Shareable, target: Path) -> Exported:
     script = make_script(shared.reproducer, inline=True, file=target.name)
     data = script.text.encode()
 
-    def write(temporary: Path) -> None:
-        temporary.write_bytes(data)
-
-    _place(target, write)
+    with new_file(target, replace=False) as file:
+        file.write(data)
     run = (f"python {target}", f"TRITON_INTERPRET=1 python {target}")
     return Exported("script", target, ((target.name, len(data)),), run, script.notes, shared.findings)
 
 
 def _folder(kind: Kind, shared: Shareable, target: Path) -> Exported:
-    made: list[Project] = []
-
-    def write(temporary: Path) -> None:
-        temporary.mkdir()
-        made.append(make_project(kind, shared.reproducer, temporary))
-
-    _place(target, write)
-    [project] = made
+    # Beside the final name, then one rename: what is there under it is complete.
+    with writing(target), scratch.folder("export", target.resolve().parent, hidden=True, mode=0o755) as made:
+        project = make_project(kind, shared.reproducer, made.path)
+        made.name(target, replace=False)
     files = tuple(
         (str(file.relative_to(target)), file.stat().st_size)
         for file in sorted(target.rglob("*"))
@@ -109,23 +102,6 @@ def _folder(kind: Kind, shared: Shareable, target: Path) -> Exported:
     )
     run = tuple(command.replace("@FOLDER@", str(target)) for command in project.run)
     return Exported(kind, target, files, run, project.notes, shared.findings)
-
-
-def _place(target: Path, write: Callable[[Path], None]) -> None:
-    """Write beside the final name, then rename: what is there under it is complete."""
-    temporary = target.resolve().parent / f".{target.name}.tmp-{os.getpid()}-{secrets.token_hex(4)}"
-    try:
-        write(temporary)
-        os.rename(temporary, target)
-    except OSError as error:
-        raise UsageError(f"{target}: can't be written: {error.strerror or error}") from error
-    finally:
-        # A name that is too long fails here once more; it was said above.
-        with contextlib.suppress(OSError):
-            if temporary.is_dir():
-                shutil.rmtree(temporary, ignore_errors=True)
-            else:
-                temporary.unlink(missing_ok=True)
 
 
 __all__ = ["KINDS", "Exported", "export"]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
+from kerncap import scratch
 from kerncap.api.capture import capture
 from kerncap.capture.options import CaptureOptions
 from kerncap.capture.outcome import CaptureResult
@@ -24,7 +24,7 @@ def list_kernels(
     `kerncap.report.listing_json.listing_document` makes the document of ``kerncap list --json`` of it.
     Raises CaptureError if no session can be made; a program that fails is a result.
     """
-    with tempfile.TemporaryDirectory(prefix="kerncap-list-") as folder:
+    with scratch.temporary("list") as folder:
         return capture(
             CaptureOptions(
                 command=tuple(command),

@@ -5,14 +5,13 @@ from __future__ import annotations
 import shlex
 import shutil
 import subprocess
-import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from kerncap import child
+from kerncap import child, scratch
 from kerncap.api.accessed import accessed_bytes
 from kerncap.api.beside import beside
 from kerncap.api.minimizing.probe import Probe, pointer_words
@@ -203,7 +202,7 @@ def _by_command(
         raise UsageError("--keep-failing: expected a command")
     with (
         Reproducer.open(path) as reproducer,
-        tempfile.TemporaryDirectory(dir=parent, prefix=".minimize-") as work,
+        scratch.temporary("minimize", parent, hidden=True) as work,
     ):
         wanted = _status(command, path, deadline)
         if wanted == 0:

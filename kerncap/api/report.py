@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import secrets
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +15,7 @@ from kerncap.api.sharing.shareable import shareable
 from kerncap.errors import KerncapError, UsageError
 from kerncap.format import Reproducer
 from kerncap.format.private import Finding, Scrubber
+from kerncap.output import write
 from kerncap.regular_file import read_regular
 from kerncap.report.html import Material, render
 from kerncap.report.html.results import checked, told
@@ -90,7 +89,7 @@ def report(
         )  # fmt: skip
         findings = tuple(scrubber.findings)
         page = render(material)
-    _write(target, page)
+    write(target, page)
     return Report(
         target, len(page), reproducer.manifest.kernel.name, tuple(documents), tuple(material.left_out),
         findings,
@@ -144,15 +143,3 @@ def _cleaned(scrubber: Scrubber, kind: str, value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _cleaned(scrubber, kind, inner) for key, inner in value.items()}
     return [_cleaned(scrubber, kind, inner) for inner in value] if isinstance(value, list) else value
-
-
-def _write(target: Path, page: bytes) -> None:
-    """In one step: who has an older page open never reads half of a new one."""
-    temporary = target.with_name(f".{target.name}.tmp-{os.getpid()}-{secrets.token_hex(4)}")
-    try:
-        temporary.write_bytes(page)
-        os.replace(temporary, target)
-    except OSError as error:
-        raise UsageError(f"{target}: {error.strerror or error}") from error
-    finally:
-        temporary.unlink(missing_ok=True)

@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import os
 import secrets
-import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kerncap import env
+from kerncap import env, scratch
 from kerncap.capture.target import Target, TargetResult, block_signals_in_this_thread
 from kerncap.sanitizer.analysis import Options
 from kerncap.sanitizer.findings import LaunchReport
@@ -60,7 +59,8 @@ def sanitize_command(
     """
     options = options or LiveOptions()
     current = dict(os.environ if environment is None else environment)
-    folder = Path(tempfile.mkdtemp(prefix="kerncap-sanitize-", dir=_short_folder()))
+    made = scratch.folder("sanitize", Path(_short_folder()))
+    folder = made.path
     judge = Judge(options.analysis, engine)
     try:
         token = secrets.token_hex(16)
@@ -74,7 +74,7 @@ def sanitize_command(
         finally:
             server.finish()
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        made.remove()
     reports = tuple(judge.reports)
     return SanitizeResult(reports, target.status, tuple(_notes(reports, target, server)))
 

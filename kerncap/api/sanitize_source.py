@@ -10,14 +10,13 @@ import json
 import os
 import re
 import subprocess
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from kerncap import child, env
+from kerncap import child, env, scratch
 from kerncap.errors import BackendUnavailable, UsageError
 from kerncap.format import Reproducer, schema
 from kerncap.log import one_line
@@ -60,7 +59,7 @@ def compile_source(
         raise BackendUnavailable("TTIR", reason)
     trust.require(reproducer, trusted, f": {why}, so its source has to be compiled. That")
     found = python_with(("triton",), "Triton, which compiles the source,", python)
-    with tempfile.TemporaryDirectory(prefix="kerncap-compile-") as name:
+    with scratch.temporary("compile") as name:
         folder = Path(name)
         module = folder / "kernel.py"
         module.write_text(reproducer.source_text() or "", encoding="utf-8")

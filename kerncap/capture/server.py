@@ -14,7 +14,6 @@ import os
 import re
 import resource
 import select
-import shutil
 import socket
 import stat
 import struct
@@ -25,6 +24,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from kerncap import scratch
 from kerncap.capture.target import block_signals_in_this_thread
 
 MAX_MESSAGE = 4096  # of one that hands over a memfd
@@ -33,7 +33,7 @@ ANSWERING_THREADS = 4  # a question may have to read an image; others must not w
 MAX_DESCRIPTORS = 512  # of one session; more are refused, and the hook uses files
 MAX_PATH = 100  # sun_path holds 108 bytes
 ANSWER_TIMEOUT_S = 2.0
-_PRIVATE = "kerncap-socket-"
+_PRIVATE = "socket"
 _PROCESS = re.compile(r"^[0-9]{1,10}-[0-9]{1,6}$")
 
 
@@ -52,7 +52,7 @@ class SessionServer:
         )
         self._descriptors: dict[tuple[str, int], int] = {}
         self._lock = threading.Lock()
-        self._private_folder: str | None = None
+        self._private_folder: scratch.Scratch | None = None
         self._socket, self.path = self._listen(folder)
         self._wake_read, self._wake_write = os.pipe()
         self._thread = threading.Thread(target=self._serve, name="kerncap-socket", daemon=True)
@@ -86,7 +86,7 @@ class SessionServer:
         with contextlib.suppress(OSError):
             os.unlink(self.path)
         if self._private_folder is not None:
-            shutil.rmtree(self._private_folder, ignore_errors=True)
+            self._private_folder.remove()
 
     def _listen(self, folder: Path) -> tuple[socket.socket, str]:
         """In the session folder if its path is short enough and its file system holds sockets."""
@@ -94,8 +94,8 @@ class SessionServer:
         if len(os.fsencode(path)) <= MAX_PATH:
             with contextlib.suppress(OSError):
                 return self._bind(path), path
-        self._private_folder = tempfile.mkdtemp(prefix=_PRIVATE, dir=_short_temporary_folder())
-        path = os.path.join(self._private_folder, "socket")
+        self._private_folder = scratch.folder(_PRIVATE, Path(_short_temporary_folder()))
+        path = str(self._private_folder.path / "socket")
         return self._bind(path), path
 
     @staticmethod
@@ -208,7 +208,7 @@ def remove_abandoned_socket(session: Path) -> None:
     """
     try:
         path = Path(json.loads((session / "session.json").read_bytes())["socket"])
-        if path.name == "socket" and path.parent.name.startswith(_PRIVATE) and path.is_socket():
+        if path.name == "socket" and scratch.is_scratch(path.parent.name) and path.is_socket():
             path.unlink()
             path.parent.rmdir()
     except (OSError, ValueError, KeyError, TypeError):

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -281,7 +280,8 @@ def _folder(path: Path) -> Iterator[Path]:
     if path.is_dir():
         yield path
         return
+    from kerncap import scratch
     from kerncap.api.pack import unpack_file
 
-    with tempfile.TemporaryDirectory(prefix="kerncap-corpus-") as scratch:
-        yield unpack_file(path, scratch)
+    with scratch.temporary("corpus") as place:
+        yield unpack_file(path, place)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import os
-import tempfile
 from collections.abc import Iterable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from kerncap import scratch
 from kerncap.errors import ReplayError
 from kerncap.format import Reproducer
 from kerncap.format.build_options import is_accepted, is_plain_path
@@ -158,6 +159,6 @@ def _read(path: Path) -> bytes:
         raise ReplayError(f"{path}: {error.strerror or error}") from error
 
 
-def private_folder() -> tempfile.TemporaryDirectory[str]:
+def private_folder() -> AbstractContextManager[str]:
     """Where a compiler works."""
-    return tempfile.TemporaryDirectory(prefix="kerncap-build-")
+    return scratch.temporary("build")

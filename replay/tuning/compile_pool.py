@@ -9,9 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import shutil
 import subprocess
-import tempfile
 import threading
 from collections.abc import Mapping
 from concurrent.futures import Future
@@ -21,6 +19,7 @@ from typing import Any
 
 import msgspec
 
+from kerncap import scratch
 from kerncap.errors import BackendUnavailable
 from kerncap.format import Reproducer
 from kerncap.replay.connection import environment_of
@@ -75,12 +74,13 @@ class CompilePool:
         self._lock = threading.Lock()
         self._target: Future[Target] = Future()
         self._closed = False
-        self._folder = Path(tempfile.mkdtemp(prefix="kerncap-compile-"))
+        self._made = scratch.folder("compile")
+        self._folder = self._made.path
         count = min(_MOST_PROCESSES, processes or _cores())
         try:
             self._start(reproducers, python, {"device": device, "capability": capability}, count, standby)
         except BaseException:
-            shutil.rmtree(self._folder, ignore_errors=True)
+            self._made.remove()
             raise
 
     def __enter__(self) -> CompilePool:
@@ -129,7 +129,7 @@ class CompilePool:
         except subprocess.TimeoutExpired:
             self._process.end()
         self._reader.join(timeout=5.0)
-        shutil.rmtree(self._folder, ignore_errors=True)
+        self._made.remove()
 
     def _start(
         self, reproducers: Mapping[str, Reproducer], python: str, target: dict[str, Any], count: int,

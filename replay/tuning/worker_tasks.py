@@ -7,13 +7,11 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import shutil
 import sys
-import tempfile
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
+from kerncap import scratch
 from kerncap.errors import KerncapError
 from kerncap.replay.choose import probe
 from kerncap.replay.tuning.apart import BenchApart
@@ -30,11 +28,11 @@ class _Resident:
 
     bench: BenchApart
     digests: list[str]
-    folder: Path
+    folder: scratch.Scratch
 
     def close(self) -> None:
         self.bench.close()
-        shutil.rmtree(self.folder, ignore_errors=True)
+        self.folder.remove()
 
 
 _BENCHES: dict[str, _Resident] = {}
@@ -49,7 +47,8 @@ def open_bench(
     ``ahead``: what it will try first, compiled while the engines start.
     """
     close_bench(session)
-    folder = Path(tempfile.mkdtemp(prefix="kerncap-tune-"))
+    made = scratch.folder("tune")
+    folder = made.path
     try:
         found = {each.digest: unpack(each, folder) for each in shipments}
         if options.processes is None:
@@ -60,12 +59,12 @@ def open_bench(
                 options = dataclasses.replace(options, device=f"cuda:{place % count}")
         bench = BenchApart(found, options, ahead)
     except KerncapError as error:
-        shutil.rmtree(folder, ignore_errors=True)
+        made.remove()
         return {"error": str(error)}
     except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)
+        made.remove()
         raise
-    _BENCHES[session] = _Resident(bench, list(found), folder)
+    _BENCHES[session] = _Resident(bench, list(found), made)
     return bench.facts()
 
 

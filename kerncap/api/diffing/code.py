@@ -10,12 +10,11 @@ import difflib
 import os
 import re
 import subprocess
-import tempfile
 from collections.abc import Collection
 from itertools import islice
 from pathlib import Path
 
-from kerncap import child
+from kerncap import child, scratch
 from kerncap.api.diffing.result import CodeDiff, SourceDiff
 from kerncap.format import Reproducer
 from kerncap.format.schema import StoredFile
@@ -141,7 +140,7 @@ def _image(
 
 
 def _disassembled(stage: str, data: bytes) -> str | None:
-    with tempfile.TemporaryDirectory(prefix="kerncap-diff-") as folder:
+    with scratch.temporary("diff") as folder:
         path = Path(folder, f"kernel.{stage}")
         path.write_bytes(data)
         return sass(path) if stage == "cubin" else isa(path)

@@ -7,14 +7,13 @@ library is there and the shim is not, launches were missed, and there is a reaso
 from __future__ import annotations
 
 import os
-import tempfile
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from kerncap import env
+from kerncap import env, scratch
 from kerncap.api.doctoring.processes import Seen, Watcher
 from kerncap.capture.process_log import FOLDER, ProcessLog
 from kerncap.log import one_line
@@ -79,7 +78,7 @@ def examine(command: Sequence[str], stdout_to_stderr: bool = False) -> ProgramRe
     from kerncap.api.capture import capture
     from kerncap.capture.options import CaptureOptions
 
-    with tempfile.TemporaryDirectory(prefix="kerncap-doctor-", ignore_cleanup_errors=True) as folder:
+    with scratch.temporary("doctor") as folder:
         options = CaptureOptions(
             command=tuple(command), output=Path(folder, "out"), list_only=True, self_check=False,
             keep_session=True, stdout_to_stderr=stdout_to_stderr,

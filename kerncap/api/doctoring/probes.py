@@ -9,12 +9,11 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from kerncap import child
+from kerncap import child, scratch
 
 PACKAGES_TIMEOUT_S = 120.0  # a cold import of torch from a network file system takes this long
 DRIVER_TIMEOUT_S = 30.0
@@ -202,7 +201,7 @@ def entries(
     program, ways = _ENTRIES[shim]
     found: dict[str, str | None] = {}
     for way in ways:
-        with tempfile.TemporaryDirectory(prefix="kerncap-doctor-", ignore_cleanup_errors=True) as folder:
+        with scratch.temporary("doctor") as folder:
             options = CaptureOptions(("doctor",), backend=shim, list_only=True)
             Path(folder, "session.conf").write_bytes(options.for_shim("doctor", f"{folder}/socket"))
             preloaded = os.environ.get("LD_PRELOAD")
@@ -241,7 +240,7 @@ def probe(
             environment.pop(name, None)
         else:
             environment[name] = value
-    with tempfile.TemporaryDirectory(prefix="kerncap-doctor-", ignore_cleanup_errors=True) as folder:
+    with scratch.temporary("doctor") as folder:
         path, out, err = (Path(folder, name) for name in ("probe.py", "out", "err"))
         path.write_text(program)
         try:

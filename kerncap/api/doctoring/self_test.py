@@ -10,14 +10,13 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kerncap import child
+from kerncap import child, scratch
 from kerncap.api.doctoring.programs import KERNELS, PROGRAMS
 from kerncap.api.doctoring.report import SelfTest, Step, Way
 from kerncap.api.doctoring.vendors import EMULATOR_VARIABLE
@@ -102,7 +101,7 @@ def self_test(
     prefix = (os.path.join(os.path.abspath(emulator), "run"),) if emulator and key == "hip" else ()
     interpreter = python if key.startswith("triton") else sys.executable
     done: list[Step] = []
-    with tempfile.TemporaryDirectory(prefix="kerncap-doctor-", ignore_cleanup_errors=True) as name:
+    with scratch.temporary("doctor") as name:
         folder = Path(name)
         program = folder / "kerncap_doctor_program.py"
         program.write_text(text)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import tempfile
 import time
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 
+from kerncap import scratch
 from kerncap.answer import Answer
 from kerncap.api.editing import plain
 from kerncap.api.editing.diagnostics import Diagnostic, Texts, at, diagnose, texts_of
@@ -77,7 +77,7 @@ class EditSession:
             self.reproducer, self.engine = stack.enter_context(opened(self.path, self.options.replay))
             self.copy = copy_of(self.reproducer, self.options)
             self.history = History(self.copy)
-            self._snapshots = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kerncap-edit-")))
+            self._snapshots = Path(stack.enter_context(scratch.temporary("edit")))
             self._measured = self._write_set()
             self._stack = stack.pop_all()
         return self

@@ -7,13 +7,12 @@ for by the tool, and the tool by the engine.
 from __future__ import annotations
 
 import re
-import tempfile
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
-from kerncap import child
+from kerncap import child, scratch
 from kerncap.api.verifying.result import Case, StageResult
 from kerncap.errors import KerncapError
 from kerncap.log import one_line
@@ -52,7 +51,7 @@ def check(case: Case, found: StageResult) -> None:
     if program is None:
         found.not_shown.append("compute-sanitizer: it is not on PATH")
         return
-    with tempfile.TemporaryDirectory(dir=case.folder) as folder:
+    with scratch.temporary("tool", case.folder) as folder:
         try:
             candidate = _candidate(case, Path(folder))
         except KerncapError as error:

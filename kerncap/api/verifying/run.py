@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from kerncap import scratch
 from kerncap.answer import Answer
 from kerncap.api.candidate_file import of_one_text, text_of
 from kerncap.api.ending import asserts_again
@@ -35,9 +35,7 @@ def verify(path: Path, options: VerifyOptions = _BY_DEFAULT) -> VerifyResult:
     if options.reference is not None and not options.reference.is_file():
         raise UsageError(f"{options.reference}: no such reference file")
     wanted = [name for name in STAGES if name in options.stages and name != "smoke"]
-    with opened(path, options) as (reproducer, engine), tempfile.TemporaryDirectory(
-        prefix="kerncap-verify-"
-    ) as folder:  # fmt: skip
+    with opened(path, options) as (reproducer, engine), scratch.temporary("verify") as folder:  # fmt: skip
         which = CANDIDATE if options.candidate else ORIGINAL
         text = text_of(options.candidate)
         result = judged(Case(reproducer, engine, which, options, Path(folder)), wanted)
