@@ -88,7 +88,10 @@ def seal_session(folder: Path, output: Path | None = None) -> CaptureResult:
         source_dirs=[Path(str(part)) for part in source_dirs] if isinstance(source_dirs, list) else [],
     )
     if output is not None:
-        output.mkdir(parents=True, exist_ok=True)
+        try:
+            output.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UsageError(f"output folder {output}: {error.strerror}; -o chooses another") from error
     collector = collect_left_behind(folder, sealer)
     result = _result(words or ("?",), TargetResult(0), collector)
     if not result.captured:

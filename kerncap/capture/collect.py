@@ -43,6 +43,7 @@ class Collector:
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
         self._crash: BaseException | None = None
+        self._unread: str | None = None  # why the last look at the session was in vain
         self._told: set[int] = set()  # processes whose missing records are among what failed
 
     def follow(self) -> None:
@@ -64,6 +65,10 @@ class Collector:
             raise self._crash
         alive = self._wait_for_children() if wait_for_children else self._alive()
         self.poll()
+        for unread in (self._unread, *(process.unread for process in self.processes.values())):
+            if unread is not None:  # what is in there is not lost: the session stays
+                self.failed.append(unread)
+                self.unsealed += 1
         unwritten = disks.unwritten(self._folder)
         for process in self.processes.values():
             if process not in alive:
@@ -78,8 +83,12 @@ class Collector:
         """Take in what is new; seal what is complete."""
         try:
             names = sorted(os.listdir(self._folder))
-        except OSError:
+        except FileNotFoundError:
             return
+        except OSError as error:
+            self._unread = f"{self._folder}: {error.strerror}"
+            return
+        self._unread = None
         for name in names:
             match = FOLDER.match(name)
             if match and name not in self.processes and len(self.processes) < MAX_PROCESSES:

@@ -57,6 +57,7 @@ class ProcessLog:
     ended: bool = False
     ended_ns: int | None = None  # when it said so, as time.time_ns() has it
     complaints: list[str] = field(default_factory=list)
+    unread: str | None = None  # why the last look at its records was in vain
     _offset: int = 0
     _size: int = 0  # of the records when they were last read
 
@@ -83,8 +84,12 @@ class ProcessLog:
         """Take in every whole record that was appended since the last call."""
         try:
             descriptor = os.open(self.folder / "records", os.O_RDONLY | _OPEN_FLAGS)
-        except OSError:
+        except FileNotFoundError:
             return  # not there yet
+        except OSError as error:
+            self.unread = f"process {self.pid}: its records can't be read: {error.strerror}"
+            return
+        self.unread = None
         try:
             status = os.fstat(descriptor)
             if stat.S_ISREG(status.st_mode) and status.st_size != self._size:
@@ -95,7 +100,7 @@ class ProcessLog:
                     except CaptureError as error:
                         self._refuse(record, error)
         except OSError as error:
-            self.complain(f"its records can't be read: {error}")
+            self.unread = f"process {self.pid}: its records can't be read: {error.strerror}"
         finally:
             os.close(descriptor)
 
