@@ -8,6 +8,8 @@ from typing import Any
 
 import click
 
+from kerncap.cli.numbers import COUNT, SECONDS
+
 WAIT_S = 600.0
 
 
@@ -22,16 +24,16 @@ WAIT_S = 600.0
 @click.option("--range", "in_range", metavar="REGEX", help="Launches inside of an NVTX range that matches.")
 @click.option("--rank", metavar="N[,M]", help="Processes of these ranks of a distributed program alone.")
 @click.option("--on-fault", is_flag=True, help="Keep the launch that faults, hangs or aborts.")
-@click.option("--fault-timeout", metavar="S", type=float, default=60.0, show_default=True, help="A hang.")
+@click.option("--fault-timeout", metavar="S", type=SECONDS, default=60.0, show_default=True, help="A hang.")
 @click.option("--when", type=click.Choice(["nonfinite", "differs"]), help="Keep launches with such a result.")
-@click.option("--last", metavar="N", type=int, help="Keep the last N launches that match.")
+@click.option("--last", metavar="N", type=COUNT, help="Keep the last N launches that match.")
 @click.option("--stop", is_flag=True, help="End the program once everything chosen is captured.")
 @click.option(
     "--wait",
     metavar="[S]",
     is_flag=False,
     flag_value=WAIT_S,
-    type=click.FloatRange(0, min_open=True),
+    type=SECONDS,
     help=f"Wait for the capture, S seconds at most ({WAIT_S:g}), and print where it went.",
 )
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout; the rest to stderr.")

@@ -8,6 +8,8 @@ from typing import Any
 
 import click
 
+from kerncap.cli.numbers import COUNT, SECONDS
+
 
 @click.command("capture")
 @click.option("-k", "--kernel", metavar="REGEX", help="Kernels whose name matches; the first match is taken.")
@@ -20,9 +22,9 @@ import click
 @click.option("--rank", metavar="N[,M]", help="Processes of these ranks of a distributed program alone.")
 @click.option("--dormant", is_flag=True, help="Take nothing until `kerncap arm` says what.")
 @click.option("--on-fault", is_flag=True, help="Keep the launch that faults, hangs or aborts.")
-@click.option("--fault-timeout", metavar="S", type=float, default=60.0, show_default=True, help="A hang.")
+@click.option("--fault-timeout", metavar="S", type=SECONDS, default=60.0, show_default=True, help="A hang.")
 @click.option("--when", type=click.Choice(["nonfinite", "differs"]), help="Keep launches with such a result.")
-@click.option("--last", metavar="N", type=int, help="Keep the last N launches that match.")
+@click.option("--last", metavar="N", type=COUNT, help="Keep the last N launches that match.")
 @click.option(
     "--memory",
     type=click.Choice(["reachable", "args", "all"]),
@@ -60,7 +62,7 @@ import click
 @click.option(
     "--self-check-timeout",
     metavar="SECONDS",
-    type=float,
+    type=SECONDS,
     default=30.0,
     show_default=True,
     envvar="KERNCAP_SELF_CHECK_TIMEOUT",

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from kerncap.answer import exit_status
+from kerncap.cli.numbers import COUNT_OR_NONE, Finite
 from kerncap.cli.strict import strict_option
 
 
@@ -21,11 +22,11 @@ from kerncap.cli.strict import strict_option
 @click.option("--side-by-side", is_flag=True, help="Show the stages of --code in two columns instead.")
 @click.option("--memory", "view", metavar="VIEW", help="Compare the memory of one view alone.")
 @click.option(
-    "--lines", type=click.IntRange(min=0), default=400, show_default=True,
+    "--lines", type=COUNT_OR_NONE, default=400, show_default=True,
     help="Most lines of each text's difference; 0 for all.",
 )  # fmt: skip
 @click.option(
-    "--max-read", type=click.FloatRange(min=0.001), default=16.0, show_default=True, metavar="GIB",
+    "--max-read", type=Finite(0.001, 1e6), default=16.0, show_default=True, metavar="GIB",
     help="Most memory that is read, both sides together.",
 )  # fmt: skip
 @click.option(

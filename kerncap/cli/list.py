@@ -8,6 +8,8 @@ from typing import Any
 
 import click
 
+from kerncap.cli.numbers import COUNT_OR_NONE
+
 TOP = 20
 
 
@@ -19,7 +21,7 @@ TOP = 20
 )
 @click.option("--stacks", is_flag=True, help="Where in Python each kernel is launched from.")
 @click.option(
-    "-n", "--top", metavar="N", type=click.IntRange(0), help=f"So many lines; 0 is all ({TOP}; --json: all)."
+    "-n", "--top", metavar="N", type=COUNT_OR_NONE, help=f"So many lines; 0 is all ({TOP}; --json: all)."
 )
 @click.option(
     "--backend",

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from kerncap.cli.numbers import Finite
 from kerncap.cli.replay_options import replay_options
 
 
@@ -21,7 +22,7 @@ from kerncap.cli.replay_options import replay_options
     "--keep-failing", metavar="CMD", help="Leave out whatever keeps the status of `CMD REPRODUCER`, not 0."
 )
 @click.option(
-    "--time", "seconds", type=click.FloatRange(min=1), default=300.0, show_default=True, metavar="S",
+    "--time", "seconds", type=Finite(1, 1e9), default=300.0, show_default=True, metavar="S",
     help="Seconds to find out what is needed; what was found until then holds.",
 )  # fmt: skip
 @replay_options

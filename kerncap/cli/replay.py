@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from kerncap.answer import exit_status
+from kerncap.cli.numbers import COUNT, COUNT_OR_NONE
 from kerncap.cli.replay_options import replay_options
 from kerncap.cli.strict import strict_option
 from kerncap.errors import KerncapError, UsageError
@@ -25,12 +26,12 @@ _STDOUT = Path("-")
 @click.option(
     "-n",
     "timed_runs",
-    type=click.IntRange(min=0),
+    type=COUNT_OR_NONE,
     metavar="N",
     help="Timed runs, in a row where the engine can. Default: 20 on a GPU, else none.",
 )
 @click.option(
-    "--until-fail", type=click.IntRange(min=1), is_flag=False, flag_value=10_000, metavar="[MAX]",
+    "--until-fail", type=COUNT, is_flag=False, flag_value=10_000, metavar="[MAX]",
     help="Repeat until a run disagrees, at most MAX times (10000); says how many of how many did.",
 )  # fmt: skip
 @click.option("--edit", is_flag=True, help="Open $VISUAL or $EDITOR on a working copy; judge every save.")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kerncap.answer import Answer, exit_status
+from kerncap.cli.numbers import Finite
 from kerncap.cli.strict import strict_option
 from kerncap.errors import UsageError
 
@@ -54,7 +55,7 @@ class _Command(click.Command):
 @click.option("--python", metavar="PATH", help="A Python that has triton, to compile a reproducer's source.")
 @click.option("--one-config", is_flag=True, help="Of an autotuner, only the configuration that runs.")
 @click.option(
-    "--solver-timeout", metavar="S", type=click.FloatRange(min=0), default=2.0, show_default=True,
+    "--solver-timeout", metavar="S", type=Finite(0, 1e6), default=2.0, show_default=True,
     help="Seconds for one question to z3; past that the answer is: unproven.",
 )  # fmt: skip
 @click.option("--every", is_flag=True, help="Also say how each check of each operation was settled.")

@@ -10,6 +10,7 @@ import click
 
 from kerncap import log
 from kerncap.answer import exit_status
+from kerncap.cli.numbers import COUNT, PROCESSES, SECONDS, Finite
 from kerncap.cli.strict import strict_option
 from kerncap.errors import UsageError
 
@@ -21,12 +22,12 @@ from kerncap.errors import UsageError
     help="Parameters, values, constraints (TOML or JSON); 'listed': the @triton.autotune list alone.",
 )  # fmt: skip
 @click.option(
-    "--trials", type=click.IntRange(min=1), default=100, show_default=True, metavar="N",
+    "--trials", type=COUNT, default=100, show_default=True, metavar="N",
     help="Configurations that are run.",
 )  # fmt: skip
-@click.option("--time", "time_s", type=click.FloatRange(min=0), metavar="S", help="Seconds to search.")
+@click.option("--time", "time_s", type=Finite(0, 1e9), metavar="S", help="Seconds to search.")
 @click.option(
-    "--patience", type=click.IntRange(min=1), default=60, show_default=True, metavar="N",
+    "--patience", type=COUNT, default=60, show_default=True, metavar="N",
     help="Stop after N configurations that were no better.",
 )  # fmt: skip
 @click.option(
@@ -38,7 +39,7 @@ from kerncap.errors import UsageError
 @click.option("--forbid", multiple=True, metavar="EXPR", help='As "BLOCK_M * BLOCK_N > 16384".')
 @click.option("--scheduler", metavar="ADDRESS", help="Run trials on this Dask cluster, one worker a device.")
 @click.option(
-    "--workers", type=click.IntRange(min=1), metavar="N",
+    "--workers", type=PROCESSES, metavar="N",
     help="Worker processes. Default: one for each GPU, on the host two.",
 )  # fmt: skip
 @click.option("--resume", is_flag=True, help="Go on with the trials of the last search for the same.")
@@ -53,7 +54,7 @@ from kerncap.errors import UsageError
 @click.option("--device", default="auto", show_default=True, metavar="auto|cuda:N|cpu", help="Where to run.")
 @click.option("--python", metavar="PATH", help="A Python that has torch and triton. Default: kerncap's own.")
 @click.option(
-    "--timeout", "timeout_s", type=click.FloatRange(min=0, min_open=True), default=60.0, show_default=True,
+    "--timeout", "timeout_s", type=SECONDS, default=60.0, show_default=True,
     metavar="S", help="Seconds for one launch, or one compilation.",
 )  # fmt: skip
 @click.option("--rtol", type=click.FloatRange(min=0), help="Relative tolerance in place of the dtype's.")
