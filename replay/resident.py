@@ -98,9 +98,9 @@ def until_differs(
         if verdict.passed:
             verdict.notes.append(rate)
         else:
-            summary = rate if verdict.answer is Answer.NO else f"{rate}; {verdict.summary}"
+            # That runs disagree is the answer here, whatever can be said of one of them.
             verdict = Verdict(
-                verdict.answer, summary, [rate, *verdict.reasons], verdict.notes, verdict.compared_bytes,
+                Answer.NO, rate, [rate, *verdict.reasons], verdict.notes, verdict.compared_bytes,
                 verdict.poisoned_bytes, verdict.views,
             )  # fmt: skip
     return verdict, done

@@ -297,8 +297,11 @@ def _judge_repeatedly(
     while verdict.passed and runs < wanted:
         verdict = judge(engine, measured, which, options.tolerance)
         runs += 1
-    asked = options.until_fail is not None and verdict.answer is not Answer.UNDECIDED
-    different = int(not verdict.passed) if asked else None
+    if options.until_fail is None:
+        return verdict, runs, None
+    if verdict.answer is Answer.UNDECIDED and verdict.compared_bytes:  # asked was whether runs disagree
+        verdict = dataclasses.replace(verdict, answer=Answer.NO, summary=verdict.reasons[0])
+    different = None if verdict.answer is Answer.UNDECIDED else int(not verdict.passed)
     return verdict, runs, different
 
 

@@ -385,8 +385,10 @@ def test_a_race_is_no_noise_floor(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("SOMETIMES_OFF_EVERY", "3")  # so often that replays of the baseline show it, too
     x = np.arange(1000, dtype=np.float32)
     launch = Native("_Z13sometimes_offPKfPfi").array(x).array(np.zeros(1000, np.float32), 3 * x)
-    result = run(launch.integer(1000).seal(tmp_path), until_fail=200)
-    assert result.answer is Answer.UNDECIDED
+    path = launch.integer(1000).seal(tmp_path)
+    assert run(path).answer in (Answer.UNDECIDED, Answer.YES), "one run may be right"
+    result = run(path, until_fail=200)
+    assert result.answer is Answer.NO, "that runs disagree is what was asked"
     assert any("arg1 differs from run to run by up to 1e+03" in why for why in result.verdict.reasons)
 
 
