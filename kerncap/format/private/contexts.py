@@ -6,10 +6,12 @@ in bounded steps.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 
-from kerncap.format.private.words import grade, is_placeholder, looks_random
+from kerncap.format.private.words import Grade, grade, is_placeholder, looks_random
 
 # In lower case, with what follows up to the sign of an assignment. Longest names have some 48 letters more.
 STEMS = (
@@ -18,10 +20,12 @@ STEMS = (
 )  # fmt: skip
 _TAIL = 32
 # The group makes the tail possessive: what follows it is looked at once.
-_NAME = re.compile(
-    rb"(?:" + rb"|".join(STEMS) + rb")(?=(?P<tail>[\w-]{0,%d}))(?P=tail)"
-    rb"(?=\\{0,3}[\"'`]?\\?[\"'\])]{0,2}\s{0,4}(?:[=:,]|\s))" % _TAIL
-)
+_POSSESSIVE = rb"(?=(?P<tail>[\w-]{0,%d}))(?P=tail)" % _TAIL
+_STEM = rb"(?:" + rb"|".join(STEMS) + rb")"
+_NAME = re.compile(_STEM + _POSSESSIVE + rb"(?=\\{0,3}[\"'`]?\\?[\"'\])]{0,2}\s{0,4}[=:,])")
+# What has its value as the next word: an option, a scheme of a header, a word of .netrc.
+_OPTION = re.compile(rb"--?[a-z]" + _POSSESSIVE + rb"(?=\\?[\"'`]?\s)")
+_WORD = re.compile(rb"(?:b(?:earer|asic)|passw(?:or)?d|login)(?=\\?[\"'`]?\s)")
 _NAME_LETTERS = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-."
 _LONGEST_NAME = 96
 _SIGN = re.compile(
@@ -35,6 +39,7 @@ _REST = re.compile(rb"\\{0,3}[\"'`]?(?P<value>[^\"'`\r\n\0]{1,8192})")
 _WHOLE_LINE = ("authorization", "cookie")
 _USERINFO = re.compile(rb"://(?P<all>[^\s/\"'<>@\0]{1,512}@|[^\s/\"'<>@:\0]{0,256}:[^\s/\"'<>\0]{1,512}@)")
 _IS_OPTION = re.compile(rb"--?[\w-]{1,64}")
+_SCHEMES = ("bearer", "basic")
 _NETRC = (b"password", b"passwd", b"login")
 
 _NAMED = "a value that its name calls secret"
@@ -59,38 +64,54 @@ def named(data: bytes, begin: int, end: int) -> Iterator[tuple[int, int, str]]:
     Of the names that begin in a part of ``data``; their values may lie behind it.
     """
     first = max(0, begin - 1)  # a stem may begin with what joins it to the word before
-    for match in _NAME.finditer(data[first : end + _TAIL + 16].lower()):
-        stop = first + match.end()
-        start = first + match.start()
-        if start >= end:
-            return
-        head = data[max(0, start - _LONGEST_NAME) : start]
-        start -= len(head) - len(head.rstrip(_NAME_LETTERS))
-        name = data[start:stop].decode("latin-1")
-        sign = _SIGN.match(data, stop)
-        if sign is None:
-            continue
-        found = _value(data, start, name, sign)
-        if found is not None:
-            yield found
+    low = data[first : end + _TAIL + 16].lower()
+    for pattern in (_NAME, _OPTION, _WORD):
+        for match in pattern.finditer(low):
+            start, stop = first + match.start(), first + match.end()
+            if start >= end:
+                break
+            head = data[max(0, start - _LONGEST_NAME) : start]
+            start -= len(head) - len(head.rstrip(_NAME_LETTERS))
+            name = _name(data[start:stop])
+            sign = _SIGN.match(data, stop) if name is not None else None
+            if name is None or sign is None:
+                continue
+            found = _value(data, start, name, sign)
+            if found is not None:
+                yield found
 
 
-def _value(data: bytes, start: int, name: str, sign: re.Match[bytes]) -> tuple[int, int, str] | None:
-    plain = name.lower().strip("-_.")
+@dataclass(frozen=True)
+class _Name:
+    plain: str
+    grade: Grade | None
+    is_option: bool
+
+
+@functools.lru_cache(maxsize=4096)
+def _name(raw: bytes) -> _Name | None:
+    """None for a name that tells nothing."""
+    text = raw.decode("latin-1")
+    plain, graded = text.lower().strip("-_."), grade(text)
+    if graded is None and plain not in _SCHEMES:
+        return None
+    return _Name(plain, graded, text.startswith("-") and _IS_OPTION.fullmatch(raw) is not None)
+
+
+def _value(data: bytes, start: int, name: _Name, sign: re.Match[bytes]) -> tuple[int, int, str] | None:
+    plain, graded, option = name.plain, name.grade, name.is_option
     told = sign["sign"].strip()
-    if plain in ("bearer", "basic") and not told:
+    if plain in _SCHEMES and not told:
         token = _BARE.match(data, sign.end())
         if token is not None and len(token[0]) >= 8 and looks_random(token[0].decode("latin-1")):
             return (*token.span(), "a credential of a header")
         return None
-    graded = grade(name)
     if graded is None:
         return None
-    if told in (b":", b"=", b",") and plain.endswith(_WHOLE_LINE) and graded is not None:
+    if told in (b":", b"=", b",") and plain.endswith(_WHOLE_LINE):
         rest = _REST.match(data, sign.end())
         if rest is not None and (told == b":" or b" " in rest["value"] or b"=" in rest["value"]):
             return _kept(rest["value"], rest.span("value"), "a header")
-    option = name.startswith("-") and _IS_OPTION.fullmatch(name.encode()) is not None
     netrc = plain.encode() in _NETRC and not told and b"machine" in data[max(0, start - 512) : start]
     if (not told and not (option or netrc)) or (told == b"," and not option):
         return None

@@ -50,7 +50,7 @@ _END = re.compile(rb"-----END [A-Z0-9 ]{1,60}-----|Private-MAC: [0-9a-f]{1,128}"
 _BODY = re.compile(rb"(?:(?:\s|\\n|\\r|\"|,){1,8}[A-Za-z0-9+/=:-]{8,128}){0,400}")
 _LONGEST_KEY = 64 << 10
 # More triggers than this in a step are no tokens but text of the pattern's own letters: all of it is taken,
-# at one look a byte; the pattern might take one for each pair of them.
+# at one look a byte; a quadratic pattern might take one for each pair of them.
 _MOST, _STEP, _LONGEST = 64, 4096, 1024
 _RUN = re.compile(rb"[A-Za-z0-9_\-+/=.~%]{12,}")
 
@@ -62,6 +62,7 @@ class Shape:
     what: str
     triggers: tuple[bytes, ...] | None
     patterns: tuple[re.Pattern[Any], ...]
+    is_quadratic: bool = False  # in text of its own letters
     random: bool = False  # only what looks random: the prefix alone may be a word's
 
     def find(self, data: bytes, text: str, begin: int, end: int) -> Iterator[tuple[int, int, str]]:
@@ -71,7 +72,11 @@ class Shape:
 
     def _find(self, data: bytes, text: str, begin: int, end: int) -> Iterator[tuple[int, int, str]]:
         behind = min(len(data), end + _LONGEST)
-        if self.triggers is not None and sum(data.count(one, begin, end) for one in self.triggers) > _MOST:
+        if (
+            self.is_quadratic
+            and self.triggers
+            and sum(data.count(one, begin, end) for one in self.triggers) > _MOST
+        ):
             for run in _RUN.finditer(data, max(0, begin - _LONGEST), behind):
                 if run.end() > begin and any(one in run[0] for one in self.triggers):
                     yield (*run.span(), self.what)
@@ -96,7 +101,7 @@ def shapes() -> tuple[Shape, ...]:
         detector = getattr(importlib.import_module(f"detect_secrets.plugins.{module}"), name)
         # The second pattern of AWS goes by a name, that of Artifactory begins with two letters of any word.
         patterns = tuple(detector.denylist)[: 1 if module in ("aws", "artifactory") else None]
-        found.append(Shape(detector.secret_type, triggers, patterns))
+        found.append(Shape(detector.secret_type, triggers, patterns, is_quadratic=module == "jwt"))
     pattern = re.compile(rb"\b(?:" + _by_first_letter(_PREFIXES.split()) + rb")[A-Za-z0-9_\-+/=.]{16,1024}")
     found.append(
         Shape(

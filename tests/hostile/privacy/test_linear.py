@@ -1,0 +1,75 @@
+"""The search takes work in proportion to the text, whatever the text is: counted, not timed."""
+
+from __future__ import annotations
+
+import pytest
+
+from kerncap.format.private import contexts, pieces, shapes
+from kerncap.format.private.pieces import secrets_of
+from tests.work import calls_of
+
+TEXTS = [
+    b"eyJ-",
+    b"eyJ.eyJ-",
+    b"token",
+    b"key=aaaa;",
+    b"password",
+    b"passwordpassword=",
+    b"--pass ",
+    b"bearer a1",
+    b"sessauth",
+    b"machine a login b password c1\n",
+    b"://a:",
+    b"://",
+    b"@://x",
+    b"a-",
+    b"/home/",
+    b"sk-",
+    b"ghp_",
+    b"xoxb-1-",
+    b"AKIA",
+    b"-----BEGIN PRIVATE KEY-----\n",
+    b"-----END X-----",
+    b"BEGIN PRIVATE KEY",
+    b"0123456789",
+    b'"password": "',
+    b'\\\\\\"',
+    b"Authorization: ",
+    b"PuTTY-User-Key-File-2",
+    b"X" * 4096 + b"=",
+    b"\n",
+    b"-us1",
+]
+
+
+@pytest.mark.parametrize("unit", TEXTS, ids=range(len(TEXTS)))
+def test_four_times_the_text_is_four_times_the_calls(unit: bytes) -> None:
+    secrets_of(unit * 10)  # what is imported and compiled once
+    size = 16_384 // len(unit) + 1
+    small, large = (calls_of(lambda text=unit * size * n: secrets_of(text)) for n in (1, 4))
+    assert large <= 5 * small + 500
+
+
+@pytest.mark.parametrize("unit", TEXTS, ids=range(len(TEXTS)))
+def test_what_is_given_to_a_pattern_is_bounded(unit: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each pattern of a library sees steps of a few KiB, each byte in two of them at the most."""
+    seen: list[int] = []
+    find = shapes.Shape._find
+
+    def watched(self: shapes.Shape, data: bytes, text: str, begin: int, end: int) -> object:
+        seen.append(end - begin)
+        return find(self, data, text, begin, end)
+
+    monkeypatch.setattr(shapes.Shape, "_find", watched)
+    text = unit * (65_536 // len(unit) + 1)
+    secrets_of(text)
+    assert max(seen, default=0) <= 4096
+    assert sum(seen) <= len(shapes.shapes()) * (len(text) + 2 * pieces.PIECE)
+
+
+def test_no_name_of_a_pattern_is_without_its_stem() -> None:
+    """The pass over a file looks for the first three letters of each stem: none is missing there."""
+    assert all(len(stem) >= 3 for stem in contexts.STEMS)
+    for stem in contexts.STEMS:
+        assert contexts._NAME.match(stem + b"=x"), stem
+    assert all(len(one) >= 3 for shape in shapes.shapes() for one in shape.triggers or ())
