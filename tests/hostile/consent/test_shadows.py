@@ -26,7 +26,7 @@ from kerncap.__main__ import main
 if __name__ == "__main__":
     sys.exit(main())
 """
-# name -> words and the exit status. {0}: a reproducer, {1}: another one, {out}: a folder for what is written.
+# name -> words and the exit status. {0} and {1}: reproducers, {2}: a stranger's, {out}: for what is written.
 LIGHT: dict[str, tuple[str, int]] = {
     "inspect": ("inspect {0}", 0),
     "diff": ("diff {0} {1}", 1),
@@ -49,12 +49,10 @@ HEAVY: dict[str, tuple[str, int]] = {
     "doctor": ("doctor", 0),
     "doctor-self-test": ("doctor --self-test", 0),
 }
+SLICE = ("inspect", "replay")  # of `make test`: what reads, and what runs
 COMMANDS = [
-    *(pytest.param(words, status, id=name) for name, (words, status) in LIGHT.items()),
-    *(
-        pytest.param(words, status, id=name, marks=[] if name == "replay" else LONG)
-        for name, (words, status) in HEAVY.items()
-    ),
+    pytest.param(words, status, id=name, marks=[] if name in SLICE else LONG)
+    for name, (words, status) in {**LIGHT, **HEAVY}.items()
 ]
 
 
@@ -145,7 +143,16 @@ def test_the_current_folder(
     assert (marks.left(), found) == ([], status), said
 
 
-@pytest.mark.parametrize("words", [command.values[0] for command in COMMANDS[1:3]] + ["replay {0} --limits"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        "inspect {0}",
+        *(
+            pytest.param(words, marks=LONG)
+            for words in ("diff {0} {1}", "pack {0}", "replay {0}", "replay {0} --limits")
+        ),
+    ],
+)
 def test_inside_of_a_reproducer(
     words: str, marks: Marks, script: Path, reproducers: list[str], tmp_path: Path
 ) -> None:
@@ -177,7 +184,9 @@ def test_search_paths_into_another_reproducer(
     ("words", "status"), [COMMANDS[0].values, pytest.param("replay {0}", 0, marks=LONG),
                           pytest.param("verify {0}", 0, marks=LONG)]
 )  # fmt: skip
-@pytest.mark.parametrize("entry", ["late", "./late", "../here/late"])
+@pytest.mark.parametrize(
+    "entry", ["late", pytest.param("./late", marks=LONG), pytest.param("../here/late", marks=LONG)]
+)
 def test_a_relative_pythonpath(
     entry: str, words: str, status: int, marks: Marks, script: Path, reproducers: list[str], tmp_path: Path
 ) -> None:

@@ -141,6 +141,7 @@ sys.exit(started[0].wait())
         assert said == parent
 
 
+@LONG
 def test_the_command_of_keep_failing(fifo: Fifo, tmp_path: Path) -> None:
     judge = tmp_path / "judge"
     judge.write_text(TOOL)
@@ -151,6 +152,7 @@ def test_the_command_of_keep_failing(fifo: Fifo, tmp_path: Path) -> None:
         assert said == parent
 
 
+@LONG
 def test_a_python_that_is_asked_what_it_has(fifo: Fifo, tmp_path: Path) -> None:
     python = tmp_path / "python"
     python.write_text(TOOL)
