@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from kerncap import output
 from kerncap.api.replay import check_numbers
 from kerncap.api.tune_result import ShapeInfo, TuneResult
 from kerncap.errors import BackendUnavailable, UsageError
@@ -261,12 +262,7 @@ def _result(
     patch_path = None
     if patch.text:
         patch_path = journal.path.with_suffix("").with_suffix(".tune.patch")
-        try:
-            patch_path.write_text(patch.text, encoding="utf-8")
-        except OSError as error:
-            raise UsageError(
-                f"{patch_path}: the patch can't be written: {error.strerror or error}"
-            ) from error
+        output.write(patch_path, patch.text)
     return TuneResult(
         kernel=first.manifest.kernel.name,
         facts={name: facts[name] for name in ("device", "engine", "triton", "torch", "workers")},

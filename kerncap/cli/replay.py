@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from kerncap import output
 from kerncap.answer import exit_status
 from kerncap.cli.numbers import COUNT, COUNT_OR_NONE
 from kerncap.cli.replay_options import replay_options
@@ -184,10 +185,7 @@ def _apply(
     if to == _STDOUT:
         streams.write_data(patch.text)
     else:
-        try:
-            to.write_text(patch.text, encoding="utf-8")
-        except OSError as error:
-            raise UsageError(f"--apply {to}: {error.strerror}") from error
+        output.write(to, patch.text)
         log.line(f"apply it: {apply_words(patch, to)}")
     return 1 if patch.unmapped else 0
 

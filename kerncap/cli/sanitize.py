@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from kerncap import output
 from kerncap.answer import Answer, exit_status
 from kerncap.cli.numbers import Finite
 from kerncap.cli.strict import strict_option
@@ -174,7 +175,4 @@ def _check_options(what: str, given: dict[str, Any]) -> None:
 
 
 def _write(path: Path, document: Any) -> None:
-    try:
-        path.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"--sarif {path}: {error.strerror}") from error
+    output.write(path, json.dumps(document, indent=2) + "\n")

@@ -8,11 +8,10 @@ from typing import Any
 
 import click
 
-from kerncap import log
+from kerncap import log, output
 from kerncap.answer import exit_status
 from kerncap.cli.numbers import COUNT, PROCESSES, SECONDS, Finite
 from kerncap.cli.strict import strict_option
-from kerncap.errors import UsageError
 
 
 @click.command("tune")
@@ -77,10 +76,7 @@ def command(repros: tuple[Path, ...], as_json: bool, html_path: Path | None, **o
     if html_path is not None:
         from kerncap.report import tune_html
 
-        try:
-            html_path.write_text(tune_html.render(result), encoding="utf-8")
-        except OSError as error:
-            raise UsageError(f"--html {html_path}: {error.strerror or error}") from error
+        output.write(html_path, tune_html.render(result))
     click.echo(json.dumps(result.as_dict(), indent=2) if as_json else render(result))
     return exit_status(result.answer)
 

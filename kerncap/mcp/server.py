@@ -15,6 +15,7 @@ from mcp.server.stdio import stdio_server
 
 import kerncap
 from kerncap import failure
+from kerncap.interrupts import ENDING, Interrupted
 from kerncap.mcp import inputs, resources
 from kerncap.mcp.answers import answer, output_schema
 from kerncap.mcp.bounded import Results
@@ -120,21 +121,26 @@ class KerncapServer:
 def serve(context: Context, read_only: bool, max_bytes: int) -> None:
     """Answer one client until it closes stdin."""
     server = KerncapServer(context, read_only, max_bytes).server
+    ended_by: list[int] = []
 
     async def main() -> None:
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(_end_when_told, tasks.cancel_scope)
+            tasks.start_soon(_end_when_told, tasks.cancel_scope, ended_by)
             async with stdio_server() as (reading, writing):
                 await server.run(reading, writing, server.create_initialization_options())
             tasks.cancel_scope.cancel()
 
     anyio.run(main)
+    if ended_by:
+        raise Interrupted(ended_by[0])
 
 
-async def _end_when_told(scope: anyio.CancelScope) -> None:
+async def _end_when_told(scope: anyio.CancelScope, ended_by: list[int]) -> None:
     """A client that goes away ends what it has started: a call that runs is cancelled, its processes too."""
-    with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGHUP, signal.SIGINT) as received:
-        async for _ in received:
+    waited_for = [each for each in ENDING if signal.getsignal(each) is not signal.SIG_IGN]
+    with anyio.open_signal_receiver(*waited_for) as received:
+        async for number in received:
+            ended_by.append(number)
             scope.cancel()
 
 

@@ -8,11 +8,10 @@ import shlex
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
 from pathlib import Path
-from types import FrameType
-from typing import Protocol
+from typing import Any, Protocol
 
+from kerncap import interrupts
 from kerncap.answer import exit_status
 from kerncap.api.editing.editor import Editor
 from kerncap.api.editing.patch import Patch, bare_lines
@@ -46,6 +45,7 @@ class Loop:
         self.which = CANDIDATE
         self.last: EditResult | None = None
         self._process: subprocess.Popen[bytes] | None = None  # an editor that has the terminal
+        self._on_interrupt: Any = signal.SIG_DFL
         self._unshown = 0
 
     def once(self) -> int:
@@ -55,7 +55,7 @@ class Loop:
 
     def run(self) -> int:
         """Until q, Ctrl-C or a signal that ends it."""
-        with Keys() as keys, _ended_by_signals():
+        with Keys() as keys, interrupts.raised():
             try:
                 self.screen.opened(self.session, self.editor, keys.there)
                 watcher = Watcher(self.session.copy.watched)
@@ -70,6 +70,9 @@ class Loop:
                         time.sleep(TICK_S)
                     elif (key := keys.wait(TICK_S)) and not self._key(key, keys):
                         break
+            except interrupts.Interrupted as interrupt:
+                if interrupt.number != signal.SIGINT:  # Ctrl-C is the way to leave it
+                    raise
             except KeyboardInterrupt:
                 pass
             finally:
@@ -112,14 +115,15 @@ class Loop:
             keys.give()
         self._process = self.editor.start(self.session.working_copy)
         if self._process is not None:
-            signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the editor's, until it ends
+            # Ctrl-C is the editor's, until it ends.
+            self._on_interrupt = signal.signal(signal.SIGINT, signal.SIG_IGN)
 
     def _see_to_editor(self, keys: Keys) -> None:
         """Take the terminal back from an editor that ended, and show what was judged meanwhile."""
         if self._process is None or self._process.poll() is None:
             return
         self._process = None
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGINT, self._on_interrupt)
         keys.take()
         if self._unshown and self.last is not None:
             self.screen.result(self.last)
@@ -205,18 +209,3 @@ def patch_words(path: Path | None, patch: Patch) -> str:
     lines += [f"not in the patch: {each}" for each in patch.unmapped]
     lines += patch.notes
     return "\n".join(lines)
-
-
-@contextlib.contextmanager
-def _ended_by_signals() -> Iterator[None]:
-    """SIGTERM and SIGHUP end the loop in order: there is a worker to end and a terminal to restore."""
-
-    def end(_signal: int, _frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    before = {each: signal.signal(each, end) for each in (signal.SIGTERM, signal.SIGHUP)}
-    try:
-        yield
-    finally:
-        for each, handler in before.items():
-            signal.signal(each, handler)
