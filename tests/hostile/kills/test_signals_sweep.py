@@ -1,4 +1,4 @@
-"""What may be swept: what a dead process of this user left under a name of ours; nothing else, through no link."""
+"""Swept is what a dead process of this user left under a name of ours; nothing else, and through no link."""
 
 from __future__ import annotations
 
@@ -53,7 +53,8 @@ def test_a_living_ones_stays(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        "kerncap-unpack-0123456789ABCDEF", "kerncap-unpack-0123456789abcde", "xkerncap-unpack-0123456789abcdef",
+        "kerncap-unpack-0123456789ABCDEF", "kerncap-unpack-0123456789abcde",
+        "xkerncap-unpack-0123456789abcdef",
         ".kerncap-session-abcd1234", ".unpack.tmp-1-01234567", "kerncap-unpack-0123456789abcdef.old",
         "kerncap--0123456789abcdef", "reproducer-01234567",
     ],
