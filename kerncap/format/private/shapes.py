@@ -32,7 +32,7 @@ _DETECTORS: dict[tuple[str, str], tuple[bytes, ...] | None] = {
     ("slack", "SlackDetector"): (b"xox", b"hooks.slack"),
     ("square_oauth", "SquareOAuthDetector"): (b"sq0csp",),
     ("stripe", "StripeDetector"): (b"k_live_",),
-    ("telegram_token", "TelegramBotTokenDetector"): None,
+    ("telegram_token", "TelegramBotTokenDetector"): tuple(b"%02d:" % number for number in range(100)),
     ("twilio", "TwilioKeyDetector"): None,
 }  # fmt: skip
 # What detect-secrets 1.5 has no shape for: three letters at least, before 16 letters and digits or more.
@@ -49,6 +49,7 @@ _BEGIN = re.compile(rb"-----BEGIN (?:[A-Z0-9]{1,16} ){0,3}PRIVATE KEY(?: BLOCK)?
 _END = re.compile(rb"-----END [A-Z0-9 ]{1,60}-----|Private-MAC: [0-9a-f]{1,128}")
 _BODY = re.compile(rb"(?:(?:\s|\\n|\\r|\"|,){1,8}[A-Za-z0-9+/=:-]{8,128}){0,400}")
 _LONGEST_KEY = 64 << 10
+_LOOKS_BACK = 48
 # More triggers than this in a step are no tokens but text of the pattern's own letters: all of it is taken,
 # at one look a byte; a quadratic pattern might take one for each pair of them.
 _MOST, _STEP, _LONGEST = 64, 4096, 1024
@@ -67,7 +68,8 @@ class Shape:
 
     def find(self, data: bytes, text: str, begin: int, end: int) -> Iterator[tuple[int, int, str]]:
         """The tokens that begin in a part of ``data``; ``text`` is the same as latin-1."""
-        for start in range(begin, end, _STEP):
+        # A trigger may stand in the middle of a token.
+        for start in range(max(0, begin - _LOOKS_BACK), end, _STEP):
             yield from self._find(data, text, start, min(end, start + _STEP))
 
     def _find(self, data: bytes, text: str, begin: int, end: int) -> Iterator[tuple[int, int, str]]:

@@ -44,5 +44,5 @@ def test_a_capture_with_secrets_replays_without_them(tmp_path: Path) -> None:
     assert b"/home/USER/work/run.py" in everything and "mallory) -> USER" in done.stderr
     assert not [one for one in secrets if one.decode() in done.stderr]
     back = kerncap("unpack", "a.zip", "-o", "back")
-    verified = kerncap("verify", "--trust", back.stdout.strip(), env={"TRITON_INTERPRET": "1"})
-    assert verified.status == 0, verified.stdout + verified.stderr
+    replayed = kerncap("replay", "--trust", back.stdout.strip(), env={"TRITON_INTERPRET": "1"})
+    assert replayed.status == 0, replayed.stdout + replayed.stderr

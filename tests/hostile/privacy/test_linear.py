@@ -50,6 +50,7 @@ def test_four_times_the_text_is_four_times_the_calls(unit: bytes) -> None:
     assert large <= 5 * small + 500
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("unit", TEXTS, ids=range(len(TEXTS)))
 def test_what_is_given_to_a_pattern_is_bounded(unit: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each pattern of a library sees steps of a few KiB, each byte in two of them at the most."""
@@ -73,3 +74,19 @@ def test_no_name_of_a_pattern_is_without_its_stem() -> None:
     for stem in contexts.STEMS:
         assert contexts._NAME.match(stem + b"=x"), stem
     assert all(len(one) >= 3 for shape in shapes.shapes() for one in shape.triggers or ())
+
+
+@pytest.mark.parametrize("before", range(pieces.PIECE - 80, pieces.PIECE + 8, 11))
+@pytest.mark.parametrize(
+    "secret",
+    [
+        b"0123456789abcdef0123456789abcdef-us12",
+        b"123456789:AAq7Rk2vXb9LmZ4tHsW8nYc3PdJ6gTf1UeK",
+        b"password=swordfish",
+    ],
+    ids=("mailchimp", "telegram", "name"),
+)
+def test_a_secret_across_two_pieces_is_found(before: int, secret: bytes) -> None:
+    text = b"\n" * before + secret + b"\n"
+    [(start, stop, _)] = secrets_of(text)
+    assert text[start:stop] in (secret, b"swordfish")
