@@ -5,9 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from kerncap.api.editing.settings import SettingError, settings_of
+from kerncap.errors import UsageError
+from kerncap.printable import one_line
 from kerncap.replay.engine import CANDIDATE, Engine
 from kerncap.replay.outcome import CandidateError
 from kerncap.replay.wording import Verdict, undecided
+from kerncap.search_path import inside_reproducer
 
 
 def load_as_asked(engine: Engine, file: Path) -> None:
@@ -45,3 +48,13 @@ def of_one_text(file: Path, before: bytes, verdict: Verdict) -> Verdict:
     open_ = undecided(f"{why}; judging it again would decide it", why, *verdict.reasons)
     open_.notes = verdict.notes
     return open_
+
+
+def refuse_inside(option: str, file: Path) -> None:
+    """A file of a reproducer is no candidate: it, and what lies beside it, would run as the user's own.
+
+    Raises UsageError.
+    """
+    for place in (file.absolute(), file.resolve()):
+        if inside_reproducer(str(place.parent)):
+            raise UsageError(f"{option} {one_line(file)}: it lies inside a reproducer; copy it out first")

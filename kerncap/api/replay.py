@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from kerncap.answer import Answer
-from kerncap.api.candidate_file import load_as_asked, of_one_text, text_of
+from kerncap.api.candidate_file import load_as_asked, of_one_text, refuse_inside, text_of
 from kerncap.api.editing.settings import described
 from kerncap.api.ending import end_again
 from kerncap.api.unseen import add_unseen_stores
@@ -178,6 +178,8 @@ def opened(path: Path, options: ReplayOptions) -> Iterator[tuple[Reproducer, Eng
     """The reproducer, trusted, and an engine for it."""
     if options.candidate is not None and not options.candidate.is_file():
         raise UsageError(f"{options.candidate}: no such candidate file")
+    if options.candidate is not None:
+        refuse_inside("--candidate", options.candidate)
     check_numbers(options.timeout_s, options.rtol, options.atol)
     with Reproducer.open(path) as reproducer:
         reproducer.max_expanded = options.max_size

@@ -14,6 +14,7 @@ import click
 
 import kerncap
 from kerncap import failure, interrupts, log, scratch, streams
+from kerncap.cli import memory_limit
 from kerncap.errors import InternalError
 
 # name -> one line; the command itself is `kerncap.cli.<name>:command`.
@@ -55,6 +56,7 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
+        memory_limit.meet()
         command = importlib.import_module(f"kerncap.cli.{cmd_name}").command
         assert isinstance(command, click.Command)
         return command

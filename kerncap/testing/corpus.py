@@ -58,7 +58,7 @@ def configure(config: pytest.Config) -> None:
     for path, root in zip(given, roots, strict=True):
         if not os.path.exists(root):
             raise pytest.UsageError(f"--kerncap {path}: no such file or folder")
-        if search_path.inside_reproducer(str(root.parent)):
+        if _is_inside(root.parent):
             raise pytest.UsageError(
                 f"--kerncap {path}: it lies inside a reproducer; name that, or one above it"
             )
@@ -128,7 +128,7 @@ def refuse_conftests(config: pytest.Config) -> None:
                 )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # hashed by pytest, as what it is
 class Corpus:
     """The plugin that collects; registered with the option only."""
 
@@ -184,7 +184,9 @@ def _named(path: Path) -> dict[str, Any]:
 
 def _is_inside(folder: Path) -> bool:
     """Whether a folder is a reproducer, a damaged one too, or lies in one."""
-    return _is_manifest(folder / _MANIFEST) or search_path.inside_reproducer(str(folder))
+    if search_path.inside_reproducer(str(folder)):
+        return True
+    return any(_is_manifest(each / _MANIFEST) for each in (folder, *folder.parents))
 
 
 def _is_manifest(path: Path) -> bool:
@@ -215,7 +217,7 @@ class ReproducerFolder(pytest.File):
 
     def collect(self) -> Iterator[pytest.Collector]:
         manifest = self.path / _MANIFEST
-        if manifest.is_file() and not search_path.inside_reproducer(str(self.path.parent)):
+        if manifest.is_file() and not _is_inside(self.path.parent):
             yield ReproducerFile.from_parent(self, path=manifest, **_named(manifest))
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from kerncap import scratch
 from kerncap.answer import Answer
-from kerncap.api.candidate_file import of_one_text, text_of
+from kerncap.api.candidate_file import of_one_text, refuse_inside, text_of
 from kerncap.api.ending import asserts_again
 from kerncap.api.replay import load_candidate, opened, outcome_result, runs_at_all, without_values, write_set
 from kerncap.api.verifying import determinism, memory, numerics, oracle, shapes
@@ -34,6 +34,8 @@ def verify(path: Path, options: VerifyOptions = _BY_DEFAULT) -> VerifyResult:
     """
     if options.reference is not None and not options.reference.is_file():
         raise UsageError(f"{options.reference}: no such reference file")
+    if options.reference is not None:
+        refuse_inside("--reference", options.reference)
     wanted = [name for name in STAGES if name in options.stages and name != "smoke"]
     with opened(path, options) as (reproducer, engine), scratch.temporary("verify") as folder:  # fmt: skip
         which = CANDIDATE if options.candidate else ORIGINAL
