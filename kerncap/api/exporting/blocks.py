@@ -92,16 +92,22 @@ def _check(manifest: Manifest, number: int, view: View, where: str) -> None:
 
 def _spans(manifest: Manifest, contents: Contents) -> list[Span]:
     found = []
-    for index, region in enumerate(manifest.regions):
-        views = [view for view in manifest.views if view.region == index]
-        if not views:
-            continue
+    for index, views in sorted(_views_by_region(manifest).items()):
+        region = manifest.regions[index]
         edges = [view.storage for view in views]
         parts = _merged([(start, start + size) for start, size in filter(None, edges)])
         spans = [Span(index, start, stop) for start, stop in parts]
         if None in edges or contents.writes_outside(spans, index):
             spans = [Span(index, 0, region.size)]
         found += spans
+    return found
+
+
+def _views_by_region(manifest: Manifest) -> dict[int, list[View]]:
+    """The views of each region that has any."""
+    found: dict[int, list[View]] = {}
+    for view in manifest.views:
+        found.setdefault(view.region, []).append(view)
     return found
 
 

@@ -115,6 +115,7 @@ def _text(
     inline: bool, file: str,
 ) -> str:  # fmt: skip
     manifest = reproducer.manifest
+    view_keys = _view_keys(manifest)
     bare: dict[str, str] = {}  # tensors that stand for bare addresses among the arguments
 
     def address_of(address: int, dtype: str, name: str) -> str:
@@ -126,7 +127,7 @@ def _text(
 
     values = Expressions(
         str(reproducer.path),
-        lambda number: f"t[{quoted(_view_key(manifest, number))}]",
+        lambda number: f"t[{quoted(view_keys[number])}]",
         address_of,
         source.functions,
     )
@@ -149,7 +150,10 @@ def _text(
         judge, judged = "judge_finite", "In the application it wrote NaN or infinities."
     elif oracle.kind != "trusted":
         judged += f" That result is {oracle.kind}: agreeing with it is no proof of being right."
-    tensors = [*_tensors(manifest, layout), *(f"        {quoted(key)}: {one}," for key, one in bare.items())]
+    tensors = [
+        *_tensors(manifest, layout, view_keys),
+        *(f"        {quoted(key)}: {one}," for key, one in bare.items()),
+    ]
     blocks = (f"    {quoted(one.name)}: ({one.span.size}, {one.address:#x})," for one in layout.blocks)
     parts = {
         "TITLE": title(manifest),
@@ -234,18 +238,22 @@ def _allocator(source: KernelSource) -> str:
     )
 
 
-def _view_key(manifest: Manifest, number: int) -> str:
-    name = one_line(manifest.views[number].name) or f"view{number}"
-    same = [i for i, view in enumerate(manifest.views) if (one_line(view.name) or f"view{i}") == name]
-    return name if same[0] == number else f"{name}#{number}"
+def _view_keys(manifest: Manifest) -> list[str]:
+    """A name for each view; the second one of a name has its number, too."""
+    names = [one_line(view.name) or f"view{number}" for number, view in enumerate(manifest.views)]
+    first: dict[str, int] = {}
+    return [
+        name if first.setdefault(name, number) == number else f"{name}#{number}"
+        for number, name in enumerate(names)
+    ]
 
 
-def _tensors(manifest: Manifest, layout: Layout) -> Iterator[str]:
+def _tensors(manifest: Manifest, layout: Layout, view_keys: list[str]) -> Iterator[str]:
     for number, view in enumerate(manifest.views):
         block = layout.block(view.region, view.offset)
         assert block is not None  # every view's storage, or its whole region, is a block
         offset = view.offset - block.span.start
-        key = _view_key(manifest, number)
+        key = view_keys[number]
         shape, strides = repr(tuple(view.shape)), repr(tuple(view.strides))
         parts = (f"memory[{quoted(block.name)}]", str(offset), _dtype(view), shape, strides)
         yield f"        {quoted(key)}: tensor({', '.join(parts)}),"

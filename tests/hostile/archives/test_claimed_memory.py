@@ -58,6 +58,13 @@ def claims(folder: Path, size: int, post: bool = False) -> Path:
     return folder
 
 
+@pytest.fixture(autouse=True)
+def _agreed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Consent is not what is looked at here."""
+    for name in ("require", "check"):
+        monkeypatch.setattr(trust, name, lambda *_: None)
+
+
 @pytest.mark.parametrize("size", [5 * GIB, 16 * GIB, 400 * GIB])
 @pytest.mark.parametrize("post", [False, True])
 def test_it_is_said_and_refused(tmp_path: Path, size: int, post: bool) -> None:
@@ -83,9 +90,8 @@ def test_a_disk_has_room_or_not(tmp_path: Path) -> None:
             require_expandable(reproducer, Path("/dev/shm"))
 
 
-def test_the_option_reaches_the_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_option_reaches_the_engine(tmp_path: Path) -> None:
     folder = claims(tmp_path / "repro", 256 << 20)
-    monkeypatch.setattr(trust, "require", lambda *_: None)
     with pytest.raises(KerncapError, match="takes 256 MiB written out, more than 1.0 MiB"):
         with opened(folder, ReplayOptions(engine="interpreter", max_size=1 << 20)):
             pass
