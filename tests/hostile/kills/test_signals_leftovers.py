@@ -173,3 +173,22 @@ def test_a_signal_that_comes_twice_is_one(place: Place) -> None:
     process.send_signal(signal.SIGTERM)
     _, err = process.communicate(timeout=60)
     assert err.count("interrupted") == 1 and err.endswith("kerncap: interrupted by SIGTERM\n")
+
+
+@pytest.mark.parametrize(
+    "number", [signal.SIGTERM, *(pytest.param(each, marks=pytest.mark.long) for each in SIGNALS[1:])]
+)
+def test_a_program_under_capture_gets_the_signal(place: Place, number: signal.Signals) -> None:
+    os.mkfifo(place.root / "up")
+    before = place.left()
+    words = [sys.executable, "-m", "kerncap", "capture", "-o", "captured", "--"]
+    process = subprocess.Popen(
+        [*words, "sh", "-c", "echo > up; exec sleep 300"], cwd=place.root, env=place.environment,
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    (place.root / "up").read_text()
+    process.send_signal(number)
+    _, err = process.communicate(timeout=120)
+    assert process.returncode == 128 + number
+    assert f"the target was killed by {number.name}" in err and "Traceback" not in err
+    assert place.left() == before
