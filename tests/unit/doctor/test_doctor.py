@@ -467,7 +467,7 @@ def test_facts_are_complete_and_nothing_in_them_is_private(
     text = json.dumps(found["facts"])
     assert "alice" not in text and "topsecret" not in text
     facts = found["facts"]
-    assert facts["environment"]["TRITON_CACHE_DIR"] == "/home/xxxxx/cache"
+    assert facts["environment"]["TRITON_CACHE_DIR"] == "/home/USER/cache"
     assert facts["vendors"]["nvidia"] == GOOD_DRIVER
     assert facts["shims"]["cuda"] == {"path": "/shim.so", "error": "No such file or directory"}
     assert facts["target"]["triton"] == {"version": "3.6.0"}
