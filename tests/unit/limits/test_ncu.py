@@ -10,6 +10,7 @@ import pytest
 from kerncap.api.profile import import_report
 from kerncap.errors import BackendUnavailable, ReplayError
 from kerncap.format import Reproducer
+from kerncap.replay import trust
 from kerncap.replay.choose import Choice
 from kerncap.replay.limits import ncu
 from kerncap.replay.limits.counters import counted_by_ncu, shares
@@ -180,6 +181,12 @@ def test_scattered_loads_and_bank_conflicts() -> None:
 
 
 # --- the program -------------------------------------------------------------------------------------
+
+
+@pytest.fixture(autouse=True)
+def _agreed() -> None:
+    with Reproducer.open(GOLDEN) as reproducer:
+        trust.agree(reproducer.manifest_sha256)
 
 
 def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, body: str) -> Path:
