@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from kerncap.format import Reproducer
+from kerncap.replay import trust
 from kerncap.replay.engine import ORIGINAL, Engine
 from kerncap.replay.hip import EMULATOR_VARIABLE
 from tests.integration.conftest import CommandLine
@@ -86,6 +87,7 @@ def test_variants_are_compared_in_turns(kerncap: CommandLine, path: Path, mistak
 
 def test_times_with_a_warm_and_a_cold_cache(path: Path) -> None:
     """Not by a command on an emulated GPU, whose times say nothing; the worker does it all the same."""
+    trust.agree_to_derived(path)
     with Reproducer.open(path) as reproducer, Engine(reproducer, emulator=EMULATOR) as engine:
         found = engine.timings(ORIGINAL, [(2, 0, 4000)], [2], again=True)
         assert found["warm_ms"] and found["cold_ms"]

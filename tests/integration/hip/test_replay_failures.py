@@ -9,6 +9,7 @@ import pytest
 
 from kerncap.errors import BackendUnavailable, ReplayError
 from kerncap.format import Reproducer
+from kerncap.replay import trust
 from kerncap.replay.engine import ORIGINAL, Engine
 from kerncap.replay.outcome import Outcome
 
@@ -28,6 +29,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def first_launch(path: Path, limit_s: float = 10.0, device: str = "auto") -> Outcome:
     """How the first launch of a worker ends; nothing is copied on the device before it."""
+    trust.agree_to_derived(path)
     with Reproducer.open(path) as reproducer, Engine(
         reproducer, device=device, emulator=EMULATOR, timeout_s=limit_s
     ) as engine:  # fmt: skip

@@ -14,6 +14,7 @@ import pytest
 from kerncap.api.compare import GOOD, CompareResult, bisect_status, compare
 from kerncap.api.replay import ReplayOptions, write_set
 from kerncap.format import Reproducer
+from kerncap.replay import trust
 from kerncap.replay.engine import CANDIDATE, ORIGINAL, Engine
 from kerncap.replay.measured import Measured
 from kerncap.replay.outcome import CandidateError, Config
@@ -39,6 +40,7 @@ def repro(kerncap_of_module: CommandLine) -> Path:
 
 @pytest.fixture(scope="module", params=["jit", "binary"])
 def engine(request: pytest.FixtureRequest, repro: Path) -> Iterator[tuple[Engine, Measured]]:
+    trust.agree_to_derived(repro)
     with Reproducer.open(repro) as reproducer, Engine(reproducer, request.param) as found:
         yield found, write_set(reproducer, found)
 

@@ -11,6 +11,7 @@ import pytest
 from kerncap.api.compare import GOOD, bisect_status, compare
 from kerncap.api.replay import ReplayOptions, write_set
 from kerncap.format import Reproducer
+from kerncap.replay import trust
 from kerncap.replay.engine import CANDIDATE, ORIGINAL, Engine
 from kerncap.replay.measured import Measured
 from kerncap.replay.outcome import CandidateError
@@ -33,6 +34,7 @@ def several(kerncap_of_module: CommandLine) -> Captured:
 
 @pytest.fixture(scope="module")
 def engine(several: Captured) -> Iterator[tuple[Engine, Measured]]:
+    trust.agree_to_derived(several.one("kc_add"))
     with Reproducer.open(several.one("kc_add")) as reproducer, Engine(reproducer) as found:
         yield found, write_set(reproducer, found)
 
