@@ -120,7 +120,6 @@ def check(run: Run, expected: Ended, output: Path) -> str:
         return "refused"
     assert run.ended == expected, (run.ended, run.said)
     if expected.status != "0\n":  # the limit is too narrow for the program itself
-        assert run.status == int(expected.status), (run.status, run.said)
         return "ended by its own"
     for path in run.captured:
         with Reproducer.open(path) as reproducer:
