@@ -74,6 +74,7 @@ def require(reproducer: Reproducer, trust: bool, why: str = ". Replaying it") ->
     """
     _refuse_exposed(reproducer)
     if _is_agreed(reproducer):
+        agree(reproducer.manifest_sha256)  # for `check`, which must not depend on the file once more
         return
     if trust:
         remember(reproducer)

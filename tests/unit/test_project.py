@@ -254,6 +254,17 @@ def test_every_link_between_the_pages_leads_somewhere() -> None:
                 assert (page.parent / target).exists(), f"{page.relative_to(ROOT)} links to {target}"
 
 
+def test_every_promise_names_the_tests_that_hold_it() -> None:
+    """And each hostile test holds a promise."""
+    text = (ROOT / "SECURITY.md").read_text()
+    tables = re.findall(r"^\| promise \|.*\n\|[-|]*\n((?:\|.*\n)+)", text, re.MULTILINE)
+    rows = [row.rsplit("|", 2) for table in tables for row in table.splitlines()]
+    assert len(rows) > 10
+    named = {f"tests/hostile/{name}" for _, tests, _ in rows for name in re.findall(r"`([\w/.]+)`", tests)}
+    assert [promise for promise, tests, _ in rows if "`" not in tests] == []
+    assert named == set(listed("tests/hostile/**/test_*.py"))
+
+
 def test_every_test_that_the_support_page_names_exists() -> None:
     text = (ROOT / "docs" / "support.md").read_text()
     named = set(re.findall(r"`(test_\w+\.py)::(test_\w+)`", text))

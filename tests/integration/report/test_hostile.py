@@ -27,7 +27,7 @@ def test_texts_stay_texts(tmp_path: Path, page_of: PageOf, show: OpenPage) -> No
         kernel=EVIL, reason=EVIL,
         manifest={
             "oracle": schema.Oracle(kind="suspect", error=EVIL, condition=SCRIPT),
-            "command": (EVIL,), "environment": {EVIL: EVIL}, "notes": (EVIL,),
+            "command": (EVIL,), "environment": {EVIL: "<b>"}, "notes": (EVIL,),
             "launch": schema.Launch(grid=(1, 1, 1), ordinal=0, mode="jit", python_stack=((EVIL, 1, EVIL),)),
         },
     )  # fmt: skip

@@ -84,7 +84,7 @@ def test_wrong_requests_end_in_one_line(kerncap: CommandLine, tmp_path: Path) ->
     for path, output, results, words in (
         (folder, tmp_path / "kernel.py", [], "ends with .html"),
         (folder, page, [tmp_path / "none.json"], "No such file"),
-        (folder, page, [tmp_path], "Is a directory"),
+        (folder, page, [tmp_path], "a folder; give a regular file"),
         (tmp_path / "nowhere", page, [], "no such reproducer"),
         (folder, tmp_path / "no" / "r.html", [], "No such file"),
     ):

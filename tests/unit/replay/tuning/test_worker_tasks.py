@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from kerncap import scratch
 from kerncap.replay.tuning import worker_tasks as tasks
 from kerncap.replay.tuning.executor import Job
 from kerncap.replay.tuning.point import Point
@@ -39,15 +40,14 @@ def test_what_is_tried_now_is_compiled_before_what_is_tried_later(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     bench: Any = _Bench()
-    folder = tmp_path / "reproducers"
-    folder.mkdir()
+    folder = scratch.folder("tune", tmp_path)
     resident = tasks._Resident(bench, ["a", "b"], folder)
     monkeypatch.setitem(tasks._BENCHES, "search", resident)
     trials = tasks.try_job("search", Job({"BLOCK": 64}), [{"BLOCK": 128}], "worker 1")
     assert [(trial.digest, trial.worker) for trial in trials] == [("a", "worker 1"), ("b", "worker 1")]
     assert bench.asked == [("compile", [64, 128]), ("try", 64)]
     tasks.close_bench("search")
-    assert bench.asked.pop() == ("close", None) and not folder.exists()
+    assert bench.asked.pop() == ("close", None) and not folder.path.exists()
 
 
 @pytest.mark.long
