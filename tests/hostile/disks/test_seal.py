@@ -22,6 +22,9 @@ from .test_targets_sweep import SIZES, cuda
 __all__ = ["cuda"]
 
 
+pytestmark = pytest.mark.long
+
+
 @pytest.fixture(scope="session")
 def kept(cuda: Target, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A session whose one launch is not sealed yet."""

@@ -112,6 +112,7 @@ def test_collecting_executes_nothing(kerncap_of_module: CommandLine, corpus: Pat
     assert "1 test collected" in again.stdout.replace("/6 tests", " test"), again.stdout
 
 
+@pytest.mark.long
 def test_an_undecided_one_skips_with_its_reason_unless_strict(
     kerncap_of_module: CommandLine, captured: Capture
 ) -> None:

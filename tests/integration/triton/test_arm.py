@@ -48,6 +48,7 @@ def job(kerncap: CommandLine) -> Iterator[tuple[subprocess.Popen[str], Path]]:
     process.communicate(timeout=300)
 
 
+@pytest.mark.long
 def test_armed_twice_while_it_runs(kerncap: CommandLine, job: tuple[subprocess.Popen[str], Path]) -> None:
     process, session = job
     first = kerncap("arm", "--json", session, "-k", "^add$", "--launch", "2:4", "--wait", "60")

@@ -57,6 +57,7 @@ def ranks_of(document: dict[str, Any]) -> list[tuple[int, str]]:
     return found
 
 
+@pytest.mark.long
 def test_two_ranks_of_one_kernel_never_collide(kerncap: CommandLine) -> None:
     target = kerncap.target(ALONE)
     script = f"RANK=1 {sys.executable} {target} & RANK=0 LOCAL_RANK=0 {sys.executable} {target}; wait"

@@ -222,6 +222,7 @@ def counts(write_set: WriteSet, region: int) -> tuple[int, int, int]:
     )
 
 
+@pytest.mark.long
 def test_what_a_kernel_stores_is_known_where_no_replay_shows_it(tmp_path: Path) -> None:
     x = np.arange(1, 257, dtype=np.int32)
     copy = SCALE.replace("* s", "").replace("s, ", "")
