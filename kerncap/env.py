@@ -23,7 +23,7 @@ _REPLAY_VARIABLES = """
 """
 REPLAY_VARIABLES = frozenset(_REPLAY_VARIABLES.split())
 _RANKS = ("RANK", "LOCAL_RANK")  # which process of a distributed run it was
-# Switches, numbers, names of devices and of options. A run of twenty letters and digits is none of these.
+# Switches, numbers, names of devices and of options. A run of twenty letters and digits is not among these.
 _PLAIN_VALUE = re.compile(r"(?!.*(?:://|[A-Za-z0-9]{20}))[\w.,:;=+/ -]{0,256}")
 CUDA_SHIM = "libkerncap_cuda.so"
 HIP_SHIM = "libkerncap_hip.so"

@@ -140,7 +140,7 @@ def _new(what: str, place: Path | None, hidden: bool, mode: int, is_folder: bool
     place = Path(os.path.abspath(place if place is not None else tempfile.gettempdir()))
     _sweep_once(place)
     _sweep_once(SHARED_MEMORY)
-    with contextlib.suppress(OSError):  # there is none that can be written
+    with contextlib.suppress(OSError):  # it can't be written
         _sweep_once(Path(tempfile.gettempdir()))
     while True:
         name = f"{'.' if hidden else ''}kerncap-{what}-{secrets.token_hex(8)}"

@@ -212,7 +212,7 @@ class _Comparison:
         return self._by_view(different)
 
     def _verdict(self, summary: str, exact: bool = False, views: Any = ()) -> Verdict:
-        """A no for any reason, else undecided for anything open; what decides is told first."""
+        """A no for any reason, else undecided for anything open; what decides comes first."""
         answer, reasons = Answer.YES, [*self.reasons, *self.open]
         if self.reasons:
             answer, summary = Answer.NO, self.reasons[0]

@@ -25,7 +25,7 @@ _ASSERT = "CUDA_ERROR_ASSERT"
 def cause(text: str | None) -> str | None:
     """The driver's name of an error in what was said of it; None if none is named.
 
-    A signal is none: a program may die of another one than of what its kernel did.
+    A signal does not count: a program may die of another cause than what its kernel did.
     """
     if text is None:
         return None
@@ -38,7 +38,7 @@ def cause(text: str | None) -> str | None:
 def end_again(engine: Engine, which: str) -> Verdict:
     """For an oracle that is a fault or a timeout: whether the launch ends that way again.
 
-    A fault of another kind is none of it, where both sides name theirs.
+    If both sides name their fault, another kind does not reproduce it.
     """
     oracle = engine.manifest.oracle
     expected = oracle.kind

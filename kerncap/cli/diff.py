@@ -52,7 +52,7 @@ def command(
     changed, by meaning, with ratios of times. Nothing is executed.
 
     Exit status 0 if they are equal, 1 if not, 5 if not everything could be compared; other versions,
-    addresses and times are told and are none.
+    addresses and times are shown, and do not count.
     """
     from kerncap.api.diff import DocumentDiff, diff, stage_rows
     from kerncap.errors import UsageError

@@ -14,7 +14,7 @@ PROCESSES = click.IntRange(1, 4096)
 
 
 class Finite(click.FloatRange):
-    """A number from ``min`` to ``max``; NaN, which is on neither side of anything, is none."""
+    """A number from ``min`` to ``max``; NaN is refused: it is on neither side of anything."""
 
     name = "number"
 

@@ -22,7 +22,7 @@ class Private(KerncapError):
     def __init__(self, path: Path, findings: Sequence[Finding]) -> None:
         super().__init__(
             f"{path}: {findings[0].what} in {findings[0].file} could not be taken out; remove it there, "
-            "or leave it with --keep-private if it is none"
+            "or keep it with --keep-private if it is not private"
         )
         self.findings = tuple(findings)
 

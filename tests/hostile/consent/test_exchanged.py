@@ -90,7 +90,7 @@ def test_the_reproducer_swapped_for_another_after_the_look(stranger: Path, tmp_p
 
 @pytest.mark.parametrize("change", ["source", "code", "device", "entry", "grid", "argument", "value"])
 def test_other_content_is_another_consent(stranger: Path, change: str) -> None:
-    """Any part of what runs, or of how: the yes to one is none to the other."""
+    """Any part of what runs, or of how: a yes to one is not a yes to the other."""
     with Reproducer.open(stranger) as reproducer:
         trust.require(reproducer, True)
     if change == "source":

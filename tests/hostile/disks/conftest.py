@@ -18,7 +18,7 @@ Mount = Callable[[Path, int], Path]
 
 @pytest.fixture
 def mount() -> Iterator[Mount]:
-    """``mount(folder, kib)``: a tmpfs of so many KiB there. Skips where mounting is not permitted."""
+    """``mount(folder, kib)``: a tmpfs of ``kib`` KiB there. Skips where mounting is not permitted."""
     mounted: list[Path] = []
 
     def at(folder: Path, kib: int) -> Path:

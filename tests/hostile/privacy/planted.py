@@ -113,7 +113,7 @@ def gone(secret: tuple[str, ...]) -> list[bytes]:
 
 
 def reseal(folder: Path, document: dict[str, Any], files: dict[str, bytes] | None = None) -> None:
-    """Write a reproducer's manifest anew, and some of its files, with the digests that they have."""
+    """Write a reproducer's manifest again, and some of its files, with the digests that they have."""
     for name, data in (files or {}).items():
         (folder / name).write_bytes(data)
     pending: list[Any] = [document]
