@@ -57,9 +57,14 @@ def explained(error: BaseException) -> KerncapError:
 
 def details(error: BaseException) -> list[str]:
     """The lines of the traceback for whoever asks by KERNCAP_DEBUG; else none."""
-    if not os.environ.get(DEBUG_VARIABLE):
+    return debugged("".join(traceback.format_exception(error)))
+
+
+def debugged(trace: str) -> list[str]:
+    """The lines of a traceback, of a worker's too, for whoever asks by KERNCAP_DEBUG; else none."""
+    if not trace or not os.environ.get(DEBUG_VARIABLE):
         return []
-    return printable("".join(traceback.format_exception(error))).rstrip("\n").split("\n")
+    return printable(trace).rstrip("\n").split("\n")
 
 
 def _of_system(error: OSError) -> KerncapError | None:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from kerncap import child
+from kerncap import child, failure
 from kerncap.errors import ReplayError
 
 _BOOTSTRAP = Path(__file__).parent / "worker" / "bootstrap.py"
@@ -177,7 +177,8 @@ class Worker:
         if kind in ("fault", "timeout"):
             self.close()
             raise WorkerDied(message) if kind == "fault" else WorkerTimeout(message)
-        raise ReplayError(f"the replay worker failed in {op}: {message}\n{reply.get('detail', '')}")
+        detail = "; ".join(failure.debugged(str(reply.get("detail", ""))))
+        raise ReplayError(f"the replay worker failed in {op}: {message}{detail and '; ' + detail}")
 
     def close(self) -> None:
         """End the process; nothing happens the second time."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from kerncap.api.candidate_file import refuse_inside
 from kerncap.api.replay import ReplayOptions
 from kerncap.errors import BackendUnavailable, UsageError
 from kerncap.format import Reproducer
@@ -74,6 +75,7 @@ def profile(
     if options.candidate is not None:
         if not options.candidate.is_file():
             raise UsageError(f"{options.candidate}: no such candidate file")
+        refuse_inside("--candidate", options.candidate)
         if options.candidate.suffix not in _CANDIDATES:
             raise UsageError(
                 f"{options.candidate}: profile takes one of {', '.join(_CANDIDATES)} as candidate"
