@@ -14,6 +14,7 @@ from kerncap.api.verify import VerifyOptions, VerifyResult, parse_stages
 from kerncap.api.verifying.result import STAGES, Case
 from kerncap.api.verifying.run import judged
 from kerncap.errors import UsageError
+from kerncap.replay import trust
 from kerncap.replay.engine import CANDIDATE
 from tests.integration.conftest import CommandLine
 
@@ -45,6 +46,7 @@ class Resident:
         self._case = case
 
     def judge(self, kind: str, name: str, stages: tuple[str, ...] = ("oracle",)) -> VerifyResult:
+        trust.agree(self._case.reproducer.manifest_sha256)  # in this test, too
         # What a candidate keeps beside itself is its own affair, and no file of the repository.
         file = shutil.copy(TARGETS / kind / f"{name}.py", self._case.folder)
         self._case.options = dataclasses.replace(self._case.options, candidate=Path(file))
