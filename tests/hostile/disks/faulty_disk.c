@@ -1,7 +1,7 @@
 // Preloaded before everything else: the n-th call that would change a file of a kerncap session fails.
 //
-// FAULTY_DISK="n how": `how` is an error's number, or "short" (a few bytes are written) or "half" (half of them,
-// then ENOSPC). FAULTY_DISK_COUNT names a file that gets the number of such calls at the end.
+// FAULTY_DISK="n how": `how` is an error's number, or "short" (a few bytes are written) or "half" (half of
+// them, then ENOSPC). FAULTY_DISK_COUNT names a file that gets the number of such calls at the end.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -52,13 +52,17 @@ ssize_t pwrite(int fd, const void* bytes, size_t size, off_t offset) {
   if (most < 0) return -1;
   return syscall(SYS_pwrite64, fd, bytes, most > 0 ? (size_t)most : size, offset);
 }
-ssize_t pwrite64(int fd, const void* bytes, size_t size, off_t offset) { return pwrite(fd, bytes, size, offset); }
+ssize_t pwrite64(int fd, const void* bytes, size_t size, off_t offset) {
+  return pwrite(fd, bytes, size, offset);
+}
 
 int ftruncate(int fd, off_t size) {
   if (is_ours(fd) && fate(0) < 0) return -1;
   return (int)syscall(SYS_ftruncate, fd, size);
 }
-int ftruncate64(int fd, off_t size) { return ftruncate(fd, size); }
+int ftruncate64(int fd, off_t size) {
+  return ftruncate(fd, size);
+}
 
 int mkdir(const char* path, mode_t mode) {
   if (of_session(path) && fate(0) < 0) return -1;
