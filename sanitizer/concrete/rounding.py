@@ -7,7 +7,7 @@ bound of the difference along through element-wise operations; a comparison or a
 comes out the same for all floats within the bound is certain again.
 
 Source: PTX ISA, "Floating Point Instructions" (div.full, sqrt.approx, rsqrt.approx, ex2.approx, lg2.approx);
-the bounds here are several times as large, which covers libdevice and AMD's instructions too.
+the bounds here are several times as large, to leave room for libdevice and for AMD's instructions.
 """
 
 from __future__ import annotations
