@@ -21,7 +21,7 @@ SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 
 
 def document(reports: Sequence[LaunchReport]) -> dict[str, Any]:
-    """One run with a result per finding; what is no finding but noted has the level "note".
+    """One run with a result per finding; what is only noted has the level "note".
 
     What is unproven is a result too, of the kind "open": a code host must not take silence for a proof.
     """

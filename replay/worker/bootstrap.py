@@ -1,4 +1,4 @@
-"""Started as `python /.../bootstrap.py WHAT ...`: loads the worker by path, and does what it is told.
+"""Started as `python /.../bootstrap.py WHAT ...`: loads the worker by path, and does WHAT.
 
 WHAT is
     serve JOB RELOCATE READ_FD WRITE_FD     a replay worker

@@ -60,7 +60,7 @@ def _agents() -> dict[str, Any]:
 
 
 def _look(hsa: Any, agents: list[str]) -> str:
-    """Fill ``agents``; why there is none."""
+    """Fill ``agents``; the reason if there are no agents."""
 
     def each(agent: int, _: Any) -> int:
         kind = ctypes.c_int()

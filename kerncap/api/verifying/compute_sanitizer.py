@@ -33,7 +33,7 @@ _BEGINS = re.compile(
 )
 
 # An error that the driver gave back to a call. The worker asks for what a driver may not have; the launch's
-# own are those of the call that launches, and faults, whichever call is told of them.
+# own are those of the call that launches, and faults, whichever call reports them.
 _API = re.compile(r"^Program hit (?P<error>\w+) .* on CUDA API call to (?P<call>\w+)")
 _LAUNCHES = ("cuLaunch", "cudaLaunch", "cuGraphLaunch", "cudaGraphLaunch")
 _FAULTS = re.compile(

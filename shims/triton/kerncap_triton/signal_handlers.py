@@ -12,7 +12,7 @@ from typing import Any, Optional, Set
 
 
 def raised(error: Optional[BaseException], outer: Optional[BaseException]) -> Optional[BaseException]:
-    """The exception of a handler that ``error`` is, or was raised over; None where there is none.
+    """The exception of a handler that ``error`` is, or was raised over; None if no handler raised.
 
     ``outer`` is what the target was handling when our work began: that is not looked at.
     """

@@ -1,4 +1,4 @@
-"""Run as a program: kerncap, which stops where it is told to.
+"""Run as a program: kerncap, stopped at a given call.
 
 ``stopped.py MODULE ATTRIBUTE FD COMMAND...``: the first call of MODULE.ATTRIBUTE says to the descriptor FD
 that it has come there, and does not return. What is around it is kerncap as it is.

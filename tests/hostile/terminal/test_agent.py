@@ -1,4 +1,4 @@
-"""What an agent is told over MCP: valid JSON, nothing unseen in its text, and one odd name spoils no list."""
+"""What an agent gets over MCP: valid JSON, nothing unseen in its text, and one odd name spoils no list."""
 
 from __future__ import annotations
 
