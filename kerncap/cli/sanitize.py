@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kerncap import output
-from kerncap.answer import Answer, exit_status
+from kerncap.answer import exit_status
 from kerncap.cli.numbers import Finite
 from kerncap.cli.strict import strict_option
 from kerncap.errors import UsageError
@@ -70,10 +70,11 @@ def command(
     """Prove that a Triton launch stays inside its memory, for all programs at once, or show where not.
 
     Needs no GPU. Behind "--" goes a program; every Triton kernel that it launches is checked, and on CPU
-    tensors carried out. Exit status 1 where there is a finding, 5 where not everything is proved. The last
+    tensors carried out. Exit status 1 for a finding, 5 if not everything is proved or the program failed. The last
     line is "Result: PASS ...", "Result: FAIL ..." or "Result: UNDECIDED ...".
     """
     from kerncap.api.sanitize import parse_checks
+    from kerncap.capture.target import NOT_EXECUTABLE, NOT_FOUND
     from kerncap.report import sanitize_json, sanitize_sarif, sanitize_text
     from kerncap.report.sanitize_counts import counts_of_all
     from kerncap.sanitizer.analysis import Options
@@ -82,7 +83,7 @@ def command(
         checks=parse_checks(given["checks"]), bounds=given["bounds"], solver_timeout_s=given["solver_timeout"]
     )
     program: tuple[str, ...] = ctx.meta.get("program", ())
-    target_status = None
+    target_status: int | None = None
     notes: tuple[str, ...] = ()
     if "program" in ctx.meta:
         if path is not None or not program:
@@ -100,16 +101,19 @@ def command(
     if sarif is not None:
         _write(sarif, sanitize_sarif.document(reports))
     if as_json:
-        document = {**sanitize_json.document(reports), "notes": list(notes), "target_status": target_status}
+        document = {
+            **sanitize_json.document(reports, target_status or 0),
+            "notes": list(notes),
+            "target_status": target_status,
+        }
         click.echo(json.dumps(document, indent=2))
     else:
         for note in notes:
             click.echo(f"note: {note}")
-        click.echo(sanitize_text.render(reports, every))
-    answer = counts_of_all(reports).answer
-    if answer is Answer.NO:
-        return exit_status(answer)
-    return target_status or exit_status(answer)
+        click.echo(sanitize_text.render(reports, every, target_status or 0))
+    if not reports and target_status in (NOT_FOUND, NOT_EXECUTABLE):
+        return target_status
+    return exit_status(counts_of_all(reports, target_status or 0).answer)
 
 
 def _run(

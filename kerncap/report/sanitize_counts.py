@@ -17,6 +17,7 @@ class Counts:
 
     ``contents`` are those of the proved ones that were decided on data from memory, ``promises`` those that
     were not decided. ``launches`` counts equal ones too, ``missed`` those of them that nobody could look at.
+    ``program_status`` is the exit status of the program that made them; 0 if none was run.
     """
 
     proved: int = 0
@@ -27,6 +28,7 @@ class Counts:
     promises: int = 0
     launches: int = 0
     missed: int = 0
+    program_status: int = 0
 
     @property
     def operations(self) -> int:
@@ -34,16 +36,26 @@ class Counts:
 
     @property
     def why_open(self) -> str:
-        """Why there is no yes, and what would decide it; empty where nothing is open."""
+        """Why there is no yes, and what would decide it; empty if nothing is open."""
+        if not self.launches and self.program_status:
+            return f"no launch: {self.program_ending}"
         if not self.launches:
-            return "no launch was looked at; a run that launches a Triton kernel would decide it"
+            return "no launch; a run that launches a Triton kernel would decide it"
         if self.missed:
             return f"{self.missed:,} of {self.launches:,} launches could not be looked at; the notes say why"
         if not self.operations:
             return "nothing was judged; a launch with memory operations would decide it"
         if self.unproven:
             return "not everything is proved; the reasons above say what is missing"
-        return "not every promise is proved; the reasons above say what is missing" if self.promises else ""
+        if self.promises:
+            return "not every promise is proved; the reasons above say what is missing"
+        if self.program_status:
+            return f"{self.program_ending}; a run to its end would decide it"
+        return ""
+
+    @property
+    def program_ending(self) -> str:
+        return f"the program ended with status {self.program_status}"
 
     @property
     def answer(self) -> Answer:
@@ -88,9 +100,9 @@ def counts_of(report: LaunchReport) -> Counts:
     return Counts(proved, unproven, violated, len(report.findings), contents, promises, launches, missed)
 
 
-def counts_of_all(reports: Iterable[LaunchReport]) -> Counts:
-    """All launches together."""
-    return sum((counts_of(report) for report in reports), Counts())
+def counts_of_all(reports: Iterable[LaunchReport], program_status: int = 0) -> Counts:
+    """All launches together. A program that failed may not have made all of its launches."""
+    return sum((counts_of(report) for report in reports), Counts(program_status=program_status))
 
 
 def unproven_of(report: LaunchReport) -> list[UnprovenEntry]:

@@ -10,10 +10,10 @@ from kerncap.sanitizer.findings import Finding, LaunchReport, Place, Violated
 from kerncap.sanitizer.ttir.ir import Location
 
 
-def document(reports: Sequence[LaunchReport]) -> dict[str, Any]:
+def document(reports: Sequence[LaunchReport], program_status: int = 0) -> dict[str, Any]:
     """``{"result": "pass" | "fail" | "undecided", "launches": […]}``; one entry per different launch."""
     return {
-        "result": counts_of_all(reports).answer.value,
+        "result": counts_of_all(reports, program_status).answer.value,
         "launches": [_launch(report) for report in reports],
     }
 

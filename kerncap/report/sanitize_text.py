@@ -21,11 +21,12 @@ _SHOWN_PLACES = 4
 _Kind = tuple[str, Location, "str | None"]
 
 
-def render(reports: Sequence[LaunchReport], every: bool = False) -> str:
+def render(reports: Sequence[LaunchReport], every: bool = False, program_status: int = 0) -> str:
     """All lines for people; the last one is ``Result: PASS …``, ``FAIL …`` or ``UNDECIDED …``.
 
     A finding that an earlier launch had already, at the same line and argument, is one line.
-    ``every``: also how each check of each operation was settled.
+    ``every``: also how each check of each operation was settled. ``program_status``: of the program that made
+    the launches.
     """
     known: set[_Kind] = set()
     lines: list[str] = []
@@ -33,15 +34,19 @@ def render(reports: Sequence[LaunchReport], every: bool = False) -> str:
         for line in _launch(report, every, known):
             if line or (lines and lines[-1]):  # never two blank lines
                 lines.append(line)
-    return "\n".join([*lines, result_line(reports)])
+    return "\n".join([*lines, result_line(reports, program_status)])
 
 
-def result_line(reports: Sequence[LaunchReport]) -> str:
-    """``Result: PASS (…)`` where all is proved; with what was proved and what was not."""
-    counts = counts_of_all(reports)
+def result_line(reports: Sequence[LaunchReport], program_status: int = 0) -> str:
+    """``Result: PASS (…)`` if all is proved; with what was proved and what was not."""
+    counts = counts_of_all(reports, program_status)
+    if not counts.launches:
+        return answer.result_line(counts.answer, counts.why_open)
     said = f"{_number(counts.launches, 'launch', 'launches')}; {_settled(counts)}"
     if counts.answer is Answer.NO:
         said = f"{_number(counts.findings, 'finding', 'findings')}; {said}"
+        if program_status:
+            said += f"; {counts.program_ending}"
     elif counts.answer is Answer.UNDECIDED:
         said = f"{counts.why_open}; {said}"
     return answer.result_line(counts.answer, said)

@@ -72,6 +72,7 @@ def test_a_finding_says_everything() -> None:
 def test_nothing_wrong_is_a_pass() -> None:
     proved = report(Settled("oob", "load", at(7), Proved("interval"), 1))
     assert sanitize_json.document([proved])["result"] == "pass"
+    assert sanitize_json.document([proved], program_status=3)["result"] == "undecided"
 
 
 def test_nothing_looked_at_is_undecided() -> None:

@@ -73,7 +73,7 @@ def test_nothing_wrong() -> None:
 @pytest.mark.parametrize(
     ("reports", "why"),
     [
-        ([], "no launch was looked at; a run that launches a Triton kernel would decide it; 0 launches"),
+        ([], "no launch; a run that launches a Triton kernel would decide it)"),
         ([report()], "nothing was judged; a launch with memory operations would decide it; 1 launch"),
         (
             [ALL_PROVED, report(notes=("could not be sanitised: gone",), repeats=2)],
@@ -92,6 +92,18 @@ def test_nothing_wrong() -> None:
 def test_what_was_not_judged_is_no_pass(reports: list[LaunchReport], why: str) -> None:
     assert result_line(reports).startswith(f"Result: UNDECIDED ({why}")
     assert counts_of_all(reports).answer is Answer.UNDECIDED
+
+
+def test_a_program_that_failed_may_have_launched_more() -> None:
+    assert result_line([], 3) == "Result: UNDECIDED (no launch: the program ended with status 3)"
+    assert result_line([ALL_PROVED], 3) == (
+        "Result: UNDECIDED (the program ended with status 3; a run to its end would decide it; "
+        "1 launch; memory operations: 1 proved)"
+    )
+    assert result_line([full()], 3).startswith("Result: FAIL (")
+    assert result_line([full()], 3).endswith("; the program ended with status 3)")
+    assert counts_of_all([ALL_PROVED], 3).answer is Answer.UNDECIDED
+    assert counts_of_all([full()], 3).answer is Answer.NO
 
 
 def test_how_every_check_was_settled() -> None:

@@ -74,6 +74,29 @@ def test_usage(capsys: pytest.CaptureFixture[str], arguments: list[str], message
     assert message in err and err.count("\n") == 1
 
 
+# --- a program ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("program", "ended", "status", "last"),
+    [
+        (["sh", "-c", "exit 0"], 0, 5, "no launch; a run that launches a Triton kernel would decide it"),
+        (["sh", "-c", "exit 1"], 1, 5, "no launch: the program ended with status 1"),
+        (["sh", "-c", "kill -9 $$"], 137, 5, "no launch: the program ended with status 137"),
+        (["no-such-program"], 127, 127, "no launch: the program ended with status 127"),
+    ],
+)
+def test_a_program_that_launches_nothing(
+    capsys: pytest.CaptureFixture[str], program: list[str], ended: int, status: int, last: str
+) -> None:
+    """Status 1 is the answer no, which nobody can give here."""
+    found, out, _ = run(capsys, "--", *program)
+    assert (found, out.splitlines()[-1]) == (status, f"Result: UNDECIDED ({last})")
+    found, out, _ = run(capsys, "--json", "--", *program)
+    document = json.loads(out)
+    assert (found, document["result"], document["target_status"]) == (status, "undecided", ended)
+
+
 # --- a .ttir file ---------------------------------------------------------------------------------------
 
 
