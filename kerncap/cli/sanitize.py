@@ -70,8 +70,8 @@ def command(
     """Prove that a Triton launch stays inside its memory, for all programs at once, or show where not.
 
     Needs no GPU. Behind "--" goes a program; every Triton kernel that it launches is checked, and on CPU
-    tensors carried out. Exit status 1 for a finding, 5 if not everything is proved or the program failed. The last
-    line is "Result: PASS ...", "Result: FAIL ..." or "Result: UNDECIDED ...".
+    tensors carried out. Exit status 1 for a finding, 5 if not everything is proved or the program failed.
+    The last line is "Result: PASS ...", "Result: FAIL ..." or "Result: UNDECIDED ...".
     """
     from kerncap.api.sanitize import parse_checks
     from kerncap.capture.target import NOT_EXECUTABLE, NOT_FOUND
