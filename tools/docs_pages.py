@@ -2,6 +2,7 @@
 
 - FORMAT.md, CHANGELOG.md and others stay where they are, and are pages of the site as well.
 - Links that lead out of docs/ go to those pages; to a file that is none, only the words stay.
+- index.md begins as README.md does.
 - reference/api.md gets a section for each public name of `kerncap.api`, reference/schemas.md a table for each
   document of ``--json``.
 """
@@ -27,7 +28,7 @@ ELSEWHERE = {
 }
 _PAGES = {file: page for page, file in ELSEWHERE.items()} | {"README.md": "index.md"}
 _LINK = re.compile(r"\[([^\]\[]*)\]\(([^)\s]+)\)")
-_API, _SCHEMAS = "<!-- kerncap.api: ", "<!-- schemas: "
+_INTRO, _API, _SCHEMAS = "<!-- intro: ", "<!-- kerncap.api: ", "<!-- schemas: "
 # The verbs in the order of a day's work; what a verb takes and gives follows it.
 _SECTIONS = {
     "Capture": ("capture", "CaptureOptions", "CaptureResult", "SealedLaunch", "KernelSummary", "list_kernels",
@@ -56,12 +57,20 @@ def on_files(files: Any, config: Any) -> Any:
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
     uri = page.file.src_uri
+    if _INTRO in markdown:
+        markdown = _filled(markdown, _INTRO, _intro())
     if _API in markdown:
         markdown = _filled(markdown, _API, _api())
     if _SCHEMAS in markdown:
         markdown = _filled(markdown, _SCHEMAS, _schemas())
     origin = ELSEWHERE.get(uri, f"docs/{uri}")
     return _LINK.sub(lambda match: _link(match, origin, uri), markdown)
+
+
+def _intro() -> str:
+    """The paragraphs of README.md between its title and its picture."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    return text[text.index("\n") : text.index("![")].strip()
 
 
 def _filled(markdown: str, marker: str, text: str) -> str:
