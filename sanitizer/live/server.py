@@ -163,6 +163,8 @@ class _Process:
             if "missed" in message:
                 missed = message["missed"]
                 self._judge.missed(str(missed["kernel"]), str(missed["reason"]))
+            elif "note" in message:
+                self.notes.append(str(message["note"]))
             else:
                 self._launch(message)
         finally:

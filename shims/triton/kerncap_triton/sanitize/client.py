@@ -1,9 +1,9 @@
 """The target's end of a sanitized run: launches go to kerncap's process, which asks for what it needs.
 
 One connection per process. A message is its length (4 bytes, big endian) and JSON. The target says
-`{"launch": …}` or `{"missed": …}`; for a launch kerncap then asks, as often as it likes, `{"read": storage}`
-(the bytes come through a memfd that was handed over at the start) or `{"write": […]}` (kerncap carried the
-launch out; the bytes lie in the memfd), until it says `{"done": …}`.
+`{"launch": …}`, `{"missed": …}` or `{"note": …}`; for a launch kerncap then asks, as often as it likes,
+`{"read": storage}` (the bytes come through a memfd that was handed over at the start) or `{"write": […]}`
+(kerncap carried the launch out; the bytes are in the memfd), until it says `{"done": …}`.
 """
 
 from __future__ import annotations
@@ -62,9 +62,15 @@ class LiveWatcher(Watcher):
             warn_not_carried_out(kernel, str(done.get("reason")))
 
     def missed(self, kernel: str, reason: str) -> None:
+        self._tell({"missed": {"kernel": kernel, "reason": reason[:4000]}})
+
+    def note(self, text: str) -> None:
+        self._tell({"note": text[:4000]})
+
+    def _tell(self, message: Dict[str, Any]) -> None:
         try:
             with self._lock:
-                self._connected().tell({"missed": {"kernel": kernel, "reason": reason[:4000]}})
+                self._connected().tell(message)
         except Exception:
             self._connection = None
 

@@ -7,12 +7,12 @@ counts as written.
 from __future__ import annotations
 
 import ctypes
-import functools
 import sys
 import threading
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from .. import cuda
+from . import wrapped
 
 # No value of any type that a program is likely to compute.
 PATTERN = bytes((0x7B, 0xE3, 0x95, 0xC1, 0x5D, 0xA9, 0xF6, 0xFD))
@@ -29,12 +29,11 @@ _purge_at = _PURGE_AT
 
 
 def patch(torch: Any) -> None:
-    """Wrap what allocates without writing. Dynamo and fx look these functions up by name, and so find the
-    wrapped ones. A torch that lacks what is needed here stays as it is."""
+    """Wrap what allocates without writing. A torch that lacks what is needed here stays as it is."""
     for name in _FACTORIES:
-        _wrap(torch, name)
+        wrapped.wrap(torch, name, _filled_after)
     for name in _METHODS:
-        _wrap(torch.Tensor, name)
+        wrapped.wrap(torch.Tensor, name, _filled_after)
 
 
 def pattern_of(holders: List[Any], address: int, size: int) -> Optional[bytes]:
@@ -50,46 +49,14 @@ def pattern_of(holders: List[Any], address: int, size: int) -> Optional[bytes]:
     return PATTERN if size <= MAX_FILL[str(holders[0].device.type)] else NOT_FILLED
 
 
-def _wrap(owner: Any, name: str) -> None:
-    original = getattr(owner, name, None)
-    if original is None or getattr(original, "kerncap", False):
-        return
-
-    @functools.wraps(original)
-    def allocate(*args: Any, **kwargs: Any) -> Any:
-        tensor = original(*args, **kwargs)
-        if kwargs.get("out") is None:
-            try:
-                _fill(tensor)
-            except Exception:
-                pass  # it then counts as written
-        return tensor
-
-    allocate.kerncap = True  # type: ignore[attr-defined]
-    allocate.__module__, allocate.__qualname__ = "torch", _qualified(owner, name)  # what pickle goes by
-    try:
-        _tell_those_who_know_it(original, allocate)
-    except (ImportError, AttributeError):
-        return
-    setattr(owner, name, allocate)
-
-
-def _qualified(owner: Any, name: str) -> str:
-    return f"{owner.__name__}.{name}" if isinstance(owner, type) else name
-
-
-def _tell_those_who_know_it(original: Any, allocate: Any) -> None:
-    """Who goes by the function's identity: TorchScript's compiler, and ``with torch.device(…)``."""
-    builtins: Any = sys.modules.get("torch.jit._builtins")
-    operator = builtins._find_builtin(original) if builtins is not None else None
-    if operator is not None:
-        builtins._register_builtin(allocate, operator)
-    # Of torch's own modules the one that may not be imported yet; it would then find our functions alone.
-    from torch.utils import _device
-
-    constructors = _device._device_constructors()
-    if original in constructors:
-        constructors.add(allocate)
+def _filled_after(original: Any, args: Any, kwargs: Dict[str, Any]) -> Any:
+    tensor = original(*args, **kwargs)
+    if kwargs.get("out") is None:
+        try:
+            _fill(tensor)
+        except Exception:
+            pass  # it then counts as written
+    return tensor
 
 
 def _fill(tensor: Any) -> None:

@@ -36,6 +36,9 @@ class Watcher:
         """A launch that could not be described. It goes on where a GPU runs it."""
         raise NotImplementedError
 
+    def note(self, text: str) -> None:
+        """What the user should know of the run as a whole."""
+
 
 class CannotCarryOut(RuntimeError):
     """A launch on CPU tensors that kerncap can't even describe: there is nobody else to run it."""

@@ -7,10 +7,12 @@ import sys
 from typing import Any, Callable, Dict, Optional
 
 from .. import importer
+from .gpu_figures import DEFAULT
 
 _make_watcher: Optional[Callable[[], Any]] = None
 _watcher: Any = None
 _fills_fresh = True
+_target: Optional[str] = None  # for which a GPU's stand-in answers; None: there is none
 
 
 def install(path: str) -> None:
@@ -23,13 +25,16 @@ def install(path: str) -> None:
 
         return client.LiveWatcher(options)
 
-    watch_process(make, bool(options.get("fresh", True)))
+    watch_process(make, bool(options.get("fresh", True)), options.get("target") or DEFAULT)
 
 
-def watch_process(make_watcher: Callable[[], Any], fresh: bool) -> None:
-    """Hook what is imported by now, and the rest when it is. The watcher is made when Triton comes."""
-    global _make_watcher, _fills_fresh
-    _make_watcher, _fills_fresh = make_watcher, fresh
+def watch_process(make_watcher: Callable[[], Any], fresh: bool, target: Optional[str] = None) -> None:
+    """Hook what is imported by now, and the rest when it is. The watcher is made when Triton comes.
+
+    ``target``: on a machine with no GPU, a stand-in answers for one of this architecture.
+    """
+    global _make_watcher, _fills_fresh, _target
+    _make_watcher, _fills_fresh, _target = make_watcher, fresh, target
     for name in _PATCHES:
         module = sys.modules.get(name)
         if module is not None:
@@ -89,7 +94,7 @@ def _autotuner(module: Any) -> None:
 def _driver(module: Any) -> None:
     from . import hooks, targets
 
-    targets.provide(hooks.launch_compiled, module)
+    targets.provide(hooks.launch_compiled, module, _target or DEFAULT)
 
 
 def _compiled(module: Any) -> None:
@@ -114,6 +119,16 @@ def _torch(module: Any) -> None:
         from . import fresh
 
         fresh.patch(module)
+    if _target is not None:
+        from . import stand_in_gpu
+
+        if stand_in_gpu.is_wanted(module):
+            stand_in_gpu.install(module, _target, _note)
+
+
+def _note(text: str) -> None:
+    _watch()
+    _watcher.note(text)
 
 
 _PATCHES: Dict[str, Callable[[Any], None]] = {

@@ -7,7 +7,7 @@ import sys
 import threading
 from typing import Any, Callable, Dict, Iterator, Optional
 
-DEFAULT = "cuda:90"
+from . import gpu_figures, stand_in_gpu
 
 _lock = threading.RLock()
 
@@ -33,7 +33,7 @@ def current() -> str:
     try:
         return name_of(_config().active.get_current_target())
     except Exception:
-        return DEFAULT
+        return gpu_figures.DEFAULT
 
 
 def has_gpu() -> bool:
@@ -70,8 +70,10 @@ def _config() -> Any:
     return triton.runtime.driver
 
 
-def provide(launch_compiled: Callable[..., Any], module: Any = None) -> None:
-    """From now on Triton finds a driver where it had none. ``launch_compiled(source, grid, arguments)``
+def provide(
+    launch_compiled: Callable[..., Any], module: Any = None, target_name: str = gpu_figures.DEFAULT
+) -> None:
+    """From now on Triton finds a driver if it had none. ``launch_compiled(source, grid, arguments)``
     gets the launches of kernels that were compiled ahead of time."""
     module = module if module is not None else sys.modules["triton.runtime.driver"]
     create = module._create_driver
@@ -80,9 +82,11 @@ def provide(launch_compiled: Callable[..., Any], module: Any = None) -> None:
 
     def create_or_stand_in() -> Any:
         try:
-            return create()
+            if not stand_in_gpu.is_installed():  # Triton asks torch.cuda
+                return create()
         except RuntimeError:  # "0 active drivers"
-            return StandInDriver(parse(DEFAULT), launch_compiled)
+            pass
+        return StandInDriver(parse(target_name), launch_compiled)
 
     create_or_stand_in.kerncap = True  # type: ignore[attr-defined]
     module._create_driver = create_or_stand_in
@@ -93,7 +97,7 @@ class StandInDriver:
 
     def __init__(self, target: Any, launch_compiled: Optional[Callable[..., Any]] = None) -> None:
         self._target = target
-        self.utils = _Utils()
+        self.utils = _Utils(target)
         self.launcher_cls = _launcher_class(launch_compiled)
 
     @classmethod
@@ -113,8 +117,7 @@ class StandInDriver:
         return 0
 
     def get_device_capability(self, device: Optional[int] = None) -> Any:
-        arch = self._target.arch
-        return (arch // 10, arch % 10) if isinstance(arch, int) else (9, 4)
+        return gpu_figures.capability(self._target)
 
     def get_active_torch_device(self) -> Any:
         import torch
@@ -147,19 +150,11 @@ class StandInDriver:
 
 
 class _Utils:
-    """Figures of an H200, for scripts that choose their grid by them."""
+    def __init__(self, target: Any) -> None:
+        self._target = target
 
     def get_device_properties(self, device: Any = None) -> Dict[str, Any]:
-        return {
-            "max_shared_mem": 232448,
-            "max_num_regs": 65536,
-            "multiprocessor_count": 132,
-            "warpSize": 32,
-            "sm_clock_rate": 1980000,
-            "mem_clock_rate": 3201000,
-            "mem_bus_width": 6144,
-            "arch": "sm_90",
-        }
+        return gpu_figures.for_triton(self._target)
 
     def load_binary(self, name: str, binary: Any, shared: int, device: Any) -> Any:
         return None, None, 32, 0, 1024  # module, function, registers, spills, threads
