@@ -5,13 +5,17 @@ from __future__ import annotations
 import json
 import os
 import secrets
+import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 
-from kerncap import env, scratch
+from kerncap import child, env, scratch
 from kerncap.capture.target import Target, TargetResult, block_signals_in_this_thread
+from kerncap.errors import BackendUnavailable
+from kerncap.replay.choose import probe
 from kerncap.sanitizer.analysis import Options
 from kerncap.sanitizer.findings import LaunchReport
 from kerncap.sanitizer.live.judge import Engine, Judge
@@ -59,6 +63,7 @@ def sanitize_command(
     """
     options = options or LiveOptions()
     current = dict(os.environ if environment is None else environment)
+    command, said = _with_torch(command, current)
     made = scratch.folder("sanitize", Path(_short_folder()))
     folder = made.path
     judge = Judge(options.analysis, engine)
@@ -76,7 +81,27 @@ def sanitize_command(
     finally:
         made.remove()
     reports = tuple(judge.reports)
-    return SanitizeResult(reports, target.status, tuple(_notes(reports, target, server)))
+    return SanitizeResult(reports, target.status, (*said, *_notes(reports, target, server)))
+
+
+def _with_torch(command: Sequence[str], environment: Mapping[str, str]) -> tuple[Sequence[str], list[str]]:
+    """``python`` is the interpreter beside kerncap if that has torch and PATH's has none; and what to say."""
+    if command[0] not in ("python", "python3") or find_spec("torch") is None:
+        return command, []
+    found = child.find(command[0], environment.get("PATH"))
+    if found is not None and _may_have_torch(found):
+        return command, []
+    lacking = f"{found} has no torch" if found else f"there is no {command[0]} on PATH"
+    return [sys.executable, *command[1:]], [f"{lacking}: {sys.executable} runs the program, which has it"]
+
+
+def _may_have_torch(python: str) -> bool:
+    if os.path.abspath(python) == os.path.abspath(sys.executable):
+        return True
+    try:
+        return "torch" not in probe(python).missing
+    except BackendUnavailable:  # the program runs as the user said
+        return True
 
 
 def _notes(reports: tuple[LaunchReport, ...], target: TargetResult, server: LiveServer) -> list[str]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from kerncap.api.sanitize_live import SanitizeResult
+from kerncap.api.sanitize_live import SanitizeResult, sanitize_command
 from kerncap.sanitizer.analysis import Options
 from kerncap.sanitizer.findings import LaunchReport, Unproven
 from kerncap.sanitizer.launch import Launch
@@ -227,6 +229,25 @@ def test_children_are_seen_too(tmp_path: Path) -> None:
         ("4", 0),
         ("8", 0),
     ]
+
+
+def test_python_is_the_one_beside_kerncap_if_the_paths_has_no_torch(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    python = tmp_path / "python"
+    python.write_text(f'#!/bin/sh\nexec "{os.path.realpath(sys.executable)}" -S "$@"\n')
+    python.chmod(0o755)
+    for name, runs_ours in (("python", True), (str(python), False), ("sh", False)):
+        words = (
+            [name, "-c", "import sys; print(sys.flags.no_site)"] if name != "sh" else ["sh", "-c", "exit 0"]
+        )
+        environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+        environment.pop("PYTHONPATH", None)
+        result = sanitize_command(words, environment=environment, engine=analysed())
+        out, _ = capfd.readouterr()
+        assert result.target_status == 0
+        assert any("has no torch" in note for note in result.notes) == runs_ours
+        assert out.strip() == {"python": "0", "sh": ""}.get(name, "1")
 
 
 def test_a_program_that_launches_nothing_says_so(tmp_path: Path) -> None:
