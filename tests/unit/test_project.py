@@ -265,18 +265,38 @@ def test_every_promise_names_the_tests_that_hold_it() -> None:
     assert named == set(listed("tests/hostile/**/test_*.py"))
 
 
-def test_every_test_that_the_support_page_names_exists() -> None:
-    text = (ROOT / "docs" / "support.md").read_text()
-    named = set(re.findall(r"`(test_\w+\.py)::(test_\w+)`", text))
-    defined = {
+def defined_tests() -> set[tuple[str, str]]:
+    """File name and function of each test."""
+    return {
         (Path(name).name, function)
         for name in listed("tests/**/test_*.py")
         if (ROOT / name).exists()
         for function in re.findall(r"^ *def (test_\w+)", (ROOT / name).read_text(), re.MULTILINE)
     }
+
+
+def named_tests(text: str) -> set[tuple[str, str]]:
+    return set(re.findall(r"`(test_\w+\.py)::(test_\w+)`", text))
+
+
+def test_every_test_that_the_support_page_names_exists() -> None:
+    named, defined = named_tests((ROOT / "docs" / "support.md").read_text()), defined_tests()
     assert named - defined == set()
     cases = {each for each in defined if each[1].startswith("test_case_")}
     assert cases and cases <= named, "a numbered case has its row"
+
+
+def test_every_statement_about_verdicts_names_the_tests_that_hold_it() -> None:
+    lines = (ROOT / "docs" / "verdicts.md").read_text().splitlines()
+    rows = [line for line in lines if line.startswith("|")]
+    statements = [row for row in rows if not re.match(r"\|(?:[-|]+|.*\| test \|)$", row)]
+    assert len(statements) > 40
+    defined = defined_tests()
+    for row in statements:
+        named = named_tests(row.rsplit("|", 2)[1])
+        assert named and named <= defined, row
+    prose = [line for line in lines if line and line not in rows and not line.startswith("#")]
+    assert prose == ["Each statement on this page names the tests that hold it."]
 
 
 def test_make_help_documents_every_target() -> None:

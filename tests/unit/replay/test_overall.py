@@ -77,6 +77,7 @@ def test_a_stage_that_showed_nothing_is_no_pass() -> None:
     assert StageResult("shapes").judged().result == "undecided"
     assert StageResult("shapes", not_shown=["other sizes"]).judged().reasons == ["other sizes"]
     assert StageResult("shapes", shown=["other values"]).judged().result == "pass"
+    assert StageResult("oracle", shown=["within tolerance"], not_shown=["equality"]).judged().result == "pass"
     assert StageResult("shapes", shown=["other values"], reasons=["wrong"]).judged().result == "fail"
 
 

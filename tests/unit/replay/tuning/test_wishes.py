@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from kerncap.answer import Answer
 from kerncap.api.tune import TuneOptions, tune, wishes_of
 from kerncap.api.tune_result import ShapeInfo, TuneResult
 from kerncap.errors import UsageError
@@ -85,6 +86,19 @@ def test_the_text_says_what_was_found_and_what_was_not() -> None:
     text = "\n".join(lines)
     assert "1 timed, 1 slow, 1 wrong, 1 pruned" in text and "*2 ms" in text
     assert "wrong: BLOCK=256" in text and "pruned 1: too large" in text and "H (a flag)" in text
+
+
+def test_the_answer_is_no_only_if_every_configuration_was_run() -> None:
+    found = result()
+    assert found.answer is Answer.YES
+    rows = [Trial({"BLOCK": size}, "d", "wrong") for size in (64, 128, 256, 512)]
+    found.choice = choosing.choose(Found(), {"d": {}}, ())
+    found.found.trials = {points.key(row.point): {"d": row} for row in rows}
+    assert found.answer is Answer.NO
+    for few in (rows[:3], [*rows[:3], Trial({"BLOCK": 512}, "d", "pruned", "too large")]):
+        found.found.trials = {points.key(row.point): {"d": row} for row in few}
+        assert found.answer is Answer.UNDECIDED
+        assert tune_text.render(found).splitlines()[-1].startswith("Result: UNDECIDED (none of ")
 
 
 def test_the_page_has_no_script_and_no_network() -> None:
