@@ -138,6 +138,17 @@ def choose(
     return Choice(found.python, launcher, "cuda", ordinal)
 
 
+def image_instead(choice: Choice, manifest: Manifest, engine: str) -> Choice | None:
+    """The engine for the captured image, where nobody asked for the source, and that does not build here."""
+    if (
+        engine != "auto"
+        or choice.launcher != "jit"
+        or not any(code.stage == "cubin" for code in manifest.code)
+    ):
+        return None
+    return replace(choice, launcher="binary")
+
+
 def _native(manifest: Manifest, engine: str, device: str, python: str | None) -> Choice:
     """A native launch needs a device, and of Python no more than numpy: any will do."""
     if engine not in ("auto", "binary"):

@@ -8,9 +8,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from kerncap.errors import ReplayError, UsageError
+from kerncap.errors import BackendUnavailable, ReplayError, UsageError
 from kerncap.format import Reproducer
-from kerncap.replay.choose import Choice, choose
+from kerncap.replay.choose import Choice, choose, image_instead
 from kerncap.replay.connection import Connection
 from kerncap.replay.outcome import Compiled, Config, Facts, Outcome, Repeated
 from kerncap.replay.process import Standby, TargetError, WorkerDied, WorkerTimeout
@@ -50,12 +50,28 @@ class Engine(WorkerMemory):
         """
         self.reproducer = reproducer
         self.manifest = reproducer.manifest
-        self.choice = choice or choose(self.manifest, engine, device, python, target_python, emulator)
         self.timeout_s = timeout_s
         self.facts = Facts()
-        self._job: Job = stage(reproducer, self.choice.launcher, self.choice.memory, self.choice.device)
-        self.connection = Connection(self.choice, self._job, self._opened, standby)
-        self._variants = Variants(reproducer, self.connection, self.facts, timeout_s)
+        self._source_notes: list[str] = []
+        chosen = choice or choose(self.manifest, engine, device, python, target_python, emulator)
+        try:
+            self._open(chosen, standby)
+        except (BackendUnavailable, ReplayError) as error:
+            instead = None if choice is not None else image_instead(chosen, self.manifest, engine)
+            if instead is None:
+                raise
+            said = str(error.__cause__ or error).partition("\n")[0]
+            self._source_notes.append(
+                f"the stored source is not judged, it can't be built here ({said}): the captured image is"
+            )
+            self._open(instead, None)
+
+    def _open(self, choice: Choice, standby: Standby | None) -> None:
+        """A worker with the original in it."""
+        self.choice = choice
+        self._job: Job = stage(self.reproducer, choice.launcher, choice.memory, choice.device)
+        self.connection = Connection(choice, self._job, self._opened, standby)
+        self._variants = Variants(self.reproducer, self.connection, self.facts, self.timeout_s)
         try:
             self.connection.start()
         except BaseException:
@@ -246,7 +262,7 @@ class Engine(WorkerMemory):
         facts.device, facts.torch, facts.triton = (str(reply[name]) for name in ("device", "torch", "triton"))
         facts.driver, facts.arch = str(reply.get("driver", "")), str(reply.get("arch", ""))
         facts.relocated = sorted(int(r) for r in reply["relocated"])
-        facts.pointers, facts.notes = None, list(reply.get("notes", []))
+        facts.pointers, facts.notes = None, [*self._source_notes, *reply.get("notes", [])]
         if self.choice.emulator is not None:
             facts.notes.insert(0, f"on an emulated AMD GPU ({self.choice.emulator.folder})")
         self._variants.reload()

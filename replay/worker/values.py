@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from . import layouts
 from .compare import dtype_of, strided
 from .failures import Refused
 
@@ -99,6 +100,8 @@ class Values:
             return function
         if kind == "pointer":
             return self._pointer(value, name)
+        if kind == "opaque" and value.get("type_name", "").startswith(layouts.PACKAGE):
+            return layouts.rebuilt(value["repr"])
         raise Refused(
             f"argument {name} holds a {value.get('type_name', kind)}, which a reproducer can't rebuild"
         )

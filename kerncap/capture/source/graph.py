@@ -212,7 +212,7 @@ class _Parser:
 
     def node(self, key: str, raw: Mapping[str, Any]) -> Node:
         kind = raw.get("type")
-        if kind not in ("jit", "constexpr_function", "function", "class"):
+        if kind not in ("jit", "gluon", "constexpr_function", "function", "class"):
             raise CaptureError(f"source graph: a node of unknown type {_short(kind)}")
         line = raw.get("line", 0)
         if not isinstance(line, int) or not 0 <= line < 1 << 31:

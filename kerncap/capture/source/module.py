@@ -49,6 +49,8 @@ from kerncap.errors import CaptureError
 
 MAX_MODULE = 4 << 20  # characters: the manifest's readers show it
 _BUILTIN = OpaqueRef("builtin", "")
+_GLUON = ModuleRef("triton.experimental.gluon")
+_JIT = ("jit", "gluon")
 
 
 @dataclass(frozen=True)
@@ -95,6 +97,8 @@ class _Module:
             self._reserve_builtins(node)
         self._allocate("triton", ModuleRef("triton"))
         self._allocate("tl", ModuleRef("triton.language"))
+        if any(node.type == "gluon" for node in nodes):
+            self._allocate("gluon", _GLUON)
         for key in (self.graph.entry, *self.graph.extra):
             self._primary_name(NodeRef(key))
         for node in nodes:
@@ -189,7 +193,7 @@ class _Module:
         skip = {id(each) for each in definition.decorator_list} if node.type != "function" else set()
         skip |= {id(each) for _, each in self._overridden(node, definition)}
         skip |= {id(each) for each in self._unresolved_annotations(node, definition)}
-        skip |= {id(each) for each in self._odd_constexprs(node, definition)} if node.type == "jit" else set()
+        skip |= {id(each) for each in self._odd_constexprs(node, definition)} if node.type in _JIT else set()
         return frozenset(skip)
 
     def _overridden(
@@ -246,18 +250,21 @@ class _Module:
                 text.replace(default, None, self._expression(ref))
             for annotation in self._unresolved_annotations(node, definition):
                 text.replace(annotation, None, ascii(" ".join(text.segment(annotation).split())))
-            if node.type == "jit":
+            if node.type in _JIT:
                 for annotation in self._odd_constexprs(node, definition):
                     text.replace(annotation, None, f"{self.primary[ModuleRef('triton.language')]}.constexpr")
             if node.type != "function":
-                triton = self.primary[ModuleRef("triton")]
-                options = checked_options(node.options) if node.type == "jit" else ""
-                decorator = f"@{triton}.{node.type}" + (f"({options})" if options else "")
-                text.replace_decorators(decorator)
+                options = checked_options(node.options) if node.type in _JIT else ""
+                text.replace_decorators(self._decorator(node) + (f"({options})" if options else ""))
         self._rename(node, text)
         own = self.primary[NodeRef(node.key)]
         if own != node.name:
             text.rename_definition(own)
+
+    def _decorator(self, node: Node) -> str:
+        if node.type == "gluon":  # another language, of which `@triton.jit` compiles nothing
+            return f"@{self.primary[_GLUON]}.jit"
+        return f"@{self.primary[ModuleRef('triton')]}.{node.type}"
 
     def _rename(self, node: Node, text: FunctionText) -> None:
         renamed = dict(self.renamed.get(node.key, {}))

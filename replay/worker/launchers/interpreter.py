@@ -7,6 +7,7 @@ import importlib
 from pathlib import Path
 from typing import Any
 
+from ..failures import Refused
 from ..values import Values
 from .source import SourceKernel
 
@@ -30,6 +31,8 @@ class Interpreter:
         from .. import gaps
 
         self._kernel = SourceKernel(path, job, values)
+        if type(self._kernel.function).__name__ == "GluonJITFunction":
+            raise Refused("Triton's interpreter has no Gluon: such a kernel needs a GPU")
         signatures = {a["name"]: a.get("signature") for a in job["arguments"] if a["role"] == "runtime"}
         # Under the interpreter the application's own launch saw bare Python floats: only what it could not do
         # (`x.to(...)`) is added. A compiled launch saw typed scalars, and so does its replay.

@@ -18,10 +18,12 @@ _STDLIB = os.path.dirname(os.path.abspath(os.__file__))
 
 
 def jit_kind(obj: Any) -> str | None:
-    """``jit``, ``constexpr_function``, or None for anything else."""
+    """``jit``, ``gluon``, ``constexpr_function``, or None for anything else."""
     for base in type(obj).__mro__:
         if base.__module__.partition(".")[0] == "triton":
-            if base.__name__ in ("JITFunction", "InterpretedFunction", "GluonJITFunction"):
+            if base.__name__ == "GluonJITFunction":
+                return "gluon"
+            if base.__name__ in ("JITFunction", "InterpretedFunction"):
                 return "jit"
             if base.__name__ == "ConstexprFunction":
                 return "constexpr_function"

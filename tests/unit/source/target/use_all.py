@@ -9,6 +9,7 @@ import torch
 import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
+from triton.experimental.gluon._runtime import GluonASTSource, GluonJITFunction
 
 LAUNCHES = {
     "nested": lambda kernel, x, y, module: kernel[(1,)](x, y, 16, 16),
@@ -39,9 +40,11 @@ for name, case in json.loads(Path(sys.argv[1]).read_text()).items():
             signature = {**dict.fromkeys(defaults, "constexpr"), **signature}
             signature = {each: signature[each] for each in kernel.arg_names}
             constants = {**defaults, **case.get("constexprs", {})}
-            constants |= {"B": 16} if "B" in signature else {}
+            constants.setdefault("B", 16)
+            constants = {each: value for each, value in constants.items() if each in signature}
             constants |= {"f": module.scale} if "f" in signature else {}
-            source = ASTSource(
+            made_of = GluonASTSource if isinstance(kernel, GluonJITFunction) else ASTSource
+            source = made_of(
                 kernel, signature, {(kernel.arg_names.index(k),): v for k, v in constants.items()}
             )
             compiled = triton.compile(source, target=GPUTarget("cuda", 90, 32))
