@@ -1,0 +1,70 @@
+"""Kernels of nvcc that no replay repeats bit by bit, or that have nothing to compare: none of them fails."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.integration.conftest import CommandLine
+
+from .captured import Captured, Judge, build, capture, compile_candidate
+
+pytestmark = [pytest.mark.gpu, pytest.mark.timeout(500)]
+
+
+@dataclass(frozen=True)
+class Right:
+    """A right answer: its exit status, and words that the reasons or the last line hold."""
+
+    status: int
+    words: tuple[str, ...] = ()
+
+
+_ANSWERS = {
+    "kc_clock": Right(5, ("not judged",)),
+    "kc_arrival": Right(5, ("not judged",)),
+    "kc_sum": Right(0),
+    "kc_own_heap": Right(0),
+    "kc_use": Right(5, ("device heap",)),
+    "kc_print": Right(5, ("nothing to compare", "prints")),
+    "kc_empty": Right(5, ("nothing to compare",)),
+    "kc_masked": Right(0),
+    "kc_zero": Right(0),
+    "kc_steered": Right(0),
+}
+
+
+@pytest.fixture(scope="module")
+def awkward(kerncap_of_module: CommandLine, judge: Judge) -> Captured:
+    captured = capture(
+        kerncap_of_module, build("awkward.cu"),
+        options=("-k", "|".join(_ANSWERS), "--launch", "0:1"),
+    )  # fmt: skip
+    captured.target_is_unchanged()
+    judge.prepare(captured.one(name) for name in _ANSWERS)
+    return captured
+
+
+@pytest.mark.parametrize("kernel", _ANSWERS)
+@pytest.mark.parametrize("verb", ["replay", "verify"])
+def test_the_answer_is_right(awkward: Captured, judge: Judge, verb: str, kernel: str) -> None:
+    [done] = judge.ask((verb, "--json", str(awkward.one(kernel))))
+    right = _ANSWERS[kernel]
+    said = done.stdout + done.stderr
+    assert done.status == right.status, said
+    assert all(word in said for word in right.words), said
+
+
+@pytest.mark.parametrize("kernel, judged", [("kc_clock", "y[i] = 2"), ("kc_arrival", "y[i] = 3")])
+def test_what_can_be_judged_still_is(
+    awkward: Captured, judge: Judge, kernel: str, judged: str, tmp_path: Path
+) -> None:
+    """A candidate that is wrong in the output that every run repeats."""
+    path = awkward.one(kernel)
+    text = (Path(__file__).parent / "targets" / "awkward.cu").read_text()
+    source = tmp_path / "wrong.cu"
+    body = text[text.index(f"__global__ void {kernel}(") :]
+    source.write_text(body[: body.index("\n}\n") + 3].replace(judged, f"{judged}.5f"))
+    judge.rejects(path, compile_candidate(source, awkward.reproducers[path].device.arch))
