@@ -1,5 +1,8 @@
 """Every key of the golden manifests by wrong values, through every command that reads one.
 
+The golden manifests are filled up first, so that they have every key of the schema between them. A key that
+two of one kind (Triton, native) have in the same place is changed in the first.
+
 `python -m tests.hostile.manifest.campaign SEED EVERY FIRST PARTS FOLDER` runs one part in this process, under
 limits of its address space and of each command's time, and prints a JSON line: counts, and what went wrong.
 """
@@ -27,11 +30,13 @@ import click
 from kerncap.cli import main
 from kerncap.errors import KerncapError
 from kerncap.format import Reproducer
+from kerncap.format.schema import FORMAT_MAJOR, FORMAT_MINOR
 from kerncap.mcp import resources
 from kerncap.mcp.allowed import Allowed
 from tests.unit.format.damage import GOLDEN, GOLDEN_BLOCK, GOLDEN_HIP, GOLDEN_NATIVE, write_manifest
 
-LONGEST_S = 10
+LONGEST_S = 10  # of this process's own time: a busy machine is no fault of a command
+LONGEST_WAIT_S = 120
 MOST_BYTES = 2 << 30
 INTERNAL = 70
 GOLDENS = (GOLDEN, GOLDEN_NATIVE, GOLDEN_BLOCK, GOLDEN_HIP)
@@ -55,18 +60,58 @@ WRONG: tuple[Any, ...] = (
 Steps = tuple[str | int, ...]
 
 
+def filled_up() -> list[Any]:
+    """The manifests of the golden reproducers, readable still, with the optional keys that they lack."""
+    plain, native, block, hip = (json.loads((golden / "manifest.json").read_bytes()) for golden in GOLDENS)
+    for document in (plain, native, block, hip):
+        document["version"] = {"major": FORMAT_MAJOR, "minor": FORMAT_MINOR}
+        document["oracle"] |= {"error": "none", "condition": "differs", "detail": "0 of 8 bytes"}
+    plain["views"][0]["requires_grad"] = True
+    hook = {"source": "lambda args: None", "bindings": {}, "unresolved": ["state"]}
+    plain["autotune"]["configs"][0]["pre_hook"] = hook
+    plain["autotune"]["restore_value"] = ["x_ptr"]
+    descriptor = {"shape": [64, 128], "strides": [128, 1], "block_shape": [16, 16], "padding": "nan"}
+    values: list[dict[str, Any]] = [
+        {"kind": "descriptor", "view": 0, **descriptor},
+        {"kind": "tensor", "view": 0, "wrapped_dtype": "int32"},
+        {"kind": "pointer", "address": 0, "dtype": "float32"},
+        {"kind": "function", "name": "helper"},
+        {"kind": "str", "value": "fast"},
+        {"kind": "bool", "value": True},
+        {"kind": "opaque", "type_name": "app.Table", "repr": "<Table>"},
+        {"kind": "sequence", "type": "namedtuple", "type_name": "Pair", "fields": ["left"],
+         "items": [{"kind": "none"}]},
+    ]  # fmt: skip
+    plain["arguments"] += [
+        {"name": f"more_{number}", "role": "runtime", "value": value} for number, value in enumerate(values)
+    ]
+    plain["arguments"][-1]["keyword_only"] = True
+    native["source"]["build"] |= {
+        "external": ["cuda_runtime.h"],
+        "name_expressions": ["scale"],
+        "directory": "/app",
+        "compiler": "ptxas 13.0",
+    }
+    return [plain, native, block, hip]
+
+
 def keys(node: Any, steps: Steps = ()) -> Iterator[Steps]:
-    """The place of every key and of every first item of a list."""
-    items = (
-        node.items()
-        if isinstance(node, dict)
-        else list(enumerate(node))[:1]
-        if isinstance(node, list)
-        else ()
-    )
+    """The place of every key, in lists of the first item of each kind."""
+    items: list[tuple[str | int, Any]] = []
+    if isinstance(node, dict):
+        items = list(node.items())
+    elif isinstance(node, list):
+        items = list({_kind(item): (number, item) for number, item in reversed([*enumerate(node)])}.values())
     for key, value in items:
         yield (*steps, key)
         yield from keys(value, (*steps, key))
+
+
+def _kind(item: Any) -> tuple[Any, ...]:
+    """What tells items of a list apart: their keys, and which value an argument has."""
+    if not isinstance(item, dict):
+        return (type(item),)
+    return (*sorted(item), item.get("kind"), _kind(item.get("value")))
 
 
 def changed(document: Any, steps: Steps, value: Any) -> Any:
@@ -83,38 +128,46 @@ def changed(document: Any, steps: Steps, value: Any) -> Any:
 
 def cases() -> Iterator[tuple[int, Steps, int]]:
     """(golden, key, wrong value) of each case, by number."""
-    for number, golden in enumerate(GOLDENS):
-        for steps in keys(json.loads((golden / "manifest.json").read_bytes())):
+    seen: set[tuple[str, Steps]] = set()
+    for number, document in enumerate(filled_up()):
+        family = "triton" if document["kernel"]["language"] == "triton" else "native"
+        for steps in keys(document):
+            if (family, steps) in seen:
+                continue
+            seen.add((family, steps))
             for which in range(len(WRONG)):
                 yield number, steps, which
 
 
-def commands(folder: Path, work: Path) -> list[tuple[str, Callable[[], int]]]:
+def commands(folder: Path, work: Path) -> list[tuple[str, Path | None, Callable[[], int]]]:
+    """(name, what it makes, call) of every command that reads a manifest."""
     repro, good = str(folder), str(GOLDENS[2])
-    words = {
+    words: dict[str, tuple[str, ...]] = {
         "inspect": ("inspect", repro),
         "inspect --json": ("inspect", "--verify", "--json", repro),
         "replay": ("replay", repro),
         "replay --limits": ("replay", "--limits", repro),
         "replay --edit": ("replay", "--edit", "--once", repro),
         "verify": ("verify", "--stages", "smoke,oracle", repro),
+        "profile": ("profile", repro),
         "tune": ("tune", repro),
-        "minimize": ("minimize", "-o", f"{work}/minimized", repro),
+        "minimize": ("minimize", repro, "-o", f"{work}/minimized"),
         "sanitize": ("sanitize", repro),
         "diff": ("diff", repro, good),
         "pack": ("pack", repro, "-o", f"{work}/packed.zip"),
-        "pack --keep-private": ("pack", repro, "-o", f"{work}/kept.zip", "--keep-private", "secrets"),
+        "pack --show-private": ("pack", "--show-private", repro, "-o", f"{work}/shown.zip"),
+        "pack --keep-private": ("pack", repro, "--keep-private", "secrets", "-o", f"{work}/kept.zip"),
         "unpack": ("unpack", f"{work}/by_hand.zip", "-o", f"{work}/unpacked"),
         "report": ("report", repro, "-o", f"{work}/page.html"),
         "export script": ("export", "--as", "script", repro, "-o", f"{work}/script"),
         "export cmake": ("export", "--as", "cmake", repro, "-o", f"{work}/cmake"),
         "export pytest": ("export", "--as", "pytest", repro, "-o", f"{work}/pytest"),
-    }  # fmt: skip
-    found: list[tuple[str, Callable[[], int]]] = [
-        (name, lambda line=line: main(line))  # type: ignore[misc]
+    }
+    found: list[tuple[str, Path | None, Callable[[], int]]] = [
+        (name, Path(line[-1]) if "-o" in line else None, lambda line=line: main(line))  # type: ignore[misc]
         for name, line in words.items()
     ]
-    return [*found, ("mcp", lambda: _mcp(folder))]
+    return [*found, ("mcp", None, lambda: _mcp(folder))]
 
 
 def _mcp(folder: Path) -> int:
@@ -137,15 +190,17 @@ def _too_long(*_: object) -> None:
 def run(command: Callable[[], int]) -> str:
     """``ok``, ``refused`` or what went wrong with a command."""
     out, err = io.StringIO(), io.StringIO()
-    signal.alarm(LONGEST_S)
+    signal.setitimer(signal.ITIMER_PROF, LONGEST_S)
+    signal.alarm(LONGEST_WAIT_S)
     try:
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
             status = command()
     except TooLong:
-        return f"took more than {LONGEST_S} s"
+        return f"took more than {LONGEST_S} s, or hung"
     except (Exception, SystemExit, click.exceptions.Exit) as error:
         return "raised " + "".join(traceback.format_exception(error)[-3:])
     finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
         signal.alarm(0)
     said = err.getvalue()
     if status == INTERNAL or "Traceback" in said:
@@ -165,30 +220,50 @@ def by_hand(folder: Path, target: Path) -> None:
 def part(seed: int, every: int, first: int, parts: int, parent: Path) -> dict[str, Any]:
     """Each ``every``th case (by ``seed``), of them the ``first`` of ``parts``."""
     resource.setrlimit(resource.RLIMIT_AS, (MOST_BYTES, MOST_BYTES))
-    signal.signal(signal.SIGALRM, _too_long)
+    for number in (signal.SIGALRM, signal.SIGPROF):
+        signal.signal(number, _too_long)
     chosen = [case for case in cases() if random.Random(f"{seed} {case}").randrange(every) == 0][first::parts]
-    documents = [json.loads((golden / "manifest.json").read_bytes()) for golden in GOLDENS]
+    documents = filled_up()
     counts: collections.Counter[str] = collections.Counter()
-    wrong = []
+    wrong, there = [], None
     for golden, steps, which in chosen:
-        shutil.rmtree(parent, ignore_errors=True)
-        folder = Path(shutil.copytree(GOLDENS[golden], parent / "repro"))
+        folder = parent / "repro"
+        if there != golden:
+            shutil.rmtree(folder, ignore_errors=True)
+            shutil.copytree(GOLDENS[golden], folder)
+            there = golden
         document = changed(documents[golden], steps, WRONG[which])
         write_manifest(folder, json.dumps(document).encode())
         by_hand(folder, parent / "by_hand.zip")
         counts["cases"] += 1
         with contextlib.suppress(KerncapError), Reproducer.open(folder):
             counts["read"] += 1
-        for name, command in commands(folder, parent):
+        for name, made, command in commands(folder, parent):
             told = run(command)
+            if made is not None and removed(made) and told == "refused":
+                told = f"refused, and left {made.name}"
             counts["runs"] += 1
             counts["ok" if told == "ok" else "refused" if told == "refused" else "wrong"] += 1
             if told not in ("ok", "refused"):
                 wrong.append(f"{GOLDENS[golden].name} {'.'.join(map(str, steps))} [{which}] {name}: {told}")
+    left = sorted(path.name for path in parent.iterdir())
+    if left != ["by_hand.zip", "repro"]:
+        wrong.append(f"left behind: {left}")
     shutil.rmtree(parent, ignore_errors=True)
     counts["keys"] = len({(golden, steps) for golden, steps, _ in chosen})
     counts["peak MiB"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
     return {"counts": dict(counts), "wrong": wrong}
+
+
+def removed(made: Path) -> bool:
+    """Whether there was a file, or a folder with something in it; neither is there any more."""
+    if made.is_dir():
+        found = any(made.iterdir())
+        shutil.rmtree(made)
+        return found
+    found = made.exists()
+    made.unlink(missing_ok=True)
+    return found
 
 
 if __name__ == "__main__":
