@@ -6,8 +6,10 @@ With `Track.rounding` each value has ``undefined`` set if a GPU may come to anot
 bound of the difference along through element-wise operations; a comparison or a conversion to an integer that
 comes out the same for all floats within the bound is certain again.
 
-Source: PTX ISA, "Floating Point Instructions" (div.full, sqrt.approx, rsqrt.approx, ex2.approx, lg2.approx);
-the bounds here are several times as large, to leave room for libdevice and for AMD's instructions.
+Source: https://docs.nvidia.com/cuda/parallel-thread-execution/ (PTX ISA 9.1), 9.7.3 "Floating Point
+Instructions": div.full and ex2.approx are within 2 ulps, rsqrt.approx within a share of 2^-22.9, lg2.approx
+within 2^-22 between 0.5 and 2 and within that share elsewhere; .ftz takes subnormal numbers for zero. The
+bounds here are twice as large, to leave room for libdevice and for AMD's instructions.
 """
 
 from __future__ import annotations
@@ -38,10 +40,11 @@ _TO_INTEGER = frozenset(("arith.fptosi", "arith.fptoui"))
 _SUMS = frozenset(("arith.addf", "arith.subf"))
 # How many roundings an approximation may be off by.
 _APPROXIMATE = {
-    "arith.divf": 8.0, "math.sqrt": 8.0, "math.rsqrt": 8.0, "math.exp": 16.0, "math.exp2": 16.0,
-    "math.log": 16.0, "math.log2": 16.0,
+    "arith.divf": 4.0, "math.sqrt": 4.0, "math.rsqrt": 4.0, "math.exp": 6.0, "math.exp2": 4.0,
+    "math.log": 4.0, "math.log2": 4.0,
 }  # fmt: skip
 _LOGARITHMS = frozenset(("math.log", "math.log2"))
+_LEAST_NORMAL = float(np.finfo(np.float32).tiny)
 _WHOLE = frozenset(("tt.dot", "tt.dot_scaled", "tt.reduce", "tt.scan"))
 
 
@@ -109,6 +112,24 @@ def _step_of(operation: Operation) -> float:
     return 2.0 ** -_FRACTION.get(kind.name, 2)
 
 
+def approximation_error(name: str, result: Array, x: Array, step: float) -> Array:
+    """How far a GPU's ``result`` of the operation ``name`` may be from IEEE's, both float64.
+
+    x: the operand, of a division the dividend; step: one rounding, as a share of the result.
+    """
+    wide = np.abs(result)
+    found = wide * step * _APPROXIMATE[name]
+    if name == "math.exp":  # of the operand times log2(e), which is rounded
+        found = found * (1.0 + np.abs(x))
+    if name in _LOGARITHMS:
+        found = found + _APPROXIMATE[name] * step
+    # Subnormal numbers are zero to some instructions: as a result, and as an operand.
+    found = found + np.where(wide < _LEAST_NORMAL, _LEAST_NORMAL, 0.0)
+    if name in ("math.sqrt", "math.rsqrt"):
+        found = np.where((x > 0) & (x < _LEAST_NORMAL), np.inf, found)
+    return found
+
+
 def _bound(operation: Operation, result: Array, tiles: list[Tile], compute: Callable[..., Array]) -> Array:
     """How far a GPU's result may be from ``result``."""
     errors = [_error_of(tile) for tile in tiles]
@@ -129,17 +150,18 @@ def _bound(operation: Operation, result: Array, tiles: list[Tile], compute: Call
         found = product + errors[2] + rounding
     elif name in ("arith.divf", "tt.precise_divf"):
         least = np.maximum(np.abs(xs[1]) - errors[1], 0.0)
-        found = (errors[0] + wide * errors[1]) / least + rounding * _APPROXIMATE["arith.divf"]
+        own = approximation_error("arith.divf", wide, xs[0], _step_of(operation))
+        found = (errors[0] + wide * errors[1]) / least + own
     elif name in _EXACT:
         found = np.maximum.reduce([np.broadcast_to(error, wide.shape) for error in errors])
     elif name in _TO_WHOLE or name in _APPROXIMATE or name == "tt.precise_sqrt":
         x, error, native = xs[0], errors[0], tiles[0].data.dtype
         sides = [compute((x + way * error).astype(native)).astype(np.float64) for way in (-1.0, 1.0)]
         found = np.maximum.reduce([np.abs(side - result) for side in sides])
-        if name not in _TO_WHOLE:
-            found = found + rounding * _APPROXIMATE.get(name, 1.0) * (1.0 + np.abs(x))
-        if name in _LOGARITHMS:
-            found = found + 16.0 * _step_of(operation)
+        if name in _APPROXIMATE:
+            found = found + approximation_error(name, wide, x, _step_of(operation))
+        elif name == "tt.precise_sqrt":
+            found = found + rounding
     elif name in ("arith.truncf", "tt.fp_to_fp"):
         found = errors[0] + rounding
     else:

@@ -131,6 +131,8 @@ def at_float(x, out, HOW: tl.constexpr, BLOCK: tl.constexpr):
         index = tl.minimum(tl.maximum((value / 3.0).to(tl.int32), 0), BLOCK - 1)
     elif HOW == "compared":
         index = tl.where(value / 3.0 >= 1.0, lane, lane + 1)
+    elif HOW == "tiny power":
+        index = tl.where(tl.exp2(value) > 0.0, lane, lane + 1)
     elif HOW == "sine":
         index = (tl.sin(value) * 4.0).to(tl.int32) + 8
     else:
@@ -160,11 +162,12 @@ MULTIPLES = np.arange(64) * 3.0
         ("quotient", MULTIPLES + 1.5),
         ("clamped", MULTIPLES),
         ("compared", np.full(64, 30.0)),
+        ("root", (np.arange(64) * 15 + 0.5) ** 2),
         ("sum", [1.0] * 20 + [0.0] * 44),  # whole numbers are added exactly in any order
     ],
 )
 def test_what_no_rounding_changes_is_proved(how: str, values: Any) -> None:
-    (verdict,) = bounds(indexed(how, values))
+    (verdict,) = bounds(indexed(how, values, 1024))
     assert isinstance(verdict, Proved), verdict
 
 
@@ -174,7 +177,9 @@ def test_what_no_rounding_changes_is_proved(how: str, values: Any) -> None:
         ("quotient", MULTIPLES, "arith.divf"),  # 2.9999998 is 2
         ("fused", np.arange(1, 65), "arith.addf"),
         ("root", np.arange(64) ** 2, "math.sqrt"),
+        ("root", [1e-40] * 64, "math.sqrt"),  # a subnormal number may be zero
         ("compared", [3.0] * 64, "arith.divf"),
+        ("tiny power", [-130.0] * 64, "math.exp2"),
         ("sine", np.arange(64), "math.sin"),
         ("sum", [0.3] * 64, "tt.reduce"),
         ("as it is", [1e10] * 64, "arith.fptosi"),  # no int32
