@@ -11,6 +11,9 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+if any(type(finder).__name__ == "ScikitBuildRedirectingFinder" for finder in sys.meta_path):
+    pytest.exit("the editable install is an old one: pip install --no-deps --no-build-isolation -e .", 4)
+
 # Several tests run at once, and each starts processes that import torch: one thread each.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 # A mistake inside the sanitizer is told as "unproven" to a user; here it fails the test.

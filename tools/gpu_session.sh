@@ -23,8 +23,8 @@ setup() {
         "$venv/bin/python" -m pip install --quiet --no-index --no-deps "${wheels[@]}" || return
         touch "$venv/.ready"
     fi
-    # Again each time: files may have come or gone, and the shim is built with it.
     "$venv/bin/python" -m pip install --quiet --no-index --no-deps --no-build-isolation --editable . || return
+    bash tools/shims.sh "$venv/bin/python" || return
     nvidia-smi --query-gpu=index,name,driver_version,memory.used --format=csv
     kerncap doctor || true
 }

@@ -38,11 +38,9 @@ else
 fi
 
 step "kerncap[dev], editable"
-KERNCAP_NO_SHIM=1 pip install --progress-bar off --quiet --editable ".[dev]"
-# By what is in the environment now: out of pip's own, which is gone afterwards, all would be compiled again by
-# `make shims` and by the tests.
+pip install --progress-bar off --quiet --editable ".[dev]"
 step "its native shims"
-PATH="$(cd "$VENV/bin" && pwd):$PATH" pip install --progress-bar off --quiet --no-deps --no-build-isolation --editable .
+PATH="$(cd "$VENV/bin" && pwd):$PATH" bash tools/shims.sh "$VENV/bin/python"
 
 # Somebody else's kernels, for the tests. Its own dependencies are torch and triton, which are settled.
 step "liger-kernel $LIGER_VERSION, for the tests"

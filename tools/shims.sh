@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
-# shims.sh PYTHON: build shims/ into build/shims, where an editable install put them first. PYTHON may have cuda.h.
+# shims.sh PYTHON: build shims/ into build/shims, where a checkout looks first. PYTHON may have cuda.h.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 # ninja is named: the one that pip's build used may have been in an environment that is gone.
-cmake -S shims -B build/shims -G Ninja -DCMAKE_MAKE_PROGRAM="$(command -v ninja)" \
+generator=()
+if ninja=$(command -v ninja); then generator=(-G Ninja -DCMAKE_MAKE_PROGRAM="$ninja"); fi
+cmake -S shims -B build/shims "${generator[@]}" \
     -DPython_EXECUTABLE="$1" -DKERNCAP_REQUIRE_CUDA=ON --log-level=WARNING >/dev/null
 cmake --build build/shims --parallel "${JOBS:-2}"
 ls -l build/shims/cuda/libkerncap_cuda.so build/shims/hip/libkerncap_hip.so

@@ -20,6 +20,7 @@ if [[ -n ${WHEELHOUSE:-} ]]; then
     done
     "$venv/bin/python" -m pip install --quiet --no-index --no-deps "${others[@]}"
     "$venv/bin/python" -m pip install --quiet --no-index --no-deps --no-build-isolation --editable .
+    PATH="$PWD/$venv/bin:$PATH" bash tools/shims.sh "$venv/bin/python"
 else
     venv=${VENV:-.venv}
     make --no-print-directory setup
