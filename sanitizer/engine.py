@@ -13,7 +13,7 @@ from typing import TypeVar
 from kerncap.sanitizer.analysis import Analysis, Options
 from kerncap.sanitizer.binding import bind
 from kerncap.sanitizer.checks import alignment, bounds, descriptor, overflow, promises, races, uninit
-from kerncap.sanitizer.checks.evaluated import settle
+from kerncap.sanitizer.checks.concrete_tier import settle
 from kerncap.sanitizer.checks.read_source import ContentsSource
 from kerncap.sanitizer.findings import (
     AccessKind,

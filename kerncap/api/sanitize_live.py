@@ -19,7 +19,7 @@ from kerncap.replay.choose import probe
 from kerncap.sanitizer.analysis import Options
 from kerncap.sanitizer.findings import LaunchReport
 from kerncap.sanitizer.live.judge import Engine, Judge
-from kerncap.sanitizer.live.server import LiveServer
+from kerncap.sanitizer.live.target_socket import LiveServer
 
 SESSION_FILE = "sanitize.json"
 

@@ -6,8 +6,8 @@ The GPU stops at one ("misaligned address"), wherever it points. Pointer casts a
 from __future__ import annotations
 
 from kerncap.sanitizer.analysis import Analysis
-from kerncap.sanitizer.checks.report import accuse
-from kerncap.sanitizer.checks.search import smallest
+from kerncap.sanitizer.checks.make_finding import accuse
+from kerncap.sanitizer.checks.smallest_witness import smallest
 from kerncap.sanitizer.diagnose.place import base_address
 from kerncap.sanitizer.findings import Proved, Unproven, Verdict, Violated
 from kerncap.sanitizer.launch import Launch

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from kerncap.sanitizer.checks.races_waits import constant_of
+from kerncap.sanitizer.checks.spin_loops import constant_of
 from kerncap.sanitizer.ttir.ir import (
     DIVISIONS,
     MEMORY,

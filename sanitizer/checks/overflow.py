@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kerncap.sanitizer.analysis import Analysis
-from kerncap.sanitizer.checks.search import smallest
+from kerncap.sanitizer.checks.smallest_witness import smallest
 from kerncap.sanitizer.diagnose.confirm import confirm
 from kerncap.sanitizer.diagnose.finding import access_finding, bytes_of_memory, where
 from kerncap.sanitizer.diagnose.names import written, written_as

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from typing import cast
 
 from kerncap.sanitizer.analysis import Analysis
-from kerncap.sanitizer.checks.search import smallest
+from kerncap.sanitizer.checks.smallest_witness import smallest
 from kerncap.sanitizer.diagnose.hint_line import hint_location
 from kerncap.sanitizer.diagnose.place import Assignment, value_at
 from kerncap.sanitizer.findings import Finding, Place, Proved, Unproven, Verdict, Violated

@@ -128,7 +128,7 @@ def contiguous_strides(shape: Sequence[int]) -> tuple[int, ...]:
 
 def memory_at(launch: Launch, address: int, other_than: int | None) -> str | None:
     """The name of what another argument's tensor (else any storage) has at an address."""
-    from kerncap.sanitizer.checks.footprint import footprint
+    from kerncap.sanitizer.footprint import footprint
 
     in_storage = None
     for index, argument in enumerate(launch.arguments):

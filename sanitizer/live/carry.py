@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from kerncap.errors import KerncapError
 from kerncap.sanitizer.launch import Bytes, Launch
-from kerncap.sanitizer.live.description import module_of
+from kerncap.sanitizer.sources.described_launch import module_of
 from kerncap.sanitizer.walk.provenance import written_storages
 
 _AT_ONCE = 16 << 20  # bytes that are compared at once; whole blocks

@@ -8,8 +8,8 @@ from typing import Any
 from kerncap.sanitizer.findings import LaunchReport
 from kerncap.sanitizer.live.carry import CarryOutError, carry_out
 from kerncap.sanitizer.live.judge import Judge
-from kerncap.sanitizer.live.memory import from_tensors
 from kerncap.sanitizer.sources import triton_hook
+from kerncap.sanitizer.sources.fetched_contents import from_tensors
 from kerncap.sanitizer.sources.stack import users_frames
 
 

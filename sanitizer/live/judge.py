@@ -18,8 +18,8 @@ from kerncap import log
 from kerncap.sanitizer.analysis import Options
 from kerncap.sanitizer.findings import NOT_SANITISED, LaunchReport, Violated
 from kerncap.sanitizer.launch import Bytes, Contents, Launch, Unwritten
-from kerncap.sanitizer.live.description import launch_of
-from kerncap.sanitizer.live.memory import digest_of
+from kerncap.sanitizer.sources.described_launch import launch_of
+from kerncap.sanitizer.sources.fetched_contents import digest_of
 
 MAX_KNOWN = 1 << 14  # analysed launches that are kept for comparison
 MAX_OF_ONE_KEY = 64  # that differ in contents alone

@@ -7,9 +7,9 @@ from functools import cache
 from typing import Any
 
 from kerncap.sanitizer.launch import Launch
-from kerncap.sanitizer.live.description import launch_of
-from kerncap.sanitizer.live.memory import from_tensors
 from kerncap.sanitizer.sources import triton_hook
+from kerncap.sanitizer.sources.described_launch import launch_of
+from kerncap.sanitizer.sources.fetched_contents import from_tensors
 from kerncap.sanitizer.sources.stack import users_frames
 
 

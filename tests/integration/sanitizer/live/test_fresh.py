@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from kerncap.sanitizer.launch import Unwritten
-from kerncap.sanitizer.live import memory
-from kerncap.sanitizer.live.memory import unwritten_of
+from kerncap.sanitizer.sources import fetched_contents
+from kerncap.sanitizer.sources.fetched_contents import unwritten_of
 from tests.integration.sanitizer.live.conftest import PRELUDE, analysed, of, run_script
 
 PATTERN = bytes(range(1, 9))
@@ -26,7 +26,7 @@ def runs(found: Unwritten | None) -> list[tuple[int, int]]:
 
 @pytest.mark.parametrize("at_once", [8, 16, 4096])  # runs go on from one piece to the next
 def test_words_that_hold_the_pattern_are_unwritten(monkeypatch: pytest.MonkeyPatch, at_once: int) -> None:
-    monkeypatch.setattr(memory, "_AT_ONCE", at_once)
+    monkeypatch.setattr(fetched_contents, "_AT_ONCE", at_once)
     data = np.frombuffer(PATTERN * 3 + PATTERN[:5], np.uint8).copy()
     assert runs(unwritten_of(PATTERN, data)) == [(0, 29)]
     data[9] = 0

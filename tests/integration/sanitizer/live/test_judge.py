@@ -11,7 +11,7 @@ from kerncap.sanitizer.findings import LaunchReport
 from kerncap.sanitizer.launch import Launch, ScalarArgument, Storage, TensorArgument
 from kerncap.sanitizer.live.carry import changed_stretches
 from kerncap.sanitizer.live.judge import Judge
-from kerncap.sanitizer.live.memory import FetchedContents
+from kerncap.sanitizer.sources.fetched_contents import FetchedContents
 
 BASE = 1 << 20
 

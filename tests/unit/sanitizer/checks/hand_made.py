@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from kerncap.sanitizer.analysis import Analysis, Options
-from kerncap.sanitizer.checks.footprint import footprint
 from kerncap.sanitizer.checks.read_source import ContentsSource
+from kerncap.sanitizer.footprint import footprint
 from kerncap.sanitizer.launch import (
     Argument,
     Launch,

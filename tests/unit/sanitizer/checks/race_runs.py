@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from kerncap.sanitizer.analysis import Analysis, Options
 from kerncap.sanitizer.checks import races
-from kerncap.sanitizer.checks.races_evaluated import RaceObserver
+from kerncap.sanitizer.checks.races.evaluated.race_observer import RaceObserver
 from kerncap.sanitizer.checks.read_source import ContentsSource
 from kerncap.sanitizer.concrete.memory import Memory
 from kerncap.sanitizer.concrete.run import Limits, evaluate

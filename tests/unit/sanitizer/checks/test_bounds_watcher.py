@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kerncap.sanitizer.checks.bounds_watcher import ELSEWHERE, BoundsWatcher
+from kerncap.sanitizer.checks.bounds.bounds_watcher import ELSEWHERE, BoundsWatcher
 from kerncap.sanitizer.ttir.ir import Operation
 from tests.unit.sanitizer.checks.hand_made import Scene
 from tests.unit.sanitizer.checks.memory_launches import event_of

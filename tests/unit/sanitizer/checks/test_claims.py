@@ -10,8 +10,8 @@ import pytest
 import triton
 import triton.language as tl
 
-from kerncap.sanitizer.checks.bounds_watcher import BoundsWatcher
-from kerncap.sanitizer.checks.races_evaluated import RaceObserver
+from kerncap.sanitizer.checks.bounds.bounds_watcher import BoundsWatcher
+from kerncap.sanitizer.checks.races.evaluated.race_observer import RaceObserver
 from kerncap.sanitizer.concrete.events import AccessEvent
 from kerncap.sanitizer.concrete.memory import Memory
 from kerncap.sanitizer.concrete.run import evaluate

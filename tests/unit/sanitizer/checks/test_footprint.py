@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kerncap.sanitizer.checks.footprint import footprint
+from kerncap.sanitizer.footprint import footprint
 from kerncap.sanitizer.symbolic.expr import Variable, evaluate, var
 
 

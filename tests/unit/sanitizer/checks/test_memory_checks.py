@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from kerncap.sanitizer.analysis import Analysis
-from kerncap.sanitizer.checks import alignment, descriptor, report, uninit
+from kerncap.sanitizer.checks import alignment, descriptor, make_finding, uninit
 from kerncap.sanitizer.diagnose.confirm import Confirmation
 from kerncap.sanitizer.findings import Finding, Proved, Unproven, Violated
 from kerncap.sanitizer.launch import Unwritten
@@ -42,8 +42,8 @@ def confirmed(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     def say(*_: object) -> Confirmation:
         return Confirmation(not reasons, "evaluator", reasons[0] if reasons else "")
 
-    monkeypatch.setattr(report, "confirm", say)
-    monkeypatch.setattr(report, "_confirm_undefined", say)
+    monkeypatch.setattr(make_finding, "confirm", say)
+    monkeypatch.setattr(make_finding, "_confirm_undefined", say)
     yield reasons
 
 

@@ -14,9 +14,9 @@ import triton.language as tl  # noqa: E402
 
 from kerncap.sanitizer.analysis import Analysis, Options  # noqa: E402
 from kerncap.sanitizer.checks import alignment, descriptor, promises, uninit  # noqa: E402
-from kerncap.sanitizer.checks.evaluated import settle  # noqa: E402
+from kerncap.sanitizer.checks.concrete_tier import settle  # noqa: E402
+from kerncap.sanitizer.checks.events.watchers import FOREIGN, VALUE_NOT_KNOWN  # noqa: E402
 from kerncap.sanitizer.checks.read_source import ContentsSource  # noqa: E402
-from kerncap.sanitizer.checks.watchers import FOREIGN, VALUE_NOT_KNOWN  # noqa: E402
 from kerncap.sanitizer.findings import Finding, Proved, Unproven, Verdict, Violated  # noqa: E402
 from kerncap.sanitizer.launch import Launch  # noqa: E402
 from kerncap.sanitizer.symbolic.solve import Solver  # noqa: E402

@@ -8,10 +8,11 @@ import random
 import numpy as np
 import pytest
 
-from kerncap.sanitizer.checks import races, races_report
-from kerncap.sanitizer.checks.races_ranges import Ranges
-from kerncap.sanitizer.checks.races_relation import Relation
-from kerncap.sanitizer.checks.races_sides import Side, program_axes, sides_of
+from kerncap.sanitizer.checks import races
+from kerncap.sanitizer.checks.races import conflict_findings
+from kerncap.sanitizer.checks.races.ranges import Ranges
+from kerncap.sanitizer.checks.races.relation import Relation
+from kerncap.sanitizer.checks.races.sides import Side, program_axes, sides_of
 from kerncap.sanitizer.diagnose.confirm import Confirmation
 from kerncap.sanitizer.findings import Proved, Settled, Unproven, Violated
 from kerncap.sanitizer.symbolic.evaluate import evaluate
@@ -41,7 +42,7 @@ from tests.work import calls_of
 @pytest.fixture(autouse=True)
 def _believed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Accesses made by hand have no kernel that could be run."""
-    monkeypatch.setattr(races_report, "confirm", lambda *_: Confirmation(True, "expressions"))
+    monkeypatch.setattr(conflict_findings, "confirm", lambda *_: Confirmation(True, "expressions"))
 
 
 def verdicts(settled: list[Settled]) -> list[str]:

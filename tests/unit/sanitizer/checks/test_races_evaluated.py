@@ -10,7 +10,7 @@ import pytest
 import triton
 import triton.language as tl
 
-from kerncap.sanitizer.checks import races_evaluated
+from kerncap.sanitizer.checks.races.evaluated import race_observer
 from kerncap.sanitizer.findings import Finding, Proved, Unproven, Verdict, Violated
 from tests.unit.sanitizer.checks.race_runs import evaluated, kind_of, launched, line, zeros
 
@@ -149,6 +149,6 @@ def test_parts_of_elements_meet(places: tuple[int, ...], expected: str) -> None:
 
 
 def test_too_many_bytes_are_unproven(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(races_evaluated, "MAX_CELLS", 8)
+    monkeypatch.setattr(race_observer, "MAX_CELLS", 8)
     verdict = _scattered(scatter_constant, TWICE)
     assert isinstance(verdict, Unproven) and "too large" in verdict.reason

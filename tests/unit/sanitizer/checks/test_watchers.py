@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from kerncap.sanitizer.analysis import Analysis
-from kerncap.sanitizer.checks import shadow
-from kerncap.sanitizer.checks.freshness import NOT_KNOWN
-from kerncap.sanitizer.checks.watchers import FOREIGN, AlignmentWatcher, OverflowWatcher, UninitWatcher
+from kerncap.sanitizer.checks.events import shadow
+from kerncap.sanitizer.checks.events.freshness import NOT_KNOWN
+from kerncap.sanitizer.checks.events.watchers import FOREIGN, AlignmentWatcher, OverflowWatcher, UninitWatcher
 from kerncap.sanitizer.launch import Launch
 from kerncap.sanitizer.ttir.ir import Function, Operation
 from tests.unit.sanitizer.checks.memory_launches import BASE, event_of, launch_of

@@ -1,0 +1,221 @@
+"""The concrete tier: what the symbolic checks left open, decided by running the kernel on this launch's data.
+
+One evaluation of addresses and masks serves all checks. A second one, of everything that the kernel
+computes, follows only where it matters what is stored: whether it is defined, and whether two programs
+that write to one place write the same.
+
+A violation that was seen stays one even where the evaluation did not come to its end; whatever else was
+asked is then unproven.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+
+from kerncap.sanitizer.analysis import Analysis
+from kerncap.sanitizer.checks.bounds.bounds_watcher import BoundsWatcher
+from kerncap.sanitizer.checks.claims.order_watcher import OrderWatcher
+from kerncap.sanitizer.checks.events.elements import in_own_storage
+from kerncap.sanitizer.checks.events.rounding_watcher import RoundingWatcher, deciding_roundings
+from kerncap.sanitizer.checks.events.watchers import (
+    AlignmentWatcher,
+    OverflowWatcher,
+    UninitWatcher,
+    Watcher,
+    stores_in_doubt,
+)
+from kerncap.sanitizer.checks.make_finding import finding_of_witness
+from kerncap.sanitizer.checks.races.evaluated.race_observer import RaceObserver
+from kerncap.sanitizer.concrete.events import AccessEvent, Observer, Results
+from kerncap.sanitizer.concrete.memory import Memory
+from kerncap.sanitizer.concrete.run import Limits, Outcome, Track, evaluate
+from kerncap.sanitizer.findings import Check, Proved, Unproven, Verdict, Violated
+from kerncap.sanitizer.launch import Launch
+from kerncap.sanitizer.ttir.ir import Operation
+
+Wanted = tuple[Operation, Check]
+ByCheck = Mapping[Check, Collection[Operation]]
+
+NOT_EVALUATED = "the evaluation of memory operations does not settle this check"
+
+
+@dataclass(frozen=True)
+class EvaluatedResult:
+    """A verdict for everything that was wanted; ``outcomes`` of one or two evaluations."""
+
+    verdicts: Mapping[Wanted, Verdict]
+    reason: str | None  # why an evaluation is incomplete; None where all are complete
+    outcomes: tuple[Outcome, ...]
+
+
+def settle(analysis: Analysis, wanted: Collection[Wanted]) -> EvaluatedResult:
+    """Evaluates all programs and answers every (operation, check) that is wanted.
+
+    An operation that never runs is proved. All proofs hold for these contents of memory only.
+    """
+    in_doubt = stores_in_doubt(analysis, [one for one, check in wanted if check == "uninit"])
+    values_first = {(one, check) for one, check in wanted if check == "uninit" and one in in_doubt}
+    verdicts: dict[Wanted, Verdict] = {}
+    outcomes: list[Outcome] = []
+    by_addresses = [one for one in wanted if one not in values_first]
+    if by_addresses:
+        answers, outcome = _evaluate(analysis, by_addresses, addresses_only=True)
+        verdicts.update(answers)
+        outcomes.append(outcome)
+    by_values = [one for one in wanted if one in values_first or _depends_on_values(verdicts.get(one))]
+    if by_values:
+        answers, outcome = _evaluate(analysis, by_values, addresses_only=False)
+        outcomes.append(outcome)
+        for one, verdict in answers.items():
+            # Two programs met, as the addresses say; without values the harmless ones are not told apart.
+            if one not in verdicts or not isinstance(verdict, Unproven):
+                verdicts[one] = verdict
+    reason = next((_reason(one) for one in outcomes if not one.complete), None)
+    return EvaluatedResult(verdicts, reason, tuple(outcomes))
+
+
+def _depends_on_values(verdict: Verdict | None) -> bool:
+    """Two stores that race: whether they write the same is not known from addresses."""
+    if not isinstance(verdict, Violated):
+        return False
+    races = [one for one in verdict.findings if one.check == "race" and one.access == "store"]
+    return any(one.other is not None and one.other.access == "store" for one in races)
+
+
+class _Everyone:
+    """Passes each event on to all who watch.
+
+    What leaves its tensor's storage is the bounds check's alone: that it meets another tensor's accesses
+    there is no race of its own.
+    """
+
+    def __init__(
+        self,
+        launch: Launch,
+        watchers: Collection[Watcher | OrderWatcher],
+        races: RaceObserver | None,
+    ) -> None:
+        self._launch = launch
+        self._watchers = tuple(watchers)
+        self._races = races
+
+    def access(self, event: AccessEvent) -> None:
+        for one in self._watchers:
+            one.access(event)
+        if self._races is not None and self._races.concerns(event):
+            self._races.access(in_own_storage(self._launch, event))
+
+
+def _evaluate(
+    analysis: Analysis, wanted: Collection[Wanted], *, addresses_only: bool
+) -> tuple[dict[Wanted, Verdict], Outcome]:
+    by_check: dict[Check, set[Operation]] = {}
+    for operation, check in wanted:
+        by_check.setdefault(check, set()).add(operation)
+    watchers = _watchers(analysis, by_check)
+    races = RaceObserver(analysis) if "race" in by_check else None
+    order = OrderWatcher({one for one, _ in wanted}, analysis)
+    limits = Limits(analysis.options.evaluation_limit, analysis.options.evaluation_timeout_s)
+    outcome = _run(
+        analysis, addresses_only, _Everyone(analysis.launch, (*watchers.values(), order), races), limits,
+        Track(undefined="uninit" in by_check, overflow="overflow" in watchers),
+    )  # fmt: skip
+
+    def again(observer: Observer, results: Results) -> Outcome:
+        # It costs as much, unless what atomics give back decides how long a loop goes on.
+        most = min(limits.element_operations, 2 * outcome.element_operations + 1_000_000)
+        again = Limits(most, limits.seconds)
+        return _run(analysis, addresses_only, observer, again, Track(overflow=True), results)
+
+    deciding = deciding_roundings(analysis, (one for one, _ in wanted))
+    rounding = RoundingWatcher(deciding, _watchers(analysis, {"oob": by_check.get("oob", set())})["oob"])
+    if deciding:
+        half = Limits(limits.element_operations, limits.seconds / 2)
+        rounding.ended(_run(analysis, True, rounding, half, Track(rounding=True)))
+    reason = None if outcome.complete else _reason(outcome)
+    of_races = races.verdicts() if races is not None else {}
+    verdicts: dict[Wanted, Verdict] = {}
+    for operation, check in wanted:
+        if check == "race":
+            verdicts[operation, check] = _race_verdict(of_races.get(operation), reason)
+        elif check == "oob":
+            verdict = _verdict(analysis, watchers[check], operation, check, reason)
+            verdicts[operation, check] = _explained(verdict, operation, watchers)
+        elif check in watchers:
+            verdicts[operation, check] = _verdict(analysis, watchers[check], operation, check, reason)
+        else:
+            verdicts[operation, check] = Unproven(NOT_EVALUATED)
+        if isinstance(verdicts[operation, check], Proved):
+            doubt = order.doubt_of_race(operation) if check == "race" else order.doubt(operation)
+            if doubt is not None and not order.hold(operation, check, again):
+                verdicts[operation, check] = Unproven(doubt)
+        doubt = rounding.doubt(operation)
+        if doubt is not None and not (check == "oob" and operation in rounding.certain.violations):
+            verdicts[operation, check] = Unproven(doubt)
+    return verdicts, outcome
+
+
+def _run(
+    analysis: Analysis,
+    addresses_only: bool,
+    observer: Observer,
+    limits: Limits,
+    track: Track,
+    results: Results | None = None,
+) -> Outcome:
+    return evaluate(
+        analysis.module, analysis.function, analysis.launch, Memory(analysis.launch),
+        addresses_only=addresses_only, observer=observer, limits=limits, track=track, results=results,
+    )  # fmt: skip
+
+
+def _reason(outcome: Outcome) -> str:
+    return outcome.reason or "the evaluation did not come to its end"
+
+
+def _watchers(analysis: Analysis, by_check: ByCheck) -> dict[Check, Watcher]:
+    watchers: dict[Check, Watcher] = {}
+    if "oob" in by_check:
+        watchers["oob"] = BoundsWatcher(by_check["oob"], analysis)
+    if "overflow" in by_check:
+        watchers["overflow"] = OverflowWatcher(by_check["overflow"])
+    if "alignment" in by_check:
+        watchers["alignment"] = AlignmentWatcher(by_check["alignment"], analysis)
+    if "uninit" in by_check:
+        watchers["uninit"] = UninitWatcher(by_check["uninit"], analysis)
+    return watchers
+
+
+def _verdict(
+    analysis: Analysis, watcher: Watcher, operation: Operation, check: Check, reason: str | None
+) -> Verdict:
+    seen = watcher.violations.get(operation)
+    if seen is not None:
+        return Violated((finding_of_witness(analysis, operation, check, seen),))
+    if operation in watcher.doubts:
+        return Unproven(watcher.doubts[operation])
+    return Proved("evaluated", contents=True) if reason is None else Unproven(reason)
+
+
+def _explained(verdict: Verdict, operation: Operation, watchers: Mapping[Check, Watcher]) -> Verdict:
+    """Out of bounds only where an integer overflows, which is a finding of its own: said so."""
+    overflow, bounds = watchers.get("overflow"), watchers["oob"]
+    assert isinstance(bounds, BoundsWatcher)
+    if not isinstance(verdict, Violated) or overflow is None or operation not in overflow.violations:
+        return verdict
+    if operation not in bounds.only_by_overflow:
+        return verdict
+    text = " (only where an integer overflows: see the overflow finding)"
+    return Violated(
+        tuple(replace(one, message=one.message + text, suggestion=None) for one in verdict.findings)
+    )
+
+
+def _race_verdict(verdict: Verdict | None, reason: str | None) -> Verdict:
+    """A proof counts only if the evaluation saw everything."""
+    if isinstance(verdict, Violated):
+        return verdict
+    if reason is not None:
+        return Unproven(reason)
+    return Proved("evaluated", contents=True) if verdict is None else verdict

@@ -1,0 +1,109 @@
+"""From a conflict to findings: one per operation of the pair, each with the other one in it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from kerncap.sanitizer.analysis import Analysis
+from kerncap.sanitizer.checks.races.ordering.sync_words import line_of
+from kerncap.sanitizer.checks.races.pairs import Race
+from kerncap.sanitizer.checks.races.sides import Side
+from kerncap.sanitizer.diagnose.confirm import confirm
+from kerncap.sanitizer.diagnose.finding import access_finding, describe_place, spot_of
+from kerncap.sanitizer.diagnose.place import place_of
+from kerncap.sanitizer.findings import Finding, OtherAccess, Place
+from kerncap.sanitizer.symbolic.expr import Variable
+
+_VERBS = {"load": "loads", "store": "stores to", "atomic": "atomically updates"}
+_VALUES = {
+    True: "; they store the same value",
+    False: "; their values differ",
+    None: "; their values were not compared",
+}
+_TOGETHER = {"load": "load", "store": "store to", "atomic": "update"}
+
+
+def race_findings(analysis: Analysis, race: Race) -> tuple[Finding, ...] | str:
+    """One finding for an operation that meets itself, else one for each side; why not, if not confirmed."""
+    for side, point in ((race.left, race.left_point), (race.right, race.right_point)):
+        if side.condition.unknown_reasons or _rests_on_atomics(side):
+            continue  # whether it runs depends on the order of programs: no single run confirms it
+        answer = confirm(analysis, side.access, side.target, point)
+        if not answer.holds:
+            return f"a conflict between programs was found but not confirmed: {answer.reason}"
+    one = _finding(analysis, race, race.left, race.left_point, race.right, race.right_point)
+    other = _finding(analysis, race, race.right, race.right_point, race.left, race.left_point)
+    if race.left.access.operation is not race.right.access.operation:
+        return one, other
+    # An operation that meets itself: the first program first.
+    return (min(one, other, key=lambda finding: finding.place.program_id[::-1]),)
+
+
+def _rests_on_atomics(side: Side) -> bool:
+    return bool(side.access.path.unknown_reasons or side.access.mask.unknown_reasons)
+
+
+def _finding(
+    analysis: Analysis,
+    race: Race,
+    side: Side,
+    point: dict[Variable, int],
+    other: Side,
+    elsewhere: dict[Variable, int],
+) -> Finding:
+    here = place_of(analysis, side.access, point, side.target)
+    there = place_of(analysis, other.access, elsewhere, other.target)
+    finding = access_finding(
+        analysis,
+        side.access,
+        "race",
+        side.target,
+        point,
+        message_of(
+            side.access.kind, here, other.access.kind, there,
+            line_of(other.access.location) if other.access.location != side.access.location else None,
+            race.identical if side.access.kind == other.access.kind == "store" else None, race.detail,
+        ),
+        contents=race.contents,
+        note=bool(race.identical),
+    )  # fmt: skip
+    return replace(finding, other=OtherAccess(other.access.kind, other.access.location, there))
+
+
+def message_of(
+    kind: str,
+    here: Place,
+    other_kind: str,
+    there: Place,
+    other_line: str | None,
+    identical: bool | None,
+    detail: str,
+) -> str:
+    """One sentence: who, what, where, and what is known of the values."""
+    spot, other_spot = spot_of(here), spot_of(there)
+    if kind == other_kind and spot == other_spot:
+        text = (
+            f"programs {here.program_id} and {there.program_id} both {_TOGETHER[kind]} {spot}"
+            f" in lanes {_lane(here)} and {_lane(there)}{_iterations(here, there)}"
+        )
+        if other_line is not None:
+            text += f", the second one at {other_line}"
+    else:
+        text = (
+            f"{describe_place(here)} {_VERBS[kind]} {spot}, and"
+            f" {describe_place(there)} {_VERBS[other_kind]} {'it' if spot == other_spot else other_spot}"
+        )
+        if other_line is not None:
+            text += f" at {other_line}"
+    if kind == other_kind == "store":
+        text += _VALUES[identical]
+    return f"{text}; {detail}" if detail else text
+
+
+def _lane(place: Place) -> str:
+    return str(place.lane[0]) if len(place.lane) == 1 else str(place.lane) if place.lane else "0"
+
+
+def _iterations(here: Place, there: Place) -> str:
+    texts = [", ".join(f"{name} = {value}" for name, value in place.iterations) for place in (here, there)]
+    return ", " + " and ".join(texts) if any(texts) else ""

@@ -1,0 +1,138 @@
+"""Do two programs that store to one place store the same there?
+
+By expression where the walk knows the value; else by what the value is made of: what is computed from the
+same lanes, the same memory and only those program ids that are equal is equal, bit for bit.
+"""
+
+from __future__ import annotations
+
+from kerncap.sanitizer.analysis import Analysis
+from kerncap.sanitizer.checks.races.relation import Relation
+from kerncap.sanitizer.checks.races.sides import Side, sides_of
+from kerncap.sanitizer.symbolic.expr import Expr, var
+from kerncap.sanitizer.ttir.ir import Block, Function, Operation, Region, Value, walk
+
+
+def same_value(analysis: Analysis, relation: Relation, left: Side, right: Side) -> bool | None:
+    """True where equal for sure; None where it is not known. Both sides are stores that overlap."""
+    if left.width != right.width or relation.difference(left.address, right.address) != 0:
+        return _same_constant(left, right)
+    one, other = left.access.value, right.access.value
+    if one is not None and other is not None and _equal(relation, one, other):
+        return True
+    if left.access.operation is right.access.operation and _made_of_equals(analysis, relation, left, right):
+        return True
+    return None
+
+
+def _equal(relation: Relation, left: Expr, right: Expr) -> bool:
+    """Equal numbers, or equal functions (of floats, say) of equal numbers."""
+    pending = [(left, right)]
+    while pending:
+        one, other = pending.pop()
+        if relation.equal(one, other):
+            continue
+        same_function = one.kind == other.kind == "unknown" and one.payload == other.payload
+        if not same_function or not one.args or len(one.args) != len(other.args):
+            return False
+        pending.extend(zip(one.args, other.args, strict=True))
+    return True
+
+
+def computed(operation: Operation, kernel: Function) -> bool:
+    """Whether what a store stores has nothing from memory in it."""
+    value = _stored(operation)
+    if value is None:
+        return False
+    return all(one is not None and not one.name.startswith(_READS) for one in _behind(value, kernel))
+
+
+def _stored(operation: Operation) -> Value | None:
+    """What a store stores."""
+    if operation.name == "tt.store" and "operand_segments" in operation.attributes:
+        return operation.segment("value")
+    return operation.operands[-1] if operation.name.startswith("tt.descriptor_s") else None
+
+
+_READS = ("tt.load", "tt.descriptor", "tt.atomic", "tt.call", "tt.gather")
+
+
+def _same_constant(left: Side, right: Side) -> bool | None:
+    """Zero (or minus one) has the same bytes however two stores overlap."""
+    one, other = left.access.value, right.access.value
+    if one is None or other is None or one is not other:
+        return None
+    return True if one.kind == "const" and one.value in (0, -1) else None
+
+
+def _made_of_equals(analysis: Analysis, relation: Relation, left: Side, right: Side) -> bool:
+    """Of one operation, in two contexts maybe: iterations that were unrolled, calls of one function."""
+    here, there = ([*side.access.lanes, *(o.counter for o in side.access.loops)] for side in (left, right))
+    if len(here) != len(there):
+        return False
+    for one, other in zip(here, there, strict=True):
+        if one is not other and (one is None or other is None):
+            return False
+        if one is not None and other is not None and not relation.equal(var(one), var(other)):
+            return False
+    value = _stored(left.access.operation)
+    if value is None:
+        return False
+    written = {
+        one.storage
+        for other in analysis.walked.accesses
+        if other.kind != "load"
+        for one in sides_of(analysis, other)
+    }
+    loads = {
+        other.operation: {one.storage for one in sides_of(analysis, other)}
+        for other in analysis.walked.accesses
+    }
+    equal_axes = {
+        axis
+        for axis, v in enumerate(analysis.walked.programs)
+        if v.low == v.high or relation.equal(var(v), var(v))
+    }
+    for operation in _behind(value, analysis.function):
+        if operation is None or operation.name in ("tt.call", "tt.atomic_rmw", "tt.atomic_cas", "scf.while"):
+            return False
+        if operation.name == "tt.get_program_id" and operation.attributes["axis"] not in equal_axes:
+            return False
+        if operation.name in ("tt.load", "tt.descriptor_load", "tt.descriptor_gather"):
+            read = loads.get(operation, {None})
+            if None in read or None in written or read & written:
+                return False
+    return True
+
+
+def _behind(value: Value, kernel: Function) -> list[Operation | None]:
+    """All that a value is computed from; None in it where that can't be followed: out of a function."""
+    found: list[Operation | None] = []
+    seen: set[Value | Operation] = set()
+    pending: list[Value] = [value]
+    while pending:
+        one = pending.pop()
+        if one in seen:
+            continue
+        seen.add(one)
+        owner = one.owner
+        if isinstance(owner, Block):
+            region = owner.parent
+            parent = region.parent if isinstance(region, Region) else None
+            if parent is kernel and owner is region.entry:  # type: ignore[union-attr]
+                continue
+            if not isinstance(parent, Operation):
+                found.append(None)
+                continue
+            owner = parent
+        if owner is None:
+            found.append(None)
+        elif owner not in seen:
+            seen.add(owner)
+            found.append(owner)
+            pending.extend(owner.operands)
+            for region in owner.regions:
+                for inner in walk(region):
+                    found.append(inner)
+                    pending.extend(inner.operands)
+    return found

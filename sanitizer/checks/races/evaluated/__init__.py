@@ -1,0 +1,1 @@
+"""Races over the accesses of an evaluated launch."""

@@ -1,0 +1,1 @@
+"""Order between programs that atomics make."""

@@ -1,0 +1,288 @@
+"""kerncap's end of a sanitized run: a Unix socket, one thread per process of the target.
+
+The messages are `kerncap_triton.sanitize.client`'s. A process that dies in the middle of a launch loses that
+launch's contents and nothing else; a stranger without the token is not heard.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hmac
+import json
+import os
+import socket
+import struct
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kerncap.sanitizer.launch import Bytes
+from kerncap.sanitizer.live.carry import CarryOutError, carry_out
+from kerncap.sanitizer.live.judge import Judge
+from kerncap.sanitizer.sources.fetched_contents import FetchedContents
+
+MAX_MESSAGE = 256 << 20
+HELLO_TIMEOUT_S = 5.0
+LAST_TIMEOUT_S = 60.0  # for each answer, once the program itself has ended
+_LENGTH = struct.Struct(">I")
+_AT_ONCE = 1 << 30
+
+
+class LiveServer:
+    """Listens at ``folder/socket`` until `finish`. ``in_thread`` is called at the start of each thread."""
+
+    def __init__(
+        self, folder: Path, token: str, judge: Judge, in_thread: Callable[[], None] = lambda: None
+    ) -> None:
+        self.path = str(folder / "socket")
+        self.processes: set[int] = set()
+        self.notes: list[
+            str
+        ] = []  # for people: what the hook says of its Triton, what could not be carried out
+        self._token = token
+        self._judge = judge
+        self._in_thread = in_thread
+        self._lock = threading.Lock()
+        self._open: dict[threading.Thread, _Process] = {}
+        self._closing = False
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+        self._socket.bind(self.path)
+        os.chmod(self.path, 0o600)
+        self._socket.listen(64)
+        self._thread = threading.Thread(target=self._accept, name="kerncap-sanitize", daemon=True)
+        self._thread.start()
+
+    def finish(self) -> None:
+        """No new process is heard, a launch in the middle is brought to its end. May be called twice."""
+        with self._lock:
+            self._closing = True
+            waiting = dict(self._open)
+            for process in waiting.values():
+                process.close_when_idle()
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+        self._socket.close()
+        self._thread.join()
+        for thread in waiting:
+            thread.join()
+        with contextlib.suppress(OSError):
+            os.unlink(self.path)
+
+    def _accept(self) -> None:
+        self._in_thread()
+        while True:
+            try:
+                connection, _ = self._socket.accept()
+            except OSError:
+                return
+            thread = threading.Thread(target=self._serve, args=(connection,), daemon=True)
+            with self._lock:
+                if self._closing:
+                    connection.close()
+                    return
+                self._open[thread] = _Process(connection, self._judge)
+            thread.start()
+
+    def _serve(self, connection: socket.socket) -> None:
+        self._in_thread()
+        thread = threading.current_thread()
+        process = self._open[thread]
+        try:
+            pid = process.greet(self._token)
+            with self._lock:
+                self.processes.add(pid)
+            while process.serve_one():
+                pass
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
+            pass  # it died, or it is no hook of ours
+        finally:
+            process.close()
+            with self._lock:
+                self.notes.extend(process.notes)
+                self._open.pop(thread, None)
+
+
+class _Process:
+    """The conversation with one process of the target."""
+
+    def __init__(self, connection: socket.socket, judge: Judge) -> None:
+        self._connection = connection
+        self._judge = judge
+        self._memory = -1
+        self._texts: dict[str, str] = {}
+        self._lock = threading.Lock()
+        self._busy = False
+        self._last = False
+        self.notes: list[str] = []
+
+    def greet(self, token: str) -> int:
+        """The process's id. Raises ValueError for a stranger."""
+        self._connection.settimeout(HELLO_TIMEOUT_S)
+        head, descriptors, _flags, _address = socket.recv_fds(self._connection, _LENGTH.size, 1)
+        for descriptor in descriptors:
+            self._memory = descriptor
+            os.set_inheritable(descriptor, False)
+        (length,) = _LENGTH.unpack(head + self._receive(_LENGTH.size - len(head)))
+        if length > 4096:
+            raise ValueError("no greeting")
+        hello = json.loads(self._receive(length))
+        if not hmac.compare_digest(str(hello["token"]), token) or self._memory < 0:
+            raise ValueError("a stranger")
+        self._connection.settimeout(None)
+        self.notes += [str(note) for note in hello["notes"]]
+        return int(hello["pid"])
+
+    def close_when_idle(self) -> None:
+        with self._lock:
+            self._last = True
+            if not self._busy:
+                with contextlib.suppress(OSError):
+                    self._connection.shutdown(socket.SHUT_RDWR)
+            else:
+                self._connection.settimeout(LAST_TIMEOUT_S)  # a process that was stopped would never answer
+
+    def close(self) -> None:
+        with self._lock:
+            self._connection.close()
+            if self._memory >= 0:
+                os.close(self._memory)
+                self._memory = -1
+
+    def serve_one(self) -> bool:
+        """One launch, from its description to its end; False where there is no more to come."""
+        head = self._receive(_LENGTH.size, at_end=True)
+        if not head:
+            return False
+        with self._lock:
+            self._busy = True
+        try:
+            message = self._body(head)
+            if "missed" in message:
+                missed = message["missed"]
+                self._judge.missed(str(missed["kernel"]), str(missed["reason"]))
+            elif "note" in message:
+                self.notes.append(str(message["note"]))
+            else:
+                self._launch(message)
+        finally:
+            with self._lock:
+                self._busy = False
+        return not self._last
+
+    def _launch(self, message: dict[str, Any]) -> None:
+        record = self._lengthened(message["launch"])
+        contents = FetchedContents(
+            self._read,
+            [int(one["size"]) for one in record["storages"]],
+            [None if pattern is None else bytes.fromhex(pattern) for pattern in message["fresh"]],
+        )
+        report, launch = self._judge.judge(record, contents)
+        answer: dict[str, Any] = {"done": True, "findings": len(report.findings), "carried": False}
+        if message.get("carry_out"):
+            try:
+                if launch is None:
+                    raise CarryOutError("; ".join(report.notes))
+                self._write_back(carry_out(launch))
+                answer["carried"] = True
+            except CarryOutError as error:
+                answer["reason"] = str(error)
+                if launch is not None:
+                    self._judge.lose(launch, error.lost)
+                self.notes.append(f"{report.kernel} was looked at, but could not be carried out: {error}")
+        self._tell(answer)
+
+    def _write_back(self, changes: dict[int, list[tuple[int, Bytes]]]) -> None:
+        listed, at = [], 0
+        for storage, stretches in changes.items():
+            for offset, data in stretches:
+                listed.append([storage, offset, int(data.size), at])
+                at += int(data.size)
+        if not listed:
+            return
+        if os.fstat(self._memory).st_size < at:
+            os.ftruncate(self._memory, at)
+        at = 0
+        for stretches in changes.values():
+            for _, data in stretches:
+                view = np.ascontiguousarray(data).data
+                done = 0
+                while done < len(view):
+                    done += os.pwrite(self._memory, view[done : done + _AT_ONCE], at + done)
+                at += len(view)
+        self._tell({"write": listed})
+        self._hear()
+
+    def _read(self, storage: int, size: int) -> Bytes | None:
+        """A storage's bytes; None where the target can't read it, or is gone."""
+        try:
+            self._tell({"read": storage})
+            if self._hear().get("size") != size:
+                return None
+            data = np.zeros(size, np.uint8)  # pages that nothing is read into are backed by nothing
+            for at, end in self._filled(size):
+                while at < end:
+                    got = os.preadv(self._memory, [data.data[at : min(at + _AT_ONCE, end)]], at)
+                    if not got:
+                        return None
+                    at += got
+            data.flags.writeable = False
+            return data
+        except (OSError, ValueError):
+            return None
+
+    def _filled(self, size: int) -> Iterator[tuple[int, int]]:
+        """[start, end) of what the memfd holds, less its holes. Raises ValueError if it is too short."""
+        if os.fstat(self._memory).st_size < size:
+            raise ValueError("the memfd is shorter than what was announced")
+        end = 0
+        while end < size:
+            try:
+                start = os.lseek(self._memory, end, os.SEEK_DATA)
+            except OSError:  # no data from here on
+                return
+            end = min(os.lseek(self._memory, start, os.SEEK_HOLE), size)
+            yield start, end
+
+    def _lengthened(self, record: dict[str, Any]) -> dict[str, Any]:
+        """Texts that were said before, by their digests."""
+        return {
+            **record,
+            "ttir": self._text(record["ttir"]),
+            "sources": {name: self._text(text) for name, text in record["sources"].items()},
+        }
+
+    def _text(self, said: dict[str, str]) -> str:
+        if "text" in said:
+            self._texts[said["sha"]] = said["text"]
+        return self._texts[said["sha"]]
+
+    def _tell(self, message: dict[str, Any]) -> None:
+        body = json.dumps(message, separators=(",", ":")).encode()
+        self._connection.sendall(_LENGTH.pack(len(body)) + body)
+
+    def _hear(self) -> dict[str, Any]:
+        return self._body(self._receive(_LENGTH.size))
+
+    def _body(self, head: bytes) -> dict[str, Any]:
+        (length,) = _LENGTH.unpack(head)
+        if length > MAX_MESSAGE:
+            raise ValueError(f"a message of {length} bytes")
+        message = json.loads(self._receive(length))
+        if not isinstance(message, dict):
+            raise ValueError("no message")
+        return message
+
+    def _receive(self, size: int, at_end: bool = False) -> bytes:
+        """``at_end``: the other side may end here, which gives no bytes. Else ConnectionError."""
+        data = bytearray()
+        while len(data) < size:
+            part = self._connection.recv(min(size - len(data), 1 << 20))
+            if not part:
+                if at_end and not data:
+                    return b""
+                raise ConnectionError("the connection ended")
+            data += part
+        return bytes(data)
