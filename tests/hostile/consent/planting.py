@@ -1,11 +1,17 @@
-"""Files that must never run: every module, tool and driver by its name, each leaving a mark where it does."""
+"""Files that must never run: every module, tool and driver by its name, each leaving a mark where it does.
+
+A module that has left its mark hands over to the real one, so that none keeps the next from being reached:
+all of them planted at once show as much as one after another.
+"""
 
 from __future__ import annotations
 
+import _imp
 import os
 import pkgutil
 import subprocess
 import sys
+from collections.abc import Set
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -17,6 +23,27 @@ TOOLS = (
     "llvm-objdump", "ncu", "compute-sanitizer", "python", "python3", "uv", "pip", "git", "tmux", "vim", "vi",
     "nano", "sh", "env", "uname", "ldconfig", "lspci", "nvidia-smi", "rocminfo", "apt-get", "dnf", "kerncap",
 )  # fmt: skip
+MODULE = """\
+open({marks!r} + "/" + __name__, "a").close()
+import posix, sys
+def here(entry, mine=posix.stat(__file__.rpartition("/")[0] or ".")):
+    try:
+        other = posix.stat(entry or ".")
+    except OSError:
+        return False
+    return (other.st_dev, other.st_ino) == (mine.st_dev, mine.st_ino)
+before = sys.path[:]
+sys.path[:] = [entry for entry in before if not here(entry)]
+try:
+    spec = next(filter(None, (finder.find_spec(__name__, None) for finder in sys.meta_path)), None)
+finally:
+    sys.path[:] = before
+if spec is None:
+    raise ModuleNotFoundError("No module named " + repr(__name__), name=__name__)
+real = sys.modules["_frozen_importlib"].module_from_spec(spec)
+sys.modules[__name__] = real
+spec.loader.exec_module(real)
+"""
 LIBRARIES = ("libcuda.so.1", "libhsa-runtime64.so.1", "libnvrtc.so", "libamdhip64.so")
 
 
@@ -29,10 +56,11 @@ def modules() -> frozenset[str]:
 
 @cache
 def early() -> frozenset[str]:
-    """What Python has imported before kerncap has its first word: of that, nobody could keep it."""
+    """What Python has imported before kerncap has its first word, and what it has inside of itself."""
     program = "import kerncap.__main__, sys; print(*sys.modules)"
     said = subprocess.check_output([sys.executable, "-c", program], text=True)
-    return frozenset(name.partition(".")[0] for name in said.split()) | OWN
+    frozen = {name for name in modules() if _imp.is_frozen(name)}
+    return frozenset(name.partition(".")[0] for name in said.split()) | OWN | frozen
 
 
 @dataclass(frozen=True)
@@ -45,12 +73,15 @@ class Marks:
     def left(self) -> list[str]:
         return sorted(path.name for path in self.folder.iterdir())
 
-    def plant(self, folder: Path, leave_out: frozenset[str] = frozenset(), only: str | None = None) -> None:
-        """Fill ``folder`` with all of them, or with the module ``only``."""
+    def plant(
+        self, folder: Path, leave_out: frozenset[str] = frozenset(), only: str | None = None,
+        more: Set[str] = frozenset(),
+    ) -> None:  # fmt: skip
+        """Fill ``folder`` with all of them and modules of ``more`` names, or with the module ``only``."""
         folder.mkdir(parents=True, exist_ok=True)
         shadow = self.folder.with_name("shadow.py")
-        shadow.write_text(f"open({str(self.folder)!r} + '/' + __name__, 'a').close()\nraise SystemExit(99)\n")
-        for name in {only} if only is not None else modules() - leave_out:
+        shadow.write_text(MODULE.format(marks=str(self.folder)))
+        for name in {only} if only is not None else (modules() | more) - leave_out:
             os.link(shadow, folder / f"{name}.py")
         if only is not None:
             return

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from tests.hostile.consent.planting import Marks, early, library, modules
+from tests.hostile.consent.planting import Marks, early, library
 from tests.unit.replay.build import add
 
 LONG = pytest.mark.long
@@ -211,7 +211,10 @@ def test_the_users_own_pythonpath_is_kept(
 # --- mcp ---------------------------------------------------------------------------------------------
 
 
-def ask(script: Path, root: Path, calls: list[tuple[str, dict[str, Any]]], *options: str) -> list[Any]:
+def ask(
+    script: Path, root: Path, calls: list[tuple[str, dict[str, Any]]], *options: str,
+    environment: Mapping[str, str] | None = None,
+) -> list[Any]:  # fmt: skip
     """The answers of an MCP server for ``root`` that is started in it."""
     requests: list[dict[str, Any]] = [
         {"id": 0, "method": "initialize", "params": {
@@ -224,7 +227,7 @@ def ask(script: Path, root: Path, calls: list[tuple[str, dict[str, Any]]], *opti
         ),
     ]  # fmt: skip
     server = subprocess.Popen(
-        [sys.executable, str(script), "mcp", "--root", ".", *options], cwd=root, env=hostile(),
+        [sys.executable, str(script), "mcp", "--root", ".", *options], cwd=root, env=environment or hostile(),
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
     )  # fmt: skip
     assert server.stdin is not None and server.stdout is not None
@@ -305,56 +308,3 @@ def test_the_pytest_plugin(marks: Marks, reproducers: list[str], tmp_path: Path)
     words = f"--kerncap {reproducers[0]} -p no:cacheprovider"
     status, said = run(pytest_script, words, tmp_path / "here", hostile())
     assert (marks.left(), status) == ([], 0), said
-
-
-# --- one at a time -----------------------------------------------------------------------------------
-
-
-def imported(words: list[str], environment: Mapping[str, str]) -> set[str]:
-    """The modules that a process imports, as `-X importtime` tells them."""
-    done = subprocess.run(words, env=environment, capture_output=True, text=True)
-    lines = [line for line in done.stderr.splitlines() if line.startswith("import time:")]
-    return {line.rpartition("|")[2].strip().partition(".")[0] for line in lines}
-
-
-def test_every_module_that_is_imported_is_among_those_that_are_planted(
-    script: Path, reproducers: list[str]
-) -> None:
-    start = [sys.executable, "-X", "importtime", str(script)]
-    found = imported([*start, "inspect", reproducers[0]], os.environ)
-    assert len(found) > 50
-    others = {"org", "zipimport", "imported package", *sys.builtin_module_names}
-    assert {name for name in found - modules() if not name.startswith("__editable__")} <= others
-
-
-@LONG
-@pytest.mark.timeout(1800)  # hundreds of short commands
-def test_one_module_at_a_time(marks: Marks, script: Path, reproducers: list[str], tmp_path: Path) -> None:
-    """Where all are planted, the first could hide another by ending its process: here none can."""
-    start = [sys.executable, "-X", "importtime", str(script)]
-    tried: set[str] = set()
-    for words in ("inspect {0}", "replay {2}"):
-        given = words.format(*reproducers)
-        names = imported([*start, *given.split()], os.environ) & modules()
-        for name in sorted(names - tried):
-            marks.plant(tmp_path / f"here-{name}", only=name)
-            run(script, given, tmp_path / f"here-{name}", hostile())
-            assert marks.left() == [], name
-        tried |= names
-    assert len(tried) > 50
-
-
-@LONG
-def test_one_module_at_a_time_in_the_worker(marks: Marks, tmp_path: Path) -> None:
-    """The process that all engines run in, up to where it has torch and triton, from a current folder."""
-    from kerncap import child
-
-    bootstrap = Path(child.__file__).parent / "replay" / "worker" / "bootstrap.py"
-    start = [sys.executable, "-X", "importtime", str(bootstrap), "packages"]
-    names = sorted(imported(start, os.environ) & modules())
-    assert {"ctypes", "json"} <= set(names)
-    for number, name in enumerate(names):
-        here = tmp_path / f"here-{number}"
-        marks.plant(here, only=name)
-        done = child.run(child.python(sys.executable, bootstrap, "packages"), timeout=100, cwd=here)
-        assert marks.left() == [] and done.returncode == 0, name
