@@ -50,3 +50,16 @@ def widened(bits: Bits, size: int) -> Bits:
             if value >> at & group:
                 table[value] |= group << at
     return table[bits]
+
+
+def stretches(bits: Bits, touched: Bits) -> Bits:
+    """The runs of set bits of ``bits`` in which any bit of ``touched`` is set, whole."""
+    flags = np.unpackbits(bits, bitorder="little").astype(np.int8)
+    edges = np.diff(flags, prepend=np.int8(0), append=np.int8(0))
+    starts, stops = np.flatnonzero(edges == 1), np.flatnonzero(edges == -1)
+    at = np.flatnonzero(np.unpackbits(touched, bitorder="little"))
+    hit = np.searchsorted(at, stops) > np.searchsorted(at, starts)
+    marks = np.zeros(len(flags) + 1, dtype=np.int8)
+    marks[starts[hit]] = 1
+    marks[stops[hit]] = -1
+    return np.packbits(np.cumsum(marks[:-1], dtype=np.int8).view(np.uint8), bitorder="little")

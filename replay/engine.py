@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
@@ -10,10 +11,12 @@ from typing import Any
 
 from kerncap.errors import BackendUnavailable, ReplayError, UsageError
 from kerncap.format import Reproducer
+from kerncap.replay import doubts
 from kerncap.replay.choose import Choice, choose, image_instead
 from kerncap.replay.connection import Connection
 from kerncap.replay.outcome import Compiled, Config, Facts, Outcome, Repeated
 from kerncap.replay.process import Standby, TargetError, WorkerDied, WorkerTimeout
+from kerncap.replay.side_inputs import SideInputs, of_reproducer
 from kerncap.replay.staging import Job, stage
 from kerncap.replay.variants import CANDIDATE, CAPTURED, ORIGINAL, REBUILT, Variants
 from kerncap.replay.worker_memory import WorkerMemory
@@ -164,9 +167,25 @@ class Engine(WorkerMemory):
             return Outcome("timeout", f"the kernel did not end within {limit:g} s")
         except WorkerDied as death:
             self.connection.start()
-            return Outcome("fault", str(death))
+            return Outcome("fault", str(death), doubt=self._doubt_of_ending())
         said = reply["outcome"]
-        return Outcome(**{name: said[name] for name in _OUTCOME if name in said})
+        outcome = Outcome(**{name: said[name] for name in _OUTCOME if name in said})
+        if outcome.status in ("fault", "error"):
+            return dataclasses.replace(outcome, doubt=self._doubt_of_ending())
+        return outcome
+
+    @functools.cached_property
+    def side_inputs(self) -> SideInputs:
+        """What the captured code reads beside its memory; on the host that is nothing."""
+        return SideInputs() if self.choice.memory == "host" else of_reproducer(self.reproducer)
+
+    def doubt(self) -> str:
+        """Why a result of the captured kernel that is another one here may say nothing of it, if it may."""
+        moved = doubts.of_moved(self.facts, self.manifest, self.pre_files())
+        return moved or (f"the kernel {told}" if (told := self.side_inputs.told) else "")
+
+    def _doubt_of_ending(self) -> str:
+        return doubts.of_ending(self.side_inputs, self.facts, self.manifest, self.pre_files())
 
     def time(self, which: str, warmup: int, n: int, dirty: list[int], cold: bool = False) -> list[float]:
         """Milliseconds of ``n`` launches after a warm-up; ``dirty`` regions are restored before each.

@@ -81,7 +81,8 @@ class Compiled:
 class Outcome:
     """How one launch ended: ``ok``, ``error`` (it raised), ``fault`` or ``timeout``.
 
-    ``line`` of the source (from 1) is where an error was raised, where that is known.
+    ``line`` of the source (from 1) is where an error was raised, where that is known. ``doubt`` is what
+    else than the kernel may have led to a bad end, if anything may.
     """
 
     status: str
@@ -89,6 +90,7 @@ class Outcome:
     detail: str = ""
     ns: int = 0
     line: int | None = None
+    doubt: str = ""
 
     @property
     def ok(self) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 from kerncap.errors import KerncapError, ReplayError
+from kerncap.replay import bitmap
 from kerncap.replay.bitmap import Bits
 from kerncap.replay.engine import Engine
 from kerncap.replay.noise import Noise
@@ -102,7 +103,8 @@ class PlainRun:
         different = {region: engine.diff(region, "baseline") for region in regions}
         for region, bits in different.items():
             # Where the type is known its tolerance decides; elsewhere, bytes that were seen to differ.
-            allowed = noise.byte_mask(engine, region) | noise.inferred_mask(engine, region)
+            allowed = bitmap.widened(noise.byte_mask(engine, region), 8)
+            allowed = allowed | noise.inferred_mask(engine, region)
             for unit in units(engine.manifest):
                 if unit.region == region and any(view in noise.views for view in unit.views):
                     allowed = allowed | unit.bits(self._sizes[region])

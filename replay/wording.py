@@ -51,9 +51,11 @@ def undecided(summary: str, *reasons: str) -> Verdict:
     return Verdict(Answer.UNDECIDED, summary, list(reasons) or [summary])
 
 
-def nothing_written() -> Verdict:
+def nothing_written(prints: bool = False) -> Verdict:
     """On a launch that changes nothing: what does nothing agrees with it as well."""
     why = "the launch writes nothing that was captured"
+    if prints:
+        why += "; its module prints, and what the application printed is not kept"
     return undecided(f"nothing to compare: {why}; a launch that changes its outputs would tell", why)
 
 
@@ -61,6 +63,8 @@ def badly_ended(outcome: Outcome) -> Verdict:
     """On a launch that raised or faulted, or that was ended since it took longer than it may."""
     if outcome.status == "timeout":
         verdict = undecided(f"{outcome.ending}; a longer --timeout would decide it", outcome.ending)
+    elif outcome.doubt:
+        verdict = undecided(f"{outcome.ending}: {outcome.doubt}", outcome.ending, outcome.doubt)
     else:
         verdict = fail(outcome.ending)
     if outcome.detail:

@@ -139,7 +139,7 @@ def by_finiteness(engine: Engine, measured: Measured, which: str) -> Verdict:
 def by_agreement(engine: Engine, measured: Measured, which: str) -> Verdict:
     """Several replays on the same pre-state, each after the same poison, give the same."""
     if not measured.written_bytes:
-        return nothing_written()
+        return nothing_written(engine.side_inputs.prints)
     noise = of_replays(engine, which, AGREEING_REPLAYS)
     if noise.ended is not None:
         return badly_ended(noise.ended)

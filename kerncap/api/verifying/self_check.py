@@ -16,6 +16,7 @@ from kerncap.replay.engine import ORIGINAL, Engine
 from kerncap.replay.measured import Measured
 from kerncap.replay.plain_run import OutOfTime
 from kerncap.replay.verdict import judge
+from kerncap.replay.wording import badly_ended
 from kerncap.replay.write_set import measure
 
 _Result = Literal["pass", "fail", "undecided", "skipped"]
@@ -64,7 +65,8 @@ def _self_check(engine: Engine, deadline: float) -> tuple[_Result, str, Measured
     if outcome.status == "timeout":
         return "undecided", "one replay takes longer than --self-check-timeout", None
     if not outcome.ok:
-        return "fail", outcome.ending, None
+        ended = badly_ended(outcome)
+        return ended.answer.value, ended.summary, None
     same = not any(engine.diff(region, "post").any() for region in range(len(engine.manifest.regions)))
     try:
         measured = measure(engine, ORIGINAL, deadline)

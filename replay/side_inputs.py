@@ -1,0 +1,160 @@
+"""What a launch depends on beside its parameters and its memory, as its compiled code says.
+
+A clock, the multiprocessor that a block landed on, which block came first, the device's own heap: no replay
+gives them back. A difference that they may explain says nothing against the kernel.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+
+from kerncap.format import Reproducer
+from kerncap.format.code_object import MACHINE as AMDGPU
+from kerncap.format.elf import FUNCTION, Elf, ElfProblem
+
+_CUDA = 190  # EM_CUDA
+_MOST_BYTES = 64 << 20  # of an image that is looked through
+
+# Source: the PTX ISA manual, "Special Registers" and "Atom"; "System calls" of the calling convention.
+_PTX_CLOCKS = re.compile(r"%(clock(?:64|_hi)?|globaltimer(?:_lo|_hi)?|smid|warpid)\b")
+_PTX_ATOMIC = re.compile(r"\batom\.[\w.]+\s+(%?\w+)\s*,")
+_PTX_CALL = re.compile(r"\bcall(?:\.uni)?\b[^;]*?\b(malloc|free|vprintf)\b")
+
+# 128-bit instructions of sm_70 and later: the operation in bits 0 to 8, the destination in 16 to 23, the
+# special register in 72 to 79. As nvdisasm shows what ptxas made for sm_80 and sm_90.
+_MOVES_SPECIAL = (0x919, 0x9C3, 0x805)  # S2R, S2UR, CS2R, with bits 9 to 11
+_SPECIAL = {0x50: "clock", 0x51: "clock", 0x52: "globaltimer", 0x53: "globaltimer", 0x43: "smid"}
+_VIRTID = 0x03  # both %smid and %warpid of some targets, and nothing else
+_ATOMICS = (0x1A8, 0x1A3, 0x1A9, 0x18A, 0x18B, 0x18C, 0x18D)  # ATOMG, its float form and CAS; ATOM; ATOMS
+_RZ = 0xFF
+
+# Source: AMD's instruction set manuals of CDNA (SMEM, SOPK, hardware registers).
+_AMD_TEXT = re.compile(r"\b(s_memtime|s_memrealtime|s_getreg_b32[^\n]*HW_REG_(?:HW_ID|XCC_ID|SHADER_CYCLES))")
+_AMD_WORD = {"s_memtime": 0xC0900000, "s_memrealtime": 0xC0940000}
+_AMD_WORD_MASK = 0xFFFC0000
+_GETREG, _GETREG_MASK = 0xB8800000, 0xFF800000
+_HARDWARE_IDS = (4, 20)  # HW_ID, XCC_ID
+
+
+@dataclass(frozen=True)
+class SideInputs:
+    """``clocks``: clocks and places of execution that are read, by name; ``order``: results of atomics are
+    used; ``heap``: the module calls the device's malloc or free; ``prints``: it calls printf.
+    """
+
+    clocks: tuple[str, ...] = ()
+    order: bool = False
+    heap: bool = False
+    prints: bool = False
+
+    @property
+    def told(self) -> str:
+        """What makes two right runs differ, for people; empty if there is nothing known of the sort."""
+        found = [f"reads {' and '.join(self.clocks)}"] if self.clocks else []
+        found += ["uses what its atomics give back, which depends on who comes first"] if self.order else []
+        found += ["calls the device's malloc"] if self.heap else []
+        return ", ".join(found)
+
+
+def of_reproducer(reproducer: Reproducer) -> SideInputs:
+    """What the captured code says; nothing where it holds no stage that can be read."""
+    name = reproducer.manifest.kernel.mangled or reproducer.manifest.kernel.name
+    for stage, look in (("cubin", _of_image), ("hsaco", _of_image), ("ptx", _of_ptx), ("amdgcn", _of_amdgcn)):
+        data = reproducer.code(stage)
+        if data is not None and len(data) <= _MOST_BYTES:
+            found = look(data, name)
+            if found is not None:
+                return found
+    return SideInputs()
+
+
+def _of_ptx(data: bytes, name: str) -> SideInputs | None:
+    text = data.decode(errors="replace")
+    text = re.sub(r"//[^\n]*|/\*.*?\*/", " ", text, flags=re.DOTALL)
+    calls = set(_PTX_CALL.findall(text))
+    here = _entry(text, name)
+    used = (each for each in _PTX_ATOMIC.findall(here) if each != "_")
+    return SideInputs(
+        clocks=tuple(sorted({_register(each) for each in _PTX_CLOCKS.findall(here)})),
+        order=any(len(re.findall(rf"{re.escape(each)}\b", here)) > 1 for each in used),
+        heap=bool(calls & {"malloc", "free"}),
+        prints="vprintf" in calls,
+    )
+
+
+def _entry(text: str, name: str) -> str:
+    """The text without the bodies of other kernels: what may be called stays."""
+    parts = re.split(r"(?=\.(?:visible\s+|weak\s+)?\.?entry\b|\.func\b)", text)
+    kept = [
+        part for part in parts
+        if not (head := re.match(r"\.(?:visible\s+|weak\s+)?\.?entry\s+([\w$]+)", part)) or head[1] == name
+    ]  # fmt: skip
+    return "".join(kept)
+
+
+def _register(name: str) -> str:
+    return re.sub(r"(64|_hi|_lo)$", "", name)
+
+
+def _of_image(data: bytes, name: str) -> SideInputs | None:
+    try:
+        elf = Elf(data)
+        if elf.machine == AMDGPU:
+            return _of_code_object(elf, name)
+        if elf.machine != _CUDA:
+            return None
+        undefined = {symbol.name for symbol in elf.symbols() if not symbol.section}
+        clocks, order = set[str](), False
+        for section in elf.sections:
+            # Functions that are called have sections of their own; other kernels have constants, too.
+            own = section.name.removeprefix(".text.")
+            if section.name == own or (own != name and elf.section(f".nv.constant0.{own}") is not None):
+                continue
+            found, ordered = _of_sass(bytes(elf.content(section)))
+            clocks |= found
+            order = order or ordered
+    except ElfProblem:
+        return None
+    return SideInputs(
+        tuple(sorted(clocks)), order, bool(undefined & {"malloc", "free"}), "vprintf" in undefined
+    )
+
+
+def _of_sass(code: bytes) -> tuple[set[str], bool]:
+    """Clocks that are read, and whether the result of an atomic operation is kept."""
+    words = np.frombuffer(code, dtype="<u8", count=len(code) // 16 * 2).reshape(-1, 2)
+    low, high = words[:, 0], words[:, 1]
+    moved = np.isin(low & np.uint64(0xFFF), np.array(_MOVES_SPECIAL, dtype=np.uint64))
+    registers = {int(each) for each in np.unique(high[moved] >> np.uint64(8) & np.uint64(0xFF))}
+    clocks = {_SPECIAL[each] for each in registers & _SPECIAL.keys()}
+    if _VIRTID in registers:
+        clocks.add("warpid")
+    atomic = np.isin(low & np.uint64(0x1FF), np.array(_ATOMICS, dtype=np.uint64))
+    kept = (low[atomic] >> np.uint64(16) & np.uint64(0xFF)) != _RZ
+    return clocks, bool(kept.any())
+
+
+def _of_code_object(elf: Elf, name: str) -> SideInputs:
+    plain = name.removesuffix(".kd")
+    clocks = set[str]()
+    for symbol in elf.symbols():
+        if symbol.type != FUNCTION or symbol.name != plain or symbol.section >= len(elf.sections):
+            continue
+        section = elf.sections[symbol.section]
+        words = np.frombuffer(bytes(elf.content(section)), dtype=np.uint8)
+        words = words[: len(words) // 4 * 4].view("<u4")
+        clocks |= {
+            each for each, code in _AMD_WORD.items() if ((words & np.uint32(_AMD_WORD_MASK)) == code).any()
+        }
+        ids = words[(words & np.uint32(_GETREG_MASK)) == _GETREG] & np.uint32(0x3F)
+        if np.isin(ids, np.array(_HARDWARE_IDS, dtype=np.uint32)).any():
+            clocks.add("hw_id")
+    return SideInputs(clocks=tuple(sorted(clocks)))
+
+
+def _of_amdgcn(data: bytes, name: str) -> SideInputs:
+    found = {each.split("(")[0].split()[0] for each in _AMD_TEXT.findall(data.decode(errors="replace"))}
+    return SideInputs(clocks=tuple(sorted(found)))
