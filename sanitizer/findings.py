@@ -58,6 +58,28 @@ class Finding:
     python_stack: tuple[tuple[str, int, str], ...] = ()
 
 
+@dataclass(frozen=True)
+class HostRead:
+    """An operation of torch, outside of any kernel, that uses memory which nobody wrote."""
+
+    operation: str  # "aten::sum"
+    argument: str  # of the operation: "self"
+    dtype: str
+    shape: tuple[int, ...]
+    unwritten: int  # elements
+    first: tuple[int, ...]  # index of the first of them
+    python_stack: tuple[tuple[str, int, str], ...] = ()  # file, line, function; the innermost last
+    allocated: tuple[tuple[str, int, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class Program:
+    """What is known of the program that made the launches. ``status``: 128 + n if signal n ended it."""
+
+    status: int = 0
+    host_reads: tuple[HostRead, ...] = ()
+
+
 # --- how a check of one memory operation ended -----------------------------------------------------
 
 

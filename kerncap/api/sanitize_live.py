@@ -17,7 +17,7 @@ from kerncap.capture.target import Target, TargetResult, block_signals_in_this_t
 from kerncap.errors import BackendUnavailable
 from kerncap.replay.choose import probe
 from kerncap.sanitizer.analysis import Options
-from kerncap.sanitizer.findings import LaunchReport
+from kerncap.sanitizer.findings import HostRead, LaunchReport, Program
 from kerncap.sanitizer.live.judge import Engine, Judge
 from kerncap.sanitizer.live.target_socket import LiveServer
 
@@ -42,10 +42,15 @@ class SanitizeResult:
     reports: tuple[LaunchReport, ...]
     target_status: int = 0
     notes: tuple[str, ...] = ()
+    host_reads: tuple[HostRead, ...] = ()
+
+    @property
+    def program(self) -> Program:
+        return Program(self.target_status, self.host_reads)
 
     @property
     def has_findings(self) -> bool:
-        return any(report.findings for report in self.reports)
+        return bool(self.host_reads) or any(report.findings for report in self.reports)
 
 
 def sanitize_command(
@@ -81,7 +86,9 @@ def sanitize_command(
     finally:
         made.remove()
     reports = tuple(judge.reports)
-    return SanitizeResult(reports, target.status, (*said, *_notes(reports, target, server)))
+    return SanitizeResult(
+        reports, target.status, (*said, *_notes(reports, target, server)), tuple(judge.host_reads)
+    )
 
 
 def _with_torch(command: Sequence[str], environment: Mapping[str, str]) -> tuple[Sequence[str], list[str]]:

@@ -17,7 +17,7 @@ from kerncap.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kerncap.sanitizer.findings import LaunchReport
+    from kerncap.sanitizer.findings import LaunchReport, Program
 
 
 class _Command(click.Command):
@@ -78,18 +78,19 @@ def command(
     from kerncap.report import sanitize_json, sanitize_sarif, sanitize_text
     from kerncap.report.sanitize_counts import counts_of_all
     from kerncap.sanitizer.analysis import Options
+    from kerncap.sanitizer.findings import Program
 
     options = Options(
         checks=parse_checks(given["checks"]), bounds=given["bounds"], solver_timeout_s=given["solver_timeout"]
     )
-    program: tuple[str, ...] = ctx.meta.get("program", ())
-    target_status: int | None = None
+    command_line: tuple[str, ...] = ctx.meta.get("program", ())
+    program = Program()
     notes: tuple[str, ...] = ()
     if "program" in ctx.meta:
-        if path is not None or not program:
+        if path is not None or not command_line:
             raise UsageError("sanitize takes either REPRO, FILE.ttir, or -- and a program")
         _check_options(_PROGRAM, given)
-        reports, target_status, notes = _run(program, options, as_json, given)
+        reports, program, notes = _run(command_line, options, as_json, given)
     elif path is None:
         raise UsageError("sanitize: what? A reproducer, a .ttir file, or -- and a program")
     elif path.suffix == ".ttir":
@@ -99,26 +100,26 @@ def command(
         _check_options(_REPRODUCER, given)
         reports = _reproducer(path, options, given)
     if sarif is not None:
-        _write(sarif, sanitize_sarif.document(reports))
+        _write(sarif, sanitize_sarif.document(reports, program))
     if as_json:
         document = {
-            **sanitize_json.document(reports, target_status or 0),
+            **sanitize_json.document(reports, program),
             "notes": list(notes),
-            "target_status": target_status,
+            "target_status": program.status if command_line else None,
         }
         click.echo(json.dumps(document, indent=2))
     else:
         for note in notes:
             click.echo(f"note: {note}")
-        click.echo(sanitize_text.render(reports, every, target_status or 0))
-    if not reports and target_status in (NOT_FOUND, NOT_EXECUTABLE):
-        return target_status
-    return exit_status(counts_of_all(reports, target_status or 0).answer)
+        click.echo(sanitize_text.render(reports, every, program))
+    if not reports and program.status in (NOT_FOUND, NOT_EXECUTABLE):
+        return program.status
+    return exit_status(counts_of_all(reports, program).answer)
 
 
 def _run(
-    program: tuple[str, ...], options: Any, as_json: bool, given: dict[str, Any]
-) -> tuple[Sequence[LaunchReport], int, tuple[str, ...]]:
+    command_line: tuple[str, ...], options: Any, as_json: bool, given: dict[str, Any]
+) -> tuple[Sequence[LaunchReport], Program, tuple[str, ...]]:
     from kerncap.api.sanitize_live import LiveOptions, sanitize_command
     from kerncap.api.sanitize_source import check_target
 
@@ -129,8 +130,8 @@ def _run(
         every_configuration=not given["one_config"],
         stdout_to_stderr=as_json,
     )
-    result = sanitize_command(program, live)
-    return result.reports, result.target_status, result.notes
+    result = sanitize_command(command_line, live)
+    return result.reports, result.program, result.notes
 
 
 def _ttir(path: Path, options: Any, given: dict[str, Any]) -> Sequence[LaunchReport]:

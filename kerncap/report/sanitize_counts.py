@@ -7,8 +7,18 @@ from dataclasses import astuple, dataclass
 
 from kerncap.answer import Answer
 from kerncap.sanitizer.checks.uninit import NOT_KNOWN
-from kerncap.sanitizer.findings import NOT_SANITISED, LaunchReport, Proved, Settled, Unproven, Violated
+from kerncap.sanitizer.findings import (
+    NOT_SANITISED,
+    LaunchReport,
+    Program,
+    Proved,
+    Settled,
+    Unproven,
+    Violated,
+)
 from kerncap.sanitizer.ttir.ir import Location
+
+NO_PROGRAM = Program()
 
 
 @dataclass(frozen=True)
@@ -17,7 +27,8 @@ class Counts:
 
     ``contents`` are those of the proved ones that were decided on data from memory, ``promises`` those that
     were not decided. ``launches`` counts equal ones too, ``missed`` those of them that nobody could look at.
-    ``program_status`` is the exit status of the program that made them; 0 if none was run.
+    ``program_status`` is the exit status of the program that made them; 0 if none was run. Its own reads of
+    unwritten memory are findings, too.
     """
 
     proved: int = 0
@@ -100,9 +111,10 @@ def counts_of(report: LaunchReport) -> Counts:
     return Counts(proved, unproven, violated, len(report.findings), contents, promises, launches, missed)
 
 
-def counts_of_all(reports: Iterable[LaunchReport], program_status: int = 0) -> Counts:
+def counts_of_all(reports: Iterable[LaunchReport], program: Program = NO_PROGRAM) -> Counts:
     """All launches together. A program that failed may not have made all of its launches."""
-    return sum((counts_of(report) for report in reports), Counts(program_status=program_status))
+    own = Counts(findings=len(program.host_reads), program_status=program.status)
+    return sum((counts_of(report) for report in reports), own)
 
 
 def unproven_of(report: LaunchReport) -> list[UnprovenEntry]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 
 from kerncap.log import one_line
 from kerncap.printable import printable
@@ -29,7 +30,7 @@ def finding_lines(report: LaunchReport, finding: Finding) -> list[str]:
     """Message, source with its context, the callers inside the kernel, then facts by name."""
     lines = [f"  error[{finding.check}]: {one_line(finding.message)}"]
     lines.append(f"    --> {place(finding.location)}")
-    lines += _source(report, finding.location)
+    lines += source_lines(finding.location, report.sources)
     for caller in finding.location.frames[1:]:
         if _LIBRARY not in caller.file:
             lines.append(f"    called from {shown_path(caller.file)}:{caller.line}")
@@ -39,11 +40,9 @@ def finding_lines(report: LaunchReport, finding: Finding) -> list[str]:
     return lines
 
 
-def _source(report: LaunchReport, location: Location) -> list[str]:
+def source_lines(location: Location, sources: Mapping[str, str]) -> list[str]:
     """The place's line between its neighbours, blank ones at the ends left out."""
-    context = [
-        (number, _shown(text), here) for number, text, here in source_context(location, report.sources)
-    ]
+    context = [(number, _shown(text), here) for number, text, here in source_context(location, sources)]
     while context and not context[-1][1] and not context[-1][2]:
         context.pop()
     while context and not context[0][1] and not context[0][2]:

@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from kerncap.report.sanitize_counts import counts_of, counts_of_all, unproven_of
-from kerncap.sanitizer.findings import Finding, LaunchReport, Place, Violated
+from kerncap.report.sanitize_counts import NO_PROGRAM, counts_of, counts_of_all, unproven_of
+from kerncap.report.sanitize_host_reads import data_of
+from kerncap.sanitizer.findings import Finding, LaunchReport, Place, Program, Violated
 from kerncap.sanitizer.ttir.ir import Location
 
 
-def document(reports: Sequence[LaunchReport], program_status: int = 0) -> dict[str, Any]:
+def document(reports: Sequence[LaunchReport], program: Program = NO_PROGRAM) -> dict[str, Any]:
     """``{"result": "pass" | "fail" | "undecided", "launches": […]}``; one entry per different launch."""
     return {
-        "result": counts_of_all(reports, program_status).answer.value,
+        "result": counts_of_all(reports, program).answer.value,
         "launches": [_launch(report) for report in reports],
+        "host_reads": [data_of(read) for read in program.host_reads],
     }
 
 

@@ -11,16 +11,17 @@ from typing import Any
 from urllib.parse import quote
 
 import kerncap
-from kerncap.report.sanitize_counts import UnprovenEntry, unproven_of
+from kerncap.report.sanitize_counts import NO_PROGRAM, UnprovenEntry, unproven_of
 from kerncap.report.sanitize_finding import TITLES
+from kerncap.report.sanitize_host_reads import location_of, message_of
 from kerncap.sanitizer.checks.uninit import NOT_KNOWN
-from kerncap.sanitizer.findings import Finding, LaunchReport, Violated
-from kerncap.sanitizer.ttir.ir import Location
+from kerncap.sanitizer.findings import Finding, HostRead, LaunchReport, Program, Violated
+from kerncap.sanitizer.ttir.ir import Frame, Location
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 
 
-def document(reports: Sequence[LaunchReport]) -> dict[str, Any]:
+def document(reports: Sequence[LaunchReport], program: Program = NO_PROGRAM) -> dict[str, Any]:
     """One run with a result per finding; what is only noted has the level "note".
 
     What is unproven is a result too, of the kind "open": a code host must not take silence for a proof.
@@ -39,6 +40,7 @@ def document(reports: Sequence[LaunchReport]) -> dict[str, Any]:
         for entry in unproven_of(report)
         if entry.reason != NOT_KNOWN  # which leaves the answer as it is
     ]
+    results += [_host_read(read, names.index("uninit")) for read in program.host_reads]
     rules = [{"id": name, "shortDescription": {"text": title}} for name, title in TITLES.items()]
     driver = {"name": "kerncap", "version": kerncap.__version__, "rules": rules}
     return {"$schema": SCHEMA, "version": "2.1.0", "runs": [{"tool": {"driver": driver}, "results": results}]}
@@ -63,6 +65,21 @@ def _result(report: LaunchReport, finding: Finding, rule: int) -> dict[str, Any]
     if related:
         related[0]["message"] = {"text": f"the other access: {finding.other.access}"}  # type: ignore[union-attr]
         result["relatedLocations"] = related
+    return result
+
+
+def _host_read(read: HostRead, rule: int) -> dict[str, Any]:
+    result: dict[str, Any] = {
+        "ruleId": "uninit",
+        "ruleIndex": rule,
+        "level": "error",
+        "message": {"text": message_of(read)},
+        "locations": _locations(location_of(read)),
+    }
+    if read.allocated:
+        file, line, _ = read.allocated[-1]
+        (related,) = _locations(Location((Frame(file, line, 0),)))
+        result["relatedLocations"] = [{**related, "message": {"text": "the allocation"}}]
     return result
 
 

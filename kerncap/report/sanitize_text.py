@@ -7,9 +7,10 @@ from collections.abc import Iterator, Sequence
 from kerncap import answer
 from kerncap.answer import Answer
 from kerncap.log import one_line
-from kerncap.report.sanitize_counts import Counts, counts_of, counts_of_all, unproven_of
+from kerncap.report.sanitize_counts import NO_PROGRAM, Counts, counts_of, counts_of_all, unproven_of
 from kerncap.report.sanitize_finding import finding_lines, note_line, place, shown_path
-from kerncap.sanitizer.findings import Finding, LaunchReport, Proved, Settled, Violated
+from kerncap.report.sanitize_host_reads import lines_of
+from kerncap.sanitizer.findings import Finding, LaunchReport, Program, Proved, Settled, Violated
 from kerncap.sanitizer.ttir.ir import Location
 
 # Of one launch; `--json` has all of them.
@@ -21,12 +22,12 @@ _SHOWN_PLACES = 4
 _Kind = tuple[str, Location, "str | None"]
 
 
-def render(reports: Sequence[LaunchReport], every: bool = False, program_status: int = 0) -> str:
+def render(reports: Sequence[LaunchReport], every: bool = False, program: Program = NO_PROGRAM) -> str:
     """All lines for people; the last one is ``Result: PASS …``, ``FAIL …`` or ``UNDECIDED …``.
 
     A finding that an earlier launch had already, at the same line and argument, is one line.
-    ``every``: also how each check of each operation was settled. ``program_status``: of the program that made
-    the launches.
+    ``every``: also how each check of each operation was settled. ``program``: the one that made the
+    launches.
     """
     known: set[_Kind] = set()
     lines: list[str] = []
@@ -34,18 +35,20 @@ def render(reports: Sequence[LaunchReport], every: bool = False, program_status:
         for line in _launch(report, every, known):
             if line or (lines and lines[-1]):  # never two blank lines
                 lines.append(line)
-    return "\n".join([*lines, result_line(reports, program_status)])
+    for read in program.host_reads:
+        lines += [*lines_of(read), ""]
+    return "\n".join([*lines, result_line(reports, program)])
 
 
-def result_line(reports: Sequence[LaunchReport], program_status: int = 0) -> str:
+def result_line(reports: Sequence[LaunchReport], program: Program = NO_PROGRAM) -> str:
     """``Result: PASS (…)`` if all is proved; with what was proved and what was not."""
-    counts = counts_of_all(reports, program_status)
-    if not counts.launches:
+    counts = counts_of_all(reports, program)
+    if not counts.launches and counts.answer is not Answer.NO:
         return answer.result_line(counts.answer, counts.why_open)
     said = f"{_number(counts.launches, 'launch', 'launches')}; {_settled(counts)}"
     if counts.answer is Answer.NO:
         said = f"{_number(counts.findings, 'finding', 'findings')}; {said}"
-        if program_status:
+        if program.status:
             said += f"; {counts.program_ending}"
     elif counts.answer is Answer.UNDECIDED:
         said = f"{counts.why_open}; {said}"

@@ -16,7 +16,7 @@ import numpy as np
 
 from kerncap import log
 from kerncap.sanitizer.analysis import Options
-from kerncap.sanitizer.findings import NOT_SANITISED, LaunchReport, Violated
+from kerncap.sanitizer.findings import NOT_SANITISED, HostRead, LaunchReport, Violated
 from kerncap.sanitizer.launch import Bytes, Contents, Launch, Unwritten
 from kerncap.sanitizer.sources.described_launch import launch_of
 from kerncap.sanitizer.sources.fetched_contents import digest_of
@@ -57,6 +57,7 @@ class Judge:
         self._known: dict[str, list[_Known]] = {}
         self._count = 0
         self._reports: list[LaunchReport] = []
+        self._host_reads: list[HostRead] = []
         self._lost: set[tuple[int, int]] = set()  # addresses, [start, end)
         # The solver is not made for threads; two launches of two processes wait for each other.
         self._lock = threading.RLock()
@@ -65,6 +66,17 @@ class Judge:
     def reports(self) -> list[LaunchReport]:
         with self._lock:
             return list(self._reports)
+
+    @property
+    def host_reads(self) -> list[HostRead]:
+        with self._lock:
+            return list(self._host_reads)
+
+    def host_read(self, found: HostRead) -> None:
+        """What torch read; of several processes with the same program once."""
+        with self._lock:
+            if found not in self._host_reads:
+                self._host_reads.append(found)
 
     def judge(self, record: Mapping[str, Any], contents: Contents) -> tuple[LaunchReport, Launch | None]:
         """The report of a launch as the hook describes it; an error in the analysis is a note in it.

@@ -22,6 +22,7 @@ import numpy as np
 from kerncap.sanitizer.launch import Bytes
 from kerncap.sanitizer.live.carry import CarryOutError, carry_out
 from kerncap.sanitizer.live.judge import Judge
+from kerncap.sanitizer.sources.described_launch import host_read_of
 from kerncap.sanitizer.sources.fetched_contents import FetchedContents
 
 MAX_MESSAGE = 256 << 20
@@ -163,6 +164,8 @@ class _Process:
             if "missed" in message:
                 missed = message["missed"]
                 self._judge.missed(str(missed["kernel"]), str(missed["reason"]))
+            elif "host_read" in message:
+                self._judge.host_read(host_read_of(message["host_read"]))
             elif "note" in message:
                 self.notes.append(str(message["note"]))
             else:

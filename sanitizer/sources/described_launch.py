@@ -8,6 +8,7 @@ from typing import Any
 
 from kerncap.errors import KerncapError
 from kerncap.sanitizer.binding import bind
+from kerncap.sanitizer.findings import HostRead
 from kerncap.sanitizer.launch import (
     Argument,
     Contents,
@@ -44,7 +45,7 @@ def launch_of(record: Mapping[str, Any], contents: Contents | None = None) -> La
             arguments=arguments,
             storages=tuple(_storage_of(one) for one in record["storages"]),
             contents=contents if contents is not None else NoContents(),
-            python_stack=tuple((str(f), int(line), str(name)) for f, line, name in record["stack"]),
+            python_stack=_stack(record["stack"]),
             sources={str(name): str(text) for name, text in record["sources"].items()},
             configuration={str(name): str(text) for name, text in record["configuration"].items()},
             target=str(record["target"]),
@@ -132,6 +133,24 @@ def _storage_of(record: Mapping[str, Any]) -> Storage:
         int(record["allocation_bytes"]),
         str(record["name"]),
     )
+
+
+def host_read_of(record: Mapping[str, Any]) -> HostRead:
+    """Of a record as the target's `host_reads` makes it. Raises KeyError, TypeError or ValueError."""
+    return HostRead(
+        operation=str(record["operation"]),
+        argument=str(record["argument"]),
+        dtype=str(record["dtype"]),
+        shape=_numbers(record["shape"]),
+        unwritten=int(record["unwritten"]),
+        first=_numbers(record["first"]),
+        python_stack=_stack(record["stack"]),
+        allocated=_stack(record["allocated"]),
+    )
+
+
+def _stack(frames: Sequence[Any]) -> tuple[tuple[str, int, str], ...]:
+    return tuple((str(file), int(line), str(name)) for file, line, name in frames)
 
 
 def _numbers(values: Sequence[Any]) -> tuple[int, ...]:

@@ -80,10 +80,25 @@ class SanitizedLaunch(Part, frozen=True, kw_only=True):
     seconds: float
 
 
+class SanitizeHostRead(Part, frozen=True, kw_only=True):
+    """An operation of torch, outside of any kernel, that uses memory which nobody wrote."""
+
+    operation: Annotated[str, says("Its name in ATen.")]
+    argument: Annotated[str, says("Which of its arguments.")]
+    dtype: str
+    shape: tuple[int, ...]
+    unwritten: Annotated[Count, says("Elements that nobody wrote.")]
+    first: Annotated[tuple[int, ...], says("Index of the first of them.")]
+    message: str
+    python_stack: Stack
+    allocated: Annotated[Stack, says("Where the memory was allocated; the innermost frame last.")]
+
+
 class SanitizeDocument(Document, frozen=True, kw_only=True):
     """Every launch that was looked at. fail: a finding. pass: there is something, and all is proved."""
 
     result: Word
     launches: tuple[SanitizedLaunch, ...]
+    host_reads: Annotated[tuple[SanitizeHostRead, ...], says("Findings of the program's own operations.")]
     notes: Names
     target_status: Annotated[int | None, says("The program's exit status, where one was run.")]

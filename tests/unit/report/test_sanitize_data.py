@@ -7,7 +7,7 @@ from typing import Any
 
 from kerncap.report import sanitize_json, sanitize_sarif
 from kerncap.report.sanitize_finding import TITLES
-from kerncap.sanitizer.findings import CHECKS, Proved, Settled, Violated
+from kerncap.sanitizer.findings import CHECKS, Program, Proved, Settled, Violated
 from tests.unit.report.made import STORE, at, full, report
 
 # What is promised of each object: names and types.
@@ -72,11 +72,11 @@ def test_a_finding_says_everything() -> None:
 def test_nothing_wrong_is_a_pass() -> None:
     proved = report(Settled("oob", "load", at(7), Proved("interval"), 1))
     assert sanitize_json.document([proved])["result"] == "pass"
-    assert sanitize_json.document([proved], program_status=3)["result"] == "undecided"
+    assert sanitize_json.document([proved], Program(3))["result"] == "undecided"
 
 
 def test_nothing_looked_at_is_undecided() -> None:
-    assert sanitize_json.document([]) == {"result": "undecided", "launches": []}
+    assert sanitize_json.document([]) == {"result": "undecided", "launches": [], "host_reads": []}
     assert sanitize_json.document([report()])["result"] == "undecided"
 
 

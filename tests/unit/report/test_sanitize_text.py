@@ -11,7 +11,7 @@ from kerncap.answer import Answer
 from kerncap.report.sanitize_counts import counts_of_all
 from kerncap.report.sanitize_text import render, result_line
 from kerncap.sanitizer.checks.uninit import NOT_KNOWN
-from kerncap.sanitizer.findings import LaunchReport, Proved, Settled, Unproven, Violated
+from kerncap.sanitizer.findings import LaunchReport, Program, Proved, Settled, Unproven, Violated
 from kerncap.sanitizer.ttir.ir import Frame, Location
 from tests.unit.report.made import LOAD_RACE, NOTE, STORE, at, full, report
 
@@ -95,15 +95,15 @@ def test_what_was_not_judged_is_no_pass(reports: list[LaunchReport], why: str) -
 
 
 def test_a_program_that_failed_may_have_launched_more() -> None:
-    assert result_line([], 3) == "Result: UNDECIDED (no launch: the program ended with status 3)"
-    assert result_line([ALL_PROVED], 3) == (
+    assert result_line([], Program(3)) == "Result: UNDECIDED (no launch: the program ended with status 3)"
+    assert result_line([ALL_PROVED], Program(3)) == (
         "Result: UNDECIDED (the program ended with status 3; a run to its end would decide it; "
         "1 launch; memory operations: 1 proved)"
     )
-    assert result_line([full()], 3).startswith("Result: FAIL (")
-    assert result_line([full()], 3).endswith("; the program ended with status 3)")
-    assert counts_of_all([ALL_PROVED], 3).answer is Answer.UNDECIDED
-    assert counts_of_all([full()], 3).answer is Answer.NO
+    assert result_line([full()], Program(3)).startswith("Result: FAIL (")
+    assert result_line([full()], Program(3)).endswith("; the program ended with status 3)")
+    assert counts_of_all([ALL_PROVED], Program(3)).answer is Answer.UNDECIDED
+    assert counts_of_all([full()], Program(3)).answer is Answer.NO
 
 
 def test_how_every_check_was_settled() -> None:

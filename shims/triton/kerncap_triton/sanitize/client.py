@@ -1,9 +1,9 @@
 """The target's end of a sanitized run: launches go to kerncap's process, which asks for what it needs.
 
 One connection per process. A message is its length (4 bytes, big endian) and JSON. The target says
-`{"launch": …}`, `{"missed": …}` or `{"note": …}`; for a launch kerncap then asks, as often as it likes,
-`{"read": storage}` (the bytes come through a memfd that was handed over at the start) or `{"write": […]}`
-(kerncap carried the launch out; the bytes are in the memfd), until it says `{"done": …}`.
+`{"launch": …}`, `{"missed": …}`, `{"host_read": …}` or `{"note": …}`; for a launch kerncap then asks, as
+often as it likes, `{"read": storage}` (the bytes come through a memfd that was handed over at the start) or
+`{"write": […]}` (kerncap carried the launch out; the bytes are in the memfd), until it says `{"done": …}`.
 """
 
 from __future__ import annotations
@@ -63,6 +63,9 @@ class LiveWatcher(Watcher):
 
     def missed(self, kernel: str, reason: str) -> None:
         self._tell({"missed": {"kernel": kernel, "reason": reason[:4000]}})
+
+    def host_read(self, record: Dict[str, Any]) -> None:
+        self._tell({"host_read": record})
 
     def note(self, text: str) -> None:
         self._tell({"note": text[:4000]})

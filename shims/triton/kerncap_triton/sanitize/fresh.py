@@ -7,25 +7,38 @@ counts as written.
 from __future__ import annotations
 
 import ctypes
+import re
 import sys
 import threading
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
 from .. import cuda
+from ..call import python_stack
 from . import wrapped
 
 # No value of any type that a program is likely to compute.
 PATTERN = bytes((0x7B, 0xE3, 0x95, 0xC1, 0x5D, 0xA9, 0xF6, 0xFD))
 # Bytes. On the host filling commits memory that the program may never touch; a device's is committed already.
 MAX_FILL = {"cpu": 256 << 20, "cuda": 4 << 30}
+WORD = int.from_bytes(PATTERN, "little", signed=True)
 NOT_FILLED = b""
+_PATTERN_IN = re.compile(re.escape(PATTERN))
 _FACTORIES = ("empty", "empty_like", "empty_strided", "empty_permuted")
 _METHODS = ("new_empty", "new_empty_strided")
 _PURGE_AT = 4096
 
 _lock = threading.Lock()
-_filled: Dict[int, Tuple[Any, int]] = {}  # by address: weak reference to the storage, bytes
+_filled: Dict[int, "_Filled"] = {}  # by address
 _purge_at = _PURGE_AT
+_own_modes = 0  # of torch's dispatch modes: ours, which traces nothing
+
+Stack = List[Tuple[str, int, str]]
+
+
+class _Filled(NamedTuple):
+    reference: Any  # weak, to the storage
+    size: int  # bytes
+    made: Stack  # the allocation, the innermost frame last; empty on a device
 
 
 def patch(torch: Any) -> None:
@@ -41,12 +54,80 @@ def pattern_of(holders: List[Any], address: int, size: int) -> Optional[bytes]:
 
     NOT_FILLED if it came with what nobody wrote, and was too large to be filled; None for any other.
     """
-    known = _filled.get(address)
-    if known is None or len(holders) != 1 or known[1] != size:
+    if len(holders) != 1:
         return None
-    if known[0].cdata != holders[0]._cdata or known[0].expired():
+    known = _known(holders[0])
+    if known is None or known.size != size:
         return None
     return PATTERN if size <= MAX_FILL[str(holders[0].device.type)] else NOT_FILLED
+
+
+def _known(storage: Any) -> Optional["_Filled"]:
+    known = _filled.get(int(storage.data_ptr()))
+    if known is None or known.reference.cdata != storage._cdata or known.reference.expired():
+        return None
+    return known
+
+
+def any_left() -> bool:
+    """Whether any memory may be unwritten: a quick no before every operation of torch."""
+    return bool(_filled)
+
+
+def may_be_unwritten(storage: Any) -> bool:
+    """Whether the storage was filled, and was not seen written since."""
+    known = _known(storage)
+    return known is not None and known.size <= MAX_FILL["cpu"] and known.size == int(storage.nbytes())
+
+
+def holds_pattern(storage: Any) -> bool:
+    """Whether any whole word of it is unwritten. In this thread alone: torch's would wait for each other."""
+    memory = (ctypes.c_char * int(storage.nbytes())).from_address(int(storage.data_ptr()))
+    return any(found.start() % len(PATTERN) == 0 for found in _PATTERN_IN.finditer(memory))
+
+
+def forget(storage: Any) -> None:
+    """Every word of it was written."""
+    with _lock:
+        _filled.pop(int(storage.data_ptr()), None)
+
+
+def place_of(storage: Any) -> Stack:
+    """Where it was allocated, the innermost frame last; empty if nobody knows."""
+    known = _known(storage)
+    return known.made if known is not None else []
+
+
+def carry(torch: Any, tensor: Any, made: Stack) -> None:
+    """What nobody wrote, and was allocated at ``made``, was moved to here."""
+    storage = tensor.untyped_storage()
+    address, size = int(storage.data_ptr()), int(storage.nbytes())
+    if address and tensor.device.type == "cpu" and size <= MAX_FILL["cpu"]:
+        _remember(torch, storage, address, size, made)
+
+
+def fill_grown(tensor: Any, before: int) -> None:
+    """A storage of ``before`` bytes was resized: what it grew by is as fresh as what `torch.empty` gives."""
+    storage = tensor.untyped_storage()
+    start, size = -(-before // len(PATTERN)) * len(PATTERN), int(storage.nbytes())
+    if tensor.device.type == "cpu" and start < size <= MAX_FILL["cpu"]:
+        fill_host(int(storage.data_ptr()) + start, size - start)
+        carry(sys.modules["torch"], tensor, python_stack())
+
+
+def is_plain(torch: Any, tensor: Any) -> bool:
+    """Neither a fake tensor nor a subclass, which may hold none of its own memory."""
+    kind = type(tensor)
+    return (kind is torch.Tensor or kind is torch.nn.Parameter) and tensor.layout is torch.strided
+
+
+def watch_reads(torch: Any, report: Callable[[Dict[str, Any]], None]) -> None:
+    """From now on in this thread, and in backward passes from it: reads by torch of what nobody wrote."""
+    global _own_modes
+    from . import host_reads
+
+    host_reads.Reads(torch, report).mode().__enter__()
+    _own_modes = 1
 
 
 def _filled_after(original: Any, args: Any, kwargs: Dict[str, Any]) -> Any:
@@ -61,11 +142,8 @@ def _filled_after(original: Any, args: Any, kwargs: Dict[str, Any]) -> Any:
 
 def _fill(tensor: Any) -> None:
     torch: Any = sys.modules["torch"]
-    kind = type(tensor)
-    if kind is not torch.Tensor and kind is not torch.nn.Parameter:
-        return  # a fake tensor, a subclass that may hold none of its own memory
     device = tensor.device.type
-    if device not in MAX_FILL or tensor.layout is not torch.strided or _is_traced(torch):
+    if device not in MAX_FILL or not is_plain(torch, tensor) or _is_traced(torch):
         return
     storage = tensor.untyped_storage()
     address, size = int(storage.data_ptr()), int(storage.nbytes())
@@ -77,7 +155,7 @@ def _fill(tensor: Any) -> None:
         fill_host(address, size)
     elif not _fill_device(torch, storage, tensor.device, size):
         return
-    _remember(torch, storage, address, size)
+    _remember(torch, storage, address, size, python_stack() if device == "cpu" else [])
 
 
 def _is_traced(torch: Any) -> bool:
@@ -86,7 +164,7 @@ def _is_traced(torch: Any) -> bool:
         torch.compiler.is_compiling()
         or jit.is_tracing()
         or jit.is_scripting()
-        or torch._C._len_torch_dispatch_stack()
+        or torch._C._len_torch_dispatch_stack() > _own_modes
         or torch._C._functorch.peek_interpreter_stack() is not None
     )
 
@@ -111,7 +189,7 @@ def _fill_device(torch: Any, storage: Any, device: Any, size: int) -> bool:
         if size >= 8:
             words = torch.tensor([], dtype=torch.int64, device=device)
             words.set_(storage, 0, (size // 8,), (1,))
-            words.fill_(int.from_bytes(PATTERN, "little", signed=True))
+            words.fill_(WORD)
         if size % 8:
             rest = torch.tensor([], dtype=torch.uint8, device=device)
             rest.set_(storage, size // 8 * 8, (size % 8,), (1,))
@@ -119,13 +197,13 @@ def _fill_device(torch: Any, storage: Any, device: Any, size: int) -> bool:
     return True
 
 
-def _remember(torch: Any, storage: Any, address: int, size: int) -> None:
+def _remember(torch: Any, storage: Any, address: int, size: int, made: Stack) -> None:
     global _purge_at
     reference = _weak(torch)(storage)
     with _lock:
-        _filled[address] = (reference, size)
+        _filled[address] = _Filled(reference, size, made)
         if len(_filled) >= _purge_at:
-            for known in [at for at, (one, _) in _filled.items() if one.expired()]:
+            for known in [at for at, one in _filled.items() if one.reference.expired()]:
                 del _filled[known]
             _purge_at = max(_PURGE_AT, 2 * len(_filled))
 

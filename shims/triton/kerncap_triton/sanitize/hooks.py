@@ -36,6 +36,9 @@ class Watcher:
         """A launch that could not be described. It goes on where a GPU runs it."""
         raise NotImplementedError
 
+    def host_read(self, record: Dict[str, Any]) -> None:
+        """An operation of torch that reads what nobody wrote; ``record`` as `host_reads` makes it."""
+
     def note(self, text: str) -> None:
         """What the user should know of the run as a whole."""
 

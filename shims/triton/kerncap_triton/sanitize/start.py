@@ -119,11 +119,18 @@ def _torch(module: Any) -> None:
         from . import fresh
 
         fresh.patch(module)
+        if _target is not None:  # a run of `sanitize --`
+            fresh.watch_reads(module, _host_read)
     if _target is not None:
         from . import stand_in_gpu
 
         if stand_in_gpu.is_wanted(module):
             stand_in_gpu.install(module, _target, _note)
+
+
+def _host_read(record: Dict[str, Any]) -> None:
+    _watch()
+    _watcher.host_read(record)
 
 
 def _note(text: str) -> None:

@@ -1,0 +1,61 @@
+"""Reads of unwritten memory by torch itself, as text, JSON and SARIF."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from kerncap.printable import one_line
+from kerncap.report.sanitize_finding import place, shown_path, source_lines
+from kerncap.sanitizer.findings import HostRead
+from kerncap.sanitizer.ttir.ir import Frame, Location
+
+_SHOWN_FRAMES = 6
+
+
+def location_of(read: HostRead) -> Location:
+    """The innermost frame of the program."""
+    if not read.python_stack:
+        return Location()
+    file, line, _ = read.python_stack[-1]
+    return Location((Frame(file, line, 0),))
+
+
+def message_of(read: HostRead) -> str:
+    """``aten::sum uses 128 of 640 elements of self (float32[10, 64]) that nobody wrote, first [8, 0]``."""
+    total = 1
+    for extent in read.shape:
+        total *= extent
+    tensor = f"{read.argument} ({read.dtype}{list(read.shape)})"
+    if total == 1:
+        return f"{read.operation} uses {tensor}, which nobody wrote"
+    return (
+        f"{read.operation} uses {read.unwritten:,} of {total:,} elements of {tensor} that nobody wrote, "
+        f"first {list(read.first)}"
+    )
+
+
+def lines_of(read: HostRead) -> Iterator[str]:
+    """Message, source with its context, then both places."""
+    location = location_of(read)
+    yield f"  error[uninit]: {one_line(message_of(read))}"
+    yield f"    --> {place(location)}"
+    yield from source_lines(location, {})
+    for name, stack in (("used     ", read.python_stack), ("allocated", read.allocated)):
+        for file, line, function in reversed(stack[-_SHOWN_FRAMES:]):
+            yield f"    {name}  {one_line(f'{shown_path(file)}:{line} in {function}')}"
+
+
+def data_of(read: HostRead) -> dict[str, Any]:
+    """An entry of ``host_reads``."""
+    return {
+        "operation": read.operation,
+        "argument": read.argument,
+        "dtype": read.dtype,
+        "shape": list(read.shape),
+        "unwritten": read.unwritten,
+        "first": list(read.first),
+        "message": message_of(read),
+        "python_stack": [list(frame) for frame in read.python_stack],
+        "allocated": [list(frame) for frame in read.allocated],
+    }
