@@ -1,6 +1,6 @@
 """The command line: a click group that loads one file per command, when it is needed.
 
-The short helps stand here so that ``kerncap --help`` loads no command, and with that neither
+The short helps are here so that ``kerncap --help`` loads no command, and with that neither
 numpy nor msgspec.
 """
 
@@ -19,25 +19,25 @@ from kerncap.errors import InternalError
 
 # name -> one line; the command itself is `kerncap.cli.<name>:command`.
 COMMANDS = {
-    "capture": "Run a program and take kernel launches out of it.",
+    "capture": "Run a program and capture kernel launches from it.",
     "list": "Run a program and list its kernels by time.",
     "arm": "Choose launches of a program that runs under capture --dormant.",
     "inspect": "Show everything about a reproducer; nothing is executed.",
-    "replay": "Run a reproducer's launch alone.",
-    "verify": "Prove a kernel or a candidate against the application's own output.",
+    "replay": "Run a reproducer's launch without its application.",
+    "verify": "Check a kernel or a candidate against the application's results.",
     "profile": "Run Nsight Compute on a reproducer's launch and explain it.",
-    "tune": "Find the fastest configuration that is right, over one launch or a set.",
-    "sanitize": "Prove that Triton launches stay inside their memory, or show where not.",
-    "diff": "Compare two reproducers, or two results, by what they mean.",
-    "minimize": "Leave out of a reproducer what its launch does not need.",
-    "pack": "Make one file of a reproducer, for a bug report.",
-    "unpack": "Make the folder of a packed reproducer again.",
-    "export": "Make a project of a reproducer that runs without kerncap.",
-    "report": "Make one HTML page of a reproducer.",
-    "seal": "Make reproducers of a session that kerncap could not finish.",
-    "doctor": "Say what works on this machine, or in a program, and what is missing.",
+    "tune": "Find the fastest configuration that gives the right result.",
+    "sanitize": "Prove that Triton launches stay in bounds, or show the access that doesn't.",
+    "diff": "Compare two reproducers, or two results.",
+    "minimize": "Shrink a reproducer to the memory that its launch needs.",
+    "pack": "Pack a reproducer into one file, for a bug report.",
+    "unpack": "Unpack the folder of a packed reproducer.",
+    "export": "Export a reproducer as a project that runs without kerncap.",
+    "report": "Make an HTML page of a reproducer.",
+    "seal": "Recover the launches of a session that was killed.",
+    "doctor": "Report what works on this machine, or in a program, and what is missing.",
     "schema": "Print the JSON Schema of a command's --json.",
-    "mcp": "Serve the commands to an agent, over the Model Context Protocol.",
+    "mcp": "Serve the commands to an agent over the Model Context Protocol.",
 }
 # `color`: click would drop what looks like a colour, where `streams` shows it as what it is.
 _SETTINGS = {"help_option_names": ["-h", "--help"], "color": True}
@@ -75,7 +75,7 @@ class LazyGroup(click.Group):
 @click.group(cls=LazyGroup, context_settings=_SETTINGS)
 @click.version_option(kerncap.__version__, prog_name="kerncap")
 def group() -> None:
-    """Take one kernel launch out of a running program; replay, edit and prove it alone."""
+    """Capture one GPU kernel launch from a running program; replay, edit and verify it."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -1,4 +1,4 @@
-"""``kerncap diff A B``: two reproducers, or two results, held against each other."""
+"""``kerncap diff A B``: two reproducers, or two results, compared."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from kerncap.cli.strict import strict_option
 @click.argument("b", type=click.Path(path_type=Path))
 @click.option(
     "--code", "stages", multiple=True, metavar="STAGE",
-    help="Show the whole difference of ttir, ttgir, llir, ptx, sass, amdgcn or isa. May be repeated.",
+    help="Show the whole difference of a stage: ttir, ttgir, llir, ptx, sass, amdgcn or isa. Repeatable.",
 )  # fmt: skip
-@click.option("--side-by-side", is_flag=True, help="Show the stages of --code in two columns instead.")
-@click.option("--memory", "view", metavar="VIEW", help="Compare the memory of one view alone.")
+@click.option("--side-by-side", is_flag=True, help="Show the stages of --code in two columns.")
+@click.option("--memory", "view", metavar="VIEW", help="Compare only the memory of this view.")
 @click.option(
     "--lines", type=COUNT_OR_NONE, default=400, show_default=True,
-    help="Most lines of each text's difference; 0 for all.",
+    help="Maximum number of diff lines for each text; 0 for all.",
 )  # fmt: skip
 @click.option(
     "--max-read", type=Finite(0.001, 1e6), default=16.0, show_default=True, metavar="GIB",
-    help="Most memory that is read, both sides together.",
+    help="Maximum memory to read, for both sides together.",
 )  # fmt: skip
 @click.option(
     "--max-ratio", type=float, metavar="X",
-    help="Of two results: times that take more than X times as long in B are a difference.",
+    help="For two results: count a time as different if B takes more than X times as long.",
 )  # fmt: skip
 @strict_option
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
@@ -48,11 +48,11 @@ def command(
 ) -> int:
     """Compare two reproducers (folders or packed), or two results that a command printed with --json.
 
-    Reproducers: launch, arguments, code, source, memory before and after by view, environment. Results: what
-    changed, by meaning, with ratios of times. Nothing is executed.
+    For reproducers: launch, arguments, code, source, memory before and after by view, environment. For
+    results: the values that changed, and ratios of times. Nothing is executed.
 
-    Exit status 0 if they are equal, 1 if not, 5 if not everything could be compared; other versions,
-    addresses and times are shown, and do not count.
+    Versions, addresses and times are shown and don't count. Exit status: 0 equal, 1 different, 5 not
+    everything could be compared.
     """
     from kerncap.api.diff import DocumentDiff, diff, stage_rows
     from kerncap.errors import UsageError
@@ -60,7 +60,7 @@ def command(
     from kerncap.report.diff_text import render, render_side_by_side
 
     if side_by_side and (not stages or as_json):
-        raise UsageError("--side-by-side shows stages: name them with --code, and leave --json out")
+        raise UsageError("--side-by-side: no stage to show; name one with --code, and leave --json out")
     found = diff(
         a, b, stages=stages, view=view, most_lines=lines or None, most_read=int(max_read * (1 << 30)),
         max_ratio=max_ratio,

@@ -11,27 +11,27 @@ _NOTHING_WORKS = 4
 
 
 @click.command("doctor")
-@click.option("--python", metavar="PATH", help="The Python that runs your program. Default: kerncap's own.")
+@click.option("--python", metavar="PATH", help="Python that runs your program. Default: kerncap's own.")
 @click.option(
     "-o",
     "--output",
     type=click.Path(path_type=Path),
     default=Path("kerncap-out"),
     show_default=True,
-    help="Where reproducers would go.",
+    help="Folder where reproducers would go.",
 )
-@click.option("--self-test", is_flag=True, help="Capture and replay a small launch by each way that works.")
+@click.option("--self-test", is_flag=True, help="Capture and replay a small launch in each way that works.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
 @click.argument("command", metavar="[-- CMD...]", nargs=-1, type=click.UNPROCESSED)
 def command(
     python: str | None, output: Path, self_test: bool, as_json: bool, command: tuple[str, ...]
 ) -> int:
-    """Say what works on this machine, what is missing, and the next step.
+    """Report what works on this machine, what is missing, and the next step.
 
-    With a program after --, run it and say for each of its processes what kerncap could see: which shims
-    were in it, by which calls it launched, and what was missed and why.
+    With a program after --, run it and report for each of its processes which shims were live, by which
+    calls it launched kernels, and what was missed and why.
 
-    Exit status 0 if a launch can be captured and replayed here (in the program: if launches were seen and
+    Exit status: 0 if a launch can be captured and replayed here (with a program: if launches were seen and
     none was missed), else 4.
     """
     from kerncap.errors import UsageError

@@ -13,27 +13,27 @@ import click
 @click.argument("reproducer", type=click.Path(path_type=Path))
 @click.option(
     "--as", "kind", required=True, type=click.Choice(["script", "cmake", "pytest"]),
-    help="A Python script (Triton); a CMake project in CUDA or HIP; a pytest file with one of the two.",
+    help="script: a Python script (Triton). cmake: a CUDA or HIP project. pytest: one of these as a test.",
 )  # fmt: skip
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path), metavar="DIR",
-    help="Where to (the reproducer's name and the kind); for a script FILE.py, which then holds its data.",
+    help="Where to write it; FILE.py makes a script with its data inside. Default: named after REPRODUCER.",
 )  # fmt: skip
 @click.option(
     "--keep-private", multiple=True, type=click.Choice(["users", "hosts", "secrets"]),
-    help="Leave user names, host names or secrets as they are: whoever gets it can read them.",
+    help="Keep user names, host names or secrets, readable for the recipient. Repeatable.",
 )  # fmt: skip
 @click.option(
     "--max-size", metavar="SIZE",
-    help="What the captured memory may take, written out (4GiB, or a hundred times what is stored).",
+    help="Limit for the expanded memory. Default: 4GiB, or a hundred times the stored size.",
 )  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout; the rest to stderr.")
 def command(reproducer: Path, as_json: bool, max_size: str | None, **options: Any) -> int:
-    """Write a project of REPRODUCER that needs no kerncap: it launches the kernel on the captured memory and
-    compares with what the application had.
+    """Export REPRODUCER as a project that launches the kernel on the captured memory and compares with the
+    application's result, without kerncap.
 
-    Its last line is "Result: PASS ..." or "Result: FAIL ...". Nothing of REPRODUCER is executed here. User
-    names, host names and secrets are replaced, as pack does.
+    The last line of its output is "Result: PASS ...", "Result: FAIL ..." or "Result: UNDECIDED ...".
+    Exporting executes nothing in REPRODUCER. User names, host names and secrets are replaced, as pack does.
     """
     from kerncap import log
     from kerncap.api.export import export

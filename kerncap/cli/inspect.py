@@ -18,7 +18,7 @@ from kerncap.report import inspect_text
 def command(reproducer: Path, verify: bool, as_json: bool) -> int:
     """Show everything about a reproducer; nothing in it is executed.
 
-    Exit status 0, or 3 if it is malformed or damaged: one line says where.
+    Exit status: 0, or 3 if it is malformed or damaged, with the file and byte in one line.
     """
     document = inspect(reproducer, verify=verify)
     if as_json:

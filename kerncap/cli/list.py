@@ -17,24 +17,28 @@ TOP = 20
 @click.option(
     "--by",
     type=click.Choice(["range", "stream", "device", "rank", "configuration"]),
-    help="The launches of each NVTX range (a tree), stream, device, rank, or configuration.",
+    help="Split launches by NVTX range (a tree), stream, device, rank or configuration.",
 )
-@click.option("--stacks", is_flag=True, help="Where in Python each kernel is launched from.")
+@click.option("--stacks", is_flag=True, help="Show where in Python each kernel is launched from.")
 @click.option(
-    "-n", "--top", metavar="N", type=COUNT_OR_NONE, help=f"So many lines; 0 is all ({TOP}; --json: all)."
+    "-n",
+    "--top",
+    metavar="N",
+    type=COUNT_OR_NONE,
+    help=f"Number of lines; 0 for all. Default: {TOP}; all with --json.",
 )
 @click.option(
     "--backend",
     type=click.Choice(["auto", "cuda", "hip", "triton"]),
     default="auto",
     show_default=True,
-    help="What looks: the CUDA shim, the HIP shim, the Triton hook, or each where it can.",
+    help="Backend that observes launches: CUDA shim, HIP shim or Triton hook; auto uses all available.",
 )
 @click.option(
     "--save",
     metavar="FILE.json",
     type=click.Path(dir_okay=False, writable=True, path_type=Path),
-    help="Write the document of --json there, too.",
+    help="Write the document of --json to a file too.",
 )
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout; the rest to stderr.")
 @click.argument("command", metavar="-- CMD...", nargs=-1, required=True, type=click.UNPROCESSED)
@@ -49,9 +53,9 @@ def command(
 ) -> int:
     """Run a program and list its kernels by device time.
 
-    For each: how often and in how many configurations it was launched, its time and share, what the
-    program could gain at most if it were twice as fast, and the command that captures it. The program's
-    own output and exit status are passed through; the table goes to stderr.
+    For each kernel: launches and configurations, time and share, the most that the program could gain if
+    it took half as long, and the command that captures it. The program's output and exit status are
+    passed through; the table goes to stderr.
     """
     from kerncap import log
     from kerncap.api.listing import list_kernels

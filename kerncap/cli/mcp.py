@@ -11,21 +11,21 @@ import click
 @click.command("mcp")
 @click.option(
     "--root", "roots", metavar="DIR", multiple=True, type=click.Path(path_type=Path),
-    help="A folder that paths may lie in; the first is where commands run. May be repeated.  "
+    help="Folder that paths must be in; commands run in the first. Repeatable.  "
     "[default: the working directory]",
 )  # fmt: skip
-@click.option("--read-only", is_flag=True, help="Only what runs neither a program nor a kernel.")
-@click.option("--python", metavar="PATH", help="A Python that has torch and triton, for replays.")
+@click.option("--read-only", is_flag=True, help="Leave out tools that run a program or a kernel.")
+@click.option("--python", metavar="PATH", help="Python with torch and triton, for replays.")
 @click.option(
     "--max-bytes", type=click.IntRange(min=8000, max=10_000_000), default=40_000, show_default=True,
-    metavar="N", help="Of one answer; what is left out of it can be asked for.",
+    metavar="N", help="Maximum size of one answer; the agent can read the rest.",
 )  # fmt: skip
 def command(roots: tuple[Path, ...], read_only: bool, python: str | None, max_bytes: int) -> int:
     """Serve the commands to one agent on stdin and stdout, over the Model Context Protocol.
 
-    An agent's client starts this by itself. Paths stay inside of --root; the programs that capture and list
-    run may do what you may do: --read-only leaves these out. Trust in a stranger's reproducer is never given
-    through it.
+    An agent's client starts this itself. Paths stay inside --root. The programs that capture and list run
+    may do anything you may do; --read-only leaves these tools out. No tool can trust a stranger's
+    reproducer.
     """
     from kerncap.errors import BackendUnavailable
     from kerncap.streams import protocol

@@ -16,23 +16,23 @@ from kerncap.cli.replay_options import replay_options
 @click.argument("repro", type=click.Path(path_type=Path))
 @click.option(
     "-o", "--output", type=click.Path(file_okay=False, path_type=Path),
-    help="Where the new folder goes (beside REPRO).",
+    help="Where the new folder goes. Default: next to REPRO.",
 )  # fmt: skip
 @click.option(
-    "--keep-failing", metavar="CMD", help="Leave out whatever keeps the status of `CMD REPRODUCER`, not 0."
+    "--keep-failing", metavar="CMD", help="Keep the exit status of `CMD REPRODUCER`, which must not be 0."
 )
 @click.option(
     "--time", "seconds", type=Finite(1, 1e9), default=300.0, show_default=True, metavar="S",
-    help="Seconds to find out what is needed; what was found until then holds.",
+    help="Limit for the search, in seconds; its result so far is used.",
 )  # fmt: skip
 @replay_options
 def command(
     repro: Path, output: Path | None, keep_failing: str | None, seconds: float, as_json: bool, **options: Any
 ) -> int:
-    """Write a reproducer of the same launch with zeros in place of all memory that it does not need.
+    """Write a reproducer of the same launch with zeros in place of memory that the launch does not need.
 
-    The new one is replayed and compared before it is given out; REPRO stays as it is. Status 1 if nothing
-    could be left out.
+    The new one is replayed and compared before it gets its name; REPRO stays as it is. Exit status: 1 if
+    nothing could be left out.
     """
     from kerncap import log
     from kerncap.api.minimize import minimize

@@ -11,14 +11,17 @@ import click
 @click.command("pack")
 @click.argument("reproducer", type=click.Path(path_type=Path))
 @click.option(
-    "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="FILE.zip (the folder's name)."
+    "-o",
+    "--output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="FILE.zip. Default: named after the folder.",
 )
 @click.option(
     "--keep-private", multiple=True, type=click.Choice(["users", "hosts", "secrets"]),
-    help="Leave user names, host names or secrets as they are: whoever gets it can read them.",
+    help="Keep user names, host names or secrets, readable for the recipient. Repeatable.",
 )  # fmt: skip
-@click.option("--show-private", is_flag=True, help="List what is private, and what becomes of it.")
-@click.option("--dry-run", is_flag=True, help="Say what would be packed, and write nothing.")
+@click.option("--show-private", is_flag=True, help="List each private item and its replacement.")
+@click.option("--dry-run", is_flag=True, help="List what would be packed, and write nothing.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout; the rest to stderr.")
 def command(
     reproducer: Path,
@@ -28,11 +31,11 @@ def command(
     dry_run: bool,
     as_json: bool,
 ) -> int:
-    """Make one .zip of REPRODUCER, with equal bytes each time; any zip program opens it.
+    """Pack REPRODUCER into one .zip, with the same bytes each time; any zip program opens it.
 
-    Says what goes in and how large it gets first. User names, host names, and what looks like a token, a
-    key or a password are replaced by USER, HOST and REDACTED in a copy, which is packed. Memory is not
-    looked at: it is what the launch is about.
+    Lists the contents and the size first. A copy is packed, in which user names, host names, and anything
+    that looks like a token, a key or a password are replaced by USER, HOST and REDACTED. Memory is not
+    searched.
     """
     from kerncap import log
     from kerncap.api.pack import pack

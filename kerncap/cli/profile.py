@@ -15,24 +15,22 @@ from kerncap.errors import UsageError
 @click.argument("repro", type=click.Path(path_type=Path), required=False)
 @click.option(
     "--engine", type=click.Choice(["auto", "binary", "jit"]), default="auto", show_default=True,
-    help="How to run the launch: the captured image, or a Triton kernel's source.",
+    help="binary: the captured image. jit: a Triton kernel's source.",
 )  # fmt: skip
-@click.option("--device", default="auto", show_default=True, metavar="auto|cuda:N", help="Where to run it.")
+@click.option("--device", default="auto", show_default=True, metavar="auto|cuda:N", help="Device to run on.")
 @click.option(
     "--candidate", type=click.Path(path_type=Path), metavar="FILE",
-    help="In place of the kernel: an edited source (.py), or an image (.cubin, .ptx).",
+    help="Profile this instead of the captured kernel: a source (.py) or an image (.cubin, .ptx).",
 )  # fmt: skip
-@click.option("--python", metavar="PATH", help="A Python that has torch and triton. Default: kerncap's own.")
-@click.option(
-    "--output", type=click.Path(path_type=Path), metavar="FILE.ncu-rep", help="Keep ncu's own report."
-)
+@click.option("--python", metavar="PATH", help="Python with torch and triton. Default: kerncap's own.")
+@click.option("--output", type=click.Path(path_type=Path), metavar="FILE.ncu-rep", help="Keep ncu's report.")
 @click.option(
     "--import-report", type=click.Path(path_type=Path), metavar="FILE.ncu-rep",
-    help="Explain a report that ncu has written; nothing is run.",
+    help="Explain an existing report of ncu; nothing is run.",
 )  # fmt: skip
 @click.option(
     "--clock-control", type=click.Choice(["none", "base"]), default="none", show_default=True,
-    help="base: ncu holds the clocks at their base, so that runs compare; none: as in every other run.",
+    help="base: ncu fixes the clocks, so that runs can be compared. none: clocks as in any other run.",
 )  # fmt: skip
 @click.option("--trust", is_flag=True, help="Run a reproducer that was not captured here; remembered.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
@@ -40,7 +38,7 @@ def command(
     repro: Path | None, output: Path | None, import_report: Path | None, clock_control: str, as_json: bool,
     **options: Any,
 ) -> int:  # fmt: skip
-    """Run ncu on the launch of REPRO alone and say what its counters mean.
+    """Run Nsight Compute (ncu) on the launch of REPRO and explain its metrics.
 
     Exit status: 0, 2 usage, 3 the reproducer is damaged, 4 no ncu, no device, or no right to its counters.
     """

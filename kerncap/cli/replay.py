@@ -1,4 +1,4 @@
-"""``kerncap replay``: run a reproducer's launch alone, once or after every save of its source."""
+"""``kerncap replay``: run a reproducer's launch, once or after every save of its source."""
 
 from __future__ import annotations
 
@@ -29,53 +29,51 @@ _STDOUT = Path("-")
     "timed_runs",
     type=COUNT_OR_NONE,
     metavar="N",
-    help="Timed runs, in a row where the engine can. Default: 20 on a GPU, else none.",
+    help="Time N runs. Default: 20 on a GPU, else 0.",
 )
 @click.option(
     "--until-fail", type=COUNT, is_flag=False, flag_value=10_000, metavar="[MAX]",
-    help="Repeat until a run disagrees, at most MAX times (10000); says how many of how many did.",
+    help="Repeat until a run disagrees, at most MAX times (10000), and report the rate.",
 )  # fmt: skip
-@click.option("--edit", is_flag=True, help="Open $VISUAL or $EDITOR on a working copy; judge every save.")
+@click.option("--edit", is_flag=True, help="Open $VISUAL or $EDITOR on a working copy; verify every save.")
 @click.option(
     "--watch", "watched", multiple=True, is_flag=False, flag_value=_WORKING_COPY, metavar="[FILE]",
-    help="Judge every save of the working copy, or of FILE; repeat it for more files of a unit.",
+    help="Verify every save of the working copy, or of FILE. Repeatable, for more files of a unit.",
 )  # fmt: skip
 @click.option(
     "--stage", type=click.Choice(_STAGES), default="source", show_default=True,
-    help="What the working copy is of: the source, or what it was compiled to.",
+    help="Stage to edit: the source, or a compiled stage.",
 )  # fmt: skip
 @click.option(
     "--copy", "copy_folder", type=click.Path(path_type=Path), metavar="DIR",
-    help="Where the working copy is. Default: ./<kernel>-edit.",
+    help="Folder of the working copy. Default: ./<kernel>-edit.",
 )  # fmt: skip
-@click.option("--once", is_flag=True, help="Judge the working copy, or the file of --watch, once.")
+@click.option("--once", is_flag=True, help="Verify the working copy, or the file of --watch, once.")
 @click.option(
     "--apply", "apply_to", type=click.Path(path_type=Path, allow_dash=True), is_flag=False, flag_value="-",
     metavar="[FILE]", help="Write the edits as a patch against the application's files. Default: to stdout.",
 )  # fmt: skip
 @click.option(
     "--compare", "compared", metavar="LIST",
-    help="Hold variants against each other: captured, rebuilt, candidate, separated by commas.",
+    help="Compare variants: captured, rebuilt, candidate, separated by commas.",
 )  # fmt: skip
 @click.option(
     "--max-ratio", type=float, metavar="R",
-    help="With --compare: fail one that takes more than R times as long as the first.",
+    help="With --compare: fail a variant that takes more than R times as long as the first.",
 )  # fmt: skip
 @click.option(
     "--bisect", is_flag=True,
-    help="With --compare: the exit status that `git bisect run` wants: 0 good, 1 bad, 125 can't be tested.",
+    help="With --compare: exit status for `git bisect run`: 0 good, 1 bad, 125 can't be tested.",
 )  # fmt: skip
-@click.option("--limits", is_flag=True, help="Say how far from the device's limits the launch is.")
-@click.option(
-    "--ceilings", metavar="FILE|NAME", help="--limits against a measured device that is not this one."
-)
-@click.option("--measure-again", is_flag=True, help="--limits: measure this device's ceilings anew.")
+@click.option("--limits", is_flag=True, help="Compare the launch with the device's measured ceilings.")
+@click.option("--ceilings", metavar="FILE|NAME", help="With --limits: use the ceilings of another device.")
+@click.option("--measure-again", is_flag=True, help="With --limits: measure this device's ceilings again.")
 @click.option(
     "--counters",
     type=click.Choice(["auto", "ncu", "none"]),
     default="auto",
     show_default=True,
-    help="--limits: whether Nsight Compute counts.",
+    help="With --limits: count with Nsight Compute; auto if it is installed and allowed.",
 )
 def command(
     repro: Path | None, as_json: bool, edit: bool, watched: tuple[str, ...], stage: str,
@@ -83,11 +81,11 @@ def command(
     max_ratio: float | None, bisect: bool, limits: bool, ceilings: str | None, measure_again: bool,
     counters: str, **options: Any,
 ) -> int:  # fmt: skip
-    """Run the launch of REPRO alone and compare with what the application got.
+    """Run the launch of REPRO without its application, and compare with the application's result.
 
     The last line is "Result: PASS ...", "Result: FAIL ..." or "Result: UNDECIDED ...". Exit status: 0 pass,
     1 fail, 2 usage, 3 the reproducer is damaged, 4 something is missing here, 5 undecided. With --edit and
-    --watch: that of the last judgement.
+    --watch, it is that of the last verdict.
     """
     from kerncap.api.replay import ReplayOptions
 

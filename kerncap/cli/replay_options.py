@@ -16,33 +16,31 @@ _OPTIONS = (
         type=click.Choice(["auto", "binary", "jit", "interpreter"]),
         default="auto",
         show_default=True,
-        help="How to run it: the captured image (always, for CUDA and HIP), or a Triton kernel's source, "
-        "compiled or interpreted on the host.",
+        help="binary: the captured image (always, for CUDA and HIP). jit, interpreter: a Triton kernel's "
+        "source, compiled or interpreted on the CPU.",
     ),
     click.option(
         "--device",
         default="auto",
         show_default=True,
         metavar="auto|cuda:N|hip:N|cpu",
-        help="Where to run it.",
+        help="Device to run on.",
     ),  # fmt: skip
     click.option(
         "--emulator",
         type=click.Path(path_type=Path),
         metavar="FOLDER",
-        help="Run a HIP kernel on an emulated AMD GPU: FOLDER holds the program `run` that starts one. "
+        help="Run a HIP kernel on the emulated AMD GPU in FOLDER (see `make amd-gpu`). "
         "Default: $KERNCAP_AMD_EMULATOR.",
     ),
     click.option(
         "--candidate",
         type=click.Path(path_type=Path),
         metavar="FILE",
-        help="In place of the kernel: an edited source (.py, .cu), or for the binary engine an image "
-        "(.cubin, .ptx, .hsaco).",
+        help="Run this instead of the captured kernel: a source (.py, .cu, .hip), or an image (.cubin, .ptx, "
+        ".hsaco).",
     ),
-    click.option(
-        "--python", metavar="PATH", help="A Python that has torch and triton. Default: kerncap's own."
-    ),
+    click.option("--python", metavar="PATH", help="Python with torch and triton. Default: kerncap's own."),
     click.option(
         "--timeout",
         "timeout_s",
@@ -50,17 +48,19 @@ _OPTIONS = (
         default=60.0,
         show_default=True,
         metavar="S",
-        help="Seconds for one launch.",
+        help="Limit for one launch, in seconds.",
     ),
-    click.option("--rtol", type=click.FloatRange(min=0), help="Relative tolerance in place of the dtype's."),
-    click.option("--atol", type=click.FloatRange(min=0), help="Absolute tolerance in place of the dtype's."),
+    click.option("--rtol", type=click.FloatRange(min=0), help="Relative tolerance. Default: the dtype's."),
+    click.option("--atol", type=click.FloatRange(min=0), help="Absolute tolerance. Default: the dtype's."),
     click.option(
         "--max-size",
         callback=lambda _context, _option, text: _bytes(text),
         metavar="SIZE",
-        help="What the captured memory may take, written out (4GiB, or a hundred times what is stored).",
+        help="Limit for the expanded memory. Default: 4GiB, or a hundred times the stored size.",
     ),
-    click.option("--trust", is_flag=True, help="Run a reproducer that was not captured here; remembered."),
+    click.option(
+        "--trust", is_flag=True, help="Allow a reproducer that was not captured here to run; remembered."
+    ),
     click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout."),
 )
 

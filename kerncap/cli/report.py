@@ -1,4 +1,4 @@
-"""``kerncap report REPRO``: one page that says what a reproducer is, for whoever gets it."""
+"""``kerncap report REPRO``: one page that shows a reproducer."""
 
 from __future__ import annotations
 
@@ -11,16 +11,19 @@ import click
 @click.command("report")
 @click.argument("reproducer", type=click.Path(path_type=Path))
 @click.option(
-    "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="FILE.html (the folder's name)."
+    "-o",
+    "--output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="FILE.html. Default: named after the folder.",
 )
 @click.option(
     "--with", "results", multiple=True, metavar="FILE.json", type=click.Path(path_type=Path),
-    help="What verify, replay (also --limits), tune, sanitize or profile printed with --json; repeatable.",
+    help="Add the --json output of verify, replay (also --limits), tune, sanitize or profile. Repeatable.",
 )  # fmt: skip
-@click.option("--no-sanitize", is_flag=True, help="Leave the sanitizer's answer out.")
+@click.option("--no-sanitize", is_flag=True, help="Leave out the sanitizer's answer.")
 @click.option(
     "--keep-private", multiple=True, type=click.Choice(["users", "hosts", "secrets"]),
-    help="Leave user names, host names or secrets as they are: whoever gets it can read them.",
+    help="Keep user names, host names or secrets, readable for the recipient. Repeatable.",
 )  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout; the rest to stderr.")
 def command(
@@ -31,10 +34,10 @@ def command(
     keep_private: tuple[str, ...],
     as_json: bool,
 ) -> int:
-    """Make one HTML page of REPRODUCER that needs no network: launch, values, memory, source, verdicts.
+    """Make one HTML page of REPRODUCER: launch, values, memory, source, verdicts. It needs no network.
 
-    Nothing in it is executed. User names, host names and secrets are replaced, as pack does. The page shows
-    values of the memory, as pictures and statistics.
+    Nothing in REPRODUCER is executed. User names, host names and secrets are replaced, as pack does. The
+    page shows values of the memory, as pictures and statistics.
     """
     from kerncap import log
     from kerncap.api.report import report

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class _Command(click.Command):
-    """Keeps what stands behind ``--`` apart: it is a program, whatever it looks like."""
+    """Keeps the words after ``--`` apart: they are a program, even if they look like options."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if "--" in args:
@@ -35,16 +35,16 @@ class _Command(click.Command):
 @click.argument("path", metavar="REPRO|FILE.ttir|-- CMD...", required=False, type=click.Path(path_type=Path))
 @click.option(
     "--check", "checks", metavar="LIST",
-    help="Some of oob, race, uninit, overflow, promise, alignment, descriptor; all by default.",
+    help="Checks to make: oob, race, uninit, overflow, promise, alignment, descriptor. Default: all.",
 )  # fmt: skip
 @click.option(
     "--bounds", type=click.Choice(["view", "storage", "allocation"]), default="storage", show_default=True,
-    help="What an access must stay inside of.",
+    help="Memory that an access must stay inside.",
 )  # fmt: skip
-@click.option("--grid", metavar="X[,Y[,Z]]", help="Programs, for a .ttir file.")
+@click.option("--grid", metavar="X[,Y[,Z]]", help="Grid, for a .ttir file.")
 @click.option(
     "--arg", "arguments", metavar="NAME=VALUE", multiple=True,
-    help="An argument, for a .ttir file: x=f32[1024,64], n=1000, p=null. May be repeated.",
+    help="Argument, for a .ttir file: x=f32[1024,64], n=1000, p=null. Repeatable.",
 )  # fmt: skip
 @click.option(
     "--target", metavar="T",
@@ -53,13 +53,13 @@ class _Command(click.Command):
 @click.option(
     "--trust", is_flag=True, help="Compile the source of a reproducer that was not captured here; remembered."
 )
-@click.option("--python", metavar="PATH", help="A Python that has triton, to compile a reproducer's source.")
-@click.option("--one-config", is_flag=True, help="Of an autotuner, only the configuration that runs.")
+@click.option("--python", metavar="PATH", help="Python with triton, to compile a reproducer's source.")
+@click.option("--one-config", is_flag=True, help="Check only the configuration that the autotuner picks.")
 @click.option(
     "--solver-timeout", metavar="S", type=Finite(0, 1e6), default=2.0, show_default=True,
-    help="Seconds for one question to z3; past that the answer is: unproven.",
+    help="Limit for one question to z3, in seconds; then it is unproven.",
 )  # fmt: skip
-@click.option("--every", is_flag=True, help="Also say how each check of each operation was settled.")
+@click.option("--every", is_flag=True, help="Also show how each check of each operation was settled.")
 @click.option("--sarif", metavar="FILE", type=click.Path(path_type=Path), help="Write SARIF 2.1.0 as well.")
 @strict_option
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout; the rest to stderr.")

@@ -9,11 +9,13 @@ import click
 
 @click.command("schema")
 @click.argument("document", required=False)
-@click.option("--json", "as_json", is_flag=True, help="Without DOCUMENT: one JSON document with all of them.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Without DOCUMENT: print all schemas as one JSON document."
+)
 def command(document: str | None, as_json: bool) -> int:
-    """Print the JSON Schema (2020-12) of a command's --json, or list the documents that there are.
+    """Print the JSON Schema (2020-12) of a command's --json, or list all documents.
 
-    Keys may be added to a document; where one goes away or changes its meaning, its version is raised.
+    Keys may be added to a document. If one is removed or changes its meaning, the version is raised.
     """
     from kerncap.report.documents import DOCUMENTS, schema, schema_text
 

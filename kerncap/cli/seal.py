@@ -14,14 +14,13 @@ import click
     "-o",
     "--output",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Where reproducers go (the folder that the session lies in).",
+    help="Where reproducers go. Default: the folder that holds the session.",
 )
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout; the rest to stderr.")
 def command(session: Path, output: Path | None, as_json: bool) -> int:
-    """Make reproducers of SESSION, a folder that kerncap could not finish.
+    """Make reproducers of the complete launches in SESSION, which a killed kerncap left behind.
 
-    Launches whose bytes were held in kerncap's own memory (--on-fault, --when) are lost with that
-    process, and named.
+    Launches that kerncap held in its own memory (--on-fault, --when) are lost with it, and named.
     """
     from kerncap import log
     from kerncap.api.capture import seal_session

@@ -1,4 +1,4 @@
-"""``--strict``: for scripts that know yes and no alone."""
+"""``--strict``: for scripts that know only yes and no."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from kerncap.answer import Answer, exit_status
 from kerncap.errors import KerncapError
 
 _UNDECIDED = exit_status(Answer.UNDECIDED)
-_option = click.option("--strict", is_flag=True, help="Exit status 1 in place of 5 where it is undecided.")
+_option = click.option(
+    "--strict", is_flag=True, help="End with status 1 instead of 5 if the answer is undecided."
+)
 
 
 def strict_option(function: Callable[..., int]) -> Callable[..., int]:

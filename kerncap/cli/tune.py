@@ -18,55 +18,66 @@ from kerncap.cli.strict import strict_option
 @click.argument("repros", type=click.Path(path_type=Path), nargs=-1, required=True, metavar="REPRO...")
 @click.option(
     "--space", metavar="FILE",
-    help="Parameters, values, constraints (TOML or JSON); 'listed': the @triton.autotune list alone.",
+    help="Parameters, values and constraints (TOML or JSON); 'listed': only the @triton.autotune list.",
 )  # fmt: skip
 @click.option(
     "--trials", type=COUNT, default=100, show_default=True, metavar="N",
-    help="Configurations that are run.",
+    help="Maximum number of configurations to run.",
 )  # fmt: skip
-@click.option("--time", "time_s", type=Finite(0, 1e9), metavar="S", help="Seconds to search.")
+@click.option("--time", "time_s", type=Finite(0, 1e9), metavar="S", help="Limit for the search, in seconds.")
 @click.option(
     "--patience", type=COUNT, default=60, show_default=True, metavar="N",
-    help="Stop after N configurations that were no better.",
+    help="Stop after N configurations without an improvement.",
 )  # fmt: skip
 @click.option(
     "--sampler", type=click.Choice(["auto", "tpe", "grid", "random"]), default="auto", show_default=True,
-    help="auto tries all where the trials suffice, else as TPE proposes.",
+    help="Search strategy; auto tries every configuration if the trials suffice, else uses TPE.",
 )  # fmt: skip
 @click.option("--pin", multiple=True, metavar="NAME=V", help="Keep a parameter at a value.")
 @click.option("--bound", multiple=True, metavar="NAME=LO:HI", help="Keep a parameter between two values.")
-@click.option("--forbid", multiple=True, metavar="EXPR", help='As "BLOCK_M * BLOCK_N > 16384".')
-@click.option("--scheduler", metavar="ADDRESS", help="Run trials on this Dask cluster, one worker a device.")
+@click.option(
+    "--forbid", multiple=True, metavar="EXPR", help='Skip configurations, as in "BLOCK_M * BLOCK_N > 16384".'
+)
+@click.option(
+    "--scheduler", metavar="ADDRESS", help="Run trials on this Dask cluster, with one worker for each device."
+)
 @click.option(
     "--workers", type=PROCESSES, metavar="N",
-    help="Worker processes. Default: one for each GPU, on the host two.",
+    help="Worker processes. Default: one for each GPU; two without a GPU.",
 )  # fmt: skip
-@click.option("--resume", is_flag=True, help="Go on with the trials of the last search for the same.")
-@click.option("--apply", is_flag=True, help="Write a patch against the application's own file.")
+@click.option("--resume", is_flag=True, help="Continue the last search of the same reproducers.")
+@click.option("--apply", is_flag=True, help="Write a patch against the application's file.")
 @click.option(
-    "--html", "html_path", type=click.Path(path_type=Path), metavar="FILE", help="Write a page with a plot."
+    "--html",
+    "html_path",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Write an HTML page with a plot.",
 )
 @click.option(
     "--engine", type=click.Choice(["auto", "jit", "interpreter"]), default="auto", show_default=True,
-    help="How to run a Triton kernel.",
+    help="jit: compile a Triton kernel. interpreter: run it on the CPU.",
 )  # fmt: skip
-@click.option("--device", default="auto", show_default=True, metavar="auto|cuda:N|cpu", help="Where to run.")
-@click.option("--python", metavar="PATH", help="A Python that has torch and triton. Default: kerncap's own.")
+@click.option(
+    "--device", default="auto", show_default=True, metavar="auto|cuda:N|cpu", help="Device to run on."
+)
+@click.option("--python", metavar="PATH", help="Python with torch and triton. Default: kerncap's own.")
 @click.option(
     "--timeout", "timeout_s", type=SECONDS, default=60.0, show_default=True,
-    metavar="S", help="Seconds for one launch, or one compilation.",
+    metavar="S", help="Limit for one launch or one compilation, in seconds.",
 )  # fmt: skip
-@click.option("--rtol", type=click.FloatRange(min=0), help="Relative tolerance in place of the dtype's.")
-@click.option("--atol", type=click.FloatRange(min=0), help="Absolute tolerance in place of the dtype's.")
-@click.option("--trust", is_flag=True, help="Run reproducers that were not captured here; remembered.")
+@click.option("--rtol", type=click.FloatRange(min=0), help="Relative tolerance. Default: the dtype's.")
+@click.option("--atol", type=click.FloatRange(min=0), help="Absolute tolerance. Default: the dtype's.")
+@click.option(
+    "--trust", is_flag=True, help="Allow reproducers that were not captured here to run; remembered."
+)
 @strict_option
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
 def command(repros: tuple[Path, ...], as_json: bool, html_path: Path | None, **options: Any) -> int:
-    """Find the fastest configuration that gives the application's result, over REPRO or several shapes of one
-    kernel.
+    """Find the fastest configuration that gives the application's result, over one or several shapes.
 
-    Every configuration that is timed is verified. Several reproducers give the best for each, one for all,
-    and the fewest within 3 % of the best. The last line is "Result: PASS ...",
+    Only configurations that were verified are timed. Several reproducers of one kernel give the best for
+    each, one for all, and the smallest set within 3 % of the best. The last line is "Result: PASS ...",
     "Result: FAIL ..." or "Result: UNDECIDED ...".
     """
     from kerncap.api.tune import TuneOptions, Watcher, tune

@@ -12,14 +12,14 @@ import click
 @click.argument("archive", type=click.Path(path_type=Path))
 @click.option(
     "-o", "--output", type=click.Path(file_okay=False, path_type=Path), default=Path("."),
-    help="Where the folder goes (the working directory).",
+    help="Where the folder goes. Default: the working directory.",
 )  # fmt: skip
-@click.option("--max-size", default="8GiB", help="Refuse what would be larger unpacked (8GiB).")
+@click.option("--max-size", default="8GiB", show_default=True, help="Limit for the unpacked size.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
 def command(archive: Path, output: Path, max_size: str, as_json: bool) -> int:
-    """Make the folder of a packed reproducer; every digest is checked, nothing in it is executed.
+    """Unpack the folder of a packed reproducer; every digest is checked, and nothing in it is executed.
 
-    Exit status 0, or 3 if the archive is malformed, damaged or hostile: one line says where.
+    Exit status: 0, or 3 if the archive is malformed, damaged or hostile, with the place in one line.
     """
     from kerncap.api.pack import unpack_file
     from kerncap.capture.options import parse_size

@@ -1,4 +1,4 @@
-"""``kerncap verify``: prove a kernel or a candidate."""
+"""``kerncap verify``: check a kernel or a candidate."""
 
 from __future__ import annotations
 
@@ -19,25 +19,23 @@ from kerncap.cli.strict import strict_option
 @strict_option
 @click.option(
     "--reference", type=click.Path(path_type=Path), metavar="FILE",
-    help="A Python file with reference(args): it returns {name: tensor}, or changes tensors in place.",
+    help="Python file with reference(args), which returns {name: tensor} or changes tensors in place.",
 )  # fmt: skip
 @click.option(
     "--stages",
     metavar="NAMES",
-    help="smoke, oracle, determinism, numerics, shapes, memory, with commas between them; or all.  "
+    help="smoke, oracle, determinism, numerics, shapes, memory, separated by commas; or all.  "
     "[default: smoke,oracle]",
 )
-@click.option(
-    "--expect", type=click.Choice(["finite"]), help="What must hold for everything that is written."
-)
+@click.option("--expect", type=click.Choice(["finite"]), help="Require every written value to be finite.")
 def command(repro: Path, as_json: bool, stages: str | None, **options: Any) -> int:
-    """Judge the kernel of REPRO, or a candidate for it, against the application's own result.
+    """Check the kernel of REPRO, or a candidate for it, against the application's result.
 
-    Where that is not to be trusted (a NaN, a fault), by --reference, by --expect, or else by the agreement of
-    three replays. A candidate also has to agree on a second run and on other values. --stages says what else
-    is asked: whether runs agree with each other, how exact they are, other sizes and layouts, memory. Each
-    stage says what it showed and what not. The last line is "Result: PASS ...", "Result: FAIL ..." or
-    "Result: UNDECIDED ..."; the exit status is 0, 1 or 5.
+    If that result can't be trusted (a NaN, a fault), --reference, --expect or the agreement of three
+    replays decides. A candidate must also agree on a second run and on other values. --stages adds more:
+    whether runs agree, how exact they are, other sizes and layouts, memory. Each stage says what it showed
+    and what it did not. The last line is "Result: PASS ...", "Result: FAIL ..." or "Result: UNDECIDED ...";
+    the exit status is 0, 1 or 5.
     """
     from kerncap.api.verify import VerifyOptions, parse_stages, verify
     from kerncap.report.verdict_text import render

@@ -33,20 +33,20 @@ def add_options(group: pytest.OptionGroup) -> None:
     )  # fmt: skip
     group.addoption(
         "--kerncap-stages", metavar="NAMES",
-        help="what a reproducer has to pass, as for kerncap verify --stages (default: smoke,oracle)",
+        help="stages that a reproducer must pass, as for kerncap verify --stages (default: smoke,oracle)",
     )  # fmt: skip
     group.addoption(
         "--kerncap-candidate", action="append", default=[], metavar="KERNEL=FILE",
-        help="judge FILE, too, on every reproducer of KERNEL; such a file may also lie beside a reproducer, "
-        "called as it is with .candidate and a suffix",
+        help="verify FILE on every reproducer of KERNEL too; such a file may also be next to a reproducer, "
+        "with its name, .candidate and a suffix",
     )  # fmt: skip
     group.addoption(
         "--kerncap-trust", action="store_true",
-        help="run reproducers that were not captured here, and remember them; look at them first",
+        help="allow reproducers that were not captured here to run, and remember them; read them first",
     )  # fmt: skip
     group.addoption(
         STRICT, action="store_true",
-        help="an undecided verdict, of --kerncap or of --kerncap-sanitize, fails its test",
+        help="fail a test whose verdict, of --kerncap or --kerncap-sanitize, is undecided",
     )  # fmt: skip
 
 

@@ -38,7 +38,7 @@ def add_options(group: pytest.OptionGroup) -> None:
         "--kerncap-sanitize-bounds",
         choices=("view", "storage", "allocation"),
         default="storage",
-        help="what an access must stay inside of (default: storage)",
+        help="memory that an access must stay inside (default: storage)",
     )
 
 
