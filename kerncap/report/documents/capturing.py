@@ -22,20 +22,20 @@ from kerncap.report.documents.basics import (
 
 
 class SeenKernel(Part, frozen=True, kw_only=True):
-    """A kernel of the program, with what became of its launches."""
+    """A kernel of the program, with counts of its launches."""
 
-    name: Annotated[str, says("As it is written in the source.")]
-    qualified_name: Annotated[str, says("With module or namespaces, template arguments and parameters.")]
-    mangled: Annotated[str | None, says("The linker's name, of CUDA and HIP kernels.")]
+    name: Annotated[str, says("Name as written in the source.")]
+    qualified_name: Annotated[str, says("Name with module or namespaces, template arguments and parameters.")]
+    mangled: Annotated[str | None, says("Symbol name, for CUDA and HIP kernels.")]
     file: Path | None
     line: Line | None
     launches: Count
-    matched: Annotated[Count, says("Launches that the selectors chose.")]
+    matched: Annotated[Count, says("Launches that the selectors matched.")]
     captured: Count
-    filtered: Annotated[dict[str, int], says("Launches that were not taken, by the reason.")]
-    configs: Annotated[Count, says("Distinct configurations; 0 where they were not counted.")]
-    time_ns: Annotated[Nanoseconds, says("Nanoseconds of all launches; 0 where they were not timed.")]
-    bytes: Annotated[Bytes, says("Bytes of memory that were captured.")]
+    filtered: Annotated[dict[str, int], says("Launches that were not captured, by reason.")]
+    configs: Annotated[Count, says("Distinct configurations; 0 if they were not counted.")]
+    time_ns: Annotated[Nanoseconds, says("Nanoseconds of all launches; 0 if they were not timed.")]
+    bytes: Annotated[Bytes, says("Bytes of captured memory.")]
 
 
 class LastLaunch(Part, frozen=True, kw_only=True):
@@ -44,7 +44,7 @@ class LastLaunch(Part, frozen=True, kw_only=True):
     kernel: str
     grid: Extents
     block: Extents
-    stream: Annotated[int | str, says("The stream's handle.")]
+    stream: Annotated[int | str, says("Stream handle.")]
 
 
 class SelfCheckResult(Part, frozen=True, kw_only=True):
@@ -60,67 +60,71 @@ class CapturedLaunch(Part, frozen=True, kw_only=True):
     path: Path
     kernel: str
     qualified_name: str
-    launch: Annotated[int, says("Which launch of the kernel, from 0; from the arming on.")]
+    launch: Annotated[int, says("Number of the launch of this kernel, from 0, counted since arming.")]
     grid: tuple[int, ...]
     pid: int
-    rank: Annotated[int | None, says("The process's rank, of torchrun, MPI or Slurm.")]
+    rank: Annotated[int | None, says("Rank of the process under torchrun, MPI or Slurm.")]
     local_rank: int | None
-    range: Annotated[Names, says("NVTX ranges that were open, the outermost first.")]
-    generation: Annotated[int, says("Which arming took it; 0 is that of the start.")]
-    oracle: Annotated[str, says("trusted, suspect, fault, …: what the application's result is worth.")]
+    range: Annotated[Names, says("Open NVTX ranges, outermost first.")]
+    generation: Annotated[int, says("Number of the selection that captured it; 0 is the one at the start.")]
+    oracle: Annotated[
+        str, says("trusted, suspect, fault, …: whether the application's result can be trusted.")
+    ]
     size_bytes: Annotated[Bytes, says("Bytes of memory.")]
     disk_bytes: Annotated[Bytes, says("Bytes on disk.")]
 
 
 class CaptureDocument(Document, frozen=True, kw_only=True):
-    """What a run left behind. The exit status is the program's own where that failed."""
+    """The launches that a run captured. The exit status is the program's if it failed."""
 
-    captured: Annotated[tuple[Path, ...], says("The reproducers that were written.")]
-    reproducers: Annotated[tuple[CapturedLaunch, ...], says("The same with what they are of.")]
+    captured: Annotated[tuple[Path, ...], says("Paths of the reproducers.")]
+    reproducers: Annotated[
+        tuple[CapturedLaunch, ...], says("The reproducers, with the launch that each one holds.")
+    ]
     reason: Annotated[str | None, says("Why nothing was captured.")]
-    target_status: Annotated[int, says("The program's exit status; 128 + n for signal n.")]
-    target_signal: Annotated[str | None, says("The signal that ended it, as in SIGSEGV.")]
+    target_status: Annotated[int, says("Exit status of the program; 128 + n for signal n.")]
+    target_signal: Annotated[str | None, says("Signal that ended the program, such as SIGSEGV.")]
     kernels: tuple[SeenKernel, ...]
     failed: Annotated[Names, says("Launches that could not be captured, one line each.")]
     notes: Notes
-    last_launches: Annotated[tuple[LastLaunch, ...], says("Before a fault, the oldest first.")]
+    last_launches: Annotated[tuple[LastLaunch, ...], says("The last launches before a fault, oldest first.")]
     fault_command: Annotated[
-        str | None, says("After a fault: the command that keeps the launch that faults.")
+        str | None, says("After a fault: the command that captures the faulting launch.")
     ]
-    self_checks: Annotated[dict[str, SelfCheckResult], says("By the reproducer's path.")]
+    self_checks: Annotated[dict[str, SelfCheckResult], says("By path of the reproducer.")]
     launches: Count
-    overhead_ns: Annotated[Nanoseconds, says("Nanoseconds that being armed cost, over all launches.")]
-    session: Annotated[Path | None, says("The session's folder where it was kept.")]
+    overhead_ns: Annotated[Nanoseconds, says("Nanoseconds of overhead while armed, over all launches.")]
+    session: Annotated[Path | None, says("Session folder, if it was kept.")]
 
 
 class ListedTimes(Part, frozen=True, kw_only=True):
-    """How often and how long, of some launches."""
+    """Counts and times of some launches."""
 
     launches: Count
-    time_ns: Annotated[Nanoseconds, says("Nanoseconds of the timed launches.")]
+    time_ns: Annotated[Nanoseconds, says("Nanoseconds of all timed launches together.")]
     timed_launches: Count
-    mean_ns: Annotated[float | None, says("Nanoseconds of a timed launch.")]
-    min_ns: Annotated[int | None, says("Nanoseconds of the shortest.")]
-    max_ns: Annotated[int | None, says("Nanoseconds of the longest.")]
+    mean_ns: Annotated[float | None, says("Mean nanoseconds of a timed launch.")]
+    min_ns: Annotated[int | None, says("Nanoseconds of the shortest launch.")]
+    max_ns: Annotated[int | None, says("Nanoseconds of the longest launch.")]
 
 
 class ListedRow(Part, frozen=True, kw_only=True):
-    """Launches of a kernel in one process that are alike."""
+    """Launches of a kernel in one process with equal parameters."""
 
     launches: Count
     grid: Extents | None
     block: Extents | None
     shared_bytes: Annotated[int | None, says("Bytes of dynamic shared memory.")]
-    config: Annotated[str | None, says("What a Triton launch was compiled with.")]
+    config: Annotated[str | None, says("Constexprs and options of a Triton launch.")]
     stream: str | None
     device: int | None
-    range: Annotated[Names, says("NVTX ranges that were open, the outermost first.")]
+    range: Annotated[Names, says("Open NVTX ranges, outermost first.")]
     route: str | None
     time_ns: Nanoseconds
-    timed: Annotated[Count, says("Launches that time_ns is the sum of.")]
+    timed: Annotated[Count, says("Number of launches in time_ns.")]
     min_ns: int | None
     max_ns: int | None
-    rest: Annotated[bool, says("All launches for which there was no row of their own.")]
+    rest: Annotated[bool, says("True for the row that sums up launches without a row.")]
     pid: int
     rank: int | None
 
@@ -129,26 +133,32 @@ class ListedKernel(SeenKernel, frozen=True, kw_only=True):
     """A kernel with its share of the time and the command that captures it."""
 
     timed_launches: Count
-    mean_ns: Annotated[float | None, says("Nanoseconds of a timed launch.")]
-    min_ns: Annotated[int | None, says("Nanoseconds of the shortest.")]
-    max_ns: Annotated[int | None, says("Nanoseconds of the longest.")]
-    short_name: Annotated[str, says("For a table; no other kernel of this listing has it.")]
-    configurations: Annotated[int | None, says("As capture --per-config tells them apart.")]
-    share: Annotated[Fraction, says("Of the time of all kernels, from 0 to 1.")]
-    share_of_wall: Annotated[float | None, says("Of the program's wall time, from 0 to 1.")]
+    mean_ns: Annotated[float | None, says("Mean nanoseconds of a timed launch.")]
+    min_ns: Annotated[int | None, says("Nanoseconds of the shortest launch.")]
+    max_ns: Annotated[int | None, says("Nanoseconds of the longest launch.")]
+    short_name: Annotated[str, says("Shortened name, unique in this listing.")]
+    configurations: Annotated[
+        int | None, says("Number of configurations, as capture --per-config distinguishes them.")
+    ]
+    share: Annotated[Fraction, says("Share of the time of all kernels, from 0 to 1.")]
+    share_of_wall: Annotated[float | None, says("Share of the program's wall time, from 0 to 1.")]
     speedup_if_twice_as_fast_wall: Annotated[
-        float | None, says("How many times faster the program gets at most, by Amdahl's law.")
+        float | None, says("Upper bound on the program's speedup, by Amdahl's law.")
     ]
-    speedup_if_gone_wall: Annotated[float | None, says("The same if it took no time; null: no bound.")]
-    share_of_device: Annotated[float | None, says("Of the time of all kernels, from 0 to 1.")]
+    speedup_if_gone_wall: Annotated[
+        float | None, says("The same if the kernel took no time; null: no bound.")
+    ]
+    share_of_device: Annotated[float | None, says("Share of the time of all kernels, from 0 to 1.")]
     speedup_if_twice_as_fast_device: Annotated[
-        float | None, says("How many times faster all kernels together get at most.")
+        float | None, says("Upper bound on the speedup of all kernels together.")
     ]
-    speedup_if_gone_device: Annotated[float | None, says("The same if it took no time; null: no bound.")]
+    speedup_if_gone_device: Annotated[
+        float | None, says("The same if the kernel took no time; null: no bound.")
+    ]
     rows: tuple[ListedRow, ...]
-    stack: Annotated[Stack, says("Python's call stack at its first launch, innermost last.")]
-    command: Annotated[str, says("For a shell: captures the first launch of exactly this kernel.")]
-    command_is_exact: Annotated[bool, says("No other kernel of the run has a name that it chooses.")]
+    stack: Annotated[Stack, says("Python call stack at the first launch, innermost last.")]
+    command: Annotated[str, says("Shell command that captures the first launch of this kernel.")]
+    command_is_exact: Annotated[bool, says("True if the command matches no other kernel of the run.")]
 
 
 class GroupedKernel(ListedTimes, frozen=True, kw_only=True):
@@ -157,50 +167,51 @@ class GroupedKernel(ListedTimes, frozen=True, kw_only=True):
     name: str
     qualified_name: str
     command: Annotated[
-        str | None, says("Captures the first of them; null where no selector tells them apart.")
+        str | None,
+        says("Shell command that captures the first of them; null if no selector distinguishes them."),
     ]
 
 
 class ListedGroup(ListedTimes, frozen=True, kw_only=True):
-    """What lies in one range (directly), stream, device, rank, or configuration."""
+    """Launches directly in one range, stream, device, rank or configuration."""
 
-    name: Annotated[Names, says("From the outermost range; of a configuration the kernel's name first.")]
+    name: Annotated[Names, says("Ranges, outermost first; for a configuration, the kernel's name first.")]
     share_of_device: float | None
     kernels: tuple[GroupedKernel, ...]
 
 
 class ClockOfProcess(Part, frozen=True, kw_only=True):
-    """What measured in one process."""
+    """Clock of one process."""
 
     pid: int
     clock: Literal["cupti", "events", "hsa", "host"]
-    reason: Annotated[str | None, says("Why there was no better one.")]
+    reason: Annotated[str | None, says("Why no better clock was available.")]
 
 
 class ListDocument(Document, frozen=True, kw_only=True):
-    """The kernels of a run, the most expensive first."""
+    """The kernels of a run, most expensive first."""
 
     kernels: tuple[ListedKernel, ...]
-    kernel_count: Annotated[Count, says("All that were found, whatever --top shows.")]
+    kernel_count: Annotated[Count, says("Number of all kernels, regardless of --top.")]
     by: Literal["range", "stream", "device", "rank", "configuration"] | None
-    groups: Annotated[tuple[ListedGroup, ...], says("With --by, the largest first.")]
-    wall_ns: Annotated[Nanoseconds, says("Nanoseconds from the program's start to its end.")]
+    groups: Annotated[tuple[ListedGroup, ...], says("With --by: groups, largest first.")]
+    wall_ns: Annotated[Nanoseconds, says("Wall time of the program in nanoseconds.")]
     program_ns: Annotated[
-        Nanoseconds, says("The same without what listing cost; shares of wall are of this.")
+        Nanoseconds, says("The same without the overhead of listing; shares of wall time refer to this.")
     ]
-    device_ns: Annotated[Nanoseconds, says("Nanoseconds of all timed launches.")]
+    device_ns: Annotated[Nanoseconds, says("Device time of all timed launches in nanoseconds.")]
     clocks: tuple[ClockOfProcess, ...]
-    process_count: Annotated[Count, says("Processes that launched something.")]
+    process_count: Annotated[Count, says("Number of processes that launched a kernel.")]
     notes: Notes
-    failed: Annotated[Names, says("What could not be recorded, one line each.")]
-    reason: Annotated[str | None, says("Why there is none.")]
-    target_status: Annotated[int, says("The program's exit status; 128 + n for signal n.")]
+    failed: Annotated[Names, says("Failures to record, one line each.")]
+    reason: Annotated[str | None, says("Why nothing was found.")]
+    target_status: Annotated[int, says("Exit status of the program; 128 + n for signal n.")]
     launches: Count
-    overhead_ns: Annotated[Nanoseconds, says("Nanoseconds that listing cost, over all launches.")]
+    overhead_ns: Annotated[Nanoseconds, says("Nanoseconds of overhead, over all launches.")]
 
 
 class ArmedLaunch(Part, frozen=True, kw_only=True):
-    """A reproducer that came out while `arm` waited."""
+    """A reproducer that was captured while `arm` waited."""
 
     path: Path
     kernel: str
@@ -210,12 +221,12 @@ class ArmedLaunch(Part, frozen=True, kw_only=True):
 
 
 class ArmDocument(Document, frozen=True, kw_only=True):
-    """What a dormant program was armed for, and with --wait what came of it."""
+    """The selection of a dormant program, and with --wait the captures."""
 
     session: Path
-    generation: Annotated[int, says("The number of this arming, from 1.")]
+    generation: Annotated[int, says("Number of this selection, from 1.")]
     waited: bool
     captured: tuple[Path, ...]
     reproducers: tuple[ArmedLaunch, ...]
     failed: Names
-    reason: Annotated[str | None, says("Why there is none.")]
+    reason: Annotated[str | None, says("Why nothing was captured.")]

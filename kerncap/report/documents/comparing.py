@@ -11,18 +11,18 @@ Equal = Annotated[
     Literal["equal", "different", "undecided"],
     says("The exit status is 0 for equal, 1 for different, 5 for undecided: not everything was compared."),
 ]
-Side = Annotated[Literal["a", "b"] | None, says("Where one side alone has it.")]
+Side = Annotated[Literal["a", "b"] | None, says("The side that has it, if only one does.")]
 
 
 class ChangedFact(Part, frozen=True, kw_only=True):
     what: str
-    a: Annotated[str | None, says("Null where A does not have it.")]
-    b: Annotated[str | None, says("Null where B does not have it.")]
-    ratio: Annotated[float | None, says("B by A, of times and sizes.")]
+    a: Annotated[str | None, says("Null if A does not have it.")]
+    b: Annotated[str | None, says("Null if B does not have it.")]
+    ratio: Annotated[float | None, says("B divided by A, for times and sizes.")]
 
 
 class ErrorBin(Part, frozen=True, kw_only=True):
-    """Elements that err by ``least`` up to ``below``; texts are infinities."""
+    """Number of elements with an error from ``least`` up to ``below``; strings are infinities."""
 
     least: float | str
     below: float | str
@@ -30,20 +30,23 @@ class ErrorBin(Part, frozen=True, kw_only=True):
 
 
 class ErrorHistogram(Part, frozen=True, kw_only=True):
-    measure: Annotated[Literal["absolute", "relative", "ulps"], says("By decade; ulps by power of two.")]
+    measure: Annotated[
+        Literal["absolute", "relative", "ulps"],
+        says("absolute and relative are by decade, ulps by power of two."),
+    ]
     bins: tuple[ErrorBin, ...]
-    none: Annotated[Count, says("Other bits and the same value, as of -0.0 and 0.0.")]
-    special: Annotated[Count, says("NaN or infinity on one side.")]
+    none: Annotated[Count, says("Elements with other bits and the same value, such as -0.0 and 0.0.")]
+    special: Annotated[Count, says("Elements with NaN or infinity on one side.")]
 
 
 class HeatMap(Part, frozen=True, kw_only=True):
-    """Where in a tensor, by cells of ``row_step`` by ``column_step`` elements."""
+    """Map of a tensor, in cells of ``row_step`` by ``column_step`` elements."""
 
     rows: Count
     columns: Count
     row_step: Count
     column_step: Count
-    wrapped: Annotated[bool, says("A vector: each row goes on where the last one ended.")]
+    wrapped: Annotated[bool, says("True for a vector that is wrapped into rows.")]
     different: tuple[tuple[int, ...], ...]
     elements: tuple[tuple[int, ...], ...]
     special: tuple[tuple[int, ...], ...]
@@ -56,38 +59,42 @@ class FirstElement(Part, frozen=True, kw_only=True):
 
 
 class ComparedState(Part, frozen=True, kw_only=True):
-    """Elements of a view, or bytes that no view has, before or after the launch."""
+    """Elements of a view, or bytes outside every view, before or after the launch."""
 
     state: Literal["pre", "post"]
     elements: Count
     different: Count
-    complete: Annotated[bool, says("False: the limit of what is read was reached.")]
+    complete: Annotated[bool, says("False: the reading limit was reached.")]
     first: FirstElement | None
-    box: Annotated[tuple[tuple[int, int], ...], says("The smallest that holds all that differ, by axis.")]
-    axes: Annotated[tuple[int, ...], says("How many indices of each axis meet one that differs.")]
-    errors: Annotated[dict[str, Any], says("Statistics of the errors by name.")]
+    box: Annotated[
+        tuple[tuple[int, int], ...], says("Smallest box that holds all differing elements, by axis.")
+    ]
+    axes: Annotated[tuple[int, ...], says("For each axis, the number of indices with a differing element.")]
+    errors: Annotated[dict[str, Any], says("Error statistics by name.")]
     histograms: tuple[ErrorHistogram, ...]
     heat: HeatMap | None
-    pointers: Annotated[Count, says("Words that differ, and point to the same place.")]
-    ignored: Annotated[Count, says("Elements that differ, and mean nothing to the launch.")]
-    measured: Annotated[Count, says("Elements that differ, and that errors and histograms are of.")]
+    pointers: Annotated[Count, says("Words that differ and point to the same place.")]
+    ignored: Annotated[Count, says("Elements that differ and don't matter to the launch.")]
+    measured: Annotated[Count, says("Differing elements in errors and histograms.")]
 
 
 class ComparedView(Part, frozen=True, kw_only=True):
     name: str
     dtypes: tuple[str | None, str | None]
-    shapes: Annotated[tuple[tuple[int, ...] | None, tuple[int, ...] | None], says("Elements, of A and B.")]
+    shapes: Annotated[
+        tuple[tuple[int, ...] | None, tuple[int, ...] | None], says("Shapes of A and B, in elements.")
+    ]
     states: tuple[ComparedState, ...]
-    problem: Annotated[str, says("Why they can't be compared; empty where they can.")]
+    problem: Annotated[str, says("Why they can't be compared; empty if they can.")]
 
 
 class ComparedRegion(Part, frozen=True, kw_only=True):
-    """Bytes of a pair of regions that no compared view holds."""
+    """Bytes of a pair of regions outside every compared view."""
 
     name: str
     regions: tuple[int | None, int | None]
-    sizes: Annotated[tuple[Bytes | None, Bytes | None], says("Bytes, of A and B.")]
-    how: Annotated[str, says("Why they are a pair.")]
+    sizes: Annotated[tuple[Bytes | None, Bytes | None], says("Sizes of A and B in bytes.")]
+    how: Annotated[str, says("Why they were paired.")]
     states: tuple[ComparedState, ...]
     problem: str
 
@@ -97,7 +104,12 @@ class ComparedCode(Part, frozen=True, kw_only=True):
 
     stage: str
     same: bool
-    how: Annotated[str, says("bytes: the same file; text: without locations and numbering; binary.")]
+    how: Annotated[
+        str,
+        says(
+            "bytes: equal files. text: compared without locations and numbering. binary: compared as bytes."
+        ),
+    ]
     only_in: Side
     text: StageDifference | None
     note: str
@@ -121,41 +133,41 @@ class ComparedSide(Part, frozen=True, kw_only=True):
 
 
 class DiffDocument(Document, frozen=True, kw_only=True):
-    """Everything that two reproducers differ in."""
+    """The differences between two reproducers."""
 
     result: Equal
     kind: Literal["reproducers"]
-    differing: Annotated[Names, says("The parts that differ, in the order in which they are shown.")]
+    differing: Annotated[Names, says("Names of the parts that differ, in display order.")]
     a: ComparedSide
     b: ComparedSide
     launch: tuple[ChangedFact, ...]
     arguments: tuple[ChangedFact, ...]
-    environment: Annotated[tuple[ChangedFact, ...], says("Told; decides nothing.")]
+    environment: Annotated[tuple[ChangedFact, ...], says("Shown, and not counted as a difference.")]
     code: tuple[ComparedCode, ...]
     source: tuple[ComparedSource, ...]
     views: tuple[ComparedView, ...]
     regions: tuple[ComparedRegion, ...]
     notes: Notes
-    counts: Annotated[dict[str, int], says("What was compared.")]
+    counts: Annotated[dict[str, int], says("Counts of compared items.")]
 
 
 class ChangedValue(Part, frozen=True, kw_only=True):
-    where: Annotated[str, says("The key, with the keys above it.")]
-    kind: Annotated[Literal["value", "time", "told"], says("told: which run it was, not what came of it.")]
+    where: Annotated[str, says("Key, with the keys above it.")]
+    kind: Annotated[Literal["value", "time", "told"], says("told: identifies the run; not a result.")]
     a: Any
     b: Any
-    ratio: Annotated[float | None, says("B by A, of times.")]
+    ratio: Annotated[float | None, says("B divided by A, for times.")]
 
 
 class DiffResultsDocument(Document, frozen=True, kw_only=True):
-    """What changed between two documents of one command."""
+    """The changes between two documents of one command."""
 
     result: Equal
     kind: Literal["results"]
-    command: Annotated[str, says("That printed both.")]
+    command: Annotated[str, says("Command that printed both.")]
     a: Path
     b: Path
     changes: tuple[ChangedValue, ...]
-    omitted: Annotated[Count, says("Changes that are not listed, for there are very many.")]
+    omitted: Annotated[Count, says("Number of changes that are not listed.")]
     max_ratio: float | None
-    slower: Annotated[Names, says("Times that take longer than max_ratio allows.")]
+    slower: Annotated[Names, says("Times that exceed max_ratio.")]

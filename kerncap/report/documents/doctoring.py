@@ -9,13 +9,15 @@ from kerncap.report.documents.basics import Count, Document, Names, Part, Path, 
 
 class MachineCheck(Part, frozen=True, kw_only=True):
     name: str
-    status: Annotated[Literal["ok", "missing", "note"], says("missing: it stands in some way's way.")]
+    status: Annotated[
+        Literal["ok", "missing", "note"], says("missing: blocks at least one way to capture and replay.")
+    ]
     detail: str
     next_step: str | None
 
 
 class MachineWay(Part, frozen=True, kw_only=True):
-    """A way to capture and replay here, or the first reason why not."""
+    """A way to capture and replay, or the first reason why it doesn't work here."""
 
     name: str
     works: bool
@@ -29,7 +31,7 @@ class SelfTestStep(Part, frozen=True, kw_only=True):
 
 
 class SelfTest(Part, frozen=True, kw_only=True):
-    """A small launch, captured and replayed by one way."""
+    """A small launch, captured and replayed in one way."""
 
     way: str
     result: Literal["pass", "fail", "skipped"]
@@ -39,11 +41,11 @@ class SelfTest(Part, frozen=True, kw_only=True):
 
 
 class DoctorDocument(Document, frozen=True, kw_only=True):
-    """What works on this machine and what is missing."""
+    """What works on this machine, and what is missing."""
 
     result: Annotated[Literal["ok", "missing"], says("ok: at least one way works.")]
-    kerncap: Annotated[str, says("Its version.")]
-    python: Annotated[Path, says("The interpreter that was asked about.")]
+    kerncap: Annotated[str, says("Version of kerncap.")]
+    python: Annotated[Path, says("Python interpreter that the report is about.")]
     ways: tuple[MachineWay, ...]
     checks: tuple[MachineCheck, ...]
     facts: Annotated[dict[str, Any], says("For a bug report: versions, drivers, GPUs; nothing private.")]
@@ -57,8 +59,8 @@ class SeenProcess(Part, frozen=True, kw_only=True):
     parent: int
     name: str
     argv: Names
-    libraries: Annotated[Names, says("Of GPU runtimes, that it has loaded.")]
-    live: Annotated[Names, says("What of kerncap ran in it.")]
+    libraries: Annotated[Names, says("GPU libraries that the process has loaded.")]
+    live: Annotated[Names, says("Shims and hooks of kerncap that were live in it.")]
     launches: Count
     kernels: Count
     routes: Annotated[dict[str, int], says("Launches by the call that made them.")]
@@ -70,11 +72,11 @@ class DoctorProgramDocument(Document, frozen=True, kw_only=True):
 
     result: Literal["ok", "missing"]
     command: Names
-    target_status: Annotated[int | None, says("Its exit status; null: it could not be started.")]
+    target_status: Annotated[int | None, says("Exit status; null if it could not be started.")]
     kernels: Count
     launches: Count
     processes: tuple[SeenProcess, ...]
-    missed: Annotated[Names, says("One sentence each, with process and cause.")]
+    missed: Annotated[Names, says("Missed launches, one sentence each, with process and cause.")]
     next_steps: Names
     notes: Names
     routes: Annotated[dict[str, int], says("Launches of all processes by the call that made them.")]

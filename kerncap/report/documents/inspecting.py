@@ -1,4 +1,4 @@
-"""``inspect``: the manifest and what follows from it."""
+"""``inspect``: the manifest, with references resolved."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from kerncap.report.documents.basics import (
 class ResolvedTensor(Part, frozen=True, kw_only=True):
     """A tensor of an argument: a view of a region. ``offset`` and ``alignment`` are bytes."""
 
-    view: Annotated[int, says("Its place in the manifest's views.")]
+    view: Annotated[int, says("Index in the manifest's views.")]
     name: str | None
     dtype: str
     shape: Annotated[tuple[int, ...], says("Elements.")]
@@ -31,15 +31,15 @@ class ResolvedTensor(Part, frozen=True, kw_only=True):
     region: Region
     offset: Bytes
     address: Address
-    alignment: Annotated[int, says("The largest power of two that divides the address, 4096 at most.")]
+    alignment: Annotated[int, says("Largest power of two that divides the address, at most 4096.")]
 
 
 class ResolvedArgument(Part, frozen=True, kw_only=True):
     """An argument of the launch, in the kernel's order."""
 
     name: str
-    role: Annotated[str, says("runtime, constexpr, …: how the kernel takes it.")]
-    kind: Annotated[str, says("The kind of its value, as in the manifest.")]
+    role: Annotated[str, says("Parameter kind: runtime, constexpr, …")]
+    kind: Annotated[str, says("Kind of the value, as in the manifest.")]
     tensors: tuple[ResolvedTensor, ...] | UnsetType = UNSET
 
 
@@ -61,7 +61,7 @@ class StoredRegion(Part, frozen=True, kw_only=True):
 
 
 class Stored(Part, frozen=True, kw_only=True):
-    """What the memory takes on disk, and what it stands for."""
+    """Sizes of the memory, stored and expanded."""
 
     memory_bytes: Annotated[Bytes, says("Bytes on disk.")]
     pre_bytes: Bytes
@@ -71,12 +71,12 @@ class Stored(Part, frozen=True, kw_only=True):
 
 
 class WrittenRegion(Part, frozen=True, kw_only=True):
-    """How much of a region the launch writes, as replays measured it."""
+    """How much of a region the launch writes, measured by replays."""
 
     region: Region
     written_bytes: Bytes
     size: Bytes
-    also_input: Annotated[bool, says("Whether some of what it writes is read before.")]
+    also_input: Annotated[bool, says("True if the launch reads some of these bytes before it writes them.")]
 
 
 class InspectDocument(Document, frozen=True, kw_only=True):
@@ -88,7 +88,7 @@ class InspectDocument(Document, frozen=True, kw_only=True):
     arguments: tuple[ResolvedArgument, ...]
     aliases: tuple[Alias, ...]
     stored: Stored
-    checks: Annotated[dict[str, Any] | None, says("checks.json: what replays here have found out.")]
+    checks: Annotated[dict[str, Any] | None, says("checks.json: results of replays on this machine.")]
     write_set: tuple[WrittenRegion, ...] | None
-    digests: Annotated[str, says("'verified', or which were not checked.")]
+    digests: Annotated[str, says("'verified', or the digests that were not checked.")]
     notes: Notes

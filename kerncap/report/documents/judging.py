@@ -1,4 +1,4 @@
-"""``replay``, ``verify``, ``replay --edit`` and ``replay --compare``: verdicts and what they rest on."""
+"""``replay``, ``verify``, ``replay --edit`` and ``replay --compare``: verdicts and their evidence."""
 
 from __future__ import annotations
 
@@ -21,31 +21,31 @@ from kerncap.report.documents.basics import (
 
 
 class Placement(Part, frozen=True, kw_only=True):
-    """Which regions are at their captured addresses."""
+    """Whether regions are at their captured addresses."""
 
-    honoured: Annotated[Count, says("How many are.")]
-    relocated: Annotated[tuple[int, ...], says("Those that are not, by their place in the manifest.")]
+    honoured: Annotated[Count, says("Number of regions at their captured addresses.")]
+    relocated: Annotated[tuple[int, ...], says("Indices of the other regions.")]
 
 
 class FirstDifferent(Part, frozen=True, kw_only=True):
     index: tuple[int, ...]
-    expected: Annotated[str, says("As text: exact, and NaN or inf where it is one.")]
+    expected: Annotated[str, says("Value as text: exact, or NaN or inf.")]
     found: str
 
 
 class ViewDifference(Part, frozen=True, kw_only=True):
-    """How a tensor differs from what the application had."""
+    """How a tensor differs from the application's."""
 
-    view: Annotated[int, says("Its place in the manifest's views.")]
+    view: Annotated[int, says("Index in the manifest's views.")]
     name: str | None
     elements: Count
     different: Annotated[Count, says("Elements that are not equal bit by bit.")]
-    outside: Annotated[Count, says("Elements outside of the tolerance.")]
-    nan: Annotated[Count, says("Elements that are NaN in one of the two alone.")]
+    outside: Annotated[Count, says("Elements outside the tolerance.")]
+    nan: Annotated[Count, says("Elements that are NaN in only one of the two.")]
     max_abs: Annotated[float | None, says("The largest absolute difference.")]
     max_rel: Annotated[float | None, says("The largest relative difference.")]
     scale: Annotated[float | None, says("The largest expected magnitude.")]
-    first: Annotated[FirstDifferent | None, says("The first element outside of the tolerance.")]
+    first: Annotated[FirstDifferent | None, says("The first element outside the tolerance.")]
 
 
 class Timing(Part, frozen=True, kw_only=True):
@@ -53,45 +53,45 @@ class Timing(Part, frozen=True, kw_only=True):
 
     runs: Count
     median_ms: Milliseconds
-    low_ms: Annotated[float, says("Milliseconds: the first decile.")]
-    high_ms: Annotated[float, says("Milliseconds: the last decile.")]
+    low_ms: Annotated[float, says("First decile in milliseconds.")]
+    high_ms: Annotated[float, says("Last decile in milliseconds.")]
     clock: Annotated[str, says("device events, host clock, or the emulator's clock.")]
     warm_ms: Annotated[float | None, says("Milliseconds with the data in the cache.")]
     cold_ms: Annotated[float | None, says("Milliseconds with an emptied cache.")]
-    replays_per_s: Annotated[float | None, says("Replays in a row, restoring included.")]
+    replays_per_s: Annotated[float | None, says("Rate of consecutive replays, including restoring memory.")]
 
 
 class ReplayDocument(Document, frozen=True, kw_only=True):
-    """A replay of the launch, or of a candidate for it, held against the application's result."""
+    """A replay of the launch, or of a candidate for it, compared with the application's result."""
 
     result: Word
-    reasons: Annotated[Names, says("Why it failed, or is undecided, one line each.")]
+    reasons: Annotated[Names, says("Why it failed or is undecided, one line each.")]
     summary: str
-    exact: Annotated[bool, says("Equal bit by bit, not only within the tolerance.")]
+    exact: Annotated[bool, says("True if equal bit by bit, not only within the tolerance.")]
     path: Path
     kernel: str
-    engine: Annotated[str, says("What ran it: interpreter, jit, binary, native.")]
+    engine: Annotated[str, says("Engine that ran it: interpreter, jit, binary, native.")]
     device: Annotated[str, says("cpu, or the GPU's name.")]
-    triton: Annotated[str, says("Triton's version; empty where it was not used.")]
-    driver: Annotated[str, says("The CUDA driver's version, or ROCr's; empty where none was used.")]
-    judged_by: Annotated[str, says("What it was held against.")]
+    triton: Annotated[str, says("Version of Triton; empty if it was not used.")]
+    driver: Annotated[str, says("Version of the CUDA driver or ROCr; empty if none was used.")]
+    judged_by: Annotated[str, says("What the result was compared with.")]
     compared_bytes: Bytes
-    poisoned_bytes: Annotated[Bytes, says("Bytes that were filled with poison before, of what is written.")]
+    poisoned_bytes: Annotated[Bytes, says("Written bytes that were filled with poison before.")]
     placement: Placement
     notes: Notes
     views: Annotated[tuple[ViewDifference, ...], says("Tensors that differ.")]
     runs: Count
-    different: Annotated[int | None, says("With --until-fail: how many of the runs disagreed.")]
+    different: Annotated[int | None, says("With --until-fail: number of runs that disagreed.")]
     timing: Timing | None
 
 
 class Stage(Part, frozen=True, kw_only=True):
-    """A stage of verify, with what a reader may and may not conclude from it."""
+    """A stage of verify, with what it showed and did not show."""
 
     name: Annotated[str, says("smoke, oracle, determinism, numerics, shapes, memory.")]
     result: Annotated[
         Literal["pass", "fail", "undecided", "skipped"],
-        says("skipped: it can't be run here; undecided: it ran, and that decides nothing."),
+        says("skipped: it can't run here. undecided: it ran, and decided nothing."),
     ]
     reasons: Names
     shown: Names
@@ -115,23 +115,23 @@ class FirstWrong(Part, frozen=True, kw_only=True):
 
 
 class Diagnostic(Part, frozen=True, kw_only=True):
-    """What a compiler or Python says, at a line of the file that is edited."""
+    """A message of a compiler or Python, at a line of the edited file."""
 
     file: Path
     line: Annotated[int, says("From 1.")]
-    column: Annotated[int | None, says("From 1; null where nobody says it.")]
+    column: Annotated[int | None, says("From 1; null if unknown.")]
     message: str
-    context: Annotated[tuple[tuple[int, str], ...], says("The line and some before it: number, text.")]
+    context: Annotated[tuple[tuple[int, str], ...], says("The line and some lines before it: number, text.")]
 
 
 class EditTimes(Part, frozen=True, kw_only=True):
-    """Launches of the original and of the candidate in turns."""
+    """Times of the original and the candidate, run in turns."""
 
     rounds: Count
     clock: str
     original_ms: Milliseconds
     candidate_ms: Milliseconds | None
-    ratio: Annotated[float | None, says("The candidate's time by the original's, median.")]
+    ratio: Annotated[float | None, says("Median of the candidate's time divided by the original's.")]
     low: Annotated[float | None, says("Lower end of the ratio's 95 % interval.")]
     high: Annotated[float | None, says("Upper end of the ratio's 95 % interval.")]
 
@@ -143,26 +143,28 @@ class BestSave(Part, frozen=True, kw_only=True):
 
 
 class EditDocument(Document, frozen=True, kw_only=True):
-    """One judgement of a working copy: one document on one line for every save."""
+    """The verdict on a working copy: one document on one line for every save."""
 
     result: Word
-    save: Annotated[Count, says("The number of the judgement, from 1.")]
-    which: Annotated[Literal["candidate", "original"], says("What was run.")]
+    save: Annotated[Count, says("Number of the verdict, from 1.")]
+    which: Annotated[Literal["candidate", "original"], says("Which kernel was run.")]
     file: Path
-    stage: Annotated[Literal["build", "run", "compare"], says("How far it came.")]
+    stage: Annotated[Literal["build", "run", "compare"], says("Last step that was reached.")]
     summary: str
     reasons: Names
     exact: bool
     first_wrong: FirstWrong | None
     diagnostics: tuple[Diagnostic, ...]
     times: EditTimes | None
-    original: Annotated[dict[str, Any] | None, says("Facts of the compiled kernel that are known.")]
-    candidate: Annotated[dict[str, Any] | None, says("The same of the candidate.")]
-    launch_changes: Annotated[dict[str, tuple[Any, Any]], says("By name: the original's, the candidate's.")]
+    original: Annotated[dict[str, Any] | None, says("Known facts of the compiled kernel.")]
+    candidate: Annotated[dict[str, Any] | None, says("The same for the candidate.")]
+    launch_changes: Annotated[
+        dict[str, tuple[Any, Any]], says("By name: value of the original, value of the candidate.")
+    ]
     compile_ms: Milliseconds | None
     save_to_verdict_ms: Milliseconds | None
-    edited: Annotated[bool, says("False: the text is the original's.")]
-    kept: Annotated[Path | None, says("The copy of a save that passed.")]
+    edited: Annotated[bool, says("False: the text is the original.")]
+    kept: Annotated[Path | None, says("Copy of a save that passed.")]
     best: Annotated[BestSave | None, says("The fastest save that passed.")]
     notes: Notes
 
@@ -171,18 +173,18 @@ class EditDocument(Document, frozen=True, kw_only=True):
 
 
 class CompiledFacts(Part, frozen=True, kw_only=True):
-    """What a variant was compiled to; null where it is not known."""
+    """Facts of a compiled variant; null if unknown."""
 
-    registers: Annotated[int | None, says("Of a thread.")]
-    spilled_bytes: Annotated[int | None, says("Bytes of local memory of a thread.")]
-    shared_bytes: Annotated[int | None, says("Bytes of shared memory of a block, static and dynamic.")]
-    max_threads: Annotated[int | None, says("Of a block.")]
+    registers: Annotated[int | None, says("Registers of a thread.")]
+    spilled_bytes: Annotated[int | None, says("Bytes of spilled local memory of a thread.")]
+    shared_bytes: Annotated[int | None, says("Bytes of static and dynamic shared memory of a block.")]
+    max_threads: Annotated[int | None, says("Maximum threads of a block.")]
     num_warps: int | None
     num_stages: int | None
     blocks_per_sm: int | None
     occupancy: Fraction | None
     compile_ms: Milliseconds
-    cached: Annotated[bool, says("A compiler's cache had it.")]
+    cached: Annotated[bool, says("True if it came from the compiler's cache.")]
     grid: Extents | None
     block: Extents | None
     dynamic_shared_bytes: Bytes | None
@@ -206,31 +208,33 @@ class ComparedVariant(Part, frozen=True, kw_only=True):
     exact: bool
     notes: Notes
     compiled: CompiledFacts
-    times_ms: Annotated[tuple[float, ...], says("Milliseconds, round by round.")]
+    times_ms: Annotated[tuple[float, ...], says("Milliseconds of each round.")]
     median_ms: Milliseconds | None
-    ratio: Annotated[RatioInterval | None, says("Its time by the first variant's, in pairs.")]
+    ratio: Annotated[RatioInterval | None, says("Its time divided by the first variant's, in pairs.")]
 
 
 class StageDifference(Part, frozen=True, kw_only=True):
     """How a stage of the compilation differs."""
 
     stage: Literal["ttir", "ttgir", "llir", "ptx", "sass"]
-    same: Annotated[bool, says("The same instructions on the same values, whatever these are called.")]
-    instructions: Annotated[tuple[int, int], says("How many before and after.")]
-    changed: Annotated[dict[str, tuple[int, int]], says("By opcode: how many before and after.")]
+    same: Annotated[bool, says("True if the instructions and values are the same, regardless of names.")]
+    instructions: Annotated[tuple[int, int], says("Number of instructions before and after.")]
+    changed: Annotated[
+        dict[str, tuple[int, int]], says("Number of instructions before and after, by opcode.")
+    ]
     diff: Annotated[Names, says("The first lines of a unified diff.")]
-    diff_lines: Annotated[Count, says("How many it has.")]
+    diff_lines: Annotated[Count, says("Number of lines of the whole diff.")]
 
 
 class Difference(Part, frozen=True, kw_only=True):
     before: str
     after: str
     stages: tuple[StageDifference, ...]
-    missing: Annotated[Names, says("Stages that not both have.")]
+    missing: Annotated[Names, says("Stages that only one of them has.")]
 
 
 class CompareDocument(Document, frozen=True, kw_only=True):
-    """Variants of one kernel side by side; the first is what the others are held against."""
+    """Variants of one kernel; the others are compared with the first."""
 
     result: Word
     path: Path
@@ -242,6 +246,6 @@ class CompareDocument(Document, frozen=True, kw_only=True):
     variants: tuple[ComparedVariant, ...]
     differences: tuple[Difference, ...]
     max_ratio: float | None
-    slower: Annotated[Names, says("Variants that take longer than max_ratio allows, beyond doubt.")]
+    slower: Annotated[Names, says("Variants that surely exceed max_ratio.")]
     notes: Notes
     bisect_status: Annotated[int, says("For `git bisect run`: 0 good, 1 bad, 125 can't be tested.")]

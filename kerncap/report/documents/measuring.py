@@ -1,4 +1,4 @@
-"""``replay --limits``, ``profile`` and ``tune``: times, and what they are held against."""
+"""``replay --limits``, ``profile`` and ``tune``: times, ceilings and searches."""
 
 from __future__ import annotations
 
@@ -23,12 +23,14 @@ from kerncap.report.documents.judging import RatioInterval
 
 
 class Traffic(Part, frozen=True, kw_only=True):
-    """Bytes of one direction."""
+    """Bytes that are read or written."""
 
-    requested_bytes: Annotated[Bytes, says("Bytes of all lanes of all programs.")]
-    l2_bytes: Annotated[Bytes, says("Bytes of sectors that tiles ask for.")]
-    unique_bytes: Annotated[Bytes, says("Bytes, each counted once.")]
-    sector_bytes: Annotated[Bytes, says("Bytes of the sectors that hold these: the least that memory moves.")]
+    requested_bytes: Annotated[Bytes, says("Bytes requested by all lanes of all programs.")]
+    l2_bytes: Annotated[Bytes, says("Bytes of the sectors that tiles request.")]
+    unique_bytes: Annotated[Bytes, says("Distinct bytes.")]
+    sector_bytes: Annotated[
+        Bytes, says("Bytes of the sectors that hold the distinct bytes: the minimum traffic.")
+    ]
 
 
 class TensorTraffic(Part, frozen=True, kw_only=True):
@@ -38,11 +40,11 @@ class TensorTraffic(Part, frozen=True, kw_only=True):
 
 
 class Work(Part, frozen=True, kw_only=True):
-    """What one launch has to do."""
+    """The work of one launch."""
 
-    source: Annotated[str, says("Where the numbers come from: TTIR, ncu, closure.")]
+    source: Annotated[str, says("Source of the numbers: TTIR, ncu, closure.")]
     exact: Annotated[bool, says("False: bytes are an upper bound.")]
-    for_these_contents: Annotated[bool, says("They hold for the captured memory.")]
+    for_these_contents: Annotated[bool, says("True if the numbers depend on the captured memory.")]
     read: Traffic | None
     written: Traffic | None
     dram_bytes: Bytes | None
@@ -50,8 +52,8 @@ class Work(Part, frozen=True, kw_only=True):
     flops: Annotated[float | None, says("Floating-point operations.")]
     flops_per_byte: float | None
     operations: Annotated[dict[str, float], says("Operations by kind.")]
-    lanes: Annotated[Count, says("Of all loads, stores and atomics.")]
-    masked_lanes: Annotated[Count, says("Of these, switched off by a mask.")]
+    lanes: Annotated[Count, says("Lanes of all loads, stores and atomics.")]
+    masked_lanes: Annotated[Count, says("Lanes that a mask disables.")]
     atomics: Annotated[Count, says("Elements.")]
     programs: Count
     tensors: tuple[TensorTraffic, ...]
@@ -67,41 +69,39 @@ class TimesByCache(Part, frozen=True, kw_only=True):
 
 
 class Bound(Part, frozen=True, kw_only=True):
-    """One resource: what the launch needs of it, how fast it is here, how much of it the launch gets."""
+    """One resource: the launch's need, the measured ceiling, and the share that the launch reaches."""
 
     name: str
     unit: str
     amount: float
-    measured_per_s: Annotated[float | None, says("The measured ceiling, units a second.")]
-    peak_per_s: Annotated[float | None, says("The data sheet's, units a second.")]
-    warm_floor_ms: Annotated[
-        float | None, says("Milliseconds that it takes at the least, data in the cache.")
-    ]
-    cold_floor_ms: Annotated[float | None, says("Milliseconds that it takes at the least, cache emptied.")]
-    warm_fraction: Annotated[float | None, says("Reached of the measured ceiling.")]
-    cold_fraction: Annotated[float | None, says("Reached of the measured ceiling.")]
+    measured_per_s: Annotated[float | None, says("Measured ceiling in units per second.")]
+    peak_per_s: Annotated[float | None, says("Peak of the data sheet in units per second.")]
+    warm_floor_ms: Annotated[float | None, says("Minimum milliseconds with the data in the cache.")]
+    cold_floor_ms: Annotated[float | None, says("Minimum milliseconds with an emptied cache.")]
+    warm_fraction: Annotated[float | None, says("Share of the measured ceiling that is reached.")]
+    cold_fraction: Annotated[float | None, says("Share of the measured ceiling that is reached.")]
     warm_fraction_of_peak: float | None
     cold_fraction_of_peak: float | None
 
 
 class LimitsDocument(Document, frozen=True, kw_only=True):
-    """How far a launch is from what the device can do."""
+    """How far a launch is from the device's limits."""
 
     path: Path
     kernel: str
-    engine: Annotated[str, says("'none' where nothing was run.")]
+    engine: Annotated[str, says("'none' if nothing was run.")]
     device: str
     times_ms: TimesByCache
-    judged_time: Annotated[str | None, says("Which of the times is judged.")]
-    work: Annotated[Work, says("What is judged: ncu's numbers where there are some.")]
+    judged_time: Annotated[str | None, says("Which of the times is used.")]
+    work: Annotated[Work, says("Work that is used: ncu's numbers if there are any.")]
     counted: Annotated[Work, says("Counted without running anything.")]
     counters: Annotated[Work | None, says("Counted by Nsight Compute.")]
-    counter_metrics: Annotated[dict[str, Any], says("Shares that Nsight Compute reports, by metric.")]
-    ceilings: Annotated[dict[str, Any] | None, says("The device's measured ceilings, with how.")]
+    counter_metrics: Annotated[dict[str, Any], says("Percentages that Nsight Compute reports, by metric.")]
+    ceilings: Annotated[dict[str, Any] | None, says("Measured ceilings of the device, with the method.")]
     bounds: tuple[Bound, ...]
-    binding: Annotated[str | None, says("The resource that holds the launch back.")]
-    achieved: Annotated[float | None, says("Reached of that resource's ceiling.")]
-    headroom: Annotated[float | None, says("How many times as fast it could be at the ceiling.")]
+    binding: Annotated[str | None, says("Resource that limits the launch.")]
+    achieved: Annotated[float | None, says("Share of that resource's ceiling that is reached.")]
+    headroom: Annotated[float | None, says("Speedup if the launch reached the ceiling.")]
     notes: Notes
 
 
@@ -109,7 +109,7 @@ class LimitsDocument(Document, frozen=True, kw_only=True):
 
 
 class Evidence(Part, frozen=True, kw_only=True):
-    metric: Annotated[str, says("Nsight Compute's name.")]
+    metric: Annotated[str, says("Metric name of Nsight Compute.")]
     value: float
 
 
@@ -121,14 +121,14 @@ class Claim(Part, frozen=True, kw_only=True):
 
 
 class ProfileDocument(Document, frozen=True, kw_only=True):
-    """What Nsight Compute counted, explained."""
+    """Metrics of Nsight Compute, explained."""
 
     kernel: str
     device: str
-    ncu: Annotated[str, says("Its version.")]
+    ncu: Annotated[str, says("Version of ncu.")]
     head: Annotated[dict[str, float], says("time_s (seconds), registers, shared_bytes, grid and block.")]
-    claims: Annotated[tuple[Claim, ...], says("What holds the launch back comes first.")]
-    metrics: Annotated[dict[str, float], says("All numbers of the report, in base units.")]
+    claims: Annotated[tuple[Claim, ...], says("Claims; limiting ones come first.")]
+    metrics: Annotated[dict[str, float], says("All metrics of the report, in base units.")]
     report: Path | None
 
 
@@ -136,17 +136,17 @@ class ProfileDocument(Document, frozen=True, kw_only=True):
 
 
 class TuneSpace(Part, frozen=True, kw_only=True):
-    size: Annotated[float, says("Configurations.")]
-    exact: Annotated[bool, says("False: combinations before constraints.")]
-    parameters: Annotated[dict[str, tuple[Any, ...]], says("Values by the parameter's name.")]
-    pinned: Annotated[dict[str, str], says("What is not tuned, and why.")]
+    size: Annotated[float, says("Number of configurations.")]
+    exact: Annotated[bool, says("False: combinations are counted before constraints.")]
+    parameters: Annotated[dict[str, tuple[Any, ...]], says("Values by parameter name.")]
+    pinned: Annotated[dict[str, str], says("Parameters that are not tuned, with the reason.")]
 
 
 class BestConfiguration(Part, frozen=True, kw_only=True):
     config: Configuration
     ms: Milliseconds
     captured_ms: Milliseconds | UnsetType = UNSET
-    speedup: Annotated[RatioInterval | UnsetType, says("Times as fast as captured.")] = UNSET
+    speedup: Annotated[RatioInterval | UnsetType, says("Speedup over the captured configuration.")] = UNSET
 
 
 class TunedShape(Part, frozen=True, kw_only=True):
@@ -154,9 +154,9 @@ class TunedShape(Part, frozen=True, kw_only=True):
 
     digest: str
     path: Path
-    arguments: Annotated[dict[str, Any], says("Those that set it apart.")]
+    arguments: Annotated[dict[str, Any], says("Arguments that distinguish this launch.")]
     captured: Configuration
-    captured_ms: Annotated[float, says("Milliseconds as captured; NaN where it was not timed.")]
+    captured_ms: Annotated[float, says("Milliseconds as captured; NaN if it was not timed.")]
     best: BestConfiguration | None
     selected: Configuration | None
 
@@ -168,7 +168,7 @@ class RobustConfiguration(Part, frozen=True, kw_only=True):
 
 
 class TuneTrial(Part, frozen=True, kw_only=True):
-    """What became of a configuration on one launch; what is not known is not there."""
+    """The trial of a configuration on one launch; unknown values are absent."""
 
     point: Configuration
     digest: str
@@ -186,7 +186,7 @@ class TuneTrial(Part, frozen=True, kw_only=True):
 
 
 class TuneDocument(Document, frozen=True, kw_only=True):
-    """A search over configurations and what follows from it."""
+    """A search over configurations, and its result."""
 
     result: Word
     kernel: str
@@ -198,17 +198,19 @@ class TuneDocument(Document, frozen=True, kw_only=True):
     sampler: str
     space: TuneSpace
     shapes: tuple[TunedShape, ...]
-    robust: Annotated[RobustConfiguration | None, says("One for all launches.")]
-    selected: Annotated[tuple[Configuration, ...], says("The fewest within 3 % of the best everywhere.")]
-    key: Annotated[Any, says("The arguments that choose between them.")]
-    autotune: Annotated[str | None, says("The decorator, ready to paste.")]
+    robust: Annotated[RobustConfiguration | None, says("The best configuration for all launches together.")]
+    selected: Annotated[
+        tuple[Configuration, ...], says("Smallest set that is within 3 % of the best on every launch.")
+    ]
+    key: Annotated[Any, says("Arguments that select between them.")]
+    autotune: Annotated[str | None, says("Decorator, ready to paste.")]
     patch: str | None
     patch_path: Path | None
     patch_note: str | None
     ended: Annotated[str, says("Why the search ended.")]
     seconds: float
     resumed: Annotated[Count, says("Trials from an earlier search.")]
-    states: Annotated[dict[str, int], says("Trials by how they ended.")]
+    states: Annotated[dict[str, int], says("Number of trials by state.")]
     trials: tuple[TuneTrial, ...]
     notes: Names
     journal: Path | None

@@ -1,4 +1,4 @@
-"""``sanitize``: what was proved, what is violated, and what stays open."""
+"""``sanitize``: proofs, violations and open questions."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from typing import Annotated, Literal
 from kerncap.report.documents.basics import Count, Document, Names, Notes, Part, Path, Stack, Word, says
 
 Check = Annotated[
-    Literal["oob", "race", "uninit", "overflow", "promise", "alignment", "descriptor"], says("Which check.")
+    Literal["oob", "race", "uninit", "overflow", "promise", "alignment", "descriptor"],
+    says("Name of the check."),
 ]
 
 
 class Where(Part, frozen=True, kw_only=True):
-    """A place of the source; null where it is not known."""
+    """A place in the source; null if unknown."""
 
     file: Path | None
     line: Annotated[int | None, says("From 1.")]
@@ -20,23 +21,23 @@ class Where(Part, frozen=True, kw_only=True):
 
 
 class Witness(Where, frozen=True, kw_only=True):
-    """A program and lane that does it."""
+    """A program and lane that make the access."""
 
     access: Annotated[str | None, says("load, store, atomic, …")]
-    argument: Annotated[str | None, says("The tensor that the address comes from.")]
+    argument: Annotated[str | None, says("Tensor that the address is based on.")]
     program_id: tuple[int, ...]
     lane: tuple[int, ...]
-    iterations: Annotated[tuple[tuple[str, int], ...], says("Of loops, the outermost first: name, value.")]
-    offset_bytes: Annotated[int | None, says("Bytes from the argument's pointer.")]
-    element: Annotated[int | None, says("The same in elements.")]
-    mask: Annotated[bool | None, says("What the mask is there.")]
+    iterations: Annotated[tuple[tuple[str, int], ...], says("Loop iterations, outermost first: name, value.")]
+    offset_bytes: Annotated[int | None, says("Offset from the argument's pointer in bytes.")]
+    element: Annotated[int | None, says("The same offset in elements.")]
+    mask: Annotated[bool | None, says("Value of the mask at this point.")]
 
 
 class SanitizeFinding(Witness, frozen=True, kw_only=True):
-    """A violation, with a witness that was run again before it is told."""
+    """A violation, with a witness that was re-run before it is reported."""
 
     check: Check
-    callers: Annotated[tuple[tuple[str, int, int], ...], says("Inside of the kernel: file, line, column.")]
+    callers: Annotated[tuple[tuple[str, int, int], ...], says("Calls inside the kernel: file, line, column.")]
     message: str
     shape: Annotated[tuple[int, ...] | None, says("Elements.")]
     strides: Annotated[tuple[int, ...] | None, says("Elements.")]
@@ -45,34 +46,38 @@ class SanitizeFinding(Witness, frozen=True, kw_only=True):
     lands_in: str | None
     address_expression: str | None
     mask_expression: str | None
-    suggestion: Annotated[str | None, says("A mask or bound that would mend it.")]
-    for_these_contents: Annotated[bool, says("It was decided on data from memory.")]
+    suggestion: Annotated[str | None, says("A mask or bound that repairs the access.")]
+    for_these_contents: Annotated[bool, says("True if data from memory decided it.")]
     other: Annotated[Witness | None, says("The second access of a race.")]
 
 
 class OpenQuestion(Where, frozen=True, kw_only=True):
-    """What was not decided, and why. Never to be taken as safe."""
+    """An open question and its reason. It is never to be taken as safe."""
 
     check: Check
     reason: str
 
 
 class SanitizedLaunch(Part, frozen=True, kw_only=True):
-    """One of the different launches. ``proved`` and so on count memory operations."""
+    """One distinct launch. ``proved`` and so on count memory operations."""
 
     kernel: str
     grid: tuple[int, ...]
     result: Annotated[
         Literal["pass", "fail", "undecided"],
-        says("pass: there are memory operations, and all is proved; undecided: not all, and no finding."),
+        says("pass: all memory operations are proved. undecided: some are not, and there is no finding."),
     ]
     label: str
-    configuration: Annotated[dict[str, str], says("Constexprs and options, by name.")]
-    repeats: Annotated[Count, says("How many more launches were like this one.")]
+    configuration: Annotated[dict[str, str], says("Constexprs and options by name.")]
+    repeats: Annotated[Count, says("Number of further equal launches.")]
     findings: tuple[SanitizeFinding, ...]
-    noted: Annotated[tuple[SanitizeFinding, ...], says("No findings: races that store equal values.")]
+    noted: Annotated[
+        tuple[SanitizeFinding, ...], says("Races that store equal values, which are not findings.")
+    ]
     proved: Count
-    proved_for_these_contents: Annotated[Count, says("Of the proved ones.")]
+    proved_for_these_contents: Annotated[
+        Count, says("Number of proved operations that hold for these contents.")
+    ]
     violated: Count
     unproven: tuple[OpenQuestion, ...]
     notes: Notes
@@ -95,10 +100,10 @@ class SanitizeHostRead(Part, frozen=True, kw_only=True):
 
 
 class SanitizeDocument(Document, frozen=True, kw_only=True):
-    """Every launch that was looked at. fail: a finding. pass: there is something, and all is proved."""
+    """Every launch that was checked. fail: a finding. pass: there are launches, and all is proved."""
 
     result: Word
     launches: tuple[SanitizedLaunch, ...]
     host_reads: Annotated[tuple[SanitizeHostRead, ...], says("Findings of the program's own operations.")]
     notes: Names
-    target_status: Annotated[int | None, says("The program's exit status, where one was run.")]
+    target_status: Annotated[int | None, says("Exit status of the program, if one was run.")]

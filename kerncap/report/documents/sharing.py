@@ -1,4 +1,4 @@
-"""``minimize``, ``pack``, ``unpack``, ``export`` and ``report``: what leaves the machine, what is private."""
+"""``minimize``, ``pack``, ``unpack``, ``export`` and ``report``: files to share, and private data."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from kerncap.report.documents.basics import (
 
 
 class PackedEntry(Part, frozen=True, kw_only=True):
-    name: Annotated[str, says("Inside of the reproducer.")]
+    name: Annotated[str, says("Path in the reproducer.")]
     bytes: Bytes
     stored_bytes: Annotated[Bytes, says("Bytes in the archive.")]
 
 
 class UnviewedRegion(Part, frozen=True, kw_only=True):
-    """A region that goes along though no argument's view lies in it."""
+    """A region that is packed although no argument's view is in it."""
 
     region: Region
     size: Bytes
@@ -37,23 +37,23 @@ class UnviewedRegion(Part, frozen=True, kw_only=True):
 
 
 class PrivatePlace(Part, frozen=True, kw_only=True):
-    """Where something private was; the text itself is not told."""
+    """A place with private data; the text itself is not included."""
 
     kind: Literal["secret", "user", "host", "variable"]
     what: str
-    file: Annotated[str, says("Inside of the reproducer.")]
-    line: Annotated[int | None, says("From 1; null in the manifest and in a file that is no text.")]
-    key: Annotated[str | None, says("Of the manifest: where it is there.")]
-    shown: Annotated[str, says("Enough to find it, not enough to use it.")]
-    became: Annotated[str, says("What is there now; kept: it stays.")]
+    file: Annotated[str, says("Path in the reproducer.")]
+    line: Annotated[int | None, says("From 1; null in the manifest and in binary files.")]
+    key: Annotated[str | None, says("Key in the manifest.")]
+    shown: Annotated[str, says("Excerpt that helps to find the place.")]
+    became: Annotated[str, says("The replacement; 'kept' if it stays.")]
 
 
 class PackDocument(Document, frozen=True, kw_only=True):
-    """What was packed, or would be. Where something private stops it: path null, a reason, the findings."""
+    """The packed files, or those that would be. If private data stops it: path null, reason, findings."""
 
-    path: Annotated[Path | None, says("The archive; null where nothing is to be written.")]
-    written: Annotated[bool, says("False for --dry-run, and where something private was found.")]
-    findings: Annotated[tuple[PrivatePlace, ...], says("What is private, and what became of it.")]
+    path: Annotated[Path | None, says("The archive; null if nothing is to be written.")]
+    written: Annotated[bool, says("False for --dry-run, and if private data was found.")]
+    findings: Annotated[tuple[PrivatePlace, ...], says("Private data, with replacements.")]
     reason: Annotated[str | UnsetType, says("Why nothing was written.")] = UNSET
     size_bytes: Annotated[Bytes | UnsetType, says("Bytes of the archive.")] = UNSET
     files: tuple[PackedEntry, ...] | UnsetType = UNSET
@@ -62,57 +62,57 @@ class PackDocument(Document, frozen=True, kw_only=True):
 
 
 class UnpackDocument(Document, frozen=True, kw_only=True):
-    """Where the reproducer's folder is."""
+    """The folder of the unpacked reproducer."""
 
     path: Path
 
 
 class MinimizeDocument(Document, frozen=True, kw_only=True):
-    """What was left out. Bytes are of memory as it is stored, but for the closure's."""
+    """The result of minimizing. Bytes count stored memory, except closure_bytes."""
 
-    path: Annotated[Path | None, says("The new reproducer; null where nothing could be left out.")]
+    path: Annotated[Path | None, says("The new reproducer; null if nothing could be left out.")]
     before_bytes: Bytes
     after_bytes: Bytes
-    needed_bytes: Annotated[Bytes, says("Bytes of the regions that were kept.")]
-    closure_bytes: Annotated[Bytes, says("Bytes of the regions.")]
+    needed_bytes: Annotated[Bytes, says("Bytes of memory that the launch needs.")]
+    closure_bytes: Annotated[Bytes, says("Bytes of all regions.")]
     regions_left_out: Count
-    how: Annotated[str, says("How it was found out what is needed.")]
-    tries: Annotated[Count, says("Replays or runs of the command that it took.")]
+    how: Annotated[str, says("How the needed bytes were found.")]
+    tries: Annotated[Count, says("Number of replays or runs of the command.")]
     seconds: float
-    verified: Annotated[str, says("What the new one's own check says.")]
-    complete: Annotated[bool, says("False: the time was up before everything was asked.")]
-    ratio: Annotated[float, says("after_bytes by before_bytes.")]
+    verified: Annotated[str, says("Result of the check of the new reproducer.")]
+    complete: Annotated[bool, says("False: the time limit ended the search.")]
+    ratio: Annotated[float, says("after_bytes divided by before_bytes.")]
 
 
 class ExportedFile(Part, frozen=True, kw_only=True):
-    name: Annotated[str, says("Inside of the project.")]
+    name: Annotated[str, says("Path in the project.")]
     bytes: Bytes
 
 
 class ExportDocument(Document, frozen=True, kw_only=True):
-    """A project that runs the launch without kerncap. Where something private stops it: path null, reason."""
+    """A project that runs the launch without kerncap. If private data stops it: path null, reason."""
 
-    path: Annotated[Path | None, says("The folder or file; null where nothing was written.")]
-    findings: Annotated[tuple[PrivatePlace, ...], says("What is private, and what became of it.")]
-    kind: Annotated[Literal["script", "cmake", "pytest"] | UnsetType, says("What was made.")] = msgspec.field(
-        default=UNSET, name="as"
+    path: Annotated[Path | None, says("The folder or file; null if nothing was written.")]
+    findings: Annotated[tuple[PrivatePlace, ...], says("Private data, with replacements.")]
+    kind: Annotated[Literal["script", "cmake", "pytest"] | UnsetType, says("Kind of the project.")] = (
+        msgspec.field(default=UNSET, name="as")
     )
     written: bool | UnsetType = UNSET
     reason: Annotated[str | None | UnsetType, says("Why nothing was written.")] = UNSET
     size_bytes: Annotated[Bytes | UnsetType, says("Bytes of all files.")] = UNSET
     files: tuple[ExportedFile, ...] | UnsetType = UNSET
-    run: Annotated[Names | UnsetType, says("The commands that run it.")] = UNSET
+    run: Annotated[Names | UnsetType, says("Commands that run it.")] = UNSET
     notes: Notes | UnsetType = UNSET
 
 
 class ReportDocument(Document, frozen=True, kw_only=True):
-    """One HTML page of a reproducer. Where something private stops it: path null, a reason, the findings."""
+    """One HTML page of a reproducer. If private data stops it: path null, a reason, the findings."""
 
-    path: Annotated[Path | None, says("The page; null where nothing was written.")]
+    path: Annotated[Path | None, says("The page; null if nothing was written.")]
     written: bool
     reason: Annotated[str | None, says("Why nothing was written.")]
-    findings: Annotated[tuple[PrivatePlace, ...], says("What is private, and what became of it.")]
+    findings: Annotated[tuple[PrivatePlace, ...], says("Private data, with replacements.")]
     size_bytes: Annotated[Bytes | UnsetType, says("Bytes of the page.")] = UNSET
     kernel: str | UnsetType = UNSET
-    results: Annotated[Names | UnsetType, says("The results that are shown in it.")] = UNSET
-    left_out: Annotated[Names | UnsetType, says("What is not in the page, and why.")] = UNSET
+    results: Annotated[Names | UnsetType, says("Results that the page shows.")] = UNSET
+    left_out: Annotated[Names | UnsetType, says("Parts that the page leaves out, with the reason.")] = UNSET
