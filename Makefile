@@ -25,6 +25,7 @@ WHEELHOUSE_PLATFORM ?= manylinux_2_28_x86_64
 export WHEELHOUSE WHEELHOUSE_PYTHON WHEELHOUSE_PLATFORM LIGER_VERSION
 
 FUZZ_SECONDS ?= 300
+HUNT_LAUNCHES ?= 10000
 PYTEST_ARGS ?=
 
 STAMP := $(VENV)/.kerncap-ready
@@ -76,6 +77,10 @@ test-sanitized: $(STAMP) ## the native tests and whole captures again under Thre
 .PHONY: fuzz
 fuzz: $(STAMP) ## the campaigns whole: properties with many examples, fuzz targets (FUZZ_SECONDS)
 	@bash tools/fuzz.sh "$(BIN)/python" "$(FUZZ_SECONDS)"
+
+.PHONY: hunt
+hunt: $(STAMP) ## generated launches: the sanitizer against brute force (HUNT_LAUNCHES); goes on where it ended
+	@$(BIN)/python -W ignore -m tests.fuzz.sanitizer.campaign --launches $(HUNT_LAUNCHES)
 
 .PHONY: test-gpu
 test-gpu: ## the tests marked gpu, with PYTHON's own torch; WHEELHOUSE=wheelhouse needs no network

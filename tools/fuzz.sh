@@ -12,8 +12,8 @@ echo "== properties, $KERNCAP_FUZZ_EXAMPLES examples each"
 "$python" -m pytest -m "hypothesis and not gpu" --hypothesis-profile=campaign --timeout=3600 tests/unit
 KERNCAP_FUZZ_ARCHIVES=${KERNCAP_FUZZ_ARCHIVES:-100000} "$python" -m pytest --timeout=7200 tests/fuzz
 
-echo "== the sanitizer against brute force, ${KERNCAP_FUZZ_KERNELS:=10000} kernels"
-"$python" -W ignore -m tests.fuzz.sanitizer.campaign --kernels "$KERNCAP_FUZZ_KERNELS"
+echo "== the sanitizer against brute force, ${KERNCAP_FUZZ_LAUNCHES:=10000} launches"
+"$python" -W ignore -m tests.fuzz.sanitizer.campaign --launches "$KERNCAP_FUZZ_LAUNCHES"
 
 shopt -s nullglob
 targets=(tests/fuzz/fuzz_*.py)

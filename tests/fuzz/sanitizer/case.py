@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import linecache
+import random
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from itertools import product
 from typing import Any
 
@@ -13,6 +16,7 @@ from tests.fuzz.sanitizer.judge import Verdict, judge
 from tests.fuzz.sanitizer.language import GENERATED, Argument, Machine, Store, dtype_of
 from tests.fuzz.sanitizer.tile import Value, distinct
 
+Programs = list[tuple[int, int, int]]
 ELASTIC = 4096  # elements that an elastic storage repeats
 
 
@@ -54,6 +58,13 @@ class Case:
     grid: tuple[int, int, int] = (1, 1, 1)
     view_bounds: bool = False
     steering: frozenset[str] = frozenset()  # tensors whose contents lead to addresses, masks or bounds
+    any_order: bool = False  # what an atomic gave back leads to addresses: other orders of programs differ
+    variant: int = 0  # of the launches of one kernel: other contents
+
+    @property
+    def name(self) -> str:
+        """What `campaign --seed` takes."""
+        return f"{self.seed}.{self.variant}" if self.variant else str(self.seed)
 
     @property
     def programs(self) -> list[tuple[int, int, int]]:
@@ -72,7 +83,7 @@ def contents_of(case: Case, tensor: Tensor, size: int) -> Any:
     """Elements of a storage: the same for every size, up to it."""
     owner = case.tensor(tensor.same_as) if tensor.same_as else tensor
     names = [one.name for one in case.tensors]
-    random = np.random.default_rng((case.seed, names.index(owner.name)))
+    random = np.random.default_rng((case.seed, names.index(owner.name), case.variant))
     low, high = owner.contents
     values = random.integers(low, max(high, low + 1), max(size, ELASTIC))
     if owner.distinct:
@@ -82,13 +93,33 @@ def contents_of(case: Case, tensor: Tensor, size: int) -> Any:
     return values[:size].astype(dtype_of(owner.kind))
 
 
-def brute_force(case: Case) -> tuple[Machine, Verdict]:
+ORDERS = 4  # of programs, that a launch is tried in whose result depends on it
+
+
+def brute_force(case: Case) -> Verdict:
     """Every program and lane, and what that means. Raises Undecidable."""
-    machine = interpret(case)
-    return machine, judge(machine, case.programs, _views(case, machine) if case.view_bounds else None)
+    found = _judged(case, case.programs)
+    if case.any_order:
+        # What one order of programs does wrong is wrong; what others do right is not shown to be.
+        found.any_order = True
+        for order in _orders(case):
+            found.add(_judged(case, order))
+    return found
 
 
-def interpret(case: Case) -> Machine:
+def _judged(case: Case, order: Programs) -> Verdict:
+    machine = interpret(case, order)
+    return judge(machine, order, _views(case, machine) if case.view_bounds else None)
+
+
+def _orders(case: Case) -> Iterator[Programs]:
+    yield case.programs[::-1]
+    choose = random.Random(case.seed)
+    for _ in range(ORDERS - 2):
+        yield choose.sample(case.programs, len(case.programs))
+
+
+def interpret(case: Case, order: Programs | None = None) -> Machine:
     """Runs every program, one after the other."""
     machine = Machine([], [], case.grid)
     by_name: dict[str, int] = {}
@@ -106,9 +137,10 @@ def interpret(case: Case) -> Machine:
     given: dict[str, Any] = {one.name: machine.pointer(at) for at, one in enumerate(case.tensors)}
     for name, number in case.numbers.items():
         kind = "i32" if -(1 << 31) <= number < (1 << 31) else "i64"
-        given[name] = number if name in case.constexprs else Value(number, kind)
+        # Triton makes a constexpr of a 1.
+        given[name] = number if name in case.constexprs or number == 1 else Value(number, kind)
     with np.errstate(all="ignore"):
-        for machine.number, machine.program in enumerate(case.programs):
+        for machine.number, machine.program in enumerate(order or case.programs):
             scope["kernel"](**given)
     return machine
 
@@ -184,12 +216,14 @@ class _Known:
         return Unwritten.of(np.full(self._contents.read(storage).size, storage not in self._fresh))
 
 
-def jit_function(case: Case) -> Any:
-    """The kernel under `triton.jit`; the source has a name but no file."""
-    linecache.cache[case.file] = (len(case.source), None, case.source.splitlines(keepends=True), case.file)
-    scope: dict[str, Any] = {"__name__": f"generated_{case.seed}"}
-    exec(compile("import triton\nimport triton.language as tl\n", case.file, "exec"), scope)
-    exec(compile(case.source, case.file, "exec"), scope)
+@lru_cache(maxsize=1)
+def jit_function(file: str, source: str) -> Any:
+    """A kernel under `triton.jit`; the source has a name but no file. Launches of one kernel share it."""
+    linecache.clearcache()
+    linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
+    scope: dict[str, Any] = {"__name__": "generated"}
+    exec(compile("import triton\nimport triton.language as tl\n", file, "exec"), scope)
+    exec(compile(source, file, "exec"), scope)
     return scope["kernel"]
 
 
@@ -210,11 +244,8 @@ def launch_of(case: Case) -> Any:
         if tensor.pitch:
             view = view.as_strided(tensor.shape(view.numel()), (tensor.pitch, 1))
         given[tensor.name] = view
-    kernel = jit_function(case)
-    try:
-        [launch] = launches_of(kernel, case.grid, (), given)
-    finally:
-        linecache.cache.pop(case.file, None)
+    kernel = jit_function(case.file, case.source)
+    [launch] = launches_of(kernel, case.grid, (), given)
     fresh = {
         argument.storage
         for argument in launch.arguments

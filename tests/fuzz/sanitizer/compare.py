@@ -26,22 +26,26 @@ class Disagreement:
 
 @dataclass
 class Outcome:
-    """``skipped``: why the case says nothing. ``checks`` counts verdicts by kind."""
+    """``skipped``: why the case says nothing. ``checks`` counts verdicts by kind; ``answer`` is a user's."""
 
     case: Case
     disagreements: list[Disagreement] = field(default_factory=list)
     skipped: str | None = None
     buggy: bool = False
+    decided: bool = True  # by brute force: not where it depends on an order of programs that was not tried
+    answer: str = ""
     checks: Counter[str] = field(default_factory=Counter)
     reasons: Counter[str] = field(default_factory=Counter)
     seconds: dict[str, float] = field(default_factory=dict)
 
 
-def prepare(seed: int) -> Case:
-    """The case of a seed with storages that fit, or nearly so. Raises Undecidable."""
+def prepare(seed: int, variant: int = 0) -> Case:
+    """A launch of the kernel of a seed, with storages that fit, or nearly so. Raises Undecidable."""
     case = generate(seed)
+    choose = random.Random(seed ^ 0x5EED if not variant else f"{seed}.{variant}")
+    if variant:
+        case = _varied(case, variant, choose)
     machine = interpret(case)
-    choose = random.Random(seed ^ 0x5EED)
     spare = {
         one.name: choose.choices((0, -1, choose.randint(-8, -2), choose.randint(1, 40)), (24, 1, 1, 6))[0]
         for one in case.tensors
@@ -52,22 +56,48 @@ def prepare(seed: int) -> Case:
     return case
 
 
+def _varied(case: Case, variant: int, choose: random.Random) -> Case:
+    """Another launch of the same kernel: other contents, and now and then other numbers and another grid."""
+    numbers = dict(case.numbers)
+    for name, number in numbers.items():
+        if name not in case.constexprs and choose.random() < 0.25:
+            numbers[name] = choose.choice(
+                (
+                    number + 1,
+                    number - 1,
+                    number + choose.choice((-3, 2, 5)),
+                    number * 2,
+                    number // 2,
+                    0,
+                    1,
+                    -1,
+                )
+            )
+    x, y, z = case.grid
+    if choose.random() < 0.4:
+        x = choose.choice((x + 1, max(x - 1, 1), 1, x * 2, min(x * 16, 200)))
+    if y > 1 and choose.random() < 0.2:
+        y = choose.choice((1, y + 1))
+    return replace(case, variant=variant, numbers=numbers, grid=(x, y, z))
+
+
 def _shortened(tensor: Any, choose: random.Random) -> Any:
     """A tensor that may end before its storage does."""
     rest = tensor.size - tensor.origin
     return replace(tensor, length=max(rest - choose.choice((0, 0, 1)), 1)) if rest > 0 else tensor
 
 
-def run(seed: int) -> Outcome:
+def run(seed: int, variant: int = 0) -> Outcome:
     """Generate, and compare."""
     try:
-        case = prepare(seed)
+        case = prepare(seed, variant)
     except Undecidable as reason:
-        return Outcome(generate(seed), skipped=str(reason))
+        return Outcome(replace(generate(seed), variant=variant), skipped=str(reason))
     return compare(case)
 
 
 def compare(case: Case) -> Outcome:
+    from kerncap.report.sanitize_counts import counts_of_all
     from kerncap.sanitizer.analysis import Options
     from kerncap.sanitizer.engine import sanitize
 
@@ -75,11 +105,12 @@ def compare(case: Case) -> Outcome:
     clock = time.perf_counter
     start = clock()
     try:
-        _, verdict = brute_force(case)
+        verdict = brute_force(case)
     except Undecidable as reason:
         outcome.skipped = str(reason)
         return outcome
     outcome.buggy = bool(verdict.must)
+    outcome.decided = outcome.buggy or not verdict.any_order
     outcome.seconds["oracle"] = clock() - start
     start = clock()
     try:
@@ -97,6 +128,7 @@ def compare(case: Case) -> Outcome:
         outcome.disagreements.append(Disagreement(CRASH, traceback.format_exc()))
         return outcome
     outcome.seconds["sanitize"] = clock() - start
+    outcome.answer = counts_of_all([report]).answer.value
     _Comparison(outcome, verdict, launch, report).run()
     return outcome
 
@@ -130,8 +162,15 @@ class _Comparison:
         for key, points in sorted(self.verdict.must.items(), key=str):
             if key[1] in there.get(key[0], compiled) and (key[0] != "race" or self._met(key, compiled)):
                 self._reported(*key, points)
+        for key in sorted(self.verdict.outside, key=str):
+            # Whatever wrapped, or was undefined, on the way there: such a launch is not safe.
+            if self.outcome.answer == "pass" and key[1] in compiled:
+                self._differs(MISSED, f"{key[2]} is left at line {key[1]}, and the launch is said to be safe")
+        if self.outcome.answer == "pass" and self.verdict.steered & compiled:
+            self._differs(MISSED, f"an undefined mask at {self.verdict.steered}, and all is said to be safe")
         for finding in self.report.findings:
-            self._justified(finding)
+            if not self.verdict.any_order:
+                self._justified(finding)
         if self.outcome.disagreements and self._order_matters():
             self.outcome.disagreements.clear()
             self.outcome.skipped = "where it accesses depends on who wins a race"
@@ -176,6 +215,8 @@ class _Comparison:
         if any(isinstance(one.verdict, Unproven) for one in here):
             return
         if not points or (check, line, argument) in self.verdict.may:
+            return
+        if check == "uninit" and self.verdict.steered:  # what comes of it is reported where it began
             return
         said = ", ".join(
             f"{f.argument}{' (note)' if f.note else ''}: {f.message}" for f in findings

@@ -48,6 +48,7 @@ class Writer:
         self.in_loop = 0
         self.grid = (1, 1, 1)
         self.view_bounds = False
+        self.any_order = False  # what an atomic gave back leads somewhere
         self.steering: set[str] = set()  # tensors whose contents lead to addresses or masks
 
     # --- text ----------------------------------------------------------------------------------------
@@ -118,7 +119,7 @@ class Writer:
             owner = self.tensors[self.pick(known)]
             if owner.same_as is None:
                 properties |= {"same_as": owner.name, "origin": self.pick((0, 0, 1, 4, 16))}
-        if "same_as" not in properties and self.chance(0.03 if read else 0.3):
+        if not properties.keys() & {"same_as", "fresh"} and self.chance(0.03 if read else 0.3):
             properties["fresh"] = True
         self.tensors[name] = Tensor(name, kind, **properties)
         return name
@@ -281,4 +282,5 @@ class Writer:
             self.grid,
             view_bounds=self.view_bounds or self.chance(0.05),
             steering=frozenset(self.steering),
+            any_order=self.any_order,
         )

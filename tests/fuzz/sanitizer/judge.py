@@ -32,6 +32,20 @@ class Verdict:
     races: set[tuple[Place, Place]] = field(default_factory=set)
     identical: set[tuple[Place, Place]] = field(default_factory=set)
     lines: set[int] = field(default_factory=set)  # of operations that really access something
+    steered: set[int] = field(default_factory=set)  # lines of accesses by an undefined mask
+    any_order: bool = False  # other orders of programs were not all tried
+    outside: set[Key] = field(default_factory=set)  # accesses that leave their storage, however they came to
+
+    def add(self, other: Verdict) -> None:
+        """What another order of programs does."""
+        for key, points in other.must.items():
+            self.must[key] |= points
+        for mine, theirs in (
+            (self.may, other.may), (self.placeless, other.placeless), (self.races, other.races),
+            (self.identical, other.identical), (self.lines, other.lines), (self.outside, other.outside),
+            (self.steered, other.steered),
+        ):  # fmt: skip
+            mine |= theirs
 
 
 def judge(machine: Machine, programs: list[tuple[int, int, int]], views: list[Any] | None = None) -> Verdict:
@@ -43,6 +57,7 @@ def judge(machine: Machine, programs: list[tuple[int, int, int]], views: list[An
     for line, region, _ in machine.steered:
         verdict.may |= {(check, line, machine.arguments[region].name) for check in ("uninit", "oob", "race")}
         verdict.must[("uninit", line, machine.arguments[region].name)] |= set()
+        verdict.steered.add(line)
     for line, program, lane in broken(machine.promises):
         verdict.must["promise", line, None].add((programs[program], lane, 0))
     for line, name, program in machine.misused:
@@ -63,6 +78,8 @@ def _one(verdict: Verdict, event: Event, machine: Machine, programs: Any, views:
         if views is not None:
             inside = inside & views[region][np.clip(at, 0, store.contents.size - 1)]
         sure = here & ~event.undefined_place
+        if (sure & ~inside).any():
+            verdict.outside.add(("oob", event.line, argument.name))
         found = {
             "oob": sure & ~inside & ~event.wrong,
             "overflow": sure & event.wrong,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass, field
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,12 +16,17 @@ from tests.fuzz.sanitizer.tile import (
     REGION_BITS,
     Undecidable,
     Value,
+    applied,
     choose,
     counted,
     distinct,
     extreme,
     fold,
+    gathered,
+    interleaved,
     lift,
+    magnitude,
+    place_of,
     running_sum,
     spread,
 )
@@ -141,8 +147,8 @@ class Machine:
             one.contents[at[inside]] = bits[chosen][inside]
             one.written[at[inside]] = True
 
-    def atomic(self, pointer: Value, value: Any, mask: Any = None, sem: Any = None) -> Value:
-        """An atomic addition, maximum and so on alike: what they leave behind feeds no address."""
+    def atomic(self, operation: Any, pointer: Value, value: Any, mask: Any = None, sem: Any = None) -> Value:
+        """``operation``: of what was there and the operand. The lanes come one after the other."""
         kind = pointer.kind[2:]
         value = lift(value, kind).to(kind)
         shape, addresses, live, region, element = self._place("atomic", pointer, mask, value)
@@ -157,12 +163,13 @@ class Machine:
             one = self.stores[argument.store]
             at = int(element[lane]) + argument.origin
             if 0 <= at < one.contents.size:
-                one.contents[at] = before[lane] + operands[lane]
+                one.contents[at] = operation(before[lane], operands[lane])
                 one.written[at] = True
+        undefined = ~live.reshape(shape) if shape and not live.all() else False
         data = before if kind[0] == "f" else before.astype(np.int64)
         if not shape:
-            return Value(data[0] if kind[0] == "f" else int(data[0]), kind)
-        return Value(data.reshape(shape), kind)
+            return Value(data[0] if kind[0] == "f" else int(data[0]), kind, None, not live.all())
+        return Value(data.reshape(shape), kind, None, undefined)
 
     # --- memory --------------------------------------------------------------------------------------
 
@@ -247,13 +254,19 @@ class Machine:
     def _language(self) -> SimpleNamespace:
         return SimpleNamespace(
             constexpr=object(), int1="i1", int8="i8", int16="i16", int32="i32", int64="i64", float32="f32",
+            uint8="u8", uint16="u16", uint32="u32",
+            abs=magnitude, floor=partial(applied, np.floor), sqrt=partial(applied, np.sqrt),
+            flip=lambda value, axis: value.map(lambda array: np.flip(array, axis)),
+            argmax=lambda value, axis: place_of(value, axis, np.argmax),
+            argmin=lambda value, axis: place_of(value, axis, np.argmin),
+            gather=gathered, interleave=interleaved,
             program_id=lambda axis: Value(self.program[axis], "i32"),
             num_programs=lambda axis: Value(self.grid[axis], "i32"),
             arange=lambda low, high: Value(np.arange(low, high), "i32"),
             zeros=lambda shape, kind: _full(shape, 0, kind),
             full=_full,
             load=self.load, store=self.store,
-            atomic_add=self.atomic, atomic_max=self.atomic, atomic_min=self.atomic,
+            **{f"atomic_{name}": partial(self.atomic, operation) for name, operation in _ATOMICS.items()},
             where=lambda condition, yes, no: choose(lift(condition), yes, no),
             minimum=lambda a, b: extreme(np.minimum, a, b),
             maximum=lambda a, b: extreme(np.maximum, a, b),
@@ -277,6 +290,13 @@ class Machine:
 _DTYPES = {
     "f32": np.dtype(np.float32), "i1": np.dtype(np.bool_), "i8": np.dtype(np.int8), "i16": np.dtype(np.int16),
     "i32": np.dtype(np.int32), "i64": np.dtype(np.int64),
+    "u8": np.dtype(np.uint8), "u16": np.dtype(np.uint16), "u32": np.dtype(np.uint32),
+}  # fmt: skip
+
+
+_ATOMICS = {
+    "add": np.add, "max": np.maximum, "min": np.minimum, "and": np.bitwise_and, "or": np.bitwise_or,
+    "xor": np.bitwise_xor, "xchg": lambda _, new: new,
 }  # fmt: skip
 
 

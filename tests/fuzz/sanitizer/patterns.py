@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from tests.fuzz.sanitizer.arithmetic import Arithmetic
 from tests.fuzz.sanitizer.case import Tensor
-from tests.fuzz.sanitizer.pieces import Pieces
 
 Weighted = tuple[Callable[[], None], float]
 
 
-class Patterns(Pieces):
+class Patterns(Arithmetic):
     """Each method writes one; `statements` mixes them with the everyday ones."""
 
     def patterns(self) -> list[Weighted]:
@@ -18,7 +18,7 @@ class Patterns(Pieces):
         found: list[Weighted] = [
             (self.one_arange_twice, 1.5), (self.two_writers, 1.5), (self.permutation, 1),
             (self.loaded_mask, 1),
-            (self.promise, 2), (self.descriptor, 2), (self.view_with_holes, 0.5),
+            (self.promise, 2), (self.descriptor, 2), (self.view_with_holes, 0.5), *self.computed(),
         ]  # fmt: skip
         if self.depth == 0:
             found.append((self.return_midway, 0.7))

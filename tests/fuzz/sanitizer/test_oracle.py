@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from tests.fuzz.sanitizer.case import Case, Tensor, brute_force, contents_of
+from tests.fuzz.sanitizer.case import Case, Tensor, brute_force, contents_of, interpret
 from tests.fuzz.sanitizer.judge import Verdict
 
 HEAD = "@triton.jit\ndef kernel(x, y, n):\n    p = tl.program_id(0)\n    o = p * 4 + tl.arange(0, 4)\n"
@@ -16,7 +18,7 @@ def verdict(
 ) -> Verdict:
     source = HEAD + "".join(f"    {line}\n" for line in body.splitlines())
     tensors = (Tensor("x", "f32", size=x, fresh=fresh), Tensor("y", "f32", size=y))
-    return brute_force(Case(1, source, tensors, {"n": n}, grid=(programs, 1, 1)))[1]
+    return brute_force(Case(1, source, tensors, {"n": n}, grid=(programs, 1, 1)))
 
 
 def test_a_kernel_that_fits_is_clean() -> None:
@@ -97,7 +99,7 @@ def test_a_descriptor_has_aligned_rows(change: str) -> None:
 def test_a_view_of_rows_ends_with_each_row() -> None:
     source = HEAD + "    tl.store(y + o, tl.load(x + o, mask=o < n, other=0))\n"
     tensors = (Tensor("x", "f32", size=12, columns=3, pitch=4), Tensor("y", "f32", size=12))
-    found = brute_force(Case(1, source, tensors, {"n": 8}, grid=(3, 1, 1), view_bounds=True))[1]
+    found = brute_force(Case(1, source, tensors, {"n": 8}, grid=(3, 1, 1), view_bounds=True))
     assert found.must == {("oob", 5, "x"): {((row, 0, 0), (3,), 4 * row + 3) for row in range(2)}}
 
 
@@ -105,3 +107,41 @@ def test_distinct_contents_are_distinct() -> None:
     tensor = Tensor("x", "i32", distinct=True)
     values = contents_of(Case(1, "", (tensor,)), tensor, 500)
     assert np.unique(values).size == 500
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["o // (p - 1)", "o % (p - 1)", "o << (p + 31)", "o >> (-p)"],
+)
+def test_an_address_by_what_has_no_value_is_undefined(text: str) -> None:
+    assert ("uninit", 6, "y") in verdict(f"w = {text}\ntl.store(y + (w & 7), 1.0)").must
+
+
+@pytest.mark.parametrize(
+    ("text", "offsets"),
+    [
+        ("(o.to(tl.int8) * 50).to(tl.int32)", [0, 50, 100, -106]),  # a small type and a number: the type
+        ("(o - 6).to(tl.uint8).to(tl.int32)", [250, 251, 252, 253]),
+        ("(o - 6) // 4", [-1, -1, -1, 0]),  # towards zero
+        ("(o - 6) % 4", [-2, -1, 0, -3]),
+        ("(o - 6) >> 1", [-3, -3, -2, -2]),
+        ("tl.flip(o, 0)", [3, 2, 1, 0]),
+        ("tl.gather(o, o ^ 1, 0)", [1, 0, 3, 2]),
+        ("(o.to(tl.float32) * 1.5).to(tl.int32)", [0, 1, 3, 4]),
+        ("tl.sqrt((o * o).to(tl.float32)).to(tl.int32)", [0, 1, 2, 3]),
+    ],
+)
+def test_offsets_of_the_first_program(text: str, offsets: list[int]) -> None:
+    source = HEAD + f"    tl.store(x + ({text}), 1.0)\n"
+    tensors = (Tensor("x", "f32", size=12), Tensor("y", "f32", size=12))
+    machine = interpret(Case(1, source, tensors, {"n": 8}, grid=(1, 1, 1)))
+    assert machine.events[0].relative.tolist() == offsets
+
+
+def test_what_an_atomic_gave_back_is_tried_in_several_orders() -> None:
+    source = HEAD + "    s = tl.atomic_add(x, p)\n    tl.store(y + s, 1.0)\n"
+    tensors = (Tensor("x", "i32", (0, 1), size=1), Tensor("y", "f32", size=3))
+    case = Case(1, source, tensors, {"n": 8}, grid=(3, 1, 1))
+    assert ("oob", 6, "y") not in brute_force(case).must  # 0, 0, 1
+    found = brute_force(replace(case, any_order=True)).must
+    assert ("oob", 6, "y") in found  # the last program first: 0, 2, 3

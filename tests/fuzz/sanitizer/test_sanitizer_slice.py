@@ -24,7 +24,7 @@ def test_brute_force_and_the_sanitizer_agree(part: int) -> None:
     tally = Tally()
     complaints = []
     for seed in range(part, KERNELS, PARTS):
-        outcome = run(seed)
+        outcome = run(seed, seed % 4)
         tally.add(outcome)
         complaints += [complaint(outcome)] if outcome.disagreements else []
     assert not complaints, "\n".join(complaints)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-BITS = {"i1": 1, "i8": 8, "i16": 16, "i32": 32, "i64": 64}
+BITS = {"i1": 1, "i8": 8, "i16": 16, "i32": 32, "i64": 64, "u8": 8, "u16": 16, "u32": 32}
 REGION_BITS = 44  # of one argument's made-up addresses, in elements
 HALF_REGION = 1 << (REGION_BITS - 1)
 
@@ -81,7 +81,7 @@ class Value:
             data = np.asarray(self.data).astype(np.float32)
             return Value(data, kind, None, self.undefined)
         if self.kind[0] == "f":
-            return Value(np.asarray(self.data).astype(np.int64), kind, None, self.undefined)
+            return _whole(np.asarray(self.data), kind, self.undefined)
         if kind == "i1":
             return Value(np.asarray(self.data) != 0, kind, None, self.undefined, self.wrapped)
         source = self.data
@@ -109,6 +109,9 @@ class Value:
 
     def __rmul__(self, other: Any) -> Value:
         return _arithmetic("mul", other, self)
+
+    def __truediv__(self, other: Any) -> Value:
+        return _arithmetic("over", self, other)
 
     def __floordiv__(self, other: Any) -> Value:
         return _arithmetic("div", self, other)
@@ -189,7 +192,12 @@ def lift(value: Any, beside: str = "i32") -> Value:
         return Value(np.float32(value), beside if beside[0] == "f" else "f32")
     if beside[0] == "f":
         return Value(np.float32(value), beside)
-    if beside in ("i1", "i8", "i16") or beside[0] == "p":
+    if beside[0] == "u" or beside in ("i8", "i16"):
+        low, high = _range(beside)
+        if not low <= value <= high:
+            raise Undecidable(f"{value} is no {beside}")
+        return Value(int(value), beside)
+    if beside == "i1" or beside[0] == "p":
         beside = "i32"
     fits = beside == "i64" or -(1 << 31) <= value < (1 << 31)
     return Value(int(value), beside if fits else "i64")
@@ -210,7 +218,26 @@ def common(left: Value, right: Value) -> str:
     floats = [one.kind for one in (left, right) if one.kind[0] == "f"]
     if floats:
         return "f32" if "f32" in floats else floats[0]
-    return left.kind if BITS[left.kind] >= BITS[right.kind] else right.kind
+    if (left.kind[0] == "u") == (right.kind[0] == "u"):
+        return left.kind if BITS[left.kind] >= BITS[right.kind] else right.kind
+    unsigned, signed = (left, right) if left.kind[0] == "u" else (right, left)
+    return unsigned.kind if BITS[unsigned.kind] >= BITS[signed.kind] else signed.kind
+
+
+def _range(kind: str) -> tuple[int, int]:
+    """The least and the largest number of an integer type."""
+    half = 1 << (BITS[kind] - 1)
+    return (0, 2 * half - 1) if kind[0] == "u" else (-half, half - 1)
+
+
+def _whole(data: Any, kind: str, undefined: Any) -> Value:
+    """A float as an integer: towards zero. What NaN and what is out of range become differs by device."""
+    low, high = _range(kind)
+    wide = np.trunc(data.astype(np.float64))
+    known = np.logical_not(undefined)
+    if not ((wide >= low) & (wide <= high) | ~known).all():
+        raise Undecidable("a float that its integer type does not hold")
+    return Value(np.where(known, wide, 0).astype(np.int64), kind, None, undefined)
 
 
 def _either(left: Any, right: Any) -> Any:
@@ -223,12 +250,17 @@ def _bounded(data: Any, exact: Any, kind: str, undefined: Any, wrapped: bool) ->
     """An integer in its width: ``data`` may leave it."""
     bits = BITS[kind]
     if bits == 64:
+        if isinstance(data, int) and not -(1 << 63) <= data < 1 << 63:
+            low = ((data + (1 << 63)) & ((1 << 64) - 1)) - (1 << 63)
+            return Value(low, kind, data if exact is None else exact, undefined, True)
         return Value(data, kind, exact, undefined, wrapped)
-    half = 1 << (bits - 1)
+    half = 0 if kind[0] == "u" else 1 << (bits - 1)
     low = ((data + half) & ((1 << bits) - 1)) - half
     differs = low != data
     if differs if isinstance(differs, bool | np.bool_) else differs.any():
-        return Value(low, kind, data if exact is None else exact, undefined, True)
+        # TTIR has no unsigned types: what wraps there is told by neither side.
+        known = None if kind[0] == "u" else data if exact is None else exact
+        return Value(low, kind, known, undefined, True)
     return Value(data, kind, exact, undefined, wrapped)
 
 
@@ -247,6 +279,7 @@ _INTEGER: dict[str, Callable[[Any, Any], Any]] = {
     "mul": lambda a, b: a * b,
     "div": _truncated,
     "rem": lambda a, b: a - _truncated(a, b) * b,
+    "over": lambda a, b: np.asarray(a) / np.asarray(b),
 }
 
 
@@ -261,15 +294,21 @@ def _arithmetic(name: str, left: Any, right: Any) -> Value:
     left, right = pair(left, right)
     undefined = _either(left.undefined, right.undefined)
     kind = common(left, right)
+    if name == "over":
+        kind = "f32"
     if kind[0] == "f":
         a, b = (np.asarray(one.data).astype(np.float32) for one in (left, right))
         return Value(_INTEGER[name](a, b), kind, None, undefined)
     if "i1" in (left.kind, right.kind):
         left, right = (one.to("i32") if one.kind == "i1" else one for one in (left, right))
         kind = common(left, right)
+    if "u" in left.kind[0] + right.kind[0]:
+        left, right = left.to(kind), right.to(kind)
     wrapped = left.wrapped or right.wrapped
     operation = _INTEGER[name]
     data = operation(left.data, right.data)
+    if name in ("div", "rem"):
+        undefined = _without(undefined, np.asarray(right.data) == 0)
     exact = None
     if name != "rem" and (left.exact is not None or right.exact is not None):
         exact = operation(*_wide(left.free, right.free))
@@ -278,8 +317,17 @@ def _arithmetic(name: str, left: Any, right: Any) -> Value:
     return _bounded(data, exact, kind, undefined, wrapped)
 
 
+def _without(undefined: Any, failed: Any) -> Any:
+    """``undefined`` with the lanes that have no value: a division by zero, a shift too far."""
+    return _either(undefined, failed) if np.any(failed) else undefined
+
+
 def _bitwise(name: str, left: Any, right: Any) -> Value:
-    left, right = pair(left, right)
+    # A Python number is an i32 here, whatever stands beside it.
+    left, right = (
+        one if isinstance(one, Value) else lift(one, "i64" if beside == "i64" else "i32")
+        for one, beside in ((left, getattr(right, "kind", "i32")), (right, getattr(left, "kind", "i32")))
+    )
     undefined = _either(left.undefined, right.undefined)
     kind, wrapped = common(left, right), left.wrapped or right.wrapped
     a, b = left.data, right.data
@@ -296,10 +344,23 @@ def _bitwise(name: str, left: Any, right: Any) -> Value:
             )
             undefined = np.logical_and(undefined, np.logical_not(sure))
         return Value(logical(a, b), "i1", exact, undefined, wrapped)
+    if kind != left.kind or kind != right.kind:
+        left, right = left.to(kind), right.to(kind)
+        a, b = left.data, right.data
+    if name in ("shl", "shr"):
+        too_far = (np.asarray(b) < 0) | (np.asarray(b) >= BITS[kind])
+        undefined = _without(undefined, too_far)
+        b = np.where(too_far, 0, b) if np.any(too_far) else b
     if name == "shl":
-        return _bounded(a << b, None, kind, undefined, wrapped)
+        return _bounded(_shifted(a, b), None, kind, undefined, wrapped)
     data = {"and": lambda: a & b, "or": lambda: a | b, "xor": lambda: a ^ b, "shr": lambda: a >> b}[name]()
     return Value(data, kind, None, undefined, wrapped)
+
+
+def _shifted(a: Any, b: Any) -> Any:
+    """To the left, in 64 bits: what narrower types lose is cut off later."""
+    found = np.asarray(a, np.int64) << np.asarray(b, np.int64)
+    return found if found.shape else int(found)
 
 
 def _compare(operation: Any, left: Any, right: Any) -> Value:
@@ -360,13 +421,59 @@ def running_sum(value: Value) -> Value:
     return _bounded(np.cumsum(np.asarray(value.data).astype(np.int64)), None, kind, undefined, value.wrapped)
 
 
+def applied(operation: Any, value: Value) -> Value:
+    """A function of floats, element by element."""
+    return Value(operation(value.data), value.kind, None, value.undefined)
+
+
+def magnitude(value: Value) -> Value:
+    """``tl.abs``; that of the least integer is itself."""
+    if value.kind[0] in "fu":
+        return applied(np.abs, value)
+    exact = None if value.exact is None else np.abs(value.exact)
+    return _bounded(np.abs(np.asarray(value.data)), exact, value.kind, value.undefined, value.wrapped)
+
+
+def place_of(value: Value, axis: int, operation: Any) -> Value:
+    """``tl.argmax`` and ``tl.argmin``: the first of equals."""
+    undefined: Any = False
+    if value.undefined is not False:
+        undefined = spread(value.undefined, value.shape).any(axis=axis)
+    return Value(operation(value.data, axis=axis).astype(np.int64), "i32", None, undefined)
+
+
+def gathered(value: Value, index: Value, axis: int) -> Value:
+    """``tl.gather`` in a tile of one dimension; an index outside of it gives no value."""
+    assert axis == 0
+    size = value.shape[0]
+    outside = (index.data < 0) | (index.data >= size)
+    at = np.where(outside, 0, index.data)
+    undefined = _either(
+        outside if outside.any() else False, np.asarray(spread(value.undefined, value.shape))[at]
+    )
+    undefined = _either(undefined, index.undefined)
+    return Value(value.data[at], value.kind, None, undefined if np.any(undefined) else False, value.wrapped)
+
+
+def interleaved(left: Value, right: Value) -> Value:
+    """``tl.interleave``: from either by turns."""
+    parts = [np.stack([spread(one, left.shape) for one in both], axis=-1).reshape(-1)
+             for both in ((left.data, right.data), (left.undefined, right.undefined))]  # fmt: skip
+    return Value(
+        parts[0], left.kind, None, parts[1] if parts[1].any() else False, left.wrapped or right.wrapped
+    )
+
+
 MOST_TRIPS = 4096
 
 
 def counted(*bounds: Any) -> Iterator[Value]:
     """``range`` in a kernel: the counter is as wide as the widest bound."""
     wide = any(isinstance(one, Value) and one.kind == "i64" for one in bounds)
-    for number, trip in enumerate(range(*(int(one.__index__()) for one in bounds))):
+    numbers = [int(one.__index__()) for one in bounds]
+    if numbers[2:] == [0]:
+        raise Undecidable("a loop with a step of 0")
+    for number, trip in enumerate(range(*numbers)):
         if number >= MOST_TRIPS:
             raise Undecidable("a loop with too many iterations")
         yield Value(trip, "i64" if wide else "i32")
