@@ -1,4 +1,6 @@
 // Kernels for the stand-in driver that only replay's tests need; the others are the rig's own clients'.
+#include <unistd.h>
+
 #include <cstring>
 
 #include "rig.h"
@@ -12,8 +14,8 @@ uint64_t pointer(const rig_launch* launch, size_t index) {
   return rig_parameter<uint64_t>(launch, index);
 }
 
-void double_all(const rig_launch* launch) {
-  uint32_t n = rig_parameter<uint32_t>(launch, 2);
+void double_all(const rig_launch* launch, size_t n_at = 2) {
+  uint32_t n = rig_parameter<uint32_t>(launch, n_at);
   auto* in = rig_array<float>(pointer(launch, 0), n);
   auto* out = rig_array<float>(pointer(launch, 1), n);
   for (uint32_t i = 0; i < n; ++i) out[i] = 2 * in[i];
@@ -48,4 +50,25 @@ KERNEL(follow) {
   auto* where = rig_array<uint64_t>(pointer(launch, 0), 1);
   ++*rig_array<int>(*where, 1);
   *where += sizeof(int);
+}
+
+// clocked(in, out, times, n): out = 2 * in; times are a clock's, of which only the low bytes differ from run
+// to run. An image of edition 1 adds 1 to every element of out.
+KERNEL(clocked) {
+  static uint64_t now = uint64_t{0x5EED} << 32;
+  double_all(launch, 3);
+  uint32_t n = rig_parameter<uint32_t>(launch, 3);
+  auto* times = rig_array<uint64_t>(pointer(launch, 2), n);
+  for (uint32_t i = 0; i < n; ++i) times[i] = now += 1001;
+  auto* edition = static_cast<uint32_t*>(rig_global(launch, "rig_variant", nullptr));
+  auto* out = rig_array<float>(pointer(launch, 1), n);
+  for (uint32_t i = 0; edition && *edition && i < n; ++i) out[i] += 1;
+}
+
+// placed(in, out, where, n): out = 2 * in; where is the same in all runs of a process, and of no other.
+KERNEL(placed) {
+  double_all(launch, 3);
+  uint32_t n = rig_parameter<uint32_t>(launch, 3);
+  auto* where = rig_array<uint32_t>(pointer(launch, 2), n);
+  for (uint32_t i = 0; i < n; ++i) where[i] = static_cast<uint32_t>(getpid()) + i;
 }

@@ -1,0 +1,124 @@
+"""Launches that depend on what no reproducer holds, on the stand-in driver: undecided, with the reason.
+
+The PTX says what the code reads; what it does is a host function of rig_kernels.cpp.
+"""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kerncap.answer import Answer
+from kerncap.api.replay import ReplayOptions, ReplayResult, replay
+
+from . import rig
+from .native import BASE, SPACING, Native
+
+_N = 64
+
+
+@pytest.fixture(scope="module")
+def own_kernels(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return rig.kernels(tmp_path_factory.mktemp("kernels"))
+
+
+@pytest.fixture(autouse=True)
+def stand_in(own_kernels: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rig.use(monkeypatch, own_kernels)
+
+
+def run(path: Path, **options: Any) -> ReplayResult:
+    return replay(path, ReplayOptions(timed_runs=0, timeout_s=10.0, **options))
+
+
+def saying(launch: Native, statement: str) -> Native:
+    """The launch, with a statement in its PTX."""
+    launch.code = {"ptx": launch.image().replace(b"  ret;", f"  {statement}\n  ret;".encode())}
+    return launch
+
+
+def doubled_beside(kernel: str, beside: Any) -> Native:
+    """``out = 2 * in`` with a known type, and an output of no known type beside it."""
+    x = np.arange(_N, dtype=np.float32)
+    launch = Native(kernel).array(x).array(np.zeros(_N, np.float32), 2 * x)
+    launch.with_views = False
+    launch.array(np.zeros_like(beside), beside)
+    return launch.integer(_N)
+
+
+def clocked() -> Native:
+    times = np.arange(_N, dtype=np.uint64) + (np.uint64(0xABCD) << np.uint64(40))
+    return doubled_beside("clocked", times)
+
+
+def test_a_clock_is_not_judged_and_nothing_else_is_left_out(tmp_path: Path) -> None:
+    verdict = run(clocked().seal(tmp_path)).verdict
+    assert verdict.answer is Answer.UNDECIDED
+    [reason] = verdict.reasons
+    assert "of region 2 lie in an output that differs from run to run" in reason and "not judged" in reason
+
+
+def test_a_candidate_is_judged_beside_a_clock(tmp_path: Path) -> None:
+    launch = clocked()
+    path = launch.seal(tmp_path)
+    right, wrong = tmp_path / "right.ptx", tmp_path / "wrong.ptx"
+    right.write_bytes(launch.image(edition=0))
+    wrong.write_bytes(launch.image(edition=1))
+    assert run(path, candidate=right).answer is Answer.UNDECIDED
+    result = run(path, candidate=wrong)
+    assert result.answer is Answer.NO
+    assert result.verdict.reasons[0].startswith("arg1: 64 of 64 elements differ")
+
+
+@pytest.mark.parametrize("statement, answer", [("mov.u32 %r1, %smid;", Answer.UNDECIDED), ("", Answer.NO)])
+def test_what_no_replay_shows_is_known_from_the_code(tmp_path: Path, statement: str, answer: Answer) -> None:
+    launch = doubled_beside("placed", np.full(_N, 77, np.uint32))
+    verdict = run(saying(launch, statement).seal(tmp_path)).verdict
+    assert verdict.answer is answer, verdict.reasons
+    assert ("reads smid" in verdict.summary) == bool(statement)
+
+
+def test_a_candidate_is_not_wrong_where_the_captured_kernel_differs_too(tmp_path: Path) -> None:
+    launch = doubled_beside("placed", np.full(_N, 77, np.uint32))
+    candidate = tmp_path / "same.ptx"
+    candidate.write_bytes(launch.image())
+    path = saying(launch, "mov.u32 %r1, %smid;").seal(tmp_path)
+    assert run(path, candidate=candidate).answer is Answer.UNDECIDED
+
+
+@pytest.mark.parametrize("statement", ["call.uni (r), malloc, (s);", ""])
+def test_a_fault_in_a_module_with_a_heap_is_undecided(tmp_path: Path, statement: str) -> None:
+    launch = Native("_Z6strikePKfPfi").array(np.zeros(4, np.float32))
+    launch.parameters[0] = struct.pack("<Q", BASE - 2 * SPACING)
+    launch.array(np.zeros(4, np.float32), np.ones(4, np.float32)).integer(4)
+    verdict = run(saying(launch, statement).seal(tmp_path)).verdict
+    assert verdict.answer is (Answer.UNDECIDED if statement else Answer.NO)
+    assert ("device's malloc" in verdict.summary) == bool(statement)
+
+
+def test_a_kernel_that_only_prints_says_so(tmp_path: Path) -> None:
+    launch = Native("_Z7nothingPfi").array(np.zeros(4, np.float32)).integer(4)
+    verdict = run(saying(launch, "call.uni (r), vprintf, (a, b);").seal(tmp_path)).verdict
+    assert verdict.answer is Answer.UNDECIDED
+    assert "its module prints" in verdict.summary
+
+
+@pytest.mark.parametrize("taken", [True, False])
+def test_a_relocated_replay_names_the_words_that_stayed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, taken: bool
+) -> None:
+    """The pointer that is counted through leads past all that was captured."""
+    launch = Native("follow")
+    cell = launch.region(np.array([BASE + SPACING, BASE + 9 * SPACING], np.uint64))
+    launch.region(np.array([7, 7], np.int32), np.array([9, 7], np.int32))  # it counts by one, not by two
+    launch.pointer(cell, "uint64", 2)
+    if taken:
+        monkeypatch.setenv("KERNCAP_RIG_TAKEN", f"{BASE + SPACING:#x}:0x1000")
+    result = run(launch.seal(tmp_path))
+    assert result.answer is (Answer.UNDECIDED if taken else Answer.NO), result.verdict.reasons
+    named = f"byte 8 of region 0 ({BASE + 9 * SPACING:#x}) may be addresses"
+    assert (named in " ".join(result.verdict.reasons)) == taken
