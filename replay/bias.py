@@ -7,6 +7,9 @@ not be in every element: a large median says that it is in half of them.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 # Median error, in units in the last place, that rounding alone may explain. A tolerance of 16 bits spans
@@ -40,3 +43,59 @@ def uses_up(stats: dict[str, Any], dtype: str) -> str:
         f"tolerance on average (median {stats['ulp_median']:.3g} ulps): no rounding, but an error that uses "
         "up the tolerance"
     )
+
+
+# A mean error that 16 roundings of float32, all to one side, would not give; float64 has its own.
+_LEAST_SHIFT = {"float64": 64 * 2.0**-53}
+_LEAST_SHIFT_ELSE = 16 * 2.0**-24
+_FEWEST = 64
+_DEVIATIONS = 8.0  # of the mean from zero: chance gives no 8, another order of a sum none of one sign
+_ALIKE = 2.0  # how far two measurements of one shift may be apart, as a ratio
+
+
+@dataclass(frozen=True)
+class Shift:
+    """A mean error that is no chance: ``size`` is signed; of ``outward`` ones, as a share of the values."""
+
+    outward: bool
+    size: float
+    share: float  # of the mean magnitude
+
+    def agrees(self, other: Shift) -> bool:
+        """Whether another sample of values shows the same one."""
+        if self.outward != other.outward or self.size * other.size <= 0:
+            return False
+        return 1 / _ALIKE <= self.size / other.size <= _ALIKE
+
+
+def shifts(stats: Mapping[str, Any], dtype: str) -> list[Shift]:
+    """What of a view's error has one sign: added to every element, or away from (towards) zero everywhere."""
+    n, magnitude = int(stats["finite"]), float(stats["magnitude_mean"])
+    least = _LEAST_SHIFT.get(dtype, _LEAST_SHIFT_ELSE)
+    found = []
+    for outward, mean in ((False, float(stats["signed_mean"])), (True, float(stats["outward_mean"]))):
+        deviation = math.sqrt(max(0.0, float(stats["error_square_mean"]) - mean * mean) / max(1, n))
+        if n >= _FEWEST and abs(mean) > least * magnitude > 0 and abs(mean) > _DEVIATIONS * deviation:
+            found.append(Shift(outward, mean / magnitude if outward else mean, abs(mean) / magnitude))
+    return found
+
+
+def biased(name: str, dtype: str, first: list[Shift], second: list[Shift]) -> tuple[str, bool]:
+    """What to say of a shift that two samples of values show, and whether it is large enough to fail.
+
+    Of 16-bit types one below an eighth of a unit in the last place may be an approximation's: it decides
+    nothing. Nothing is said where the samples do not agree.
+    """
+    for shift in first:
+        if any(shift.agrees(other) for other in second):
+            kind = f"{shift.size:+.2g} of each value" if shift.outward else f"{shift.size:+.3g}"
+            unit = _UNIT.get(dtype, 0.0)
+            text = (
+                f"{name}: a biased error: {kind} on average, on all values that were tried; rounding has "
+                "no side"
+            )
+            return text, shift.share > unit / 8
+    return "", False
+
+
+_UNIT = {"float16": 2.0**-10, "bfloat16": 2.0**-7}

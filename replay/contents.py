@@ -22,7 +22,8 @@ from kerncap.replay.wording import BY_DTYPE, Tolerance, mismatch
 
 Perturbed = tuple[list[int], int, bitmap.Bits]  # views, their region, the bytes that may change
 
-_BEFORE, _EXPECTED, _FOUND = "before it", "expected of it", "found of it"
+EXPECTED = "expected of it"
+_BEFORE, _FOUND = "before it", "found of it"
 
 
 @dataclass
@@ -33,6 +34,8 @@ class Shown:
     open: list[str] = field(default_factory=list)
     shown: list[str] = field(default_factory=list)
     not_shown: list[str] = field(default_factory=list)
+    remedy: str = "a longer --timeout would decide it"  # of what is open
+    shifts: dict[int, list[bias.Shift]] = field(default_factory=dict)  # by view, of a candidate that agrees
 
 
 def on_other_values(engine: Engine, measured: Measured, tolerance: Tolerance, seed: int = 1) -> Shown:
@@ -111,8 +114,8 @@ class Differential:
         self._is_open = False  # the candidate's was ended since it took longer than it may
         self._prepare()
         self.engine.snapshot(_BEFORE)
-        found = Shown()
-        problem = self._launch(self.original)
+        self._shown = found = Shown()
+        problem = self._launch(self.original) or self._problem()
         if problem:
             found.not_shown.append(f"{self.what}: the captured kernel fails there ({problem})")
             return found
@@ -120,9 +123,9 @@ class Differential:
             same = "writes the same as before" if self._changes else "writes nothing there"
             found.not_shown.append(f"{self.what}: the captured kernel {same}")
             return found
-        self.engine.snapshot(_EXPECTED)
+        self.engine.snapshot(EXPECTED)
         reasons = self._candidate()
-        for state in (_BEFORE, _EXPECTED, _FOUND):
+        for state in (_BEFORE, EXPECTED, _FOUND):
             self.engine.drop(state)
         if reasons:
             (found.open if self._is_open else found.reasons).extend(
@@ -156,6 +159,10 @@ class Differential:
             return "the worker was lost"
         return "; ".join(gap_reasons(self.engine))
 
+    def _problem(self) -> str:
+        """Why what the captured kernel gave there is nothing to be held against; memory is as it left it."""
+        return ""
+
     def _told(self) -> bool:
         """Whether the captured kernel does there what nothing but a computation gives."""
         if not self._changes:
@@ -176,9 +183,12 @@ class Differential:
             return reasons + self._mismatches(found)
         if self.tolerance == BY_DTYPE and any(stats["different"] for stats in found):
             differing = [self._limits(int(stats["view"]), {}) for stats in found if stats["different"]]
-            for stats in errors(self.engine, differing, _EXPECTED):
-                if reason := bias.uses_up(stats, self.manifest.views[stats["view"]].dtype):
+            for stats in errors(self.engine, differing, EXPECTED):
+                dtype = self.manifest.views[stats["view"]].dtype
+                if reason := bias.uses_up(stats, dtype):
                     reasons.append(reason)
+                if dtype.startswith(FLOATS):
+                    self._shown.shifts[int(stats["view"])] = bias.shifts(stats, dtype)
         return reasons
 
     def _known_noise(self) -> dict[int, float]:
@@ -195,7 +205,7 @@ class Differential:
             for number, view in enumerate(self.manifest.views)
             if view.region in self.measured.written
         ]
-        return self.engine.compare(wanted, _EXPECTED)
+        return self.engine.compare(wanted, EXPECTED)
 
     def _limits(self, view: int, noise: dict[int, float]) -> tuple[int, float, float]:
         dtype = self.manifest.views[view].dtype
@@ -205,7 +215,7 @@ class Differential:
     def _mismatches(self, found: list[dict[str, Any]]) -> list[str]:
         """Reasons that hold against the candidate even where the captured kernel differs from itself."""
         limits = [self._limits(int(stats["view"]), {}) for stats in found if stats["outside"]]
-        places = where(self.engine, limits, _EXPECTED)
+        places = where(self.engine, limits, EXPECTED)
         as_before = set()
         if self._changes:
             post = self.engine.compare(limits, "post")
@@ -239,8 +249,8 @@ class Differential:
     def _elsewhere(self) -> list[str]:
         """Differences beside all views, in regions that have one: nothing is known of what they mean."""
         reasons = []
-        for region in self.engine.differing(_EXPECTED):
-            stray = self.engine.diff(region, _EXPECTED) & outside_views(self.manifest, region)
+        for region in self.engine.differing(EXPECTED):
+            stray = self.engine.diff(region, EXPECTED) & outside_views(self.manifest, region)
             if stray.any():
                 place = place_name(self.manifest, region, bitmap.first(stray))
                 reasons.append(

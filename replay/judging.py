@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -66,12 +67,25 @@ def redrawable(manifest: Manifest, measured: Measured) -> list[int]:
     return floats or integers
 
 
-def redraw(engine: Engine, views: list[int], seed: int, repeats: bool = False) -> list[int]:
-    """Give other values of the same kind to ``views`` in memory; the views that changed.
+@dataclass(frozen=True)
+class Spread:
+    """How floats leave the range that was captured: see `worker/redraw.py`."""
+
+    factor: float = 1.0
+    signs: bool = False
+    jitter: float = 0.0
+
+
+def redraw(
+    engine: Engine, views: list[int], seed: int, repeats: bool = False, spread: Spread | None = None
+) -> list[int]:
+    """Give other values to ``views`` in memory, of the same kind or with a ``spread``; those that changed.
 
     ``repeats``: integers do not just change places, each second one is given twice (not of native launches).
     """
-    more = {"repeats": True} if repeats else {}
+    more: dict[str, Any] = {"repeats": True} if repeats else {}
+    if spread is not None:
+        more["spread"] = asdict(spread)
     return [int(view) for view in engine.connection.call("redraw", views=views, seed=seed, **more)["changed"]]
 
 

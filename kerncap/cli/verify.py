@@ -24,8 +24,8 @@ from kerncap.cli.strict import strict_option
 @click.option(
     "--stages",
     metavar="NAMES",
-    help="smoke, oracle, determinism, numerics, shapes, memory, separated by commas; or all.  "
-    "[default: smoke,oracle]",
+    help="smoke, oracle, determinism, numerics, shapes, sanitizer, memory, separated by commas; or all.  "
+    "[default: smoke,oracle; sanitizer too for a Triton candidate]",
 )
 @click.option("--expect", type=click.Choice(["finite"]), help="Require every written value to be finite.")
 def command(repro: Path, as_json: bool, stages: str | None, **options: Any) -> int:

@@ -13,7 +13,7 @@ import numpy as np
 
 # Precision in bits (the hidden one included) and least exponent of a normal number.
 # Source: IEEE 754-2019 table 3.5; OCP 8-bit Floating Point Specification 1.0; bfloat16 has float32's range.
-_FORMATS = {
+FORMATS = {
     "float64": (53, -1022),
     "float32": (24, -126),
     "float16": (11, -14),
@@ -52,11 +52,13 @@ class Errors:
     """Statistics of a view of ``dtype`` and ``shape``, fed block by block in its row-major order."""
 
     def __init__(self, dtype: str, shape: tuple[int, ...], rtol: float, atol: float) -> None:
-        self._precision, self._least = _FORMATS.get(dtype, (53, -1022))
+        self._precision, self._least = FORMATS.get(dtype, (53, -1022))
         self._shape = shape
         self._rtol, self._atol = rtol, atol
         self._ulps, self._relative = Percentiles(), Percentiles()
-        self._sums = {"abs": 0.0, "rel": 0.0, "ulp": 0.0, "square": 0.0, "share": 0.0}
+        self._sums = dict.fromkeys(
+            ("abs", "rel", "ulp", "square", "share", "signed", "outward", "error_square", "magnitude"), 0.0
+        )
         self._max = {"abs": 0.0, "rel": 0.0, "ulp": 0.0, "scale": 0.0}
         self._counts = {
             "elements": 0, "finite": 0, "different": 0, "positive": 0, "negative": 0, "outside": 0,
@@ -99,6 +101,10 @@ class Errors:
             self._sums[name] += float(values.sum())
             self._max[name] = max(self._max[name], float(values.max()))
         self._sums["square"] += float((y * y).sum())
+        self._sums["signed"] += float(signed.sum())
+        self._sums["outward"] += float((signed * np.sign(y)).sum())
+        self._sums["error_square"] += float((signed * signed).sum())
+        self._sums["magnitude"] += float(magnitude.sum())
         self._max["scale"] = max(self._max["scale"], float(magnitude.max()))
         self._ulps.add(ulps)
         self._relative.add(relative)
@@ -116,6 +122,10 @@ class Errors:
         found: dict[str, Any] = {**self._counts, "scale": self._max["scale"]}
         found["rms"] = math.sqrt(self._sums["square"] / n)
         found["share_mean"] = self._sums["share"] / n  # of the tolerance
+        found["signed_mean"] = self._sums["signed"] / n
+        found["outward_mean"] = self._sums["outward"] / n  # positive: away from zero
+        found["error_square_mean"] = self._sums["error_square"] / n
+        found["magnitude_mean"] = self._sums["magnitude"] / n
         found["ulp_median"] = self._ulps.at(0.5, self._max["ulp"])
         for name in ("abs", "rel", "ulp"):
             found[f"{name}_max"] = self._max[name]

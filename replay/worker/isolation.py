@@ -12,27 +12,44 @@ import ctypes
 import faulthandler
 import json
 import os
+import re
 import select
 import signal
 import sys
 import time
 import traceback
 from collections.abc import Callable
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from . import guard
+from . import confine, guard
 from .failures import Refused
 
 LEAST_LOAD_S = 10.0  # a module may take this long to load, however short a launch must be
 MODULE_PREFIX = "_kerncap_source_"  # of the names of source modules
 _PR_SET_CHILD_SUBREAPER = 36
+_DENIED = re.compile(r"PermissionError|Permission denied|Operation not permitted")
 
 
-def run_isolated(load: Callable[[], Callable[[], None]], timeout_s: float) -> dict[str, Any]:
+@dataclass(frozen=True)
+class Rights:
+    """What a module may do beside its launch; see `confine.confine`."""
+
+    readable: list[str] | None = None
+    memory_bytes: int | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def run_isolated(
+    load: Callable[[], Callable[[], None]], timeout_s: float, rights: Rights | None = None
+) -> dict[str, Any]:
     """The outcome of the launch that ``load`` gives: ok (with ``ns``), error, fault or timeout, and why.
 
-    A load that fails is an error, or ``refused``. The time limit is that of the launch alone.
+    A load that fails is an error, or ``refused``. The time limit is that of the launch alone. With ``rights``
+    the module has no others.
     """
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     others = _children()
@@ -42,7 +59,7 @@ def run_isolated(load: Callable[[], Callable[[], None]], timeout_s: float) -> di
     pid = os.fork()
     if pid == 0:
         os.close(read_fd)
-        _child(load, write_fd)
+        _child(load, write_fd, rights)
     os.close(write_fd)
     load_s = max(LEAST_LOAD_S, timeout_s)
     try:
@@ -81,7 +98,7 @@ def _outcome(data: bytes) -> dict[str, Any] | None:
     return outcome if outcome["status"] in ("ok", "error", "refused") else None
 
 
-def _child(load: Callable[[], Callable[[], None]], write_fd: int) -> None:
+def _child(load: Callable[[], Callable[[], None]], write_fd: int, rights: Rights | None) -> None:
     try:
         # The worker's own pipes are none of the kernel's business.
         for fd in map(int, os.listdir("/proc/self/fd")):
@@ -90,6 +107,8 @@ def _child(load: Callable[[], Callable[[], None]], write_fd: int) -> None:
                     os.close(fd)
         faulthandler.enable(file=sys.stderr)
         clocks = guard.clocks()
+        if rights is not None:
+            confine.confine(rights.readable, memory_bytes=rights.memory_bytes)
         outcome, launch = _loaded(load)
         if launch is not None and not (problem := guard.replaced_clocks(clocks)):
             os.write(write_fd, b"\n")
@@ -97,6 +116,8 @@ def _child(load: Callable[[], Callable[[], None]], write_fd: int) -> None:
             problem = guard.replaced_clocks(clocks)
         if launch is not None and problem:
             outcome = {"status": "refused", "message": problem}
+        if rights is not None and _DENIED.search(outcome.get("message", "")):
+            outcome["message"] += " (while it is judged a candidate writes no file and opens no connection)"
         os.write(write_fd, json.dumps(outcome).encode()[: 1 << 20] + b"\n")
         sys.stdout.flush()
         sys.stderr.flush()

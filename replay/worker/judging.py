@@ -12,7 +12,7 @@ import torch
 from .compare import ELEMENTS
 from .errors import Boxes, Errors
 from .failures import Fault, Refused
-from .redraw import redraw
+from .redraw import Spread, redraw
 
 
 class Judging:
@@ -51,10 +51,15 @@ class Judging:
         tensor = self._typed(view, state)  # type: ignore[attr-defined]
         np.save(self.folder / out, tensor.to(torch.float64).cpu().contiguous().numpy())
 
-    def op_redraw(self, views: list[int], seed: int, repeats: bool = False) -> dict[str, Any]:
-        """Other values of the same kind for whole views; those that changed."""
+    def op_redraw(
+        self, views: list[int], seed: int, repeats: bool = False, spread: dict[str, Any] | None = None
+    ) -> dict[str, Any]:
+        """Other values for whole views, of the same kind or with a `Spread`; those that changed."""
+        wider = None if spread is None else Spread(**spread)
         return {
-            "changed": [index for index in views if redraw(self.values.view(index), seed, index, repeats)]
+            "changed": [
+                index for index in views if redraw(self.values.view(index), seed, index, repeats, wider)
+            ]
         }
 
     def op_streams(self, which: str, regions: list[int]) -> dict[str, Any]:

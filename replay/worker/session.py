@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import time
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +12,9 @@ import torch
 
 from . import compare, guard, warm
 from .failures import Fault, KernelError, Refused
-from .isolation import run_here, run_isolated
+from .isolation import Rights, run_here
 from .judging import Judging
-from .launchers.config import configured
+from .launchers.config import configured, with_scalars
 from .launchers.source import load
 from .perturb import perturb
 from .states import States, unpack
@@ -33,10 +32,17 @@ class Session(Judging, Timed):
         # Loading Triton overlaps with what the device is given.
         self._warming = warm.start() if memory.kind == "cuda" and job["launcher"] == "jit" else None
         memory.open(torch)
+        self._apart: Any = self._forked() if memory.kind == "host" else None
         self.states = States(memory, job, folder)
         self.values = Values(self.job, memory)
         self._launchers: dict[str, Any] = {}
         self._expected: dict[int, Any] = {}  # view -> what the reference says
+
+    def _forked(self) -> Any:
+        """The process that launches, from this one as long as it knows no more than the launch's memory."""
+        from .apart import Apart
+
+        return Apart(self.job, self.memory)
 
     def handle(self, request: dict[str, Any]) -> dict[str, Any]:
         arguments = {key: value for key, value in request.items() if key != "op"}
@@ -76,13 +82,9 @@ class Session(Judging, Timed):
         ``scalars`` are the values of numeric arguments that the launch did not have, ``config`` another
         configuration. ``stages`` is the folder in the job's for what the compiler made on its way.
         """
-        job = configured(self.job, config)
-        if scalars:
-            arguments = [
-                {**a, "value": {**a["value"], "value": scalars[a["name"]]}} if a["name"] in scalars else a
-                for a in job["arguments"]
-            ]
-            job = {**job, "arguments": arguments}
+        if self._apart is not None:
+            return self._on_host(which, Path(path), config, scalars, limit_s)
+        job = with_scalars(configured(self.job, config), scalars)
         values = self.values if job is self.job else Values(job, self.memory)
         if self._warming is not None:
             self._warming.join()
@@ -95,18 +97,26 @@ class Session(Judging, Timed):
         launcher = self._launcher(Path(path), job, values, self.folder / stages)
         if before and (replaced := guard.replaced(before)):
             raise Fault(f"{Path(path).name} replaces {', '.join(replaced[:3])} in the process that judges it")
-        if self.memory.kind == "host":
-            self._try_import(launcher, Path(path).name, limit_s)
-            compiled = {"grid": job["launch"]["grid"]}
-        else:
-            self.op_unload(which)
-            compiled = launcher.compiled(self.folder / stages)
+        self.op_unload(which)
+        compiled = launcher.compiled(self.folder / stages)
         self._launchers[which] = launcher
         return {"compiled": {"compile_ms": (time.perf_counter() - started) * 1e3, **compiled}}
 
+    def _on_host(
+        self, which: str, path: Path, config: dict[str, Any] | None, scalars: dict[str, str] | None,
+        limit_s: float,
+    ) -> dict[str, Any]:  # fmt: skip
+        started = time.perf_counter()
+        # What was captured is what all is held against: it runs as it ran there.
+        rights = None if self.folder in path.parents else Rights()
+        launcher = self._apart.launch(path, config, scalars, rights)
+        self._check_import(launcher.outcome(limit_s, only_load=True), path.name)
+        self._launchers[which] = launcher
+        grid = configured(self.job, config)["launch"]["grid"]
+        return {"compiled": {"compile_ms": (time.perf_counter() - started) * 1e3, "grid": grid}}
+
     @staticmethod
-    def _try_import(launcher: Any, name: str, limit_s: float) -> None:
-        outcome = run_isolated(lambda: launcher() and _nothing, limit_s)
+    def _check_import(outcome: dict[str, Any], name: str) -> None:
         if outcome["status"] == "refused":
             raise Refused(outcome["message"])
         if outcome["status"] != "ok":
@@ -122,7 +132,7 @@ class Session(Judging, Timed):
             launcher.unload()
 
     def _launcher(self, path: Path, job: dict[str, Any], values: Values, folder: Path) -> Any:
-        if self.memory.kind == "cuda" and path.suffix != ".py":
+        if path.suffix != ".py":
             from .launchers import binary, stages
 
             captured = binary.metadata(job, path)
@@ -131,20 +141,15 @@ class Session(Judging, Timed):
             major, minor = torch.cuda.get_device_capability(job["device"])
             made = stages.make(path, captured, 10 * major + minor, folder)
             return binary.Binary(path, job, values, made)
-        if self.memory.kind == "cuda":  # the binary engine's too, where source is held against the image
-            from .launchers.triton_jit import TritonJit
+        from .launchers.triton_jit import TritonJit  # the binary engine's too, with source beside the image
 
-            return TritonJit(path, job, values)
-        from .launchers.interpreter import Interpreter, prepare
-
-        prepare()
-        return partial(Interpreter, path, job, values)  # loaded in the child that runs it, each time
+        return TritonJit(path, job, values)
 
     def op_launch(self, which: str, limit_s: float) -> dict[str, Any]:
         """Run one launch to its end. Its outcome is data: ok, error, fault or timeout."""
         launcher = self._launchers[which]
         if self.memory.kind == "host":
-            outcome = run_isolated(lambda: launcher().run, limit_s)
+            outcome = launcher.outcome(limit_s)
             return {"outcome": {**outcome, "status": outcome["status"].replace("refused", "error")}}
 
         def whole() -> None:
@@ -319,7 +324,3 @@ class Session(Judging, Timed):
                 )
             expected[name] = tensor.to(originals[name].dtype)
         return expected
-
-
-def _nothing() -> None:
-    """The launch of a module that is only tried."""

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import torch
 
 from .failures import KernelError
-from .isolation import run_isolated
 from .timing import cache_filler, cold_ms, device_times, device_turns, turns, warm_ms
 
 
@@ -34,7 +32,7 @@ class Timed:
         deadline = time.monotonic() + limit_s
         for i in range(warmup + n):
             self.states.restore("pre", dirty)
-            outcome = run_isolated(lambda: launcher().run, max(0.001, deadline - time.monotonic()))
+            outcome = launcher.outcome(max(0.001, deadline - time.monotonic()))
             if outcome["status"] != "ok":
                 raise KernelError(f"timed run {i}: {outcome['message']}", outcome.get("detail", ""))
             if i >= warmup:
@@ -72,9 +70,7 @@ class Timed:
         for number, order in enumerate([list(range(len(whichs))), *turns(len(whichs), rounds)]):
             for i in order:
                 prepare()
-                outcome = run_isolated(
-                    partial(_run_of, launchers[i]), max(0.001, deadline - time.monotonic())
-                )
+                outcome = launchers[i].outcome(max(0.001, deadline - time.monotonic()))
                 if outcome["status"] != "ok":
                     raise KernelError(f"timed run of {whichs[i]}: {outcome['message']}", outcome["detail"])
                 if number:  # the first round is a warm-up
@@ -92,9 +88,3 @@ class Timed:
             "warm_ms": warm_ms(torch, prepare, launcher.run) if again else None,
             "cold_ms": cold_ms(torch, prepare, launcher.run),
         }
-
-
-def _run_of(load: Callable[[], Any]) -> Callable[[], None]:
-    """The launch of a launcher that is made in the child which runs it."""
-    launch: Callable[[], None] = load().run
-    return launch

@@ -15,7 +15,6 @@ from kerncap.api.verifying.derived import GUARD_BYTES, NotDerivable, derive
 from kerncap.api.verifying.elsewhere import engine_of
 from kerncap.api.verifying.result import Case, StageResult
 from kerncap.errors import KerncapError
-from kerncap.log import one_line
 from kerncap.replay import bitmap
 from kerncap.replay.engine import CANDIDATE, ORIGINAL, Engine
 from kerncap.replay.measured import Measured
@@ -26,17 +25,16 @@ from kerncap.replay.write_set import measure
 
 
 def stage(case: Case) -> StageResult:
-    """Guards, compute-sanitizer and the Triton sanitizer, as far as each applies."""
+    """Guards and compute-sanitizer, as far as each applies."""
     found = StageResult("memory")
     _guards(case, found)
     asked = case.engine.config(CANDIDATE) if case.which == CANDIDATE else None
     if asked is None:
         compute_sanitizer.check(case, found)
-        _triton_sanitizer(case, found)
     else:
         found.not_shown.append(
-            "compute-sanitizer, the Triton sanitizer: they take the captured launch, and the candidate's "
-            f"file asks for another ({described(asked)})"
+            "compute-sanitizer: it takes the captured launch, and the candidate's file asks for another "
+            f"({described(asked)})"
         )
     if not found.shown and not found.reasons:
         return StageResult("memory", "skipped", found.not_shown[:1], [], found.not_shown)
@@ -102,37 +100,3 @@ def _read_beside(engine: Engine, measured: Measured) -> list[str]:
             place = place_name(engine.manifest, region, bitmap.first(read))
             reasons.append(f"the captured kernel's result depends on memory beside its tensors (at {place})")
     return reasons
-
-
-# --- the Triton sanitizer ------------------------------------------------------------------------------
-
-
-def _triton_sanitizer(case: Case, found: StageResult) -> None:
-    """The proof, for all programs of the launch, of the captured kernel or of a candidate's source."""
-    # Loaded late: no other stage needs the sanitizer.
-    from kerncap.api.sanitize import sanitize_reproducer
-    from kerncap.sanitizer.findings import Unproven
-
-    if case.reproducer.manifest.kernel.language != "triton":
-        found.not_shown.append("the Triton sanitizer: the kernel is not Triton's")
-        return
-    candidate = case.options.candidate
-    try:
-        path = case.reproducer.path
-        if candidate is not None:
-            if candidate.suffix != ".py":
-                found.not_shown.append("the Triton sanitizer: the candidate is no Python source")
-                return
-            path = derive(case.reproducer, case.folder, source=candidate.read_text(encoding="utf-8"))
-        reports = sanitize_reproducer(path, python=case.engine.choice.python)
-    except (KerncapError, OSError, UnicodeDecodeError) as error:
-        found.not_shown.append(f"the Triton sanitizer: {one_line(str(error).splitlines()[0])}")
-        return
-    for report in reports:
-        wrong = [finding for finding in report.findings if not finding.note]
-        found.reasons += [f"sanitizer: {finding.check}: {one_line(finding.message)}" for finding in wrong]
-        undecided = sum(isinstance(one.verdict, Unproven) for one in report.settled)
-        if undecided:
-            found.not_shown.append(f"the Triton sanitizer left {undecided} checks undecided")
-        elif not wrong:
-            found.shown.append("the Triton sanitizer finds nothing in any program of the grid")

@@ -6,7 +6,10 @@ result that was left over, cached, or written into the source.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from kerncap.answer import Answer, of_all
+from kerncap.api.verifying import shapes
 from kerncap.api.verifying.judges import (
     AGREEING_REPLAYS,
     by_agreement,
@@ -15,7 +18,8 @@ from kerncap.api.verifying.judges import (
     written_otherwise,
 )
 from kerncap.api.verifying.result import Case, StageResult
-from kerncap.replay import contents
+from kerncap.api.verifying.wider import multiplies_in_tf32
+from kerncap.replay import contents, spread
 from kerncap.replay.engine import CANDIDATE
 from kerncap.replay.judging import stream_problem
 from kerncap.replay.measured import Measured
@@ -85,15 +89,20 @@ def _not_by_chance(
     other = contents.on_other_values(engine, measured, options.tolerance)
     found.shown += other.shown
     found.not_shown += other.not_shown
-    if not other.reasons and not other.open:
-        other = contents.on_other_counts(engine, measured, options.tolerance)
-        found.shown += other.shown
-        found.not_shown += other.not_shown
-    if other.reasons:
-        return _failed(verdict, other.reasons)
-    if other.open:
-        why = other.open[0]
-        open_ = undecided(f"{why}; a longer --timeout would decide it", *other.open)
+    further: list[Callable[[], contents.Shown]] = [
+        lambda: contents.on_other_counts(engine, measured, options.tolerance),
+        lambda: _wider(case, measured, other),
+        lambda: shapes.on_some_sizes(case, measured),
+    ]
+    shown = other
+    while not shown.reasons and not shown.open and further:
+        shown = further.pop(0)()
+        found.shown += shown.shown
+        found.not_shown += shown.not_shown
+    if shown.reasons:
+        return _failed(verdict, shown.reasons)
+    if shown.open:
+        open_ = undecided(f"{shown.open[0]}; {shown.remedy}", *shown.open)
         open_.notes = verdict.notes
         return open_
     if engine.choice.memory == "cuda" and engine.choice.launcher != "native":
@@ -103,6 +112,19 @@ def _not_by_chance(
             return _failed(verdict, [f"it returns before its stream has finished: {problem}"])
         found.shown.append("all of its work is in the stream that it is launched in")
     return verdict
+
+
+def _wider(case: Case, measured: Measured, other: contents.Shown) -> contents.Shown:
+    """On values beyond the captured ones; and errors that have one side on ``other`` values, and on more."""
+    text = case.reproducer.source_text() or ""
+    coarse = case.reproducer.manifest.kernel.language != "triton" or multiplies_in_tf32(text)
+    wider = spread.on_wider_values(case.engine, measured, case.options.tolerance, coarse)
+    if wider.reasons or wider.open or not any(other.shifts.values()):
+        return wider
+    second = contents.on_other_values(case.engine, measured, case.options.tolerance, seed=6)
+    found = spread.biases(case.engine, other, second)
+    found.shown, found.not_shown = wider.shown, wider.not_shown
+    return found
 
 
 def _idle_on_repeated(case: Case, measured: Measured, verdict: Verdict) -> None:

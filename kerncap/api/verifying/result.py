@@ -16,8 +16,8 @@ from kerncap.replay.measured import Measured
 from kerncap.replay.outcome import Outcome
 from kerncap.replay.wording import Verdict, badly_ended
 
-STAGES = ("smoke", "oracle", "determinism", "numerics", "shapes", "memory")
-DEFAULT_STAGES = ("smoke", "oracle")
+STAGES = ("smoke", "oracle", "determinism", "numerics", "shapes", "sanitizer", "memory")
+DEFAULT_STAGES = ("smoke", "oracle", "sanitizer")  # the last for a candidate, where it applies
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,8 +11,15 @@ from kerncap.answer import Answer
 from kerncap.api.candidate_file import of_one_text, refuse_inside, text_of
 from kerncap.api.ending import asserts_again
 from kerncap.api.replay import load_candidate, opened, outcome_result, runs_at_all, without_values, write_set
-from kerncap.api.verifying import determinism, memory, numerics, oracle, shapes
-from kerncap.api.verifying.result import STAGES, Case, StageResult, VerifyOptions, VerifyResult
+from kerncap.api.verifying import determinism, memory, numerics, oracle, sanitizer, shapes
+from kerncap.api.verifying.result import (
+    DEFAULT_STAGES,
+    STAGES,
+    Case,
+    StageResult,
+    VerifyOptions,
+    VerifyResult,
+)
 from kerncap.errors import UsageError
 from kerncap.replay.engine import CANDIDATE, ORIGINAL
 from kerncap.replay.wording import Verdict, badly_ended, fail, undecided
@@ -23,6 +30,7 @@ _RUN: dict[str, Callable[[Case], StageResult]] = {
     "determinism": determinism.stage,
     "numerics": numerics.stage,
     "shapes": shapes.stage,
+    "sanitizer": sanitizer.stage,
     "memory": memory.stage,
 }
 
@@ -50,9 +58,12 @@ def judged(case: Case, wanted: Sequence[str]) -> VerifyResult:
     """The result of smoke and the ``wanted`` stages, in an engine that may have judged others before."""
     smoke, judged_by, verdict = _smoke(case)
     stages = [smoke]
+    if case.options.stages == DEFAULT_STAGES and not (case.which == CANDIDATE and sanitizer.applies(case)):
+        wanted = [name for name in wanted if name != "sanitizer"]
     if verdict is None:
+        proved = sanitizer.begin(case) if "sanitizer" in wanted else None
         _measure(case, wanted)
-        stages += [_RUN[name](case) for name in wanted]
+        stages += [proved() if proved and name == "sanitizer" else _RUN[name](case) for name in wanted]
         judged_by, verdict = _overall(case, stages)
     verdict.notes = list(dict.fromkeys(verdict.notes))
     result = outcome_result(case.engine, case.which, judged_by, verdict)
@@ -131,7 +142,7 @@ def _overall(case: Case, stages: list[StageResult]) -> tuple[str, Verdict]:
         return judged_by, Verdict(Answer.YES, "it launches and ends; nothing was compared")
     passed = [stage.name for stage in judging if stage.result == "pass" and stage.name != "oracle"]
     skipped = [stage.name for stage in judging if stage.result == "skipped"]
-    everything = case.options.stages == STAGES
+    everything = case.options.stages in (STAGES, DEFAULT_STAGES)
     open_ = [s for s in judging if s.result == "undecided" or s.result == "skipped" and not everything]
     nothing = not any(stage.decided for stage in judging)
     if open_ or nothing:

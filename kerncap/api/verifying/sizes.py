@@ -13,6 +13,7 @@ from kerncap.replay.tuning.grid import GridUnknown, arguments_of, plain, recompu
 
 Grid = tuple[int, int, int]
 _MOST_SIZES = 4  # different ones of a launch
+_FEW_SIZES = 2
 
 
 @dataclass(frozen=True)
@@ -29,10 +30,21 @@ def sizes(manifest: schema.Manifest) -> Iterator[Size]:
     """Variants with one size lowered: by one, to about half, to a whole number of blocks, to one element."""
     for value, names in list(_groups(manifest).items())[:_MOST_SIZES]:
         for lowered in _lowered(value, manifest):
-            arguments = tuple((name, lowered) for name in names)
-            grid, remark = _grid(manifest, value, lowered, dict(arguments))
-            text = ", ".join(f"{name} = {lowered}" for name in names)
-            yield Size(text, arguments, grid, remark)
+            yield _size(manifest, value, lowered, names)
+
+
+def halves(manifest: schema.Manifest) -> Iterator[Size]:
+    """Variants with one size at about half, of the first few."""
+    for value, names in list(_groups(manifest).items())[:_FEW_SIZES]:
+        if value > 2:
+            yield _size(manifest, value, value // 2 + 1, names)
+
+
+def _size(manifest: schema.Manifest, value: int, lowered: int, names: list[str]) -> Size:
+    arguments = tuple((name, lowered) for name in names)
+    grid, remark = _grid(manifest, value, lowered, dict(arguments))
+    text = ", ".join(f"{name} = {lowered}" for name in names)
+    return Size(text, arguments, grid, remark)
 
 
 def _groups(manifest: schema.Manifest) -> dict[int, list[str]]:

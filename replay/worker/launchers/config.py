@@ -37,6 +37,17 @@ def configured(job: dict[str, Any], config: dict[str, Any] | None) -> dict[str, 
     return {**job, "arguments": arguments, "launch": launch}
 
 
+def with_scalars(job: dict[str, Any], scalars: dict[str, str] | None) -> dict[str, Any]:
+    """``job`` with other values of numeric arguments; the job itself stays as it is."""
+    if not scalars:
+        return job
+    arguments = [
+        {**a, "value": {**a["value"], "value": scalars[a["name"]]}} if a["name"] in scalars else a
+        for a in job["arguments"]
+    ]
+    return {**job, "arguments": arguments}
+
+
 def _with_value(argument: dict[str, Any], value: Any) -> dict[str, Any]:
     kind = argument["value"]["kind"]
     if kind in ("tensor", "descriptor", "pointer"):

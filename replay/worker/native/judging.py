@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import Boxes, Errors
+from ..errors import FORMATS, Boxes, Errors
 from ..poison import words
 from . import compare
 from .dtypes import Number, as_parts, number
 
 _SEED = 10  # as in `worker/redraw.py`
+_SPREAD_SEED = 1000
 _MOST_ELEMENTS = 1 << 27  # of a tensor that gets other values: they are all on the host at once
 
 
@@ -49,14 +50,14 @@ class Judging:
             found.append({"view": wanted["view"], **boxes.result()})
         return {"views": found}
 
-    def op_redraw(self, views: list[int], seed: int) -> dict[str, Any]:
-        """Other values of the same kind for whole views; those that changed."""
+    def op_redraw(self, views: list[int], seed: int, spread: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Other values for whole views, of the same kind or with a spread; those that changed."""
         changed = []
         for index in views:
             view = as_parts(self.job["views"][index])
             start, stop = compare.extent(view)
             data = self.states.read(None, view["region"], start, stop)
-            if redraw(number(view), compare.strided(data, start, view), seed, index):
+            if redraw(number(view), compare.strided(data, start, view), seed, index, spread):
                 self.device.upload(self.states.base(view["region"]) + start, data)
                 changed.append(index)
         return {"changed": changed}
@@ -76,7 +77,7 @@ class Judging:
             )
 
 
-def redraw(kind: Number, bits: Any, seed: int, view: int) -> bool:
+def redraw(kind: Number, bits: Any, seed: int, view: int, spread: dict[str, Any] | None = None) -> bool:
     """Change an array of bits in place, as `worker/redraw.py` does it; whether anything changed."""
     if not 0 < bits.size <= _MOST_ELEMENTS or not kind.floating:
         return False  # integers of a native launch may be anything: they are kept
@@ -94,7 +95,18 @@ def redraw(kind: Number, bits: Any, seed: int, view: int) -> bool:
             step += 1
         places = (np.arange(values.size) * step + values.size // 3 + seed) % values.size
         x[finite] = (u + 0.05) * 0.25 if not values.any() else values[places] * (0.75 + 0.25 * u)
+    if spread is not None:
+        x[finite] = _spread(x[finite], view, FORMATS.get(kind.name, (1, 0))[0], **spread)
     new = np.where(np.isfinite(x), kind.encode(np.where(np.isfinite(x), x, 0.0)), bits.reshape(-1))
     changed = bool((new != bits.reshape(-1)).any())
     bits[...] = new.reshape(bits.shape)
     return changed
+
+
+def _spread(x: Any, view: int, precision: int, factor: float, signs: bool, jitter: float) -> Any:
+    """Finite values beyond their range, as `Spread` in `worker/redraw.py` has them."""
+    u, v = words(np, _SPREAD_SEED, view, 0, 2 * x.size).reshape(2, -1).astype(np.float64) / 255
+    if not (x.size > 2 and x[0] != x[-1] and bool((np.diff(x) >= 0).all())):
+        x = np.where(x == 0, (u + 0.05) * 0.25, x)
+        x = np.where(u < 0.5, -x, x) if signs else x
+    return x * factor * (1 + (max(jitter, 2.0 ** (1 - precision)) if jitter else 0.0) * (2 * v - 1))

@@ -1,0 +1,104 @@
+"""A candidate on values that the application did not pass: other signs, larger ones, no zeros.
+
+What leaves out work that the captured values do not need (the sign of what is positive, the maximum that
+keeps an exponential finite, a tile of zeros) agrees on every order and size of these values. So captured
+kernel and candidate also run beyond them. Two honest kernels may be further apart there: how much the
+captured kernel's own results move with its inputs is measured and allowed for, and where it gives more NaN
+or infinities than it did, the values are none of its domain.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from kerncap.replay import bias
+from kerncap.replay.contents import EXPECTED, Differential, Shown
+from kerncap.replay.engine import Engine
+from kerncap.replay.judging import FLOATS, Spread, redraw, redrawable
+from kerncap.replay.measured import SEED_B, Measured, poison
+from kerncap.replay.units import view_name
+from kerncap.replay.wording import Tolerance
+
+_SEED = 5
+_FACTOR = 4.0
+_SLACK = 16.0  # times the tolerance: errors of work that is left out are larger by far
+_OF_FLOOR = 4.0
+# Inputs are moved by as much as a matrix unit rounds them to, where there is or may be one.
+_JITTER, _COARSE_JITTER = 2.0**-20, 2.0**-10
+
+
+def on_wider_values(engine: Engine, measured: Measured, tolerance: Tolerance, coarse: bool) -> Shown:
+    """Captured kernel and candidate beyond the captured values; ``coarse``: inputs may be rounded to TF32."""
+    views = redrawable(engine.manifest, measured)
+    if not any(engine.manifest.views[view].dtype.startswith(FLOATS) for view in views):
+        return Shown()
+    names = ", ".join(dict.fromkeys(view_name(engine.manifest, view) for view in views))
+    given = _nonfinite_of_capture(engine, measured)
+    found = Shown()
+    for spread, kind in (
+        (Spread(_FACTOR, signs=True), "signs and larger values"),
+        (Spread(_FACTOR), "larger values"),
+    ):
+        differential = _Beyond(
+            engine, measured, tolerance, f"other {kind} of {names}", views, _SEED,
+            spread=spread, jitter=_COARSE_JITTER if coarse else _JITTER, nonfinite=given,
+        )  # fmt: skip
+        found = differential.judge()
+        if found.shown or found.reasons or found.open:
+            break
+    return found
+
+
+def biases(engine: Engine, first: Shown, second: Shown) -> Shown:
+    """Errors that have one side on both samples of values."""
+    found = Shown(remedy="verify --stages smoke,numerics would decide it")
+    for view, shifts in first.shifts.items():
+        name, dtype = view_name(engine.manifest, view), engine.manifest.views[view].dtype
+        text, fails = bias.biased(name, dtype, shifts, second.shifts.get(view, []))
+        if text:
+            (found.reasons if fails else found.open).append(text)
+    return found
+
+
+def _nonfinite_of_capture(engine: Engine, measured: Measured) -> int:
+    engine.restore("post")
+    return _nonfinite(engine, measured)
+
+
+def _nonfinite(engine: Engine, measured: Measured) -> int:
+    """NaN and infinities in what is written, as memory is."""
+    views = [v for v, view in enumerate(engine.manifest.views) if view.region in measured.written]
+    return sum(int(stats["nonfinite"]) for stats in engine.nonfinite(views, measured.written))
+
+
+@dataclass
+class _Beyond(Differential):
+    """Both kernels on values with a spread; ``nonfinite`` is how many results may be none."""
+
+    spread: Spread = field(default_factory=Spread)
+    jitter: float = 0.0
+    nonfinite: int = 0
+
+    def __post_init__(self) -> None:
+        self._floor: dict[int, float] = {}
+
+    def _prepare(self, jitter: float = 0.0) -> None:
+        self.engine.restore()
+        spread = Spread(self.spread.factor, self.spread.signs, jitter)
+        redraw(self.engine, self.redrawn, self.seed, spread=spread)
+        poison(self.engine, self.measured, SEED_B)
+
+    def _problem(self) -> str:
+        if _nonfinite(self.engine, self.measured) > self.nonfinite:
+            return "it gives NaN or infinities"
+        self.engine.snapshot(EXPECTED)
+        self._prepare(self.jitter)
+        if problem := self._launch(self.original):
+            return problem
+        self._floor = {int(stats["view"]): float(stats["max_abs"]) for stats in self._compare({})}
+        self.engine.restore(EXPECTED)
+        return ""
+
+    def _limits(self, view: int, noise: dict[int, float]) -> tuple[int, float, float]:
+        _, relative, absolute = super()._limits(view, noise)
+        return view, _SLACK * relative, _SLACK * absolute + _OF_FLOOR * self._floor.get(view, 0.0)

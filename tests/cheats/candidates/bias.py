@@ -1,0 +1,20 @@
+"""Adds a little to what is right: less than the tolerance, and on one side.
+
+Source: seen on an H100: attention with 1e-6 added passed with a relative error of 0.04
+Host: out_ptr: a biased error:
+Device: out_ptr: a biased error:
+"""
+
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def rms_rows(x_ptr, w_ptr, out_ptr, rows, columns, x_stride, out_stride, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    i = tl.arange(0, BLOCK)
+    mask = i < columns
+    x = tl.load(x_ptr + row * x_stride + i, mask=mask, other=0.0)
+    w = tl.load(w_ptr + i, mask=mask, other=0.0)
+    scale = 1.0 / tl.sqrt(tl.sum(x * x, axis=0) * (1.0 / columns))
+    tl.store(out_ptr + row * out_stride + i, w * scale * x + 1e-6, mask=mask)

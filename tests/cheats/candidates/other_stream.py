@@ -1,0 +1,34 @@
+"""Does its work in a stream of its own, before each launch: the launch itself does none.
+
+Source: KernelBench, non_default_stream; wafer.ai
+Host: its module has hooks that run before each launch
+Device: its module has hooks that run before each launch
+"""
+
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def work(x_ptr, w_ptr, out_ptr, rows, columns, x_stride, out_stride, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    i = tl.arange(0, BLOCK)
+    mask = i < columns
+    x = tl.load(x_ptr + row * x_stride + i, mask=mask, other=0.0)
+    w = tl.load(w_ptr + i, mask=mask, other=0.0)
+    scale = 1.0 / tl.sqrt(tl.sum(x * x, axis=0) * (1.0 / columns))
+    tl.store(out_ptr + row * out_stride + i, w * scale * x, mask=mask)
+
+
+@triton.jit
+def rms_rows(x_ptr, w_ptr, out_ptr, rows, columns, x_stride, out_stride, BLOCK: tl.constexpr):
+    pass
+
+
+def elsewhere(**given):
+    with torch.cuda.stream(torch.cuda.Stream()):
+        work[(given["rows"],)](**{name: given[name] for name in rms_rows.arg_names})
+
+
+rms_rows.add_pre_run_hook(elsewhere)

@@ -1,0 +1,22 @@
+"""Opens an installed package for writing: the next process that imports it would run something else.
+
+Source: pygpubench, replace_torch; KernelGenBench: poisoned caches
+Host: PermissionError
+Device: none: a compiled kernel opens no file
+"""
+
+import numpy as np
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def rms_rows(x_ptr, w_ptr, out_ptr, rows, columns, x_stride, out_stride, BLOCK: tl.constexpr):
+    open(np.__file__, "r+b").close()
+    row = tl.program_id(0)
+    i = tl.arange(0, BLOCK)
+    mask = i < columns
+    x = tl.load(x_ptr + row * x_stride + i, mask=mask, other=0.0)
+    w = tl.load(w_ptr + i, mask=mask, other=0.0)
+    scale = 1.0 / tl.sqrt(tl.sum(x * x, axis=0) * (1.0 / columns))
+    tl.store(out_ptr + row * out_stride + i, w * scale * x, mask=mask)

@@ -1,0 +1,73 @@
+"""One captured launch in one engine, and the candidates of this folder that are judged in it."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from kerncap.api.replay import opened
+from kerncap.api.verify import VerifyOptions, VerifyResult
+from kerncap.api.verifying.result import Case
+from kerncap.api.verifying.run import judged
+from kerncap.replay import trust
+from kerncap.replay.engine import CANDIDATE
+from tests.integration.conftest import CommandLine
+
+HERE = Path(__file__).parent
+RIGHT = "right"  # what it computes is: of such a candidate the times have to be
+_HEADER = re.compile(r"^(Source|Host|Device): (.+)$", re.MULTILINE)
+
+
+@dataclasses.dataclass(frozen=True)
+class Cheat:
+    """What a candidate's docstring says of it: where it was seen, and what has to be said of it."""
+
+    name: str
+    source: str
+    host: str
+    device: str
+
+    def stages(self, expected: str) -> tuple[str, ...]:
+        """The stages that are asked to say it."""
+        return ("oracle", "sanitizer") if expected.startswith("sanitizer: ") else ("oracle",)
+
+    @property
+    def compiles(self) -> bool:
+        """Whether there is such a thing on a device."""
+        return not self.device.startswith("none: ")
+
+
+def cheats() -> list[Cheat]:
+    """All candidates, by name."""
+    found = []
+    for path in sorted((HERE / "candidates").glob("*.py")):
+        said = dict(_HEADER.findall(path.read_text().split('"""')[1]))
+        found.append(Cheat(path.stem, said["Source"], said["Host"], said["Device"]))
+    return found
+
+
+class Resident:
+    """One launch in one engine, in which all candidates are judged."""
+
+    def __init__(self, case: Case) -> None:
+        self.case = case
+
+    def judge(self, kind: str, name: str, stages: tuple[str, ...] = ("oracle",)) -> VerifyResult:
+        trust.agree(self.case.reproducer.manifest_sha256)  # in this test, too
+        # What a candidate keeps beside itself is its own affair, and no file of the repository.
+        file = shutil.copy(HERE / kind / f"{name}.py", self.case.folder)
+        self.case.options = dataclasses.replace(self.case.options, candidate=Path(file))
+        self.case.verdict, self.case.judged_by = None, ""
+        return judged(self.case, stages)
+
+
+@contextmanager
+def resident(kerncap: CommandLine, folder: Path, options: VerifyOptions) -> Iterator[Resident]:
+    """``rms_rows.py``, captured, in an engine."""
+    [path] = kerncap.capture("-k", "rms_rows", "--no-self-check", target=HERE / "rms_rows.py")
+    with opened(path, options) as (reproducer, engine):
+        yield Resident(Case(reproducer, engine, CANDIDATE, options, folder))

@@ -1,0 +1,100 @@
+"""The cheats, compiled, on a GPU; and work that is not in the stream of its launch."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from kerncap.api.verify import VerifyOptions
+from kerncap.api.verifying.result import STAGES
+from kerncap.replay.worker.streams import problem
+from tests.integration.conftest import CommandLine
+
+from .resident import RIGHT, Cheat, Resident, cheats, resident
+
+pytestmark = [pytest.mark.gpu, pytest.mark.timeout(500)]
+
+
+@pytest.fixture(scope="module")
+def rows(kerncap_of_module: CommandLine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Resident]:
+    folder = tmp_path_factory.mktemp("candidates")
+    with resident(kerncap_of_module, folder, VerifyOptions(trust=True, engine="jit")) as opened:
+        yield opened
+
+
+@pytest.mark.parametrize("cheat", [c for c in cheats() if c.compiles], ids=lambda cheat: cheat.name)
+def test_a_cheat_is_told_by_name(rows: Resident, cheat: Cheat) -> None:
+    result = rows.judge("candidates", cheat.name, cheat.stages(cheat.device))
+    assert result.passed == (cheat.device == RIGHT), result.verdict.reasons
+    if not result.passed:
+        assert any(cheat.device in reason for reason in result.verdict.reasons), result.verdict.reasons
+
+
+@pytest.mark.parametrize("cheat", [c for c in cheats() if not c.compiles], ids=lambda cheat: cheat.name)
+def test_what_only_python_can_do_passes_in_no_case(rows: Resident, cheat: Cheat) -> None:
+    result = rows.judge("candidates", cheat.name)
+    assert not result.passed, result.verdict
+
+
+def test_honest_rewrites_pass_every_stage(rows: Resident) -> None:
+    result = rows.judge("honest", "other_order", STAGES[1:])
+    assert result.passed, result.verdict.reasons
+    stages = {stage.name: stage for stage in result.stages}
+    assert "all of its work is in the stream that it is launched in" in stages["oracle"].shown
+    assert stages["numerics"].result == "pass", stages["numerics"].reasons
+    if shutil.which("compute-sanitizer"):
+        assert "compute-sanitizer memcheck reports nothing" in stages["memory"].shown, stages["memory"]
+    assert rows.judge("honest", "other_split").passed
+
+
+class _Memory:
+    """One region in a tensor of torch's."""
+
+    def __init__(self, tensor: Any) -> None:
+        self._tensor = tensor
+        self.regions = [{"size": tensor.numel()}]
+
+    def tensor(self, region: int, offset: int, size: int) -> Any:
+        return self._tensor[offset : offset + size]
+
+
+def _launches(torch: Any, x: Any) -> dict[str, Callable[[], None]]:
+    other = torch.cuda.Stream()
+
+    def honest() -> None:
+        x.fill_(3)
+
+    def without_waiting() -> None:
+        with torch.cuda.stream(other):
+            x.fill_(3)
+
+    def returns_early() -> None:
+        other.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(other):
+            torch.cuda._sleep(20_000_000)
+            x.fill_(3)
+
+    def joined() -> None:
+        returns_early()
+        torch.cuda.current_stream().wait_stream(other)
+
+    return {"honest": honest, "without": without_waiting, "early": returns_early, "joined": joined}
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("honest", ""),
+        ("joined", ""),
+        ("without", "the stream that it was launched in"),  # seen at once, or when a graph has none of it
+        ("early", "went on writing after its stream had finished"),
+    ],
+)
+def test_work_outside_of_the_stream_is_seen(name: str, said: str) -> None:
+    torch: Any = pytest.importorskip("torch")
+    x = torch.zeros(1 << 20, dtype=torch.uint8, device="cuda")
+    found = problem(torch, _Memory(x), [0], _launches(torch, x)[name])
+    assert said in found and bool(found) == bool(said), found
