@@ -217,14 +217,14 @@ class _Known:
 
 
 @lru_cache(maxsize=1)
-def jit_function(file: str, source: str) -> Any:
+def jit_function(file: str, source: str, name: str = "kernel") -> Any:
     """A kernel under `triton.jit`; the source has a name but no file. Launches of one kernel share it."""
     linecache.clearcache()
     linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
     scope: dict[str, Any] = {"__name__": "generated"}
     exec(compile("import triton\nimport triton.language as tl\n", file, "exec"), scope)
     exec(compile(source, file, "exec"), scope)
-    return scope["kernel"]
+    return scope[name]
 
 
 def launch_of(case: Case) -> Any:
