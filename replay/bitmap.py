@@ -63,3 +63,15 @@ def stretches(bits: Bits, touched: Bits) -> Bits:
     marks[starts[hit]] = 1
     marks[stops[hit]] = -1
     return np.packbits(np.cumsum(marks[:-1], dtype=np.int8).view(np.uint8), bitorder="little")
+
+
+def halves(bits: Bits) -> tuple[Bits, Bits]:
+    """The set bits as two bitmaps: the lower half of their range, and the upper."""
+    set_bytes = np.flatnonzero(bits)
+    if not set_bytes.size:
+        return bits, np.zeros_like(bits)
+    middle = (int(set_bytes[0]) + int(set_bytes[-1]) + 1) // 2
+    lower, upper = bits.copy(), bits.copy()
+    lower[middle:] = 0
+    upper[:middle] = 0
+    return lower, upper

@@ -128,9 +128,18 @@ def judge(
     verdict = _Comparison(engine, measured, which, tolerance).judge()
     if verdict.passed and not measured.written_bytes:
         return nothing_written(engine.side_inputs.prints)
+    if verdict.passed and not verdict.poisoned_bytes and not _changes_anything(engine):
+        verdict.notes.append(
+            "the launch leaves every byte as it was: its stores are known from its code or other contents"
+        )
     if verdict.passed and which == CANDIDATE:
         return in_place.judge(engine, measured, verdict, tolerance)
     return verdict
+
+
+def _changes_anything(engine: Engine) -> bool:
+    """Whether any byte is another one after the launch, in the application."""
+    return any(map(engine.reproducer.chunks_changed, range(len(engine.manifest.regions))))
 
 
 def judge_again(

@@ -1,4 +1,4 @@
-"""Stores that no replay shows: of a Triton launch that writes what lies there anyway, its TTIR tells them."""
+"""Stores that change no byte: known from a Triton launch's TTIR, else from what it does on other contents."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from kerncap.api.accessed import accessed_bytes
 from kerncap.format import Reproducer
 from kerncap.replay.engine import Engine
 from kerncap.replay.measured import Measured
+from kerncap.replay.unseen_stores import stored_on_other_contents
 
 _MOST_S = 20.0
 
@@ -19,8 +20,7 @@ def add_unseen_stores(reproducer: Reproducer, engine: Engine, measured: Measured
         return
     # It has just run here, so that whoever asks trusts it.
     accessed, _ = accessed_bytes(reproducer, _MOST_S, trusted=False, python=engine.choice.python)
-    if accessed is None:
-        return
-    for region, stored in accessed.stored.items():
+    found = stored_on_other_contents(engine, _MOST_S) if accessed is None else accessed.stored
+    for region, stored in found.items():
         if stored.any():
             measured.add(region, stored, also_input=stored)

@@ -72,3 +72,19 @@ KERNEL(placed) {
   auto* where = rig_array<uint32_t>(pointer(launch, 2), n);
   for (uint32_t i = 0; i < n; ++i) where[i] = static_cast<uint32_t>(getpid()) + i;
 }
+
+// masked(x, mask, n): zeros where the mask says so, else what is there already.
+KERNEL(masked) {
+  uint32_t n = rig_parameter<uint32_t>(launch, 2);
+  auto* x = rig_array<float>(pointer(launch, 0), n);
+  auto* mask = rig_array<uint8_t>(pointer(launch, 1), n);
+  for (uint32_t i = 0; i < n; ++i) x[i] = mask[i] ? 0 : x[i];
+}
+
+// steered(block, n): the block's first n words say where in the n words behind them a zero goes.
+KERNEL(steered) {
+  uint32_t n = rig_parameter<uint32_t>(launch, 1);
+  uint64_t block = pointer(launch, 0);
+  auto* where = rig_array<uint32_t>(block, n);
+  for (uint32_t i = 0; i < n; ++i) *rig_array<float>(block + 4 * (n + uint64_t{where[i]}), 1) = 0;
+}
