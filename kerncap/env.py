@@ -38,7 +38,7 @@ def triton_hook_folder() -> Path:
     for folder in (package / "shims" / "triton", package.parent / "shims" / "triton"):
         if (folder / "sitecustomize.py").is_file():
             return folder
-    raise BackendUnavailable("the Triton hook", f"no shims/triton beside {package}; reinstall kerncap")
+    raise BackendUnavailable("the Triton hook", f"no shims/triton next to {package}; reinstall kerncap")
 
 
 def cuda_shim() -> Path | None:
@@ -102,7 +102,7 @@ def shim_notes(current: Mapping[str, str], backends: Collection[str] = ("cuda", 
         return notes
     other = current.get("CUDA_INJECTION64_PATH")
     if other and other != str(shim):
-        notes.append(f"CUDA_INJECTION64_PATH stays {other}; the CUDA shim comes in by LD_PRELOAD alone")
+        notes.append(f"CUDA_INJECTION64_PATH stays {other}; the CUDA shim is loaded only by LD_PRELOAD")
     other = current.get("NVTX_INJECTION64_PATH")
     if other and other != str(shim):
         notes.append(f"NVTX_INJECTION64_PATH stays {other}; ranges are seen where Python functions open them")

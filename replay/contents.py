@@ -254,6 +254,6 @@ class Differential:
             if stray.any():
                 place = place_name(self.manifest, region, bitmap.first(stray))
                 reasons.append(
-                    f"{bitmap.count(stray):,} bytes beside the arguments differ (first at {place})"
+                    f"{bitmap.count(stray):,} bytes outside the arguments differ (first at {place})"
                 )
         return reasons

@@ -18,7 +18,7 @@ _MOST_BYTES = 2 << 30  # that are looked through
 _NEAR = 36  # bits: a device's allocations lie within 64 GiB of each other, or nothing is known of the word
 _NAMED = 3
 
-HEAP = "the module calls the device's malloc, and what lies on that heap is not captured"
+HEAP = "the module calls the device's malloc, and that heap is not captured"
 
 
 def of_ending(side: SideInputs, facts: Facts, manifest: Manifest, files: list[Path]) -> str:
@@ -30,10 +30,10 @@ def of_moved(facts: Facts, manifest: Manifest, files: list[Path]) -> str:
     """Of a relocated replay: the words that may be addresses still, and were not changed."""
     if not facts.relocated:
         return ""
-    moved = f"region {', '.join(map(str, facts.relocated))} lies elsewhere than it was captured"
+    moved = f"region {', '.join(map(str, facts.relocated))} is not at its captured address"
     found = unchanged_words(manifest, files)
     if not found:
-        return f"{moved}, and what of its bytes is an address is a guess"
+        return f"{moved}, and kerncap can only guess which of its bytes are addresses"
     named = ", ".join(found[:_NAMED])
     more = f" and {len(found) - _NAMED:,} more words" if len(found) > _NAMED else ""
     return f"{moved}, and {named}{more} may be addresses that nothing is known of"

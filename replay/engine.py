@@ -134,7 +134,7 @@ class Engine(WorkerMemory):
     def unload(self, name: str) -> None:
         """Free a variant; one that is not loaded is none. Raises UsageError for the original."""
         if name == ORIGINAL:
-            raise UsageError(f"{ORIGINAL} stays: all else is held against it")
+            raise UsageError(f"{ORIGINAL} stays: everything else is compared with it")
         self._variants.unload(name)
 
     def is_loaded(self, name: str) -> bool:

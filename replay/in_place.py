@@ -102,8 +102,8 @@ class _Differential:
                     )
                 return True, reasons
         self.notes.append(
-            f"the captured kernel leaves {self.name} as it is, whatever was tried: "
-            "a candidate that does nothing there can't be told from it"
+            f"the captured kernel leaves {self.name} as it is in every try: "
+            "a candidate that does nothing there can't be distinguished from it"
         )
         return False, []
 

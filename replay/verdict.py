@@ -384,7 +384,7 @@ class _Comparison:
                 share = stats["max_abs"] / stats["scale"]
                 self.notes.append(
                     f"{stats['name']}: off by no more than {share:.2g} of the largest value near, as a sum "
-                    "in another order may be: verify --stages smoke,numerics holds it against float64, "
+                    "in another order may be: verify --stages smoke,numerics compares with float64, "
                     f"--atol {1.1 * stats['max_abs']:.2g} allows for it"
                 )
 
@@ -411,7 +411,7 @@ class _Comparison:
                 part = part & ~noisy
                 if noisy.any():
                     self.open.append(
-                        f"{bitmap.count(noisy):,} bytes of {owner} lie in an output that differs from run to "
+                        f"{bitmap.count(noisy):,} bytes of {owner} are in an output that differs from run to "
                         "run and is of no known type: not judged"
                     )
                 if part.any():

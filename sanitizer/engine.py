@@ -134,9 +134,7 @@ def _failure(error: Exception) -> str:
         raise error
     frame = traceback.extract_tb(error.__traceback__)[-1]
     place = f"{os.path.basename(frame.filename)}:{frame.lineno}"
-    return (
-        f"the sanitizer failed here, which is a mistake of its own: {type(error).__name__}: {error} ({place})"
-    )
+    return f"the sanitizer failed here, which is a bug in kerncap: {type(error).__name__}: {error} ({place})"
 
 
 def _races(analysis: Analysis) -> list[Settled]:

@@ -108,7 +108,7 @@ class Contents(Protocol):
     """
 
     def read(self, storage: int) -> Bytes | None:
-        """All bytes of a storage (read-only array), or None where they are not to be had."""
+        """All bytes of a storage (read-only array), or None where they are not available."""
 
     def digest(self, storage: int) -> str | None:
         """Equal for equal bytes; None where `read` gives None."""

@@ -126,7 +126,11 @@ def _wait(result: ArmResult, wait_s: float, selection: CaptureOptions) -> None:
         elif generation not in (0, result.generation):
             result.reason = f"another kerncap arm took its place (generation {generation})"
         elif now > deadline:
-            kept = "" if selection.last is None else "; --last is written when it is armed anew or has ended"
+            kept = (
+                ""
+                if selection.last is None
+                else "; --last is written when another selection is armed or the program ends"
+            )
             result.reason = f"within {wait_s:g} s; it stays armed{kept}{watcher.unmatched(selection.kernel)}"
         if result.reason is not None:
             if result.captured:

@@ -57,4 +57,4 @@ def refuse_inside(option: str, file: Path) -> None:
     """
     for place in (file.absolute(), file.resolve()):
         if inside_reproducer(str(place.parent)):
-            raise UsageError(f"{option} {one_line(file)}: it lies inside a reproducer; copy it out first")
+            raise UsageError(f"{option} {one_line(file)}: it is inside a reproducer; copy it out first")

@@ -144,7 +144,7 @@ def _run_in(session: Session, options: CaptureOptions, current: dict[str, str]) 
     narrower = [sealed for sealed in result.captured if sealed.closure_mode != options.memory]
     if options.memory_was_asked and narrower:
         result.notes.append(
-            f"--memory {options.memory}: the Triton hook alone sees the storages of the arguments; "
+            f"--memory {options.memory}: the Triton hook sees only the storages of the arguments; "
             f"{len(narrower)} of {len(result.captured)} reproducers hold those (closure: args)"
         )
     found = result.kernels if options.list_only else result.captured

@@ -179,7 +179,7 @@ def _check(reproducer: Reproducer) -> None:
     if manifest.oracle.kind in ("fault", "timeout"):
         raise UsageError(
             f"{reproducer.path}: the captured launch ended with a {manifest.oracle.kind}: "
-            "there is no result that a configuration could be held against"
+            "there is no result to compare configurations with"
         )
     if manifest.closure.without_values:
         raise UsageError(f"{reproducer.path}: captured with --no-values: there is nothing to compare with")

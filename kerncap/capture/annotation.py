@@ -177,7 +177,7 @@ class _Places:
         name = view.name or "without a name"
         if number is None:
             raise CaptureError(
-                f"argument {name}: its memory at {first:#x} lies in none of the {len(self.regions)} regions "
+                f"argument {name}: its memory at {first:#x} is in none of the {len(self.regions)} regions "
                 "that the CUDA shim captured (memory that the shim did not see being allocated?)"
             )
         region = self.regions[number]

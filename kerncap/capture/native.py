@@ -169,7 +169,7 @@ def _metadata(
     facts.update(amdgpu.facts(found, kernel))
     if kernel is None:
         notes.append(
-            "The code object's metadata has no kernel of this name: its arguments are not told apart."
+            "The code object's metadata has no kernel of this name: its arguments can't be separated."
         )
     return kernel
 

@@ -228,7 +228,7 @@ class Sealer:
             size = launch.regions[number].size if number < len(launch.regions) else 0
             length = min(unit, size - chunk * unit)
             if length <= 0:
-                raise CaptureError(f"post-state chunk {chunk} lies outside region {number}")
+                raise CaptureError(f"post-state chunk {chunk} is outside region {number}")
             progress.reached(position * unit)
             writer.add_post_chunk(number, chunk, state.read(position * unit, length))
 

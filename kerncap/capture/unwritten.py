@@ -9,7 +9,7 @@ from pathlib import Path
 
 _MARK = re.compile(r"unwritten-(\d{1,4})-(\d{1,10})")
 _NUMBER = re.compile(r"\[Errno (\d{1,4})\]")
-_DISK = "the session lies beside the output, -o chooses another disk"
+_DISK = "the session is next to the output; choose another disk with -o"
 _REMEDIES = {
     errno.ENOSPC: _DISK,
     errno.EDQUOT: _DISK,

@@ -193,7 +193,7 @@ class _Check:
         self.first(name, unsorted, size, 0, "records are not in strictly ascending order")
         sizes = np.asarray(region_sizes, dtype=np.int64)
         left = (sizes[region] if len(region) else chunk) - chunk * chunk_bytes
-        self.first(name, left <= 0, size, 4, "chunk lies beyond its region")
+        self.first(name, left <= 0, size, 4, "chunk is beyond its region")
         self.first(name, row > len(table), size, 8, f"row is not among the table's {len(table)}")
         if name == "pre":
             self.first(name, row == ZERO_ROW, size, 8, "a zero chunk; those are implied")

@@ -80,9 +80,7 @@ class Grammar:
     def problem(self, name: str, is_folder: bool = False) -> str | None:
         """Why ``name`` (a plain path) has no place in this reproducer, or None."""
         if is_folder:
-            return (
-                None if name in self._folders else "not a folder of a reproducer: no listed file lies in it"
-            )
+            return None if name in self._folders else "not a folder of a reproducer: no listed file is in it"
         if name in self._files or _BESIDE.fullmatch(name):
             return None
         return "not a file of a reproducer: its manifest does not list it"

@@ -34,7 +34,7 @@ def render(manifest: schema.Manifest) -> str:
         "```sh",
         "pip install kerncap",
         "kerncap inspect .    # everything about it; executes nothing",
-        "kerncap replay .     # runs the launch alone",
+        "kerncap replay .     # runs the launch",
         "kerncap verify .     # runs it and compares with what the program computed",
         "```",
         "",

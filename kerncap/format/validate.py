@@ -258,4 +258,4 @@ def _files(manifest: schema.Manifest) -> None:
     below = file_below_file(known)
     if below is not None:
         steps = next(steps for steps, file in stored_files(manifest) if file.path == below)
-        raise ManifestProblem((*steps, "path"), f"{below!r} lies below another file")
+        raise ManifestProblem((*steps, "path"), f"{below!r} is below another file")

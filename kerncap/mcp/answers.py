@@ -71,7 +71,7 @@ def output_schema(document: dict[str, Any]) -> dict[str, Any]:
             "lines": {
                 "type": "array",
                 "items": {"type": "string"},
-                "description": "The last lines that the command and its program wrote beside the document.",
+                "description": "The last lines that the command and its program printed to stderr.",
             },
             "left_out": {
                 "type": "array",

@@ -52,7 +52,7 @@ class Capture(Takes, frozen=True, kw_only=True):
     kernel: Annotated[str | None, _says("A regular expression, searched in the kernel's name.")] = None
     launch: Annotated[str | None, _says("N or N:M: these launches of each kernel, from 0.")] = None
     where: Annotated[str | None, _says("As in 'n > 1024 and x.ndim == 2'.")] = None
-    range: Annotated[str | None, _says("A regular expression: inside of an NVTX range that matches.")] = None
+    range: Annotated[str | None, _says("Regular expression: launches inside a matching NVTX range.")] = None
     rank: Annotated[str | None, _says("N or N,M: of these ranks of a distributed program.")] = None
     when: Annotated[Literal["nonfinite", "differs"] | None, _says("Keep launches with such a result.")] = None
     on_fault: Annotated[bool, _says("Keep the launch that faults, hangs or aborts.")] = False
@@ -86,7 +86,7 @@ class Sanitize(Takes, frozen=True, kw_only=True):
         str | None, _says("Some of oob, race, uninit, overflow, promise, alignment, descriptor; with commas.")
     ] = None
     bounds: Annotated[
-        Literal["view", "storage", "allocation"], _says("What an access must stay inside of.")
+        Literal["view", "storage", "allocation"], _says("Memory that an access must stay inside.")
     ] = "storage"
 
 

@@ -28,7 +28,7 @@ Request = ServerRequestContext[Any, Any]
 
 READ_RESULT = "read_result"
 _INSTRUCTIONS = """\
-kerncap takes single GPU kernel launches out of a running program, and replays, checks and times them alone.
+kerncap captures single GPU kernel launches from a running program, then replays, checks and times them.
 The usual way: list (which kernels) -> capture (a reproducer, a folder) -> verify (does it reproduce) ->
 edit a copy of the source (resource kerncap://source/REPRO) -> verify with candidate. sanitize proves memory
 accesses. Answers are cut to a number of bytes: left_out says where, read_result gives the rest."""

@@ -162,13 +162,13 @@ TOOLS = (
          inputs.Capture, "capture", _capture, destructive=True, open_world=True),
     Tool("inspect", "All about a reproducer: launch, arguments, memory, environment. Executes nothing.",
          inputs.Inspect, "inspect", _inspect, 120, read_only=True),
-    Tool("replay", "Run a reproducer's launch alone, or a candidate for its kernel, and compare with what "
+    Tool("replay", "Run a reproducer's launch, or a candidate for its kernel, and compare with what "
          "the application got: pass, fail or undecided. Times too.", inputs.Replay, "replay", _replay),
     Tool("verify", "Prove the kernel, or a candidate for it, against the application's own result, in "
          "stages; says what each showed and what not. undecided: neither right nor wrong was shown.",
          inputs.Verify, "verify", _verify, 1800),
-    Tool("sanitize", "Prove that a Triton reproducer's launch stays inside of its memory and is free of "
-         "races, or show where not; undecided if not all is proved. Nothing is run.",
+    Tool("sanitize", "Prove that a Triton reproducer's launch stays in bounds and is free of "
+         "races, or show the access that isn't; undecided if not all is proved. Nothing is run.",
          inputs.Sanitize, "sanitize", _sanitize, read_only=True),
     Tool("sanitize_program", _RUNS + "Checks every Triton launch of it as sanitize does.",
          inputs.SanitizeProgram, "sanitize", _sanitize_program, destructive=True, open_world=True),

@@ -70,7 +70,7 @@ def heat_lines(heat: Any) -> list[str]:
         row = "".join(" " if not n else _SPECIAL if s else _shade(d, n) for d, n, s in cells)
         lines.append(f"  {label:>{width}} {row}".rstrip())
     if any(map(any, heat.special)):
-        lines.append(f"  {_SPECIAL}: NaN or infinite on one side alone")
+        lines.append(f"  {_SPECIAL}: NaN or infinite on one side only")
     return lines
 
 

@@ -96,7 +96,7 @@ def _summary(result: Any) -> list[str]:
         text = f"equal: {memory}{alike}"
         if views or regions:
             told = [f"{views:,} of {counts['views']:,} views"] if views else []
-            told += [f"{regions:,} of {counts['regions']:,} regions beside the views"] if regions else []
+            told += [f"{regions:,} of {counts['regions']:,} regions outside the views"] if regions else []
             text = f"different: {' and '.join(told)}{alike}"
         rows.append((f"memory {word}", text))
     width = max(len(name) for name, _ in rows)
@@ -226,7 +226,7 @@ def _state(name: str, state: Any, whole: bool) -> list[str]:
         lines.append(f"{text}; {e['larger']:,} larger, {e['smaller']:,} smaller")
         lines += _specials(e)
     if state.measured < state.different:
-        lines.append(f"  errors are told of {state.measured:,} of them")
+        lines.append(f"  errors are measured on {state.measured:,} of them")
     if state.box:
         box = ", ".join(f"{low}:{high}" for low, high in state.box)
         axes = ", ".join("?" if n < 0 else f"{n:,}" for n in state.axes)

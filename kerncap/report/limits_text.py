@@ -12,7 +12,7 @@ _OPERATIONS = ("fp32", "fp64", "fp16", "bf16", "special", "integer", "comparison
 _ADVICE = {
     "DRAM": "as long as it moves these bytes",
     "L2": "as long as it asks the cache for these bytes",
-    "launch": "as long as it is a launch of its own",
+    "launch": "as long as it is a separate launch",
 }
 _SHOWN_TENSORS = 8
 

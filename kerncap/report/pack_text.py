@@ -38,8 +38,8 @@ def render_plan(packed: Packed, show_private: bool = False) -> str:
         lines.append("  --show-private lists them")
     if packed.is_large:
         lines.append(
-            "more than the 25 MB that bug trackers take: capture with --memory args (the arguments' own "
-            "memory alone), a smaller input, or --no-values where no value matters; else give a link to it"
+            "more than the 25 MB that bug trackers take: capture with --memory args (only the arguments' "
+            "memory), a smaller input, or --no-values if no value matters; else give a link to it"
         )
     return "\n".join(lines)
 
@@ -49,7 +49,7 @@ def summary(findings: Sequence[Finding]) -> list[str]:
     lines = []
     for word, chosen in (
         ("replaced", [one for one in findings if one.became != KEPT]),
-        ("LEFT AS IT IS, for whoever gets it", [one for one in findings if one.became == KEPT]),
+        ("KEPT, readable for the recipient", [one for one in findings if one.became == KEPT]),
     ):
         counts = Counter(one.kind for one in chosen)
         told = ", ".join(f"{count} {_KINDS[kind][count > 1]}" for kind, count in sorted(counts.items()))

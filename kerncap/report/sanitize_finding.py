@@ -15,7 +15,7 @@ from kerncap.sanitizer.ttir.ir import Location
 TITLES = {
     "oob": "out of bounds",
     "race": "race between programs",
-    "uninit": "read of memory that nobody wrote",
+    "uninit": "read of unwritten memory",
     "overflow": "integer overflow in an address",
     "promise": "broken promise to the compiler",
     "alignment": "misaligned access",
@@ -99,7 +99,7 @@ def _facts(finding: Finding) -> list[tuple[str, str]]:
         facts.append(("lands in", finding.lands_in))
     if finding.other is not None:
         other = finding.other
-        also = "" if other.location == finding.location else "; counted as a finding of its own"
+        also = "" if other.location == finding.location else "; counted as a separate finding"
         spot = f"{other.access} at {place(other.location)}, {describe_place(other.place)}{also}"
         facts.append(("other", spot))
     if finding.suggestion:

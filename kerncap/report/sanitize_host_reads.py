@@ -28,9 +28,9 @@ def message_of(read: HostRead) -> str:
         total *= extent
     tensor = f"{read.argument} ({read.dtype}{list(read.shape)})"
     if total == 1:
-        return f"{read.operation} uses {tensor}, which nobody wrote"
+        return f"{read.operation} uses {tensor}, which is unwritten"
     return (
-        f"{read.operation} uses {read.unwritten:,} of {total:,} elements of {tensor} that nobody wrote, "
+        f"{read.operation} uses {read.unwritten:,} unwritten elements of {total:,} in {tensor}, "
         f"first {list(read.first)}"
     )
 

@@ -60,7 +60,7 @@ def configure(config: pytest.Config) -> None:
             raise pytest.UsageError(f"--kerncap {path}: no such file or folder")
         if _is_inside(root.parent):
             raise pytest.UsageError(
-                f"--kerncap {path}: it lies inside a reproducer; name that, or one above it"
+                f"--kerncap {path}: it is inside a reproducer; name that, or one above it"
             )
     corpus = Corpus(
         roots,

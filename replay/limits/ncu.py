@@ -127,7 +127,7 @@ def read_report(report: Path, ncu: Path | None = None) -> KernelRow:
     """The kernel of an ``.ncu-rep`` file, the last of several. Raises BackendUnavailable, ReplayError."""
     ncu = ncu or find()
     if ncu is None:
-        raise BackendUnavailable(NAME, f"reading {report} needs ncu, and there is none")
+        raise BackendUnavailable(NAME, f"reading {report} needs ncu, which is not installed")
     command = [str(ncu), "--import", str(report), "--csv", "--page", "raw", "--print-units", "base"]
     text = _output(command, report.parent)
     rows = parse(text)

@@ -176,7 +176,7 @@ class Search:
         name, value = change
         self._barred.add((name, points.key({"v": value})))
         self._found.notes.append(
-            f"{name}={value} is wrong when it alone is changed ({trials[0].reason}): no more of it was tried"
+            f"{name}={value} is wrong when only it is changed ({trials[0].reason}): no more of it was tried"
         )
 
     def _room(self) -> int:

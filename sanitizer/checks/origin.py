@@ -117,7 +117,7 @@ def _line(operation: Operation) -> str:
 
 def fresh_text(kind: str) -> str:
     verb = "combines with" if kind == "atomic" else "reads"
-    return f"{verb} memory that nobody has written since it was allocated"
+    return f"{verb} memory that is unwritten since it was allocated"
 
 
 def reads_memory(operation: Operation, kind: str, function: Function) -> bool:

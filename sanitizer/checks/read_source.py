@@ -34,7 +34,7 @@ class ContentsSource:
         Offsets need no alignment; one that leaves the storage is moved to its nearest end (the caller
         knows that it is out of bounds, and the value does not matter). 1-bit buffers give booleans, the
         others int64; an unsigned 64-bit buffer gives Python integers (object) where one needs it.
-        None where the contents are not to be had.
+        None where the contents are not available.
         """
         data = self._contents(buffer.storage)
         if data is None:
@@ -53,7 +53,7 @@ class ContentsSource:
         """Least and greatest value in the storage, read at the alignments that its tensors have.
 
         A read at another alignment is a finding of the alignment check already. None where the contents
-        are not to be had.
+        are not available.
         """
         if buffer not in self._bounds:
             self._bounds[buffer] = self._find_bounds(buffer)

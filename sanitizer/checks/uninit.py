@@ -23,7 +23,7 @@ __all__ = ["MANY_RUNS", "NOT_KNOWN", "WRITTEN_BY_LAUNCH", "check", "performed"]
 
 # Reasons that the engine tells apart, and the concrete tier settles. (`freshness.NOT_KNOWN` is the one that
 # is said once per launch.)
-MANY_RUNS = "the memory that nobody wrote is in too many pieces for one question each"
+MANY_RUNS = "the unwritten memory is in too many pieces for one question each"
 WRITTEN_BY_LAUNCH = "the launch itself may write these bytes before they are read"
 
 MOST_RUNS = 8

@@ -51,7 +51,7 @@ class _Bytes:
             bytes_ = None
         self.has_contents = bytes_ is not None
         if bytes_ is None:
-            self.unknown_reason = f"contents of {name} are not to be had"
+            self.unknown_reason = f"contents of {name} are not available"
         self._bytes: Bytes | None = None if bytes_ is None else np.ascontiguousarray(bytes_).reshape(-1)
 
     @property

@@ -254,4 +254,4 @@ def _deadlock(shared: Shared, waiting: list[tuple[Machine, Progress]]) -> str:
     place = (linear % grid[0], linear // grid[0] % grid[1], linear // (grid[0] * grid[1]))
     at = "" if machine.waiting is None else f" in {where(machine.waiting)}"
     count = f"{len(waiting)} programs wait" if len(waiting) > 1 else "a program waits"
-    return f"deadlock: {count}{at} for what nobody writes, the first is program {place}"
+    return f"deadlock: {count}{at} for a value that is never written, the first is program {place}"

@@ -71,7 +71,7 @@ def _changes(launch: Launch) -> dict[int, list[tuple[int, Bytes]]]:
     for storage, after in memory.changed().items():
         before = launch.contents.read(storage)
         if before is None:
-            raise CarryOutError(f"contents of {launch.storages[storage].name} are not to be had")
+            raise CarryOutError(f"contents of {launch.storages[storage].name} are not available")
         new = np.frombuffer(after, np.uint8)
         stretches = [(start, new[start:end]) for start, end in changed_stretches(before, new)]
         if stretches:

@@ -166,7 +166,7 @@ class Judge:
 
 
 class _Without:
-    """`Contents` of which some are not to be had."""
+    """`Contents` of which some are not available."""
 
     def __init__(self, inner: Contents, lost: frozenset[int]) -> None:
         self._inner = inner

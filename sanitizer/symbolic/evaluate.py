@@ -32,7 +32,7 @@ class ReadSource(Protocol):
         """The elements at byte offsets from the start of the storage, in their shape; outside: clipped."""
 
     def bounds(self, buffer: Buffer) -> tuple[int, int] | None:
-        """The smallest and the largest element of the storage; None where contents are not to be had."""
+        """The smallest and the largest element of the storage; None where contents are not available."""
 
 
 class Unevaluable(Exception):
@@ -210,7 +210,7 @@ class _Evaluation:
         if values is None:
             missing = np.zeros(np.shape(offsets), np.bool_)
             zeros = np.zeros(np.shape(offsets), np.bool_ if node.sort == "bool" else np.int64)
-            reason = offset.reason or f"contents of storage {node.payload.storage} are not to be had"
+            reason = offset.reason or f"contents of storage {node.payload.storage} are not available"
             return Evaluated(zeros, missing, reason)
         values = _array(values)
         value = values.astype(np.bool_) if node.sort == "bool" else _to_words(values)

@@ -150,7 +150,7 @@ def _gather(walker: Walker, operation: Operation) -> None:
     low, high = walker.solver.bounds(index.expr)
     if low is None or high is None or low < 0 or high >= extent or isinstance(source, Tile) is False:
         result = operation.results[0]
-        reason = "an index of tl.gather that may lie outside of its tile"
+        reason = "an index of tl.gather that may be outside its tile"
         undefined = walker.undefined_of(source, index)
         return walker.define(operation, walker.fresh(operation, result, reason, undefined=undefined))
     lanes = list(lane_expressions(shape))

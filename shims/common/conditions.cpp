@@ -131,7 +131,7 @@ bool Shot::judge_nonfinite(bool* keep) {
     return false;
   }
   if (!parameters_known_ || parameters_.size() < types.size()) {
-    why_ = "--when nonfinite can't judge it: the driver does not tell where its parameters lie";
+    why_ = "--when nonfinite can't judge it: the driver does not say where its parameters are";
     return false;
   }
   std::vector<Chunk> changed;

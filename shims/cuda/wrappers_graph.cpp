@@ -34,7 +34,7 @@ void take_parameters(GraphExec* exec, CUgraph graph) noexcept {
     same = fresh[i].type == exec->nodes[i].type &&
            (fresh[i].launch.kernel == nullptr) == (exec->nodes[i].launch.kernel == nullptr);
   if (!same) {
-    exec->refusal = "its graph was updated with another one whose nodes can't be told apart";
+    exec->refusal = "its graph was updated with another one whose nodes can't be distinguished";
     return;
   }
   for (size_t i = 0; i < fresh.size(); ++i) {

@@ -54,7 +54,7 @@ const char* read_parameters(const HipKernel& kernel, const DispatchPacket& packe
   auto address = reinterpret_cast<uint64_t>(packet.kernarg_address);
   if (kernel.parameter_bytes == 0) return nullptr;
   if (address == 0 || !is_readable_here(address, kernel.parameter_bytes))
-    return "its parameters lie in memory that this process can't read";
+    return "its parameters are in memory that this process can't read";
   const auto* bytes = static_cast<const uint8_t*>(packet.kernarg_address);
   launch->parameters.assign(bytes, bytes + kernel.parameter_bytes);
   return nullptr;

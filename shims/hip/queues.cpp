@@ -283,7 +283,7 @@ void* ring_on_a_thread(void* argument) {
 bool wake(Queue& queue, std::string* why) noexcept {
   const char* trouble = nullptr;
   if (queue.type == constant::queue_type_single)
-    trouble = " has one producer alone, beside whom nobody else may write to it";
+    trouble = " has one producer, and no one else may write to it";
   if (queue.size < Queue::least_size) trouble = " is too short for packets of others";
   if (trouble == nullptr) {
     queue.ringers.fetch_add(1, std::memory_order_acq_rel);

@@ -175,7 +175,7 @@ def test_a_queue_that_is_full(capture: Run) -> None:
 def test_a_queue_of_a_single_producer(capture: Run) -> None:
     capture("queue_of_a_single_producer", drain_timeout_ns=200 * 10**6)
     [failed] = capture.of(RecordKind.FAILED)
-    assert failed["reason"].startswith("hsa queue 0 has one producer alone")
+    assert failed["reason"].startswith("hsa queue 0 has one producer, and")
 
 
 def test_a_queue_that_can_not_be_intercepted(capture: Run) -> None:

@@ -130,7 +130,7 @@ def _image(
     texts = [_disassembled(stage, side.file(stored)) for side, stored in ((a, first), (b, second))]
     if texts[0] is None or texts[1] is None:
         tool = "nvdisasm or cuobjdump" if stage == "cubin" else "llvm-objdump"
-        notes.append(f"{stage}: bytes alone were compared, no {tool} here reads it")
+        notes.append(f"{stage}: only bytes were compared, no {tool} here reads it")
         return CodeDiff(stage, False, "binary", note=f"no {tool} here")
     diff = compare_stage(shown, texts[0], texts[1], most, ("a", "b"))
     return CodeDiff(stage, diff.same, shown, text=diff)

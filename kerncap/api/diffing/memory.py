@@ -195,7 +195,7 @@ class Memory:
         name, how = region_name(self._a, first), self._pairs.how[first]
         held = self._held.get(first, [])
         if held and max(a.size, b.size) > MOST_MASKED and not self._alike(first, second):
-            why = f"{NOT_COMPARED}too large, beside its views"
+            why = f"{NOT_COMPARED}too large outside its views"
             return RegionDiff(name, (first, second), (a.size, b.size), how, problem=why)
         if held and (problem := self._laid_out(held, a.size, b.size)):
             # What lies around a tensor in an allocator's block is others' where the blocks differ.
@@ -214,10 +214,10 @@ class Memory:
         for number in held:
             other = views_b[self._pairs.views[number]]
             if (views_a[number].offset, views_a[number].strides) != (other.offset, other.strides):
-                return "; what lies beside its views is not compared: they lie elsewhere in it"
+                return "; bytes outside its views are not compared: the views are elsewhere in it"
         if size_a != size_b:
-            return f"; what lies beside its views is not compared: {size_a:,} bytes against {size_b:,}"
-        return "" if size_a <= MOST_MASKED else "; what lies beside its views is not compared: too large"
+            return f"; bytes outside its views are not compared: {size_a:,} bytes against {size_b:,}"
+        return "" if size_a <= MOST_MASKED else "; bytes outside its views are not compared: too large"
 
     def _mask(self, region: int, held: list[int], size: int) -> Any:
         """The bytes that the compared views hold."""

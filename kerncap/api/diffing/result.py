@@ -53,7 +53,7 @@ class Heat:
 
     A cell is ``row_step`` by ``column_step`` elements. ``rows`` and ``columns`` are the tensor's, all axes
     but the last one folded into rows; of a vector (``wrapped``) each row goes on where the last one ended.
-    ``special``: elements that are NaN or infinite on one side alone.
+    ``special``: elements that are NaN or infinite on one side only.
     """
 
     rows: int

@@ -101,5 +101,5 @@ def _interpreter(packages: dict[str, Any]) -> Check:
 def _sitecustomize(packages: dict[str, Any]) -> Check:
     origin = packages.get("sitecustomize")
     if origin is None:
-        return Check(name="sitecustomize", status="ok", detail="the target's Python has none of its own")
+        return Check(name="sitecustomize", status="ok", detail="the target's Python has none")
     return Check(name="sitecustomize", status="note", detail=f"{origin} exists and will be chained")

@@ -180,7 +180,7 @@ def _map_hunk(
         Unmapped(
             at + 1,
             max(at + 1, at + len(text)),
-            f"the application's files don't have `{what}` as it stands here",
+            f"the application's files don't have `{what}` as it is here",
         )
     )
 

@@ -79,7 +79,7 @@ def _check(manifest: Manifest, number: int, view: View, where: str) -> None:
     if any(stride < 0 for stride in view.strides):
         raise UsageError(f"{where}: {name} has a negative stride, which torch has no tensors for")
     if address % view.itemsize and 0 not in view.shape:
-        raise UsageError(f"{where}: {name} lies at {address:#x}, where torch makes no tensor of {view.dtype}")
+        raise UsageError(f"{where}: {name} is at {address:#x}, where torch makes no tensor of {view.dtype}")
     reached = 1
     for length, stride in sorted(zip(view.shape, view.strides, strict=True), key=lambda pair: pair[1]):
         if length > 1 and stride:

@@ -143,7 +143,7 @@ def _words(contents: Contents) -> list[Pointer]:
                     name = one_line(manifest.regions[word.target].name or "a variable")
                     raise UsageError(
                         f"{contents.reproducer.path}: the launch writes the address of {name} (byte "
-                        f"{word.offset} of region {index}), which lies elsewhere in every process"
+                        f"{word.offset} of region {index}), which differs in every process"
                     )
                 found.append(word)
     return found

@@ -50,7 +50,7 @@ def kernel_source(reproducer: Reproducer, taken: Collection[str]) -> KernelSourc
     names = _bound(tree)
     for name in sorted(names & set(taken)):
         if not _imports_itself(tree, name):
-            raise UsageError(f"{reproducer.path}: the kernel's source uses {name} as a name of its own")
+            raise UsageError(f"{reproducer.path}: the kernel's source uses {name} as another name")
     body, future = _without_head(text, tree)
     return KernelSource(body, future, entry, frozenset(names), frozenset(functions))
 

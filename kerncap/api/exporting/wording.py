@@ -23,11 +23,11 @@ def file_stem(manifest: Manifest) -> str:
 
 
 def title(manifest: Manifest) -> str:
-    """``softmax_kernel: launch 0 of `python run.py`, alone, with the memory that it had.``"""
+    """``softmax_kernel: launch 0 of `python run.py`, with the memory that it had.``"""
     command = shlex.join([PurePath(word).name if i == 0 else word for i, word in enumerate(manifest.command)])
     of = f" of `{plain(command, 200)}`" if manifest.command else ""
     launch = f"{plain(manifest.kernel.name)}: launch {manifest.launch.ordinal}{of}"
-    return wrapped(f"{launch}, alone, with the memory that it had.")
+    return wrapped(f"{launch}, with the memory that it had.")
 
 
 def captured_on(manifest: Manifest) -> str:

@@ -55,7 +55,7 @@ class _Count:
         touched = Touched(self.launch)
         reason = self._touch(touched)
         if reason is None and touched.outside:
-            reason = f"{touched.outside:,} elements lie in memory that was not captured"
+            reason = f"{touched.outside:,} elements are in memory that was not captured"
         if any(operation.name == "tt.atomic_poll" for operation in self.flow.operations):
             self.notes["it waits for other programs: how often it looks is not counted as it would be"] = None
         if reason is None:

@@ -71,14 +71,14 @@ def _between_guards(case: Case, engine: Engine, found: StageResult) -> None:
             if verdict.answer is Answer.UNDECIDED:
                 found.not_shown += [f"guards: {reason}" for reason in verdict.reasons]
                 return
-            reasons += [f"alone between guards: {reason}" for reason in verdict.reasons]
+            reasons += [f"between guards: {reason}" for reason in verdict.reasons]
     found.reasons += list(dict.fromkeys(reasons))
     if not reasons:
         found.shown.append(
             f"with {GUARD_BYTES:,} bytes of poison around every tensor, {who} writes none of it, "
             "and its result depends on none"
         )
-        found.not_shown.append("reads beside a tensor whose values are then not used")
+        found.not_shown.append("reads outside a tensor whose values are not used")
 
 
 def _verdicts(case: Case, engine: Engine, measured: Measured) -> Iterator[Verdict]:
@@ -98,5 +98,5 @@ def _read_beside(engine: Engine, measured: Measured) -> list[str]:
         untouched_known = region in measured.untouched
         if read.any() and untouched_known:
             place = place_name(engine.manifest, region, bitmap.first(read))
-            reasons.append(f"the captured kernel's result depends on memory beside its tensors (at {place})")
+            reasons.append(f"the captured kernel's result depends on memory outside its tensors (at {place})")
     return reasons

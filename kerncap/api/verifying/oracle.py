@@ -83,7 +83,7 @@ def _not_by_chance(
     """The verdict on a candidate that agrees once, after it was run again, and on other values."""
     engine, options = case.engine, case.options
     if not trusted or options.reference is not None:
-        found.not_shown.append("work on other values: there is no trusted kernel to hold it against")
+        found.not_shown.append("work on other values: there is no trusted kernel to compare with")
         return verdict
     found.shown.append("a second run on the same contents does the work again")  # smoke's was the first
     other = contents.on_other_values(engine, measured, options.tolerance)

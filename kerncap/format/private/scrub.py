@@ -126,7 +126,7 @@ class Scrubber:
     def _places(self, name: str, data: bytes) -> list[tuple[int, int, Kind, str]]:
         users, hosts, values = self._prepared()
         secrets = self._secrets(name, data)
-        secrets += ((*span, "a secret that stands elsewhere, too") for span in _values_in(data, values))
+        secrets += ((*span, "a secret that is elsewhere too") for span in _values_in(data, values))
         found: list[tuple[int, int, Kind, str]] = [(a, b, "secret", what) for a, b, what in merged(secrets)]
         found += [(a, b, "user", "a home folder") for a, b in homes_in(data)]
         found += [(a, b, "user", "a user name") for a, b in users.find(data)]

@@ -86,14 +86,14 @@ class SanitizedLaunch(Part, frozen=True, kw_only=True):
 
 
 class SanitizeHostRead(Part, frozen=True, kw_only=True):
-    """An operation of torch, outside of any kernel, that uses memory which nobody wrote."""
+    """An operation of torch, outside any kernel, that uses unwritten memory."""
 
-    operation: Annotated[str, says("Its name in ATen.")]
-    argument: Annotated[str, says("Which of its arguments.")]
+    operation: Annotated[str, says("Name of the operation in ATen.")]
+    argument: Annotated[str, says("Argument that holds the memory.")]
     dtype: str
     shape: tuple[int, ...]
-    unwritten: Annotated[Count, says("Elements that nobody wrote.")]
-    first: Annotated[tuple[int, ...], says("Index of the first of them.")]
+    unwritten: Annotated[Count, says("Number of unwritten elements.")]
+    first: Annotated[tuple[int, ...], says("Index of the first unwritten element.")]
     message: str
     python_stack: Stack
     allocated: Annotated[Stack, says("Where the memory was allocated; the innermost frame last.")]

@@ -132,7 +132,7 @@ def captured(device: Device, paths: Sequence[Path], symbol: str) -> Image:
             return Image(device, loaded, loaded.kernels[symbol], symbol, is_captured=True)
         loaded.unload()
         problems.append(f"{path.suffix.lstrip('.')}: it has no kernel {symbol}")
-    raise Refused(f"no captured image can be used here: {'; '.join(problems) or 'there is none'}")
+    raise Refused(f"no captured image can be used here: {'; '.join(problems) or 'it has no image'}")
 
 
 def candidate(device: Device, path: Path, symbol: str, expected: Layout | None) -> Image:

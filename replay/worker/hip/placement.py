@@ -133,7 +133,7 @@ class Placement:
             flags = self.runtime.number("hsa_amd_memory_pool_get_info", pool, hsa.POOL_GLOBAL_FLAGS)
             if flags & hsa.POOL_FLAG_COARSE_GRAINED:
                 return pool
-        raise Refused(f"AMD GPU {self.ordinal} shows no memory of its own")
+        raise Refused(f"AMD GPU {self.ordinal} shows no device memory")
 
     def _on_device(self) -> list[int]:
         return [

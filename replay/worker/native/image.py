@@ -66,7 +66,7 @@ def captured(driver: cu.Driver, paths: Sequence[Path], symbol: str) -> Image:
             problem = f"it has no kernel {symbol}"
             driver.status("cuModuleUnload", module)
         problems.append(f"{path.suffix.lstrip('.')}: {problem}")
-    raise Refused(f"no captured image can be used here: {'; '.join(problems) or 'there is none'}")
+    raise Refused(f"no captured image can be used here: {'; '.join(problems) or 'it has no image'}")
 
 
 def candidate(driver: cu.Driver, path: Path, symbol: str, expected: Layout | None) -> Image:

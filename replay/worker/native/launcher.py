@@ -184,7 +184,7 @@ def with_scalars(
     for name, text in scalars.items():
         index = next(i for i, argument in enumerate(arguments) if argument["name"] == name)
         if layout is None or len(layout) != len(arguments):
-            raise Refused(f"argument {name}: it is not known where it lies among the parameters")
+            raise Refused(f"argument {name}: its place among the parameters is unknown")
         offset, size = layout[index]
         if arguments[index]["value"]["kind"] == "float":
             number = float(text) if text.lstrip("-") in ("inf", "nan") else float.fromhex(text)

@@ -242,7 +242,7 @@ NEXT:
   ret;
 }
 
-// Keeps the device busy for so many nanoseconds: what is queued meanwhile waits for nobody on the host.
+// Keeps the device busy for so many nanoseconds: work that is queued meanwhile does not wait for the host.
 .visible .entry kerncap_hold(.param .u64 p_ns)
 {
   .reg .pred %p<3>;

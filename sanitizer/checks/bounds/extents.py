@@ -135,7 +135,7 @@ def _of_address(
         size = f"{storage.name or 'known memory'} ({high - low:,} bytes at {low:#x})"
         yield Extent(low - origin, high - origin, storage.name or hex(low), size, when=inside)
     yield Nowhere(
-        lor(elsewhere, lt(base, const(0))), f"{subject} leads to memory that nobody described", certain=False
+        lor(elsewhere, lt(base, const(0))), f"{subject} leads to memory of unknown extent", certain=False
     )
 
 

@@ -145,7 +145,7 @@ def check_memory(name: str, tensor: Any) -> None:
     if kind in ("FakeTensor", "FunctionalTensor") or tensor.device.type == "meta":
         raise Unsupported(f"argument {name} is a {kind} on {tensor.device}: it has no memory")
     if tensor.device.type not in ("cpu", "cuda"):
-        raise Unsupported(f"argument {name} lies on {tensor.device}, which the Triton hook can't copy")
+        raise Unsupported(f"argument {name} is on {tensor.device}, which the Triton hook can't copy")
 
 
 def storage_of(tensor: Any) -> Optional[Tuple[int, int]]:

@@ -29,7 +29,7 @@ def test_a_candidate_inside_a_reproducer_is_refused(
         candidate = ROOT / "tests" / "golden" / "v1.0" / "source" / "kernel.py"
         candidate = candidate if candidate.exists() else next(candidate.parent.glob("*.py"))
     assert main([command, str(stranger), "--trust", "--candidate", str(candidate)]) == 2
-    assert "it lies inside a reproducer; copy it out first" in capfd.readouterr().err
+    assert "it is inside a reproducer; copy it out first" in capfd.readouterr().err
 
 
 def test_a_reference_inside_a_reproducer_is_refused(
@@ -37,7 +37,7 @@ def test_a_reference_inside_a_reproducer_is_refused(
 ) -> None:
     reference = str(stranger / "source" / "kernel.py")
     assert main(["verify", str(stranger), "--trust", "--reference", reference]) == 2
-    assert "it lies inside a reproducer; copy it out first" in capfd.readouterr().err
+    assert "it is inside a reproducer; copy it out first" in capfd.readouterr().err
 
 
 @pytest.mark.parametrize("mebibytes", [40, 60, 80, 100, 120, 150])

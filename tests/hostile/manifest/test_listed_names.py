@@ -83,5 +83,5 @@ def test_source_lies_below_source(tmp_path: Path, name: str) -> None:
 def test_no_file_is_another_ones_folder(tmp_path: Path, name: str) -> None:
     folder = Path(shutil.copytree(GOLDEN, tmp_path / "repro"))
     listed(folder, ("files", "+"), name)
-    with pytest.raises(FormatError, match="lies below another file"):
+    with pytest.raises(FormatError, match="is below another file"):
         Reproducer.open(folder)

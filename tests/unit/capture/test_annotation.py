@@ -139,7 +139,7 @@ def test_a_storage_gets_its_place_in_the_region(storage: Any, in_region: tuple[i
     ("window", "reason"),
     [
         (view(BASE - 4, [1], [1]), r"argument x: its memory at 0x7effffff"),
-        (view(BASE + 8192, [1], [1]), r"argument x: its memory at .* lies in none of the 3 regions"),
+        (view(BASE + 8192, [1], [1]), r"argument x: its memory at .* is in none of the 3 regions"),
         (view(BASE + 396, [11], [-10]), r"argument x: its memory at"),
         (
             view(BASE + 4092, [2], [1]),

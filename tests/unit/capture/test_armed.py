@@ -132,7 +132,7 @@ def test_without_values_the_next_step_is_no_replay(session: Session) -> None:
 def test_a_wait_in_vain_says_when_last_is_written(session: Session, last: int | None, said: bool) -> None:
     found = arm(session.folder, selecting(kernel="add", last=last), wait_s=0.0)
     assert found.reason is not None and found.reason.startswith("within 0 s; it stays armed")
-    assert ("--last is written when it is armed anew or has ended" in found.reason) is said
+    assert ("--last is written when another selection is armed or the program ends" in found.reason) is said
 
 
 def test_a_session_that_is_over_says_so(session: Session) -> None:

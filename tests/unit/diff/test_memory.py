@@ -129,7 +129,7 @@ def test_errors_of_a_part_where_very_many_differ(tmp_path: Path, monkeypatch: py
     state = state_of(found)
     assert (state.different, state.measured) == (100, 10)
     assert sum(one.count for one in state.histograms[0].bins) == 10
-    assert "errors are told of 10 of them" in render(found)
+    assert "errors are measured on 10 of them" in render(found)
 
 
 def test_other_types_are_compared_by_value(tmp_path: Path) -> None:

@@ -52,7 +52,7 @@ def test_names_of_the_kernel_come_first(tmp_path: Path) -> None:
     text = export(add(source=source).seal(tmp_path), "script", tmp_path / "out.py").path.read_text()
     assert "def judge_(memory" in text and "def run_(kernel" in text and "= run_(kernel)" in text
     broken = add(source=add().source + "\nzlib = 3\n").seal(tmp_path)
-    with pytest.raises(UsageError, match="uses zlib as a name of its own"):
+    with pytest.raises(UsageError, match="uses zlib as another name"):
         export(broken, "script", tmp_path / "no.py")
 
 

@@ -114,7 +114,7 @@ RULES = [
         "not a file that a manifest may",
     ),
     (put("files", 0, "path")("code/kernel.ttir"), '"path": ', '"code/kernel.ttir"', "listed twice"),
-    (put("files", 0, "path")("source/scale.py/x"), '"path": ', '"source/scale.py/x"', "lies below another"),
+    (put("files", 0, "path")("source/scale.py/x"), '"path": ', '"source/scale.py/x"', "is below another"),
 ]  # fmt: skip
 
 
@@ -306,7 +306,7 @@ INDEX_RULES = [
     (pack_into("pre", 1, ENTRY, 4, "<I", 0), "pre", ENTRY, "pre record 1: records are not in strictly"),
     (
         pack_into("pre", 2, ENTRY, 4, "<I", 4), "pre", 2 * ENTRY + 4,
-        "pre record 2: chunk lies beyond its region",
+        "pre record 2: chunk is beyond its region",
     ),
     (pack_into("pre", 0, ENTRY, 8, "<I", 5), "pre", 8, "pre record 0: row is not among the table's 4"),
     (pack_into("pre", 0, ENTRY, 8, "<I", 2), "pre", 8, "pre record 0: the chunk's raw size does not fit"),

@@ -99,7 +99,7 @@ def full() -> LaunchReport:
         Settled("uninit", "load", at(6), Unproven(NOT_KNOWN), 1),
         Settled("oob", "store", at(7), Violated((STORE,)), 2),
         Settled("race", "store", at(7), Violated((STORE_RACE, NOTE)), 2),
-        Settled("oob", "load", at(8), Unproven("contents of i are not to be had"), 3),
+        Settled("oob", "load", at(8), Unproven("contents of i are not available"), 3),
         Settled("oob", "load", at(9), Proved("interval"), 4),
         Settled("uninit", "load", at(9), Unproven(NOT_KNOWN), 4),
         Settled("oob", "load", at(10), Proved("evaluated", contents=True), 5),

@@ -32,7 +32,7 @@ scale[4, 1, 1] from /app/layer.py:80: 3 findings; {COUNTED}
     > 6 |     x = tl.load(x_ptr + offsets, mask=offsets < n)\\x1b[31m
       7 |     tl.store(out_ptr + offsets, x * 2.0)
     witness  program (0, 0, 0), lane 6, i = 2, k = 5: 4 bytes at out_ptr + 70 (byte 280)
-    other    store at /app/k.py:7:2, program (1, 0, 0), lane 0, i = 0, k = 0; counted as a finding of its own
+    other    store at /app/k.py:7:2, program (1, 0, 0), lane 0, i = 0, k = 0; counted as a separate finding
 
   error[oob]: {STORE.message}
     --> /app/k.py:7:2
@@ -51,7 +51,7 @@ scale[4, 1, 1] from /app/layer.py:80: 3 findings; {COUNTED}
     launched  train.py:3 in <module>
 
   note[race]: /app/k.py:7:2: programs (0, 0, 0) and (1, 0, 0) store the same value to out_ptr + 5 (byte 20)
-  unproven[oob]: /app/k.py:8:2: contents of i are not to be had
+  unproven[oob]: /app/k.py:8:2: contents of i are not available
   unproven[uninit]: /app/k.py:6:2: {NOT_KNOWN}
 
 Result: FAIL (3 findings; 1 launch; {COUNTED})""".splitlines()
@@ -110,7 +110,7 @@ def test_how_every_check_was_settled() -> None:
     lines = render([full()], every=True).splitlines()
     assert "  /app/k.py:6:2: load oob: proved (affine, for these contents)" in lines
     assert "  /app/k.py:7:2: store race: violated" in lines
-    assert "  /app/k.py:8:2: load oob: unproven (contents of i are not to be had)" in lines
+    assert "  /app/k.py:8:2: load oob: unproven (contents of i are not available)" in lines
     noted = report(Settled("race", "store", at(7), Violated((NOTE,)), 2))
     assert "  /app/k.py:7:2: store race: noted" in render([noted], every=True).splitlines()
 

@@ -166,7 +166,7 @@ def test_what_is_to_stay_stays(folder: Path, tmp_path: Path) -> None:
         assert (
             after.manifest.command[0].startswith("/home/alice") and "k9f3Lq02vXb7" in after.manifest.command
         )
-    assert "LEFT AS IT IS" in render_plan(packed)
+    assert "KEPT, readable for the recipient" in render_plan(packed)
     only = pack(folder, tmp_path / "b.zip", keep_private=("users",))
     assert {(one.kind, one.became) for one in only.findings} == {("user", "kept"), ("secret", "REDACTED")}
 

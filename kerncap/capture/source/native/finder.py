@@ -209,7 +209,7 @@ def _unit(
                 f" defaults and {' '.join(command.options) or 'no options'}"
             )
         return unit, command, entry.directory if entry is not None else None
-    notes.append(f"no unit that includes {place.path} was found: it is compiled alone")
+    notes.append(f"no unit that includes {place.path} was found: it is compiled by itself")
     return collect(place.path, (), hints=hints), fallback, None
 
 
@@ -276,7 +276,7 @@ def _why_nothing(request: NativeRequest, table: LineTable | None) -> str:
             f"the line tables name {table.rows[0][0]}, which holds no kernel of that name: give --source-dir"
         )
     if request.mangled.startswith("_ZN6cudapy"):
-        return "a Numba kernel: its source is Python, and Numba hands the driver its PTX or cubin alone"
+        return "a Numba kernel: its source is Python, and Numba gives the driver only its PTX or cubin"
     where = (
         f" of {os.path.basename(request.mapped_from)}" if request.mapped_from else ", which came from memory,"
     )

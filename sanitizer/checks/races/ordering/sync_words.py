@@ -79,7 +79,7 @@ class Words:
             return None
 
     def initial(self, word: Side, addresses: Ints) -> Ints | None:
-        """What the words held before the launch; None where contents are not to be had."""
+        """What the words held before the launch; None where contents are not available."""
         launch = self.analysis.launch
         if word.storage is None:
             return None

@@ -50,7 +50,7 @@ class Reader:
             return [(0, place.size)]
 
     def window(self, storage: int) -> Optional[Any]:
-        """The bytes themselves on the CPU, a copy of a device's; None where they are not to be had."""
+        """The bytes themselves on the CPU, a copy of a device's; None where they are not available."""
         place = self._places[storage]
         if place.size == 0 or place.address == 0:
             return bytearray()

@@ -338,7 +338,7 @@ def test_memory_that_nobody_described() -> None:
     one = access(p, const(0))
     verdict = bounds.check(scene.analysis(one), one)
     assert isinstance(verdict, Unproven)
-    assert "p leads to memory that nobody described" in verdict.reason
+    assert "p leads to memory of unknown extent" in verdict.reason
 
 
 def test_a_bare_pointer_into_a_known_storage() -> None:

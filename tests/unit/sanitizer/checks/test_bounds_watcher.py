@@ -77,7 +77,7 @@ def test_pointers_without_a_tensor() -> None:
     assert not watch(scene, [[4]], argument=2).violations
     assert watch(scene, [[8]], argument=2).violations[LOAD].beyond_bytes == 0
     lost = watch(scene, [[8]], argument=3)
-    assert not lost.violations and "nobody described" in lost.doubts[LOAD]
+    assert not lost.violations and "of unknown extent" in lost.doubts[LOAD]
 
 
 def test_addresses_from_memory() -> None:

@@ -127,7 +127,7 @@ def test_a_load_of_a_fresh_tail() -> None:
     assert finding.place.program_id == (15, 0, 0)
     assert finding.place.lane == (40,)
     assert finding.place.offset_bytes == 4000
-    assert "nobody has written" in finding.message
+    assert "unwritten since it was allocated" in finding.message
     masked = tile(scene, below=1000)
     assert isinstance(uninit.check(with_fresh(scene, fresh, masked), masked), Proved)
     half = tile(scene, below=1001)

@@ -115,7 +115,7 @@ def test_addresses_only_needs_no_contents_that_no_address_needs() -> None:
     assert outcome.complete, outcome.reason
     outcome, _ = run("indirect", absent=frozenset(("index_ptr",)), addresses_only=True)
     assert not outcome.complete
-    assert outcome.reason is not None and "contents of index_ptr are not to be had" in outcome.reason
+    assert outcome.reason is not None and "contents of index_ptr are not available" in outcome.reason
 
 
 def test_contents_that_only_go_into_memory_make_it_unknown() -> None:

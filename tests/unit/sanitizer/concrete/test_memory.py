@@ -76,13 +76,13 @@ def test_of_two_stores_to_one_place_the_later_stays() -> None:
 def test_contents_that_are_not_to_be_had() -> None:
     memory, _ = memory_of(None)
     one = np.array([0], dtype=np.int64)
-    assert memory.gather(0, one, None, 4).unknown == "contents of a are not to be had"
+    assert memory.gather(0, one, None, 4).unknown == "contents of a are not available"
     assert memory.gather(0, one, np.array([False]), 4).unknown is None
     assert memory.gather(0, np.array([1000]), None, 4).unknown is None
     memory.scatter(0, one, None, np.array([6], dtype=np.uint32))
     assert memory.gather(0, one, None, 4).unknown is None
     assert memory.gather(0, one + 2, None, 4).unknown is not None
-    assert memory.unknown() == {1: "contents of a are not to be had"}
+    assert memory.unknown() == {1: "contents of a are not available"}
 
 
 def test_a_store_of_an_unknown_value() -> None:
