@@ -35,7 +35,7 @@ if TYPE_CHECKING:  # for type checkers and the reference; at run time each is lo
     from kerncap.api.compare import CompareResult, compare
     from kerncap.api.diff import DocumentDiff, ReproducerDiff, diff
     from kerncap.api.doctor import doctor
-    from kerncap.api.doctoring.report import Report as DoctorReport
+    from kerncap.api.doctor.doctor_result import Report as DoctorReport
     from kerncap.api.edit import EditOptions, edit
     from kerncap.api.export import Exported, export
     from kerncap.api.inspect import inspect
@@ -48,10 +48,10 @@ if TYPE_CHECKING:  # for type checkers and the reference; at run time each is lo
     from kerncap.api.report import Report as ReportPage
     from kerncap.api.report import report
     from kerncap.api.sanitize import sanitize_reproducer, sanitize_ttir
-    from kerncap.api.sanitize_call import sanitize_call
-    from kerncap.api.sanitize_live import LiveOptions, SanitizeResult, sanitize_command
+    from kerncap.api.sanitize.program import LiveOptions, SanitizeResult, sanitize_command
+    from kerncap.api.sanitize.python_call import sanitize_call
     from kerncap.api.tune import TuneOptions, tune
-    from kerncap.api.tune_result import TuneResult
+    from kerncap.api.tune.tune_result import TuneResult
     from kerncap.api.verify import StageResult, VerifyOptions, VerifyResult, verify
     from kerncap.capture.options import CaptureOptions
     from kerncap.capture.outcome import ArmResult, CaptureResult, KernelSummary
@@ -139,7 +139,7 @@ _PUBLIC = {
     "kerncap.api.compare": ("CompareResult", "compare"),
     "kerncap.api.diff": ("DocumentDiff", "ReproducerDiff", "diff"),
     "kerncap.api.doctor": ("doctor",),
-    "kerncap.api.doctoring.report": ("Report as DoctorReport",),
+    "kerncap.api.doctor.doctor_result": ("Report as DoctorReport",),
     "kerncap.api.edit": ("EditOptions", "edit"),
     "kerncap.api.export": ("Exported", "export"),
     "kerncap.api.inspect": ("inspect",),
@@ -151,10 +151,10 @@ _PUBLIC = {
     "kerncap.api.replay": ("ReplayOptions", "ReplayResult", "Timing", "replay"),
     "kerncap.api.report": ("Report as ReportPage", "report"),
     "kerncap.api.sanitize": ("sanitize_reproducer", "sanitize_ttir"),
-    "kerncap.api.sanitize_call": ("sanitize_call",),
-    "kerncap.api.sanitize_live": ("LiveOptions", "SanitizeResult", "sanitize_command"),
+    "kerncap.api.sanitize.python_call": ("sanitize_call",),
+    "kerncap.api.sanitize.program": ("LiveOptions", "SanitizeResult", "sanitize_command"),
     "kerncap.api.tune": ("TuneOptions", "tune"),
-    "kerncap.api.tune_result": ("TuneResult",),
+    "kerncap.api.tune.tune_result": ("TuneResult",),
     "kerncap.api.verify": ("StageResult", "VerifyOptions", "VerifyResult", "verify"),
     "kerncap.capture.options": ("CaptureOptions",),
     "kerncap.capture.outcome": ("ArmResult", "CaptureResult", "KernelSummary"),

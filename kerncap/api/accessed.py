@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from kerncap.api.sanitize_source import compile_source, target_of
+from kerncap.api.compiled_ttir import compile_source, target_of
 from kerncap.errors import KerncapError
 from kerncap.format import Reproducer
 from kerncap.format.schema import Region

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kerncap.api.editing.settings import SettingError, settings_of
+from kerncap.api.candidate_settings import SettingError, settings_of
 from kerncap.errors import UsageError
 from kerncap.printable import one_line
 from kerncap.replay.engine import CANDIDATE, Engine

@@ -13,9 +13,9 @@ from typing import Any
 
 from kerncap.answer import Answer
 from kerncap.api.candidate_file import load_as_asked, of_one_text, refuse_inside, text_of
-from kerncap.api.editing.settings import described
+from kerncap.api.candidate_settings import described
 from kerncap.api.ending import end_again
-from kerncap.api.unseen import add_unseen_stores
+from kerncap.api.unseen_stores import add_unseen_stores
 from kerncap.errors import KerncapError, UsageError
 from kerncap.format import Checks, Reproducer
 from kerncap.replay import trust

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from kerncap import scratch
-from kerncap.api.beside import beside
 from kerncap.api.inspect import inspect
-from kerncap.api.sharing.shareable import shareable
+from kerncap.api.output_place import beside
+from kerncap.api.pack.shareable import shareable
 from kerncap.errors import KerncapError, UsageError
 from kerncap.format import Reproducer
 from kerncap.format.private import Finding, Scrubber

@@ -37,7 +37,7 @@ def command(reproducer: Path, as_json: bool, max_size: str | None, **options: An
     """
     from kerncap import log
     from kerncap.api.export import export
-    from kerncap.api.sharing import Private
+    from kerncap.api.pack.kept_private import Private
     from kerncap.capture.options import parse_size
     from kerncap.report.export_text import render
     from kerncap.report.pack_text import listing

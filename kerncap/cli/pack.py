@@ -39,7 +39,7 @@ def command(
     """
     from kerncap import log
     from kerncap.api.pack import pack
-    from kerncap.api.sharing import Private
+    from kerncap.api.pack.kept_private import Private
     from kerncap.report.pack_text import listing, render_plan
 
     try:

@@ -40,8 +40,8 @@ def command(
     page shows values of the memory, as pictures and statistics.
     """
     from kerncap import log
+    from kerncap.api.pack.kept_private import Private
     from kerncap.api.report import report
-    from kerncap.api.sharing import Private
     from kerncap.report.pack_text import listing, summary
 
     try:

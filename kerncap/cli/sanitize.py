@@ -120,8 +120,8 @@ def command(
 def _run(
     command_line: tuple[str, ...], options: Any, as_json: bool, given: dict[str, Any]
 ) -> tuple[Sequence[LaunchReport], Program, tuple[str, ...]]:
-    from kerncap.api.sanitize_live import LiveOptions, sanitize_command
-    from kerncap.api.sanitize_source import check_target
+    from kerncap.api.compiled_ttir import check_target
+    from kerncap.api.sanitize.program import LiveOptions, sanitize_command
 
     check_target(given["target"])
     live = LiveOptions(

@@ -14,7 +14,7 @@ from kerncap.printable import printable
 from kerncap.testing.corpus import STRICT
 
 if TYPE_CHECKING:
-    from kerncap.api.sanitize_here import SanitizedHere
+    from kerncap.api.sanitize.this_process import SanitizedHere
 
 ALL = "all"
 NAME = "kerncap-sanitize"
@@ -53,7 +53,7 @@ class Sanitizing:
     """Registered with the option only."""
 
     def __init__(self, checks: str, bounds: Any, strict: bool) -> None:
-        from kerncap.api.sanitize_here import SanitizedHere
+        from kerncap.api.sanitize.this_process import SanitizedHere
         from kerncap.errors import KerncapError
         from kerncap.sanitizer.analysis import Options
         from kerncap.sanitizer.findings import CHECKS
@@ -103,7 +103,7 @@ class Sanitizing:
 
     def _text(self, item: pytest.Item) -> str:
         from kerncap.answer import Answer
-        from kerncap.api.sanitize_here import NOT_SANITISED
+        from kerncap.api.sanitize.this_process import NOT_SANITISED
         from kerncap.report.sanitize_counts import counts_of
 
         reports = self._here.take()

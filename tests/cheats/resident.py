@@ -11,8 +11,8 @@ from pathlib import Path
 
 from kerncap.api.replay import opened
 from kerncap.api.verify import VerifyOptions, VerifyResult
-from kerncap.api.verifying.result import Case
-from kerncap.api.verifying.run import judged
+from kerncap.api.verify.run import judged
+from kerncap.api.verify.verify_result import Case
 from kerncap.replay import trust
 from kerncap.replay.engine import CANDIDATE
 from tests.integration.conftest import CommandLine

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from kerncap.api.verify import VerifyOptions, parse_stages
-from kerncap.api.verifying.result import STAGES
+from kerncap.api.verify.verify_result import STAGES
 from kerncap.errors import UsageError
 from tests.integration.conftest import CommandLine
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kerncap.api.verify import VerifyOptions
-from kerncap.api.verifying.result import STAGES
+from kerncap.api.verify.verify_result import STAGES
 from kerncap.replay.worker.streams import problem
 from tests.integration.conftest import CommandLine
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from kerncap.api.compiled_ttir import compile_source, target_of
 from kerncap.api.limits.counting import count
 from kerncap.api.replay import ReplayOptions, load_candidate, opened, without_values, write_set
-from kerncap.api.sanitize_source import compile_source, target_of
 from kerncap.errors import BackendUnavailable, KerncapError, ReplayError, UsageError
 from kerncap.format import Reproducer
 from kerncap.log import one_line

@@ -6,8 +6,9 @@ import sys
 
 import pytest
 
-from kerncap.api.doctoring.report import Way
-from kerncap.api.doctoring.self_test import self_test
+from kerncap.api.doctor import self_test as self_test_module
+from kerncap.api.doctor.doctor_result import Way
+from kerncap.api.doctor.self_test import self_test
 from tests.integration.cuda.conftest import Rig
 from tests.rigs import amd_gpu
 
@@ -34,7 +35,7 @@ def test_a_machine_that_does_not_run_it_is_told_from_a_capture_that_fails(
     for name, value in rig.environment().items():
         monkeypatch.setenv(name, value)
     # A preload that nobody may use: the program runs as before, and nothing is seen of it.
-    monkeypatch.setattr("kerncap.api.doctoring.self_test.KERNELS", {"cuda": "another"})
+    monkeypatch.setattr(self_test_module, "KERNELS", {"cuda": "another"})
     unseen = self_test("cuda", WORKS, sys.executable)
     assert (unseen.result, unseen.step) == ("fail", "capture")
     assert "matches none of 1 kernels: vector_add" in (unseen.reason or "")

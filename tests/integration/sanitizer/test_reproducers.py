@@ -233,7 +233,7 @@ def test_within_its_storage_the_store_is_no_finding(
 
 
 def judged_ttir(captured: tuple[Path, Path]) -> str:
-    from kerncap.api.sanitize_source import compile_source
+    from kerncap.api.compiled_ttir import compile_source
     from kerncap.format import Reproducer
 
     with pytest.MonkeyPatch.context() as patch, Reproducer.open(captured[0]) as reproducer:
@@ -244,7 +244,7 @@ def judged_ttir(captured: tuple[Path, Path]) -> str:
 def test_a_module_that_ends_its_process_is_said(
     captured: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from kerncap.api import sanitize_source
+    from kerncap.api import compiled_ttir
 
     quiet = tmp_path / "python"
     quiet.write_text("#!/bin/sh\ncase \"$1\" in *compile_source*) echo no more >&2; exit 7;; esac\n"
@@ -255,6 +255,6 @@ def test_a_module_that_ends_its_process_is_said(
         sanitize_reproducer(captured[0], python=str(quiet))
     quiet.write_text("#!/bin/sh\ncase \"$1\" in *compile_source*) sleep 100;; esac\n"
                      f'exec {sys.executable} "$@"\n')  # fmt: skip
-    monkeypatch.setattr(sanitize_source, "TIMEOUT_S", 0.2)
+    monkeypatch.setattr(compiled_ttir, "TIMEOUT_S", 0.2)
     with pytest.raises(BackendUnavailable, match=r"for cuda:90 took longer than 0\.2 s"):
         sanitize_reproducer(captured[0], python=str(quiet))

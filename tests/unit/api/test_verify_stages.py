@@ -10,11 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kerncap.api.verify import VerifyOptions
-from kerncap.api.verifying import compute_sanitizer
-from kerncap.api.verifying.derived import GUARD_BYTES, Layout, NotDerivable, derive, padded
-from kerncap.api.verifying.sizes import sizes
-from kerncap.api.verifying.wider import derive_wide, multiplies_in_tf32, reduces, widened
+from kerncap.api.verify import VerifyOptions, compute_sanitizer
+from kerncap.api.verify.derived import GUARD_BYTES, Layout, NotDerivable, derive, padded
+from kerncap.api.verify.sizes import sizes
+from kerncap.api.verify.wider import derive_wide, multiplies_in_tf32, reduces, widened
 from kerncap.format import Reproducer, schema
 from kerncap.replay.choose import Choice
 from tests.unit.replay import build

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from kerncap.api.diff import code_diff as code_module
 from kerncap.api.diff import diff_reproducers, stage_rows
-from kerncap.api.diffing import code as code_module
 from kerncap.api.pack import pack
 from kerncap.cli.diff import command
 from kerncap.errors import FormatError, UsageError

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from kerncap.answer import Answer
-from kerncap.api.diff import diff_reproducers
-from kerncap.api.diffing.result import ReproducerDiff, StateDiff
+from kerncap.api.diff import diff_reproducers, element_differences, memory_diff
+from kerncap.api.diff.diff_result import ReproducerDiff, StateDiff
 from kerncap.format import schema
 from kerncap.report.diff_text import render
 from tests.unit.diff.made import make, same, view
@@ -122,7 +122,7 @@ def test_large_integers_are_subtracted_as_integers(tmp_path: Path) -> None:
 
 
 def test_errors_of_a_part_where_very_many_differ(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kerncap.api.diffing.numbers._MOST_MEASURED", 10)
+    monkeypatch.setattr(element_differences, "_MOST_MEASURED", 10)
     x = np.arange(100, dtype=np.float32)
     paths = [make(tmp_path / n, [same(one)], views=[view("x", x)]) for n, one in (("a", x), ("b", x + 1))]
     found = diff_reproducers(*paths)
@@ -283,7 +283,7 @@ def test_what_is_not_read_is_said(tmp_path: Path) -> None:
 def test_of_very_many_regions_the_first_are_looked_into(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kerncap.api.diffing.memory.MOST_LISTED", 3)
+    monkeypatch.setattr(memory_diff, "MOST_LISTED", 3)
     sides = [
         [(bytes([i, which]) * 8,) * 2 if i else (b"same" * 4,) * 2 for i in range(7)] for which in (1, 2)
     ]

@@ -18,13 +18,13 @@ from click.testing import CliRunner
 
 from kerncap import env
 from kerncap.api.doctor import Check, Report, describe_triton
-from kerncap.api.doctoring import machine as doctor_machine
-from kerncap.api.doctoring import probes as doctor_probes
-from kerncap.api.doctoring import vendors as doctor_vendors
-from kerncap.api.doctoring.machine import Machine
-from kerncap.api.doctoring.packages import KNOWN_TRITON
-from kerncap.api.doctoring.report import SelfTest, Step
-from kerncap.api.doctoring.vendors import AMD, EMULATOR_VARIABLE, NVIDIA
+from kerncap.api.doctor import machine as doctor_machine
+from kerncap.api.doctor import probes as doctor_probes
+from kerncap.api.doctor import vendors as doctor_vendors
+from kerncap.api.doctor.doctor_result import SelfTest, Step
+from kerncap.api.doctor.machine import Machine
+from kerncap.api.doctor.packages import KNOWN_TRITON
+from kerncap.api.doctor.vendors import AMD, EMULATOR_VARIABLE, NVIDIA
 from kerncap.cli.doctor import command
 from kerncap.report.doctor_text import render
 
@@ -474,7 +474,7 @@ def test_facts_are_complete_and_nothing_in_them_is_private(
 
 
 def test_a_shim_is_told_by_its_build_id(compiled: Callable[[str], Path]) -> None:
-    from kerncap.api.doctoring.facts import build_id, shim
+    from kerncap.api.doctor.bug_report_facts import build_id, shim
 
     path = compiled("int x;")
     told = shim(path)

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from kerncap import env
-from kerncap.api.doctoring import processes as doctor_processes
-from kerncap.api.doctoring.live import _known, _missed, _steps
-from kerncap.api.doctoring.processes import Seen, Watcher, barrier
+from kerncap.api.doctor import processes as doctor_processes
+from kerncap.api.doctor.live import _known, _missed, _steps
+from kerncap.api.doctor.processes import Seen, Watcher, barrier
 
 
 @pytest.fixture(autouse=True)

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from kerncap.answer import Answer
-from kerncap.api.editing.diagnostics import Diagnostic
-from kerncap.api.editing.result import EditResult, Times
+from kerncap.api.edit.diagnostics import Diagnostic
+from kerncap.api.edit.edit_result import EditResult, Times
 from kerncap.replay.outcome import Compiled
 from kerncap.replay.wording import Verdict, fail
 

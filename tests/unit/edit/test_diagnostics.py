@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kerncap.api.editing.diagnostics import Texts, diagnose, texts_of
+from kerncap.api.edit.diagnostics import Texts, diagnose, texts_of
 from kerncap.report.edit_text import diagnostic
 
 KERNEL = """\

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kerncap.api.editing import editor
+from kerncap.api.edit import editor
 from kerncap.errors import UsageError
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from kerncap.api.editing.originals import patch_of
-from kerncap.api.editing.watcher import Watcher
-from kerncap.api.editing.working_copy import WorkingCopy, unit_of
+from kerncap.api.edit.originals import patch_of
+from kerncap.api.edit.save_watcher import Watcher
+from kerncap.api.edit.working_copy import WorkingCopy, unit_of
 from kerncap.capture.source import native
 from kerncap.format import Reproducer
 from kerncap.replay.candidates.unit import stage

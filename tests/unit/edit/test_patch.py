@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kerncap.api.editing.patch import lines_of, map_back, unified
+from kerncap.api.edit.patch import lines_of, map_back, unified
 from kerncap.errors import UsageError
 from kerncap.format.schema import SourceOrigin
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kerncap.api.editing.plain import is_plain
-from kerncap.api.editing.settings import SettingError, settings_of
+from kerncap.api.candidate_settings import SettingError, settings_of
+from kerncap.api.edit.plain_source import is_plain
 
 KERNEL = """
 import triton

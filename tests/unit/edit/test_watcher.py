@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kerncap.api.editing.watcher import Watcher
+from kerncap.api.edit.save_watcher import Watcher
 
 
 class Time:

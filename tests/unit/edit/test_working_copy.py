@@ -8,10 +8,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from kerncap.api.editing.history import History
-from kerncap.api.editing.originals import patch_of
-from kerncap.api.editing.session import EditOptions, EditSession
-from kerncap.api.editing.working_copy import WorkingCopy, digest_of, unit_of
+from kerncap.api.edit.history import History
+from kerncap.api.edit.originals import patch_of
+from kerncap.api.edit.resident_engine import EditOptions, EditSession
+from kerncap.api.edit.working_copy import WorkingCopy, digest_of, unit_of
 from kerncap.errors import UsageError
 from kerncap.format import Reproducer
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from kerncap.api.export import export
-from kerncap.api.exporting.launch_header import quoted
-from kerncap.api.exporting.python_values import number
-from kerncap.api.exporting.wording import plain
+from kerncap.api.export.launch_header import quoted
+from kerncap.api.export.python_values import number
+from kerncap.api.export.wording import plain
 from kerncap.errors import UsageError
 from kerncap.format import schema
 from tests.unit.replay.build import Launch, add

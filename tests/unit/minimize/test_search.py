@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kerncap.api.minimize import minimize
-from kerncap.api.minimizing.search import LINE, PAGE, Masks, Piece, Search
+from kerncap.api.minimize.delta_debug import LINE, PAGE, Masks, Piece, Search
 from kerncap.errors import UsageError
 from kerncap.replay import bitmap
 

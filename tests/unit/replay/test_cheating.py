@@ -33,7 +33,7 @@ torch = pytest.importorskip("torch")
 from kerncap.replay.worker.launchers import source  # noqa: E402
 
 replay_module = importlib.import_module("kerncap.api.replay")
-verify_module = importlib.import_module("kerncap.api.verifying.run")
+verify_module = importlib.import_module("kerncap.api.verify.run")
 IDLE = "\n@triton.jit\ndef add(x_ptr, y_ptr, out_ptr, n, BLOCK: tl.constexpr):\n    pass\n"
 
 

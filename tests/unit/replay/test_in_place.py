@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from kerncap.answer import Answer
-from kerncap.api.verify import VerifyOptions, verify
-from kerncap.api.verifying import shapes
-from kerncap.api.verifying.result import Case
+from kerncap.api.verify import VerifyOptions, shapes_stage, verify
+from kerncap.api.verify.verify_result import Case
 from kerncap.format import Reproducer, WriteSet, schema
 from kerncap.replay import contents
 from kerncap.replay.engine import CANDIDATE
@@ -172,7 +171,7 @@ def test_a_count_is_told_from_what_gives_it_on_the_captured_contents_alone(tmp_p
         def numbers() -> contents.Shown:
             options = VerifyOptions(candidate=opened.folder / "candidate.py")
             case = Case(opened.engine.reproducer, opened.engine, CANDIDATE, options, opened.folder)
-            return shapes.on_other_numbers(case, opened.measured)
+            return shapes_stage.on_other_numbers(case, opened.measured)
 
         values, sums = shown(COUNT.replace("counts * weight", "weight * counts"))
         assert values.shown == ["as the captured kernel on other values of x_ptr"]

@@ -140,8 +140,8 @@ def test_compare() -> None:
 
 
 def test_edit() -> None:
-    from kerncap.api.editing.diagnostics import Diagnostic
-    from kerncap.api.editing.result import EditResult, Times
+    from kerncap.api.edit.diagnostics import Diagnostic
+    from kerncap.api.edit.edit_result import EditResult, Times
     from kerncap.replay.outcome import Compiled
     from kerncap.replay.wording import Verdict
 
@@ -169,7 +169,7 @@ def test_profile() -> None:
 
 
 def test_doctor() -> None:
-    from kerncap.api.doctoring.report import Check, Report, Way
+    from kerncap.api.doctor.doctor_result import Check, Report, Way
 
     report = Report(
         kerncap="1", python="p", ways=(Way(name="w", works=False, reason="r", next_step="s"),),

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from kerncap.api.editing.working_copy import unit_of
+from kerncap.api.edit.working_copy import unit_of
 from kerncap.format import Reproducer
 from tests.integration.conftest import CommandLine
 from tests.integration.watching import Watching

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from kerncap.api.sanitize_live import LiveOptions, SanitizeResult, sanitize_command
+from kerncap.api.sanitize.program import LiveOptions, SanitizeResult, sanitize_command
 from kerncap.sanitizer.analysis import Options
 from kerncap.sanitizer.findings import LaunchReport
 from kerncap.sanitizer.launch import Launch

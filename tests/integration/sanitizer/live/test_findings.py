@@ -10,7 +10,7 @@ torch = pytest.importorskip("torch")
 triton = pytest.importorskip("triton")
 import triton.language as tl  # noqa: E402
 
-from kerncap.api.sanitize_call import sanitize_call  # noqa: E402
+from kerncap.api.sanitize.python_call import sanitize_call  # noqa: E402
 from kerncap.sanitizer.findings import LaunchReport, Unproven  # noqa: E402
 from tests.integration.sanitizer.live.conftest import of, run_script  # noqa: E402
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kerncap.api.sanitize_live import SanitizeResult
+from kerncap.api.sanitize.program import SanitizeResult
 from tests.integration.sanitizer.live.conftest import PRELUDE, analysed, run_script
 
 # Eight of ten rows are stored. Lines that end with "# used" use the others' memory.

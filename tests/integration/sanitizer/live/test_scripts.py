@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kerncap.api.sanitize_live import SanitizeResult, sanitize_command
+from kerncap.api.sanitize.program import SanitizeResult, sanitize_command
 from kerncap.sanitizer.analysis import Options
 from kerncap.sanitizer.findings import LaunchReport, Unproven
 from kerncap.sanitizer.launch import Launch

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kerncap.api.sanitize_live import LiveOptions, SanitizeResult, sanitize_command
+from kerncap.api.sanitize.program import LiveOptions, SanitizeResult, sanitize_command
 from tests.integration.sanitizer.live.conftest import PRELUDE, analysed, run_script
 
 PROGRAM = """

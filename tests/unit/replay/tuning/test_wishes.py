@@ -9,7 +9,7 @@ import pytest
 
 from kerncap.answer import Answer
 from kerncap.api.tune import TuneOptions, tune, wishes_of
-from kerncap.api.tune_result import ShapeInfo, TuneResult
+from kerncap.api.tune.tune_result import ShapeInfo, TuneResult
 from kerncap.errors import UsageError
 from kerncap.replay.tuning import choice as choosing
 from kerncap.replay.tuning import point as points

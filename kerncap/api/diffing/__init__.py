@@ -1,1 +1,0 @@
-"""Two reproducers, or two results, held against each other; nothing is executed."""

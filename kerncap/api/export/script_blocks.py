@@ -1,0 +1,202 @@
+"""Which parts of a Triton launch's memory become blocks of a script, and the addresses among their words."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from kerncap.api.export.memory_blocks import WORD, Contents, Pointer, Span, Targets
+from kerncap.errors import UsageError
+from kerncap.format import schema
+from kerncap.format.schema import Manifest, View
+from kerncap.log import one_line
+from kerncap.replay.units import extent, view_name
+
+
+@dataclass(frozen=True)
+class Block:
+    """A stretch of a region under a name: one allocation of the script's."""
+
+    name: str
+    span: Span
+    address: int
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The blocks, in the order of the regions, and the words of them that a script has to set anew."""
+
+    blocks: tuple[Block, ...]
+    pointers: tuple[Pointer, ...]
+
+    def block(self, region: int, offset: int) -> Block | None:
+        """The block that holds a byte of a region (or ends there)."""
+        for block in self.blocks:
+            if block.span.region == region and block.span.start <= offset <= block.span.stop:
+                return block
+        return None
+
+
+def lay_out(contents: Contents) -> Layout:
+    """Blocks for all that the launch's tensors, and pointers in their memory, lead to.
+
+    Of a region whose views know their storages only these are taken. Raises UsageError, naming what can't be
+    made without the captured addresses.
+    """
+    manifest = contents.reproducer.manifest
+    where = str(contents.reproducer.path)
+    for number, view in enumerate(manifest.views):
+        _check(manifest, number, view, where)
+    spans = _spans(manifest, contents)
+    for address in addresses(manifest):
+        for index, region in enumerate(manifest.regions):
+            if region.base <= address < region.base + region.size:
+                spans = _with(spans, index, address - region.base, region.size)
+    targets = Targets(contents.reproducer, range(len(manifest.regions)))
+    pointers: list[Pointer] = []
+    looked: set[Span] = set()
+    while left := [span for span in spans if span not in looked]:
+        for span in left:
+            looked.add(span)
+            found = _pointers(contents, span, targets, where)
+            pointers += found
+            for pointer in found:
+                size = manifest.regions[pointer.target].size
+                spans = _with(spans, pointer.target, pointer.target_offset, size)
+    _refuse_unreached(contents, {span.region for span in spans}, where)
+    spans.sort(key=lambda span: (span.region, span.start))
+    bases = [region.base for region in manifest.regions]
+    names = _names(manifest, spans)
+    blocks = tuple(
+        Block(name, span, bases[span.region] + span.start) for name, span in zip(names, spans, strict=True)
+    )
+    return Layout(blocks, tuple(dict.fromkeys(pointers)))
+
+
+def _check(manifest: Manifest, number: int, view: View, where: str) -> None:
+    name = one_line(view_name(manifest, number))
+    address = manifest.regions[view.region].base + view.offset
+    if any(stride < 0 for stride in view.strides):
+        raise UsageError(f"{where}: {name} has a negative stride, which torch has no tensors for")
+    if address % view.itemsize and 0 not in view.shape:
+        raise UsageError(f"{where}: {name} is at {address:#x}, where torch makes no tensor of {view.dtype}")
+    reached = 1
+    for length, stride in sorted(zip(view.shape, view.strides, strict=True), key=lambda pair: pair[1]):
+        if length > 1 and stride:
+            if stride < reached:
+                raise UsageError(
+                    f"{where}: elements of {name} overlap each other, which a script can't compare"
+                )
+            reached = (length - 1) * stride + reached
+
+
+def _spans(manifest: Manifest, contents: Contents) -> list[Span]:
+    found = []
+    for index, views in sorted(_views_by_region(manifest).items()):
+        region = manifest.regions[index]
+        edges = [view.storage for view in views]
+        parts = _merged([(start, start + size) for start, size in filter(None, edges)])
+        spans = [Span(index, start, stop) for start, stop in parts]
+        if None in edges or contents.writes_outside(spans, index):
+            spans = [Span(index, 0, region.size)]
+        found += spans
+    return found
+
+
+def _views_by_region(manifest: Manifest) -> dict[int, list[View]]:
+    """The views of each region that has any."""
+    found: dict[int, list[View]] = {}
+    for view in manifest.views:
+        found.setdefault(view.region, []).append(view)
+    return found
+
+
+def _merged(parts: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    merged: list[tuple[int, int]] = []
+    for start, stop in sorted(parts):
+        if merged and start < merged[-1][1]:
+            merged[-1] = merged[-1][0], max(stop, merged[-1][1])
+        else:
+            merged.append((start, stop))
+    return merged
+
+
+def _pointers(contents: Contents, span: Span, targets: Targets, where: str) -> list[Pointer]:
+    """The aligned words of a span that are addresses of the launch's memory.
+
+    Only where a tensor holds integers of 64 bits, single bytes, or where no tensor says what there is: in
+    floats and narrower integers such bits are a number.
+    """
+    manifest = contents.reproducer.manifest
+    base = manifest.regions[span.region].base
+    views = [view for view in manifest.views if view.region == span.region]
+    places = [extent(view) for view in views if view.dtype in ("int64", "uint64", "int8", "uint8")]
+    skew = -(base + span.start) % WORD
+    found: list[Pointer] = []
+    if views and not places or span.size < skew + WORD:
+        return found
+    for start, after, flip in contents.pieces(Span(span.region, span.start + skew, span.stop)):
+        for pointer in targets.pointers(after, span.region, start) + targets.pointers(
+            after ^ flip, span.region, start
+        ):
+            if views and not any(low <= pointer.offset < high for low, high in places):
+                continue
+            at = pointer.offset - start
+            if flip[at : at + WORD].any():
+                raise UsageError(
+                    f"{where}: the launch writes a pointer (byte {pointer.offset} of region "
+                    f"{pointer.region}), which a script has other addresses for"
+                )
+            found.append(pointer)
+    return found
+
+
+def _refuse_unreached(contents: Contents, reached: set[int], where: str) -> None:
+    for index, region in enumerate(contents.reproducer.manifest.regions):
+        if region.size and region.kind == "global":
+            raise UsageError(
+                f"{where}: the launch uses {one_line(region.name or 'a variable')} of its module, which a "
+                "script can't set"
+            )
+        if index not in reached and contents.writes_outside((), index):
+            raise UsageError(
+                f"{where}: the launch writes region {index} ({one_line(region.reason)}), which no argument "
+                "and no pointer that a script could set leads to"
+            )
+
+
+def _with(spans: list[Span], region: int, offset: int, size: int) -> list[Span]:
+    """``spans`` with a byte of a region in them: where none has it, the region as a whole."""
+    if any(span.region == region and span.start <= offset < span.stop for span in spans):
+        return spans
+    return [*(span for span in spans if span.region != region), Span(region, 0, size)]
+
+
+def addresses(manifest: Manifest) -> list[int]:
+    """The bare addresses among the arguments."""
+    found: list[int] = []
+    values: list[schema.Value] = [argument.value for argument in manifest.arguments]
+    while values:
+        value = values.pop()
+        if isinstance(value, schema.PointerValue):
+            found.append(value.address)
+        elif isinstance(value, schema.SequenceValue):
+            values += value.items
+    return found
+
+
+def _names(manifest: Manifest, spans: list[Span]) -> list[str]:
+    """Each block by the first tensor in it; a plain word, for it is a file's name, too."""
+    names: list[str] = []
+    for span in spans:
+        inside = [
+            view.name
+            for view in manifest.views
+            if view.name and view.region == span.region and span.start <= view.offset <= span.stop
+        ]
+        name = re.sub(r"[^A-Za-z0-9]+", "_", inside[0]).strip("_") if inside else ""
+        name = name or f"region{span.region}"
+        while name in names:
+            name += "_"
+        names.append(name)
+    return names

@@ -1,1 +1,0 @@
-"""Projects that run one launch without kerncap: a Triton script, a CMake project, a pytest file."""

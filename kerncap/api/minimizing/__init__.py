@@ -1,1 +1,0 @@
-"""What of a reproducer's memory its launch needs, and the reproducer of that alone."""

@@ -1,0 +1,67 @@
+"""`pack` and `unpack`: a reproducer as one file for a bug report, and back. Nothing in it is executed."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable, Collection
+from pathlib import Path
+
+from kerncap.api.output_place import beside
+from kerncap.api.pack.shareable import shareable
+from kerncap.errors import UsageError
+from kerncap.format import Reproducer
+from kerncap.format.archive import Packed, Unviewed, archive_bytes, packed_files, unpack, write_archive
+
+__all__ = ["MAX_UNPACKED", "Packed", "Unviewed", "pack", "unpack_file"]
+
+MAX_UNPACKED = 8 << 30
+
+
+def pack(
+    path: Path | str,
+    output: Path | str | None = None,
+    *,
+    keep_private: Collection[str] = (),
+    dry_run: bool = False,
+    before: Callable[[Packed], None] | None = None,
+) -> Packed:
+    """Make one .zip of the reproducer at ``path``; every digest is checked on the way.
+
+    ``output``: by default the folder's name with ``.zip`` in the working directory; never overwritten.
+    User names, host names and secrets are replaced, but for ``keep_private`` (of `sharing.KINDS`); memory is
+    not looked at. ``before`` gets the plan, sizes included, before anything is written.
+    Raises `sharing.Private` if something private can't be taken out, FormatError, UsageError, KerncapError.
+    """
+    path = Path(path)
+    target = beside(path, output, f"{path.resolve().name}.zip")
+    if os.path.lexists(target):
+        raise UsageError(f"{target}: already there; give another name with -o")
+    if not target.resolve().parent.is_dir():
+        raise UsageError(f"{target}: can't be written: {os.strerror(errno.ENOENT)}")
+    with shareable(path, keep_private, target.resolve().parent) as shared:
+        reproducer = shared.reproducer
+        files = tuple(packed_files(reproducer))
+        plan = Packed(
+            target, archive_bytes(reproducer, list(files)), files, _unviewed(reproducer),
+            shared.findings, not dry_run, tuple(reproducer.notes),
+        )  # fmt: skip
+        if before is not None:
+            before(plan)
+        if not dry_run:
+            write_archive(reproducer, target)
+        return plan
+
+
+def unpack_file(archive: Path | str, parent: Path | str = ".", max_size: int = MAX_UNPACKED) -> Path:
+    """Make the reproducer's folder in ``parent``. See `kerncap.format.archive.unpack` for what it refuses."""
+    return unpack(Path(archive), Path(parent), max_size)
+
+
+def _unviewed(reproducer: Reproducer) -> tuple[Unviewed, ...]:
+    seen = {view.region for view in reproducer.manifest.views}
+    return tuple(
+        Unviewed(number, region.size, region.kind, region.reason, region.name)
+        for number, region in enumerate(reproducer.manifest.regions)
+        if number not in seen and region.size
+    )

@@ -1,0 +1,80 @@
+"""`sanitize`: what a launch would do to memory, from a reproducer or a TTIR file. No kernel is executed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from kerncap.api.compiled_ttir import check_target, compile_source, target_of
+from kerncap.errors import BackendUnavailable, UsageError
+from kerncap.format import Reproducer
+from kerncap.regular_file import read_regular_text
+from kerncap.sanitizer.analysis import Options
+from kerncap.sanitizer.engine import sanitize
+from kerncap.sanitizer.findings import CHECKS, LaunchReport
+from kerncap.sanitizer.sources.reproducer import NoTtir, launch_from_reproducer, notes_of
+from kerncap.sanitizer.sources.ttir_file import launch_from_ttir
+
+MAX_TTIR_BYTES = 64 << 20
+
+
+def parse_checks(text: str | None) -> frozenset[str]:
+    """``oob,race`` as a set; None: every check. Raises UsageError for a name that is none."""
+    if text is None:
+        return frozenset(CHECKS)
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    unknown = [name for name in names if name not in CHECKS]
+    if unknown or not names:
+        wrong = ", ".join(unknown) or "nothing"
+        raise UsageError(f"--check {text}: {wrong} is no check; there are {', '.join(CHECKS)}")
+    return frozenset(names)
+
+
+def sanitize_reproducer(
+    path: Path | str,
+    options: Options | None = None,
+    *,
+    target: str | None = None,
+    trusted: bool = False,
+    python: str | None = None,
+) -> list[LaunchReport]:
+    """The one launch of a reproducer, judged on the memory before it.
+
+    Reads the TTIR in the reproducer and executes nothing. Where there is none (captured under Triton's
+    interpreter), or with a ``target`` ("cuda:90"), the source is compiled by a Python that has Triton:
+    ``python``, else as for a replay. That imports the reproducer's module, so it has to be trusted.
+
+    Raises FormatError and UsageError as reading does, UsageError for one that is not trusted, and
+    BackendUnavailable where there is neither TTIR nor a source that compiles.
+    """
+    options = options or Options()
+    check_target(target)
+    with Reproducer.open(path) as reproducer:
+        text, compiled_for = None, target
+        if reproducer.manifest.kernel.language == "triton":
+            why = None
+            if target is not None:
+                why = f"its kernel is asked about for {target}"
+            elif reproducer.code("ttir") is None:
+                why = "it was captured without compiled code, under Triton's interpreter"
+                compiled_for = target_of(reproducer.manifest.device)
+            if why is not None and compiled_for is not None:
+                text = compile_source(reproducer, compiled_for, why, trusted=trusted, python=python)
+        try:
+            launch = launch_from_reproducer(reproducer, text, compiled_for)
+        except NoTtir as error:
+            raise BackendUnavailable("TTIR", f"{path}: {error}") from error
+        report = sanitize(launch, options)
+        notes = notes_of(reproducer.manifest) if options.bounds == "storage" else ()
+        if text is not None:
+            notes = (f"compiled from the reproducer's source for {compiled_for}", *notes)
+        return [replace(report, notes=(*notes, *report.notes))]
+
+
+def sanitize_ttir(
+    path: Path, grid: Sequence[int], arguments: Mapping[str, str], options: Options | None = None
+) -> list[LaunchReport]:
+    """The kernel of a ``.ttir`` file with a grid and arguments given as text (see `sources.ttir_file`)."""
+    text = read_regular_text(path, MAX_TTIR_BYTES)
+    return [sanitize(launch_from_ttir(text, grid, arguments, path.name), options)]

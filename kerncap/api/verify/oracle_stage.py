@@ -1,0 +1,141 @@
+"""The oracle stage: the application's own result, or what stands for it where that is not to be trusted.
+
+A candidate is judged on its second run (smoke is the first), and on other values: that tells work from a
+result that was left over, cached, or written into the source.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kerncap.answer import Answer, of_all
+from kerncap.api.verify import shapes_stage
+from kerncap.api.verify.judges import (
+    AGREEING_REPLAYS,
+    by_agreement,
+    by_finiteness,
+    by_reference,
+    written_otherwise,
+)
+from kerncap.api.verify.verify_result import Case, StageResult
+from kerncap.api.verify.wider import multiplies_in_tf32
+from kerncap.replay import contents, spread
+from kerncap.replay.engine import CANDIDATE
+from kerncap.replay.judging import stream_problem
+from kerncap.replay.measured import Measured
+from kerncap.replay.verdict import judge, stray_notes
+from kerncap.replay.wording import Verdict, fail, undecided
+from kerncap.replay.write_set import measure
+
+
+def stage(case: Case) -> StageResult:
+    """Judge by all that there is; the verdict stays with the case."""
+    engine, which, options = case.engine, case.which, case.options
+    trusted = case.reproducer.manifest.oracle.kind == "trusted"
+    measured = case.measured if trusted and case.measured is not None else measure(engine, which)
+    judges: list[tuple[str, Verdict]] = []
+    if options.reference is not None:
+        judged = by_reference(engine, measured, which, options.reference, options.tolerance)
+        judges.append((f"the reference {options.reference.name}", judged))
+    if options.expect == "finite":
+        judges.append(("finite", by_finiteness(engine, measured, which)))
+    if trusted and options.reference is None:
+        judges.insert(0, ("the application's result", judge(engine, measured, which, options.tolerance)))
+    if not judges:
+        agreement = by_agreement(engine, measured, which)
+        judges.append((f"the agreement of {AGREEING_REPLAYS} replays", agreement))
+    if (
+        not trusted
+        and which == CANDIDATE
+        and (left := written_otherwise(case.reproducer, engine, measured))
+    ):  # fmt: skip
+        judges.insert(0, ("what the captured kernel writes", Verdict(Answer.NO, left[0], left)))
+    answer = of_all(judged.answer for _, judged in judges)
+    name, verdict = next(j for j in judges if j[1].answer is answer)
+    names = ", ".join(n for n, _ in judges) if verdict.passed else name
+    found = StageResult("oracle")
+    if verdict.passed:
+        found.shown += [f"{judged_by}: {judged.summary}" for judged_by, judged in judges]
+    if which == CANDIDATE and verdict.passed:
+        verdict = _not_by_chance(case, measured, verdict, trusted, found)
+    elif (
+        which == CANDIDATE
+        and trusted
+        and verdict.answer is Answer.NO
+        and any("never written" in reason for reason in verdict.reasons)
+    ):
+        _idle_on_repeated(case, measured, verdict)
+    if trusted or which != CANDIDATE:
+        verdict.notes += stray_notes(engine.manifest, measured)
+    if verdict.answer is Answer.NO:
+        found.failed(*verdict.reasons)
+    elif verdict.answer is Answer.UNDECIDED:
+        found.undecided(*verdict.reasons)
+    if verdict.passed and not verdict.exact:
+        found.not_shown.append("equality bit by bit")
+    case.judged_by, case.verdict = names, verdict
+    return found
+
+
+def _not_by_chance(
+    case: Case, measured: Measured, verdict: Verdict, trusted: bool, found: StageResult
+) -> Verdict:
+    """The verdict on a candidate that agrees once, after it was run again, and on other values."""
+    engine, options = case.engine, case.options
+    if not trusted or options.reference is not None:
+        found.not_shown.append("work on other values: there is no trusted kernel to compare with")
+        return verdict
+    found.shown.append("a second run on the same contents does the work again")  # smoke's was the first
+    other = contents.on_other_values(engine, measured, options.tolerance)
+    found.shown += other.shown
+    found.not_shown += other.not_shown
+    further: list[Callable[[], contents.Shown]] = [
+        lambda: contents.on_other_counts(engine, measured, options.tolerance),
+        lambda: _wider(case, measured, other),
+        lambda: shapes_stage.on_some_sizes(case, measured),
+    ]
+    shown = other
+    while not shown.reasons and not shown.open and further:
+        shown = further.pop(0)()
+        found.shown += shown.shown
+        found.not_shown += shown.not_shown
+    if shown.reasons:
+        return _failed(verdict, shown.reasons)
+    if shown.open:
+        open_ = undecided(f"{shown.open[0]}; {shown.remedy}", *shown.open)
+        open_.notes = verdict.notes
+        return open_
+    if engine.choice.memory == "cuda" and engine.choice.launcher != "native":
+        engine.restore()
+        problem = stream_problem(engine, CANDIDATE, sorted(measured.written))
+        if problem:
+            return _failed(verdict, [f"it returns before its stream has finished: {problem}"])
+        found.shown.append("all of its work is in the stream that it is launched in")
+    return verdict
+
+
+def _wider(case: Case, measured: Measured, other: contents.Shown) -> contents.Shown:
+    """On values beyond the captured ones; and errors that have one side on ``other`` values, and on more."""
+    text = case.reproducer.source_text() or ""
+    coarse = case.reproducer.manifest.kernel.language != "triton" or multiplies_in_tf32(text)
+    wider = spread.on_wider_values(case.engine, measured, case.options.tolerance, coarse)
+    if wider.reasons or wider.open or not any(other.shifts.values()):
+        return wider
+    second = contents.on_other_values(case.engine, measured, case.options.tolerance, seed=6)
+    found = spread.biases(case.engine, other, second)
+    found.shown, found.not_shown = wider.shown, wider.not_shown
+    return found
+
+
+def _idle_on_repeated(case: Case, measured: Measured, verdict: Verdict) -> None:
+    """Say of a candidate that left its work undone whether it does it on contents that are new to it."""
+    new = contents.on_other_values(case.engine, measured, case.options.tolerance, seed=3)
+    if new.shown and not new.reasons:
+        verdict.reasons.insert(0, "it works on contents that are new to it, and not on the same ones again")
+        verdict.summary = verdict.reasons[0]
+
+
+def _failed(verdict: Verdict, reasons: list[str]) -> Verdict:
+    failed = fail(reasons[0], *reasons)
+    failed.notes = verdict.notes
+    return failed

@@ -1,0 +1,174 @@
+"""`verify`: the stages in their order, and the one result that they come to."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from kerncap import scratch
+from kerncap.answer import Answer
+from kerncap.api.candidate_file import of_one_text, refuse_inside, text_of
+from kerncap.api.ending import asserts_again
+from kerncap.api.replay import load_candidate, opened, outcome_result, runs_at_all, without_values, write_set
+from kerncap.api.verify import (
+    determinism_stage,
+    memory_stage,
+    numerics_stage,
+    oracle_stage,
+    sanitizer_stage,
+    shapes_stage,
+)
+from kerncap.api.verify.verify_result import (
+    DEFAULT_STAGES,
+    STAGES,
+    Case,
+    StageResult,
+    VerifyOptions,
+    VerifyResult,
+)
+from kerncap.errors import UsageError
+from kerncap.replay.engine import CANDIDATE, ORIGINAL
+from kerncap.replay.wording import Verdict, badly_ended, fail, undecided
+
+_BY_DEFAULT = VerifyOptions()
+_RUN: dict[str, Callable[[Case], StageResult]] = {
+    "oracle": oracle_stage.stage,
+    "determinism": determinism_stage.stage,
+    "numerics": numerics_stage.stage,
+    "shapes": shapes_stage.stage,
+    "sanitizer": sanitizer_stage.stage,
+    "memory": memory_stage.stage,
+}
+
+
+def verify(path: Path, options: VerifyOptions = _BY_DEFAULT) -> VerifyResult:
+    """Judge the captured kernel, or ``options.candidate``.
+
+    Raises FormatError, UsageError, BackendUnavailable or ReplayError; a wrong result is no exception.
+    """
+    if options.reference is not None and not options.reference.is_file():
+        raise UsageError(f"{options.reference}: no such reference file")
+    if options.reference is not None:
+        refuse_inside("--reference", options.reference)
+    wanted = [name for name in STAGES if name in options.stages and name != "smoke"]
+    with opened(path, options) as (reproducer, engine), scratch.temporary("verify") as folder:  # fmt: skip
+        which = CANDIDATE if options.candidate else ORIGINAL
+        text = text_of(options.candidate)
+        result = judged(Case(reproducer, engine, which, options, Path(folder)), wanted)
+        if options.candidate is not None:
+            result.verdict = of_one_text(options.candidate, text, result.verdict)
+        return result
+
+
+def judged(case: Case, wanted: Sequence[str]) -> VerifyResult:
+    """The result of smoke and the ``wanted`` stages, in an engine that may have judged others before."""
+    smoke, judged_by, verdict = _smoke(case)
+    stages = [smoke]
+    if case.options.stages == DEFAULT_STAGES and not (
+        case.which == CANDIDATE and sanitizer_stage.applies(case)
+    ):
+        wanted = [name for name in wanted if name != "sanitizer"]
+    if verdict is None:
+        proved = sanitizer_stage.begin(case) if "sanitizer" in wanted else None
+        _measure(case, wanted)
+        stages += [proved() if proved and name == "sanitizer" else _RUN[name](case) for name in wanted]
+        judged_by, verdict = _overall(case, stages)
+    verdict.notes = list(dict.fromkeys(verdict.notes))
+    result = outcome_result(case.engine, case.which, judged_by, verdict)
+    values = {f.name: getattr(result, f.name) for f in dataclasses.fields(result)}
+    return VerifyResult(**values, stages=stages)
+
+
+def _smoke(case: Case) -> tuple[StageResult, str, Verdict | None]:
+    """Whether it builds, launches, and ends well in time; if not, the verdict on that, and by what."""
+    stage = StageResult("smoke")
+    engine, which = case.engine, case.which
+    refused = load_candidate(engine, case.options.candidate)
+    if refused is not None:
+        return stage.failed(*refused.reasons), "whether it loads", refused
+    ended = _ends(case)
+    if ended is not None and ended.passed:
+        stage.shown.append(ended.summary)
+        return stage, "the captured end", ended
+    if ended is not None:
+        return _as(stage, ended), "whether it ends", ended
+    stage.shown.append("loads, launches, and ends in time with no fault")
+    if without_values(engine):
+        nothing = runs_at_all(engine, which)
+        return _as(stage, nothing), "whether it ends", nothing
+    return stage, "whether it ends", None
+
+
+def _ends(case: Case) -> Verdict | None:
+    """The verdict on a plain run that does not even end well."""
+    engine, options = case.engine, case.options
+    engine.restore()
+    outcome = engine.launch(case.which)
+    if outcome.ok:
+        return None
+    nobody_else = options.reference is None and options.expect is None
+    if case.which == ORIGINAL and nobody_else and asserts_again(engine, outcome.message):
+        return Verdict(Answer.YES, f"its own assert ends it, as in the application: {outcome.message}")
+    return badly_ended(outcome)
+
+
+def _as(stage: StageResult, verdict: Verdict) -> StageResult:
+    """The stage with a verdict that is no pass."""
+    if verdict.answer is Answer.NO:
+        return stage.failed(*verdict.reasons)
+    return stage.undecided(*verdict.reasons)
+
+
+def _measure(case: Case, wanted: Sequence[str]) -> None:
+    """The captured kernel's write set, where it ends well."""
+    kind = case.reproducer.manifest.oracle.kind
+    if case.measured is not None:
+        return
+    needed = kind == "trusted" or any(name != "oracle" for name in wanted)
+    if needed and kind not in ("fault", "timeout"):
+        case.measured = write_set(case.reproducer, case.engine)
+
+
+def _overall(case: Case, stages: list[StageResult]) -> tuple[str, Verdict]:
+    """What it was judged by, and the verdict on the whole: the oracle's, unless another stage decides.
+
+    What was asked for by name has to be decided; of all stages, those that can be run here.
+    """
+    judging = stages[1:]
+    failed = [stage for stage in judging if stage.result == "fail"]
+    judged_by = case.judged_by or ", ".join(stage.name for stage in judging) or "whether it ends"
+    if case.verdict is not None and case.verdict.answer is Answer.NO:
+        return judged_by, _with_reasons(case.verdict, failed)
+    if failed:
+        reasons = [f"{stage.name}: {reason}" for stage in failed for reason in stage.reasons]
+        verdict = fail(reasons[0], *reasons)
+        verdict.notes += case.verdict.notes if case.verdict is not None else []
+        return f"{judged_by}, {failed[0].name}" if case.judged_by else judged_by, verdict
+    if case.verdict is not None and case.verdict.answer is Answer.UNDECIDED:
+        return judged_by, case.verdict
+    if not judging:
+        return judged_by, Verdict(Answer.YES, "it launches and ends; nothing was compared")
+    passed = [stage.name for stage in judging if stage.result == "pass" and stage.name != "oracle"]
+    skipped = [stage.name for stage in judging if stage.result == "skipped"]
+    everything = case.options.stages in (STAGES, DEFAULT_STAGES)
+    open_ = [s for s in judging if s.result == "undecided" or s.result == "skipped" and not everything]
+    nothing = not any(stage.decided for stage in judging)
+    if open_ or nothing:
+        reasons = [f"{stage.name}: {reason}" for stage in open_ or judging for reason in stage.reasons]
+        verdict = undecided("; ".join([*(["nothing was judged"] if nothing else []), reasons[0]]), *reasons)
+        verdict.notes += case.verdict.notes if case.verdict is not None else []
+        return judged_by, verdict
+    verdict = case.verdict or Verdict(Answer.YES, "")
+    parts = [verdict.summary] if verdict.summary else []
+    if passed:
+        parts.append(f"{', '.join(passed)} passed")
+    if skipped:
+        parts.append(f"{', '.join(skipped)} skipped")
+    verdict.summary = "; ".join(parts)
+    return judged_by, verdict
+
+
+def _with_reasons(verdict: Verdict, failed: list[StageResult]) -> Verdict:
+    verdict.reasons += [f"{s.name}: {reason}" for s in failed if s.name != "oracle" for reason in s.reasons]
+    return verdict

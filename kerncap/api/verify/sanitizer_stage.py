@@ -1,0 +1,112 @@
+"""The sanitizer stage: the proof for all programs of a Triton launch, of a candidate or the captured kernel.
+
+Bounds are those of the tensors as they were passed. A candidate answers for what the captured kernel does not
+do; the proof is worked out beside the other stages, for compiling the source takes seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from kerncap.api.candidate_settings import described
+from kerncap.api.verify.derived import derive
+from kerncap.api.verify.verify_result import Case, StageResult
+from kerncap.errors import BackendUnavailable, KerncapError
+from kerncap.log import one_line
+from kerncap.replay.engine import CANDIDATE
+
+
+def stage(case: Case) -> StageResult:
+    """The proof as it is worked out."""
+    return begin(case)()
+
+
+def applies(case: Case) -> bool:
+    """Whether there is anything to prove: a Triton kernel, and a candidate that is source."""
+    candidate = case.options.candidate
+    triton = case.reproducer.manifest.kernel.language == "triton"
+    return triton and (candidate is None or candidate.suffix == ".py")
+
+
+def begin(case: Case) -> Callable[[], StageResult]:
+    """Begin with the proof in a thread of its own; what this gives waits for it."""
+    if not applies(case):
+        return lambda: StageResult.skipped("sanitizer", "it takes Triton's source")
+    asked = case.engine.config(CANDIDATE) if case.which == CANDIDATE else None
+    if asked is not None:
+        why = f"it takes the captured launch, and the candidate's file asks for another ({described(asked)})"
+        return lambda: StageResult.skipped("sanitizer", why)
+    captured, path = case.reproducer.path, case.reproducer.path
+    try:
+        if case.options.candidate is not None:
+            text = case.options.candidate.read_text(encoding="utf-8")
+            path = derive(case.reproducer, case.folder, source=text)
+    except (KerncapError, OSError, UnicodeDecodeError) as error:
+        reason = _first_line(error)
+        return lambda: StageResult.skipped("sanitizer", reason)
+    python = case.engine.choice.python
+    threads = ThreadPoolExecutor(1)
+    found = threads.submit(_judge, path, captured, python)
+    threads.shutdown(wait=False)
+    return found.result
+
+
+def _judge(path: Path, captured: Path, python: str) -> StageResult:
+    found = StageResult("sanitizer")
+    try:
+        wrong, proved, undecided = _findings(path, python)
+    except BackendUnavailable as error:
+        if path == captured or not _compiles(captured, python):
+            return StageResult.skipped("sanitizer", _first_line(error))
+        return found.failed(f"it does not compile, and the captured kernel does: {_first_line(error)}")
+    except KerncapError as error:
+        return StageResult.skipped("sanitizer", _first_line(error))
+    if wrong and path != captured:
+        known, *_ = _findings(captured, python)
+        for text in [text for text, key in wrong.items() if key in known.values()]:
+            found.not_shown.append(f"as the captured kernel does: {text}")
+            del wrong[text]
+    found.failed(*wrong)
+    if undecided:
+        found.not_shown.append(f"{_checks(undecided)} that it leaves undecided")
+    if not wrong and not proved:
+        return StageResult.skipped("sanitizer", f"{_checks(undecided)}, none decided")
+    if not wrong:
+        found.shown.append(f"{_checks(proved)} proved for every program of the grid, nothing found")
+    return found
+
+
+def _findings(path: Path, python: str) -> tuple[dict[str, tuple[str, str, str | None]], int, int]:
+    """What is wrong, each with its kind; how many checks are proved, how many undecided."""
+    # Loaded late: no other stage needs the sanitizer.
+    from kerncap.api.sanitize import sanitize_reproducer
+    from kerncap.sanitizer.analysis import Options
+    from kerncap.sanitizer.findings import Proved, Unproven
+
+    wrong: dict[str, tuple[str, str, str | None]] = {}
+    proved = undecided = 0
+    for report in sanitize_reproducer(path, Options(bounds="view"), python=python):
+        for finding in report.findings:
+            text = f"{finding.check}: {one_line(finding.message)}"
+            wrong[text] = (finding.check, finding.access, finding.argument)
+        proved += sum(isinstance(one.verdict, Proved) for one in report.settled)
+        undecided += sum(isinstance(one.verdict, Unproven) for one in report.settled)
+    return wrong, proved, undecided
+
+
+def _compiles(captured: Path, python: str) -> bool:
+    try:
+        _findings(captured, python)
+    except KerncapError:
+        return False
+    return True
+
+
+def _first_line(error: Exception) -> str:
+    return one_line(str(error).splitlines()[0]) if str(error) else type(error).__name__
+
+
+def _checks(count: int) -> str:
+    return f"{count} check{'s' * (count != 1)}"

@@ -1,0 +1,79 @@
+"""The self-check after a capture: one replay, judged as `verify` would, and the write set, which is kept."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Literal
+
+from kerncap.answer import UNDECIDED_STATUS
+from kerncap.api.ending import end_again
+from kerncap.api.replay import save_checks
+from kerncap.api.unseen_stores import add_unseen_stores
+from kerncap.errors import BackendUnavailable, KerncapError
+from kerncap.format import Reproducer, SelfCheck
+from kerncap.replay.engine import ORIGINAL, Engine
+from kerncap.replay.measured import Measured
+from kerncap.replay.plain_run import OutOfTime
+from kerncap.replay.verdict import judge
+from kerncap.replay.wording import badly_ended
+from kerncap.replay.write_set import measure
+
+_Result = Literal["pass", "fail", "undecided", "skipped"]
+
+
+def self_check(path: Path, timeout_s: float = 30.0, target_python: str | None = None) -> tuple[str, str]:
+    """Replay a new reproducer once and measure its write set; both are kept in it.
+
+    ``target_python`` ran the captured program; it serves where kerncap's own has no torch and triton.
+    Returns (``pass``, ``fail``, ``undecided`` or ``skipped``, reason). Never raises for what the reproducer
+    does.
+    """
+    deadline = time.monotonic() + timeout_s
+    measured: Measured | None = None
+    engine_name = ""
+    try:
+        with Reproducer.open(path) as reproducer:
+            try:
+                with Engine(reproducer, timeout_s=timeout_s, target_python=target_python) as engine:
+                    engine_name = engine.choice.name
+                    result, reason, measured = _self_check(engine, deadline)
+            except BackendUnavailable as error:
+                result, reason = "skipped", str(error)
+            except KerncapError as error:
+                result, reason = "undecided" if _is_open(error) else "fail", str(error)
+            check = SelfCheck(result=result, reason=reason[:4096], engine=engine_name)
+            save_checks(reproducer, measured, check)
+    except KerncapError as error:
+        return "fail", str(error)
+    return result, reason
+
+
+def _is_open(error: KerncapError) -> bool:
+    """Whether an error says no more than that the replay could not be carried out."""
+    return error.exit_status == UNDECIDED_STATUS
+
+
+def _self_check(engine: Engine, deadline: float) -> tuple[_Result, str, Measured | None]:
+    if engine.manifest.oracle.kind in ("fault", "timeout"):
+        engine.timeout_s = max(1.0, deadline - time.monotonic())
+        verdict = end_again(engine, ORIGINAL)
+        return verdict.answer.value, verdict.summary, None
+    engine.timeout_s = max(1.0, deadline - time.monotonic())
+    engine.restore()
+    outcome = engine.launch()
+    if outcome.status == "timeout":
+        return "undecided", "one replay takes longer than --self-check-timeout", None
+    if not outcome.ok:
+        ended = badly_ended(outcome)
+        return ended.answer.value, ended.summary, None
+    same = not any(engine.diff(region, "post").any() for region in range(len(engine.manifest.regions)))
+    try:
+        measured = measure(engine, ORIGINAL, deadline)
+    except OutOfTime:
+        if same:
+            return "pass", "the replay agrees; the write set was not measured in the time given", None
+        return "undecided", "the replay differs, and how far it may was not measured in the time given", None
+    add_unseen_stores(engine.reproducer, engine, measured)
+    verdict = judge(engine, measured)
+    return verdict.answer.value, verdict.summary, measured

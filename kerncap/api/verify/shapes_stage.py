@@ -1,0 +1,182 @@
+"""The shapes stage: the candidate on launches that were not captured, the captured kernel as the reference.
+
+Other values, also of numbers that are passed; other sizes, within the captured memory; rows that are padded,
+and tensors that begin one element later, in memory of their own. Where the captured kernel itself fails, the
+variant is left out, and that is said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from kerncap.answer import Answer
+from kerncap.api.verify.derived import Layout, NotDerivable, derive, padded
+from kerncap.api.verify.own_engine import candidate_verdict, engine_of, original_agrees
+from kerncap.api.verify.sizes import Size, halves, sizes
+from kerncap.api.verify.verify_result import Case, StageResult
+from kerncap.errors import KerncapError
+from kerncap.replay import contents
+from kerncap.replay.contents import Differential
+from kerncap.replay.engine import CANDIDATE, ORIGINAL
+from kerncap.replay.measured import Measured
+from kerncap.replay.outcome import Config
+from kerncap.replay.scalars import described, smaller_floats
+
+_SEEDS = (2, 4)
+
+
+@dataclass(frozen=True)
+class _Relaid:
+    """A layout to try, and what it is called."""
+
+    layout: Layout
+    name: str
+
+
+def stage(case: Case) -> StageResult:
+    """Hold the candidate against the captured kernel on all variants that there are."""
+    if case.which != CANDIDATE:
+        return StageResult.skipped("shapes", "there is no candidate: the captured kernel is the reference")
+    if case.measured is None:
+        return StageResult.skipped("shapes", "the captured kernel does not end well here")
+    found = StageResult("shapes")
+    open_: list[str] = []  # why something is not decided
+    for seed in _SEEDS:
+        _add(found, open_, contents.on_other_values(case.engine, case.measured, case.options.tolerance, seed))
+    if case.engine.choice.launcher in ("jit", "interpreter"):
+        _add(found, open_, on_other_numbers(case, case.measured))
+        for size in sizes(case.engine.manifest):
+            _add(found, open_, _of_size(case, case.measured, size))
+        if not any(True for _ in sizes(case.engine.manifest)):
+            found.not_shown.append("other sizes: no integer argument is the size of a tensor")
+        if found.reasons:
+            found.not_shown.append("other layouts: it fails already")
+        else:
+            for relaid in _layouts(case):
+                _relaid(case, relaid, found, open_)
+    else:
+        found.not_shown.append(
+            f"other sizes and layouts: the {case.engine.choice.name} engine runs what was compiled for these"
+        )
+    found.shown, found.not_shown = list(dict.fromkeys(found.shown)), list(dict.fromkeys(found.not_shown))
+    return found.undecided(*open_) if open_ else found.judged()
+
+
+def _add(found: StageResult, open_: list[str], what: contents.Shown) -> None:
+    open_ += what.open
+    found.reasons += what.reasons
+    found.shown += what.shown
+    found.not_shown += what.not_shown
+
+
+def on_other_numbers(case: Case, measured: Measured) -> contents.Shown:
+    """Both kernels with other values of the numbers that are passed: a factor, an epsilon."""
+    engine = case.engine
+    scalars = smaller_floats(engine.manifest)
+    if not scalars:
+        return contents.Shown()
+    what = described(engine.manifest, scalars)
+    names = []
+    for which in (ORIGINAL, CANDIDATE):
+        try:
+            names.append(engine.variant(which, scalars))
+        except KerncapError as error:
+            reason = f"{what}: {str(error).splitlines()[0]}"
+            if which == ORIGINAL:
+                return contents.Shown(not_shown=[reason])
+            return contents.Shown(reasons=[f"with {reason}"])
+    return _compared(case, measured, what, names)
+
+
+def _compared(case: Case, measured: Measured, what: str, names: list[str]) -> contents.Shown:
+    """Two loaded variants, the captured kernel's first, on the captured contents; they are unloaded then."""
+    original, candidate = names
+    tolerance = case.options.tolerance
+    differential = Differential(
+        case.engine, measured, tolerance, what, [], original=original, candidate=candidate
+    )
+    shown = differential.judge()
+    for name in names:
+        case.engine.unload(name)
+    return shown
+
+
+def _of_size(case: Case, measured: Measured, size: Size) -> contents.Shown:
+    """Both kernels with smaller sizes in the captured memory: every access stays inside of it."""
+    engine = case.engine
+    config = Config(arguments=dict(size.arguments), grid=size.grid)
+    names = []
+    for which, path in ((ORIGINAL, None), (CANDIDATE, case.options.candidate)):
+        name = f"{which} with {size.name}"
+        if which == CANDIDATE:
+            config = _as_asked(config, engine.config(CANDIDATE))
+        try:
+            engine.load_configured(name, config, path)
+        except KerncapError as error:
+            reason = str(error).splitlines()[0]
+            if which == ORIGINAL:
+                return contents.Shown(
+                    not_shown=[f"{size.name}: the captured kernel does not load ({reason})"]
+                )
+            return contents.Shown(reasons=[f"with {size.name}: {reason}"])
+        names.append(name)
+    return _compared(case, measured, f"{size.name}{size.remark}", names)
+
+
+def on_some_sizes(case: Case, measured: Measured) -> contents.Shown:
+    """Both kernels with each size at about half, for a verdict that was not asked for the whole stage."""
+    found = contents.Shown()
+    if "shapes" in case.options.stages or case.engine.choice.launcher not in ("jit", "interpreter"):
+        return found
+    for size in halves(case.engine.manifest):
+        shown = _of_size(case, measured, size)
+        found.open += shown.open
+        found.reasons += shown.reasons
+        found.shown += shown.shown
+        found.not_shown += shown.not_shown
+    return found
+
+
+def _as_asked(config: Config, asked: Config | None) -> Config:
+    """A size's configuration, with what the candidate's file asks for beside it."""
+    if asked is None:
+        return config
+    arguments = {**asked.arguments, **config.arguments}
+    return Config(arguments, asked.options, config.grid if asked.grid is None else asked.grid)
+
+
+def _layouts(case: Case) -> Iterator[_Relaid]:
+    """Layouts in memory of their own, at other addresses."""
+    manifest = case.reproducer.manifest
+    try:
+        wider = padded(manifest)
+    except NotDerivable:
+        wider = Layout()  # `derive` says why
+    if wider.strides:
+        changed = ", ".join(f"{name} = {value}" for name, value in wider.arguments.items())
+        yield _Relaid(wider, f"padded rows ({changed}) at other addresses")
+    yield _Relaid(Layout(shift=1), "tensors that begin one element later, at other addresses")
+
+
+def _relaid(case: Case, relaid: _Relaid, found: StageResult, open_: list[str]) -> None:
+    try:
+        path = derive(case.reproducer, case.folder, relaid.layout)
+        with engine_of(case, path) as engine:
+            measured, verdict = original_agrees(case, engine)
+            if measured is None or not verdict.passed:
+                why = verdict.summary
+                found.not_shown.append(f"{relaid.name}: the captured kernel does not allow for it ({why})")
+                return
+            judged = candidate_verdict(case, engine, measured)
+    except NotDerivable as error:
+        found.not_shown.append(f"{relaid.name}: {error}")
+        return
+    except KerncapError as error:
+        found.not_shown.append(f"{relaid.name}: {str(error).splitlines()[0]}")
+        return
+    if judged.passed:
+        found.shown.append(f"as the captured kernel on {relaid.name}")
+    else:
+        reasons = found.reasons if judged.answer is Answer.NO else open_
+        reasons += [f"on {relaid.name}: {reason}" for reason in judged.reasons]

@@ -1,0 +1,97 @@
+"""Smaller sizes of a captured launch: integer arguments that are sizes of its tensors, lowered together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from kerncap.api.verify.derived import STRIDE_NAME
+from kerncap.format import schema
+from kerncap.replay.tuning.grid import GridUnknown, arguments_of, plain, recompute
+
+Grid = tuple[int, int, int]
+_MOST_SIZES = 4  # different ones of a launch
+_FEW_SIZES = 2
+
+
+@dataclass(frozen=True)
+class Size:
+    """One variant. ``remark`` is what a reader should know of its grid."""
+
+    name: str
+    arguments: tuple[tuple[str, int], ...]
+    grid: Grid | None
+    remark: str
+
+
+def sizes(manifest: schema.Manifest) -> Iterator[Size]:
+    """Variants with one size lowered: by one, to about half, to a whole number of blocks, to one element."""
+    for value, names in list(_groups(manifest).items())[:_MOST_SIZES]:
+        for lowered in _lowered(value, manifest):
+            yield _size(manifest, value, lowered, names)
+
+
+def halves(manifest: schema.Manifest) -> Iterator[Size]:
+    """Variants with one size at about half, of the first few."""
+    for value, names in list(_groups(manifest).items())[:_FEW_SIZES]:
+        if value > 2:
+            yield _size(manifest, value, value // 2 + 1, names)
+
+
+def _size(manifest: schema.Manifest, value: int, lowered: int, names: list[str]) -> Size:
+    arguments = tuple((name, lowered) for name in names)
+    grid, remark = _grid(manifest, value, lowered, dict(arguments))
+    text = ", ".join(f"{name} = {lowered}" for name in names)
+    return Size(text, arguments, grid, remark)
+
+
+def _groups(manifest: schema.Manifest) -> dict[int, list[str]]:
+    """Names of the arguments by the size that they are; strides are none, whatever number they are."""
+    known: set[int] = set()
+    for view in manifest.views:
+        known.update(view.shape)
+        known.add(prod(view.shape))
+    found: dict[int, list[str]] = {}
+    for argument in manifest.arguments:
+        value = argument.value
+        if (
+            argument.role == "runtime"
+            and isinstance(value, schema.IntValue)
+            and int(value.value) > 1
+            and int(value.value) in known
+            and not STRIDE_NAME.search(argument.name)
+        ):
+            found.setdefault(int(value.value), []).append(argument.name)
+    return found
+
+
+def _lowered(value: int, manifest: schema.Manifest) -> list[int]:
+    tiles = {
+        int(argument.value.value)
+        for argument in manifest.arguments
+        if argument.role == "constexpr" and isinstance(argument.value, schema.IntValue)
+    }
+    whole = {value // tile * tile for tile in tiles if 1 < tile < value} - {value}
+    wanted = [value - 1, value // 2 + 1, *sorted(whole, reverse=True)[:1], 1]
+    return [n for n in dict.fromkeys(wanted) if 0 < n < value]
+
+
+def _grid(
+    manifest: schema.Manifest, value: int, lowered: int, arguments: dict[str, int]
+) -> tuple[Grid | None, str]:
+    """The grid that the application would have chosen; the captured one where that can't be known."""
+    source = manifest.launch.grid_source
+    if source is None:
+        return None, ""
+    try:
+        known = arguments_of(manifest)
+        if recompute(source, known) != manifest.launch.grid:
+            return None, " (with the captured grid)"
+        bindings: dict[str, Any] = {
+            name: lowered for name, bound in source.bindings.items() if plain(bound) == value
+        }
+        return recompute(source, {**known, **arguments}, bindings), ""
+    except GridUnknown:
+        return None, " (with the captured grid)"

@@ -1,1 +1,0 @@
-"""The stages of `verify`, each a file; `kerncap.api.verify` is what others import."""
