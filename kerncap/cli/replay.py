@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from kerncap import output
-from kerncap.answer import exit_status
+from kerncap.answer import Answer, exit_status
 from kerncap.cli.numbers import COUNT, COUNT_OR_NONE
 from kerncap.cli.replay_options import replay_options
 from kerncap.cli.strict import strict_option
@@ -217,4 +217,4 @@ def _limits(
 
     report = limits(repro, options, ceilings_of=ceilings, measure_again=again, counters=counters)
     click.echo(json.dumps(report.as_dict(), indent=2) if as_json else render(report))
-    return 0
+    return exit_status(Answer.YES if report.too_fast is None else Answer.UNDECIDED)

@@ -35,7 +35,7 @@ def render(report: LimitReport) -> str:
     if report.counters is not None:
         lines += _counters(report)
     lines += [f"note: {one_line(note)}" for note in (*report.notes, *report.counted.notes)]
-    if report.bounds:
+    if report.bounds and report.latency_ms is None:
         lines += ["", _table(report).rstrip("\n")]
     if report.ceilings is not None:
         lines += ["", _source(report)]
@@ -161,13 +161,27 @@ def _verdict(report: LimitReport) -> str:
     bound, head, achieved = report.binding, report.times.headline, report.achieved
     if bound is None:
         return "Limit: not known: no ceiling was measured" if report.ceilings is None else "Limit: not known"
-    if head is None or achieved is None:
+    if head is None:
         floor = bound.floor_ms("cold") or 0.0
         return f"Limit: {_limit(bound)}; this work takes no less than {milliseconds(floor)} on that device"
     state, time_ms = head
+    took = f"{milliseconds(time_ms)} ({state})"
+    if report.too_fast is not None:
+        below, least_ms = report.too_fast
+        return (
+            f"Limit: suspicious: {took} is less than the {milliseconds(least_ms)} that the measured "
+            f"{_limit(below)} permits: not all of this work is done, or the ceiling was measured too low; "
+            "verify it, or measure again with --measure-again"
+        )
+    if report.latency_ms is not None:
+        empty = milliseconds(report.latency_ms)
+        return f"Limit: latency-bound: {empty} of {took} are what an empty launch takes here"
+    if achieved is None:
+        return (
+            f"Limit: not known: {took} is less than all of the counted work takes by {_limit(bound)}: "
+            "part of it was saved by a cache, or was counted as an upper bound"
+        )
     line = f"Limit: {_limit(bound)}: {percent(achieved)} of it is reached ({state}, {milliseconds(time_ms)})"
-    if achieved > 1.02:
-        return line + "; more than the ceiling: part of this work was saved (by a cache, or by the compiler)"
     if achieved < NEAR:
         line += "; nothing is near its limit: look at latency, at the grid, at work that is not counted here"
     headroom = report.headroom or 1.0

@@ -13,6 +13,8 @@ from kerncap.replay.limits.work import Work
 
 _VECTOR = ("fp32", "fp64", "fp16", "bf16", "special")
 NEAR = 0.6  # of a ceiling: below it, that ceiling is not what holds the launch back
+_SPREAD = 1.02  # of what is measured twice: up to it a share is all of a ceiling, above it no share at all
+_LATENCY = 0.5  # of the time: from it on a launch is as long as it is because it is a launch
 
 
 @dataclass(frozen=True)
@@ -53,15 +55,15 @@ class Bound:
         return self.warm_floor_ms if state == "warm" else self.cold_floor_ms
 
     def fraction(self, state: str, time_ms: float | None) -> float | None:
-        """Of the measured ceiling."""
+        """Of the measured ceiling; None if it would be above 1: part of this work was not done by it."""
         floor = self.floor_ms(state)
-        return None if floor is None or not time_ms else floor / time_ms
+        return None if floor is None or not time_ms else _share(floor / time_ms)
 
     def fraction_of_peak(self, time_ms: float | None) -> float | None:
-        """Of what the device's data promise."""
+        """Of what the device's data promise; None as for `fraction`."""
         if not self.peak or not time_ms or self.unit == "launch":
             return None
-        return self.amount / (time_ms * 1e-3) / self.peak
+        return _share(self.amount / (time_ms * 1e-3) / self.peak)
 
 
 @dataclass(frozen=True)
@@ -98,10 +100,42 @@ class LimitReport:
         return "cold" if head is None or head[0] == "cold" else "warm"
 
     @property
-    def achieved(self) -> float | None:
-        """The share of the binding ceiling."""
+    def latency_ms(self) -> float | None:
+        """What of the time an empty launch takes, if that is most of it: no ceiling says anything then."""
         bound, head = self.binding, self.times.headline
-        return None if bound is None or head is None else bound.fraction(self._state, head[1])
+        if bound is None or head is None or bound.unit != "launch":
+            return None
+        floor = bound.floor_ms(self._state) or 0.0
+        return min(floor, head[1]) if floor >= _LATENCY * head[1] else None
+
+    @property
+    def too_fast(self) -> tuple[Bound, float] | None:
+        """A ceiling that the time is below what it permits, and the milliseconds that the work takes by it.
+
+        Only work that has to be done counts: no upper bounds, no bytes that a cache may keep.
+        """
+        head = self.times.headline
+        if head is None or not self.work.exact:
+            return None
+        found = [(one, self._certain_ms(one)) for one in self.bounds]
+        worst = max(found, key=lambda each: each[1], default=None)
+        return worst if worst is not None and worst[1] > _SPREAD * head[1] else None
+
+    def _certain_ms(self, bound: Bound) -> float:
+        if bound.name == "DRAM" and self._state == "cold" and self.ceilings is not None:
+            # What is written last may still be in the cache at the end.
+            read = self.work.dram_read_bytes
+            written = max(0, self.work.dram_written_bytes - self.ceilings.l2_bytes)
+            return _floor(read + written, self.ceilings.dram(read, written)) or 0.0 if read + written else 0.0
+        return bound.floor_ms(self._state) or 0.0 if bound.unit == "operations" else 0.0
+
+    @property
+    def achieved(self) -> float | None:
+        """The share of the binding ceiling, at most 1; None where a share says nothing."""
+        bound, head = self.binding, self.times.headline
+        if bound is None or head is None or self.latency_ms is not None or self.too_fast is not None:
+            return None
+        return bound.fraction(self._state, head[1])
 
     @property
     def headroom(self) -> float | None:
@@ -132,11 +166,15 @@ class LimitReport:
             "binding": bound.name if bound else None,
             "achieved": self.achieved,
             "headroom": self.headroom,
+            "latency_ms": self.latency_ms,
+            "too_fast_for": None if self.too_fast is None else self.too_fast[0].name,
             "notes": list(self.notes),
         }
 
     def _row(self, bound: Bound) -> dict[str, Any]:
         warm, cold = self.times.warm_ms or self.times.median_ms, self.times.cold_ms
+        if self.latency_ms is not None:
+            warm = cold = None
         return {
             "name": bound.name, "unit": bound.unit, "amount": bound.amount,
             "measured_per_s": bound.measured, "peak_per_s": bound.peak,
@@ -182,3 +220,7 @@ def _bounds(work: Work, device: Ceilings | None) -> Iterator[Bound]:
 
 def _floor(amount: float, rate: float | None) -> float | None:
     return None if rate is None else amount / rate * 1e3
+
+
+def _share(share: float) -> float | None:
+    return None if share > _SPREAD else min(share, 1.0)

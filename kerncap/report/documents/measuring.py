@@ -102,6 +102,8 @@ class LimitsDocument(Document, frozen=True, kw_only=True):
     binding: Annotated[str | None, says("Resource that limits the launch.")]
     achieved: Annotated[float | None, says("Share of that resource's ceiling that is reached.")]
     headroom: Annotated[float | None, says("Speedup if the launch reached the ceiling.")]
+    latency_ms: Annotated[float | None, says("Milliseconds of an empty launch, if that is most of the time.")]
+    too_fast_for: Annotated[str | None, says("Ceiling that permits no such time: a suspicion.")]
     notes: Notes
 
 
