@@ -24,6 +24,7 @@ TEXTS = {
     "beginnings of URLs": b"://a:",
     "beginnings of keys": b"-----BEGIN PRIVATE KEY-----\n",
     "one long run": b"a1B2c3D4",
+    "secrets alone": b"password=hunter2;",
 }
 
 

@@ -17,6 +17,7 @@ from kerncap.format.private.words import Grade, grade, is_placeholder, looks_ran
 STEMS = (
     rb"pass", rb"pwd", rb"secret", rb"token", rb"key", rb"auth", rb"cred", rb"cookie", rb"sess", rb"sig",
     rb"webhook", rb"jwt", rb"dsn", rb"bearer", rb"basic", rb"_pat", rb"-pat", rb"_pw", rb"-pw", rb"login",
+    rb"-pin", rb"_pin", rb"-otp", rb"_otp",
 )  # fmt: skip
 _TAIL = 32
 # The group makes the tail possessive: what follows it is looked at once.
