@@ -40,14 +40,14 @@ def accessed_bytes(
     """What a launch accesses; or None, and why that is not known."""
     manifest = reproducer.manifest
     if manifest.kernel.language != "triton":
-        return None, "it is no Triton launch"
+        return None, "it is not a Triton launch"
     if sum(region.size for region in manifest.regions) > _MOST_BYTES:
         return None, f"its memory is larger than {_MOST_BYTES >> 30} GiB"
     try:
         text, target = None, None
         if reproducer.code("ttir") is None:
             target = target_of(manifest.device)
-            why = "it holds no TTIR to look at"
+            why = "it holds no TTIR"
             text = compile_source(reproducer, target, why, trusted=trusted, python=python)
         launch = launch_from_reproducer(reproducer, text, target)
     except (NoTtir, KerncapError) as error:

@@ -269,7 +269,7 @@ def outcome_result(engine: Engine, which: str, judged_by: str, verdict: Verdict)
         notes.append(f"relocated: the captured address of region {regions} is taken here; {moved}")
     if manifest.oracle.kind == "suspect":
         why = manifest.oracle.detail or manifest.oracle.condition or "no reason kept"
-        notes.append(f"the oracle is suspect ({why}): reproduced is not correct")
+        notes.append(f"the oracle is suspect ({why}): reproduced does not mean correct")
     asked = engine.config(which) if which == CANDIDATE and engine.is_loaded(which) else None
     if asked is not None:
         notes.append(f"the candidate's file asks for another launch: {described(asked)}")

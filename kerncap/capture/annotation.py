@@ -178,7 +178,7 @@ class _Places:
         if number is None:
             raise CaptureError(
                 f"argument {name}: its memory at {first:#x} is in none of the {len(self.regions)} regions "
-                "that the CUDA shim captured (memory that the shim did not see being allocated?)"
+                "that the CUDA shim captured (was it allocated before the shim was loaded?)"
             )
         region = self.regions[number]
         if end > region.base + region.size:

@@ -109,9 +109,7 @@ class DormantSession:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                raise CaptureError(
-                    f"{self.folder}: another kerncap arm is at work in it; try again"
-                ) from None
+                raise CaptureError(f"{self.folder}: another kerncap arm is using it; try again") from None
             yield
 
     def _put(self, name: str, data: bytes) -> None:

@@ -67,7 +67,7 @@ def explain_nothing(
         return _uncounted(kernels) if kernels else _no_launches(hooked)
     total: KernelCounts = sum((kernel.counts for kernel in kernels), KernelCounts())
     if options.dormant and set(_nonzero(total.filtered)) == {"dormant"}:
-        return f"nothing was armed while the program ran ({total.launches} launches); kerncap arm does it"
+        return f"nothing was armed while the program ran ({total.launches} launches); arm it with kerncap arm"
     return _filtered(options, kernels, total, processes)
 
 
@@ -119,7 +119,7 @@ def _no_rocr() -> str:
         return f"{nobody}: this user may not open {KFD} (groups render and video)"
     return (
         f"{nobody}: the program uses no HIP, clears its environment, or its ROCr takes no tools "
-        "(HSA_TOOLS_REPORT_LOAD_FAILURE=1 makes it say why)"
+        "(HSA_TOOLS_REPORT_LOAD_FAILURE=1 shows the reason)"
     )
 
 
@@ -201,7 +201,7 @@ def _no_launches(hooked: Sequence[ProcessLog]) -> str:
 
 def _uncounted(kernels: Sequence[KernelSummary]) -> str:
     names = sorted({kernel.name for kernel in kernels})
-    return f"the process was killed before it said what became of its launches; kernels seen: {_shown(names)}"
+    return f"the process was killed before it reported its launches; kernels seen: {_shown(names)}"
 
 
 def _shown(names: Sequence[str]) -> str:
@@ -231,7 +231,7 @@ def _filtered(
         found = (
             f"ranks {', '.join(ranks)}"
             if ranks
-            else "no ranks (no RANK, OMPI_COMM_WORLD_RANK, PMI_RANK, SLURM_PROCID)"
+            else "no rank (no RANK, OMPI_COMM_WORLD_RANK, PMI_RANK, SLURM_PROCID)"
         )
         wanted = ",".join(map(str, options.ranks or ()))
         return f"--rank {wanted}: no process of it launched a kernel; the processes that did have {found}"
@@ -286,7 +286,7 @@ def _without_source(options: CaptureOptions, kernels: Sequence[KernelSummary]) -
     command = shlex.join(["kerncap", "capture", "-k", f"^{re.escape(most.name)}", "--", *options.command])
     launched = "one kernel was" if len(kernels) == 1 else f"{len(kernels)} kernels were"
     return (
-        f"{launched} launched, with no source that is known here, and without -k only known ones are "
+        f"{launched} launched, with no known source; without -k only kernels with source are "
         f"captured (libraries ship none). Name one: {command}"
     )
 

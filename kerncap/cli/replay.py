@@ -101,18 +101,16 @@ def command(
             "and --limits"
         )
     if compared is None and (bisect or max_ratio is not None):
-        raise UsageError("--bisect and --max-ratio are of a comparison: say --compare too")
+        raise UsageError("--bisect, --max-ratio: only for a comparison; add --compare")
     if not limits and (ceilings is not None or measure_again or counters != "auto"):
-        raise UsageError("--ceilings, --measure-again and --counters are of --limits: say that too")
+        raise UsageError("--ceilings, --measure-again, --counters: only for limits; add --limits")
     if editing:
         status = _edit(repro, replay_as, as_json, edit, watched, stage, copy_folder, once) if judging else 0
         if apply_to is None:
             return status
         return _apply(repro, watched, stage, copy_folder, apply_to, replay_as) or status
     if stage != "source" or copy_folder is not None:
-        raise UsageError(
-            "--stage and --copy are of a working copy: say --edit, --watch, --once or --apply too"
-        )
+        raise UsageError("--stage, --copy: only for a working copy; add --edit, --watch, --once or --apply")
     if compared is not None:
         return _compare(repro, compared, replay_as, as_json, bisect, max_ratio)
     if limits:
@@ -135,7 +133,7 @@ def _given_to_an_option(
 def _refuse_together(*asked: bool) -> None:
     if sum(asked) > 1:
         raise UsageError(
-            "--edit (or --watch, --once, --apply), --compare and --limits are three things: say one"
+            "--edit (or --watch, --once, --apply), --compare, --limits: one at a time; leave the others out"
         )
 
 
@@ -153,7 +151,7 @@ def _edit_options(watched: tuple[str, ...], stage: str, folder: Path | None, rep
 
     files = tuple(Path(each) for each in watched if each != _WORKING_COPY)
     if files and folder is not None:
-        raise UsageError("--watch FILE judges FILE itself: leave --copy out")
+        raise UsageError("--watch FILE: the file itself is verified; leave --copy out")
     return EditOptions(replay=replay_as, stage=stage, folder=folder, files=files)
 
 

@@ -92,7 +92,7 @@ def command(
         _check_options(_PROGRAM, given)
         reports, program, notes = _run(command_line, options, as_json, given)
     elif path is None:
-        raise UsageError("sanitize: what? A reproducer, a .ttir file, or -- and a program")
+        raise UsageError("sanitize: nothing to check; give a reproducer, a .ttir file, or -- and a program")
     elif path.suffix == ".ttir":
         _check_options(_TTIR, given)
         reports = _ttir(path, options, given)
@@ -149,7 +149,7 @@ def _ttir(path: Path, options: Any, given: dict[str, Any]) -> Sequence[LaunchRep
         if not equals or not name:
             raise UsageError(f"--arg {text}: expected NAME=VALUE, as in x=f32[1024,64]")
         if name in arguments:
-            raise UsageError(f"--arg {text}: {name} has a value already")
+            raise UsageError(f"--arg {text}: {name} has a value already; give each argument once")
         arguments[name] = value
     return sanitize_ttir(path, grid, arguments, options)
 

@@ -37,7 +37,7 @@ class Allowed:
         if not any(found.is_relative_to(root) for root in self.roots):
             folders = ", ".join(map(str, self.roots))
             raise UsageError(
-                f"{name} {text}: outside of the folders that this server was given ({folders}); "
+                f"{name} {text}: outside the folders that this server may use ({folders}); "
                 "the person who starts it can add one: kerncap mcp --root DIR"
             )
         return found

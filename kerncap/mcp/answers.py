@@ -14,8 +14,8 @@ _TOLD_LINES = 40
 _TOLD_BYTES = 4000
 _ENVELOPE_BYTES = 800  # of an answer, beside document and lines
 _TRUST = (
-    "Trust is never given through this server. A person who has looked at it and wants it to run says so "
-    "once, in a terminal: kerncap replay --trust REPRO"
+    "This server never trusts a reproducer. A person who has read it can allow it once, in a terminal: "
+    "kerncap replay --trust REPRO"
 )
 
 
@@ -36,7 +36,7 @@ def answer(tool: Tool, ran: Ran, timeout_s: float, results: Results, max_bytes: 
     elif any("--trust" in line for line in ran.lines):
         lines.append(_TRUST)
     if document is None and not lines:
-        lines.append(f"{tool.name}: ended with status {ran.status} and said nothing")
+        lines.append(f"{tool.name}: ended with status {ran.status} and no message")
     spent = sum(len(line.encode()) + 4 for line in lines)
     shown, left_out = cut(document, max_bytes - _ENVELOPE_BYTES - spent)
     number = None
@@ -88,7 +88,7 @@ def output_schema(document: dict[str, Any]) -> dict[str, Any]:
             },
             "result": {
                 "type": ["integer", "null"],
-                "description": "For read_result, where something was left out.",
+                "description": "For read_result, if something was left out.",
             },
         },
         "required": ["exit_status", "document", "lines", "left_out", "result"],

@@ -12,12 +12,12 @@ def _says(text: str) -> Meta:
 
 
 Repro = Annotated[str, _says("A reproducer's folder.")]
-Output = Annotated[str, _says("A folder for what is written.")]
+Output = Annotated[str, _says("Output folder.")]
 Candidate = Annotated[
-    str | None, _says("In place of the kernel: a file with an edited source (.py, .cu, .hip) or an image.")
+    str | None, _says("File to run instead of the captured kernel: a source (.py, .cu, .hip) or an image.")
 ]
-Tolerance = Annotated[float, Meta(ge=0, description="In place of the dtype's own tolerance.")] | None
-Limit = Annotated[float, Meta(gt=0, le=86400, description="Seconds until the call is ended.")] | None
+Tolerance = Annotated[float, Meta(ge=0, description="Tolerance; default: the dtype's.")] | None
+Limit = Annotated[float, Meta(gt=0, le=86400, description="Time limit of the call, in seconds.")] | None
 Command = Annotated[
     tuple[str, ...],
     Meta(min_length=1, max_length=4096, description="The program and its arguments, as separate words."),
@@ -42,24 +42,34 @@ class List(Takes, frozen=True, kw_only=True):
     command: Command
     by: Annotated[
         Literal["range", "stream", "device", "rank", "configuration"] | None,
-        _says("Launches of each NVTX range, stream, device, rank or configuration."),
+        _says("Split launches by NVTX range, stream, device, rank or configuration."),
     ] = None
-    top: Annotated[int, Meta(ge=0, description="So many kernels, the most expensive first; 0: all.")] = 20
+    top: Annotated[int, Meta(ge=0, description="Number of kernels, most expensive first; 0 for all.")] = 20
 
 
 class Capture(Takes, frozen=True, kw_only=True):
     command: Command
     kernel: Annotated[str | None, _says("A regular expression, searched in the kernel's name.")] = None
     launch: Annotated[str | None, _says("N or N:M: these launches of each kernel, from 0.")] = None
-    where: Annotated[str | None, _says("As in 'n > 1024 and x.ndim == 2'.")] = None
+    where: Annotated[
+        str | None, _says("Only launches for which it is true, such as 'n > 1024 and x.ndim == 2'.")
+    ] = None
     range: Annotated[str | None, _says("Regular expression: launches inside a matching NVTX range.")] = None
-    rank: Annotated[str | None, _says("N or N,M: of these ranks of a distributed program.")] = None
-    when: Annotated[Literal["nonfinite", "differs"] | None, _says("Keep launches with such a result.")] = None
+    rank: Annotated[
+        str | None, _says("N or N,M: only processes of these ranks of a distributed program.")
+    ] = None
+    when: Annotated[
+        Literal["nonfinite", "differs"] | None,
+        _says("Keep launches that produce NaN or Inf, or differ when run again."),
+    ] = None
     on_fault: Annotated[bool, _says("Keep the launch that faults, hangs or aborts.")] = False
-    memory: Annotated[Literal["reachable", "args", "all"] | None, _says("Which memory comes along.")] = None
-    max_size: Annotated[str | None, _says("Refuse larger launches; as in 500MB.")] = None
+    memory: Annotated[
+        Literal["reachable", "args", "all"] | None,
+        _says("Memory to capture: what the launch can reach, its arguments', or all of it."),
+    ] = None
+    max_size: Annotated[str | None, _says("Refuse launches with more memory, such as 500MB.")] = None
     stop: Annotated[bool, _says("End the program once everything chosen is captured.")] = False
-    no_values: Annotated[bool, _says("Leave the memory's contents out.")] = False
+    no_values: Annotated[bool, _says("Leave out the memory's contents.")] = False
     output: Output = "kerncap-out"
 
 
@@ -74,16 +84,18 @@ class Replay(Takes, frozen=True, kw_only=True):
 
 class Verify(Replay, frozen=True, kw_only=True):
     stages: Annotated[
-        str | None, _says("smoke, oracle, determinism, numerics, shapes, memory, with commas; or all.")
+        str | None,
+        _says("smoke, oracle, determinism, numerics, shapes, memory, separated by commas; or all."),
     ] = None
     reference: Annotated[str | None, _says("A Python file with reference(args).")] = None
-    expect: Annotated[Literal["finite"] | None, _says("What must hold for all that is written.")] = None
+    expect: Annotated[Literal["finite"] | None, _says("Require every written value to be finite.")] = None
 
 
 class Sanitize(Takes, frozen=True, kw_only=True):
     repro: Repro
     checks: Annotated[
-        str | None, _says("Some of oob, race, uninit, overflow, promise, alignment, descriptor; with commas.")
+        str | None,
+        _says("Checks: oob, race, uninit, overflow, promise, alignment, descriptor; separated by commas."),
     ] = None
     bounds: Annotated[
         Literal["view", "storage", "allocation"], _says("Memory that an access must stay inside.")
@@ -98,14 +110,14 @@ class SanitizeProgram(Takes, frozen=True, kw_only=True):
 
 class Tune(Takes, frozen=True, kw_only=True):
     repros: Annotated[tuple[str, ...], Meta(min_length=1, max_length=64, description="Reproducers.")]
-    trials: Annotated[int, Meta(ge=1, le=200, description="Configurations that are run.")] = 12
+    trials: Annotated[int, Meta(ge=1, le=200, description="Maximum number of configurations to run.")] = 12
     seconds: Annotated[float, Meta(gt=0, le=3600, description="Seconds to search.")] = 120.0
 
 
 class Minimize(Takes, frozen=True, kw_only=True):
     repro: Repro
     output: Output = "kerncap-out"
-    seconds: Annotated[float, Meta(ge=1, le=3600, description="Seconds to find out what is needed.")] = 120.0
+    seconds: Annotated[float, Meta(ge=1, le=3600, description="Limit for the search, in seconds.")] = 120.0
 
 
 class Diff(Takes, frozen=True, kw_only=True):
@@ -116,11 +128,11 @@ class Diff(Takes, frozen=True, kw_only=True):
 class Pack(Takes, frozen=True, kw_only=True):
     repro: Repro
     output: Annotated[str | None, _says("FILE.zip; by default the folder's name, in the first root.")] = None
-    dry_run: Annotated[bool, _says("Say what would be packed, and write nothing.")] = False
+    dry_run: Annotated[bool, _says("List what would be packed, and write nothing.")] = False
 
 
 class Unpack(Takes, frozen=True, kw_only=True):
-    archive: Annotated[str, _says("A .zip that pack has written.")]
+    archive: Annotated[str, _says("A .zip from pack.")]
     output: Output = "."
 
 
@@ -130,7 +142,7 @@ class Export(Takes, frozen=True, kw_only=True):
         Literal["script", "cmake", "pytest"],
         _says("A Python script (Triton); a CMake project in CUDA or HIP; a pytest file with one of the two."),
     ]
-    output: Annotated[str | None, _says("A folder that is not there yet, or FILE.py for a script.")] = None
+    output: Annotated[str | None, _says("A new folder, or FILE.py for a script.")] = None
 
 
 class Report(Takes, frozen=True, kw_only=True):
@@ -139,6 +151,6 @@ class Report(Takes, frozen=True, kw_only=True):
 
 
 class ReadResult(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    result: Annotated[int, _says("The number that a tool's answer has.")]
-    at: Annotated[str, _says("A JSON pointer into its document, as left_out has them.")] = ""
+    result: Annotated[int, _says("Number of the answer.")]
+    at: Annotated[str, _says("JSON pointer into its document, as in left_out.")] = ""
     offset: Annotated[int, Meta(ge=0, description="The first item, key or character.")] = 0

@@ -150,33 +150,33 @@ def _unpack(given: inputs.Unpack, context: Context) -> list[str]:
     return ["unpack", "--json", *_options(output=output), str(context.allowed.path(given.archive, "archive"))]
 
 
-_RUNS = "Runs a program, with all that it may do. "
+_RUNS = "Run a program, which may do anything. "
 
 TOOLS = (
-    Tool("doctor", "Say what of CUDA, HIP and Triton works on this machine, and the next step where not.",
+    Tool("doctor", "Report which of CUDA, HIP and Triton work on this machine, and the next step.",
          inputs.Nothing, "doctor", _doctor, 180, read_only=True),
-    Tool("list", _RUNS + "Its GPU kernels by time, each with the command that captures it.",
+    Tool("list", _RUNS + "List its GPU kernels by time, with the command that captures each.",
          inputs.List, "list", _list, destructive=True, open_world=True),
-    Tool("capture", _RUNS + "Takes single kernel launches out of it: each becomes a reproducer, a folder "
+    Tool("capture", _RUNS + "Capture single kernel launches: each becomes a reproducer, a folder "
          "with the launch, its memory, its code and an editable source.",
          inputs.Capture, "capture", _capture, destructive=True, open_world=True),
-    Tool("inspect", "All about a reproducer: launch, arguments, memory, environment. Executes nothing.",
+    Tool("inspect", "Show a reproducer: launch, arguments, memory, environment. Executes nothing.",
          inputs.Inspect, "inspect", _inspect, 120, read_only=True),
     Tool("replay", "Run a reproducer's launch, or a candidate for its kernel, and compare with what "
-         "the application got: pass, fail or undecided. Times too.", inputs.Replay, "replay", _replay),
-    Tool("verify", "Prove the kernel, or a candidate for it, against the application's own result, in "
-         "stages; says what each showed and what not. undecided: neither right nor wrong was shown.",
+         "the application's result: pass, fail or undecided. Can time it.", inputs.Replay, "replay", _replay),
+    Tool("verify", "Check the kernel, or a candidate for it, against the application's result, in "
+         "stages; each says what it showed. undecided: neither right nor wrong was shown.",
          inputs.Verify, "verify", _verify, 1800),
     Tool("sanitize", "Prove that a Triton reproducer's launch stays in bounds and is free of "
          "races, or show the access that isn't; undecided if not all is proved. Nothing is run.",
          inputs.Sanitize, "sanitize", _sanitize, read_only=True),
-    Tool("sanitize_program", _RUNS + "Checks every Triton launch of it as sanitize does.",
+    Tool("sanitize_program", _RUNS + "Check each of its Triton launches as sanitize does.",
          inputs.SanitizeProgram, "sanitize", _sanitize_program, destructive=True, open_world=True),
-    Tool("tune", "Find the fastest configuration that is right, in few trials.",
+    Tool("tune", "Find the fastest configuration that gives the right result.",
          inputs.Tune, "tune", _tune, 3600),
     Tool("diff", "Compare two reproducers: launch, arguments, code, source, memory by view. Nothing is run.",
          inputs.Diff, "diff", _diff, read_only=True),
-    Tool("minimize", "Write a smaller reproducer of the same launch, with no memory but what it needs.",
+    Tool("minimize", "Write a smaller reproducer of the same launch, with only the memory that it needs.",
          inputs.Minimize, "minimize", _minimize, 1800),
     Tool("pack", "Make one .zip of a reproducer for a bug report, without user names, host names and "
          "secrets.", inputs.Pack, "pack", _pack),
@@ -184,7 +184,7 @@ TOOLS = (
          "pytest. Nothing is run.", inputs.Export, "export", _export),
     Tool("report", "Write one HTML page of a reproducer, for people. Nothing is run.",
          inputs.Report, "report", _report),
-    Tool("unpack", "Make the folder of a packed reproducer again; nothing in it is executed.",
+    Tool("unpack", "Unpack the folder of a packed reproducer; nothing in it is executed.",
          inputs.Unpack, "unpack", _unpack),
 )  # fmt: skip
 

@@ -65,7 +65,7 @@ def render_program(report: Any) -> str:
         ))  # fmt: skip
     headers = ("process", "program", "live in it", "loaded", "launches", "by")
     lines = table(headers, rows, right=(4,)).rstrip("\n").split("\n")
-    lines = lines if rows else ["no process had anything of a GPU or of kerncap in it"]
+    lines = lines if rows else ["no process had a GPU's library or a part of kerncap in it"]
     others = len(report.processes) - len(telling)
     more = [f"{len(telling) - len(rows):,} more"] if len(telling) > len(rows) else []
     more += [f"{others:,} with no GPU's library and no Python"] if others else []

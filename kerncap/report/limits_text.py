@@ -92,7 +92,7 @@ def _work(work: Work) -> list[str]:
     if work.atomics:
         lines.append(f"atomics: {quantity(work.atomics)} elements, each read and written")
     if work.contents and work.source == "TTIR":
-        lines.append("for these contents: addresses or branches depend on what is in memory")
+        lines.append("for these contents: addresses or branches depend on the contents of memory")
     return lines
 
 

@@ -93,7 +93,7 @@ def numbered_commands(commands: Sequence[str | None]) -> str:
     """One a line, by the numbers of the table."""
     width = len(str(len(commands)))
     return "".join(
-        f"{number:>{width}}  {command or '(no selector of capture tells these launches from others)'}\n"
+        f"{number:>{width}}  {command or '(no selector of capture distinguishes these launches)'}\n"
         for number, command in enumerate(commands, 1)
     )
 

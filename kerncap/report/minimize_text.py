@@ -14,7 +14,7 @@ def render(result: dict[str, Any]) -> str:
     if result["regions_left_out"]:
         lines.append(f"left out: {result['regions_left_out']} whole regions")
     if not result["complete"]:
-        lines.append("the time was up before everything was asked: --time gives more")
+        lines.append("the time limit ended the search; --time sets a longer one")
     before, after = log.size(result["before_bytes"]), log.size(result["after_bytes"])
     if result["path"] is None:
         lines.append(f"nothing could be left out: {before}")

@@ -25,7 +25,7 @@ def render(result: Any) -> str:
         lines.append(f"{_MARKS[claim.severity]} {claim.topic}: {claim.text}")
         lines += [f"    {name} {value:,.4g}" for name, value in claim.evidence]
     if not result.claims:
-        lines.append("the report has none of the metrics that are explained here")
+        lines.append("the report has no metric that kerncap explains")
     if result.report is not None:
         lines.append(f"ncu's own report: {result.report}")
     return "\n".join(lines)

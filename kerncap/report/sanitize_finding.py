@@ -19,7 +19,7 @@ TITLES = {
     "overflow": "integer overflow in an address",
     "promise": "broken promise to the compiler",
     "alignment": "misaligned access",
-    "descriptor": "tensor descriptor outside of its contract",
+    "descriptor": "invalid tensor descriptor",
 }
 _SHOWN_FRAMES = 6
 _SOURCE_WIDTH = 200

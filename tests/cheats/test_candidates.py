@@ -69,7 +69,9 @@ def test_a_less_exact_kernel_fails_by_its_ulps(rows: Resident) -> None:
 def test_stages_that_do_not_exist_are_named() -> None:
     assert parse_stages("memory,oracle") == ("smoke", "oracle", "memory")
     assert parse_stages("all") == STAGES
-    with pytest.raises(UsageError, match="--stages oracle,speed: speed is no stage; there are smoke, oracle"):
+    with pytest.raises(
+        UsageError, match="--stages oracle,speed: speed is not a stage; choose from smoke, oracle"
+    ):
         parse_stages("oracle,speed")
 
 

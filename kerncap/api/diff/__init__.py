@@ -141,11 +141,9 @@ def _compare(
     regions = memory.regions() if view is None else []
     compiled, notes = code(a, b, stages, most_lines)
     if memory.ran_out:
-        notes.append(
-            f"memory: {size_text(most_read)} were read, what came after was not compared (--max-read)"
-        )
+        notes.append(f"memory: {size_text(most_read)} were read, the rest was not compared (--max-read)")
     if len(memory.states) < 2:
-        notes.append("the launch did not end well in one of them: only memory before it was compared")
+        notes.append("the launch failed in one of them: only memory before it was compared")
     if not memory.idle_known and any(s.state == "pre" and not s.same for v in views for s in v.states):
         notes.append(
             "what a launch only writes may differ before it; `kerncap verify` on both measures what it reads"
@@ -204,5 +202,5 @@ def _document(path: Path) -> dict[str, Any]:
     except (UnicodeDecodeError, RecursionError) as error:
         raise FormatError(path, 0, f"not valid JSON: {error}") from error
     if not isinstance(found, dict):
-        raise FormatError(path, 0, "no document: it is a list or a value")
+        raise FormatError(path, 0, "not a document: it is a list or a value")
     return found

@@ -137,7 +137,7 @@ def compare_documents(
     kinds = kind_of(a), kind_of(b)
     for path, kind in zip((path_a, path_b), kinds, strict=True):
         if kind is None:
-            raise UsageError(f"{path}: no document that a kerncap command prints with --json")
+            raise UsageError(f"{path}: not a document that a kerncap command prints with --json")
     if kinds[0] != kinds[1]:
         raise UsageError(
             f"{path_a} is of kerncap {kinds[0]}, {path_b} of kerncap {kinds[1]}: nothing to compare"

@@ -102,10 +102,10 @@ class Memory:
     def _view(self, name: str, a: View, b: View) -> ViewDiff:
         dtypes, shapes = (a.dtype, b.dtype), (a.shape, b.shape)
         if a.shape != b.shape:
-            return ViewDiff(name, dtypes, shapes, problem="another shape: no element has its partner")
+            return ViewDiff(name, dtypes, shapes, problem="other shapes: elements can't be paired")
         windows = Window.of(self._a, a), Window.of(self._b, b)
         if windows[0].shape != windows[1].shape:
-            return ViewDiff(name, dtypes, shapes, problem="types of which one can't be read as the other")
+            return ViewDiff(name, dtypes, shapes, problem="types that can't be compared")
         # An axis that stands still on both sides shows the same elements again and again.
         still = [not x and not y for x, y in zip(windows[0].strides, windows[1].strides, strict=True)]
         shape = tuple(min(n, 1) if s else n for n, s in zip(windows[0].shape, still, strict=True))

@@ -121,7 +121,7 @@ def _sanitizer() -> Check:
         return Check(
             name="sanitizer",
             status="note",
-            detail="z3 is not installed: what needs it stays unproven",
+            detail="z3 is not installed: questions that need it stay unproven",
             next_step="pip install 'kerncap[sanitizer]'",
         )
     try:

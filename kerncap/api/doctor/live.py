@@ -21,7 +21,7 @@ from kerncap.log import one_line
 _MARKS = ("python", "triton", "cuda", "hip")  # of the session: docs/session.md
 _HOOK = "Triton hook"
 _MOST_ARGUMENT = 200
-_CLEARED = "its environment was cleared by who started it (no KERNCAP_SESSION in it)"
+_CLEARED = "its environment was cleared by its parent (no KERNCAP_SESSION in it)"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -212,14 +212,12 @@ def _cause(one: Seen, shim: str, path: Path | None) -> str:
         return f"the program {one.problem}"
     if shim in one.libraries:
         if shim == "HIP shim":
-            return (
-                "it is loaded and ROCr did not take it as a tool (HSA_TOOLS_REPORT_LOAD_FAILURE=1 says why)"
-            )
-        return "it is loaded and no call came through it: none was made, or by a way that it does not know"
+            return "it is loaded and ROCr rejected it as a tool (HSA_TOOLS_REPORT_LOAD_FAILURE=1 shows why)"
+        return "it is loaded and no call came through it: none was made, or only in an unknown way"
     if one.session is False:
         return _CLEARED
     if one.preload is False:
-        return "LD_PRELOAD was dropped from its environment by who started it"
+        return "LD_PRELOAD was dropped from its environment by its parent"
     return "the loader did not load it, or the process ended before it did"
 
 
@@ -232,8 +230,8 @@ def _python_cause(one: Seen) -> str:
     if one.session is False:
         return _CLEARED
     if one.pythonpath is False:
-        return "PYTHONPATH was replaced by who started it"
-    return "it ignores PYTHONPATH or sitecustomize, or ended before it came that far"
+        return "PYTHONPATH was replaced by its parent"
+    return "it ignores PYTHONPATH or sitecustomize, or ended too early"
 
 
 def _steps(missed: Sequence[str], result: Any) -> Iterable[str]:
@@ -249,7 +247,7 @@ def _steps(missed: Sequence[str], result: Any) -> Iterable[str]:
         or "PYTHONPATH was replaced" in text
     ):
         names = "KERNCAP_SESSION, LD_PRELOAD, CUDA_INJECTION64_PATH, HSA_TOOLS_LIB, PYTHONPATH"
-        yield f"let who starts it pass these on: {names}"
+        yield f"make its parent pass these on: {names}"
     if "makes Python ignore" in text:
         yield "run the program without that flag"
     if "HSA_TOOLS_REPORT" in text:

@@ -70,7 +70,7 @@ NVIDIA = Vendor(
 AMD = Vendor(
     name="amd", language="HIP", gpu="an AMD GPU", pci="0x1002", build="hip", build_name="ROCm",
     library="ROCr", shim="HIP shim", visible="HIP_VISIBLE_DEVICES and ROCR_VISIBLE_DEVICES", shows="rocminfo",
-    uncalled="HSA_TOOLS_REPORT_LOAD_FAILURE=1 makes ROCr say why",
+    uncalled="HSA_TOOLS_REPORT_LOAD_FAILURE=1 makes ROCr print the reason",
     steps=_amd_steps,
 )  # fmt: skip
 

@@ -56,7 +56,7 @@ def chosen(environment: Mapping[str, str] = os.environ) -> Editor:
     if not words:
         usual = next((name for name in _USUAL if child.find(name)), None)
         if usual is None:
-            raise UsageError("no editor: set $VISUAL or $EDITOR, or say --watch and open the file yourself")
+            raise UsageError("no editor: set $VISUAL or $EDITOR, or use --watch and open the file yourself")
         words = [usual]
     return Editor(tuple(words), _place(words, environment))
 

@@ -148,9 +148,7 @@ class Loop:
             self._apply()
         elif key == "e":
             if self.editor is None:
-                self.screen.say(
-                    f"edit {self.session.working_copy} with what you like; --edit opens an editor"
-                )
+                self.screen.say(f"edit {self.session.working_copy} with any editor; --edit opens one")
             else:
                 self._open_editor(keys)
         elif key in "h?":

@@ -69,7 +69,7 @@ class EditSession:
 
     def __enter__(self) -> EditSession:
         if self.options.replay.candidate is not None:
-            raise UsageError("--candidate FILE is judged once: to judge every save of it, say --watch FILE")
+            raise UsageError("--candidate FILE: verified once; use --watch FILE to verify every save")
         for file in self.options.files:
             if not file.is_file():
                 raise UsageError(f"{file}: no such file to watch")

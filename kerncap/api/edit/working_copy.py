@@ -209,7 +209,7 @@ class WorkingCopy:
         if self.folder.is_dir() and any(self.folder.iterdir()):
             if asked:
                 raise UsageError(
-                    f"{self.folder}: it has files that are no working copy; name an empty or a new folder"
+                    f"{self.folder}: it has files of no working copy; name an empty or a new folder"
                 )
             return False
         self._write_missing()

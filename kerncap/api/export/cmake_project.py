@@ -156,9 +156,9 @@ def _notes(contents: Contents, manifest: Manifest) -> Iterator[str]:
     oracle = manifest.oracle.kind
     yield from notes_on(contents.reproducer)
     if oracle in ("fault", "timeout"):
-        yield f"in the application the launch ended with a {oracle}: the project passes where it ends well"
+        yield f"in the application the launch ended with a {oracle}: the project passes if it does not"
     elif oracle != "trusted":
-        yield f"the application's result is {oracle}: agreeing with it is no proof of being right"
+        yield f"the application's result is {oracle}: agreeing with it does not prove the kernel right"
     if any(region.kind == "managed" for region in manifest.regions):
         yield "managed memory is plain device memory in the project"
 

@@ -52,9 +52,11 @@ def rebuild(reproducer: Reproducer, folder: Path, vendor: str, name: str) -> tup
         target.write_bytes(reproducer.file(stored))
     build = source.build
     if build is None:
-        return "", ("source/ is there to read: how it was compiled is not known",)
+        return "", ("source/ is only for reading: it is unknown how it was compiled",)
     if build.tool not in ("nvcc", "hipcc"):
-        return "", (f"source/ is there to read: a program of {build.tool} is not compiled by this project",)
+        return "", (
+            f"source/ is only for reading: a program of {build.tool} is not compiled by this project",
+        )
     _check(reproducer, source, build)
     arch = build.arch or reproducer.manifest.device.arch or ("sm_80" if vendor == "cuda" else "gfx90a")
     command = _nvcc(build) if vendor == "cuda" else _hipcc(build)

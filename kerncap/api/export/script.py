@@ -149,7 +149,7 @@ def _text(
     elif oracle.kind == "suspect" and oracle.condition == "nonfinite":
         judge, judged = "judge_finite", "In the application it wrote NaN or infinities."
     elif oracle.kind != "trusted":
-        judged += f" That result is {oracle.kind}: agreeing with it is no proof of being right."
+        judged += f" That result is {oracle.kind}: agreeing with it does not prove the kernel right."
     tensors = [
         *_tensors(manifest, layout, view_keys),
         *(f"        {quoted(key)}: {one}," for key, one in bare.items()),

@@ -190,7 +190,7 @@ def _count(
                 ttir = compile_source(
                     reproducer,
                     target,
-                    "it holds no TTIR to count from",
+                    "it has no TTIR to count from",
                     trusted=options.trust,
                     python=options.python,
                 )
@@ -202,7 +202,7 @@ def _count(
             return _with_write_set(work, measured, notes), notes
     work = _from_closure(reproducer, measured)
     if work.read is None:
-        raise BackendUnavailable("the limits", f"{reproducer.path}: there is nothing to count from")
+        raise BackendUnavailable("the limits", f"{reproducer.path}: nothing to count from")
     return work, notes
 
 
@@ -234,7 +234,7 @@ def _from_closure(reproducer: Reproducer, measured: Measured | None) -> Work:
         "bytes read are an upper bound, all that the launch may reach; operations are not known without ncu"
     ]
     if written is None:
-        notes.append("what it writes was not measured")
+        notes.append("its written bytes were not measured")
     grid = manifest.launch.grid
     return Work(
         source="closure",

@@ -57,7 +57,7 @@ class _Count:
         if reason is None and touched.outside:
             reason = f"{touched.outside:,} elements are in memory that was not captured"
         if any(operation.name == "tt.atomic_poll" for operation in self.flow.operations):
-            self.notes["it waits for other programs: how often it looks is not counted as it would be"] = None
+            self.notes["it waits for other programs: the number of its polls is not counted exactly"] = None
         if reason is None:
             read, written = touched.traffic("read"), touched.traffic("written")
             tensors = tuple(touched.tensors())

@@ -126,8 +126,8 @@ def _free(
                 return free, "the kernel's accesses, followed on the captured contents", 2, True
         except OutOfTime:
             pass
-        why = "the result depends on more than its accesses tell"
-    progress(f"replays under poison find out what is needed: {why}")
+        why = "the result depends on more than its accesses"
+    progress(f"replays under poison find the needed bytes: {why}")
     known = {number: measured.poisonable(number) for number in range(len(sizes))}
     fixed = pointer_words(engine)
     for number in range(len(sizes)):
@@ -155,7 +155,9 @@ def _checked(
     known = trust.is_remembered(reproducer)
     reason = ""
     for drop in (True, False):
-        note = f"Minimized from {reproducer.manifest_sha256[:16]}: what its launch does not need is zero."
+        note = (
+            f"Minimized from {reproducer.manifest_sha256[:16]}: memory that its launch does not need is zero."
+        )
         path, gone = rewrite(reproducer, parent, free, written, note, drop)
         if path.resolve() == reproducer.path.resolve():
             raise KerncapError(f"{path}: the minimized reproducer would be the old one")
@@ -239,7 +241,7 @@ def _by_command(
 def _status(command: list[str], path: Path, deadline: float) -> int:
     left = deadline - time.monotonic()
     if left <= 0:
-        raise OutOfTime("what the command needs was not found out in the time given")
+        raise OutOfTime("the needs of the command were not found within the time limit")
     try:
         started = child.Given([*command, str(path)])
     except OSError as error:
@@ -247,6 +249,6 @@ def _status(command: list[str], path: Path, deadline: float) -> int:
     try:
         return started.wait(left)
     except subprocess.TimeoutExpired:
-        raise OutOfTime("the command did not end in the time given") from None
+        raise OutOfTime("the command did not end within the time limit") from None
     finally:
         started.end()

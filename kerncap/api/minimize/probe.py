@@ -21,7 +21,7 @@ class Probe:
         self._engine = engine
         self._measured = measured
         self._sizes = [region.size for region in engine.manifest.regions]
-        self._plain = PlainRun(engine, ORIGINAL, deadline, "what the launch needs was not found out")
+        self._plain = PlainRun(engine, ORIGINAL, deadline, "the needs of the launch were not found")
 
     def start(self) -> None:
         """Raises ReplayError where the launch does not end well as it is."""

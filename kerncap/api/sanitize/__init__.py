@@ -27,7 +27,7 @@ def parse_checks(text: str | None) -> frozenset[str]:
     unknown = [name for name in names if name not in CHECKS]
     if unknown or not names:
         wrong = ", ".join(unknown) or "nothing"
-        raise UsageError(f"--check {text}: {wrong} is no check; there are {', '.join(CHECKS)}")
+        raise UsageError(f"--check {text}: {wrong} is not a check; choose from {', '.join(CHECKS)}")
     return frozenset(names)
 
 
@@ -55,7 +55,7 @@ def sanitize_reproducer(
         if reproducer.manifest.kernel.language == "triton":
             why = None
             if target is not None:
-                why = f"its kernel is asked about for {target}"
+                why = f"the check is for {target}"
             elif reproducer.code("ttir") is None:
                 why = "it was captured without compiled code, under Triton's interpreter"
                 compiled_for = target_of(reproducer.manifest.device)

@@ -101,7 +101,7 @@ def tune(
             why = "not on an AMD GPU in this version; --engine interpreter searches on the host"
             raise BackendUnavailable("tune", why)
         if where.launcher == "binary":
-            raise UsageError("tune compiles a Triton kernel's source: leave --engine out, or say jit")
+            raise UsageError("tune compiles a Triton kernel's source: leave --engine out, or use jit")
         spaces = [LaunchSpace(each) for each in reproducers.values()]
         space = build(spaces, wishes, where.launcher != "interpreter")
         if not space.parameters:

@@ -121,5 +121,5 @@ def parse_stages(text: str | None) -> tuple[str, ...]:
     unknown = [name for name in names if name not in STAGES]
     if unknown or not names:
         wrong = ", ".join(unknown) or "nothing"
-        raise UsageError(f"--stages {text}: {wrong} is no stage; there are {', '.join(STAGES)}, or all")
+        raise UsageError(f"--stages {text}: {wrong} is not a stage; choose from {', '.join(STAGES)}, or all")
     return tuple(name for name in STAGES if name in names or name == "smoke")

@@ -25,7 +25,7 @@ def test_a_preload_that_was_dropped_on_the_way(bench: Bench) -> None:
     done = bench("doctor", "--", "sh", "-c", f"{client} && {dropped} {client} 100000 400")
     assert done.status == 4
     assert "loaded libcuda and the CUDA shim saw nothing of it: LD_PRELOAD was dropped" in done.stderr
-    assert "  -> let who starts it pass these on: KERNCAP_SESSION" in done.stderr
+    assert "  -> make its parent pass these on: KERNCAP_SESSION" in done.stderr
     assert "1 launches seen" in done.stderr.splitlines()[-1]
 
 

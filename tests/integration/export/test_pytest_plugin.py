@@ -90,7 +90,7 @@ def test_a_missing_engine_skips_by_name(kerncap_of_module: CommandLine) -> None:
     [
         # A name that no file can have is no mistake of the plugin's.
         (("--kerncap", "nowhere" * 50), "nowhere: no such file or folder"),
-        (("--kerncap", ".", "--kerncap-stages", "taste"), "taste is no stage"),
+        (("--kerncap", ".", "--kerncap-stages", "taste"), "taste is not a stage"),
         (("--kerncap", ".", "--kerncap-candidate", "k"), "--kerncap-candidate k: expected KERNEL=FILE"),
     ],
 )

@@ -238,7 +238,7 @@ def judged_ttir(captured: tuple[Path, Path]) -> str:
 
     with pytest.MonkeyPatch.context() as patch, Reproducer.open(captured[0]) as reproducer:
         patch.setenv("XDG_CONFIG_HOME", str(captured[1]))
-        return compile_source(reproducer, "hip:gfx942", "it is asked about for gfx942")
+        return compile_source(reproducer, "hip:gfx942", "the check is for gfx942")
 
 
 def test_a_module_that_ends_its_process_is_said(

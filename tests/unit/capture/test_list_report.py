@@ -206,7 +206,7 @@ def test_a_streams_handle_is_new_in_each_run_so_there_is_no_command() -> None:
     whole = result(kernel("f(int)", *ROWS, mangled="_Z1fi"))
     commands = {group.key[0]: group.leaves[0].command for group in groups(whole, figures(whole), "stream")}
     assert commands["device 0, stream 0x2"] is None
-    assert "no selector of capture tells these" in render_listing(whole, by="stream")
+    assert "no selector of capture distinguishes these" in render_listing(whole, by="stream")
 
 
 def test_the_only_stream_beside_the_default_one_has_a_command() -> None:

@@ -164,7 +164,7 @@ def test_library_kernels_without_source_come_with_a_command() -> None:
         native("_Z4gemmPf", "gemm(float*)", launches=9, filtered={"no source": 9}),
     ]
     text = reason(kernels, NATIVE)
-    assert "2 kernels were launched, with no source" in text
+    assert "2 kernels were launched, with no known source" in text
     assert text.endswith("kerncap capture -k '^gemm' -- python app.py")
 
 
@@ -240,7 +240,7 @@ def test_a_rank_that_launched_nothing_is_named_with_those_that_did() -> None:
     filtered = [kernel("add", launches=4, filtered={"rank": 4})]
     text = reason(filtered, ranked, kernel="add", ranks=(2, 3))
     assert text == "--rank 2,3: no process of it launched a kernel; the processes that did have ranks 9, 10"
-    assert "have no ranks (no RANK, OMPI" in reason(filtered, ranks=(0,))
+    assert "have no rank (no RANK, OMPI" in reason(filtered, ranks=(0,))
 
 
 def test_a_range_that_no_launch_lay_in() -> None:
@@ -251,6 +251,6 @@ def test_a_range_that_no_launch_lay_in() -> None:
 def test_what_was_never_armed_says_so() -> None:
     asleep = [kernel("add", launches=4, filtered={"dormant": 4})]
     assert reason(asleep, dormant=True) == (
-        "nothing was armed while the program ran (4 launches); kerncap arm does it"
+        "nothing was armed while the program ran (4 launches); arm it with kerncap arm"
     )
     assert reason(asleep, kernel="add") == "all 4 launches came before it was armed"

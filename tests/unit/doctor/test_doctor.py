@@ -121,7 +121,7 @@ def test_the_sanitizer_has_a_row(monkeypatch: pytest.MonkeyPatch, there: bool) -
         ("sanitizer", "ok", "z3 4.15.0", None)
         if there
         else (
-            "sanitizer", "note", "z3 is not installed: what needs it stays unproven",
+            "sanitizer", "note", "z3 is not installed: questions that need it stay unproven",
             "pip install 'kerncap[sanitizer]'",
         )
     )  # fmt: skip

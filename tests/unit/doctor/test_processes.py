@@ -41,7 +41,7 @@ def seen(*libraries: str, **facts: object) -> Seen:
         (seen("libcuda", session=False), [], set(), "its environment was cleared"),
         (seen("libcuda", "CUDA shim"), [], set(), "no call came through it"),
         (seen("libcuda"), [], set(), "the loader did not load it"),
-        (seen("ROCr", "HIP shim"), [], set(), "ROCr did not take it"),
+        (seen("ROCr", "HIP shim"), [], set(), "ROCr rejected it"),
         (seen("Triton"), [], {"python"}, None),
         (seen("Triton", argv=("python", "-I", "a.py")), [], set(), "`-I` makes Python ignore"),
         (seen("Triton", pythonpath=False), [], set(), "PYTHONPATH was replaced"),

@@ -119,7 +119,7 @@ def test_an_error_is_its_line() -> None:
 def test_a_refused_stranger_is_a_persons_matter() -> None:
     line = "kerncap: r was not captured here. … repeat with --trust"
     found = answer(chosen(False)["replay"], ran(2, "", line), 5, Results(), 8000)
-    assert found.failed and "Trust is never given through this server" in found.content["lines"][-1]
+    assert found.failed and "This server never trusts a reproducer" in found.content["lines"][-1]
 
 
 def test_the_time_was_up() -> None:

@@ -51,10 +51,10 @@ def write(folder: Path, name: str, text: str) -> Path:
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
-        ("--once --bisect", "--bisect and --max-ratio are of a comparison"),
-        ("--watch --max-ratio 1.1", "--bisect and --max-ratio are of a comparison"),
-        ("--once --ceilings H200", "are of --limits"),
-        ("--compare captured,rebuilt --counters none", "are of --limits"),
+        ("--once --bisect", "--bisect, --max-ratio: only for a comparison; add --compare"),
+        ("--watch --max-ratio 1.1", "--bisect, --max-ratio: only for a comparison; add --compare"),
+        ("--once --ceilings H200", "only for limits; add --limits"),
+        ("--compare captured,rebuilt --counters none", "only for limits; add --limits"),
         ("--compare captured,rebuilt --until-fail 3", "--until-fail runs one thing many times"),
         ("--limits --until-fail 3", "--until-fail runs one thing many times"),
         ("--apply - --until-fail 3", "--until-fail runs one thing many times"),
@@ -69,7 +69,7 @@ def test_what_nobody_would_look_at_is_refused(asked: str, said: str) -> None:
 def test_reproduced_and_correct_are_two_verdicts(tmp_path: Path) -> None:
     path = suspect().seal(tmp_path)
     again = replay(path)
-    assert again.passed and any("reproduced is not correct" in note for note in again.notes)
+    assert again.passed and any("reproduced does not mean correct" in note for note in again.notes)
     wrong = verify(path, VerifyOptions(expect="finite"))
     assert not wrong.passed
     assert "1 of 1,000 written elements are not finite, first out_ptr[5] = nan" in wrong.verdict.reasons[0]

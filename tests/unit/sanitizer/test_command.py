@@ -45,7 +45,7 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, st
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "sanitize: what? A reproducer, a .ttir file, or -- and a program"),
+        ([], "sanitize: nothing to check; give a reproducer, a .ttir file, or -- and a program"),
         (["--"], "sanitize takes either REPRO, FILE.ttir, or -- and a program"),
         (["repro", "--", "true"], "sanitize takes either REPRO, FILE.ttir, or -- and a program"),
         (["x.ttir"], "x.ttir: a .ttir file needs --grid, and --arg for each of its parameters"),
@@ -61,8 +61,11 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, st
         (["repro", "--arg", "n=1"], "--arg goes with a .ttir file, not with a reproducer"),
         (["repro", "--one-config"], "--one-config goes with -- and a program, not with a reproducer"),
         (["--grid", "8", "--", "true"], "--grid goes with a .ttir file, not with -- and a program"),
-        (["repro", "--check", "oob,typo"], "--check oob,typo: typo is no check; there are oob, race, uninit"),
-        (["repro", "--check", ","], "--check ,: nothing is no check"),
+        (
+            ["repro", "--check", "oob,typo"],
+            "--check oob,typo: typo is not a check; choose from oob, race, uninit",
+        ),
+        (["repro", "--check", ","], "--check ,: nothing is not a check"),
         (["repro", "--target", "sm_90"], "--target sm_90: expected cuda:N or hip:gfxN, as in cuda:90"),
         (["--target", "h100", "--", "true"], "--target h100: expected cuda:N or hip:gfxN"),
         (["nowhere"], "nowhere"),
@@ -233,7 +236,7 @@ def test_a_strangers_source_is_not_compiled(capsys: pytest.CaptureFixture[str], 
     assert (status, out) == (2, "") and err.count("\n") == 1
     assert "would execute: source/kernel.py (9 lines of Python, kernel scale)" in err and "--trust" in err
     status, _, err = run(capsys, GOLDEN_BLOCK, "--target", "cuda:80")
-    assert status == 2 and "its kernel is asked about for cuda:80" in err
+    assert status == 2 and "the check is for cuda:80" in err
 
 
 def test_without_a_source_there_is_nothing_to_compile(

@@ -126,7 +126,7 @@ def test_only_the_checks_that_are_asked_for_and_a_launch_that_was_not_checked(tm
 def test_a_check_that_there_is_not(tmp_path: Path) -> None:
     finished = run(tmp_path, "--kerncap-sanitize=oob,raec")
     assert finished.returncode == 4
-    assert "raec is no check; there are oob, race," in finished.stderr
+    assert "raec is not a check; choose from oob, race," in finished.stderr
 
 
 def test_without_the_option_it_costs_nothing() -> None:
