@@ -277,7 +277,8 @@ def compiled_for(target: Any, path: Path, job: dict[str, Any]) -> Any:
     driver.set_active(_StandIn(target))
     kernel = SourceKernel(path, job, _values(job))
     options = {k: v for k, v in kernel.options.items() if v is not None and k not in _NOT_OPTIONS}
-    compiled = kernel.function.warmup(grid=tuple(job["launch"]["grid"]), **kernel.arguments, **options)
+    positional, named = kernel.passed(kernel.arguments)
+    compiled = kernel.function.warmup(*positional, grid=tuple(job["launch"]["grid"]), **named, **options)
     return compiled.result() if hasattr(compiled, "result") else compiled
 
 

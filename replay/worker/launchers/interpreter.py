@@ -44,4 +44,5 @@ class Interpreter:
         self._grid = tuple(job["launch"]["grid"])
 
     def run(self) -> None:
-        self._kernel.function[self._grid](**self._arguments)
+        positional, named = self._kernel.passed(self._arguments)
+        self._kernel.function[self._grid](*positional, **named)

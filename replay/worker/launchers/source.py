@@ -118,6 +118,19 @@ class SourceKernel:
             if name not in self.arguments
         }
 
+    def passed(self, arguments: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+        """Arguments as a launch takes them: by position as far as that goes.
+
+        A parameter may be called as one of Triton's own functions is (``self``, ``grid``).
+        """
+        positional, left = [], dict(arguments)
+        for name, parameter in inspect.signature(self.function.fn).parameters.items():
+            if name not in left or parameter.kind is parameter.KEYWORD_ONLY:
+                break
+            value = left.pop(name)
+            positional += value if parameter.kind is parameter.VAR_POSITIONAL else [value]
+        return positional, left
+
     def forget(self) -> None:
         """Drop the module, and with it its text, which Python keeps by path."""
         sys.modules.pop(self.module.__name__, None)

@@ -43,7 +43,8 @@ class TritonJit:
         self._compile_ms = (time.perf_counter() - started) * 1e3
 
     def run(self) -> None:
-        self._kernel.function[self._grid](**self._kernel.arguments, **self._options)
+        positional, named = self._kernel.passed(self._kernel.arguments)
+        self._kernel.function[self._grid](*positional, **named, **self._options)
 
     def compiled(self, folder: Path) -> dict[str, Any]:
         """Facts of what the launch runs; its stages become files in ``folder``."""
@@ -84,9 +85,8 @@ class TritonJit:
         """Ahead of the first launch, so that no launch's time limit pays for it."""
         try:
             with self._noted_hit():
-                kernel = self._kernel.function.warmup(
-                    grid=self._grid, **self._kernel.arguments, **self._options
-                )
+                positional, named = self._kernel.passed(self._kernel.arguments)
+                kernel = self._kernel.function.warmup(*positional, grid=self._grid, **named, **self._options)
             if hasattr(kernel, "result"):  # compiled behind our back
                 kernel = kernel.result()
             if kernel is not None:

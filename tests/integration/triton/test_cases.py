@@ -59,6 +59,11 @@ KERNELS = (
         tl.store(x_ptr + i, i + big)
 
     @triton.jit
+    def named_as_triton_does(self, y_ptr, grid, warmup, fn: tl.constexpr):
+        i = tl.arange(0, fn)
+        tl.store(y_ptr + i, tl.load(self + i) * grid + warmup)
+
+    @triton.jit
     def odd(x_ptr, y_ptr, stride, extra_ptr, LOW: tl.constexpr, HIGH: tl.constexpr, NOTHING: tl.constexpr,
             TYPE: tl.constexpr, MODE: tl.constexpr, PAIR: tl.constexpr, BLOCK: tl.constexpr):
         i = tl.arange(0, BLOCK)
@@ -104,6 +109,8 @@ LAUNCHES = """
     x = torch.zeros(8, dtype=torch.int64, device=DEVICE)
     keep[(1,)](x, 0.1, 2**40 + 1, True, BLOCK=8)
 
+    named_as_triton_does[(1,)](torch.ones(8, device=DEVICE), torch.zeros(8, device=DEVICE), 3, 4, 8)
+
     base = torch.randn(8, 5, device=DEVICE)
     y = torch.full((8, 2), 7.0, dtype=torch.bfloat16, device=DEVICE)
     odd[(1,)](base[:, 2], y, base.stride(0), None, float("-inf"), float("inf"), None, tl.bfloat16, "clip",
@@ -122,7 +129,7 @@ Captured = Mapping[tuple[str, int], Path]  # by the kernel's name and the launch
 def captured(kerncap_of_module: CommandLine) -> Captured:
     target = kerncap_of_module.target(KERNELS + LAUNCHES)
     paths = kerncap_of_module.capture(
-        "-k", ".", "--launch", "0:2", "--no-self-check", target=target, expect=9
+        "-k", ".", "--launch", "0:2", "--no-self-check", target=target, expect=10
     )
     launches = [(path, Reproducer.open(path).manifest) for path in paths]
     return {(manifest.kernel.name, manifest.launch.ordinal): path for path, manifest in launches}
@@ -194,6 +201,11 @@ def test_case_05_a_write_outside_the_write_set_fails(kerncap: CommandLine, captu
     done = kerncap("verify", "--json", path, "--candidate", past_the_end)
     assert done.status == 1
     assert any("outside" in reason for reason in done.document["reasons"]), done.stdout
+
+
+def test_parameters_may_have_the_names_of_tritons_own(kerncap: CommandLine, captured: Captured) -> None:
+    done = kerncap("replay", captured["named_as_triton_does", 0])
+    assert done.result_line.startswith("Result: PASS (64 bytes identical"), done.stdout + done.stderr
 
 
 @pytest.mark.long
