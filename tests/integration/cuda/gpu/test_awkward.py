@@ -1,7 +1,8 @@
-"""Kernels of nvcc that no replay repeats bit by bit, or that have nothing to compare: none of them fails."""
+"""Kernels that no replay repeats bit by bit, or that have nothing to compare: none of them fails."""
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 
 from tests.integration.conftest import CommandLine
 
-from .captured import Captured, Judge, build, capture, compile_candidate
+from .captured import TARGETS, Captured, Judge, build, capture, compile_candidate
 
 pytestmark = [pytest.mark.gpu, pytest.mark.timeout(500)]
 
@@ -63,8 +64,35 @@ def test_what_can_be_judged_still_is(
 ) -> None:
     """A candidate that is wrong in the output that every run repeats."""
     path = awkward.one(kernel)
-    text = (Path(__file__).parent / "targets" / "awkward.cu").read_text()
+    text = (TARGETS / "awkward.cu").read_text()
     source = tmp_path / "wrong.cu"
     body = text[text.index(f"__global__ void {kernel}(") :]
     source.write_text(body[: body.index("\n}\n") + 3].replace(judged, f"{judged}.5f"))
     judge.rejects(path, compile_candidate(source, awkward.reproducers[path].device.arch))
+
+
+_STORES = {"masked_fill": (0,), "FillFunctor": (0,), "clamp": (0, 5), "copy_kernel": (0,)}
+
+
+@pytest.fixture(scope="module")
+def stores(kerncap_of_module: CommandLine) -> Captured:
+    program = (sys.executable, TARGETS / "torch_awkward.py", "stores")
+    return capture(kerncap_of_module, *program, options=("-k", "|".join(_STORES), "--launch", "0:1"))
+
+
+@pytest.mark.parametrize("word", _STORES)
+def test_what_torch_stores_again_is_judged(stores: Captured, judge: Judge, word: str) -> None:
+    [done] = judge.ask(("verify", "--json", str(stores.one(word))))
+    assert done.status in _STORES[word], done.stdout + done.stderr
+
+
+def test_no_kernel_of_a_backward_pass_fails(kerncap_of_module: CommandLine, judge: Judge) -> None:
+    """cuDNN's, with scratch that is left in any order: judged, or open by name, each of them."""
+    words = "dgrad|wgrad|cudnn|cutlass|nvjet|nhwc|bn_"
+    program = (sys.executable, TARGETS / "torch_awkward.py", "backward")
+    captured = capture(kerncap_of_module, *program, options=("-k", words, "--launch", "0:1"))
+    assert len(captured.reproducers) >= 3, captured.names()
+    asked = [("verify", "--json", str(path)) for path in captured.reproducers]
+    for (_, _, path), done in zip(asked, judge.ask(*asked), strict=True):
+        print(path, done.result_line if "Result" in done.stdout else done.document["summary"])
+        assert done.status in (0, 5), f"{path}\n{done.stdout}{done.stderr}"
