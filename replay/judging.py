@@ -20,7 +20,7 @@ FLOATS = ("float", "bfloat")
 
 
 def errors(engine: Engine, wanted: Sequence[Limits], against: str) -> list[dict[str, Any]]:
-    """Statistics of views against a state or ``reference``: see `worker/errors.py`."""
+    """Statistics of views against a state or ``reference``: see `worker/common/numeric_errors.py`."""
     return list(engine.connection.call("errors", views=_plain(wanted), against=against)["views"])
 
 
@@ -69,7 +69,7 @@ def redrawable(manifest: Manifest, measured: Measured) -> list[int]:
 
 @dataclass(frozen=True)
 class Spread:
-    """How floats leave the range that was captured: see `worker/redraw.py`."""
+    """How floats leave the range that was captured: see `torch_backend/redraw.py`."""
 
     factor: float = 1.0
     signs: bool = False

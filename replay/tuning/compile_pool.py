@@ -1,6 +1,6 @@
 """Configurations compiled ahead, many at a time, so that the process that times them only loads.
 
-A pool speaks to one process of the target's Python (`replay/worker/compile.py`), which forks one child for
+A pool speaks to one process of the target's Python (`torch_backend/compile_ahead.py`), which forks one for
 each compilation. Launches that specialise alike (same types, alignments, constants) are compiled once.
 """
 

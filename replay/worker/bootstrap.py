@@ -26,13 +26,13 @@ def main(folder: str, what: str, *given: str) -> None:
         gc.disable()  # until torch is there: looking for garbage among what is loaded is a seventh of it
         _serve(what, *given)
     elif what == "once":
-        from _kerncap_worker.server import serve  # type: ignore[import-not-found]
+        from _kerncap_worker.serve_loop import serve  # type: ignore[import-not-found]
 
         job, requests, replies = given
         write_fd = os.open(replies, os.O_WRONLY | os.O_CREAT, 0o600)
         serve(job, os.open(requests, os.O_RDONLY), write_fd, True)
     elif what == "code_object":
-        from _kerncap_worker import code_object  # type: ignore[import-not-found]
+        from _kerncap_worker.torch_backend import code_object  # type: ignore[import-not-found]
 
         code_object.main(*given)
     elif what == "measure":
@@ -40,7 +40,7 @@ def main(folder: str, what: str, *given: str) -> None:
 
         measure.main(int(given[0]))
     else:
-        from _kerncap_worker import probe
+        from _kerncap_worker import probe  # type: ignore[import-not-found]
 
         probe.main(what, *given)
 
@@ -63,11 +63,11 @@ def _serve(what: str, *given: str) -> None:
 
         what, *words = standby.wait(int(read_fd), device=words[0] == "device")
     if what == "compile":
-        from _kerncap_worker import compile as compiling
+        from _kerncap_worker.torch_backend import compile_ahead
 
-        compiling.serve(words[0], int(read_fd), int(write_fd), int(words[1]))
+        compile_ahead.serve(words[0], int(read_fd), int(write_fd), int(words[1]))
     else:
-        from _kerncap_worker.server import serve
+        from _kerncap_worker.serve_loop import serve
 
         serve(words[0], int(read_fd), int(write_fd), words[1] == "1")
     if "torch" in sys.modules:  # its orderly end takes half a second, and there is nothing left to lose

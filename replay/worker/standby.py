@@ -9,7 +9,7 @@ import json
 import os
 import threading
 
-from . import warm
+from .torch_backend import warm_triton
 
 
 def wait(read_fd: int, device: bool) -> list[str]:
@@ -23,7 +23,7 @@ def wait(read_fd: int, device: bool) -> list[str]:
     with contextlib.suppress(Exception):  # whoever needs it will say what is wrong
         importlib.import_module("torch")
     if device:  # goes on while memory is placed
-        threading.Thread(target=warm.warm, daemon=True).start()
+        threading.Thread(target=warm_triton.warm, daemon=True).start()
     line = b""
     while not line.endswith(b"\n"):
         part = os.read(read_fd, 1)  # what comes behind the line is another's to read

@@ -10,7 +10,7 @@ import pytest
 
 from kerncap.api.verify import VerifyOptions
 from kerncap.api.verify.verify_result import STAGES
-from kerncap.replay.worker.streams import problem
+from kerncap.replay.worker.torch_backend.streams import problem
 from tests.integration.conftest import CommandLine
 
 from .resident import RIGHT, Cheat, Resident, cheats, resident

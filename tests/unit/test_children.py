@@ -42,9 +42,10 @@ ALLOWED = {
     ("kerncap/mcp/child.py", "anyio.open_process"): "kerncap by its path, and tied; its streams are anyio's",
     ("kerncap/streams.py", "os.execve"): "kerncap itself in UTF-8 mode, by its path",
     ("replay/tuning/cluster.py", "distributed.LocalCluster"): "inside of child.protected",
-    ("replay/worker/isolation.py", "os.fork"): "no program is started, and it stays in the worker's group",
-    ("replay/worker/compile.py", "os.fork"): "no program is started; it is tied to the process that forks it",
-    ("replay/worker/launchers/stages.py", "os.fork"): "no program is started, and it stays in the group",
+    ("replay/worker/torch_backend/isolation.py", "os.fork"): "it starts no program",
+    ("replay/worker/torch_backend/apart.py", "os.fork"): "it starts no program",
+    ("replay/worker/torch_backend/compile_ahead.py", "os.fork"): "it starts no program",
+    ("replay/worker/torch_backend/launchers/stages.py", "os.fork"): "it starts no program",
 }  # fmt: skip
 PRODUCT = ("kerncap/*.py", "replay/*.py", "sanitizer/*.py", "shims/triton/*.py")
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from kerncap.api.diff.diff_result import Bin, First, Heat, Histogram, StateDiff
-from kerncap.replay.worker.errors import Errors
+from kerncap.replay.worker.common.numeric_errors import Errors
 from kerncap.replay.worker.native.dtypes import Number
 
 MAP_ROWS, MAP_COLUMNS = 16, 64

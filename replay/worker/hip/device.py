@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from ..failures import Fault, Refused, TimedOut
-from ..native.device import Bytes, host_bytes
+from ..common.failures import Fault, Refused, TimedOut
+from ..cuda.device import Bytes, host_bytes
 from . import hsa
 from .placement import Placement
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import mmap
 
-from ..memory.layout import Span
+from ..common.address_layout import Span
 
 _PROT_NONE = 0
 _MAP_NORESERVE = 0x4000

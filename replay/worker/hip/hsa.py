@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from ..failures import Refused
+from ..common.failures import Refused
 
 _LOST_S = 5.0  # for a worker to say that its device was lost
 

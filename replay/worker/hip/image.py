@@ -6,7 +6,7 @@ import ctypes
 from collections.abc import Sequence
 from pathlib import Path
 
-from ..failures import Refused
+from ..common.failures import Refused
 from . import hsa, symbols
 from .device import Device
 from .metadata import KernelMetadata, Malformed, read

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 from typing import Any
 
-from ..failures import Fault, KernelError, Refused
+from ..common.failures import Fault, KernelError, Refused
 from ..native.variables import Variables
 from . import hsa
 from .device import Device

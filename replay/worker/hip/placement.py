@@ -14,10 +14,10 @@ import mmap
 from collections.abc import Sequence
 from typing import Any
 
-from ..failures import Refused
-from ..memory.host import map_pages
-from ..memory.layout import Span, supersets
-from ..memory.placement import is_own_global
+from ..common.address_layout import Span, supersets
+from ..common.failures import Refused
+from ..common.host_memory import map_pages
+from ..cuda.placement import is_own_global
 from . import hsa
 from .hold import Hold, unmap
 

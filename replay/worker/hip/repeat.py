@@ -11,9 +11,9 @@ import time
 from typing import Any
 
 from ..native.bulk import Bulk
-from ..native.repeat import Ranges, Repeat
+from ..native.cuda_repeat import Ranges, Repeat
 from ..native.states import States
-from ..timing import turns
+from ..torch_backend.device_timing import turns
 from .device import Device
 from .launcher import Launcher
 

@@ -11,11 +11,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from .. import driver as cu
-from ..failures import Fault, Refused
-from ..native.device import Device
-from ..native.repeat import Events
-from . import ptx
+from ..common.failures import Fault, Refused
+from ..cuda import driver as cu
+from ..cuda.device import Device
+from ..native.cuda_repeat import Events
+from . import benchmark_kernels
 
 _MEMORY_BYTES = 2 << 30  # of both buffers together: a stream of it takes half a millisecond and more
 _LEAST_MEMORY_BYTES = 64 << 20
@@ -37,7 +37,7 @@ _ATTRIBUTES = {
 class _Loaded:
     """A kernel on the device, launched with the four parameters that all of them have."""
 
-    def __init__(self, device: Device, kernel: ptx.Kernel) -> None:
+    def __init__(self, device: Device, kernel: benchmark_kernels.Kernel) -> None:
         self._device = device
         self._module, self._function = ctypes.c_void_p(), ctypes.c_void_p()
         driver = device.driver
@@ -91,8 +91,8 @@ class Measurement:
             self.missing.update({name: str(error) for name in _DRAM if name not in self.ceilings})
         self._try("l2_bytes_per_s", self._l2)
         for kind in ("fp32", "fp64", "fp16", "bf16", "special"):
-            self._try(f"{kind}_per_s", partial(self._compute, ptx.vector(kind)))
-        for kind in ptx.MMA_KINDS:
+            self._try(f"{kind}_per_s", partial(self._compute, benchmark_kernels.vector(kind)))
+        for kind in benchmark_kernels.MMA_KINDS:
             self._tensor(kind)
         return {
             "version": 1,
@@ -141,7 +141,7 @@ class Measurement:
 
         Keeps, too, what events around one alone measure.
         """
-        kernel = _Loaded(self.device, ptx.empty())
+        kernel = _Loaded(self.device, benchmark_kernels.empty())
         kernel.run(1, self._small, self._small)
         self.device.finish(30.0)
         pair, alone = self._events.pairs[0], []
@@ -205,7 +205,7 @@ class Measurement:
         By threads that go on and by threads that move their words once: which is faster differs between
         devices, and between reading and copying.
         """
-        kernel = ptx.memory(loads, stores)
+        kernel = benchmark_kernels.memory(loads, stores)
         loaded = _Loaded(self.device, kernel)
         target = buffer + size if loads and stores else buffer if stores else self._small
         words = size // 16
@@ -221,7 +221,7 @@ class Measurement:
         blocks = self.facts["sm_count"] * _L2_BLOCKS
         unit = 4 * 16 * blocks * _BLOCK
         size = unit * max(1, self.facts["l2_bytes"] // _L2_SHARE // unit)
-        kernel = ptx.memory(True, False)
+        kernel = benchmark_kernels.memory(True, False)
         buffer = self.device.allocate(size)
         try:
             self.device.zero(buffer, size)
@@ -235,7 +235,7 @@ class Measurement:
 
     # --- units ---------------------------------------------------------------------------------------
 
-    def _compute(self, kernel: ptx.Kernel, blocks: int = 8) -> float:
+    def _compute(self, kernel: benchmark_kernels.Kernel, blocks: int = 8) -> float:
         """Operations per second of all multiprocessors."""
         loaded = _Loaded(self.device, kernel)
         grid = self.facts["sm_count"] * blocks
@@ -252,9 +252,13 @@ class Measurement:
     def _tensor(self, kind: str) -> None:
         """The tensor cores' rate by the best instruction that the device has for them."""
         name = f"tensor_{kind}_per_s"
-        tried = [("wgmma", ptx.wgmma, 1)] if kind in ptx.WGMMA_KINDS and self.capability == 90 else []
-        if self.capability >= ptx.mma(kind).least:
-            tried.append(("mma.sync", ptx.mma, 4))
+        tried = (
+            [("wgmma", benchmark_kernels.wgmma, 1)]
+            if kind in benchmark_kernels.WGMMA_KINDS and self.capability == 90
+            else []
+        )
+        if self.capability >= benchmark_kernels.mma(kind).least:
+            tried.append(("mma.sync", benchmark_kernels.mma, 4))
         for how, make, blocks in tried:
             best = self.ceilings.get(name, 0.0)
             rate = self._try(name, partial(self._compute, make(kind), blocks))

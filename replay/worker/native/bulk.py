@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from .. import driver as cu
-from ..poison import constants, words
-from .device import Bytes, Device
-from .ptx import TEXT, THREADS
+from ..common.poison import constants, words
+from ..cuda import driver as cu
+from ..cuda.device import Bytes, Device
+from ..cuda.memory_kernels import TEXT, THREADS
 
 CHUNK = 64 * 1024 * 1024  # bytes of a range that are worked on at once; a multiple of 64
 MAX_COUNTERS = 1024

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from .compare import LEAST_NORMAL
-from .device import Bytes
+from ..cuda.device import Bytes
+from .compare_arrays import LEAST_NORMAL
 from .dtypes import BITS, Number
 
 _CANDIDATES = (Number("float32", 4), Number("float64", 8), Number("float16", 2), Number("bfloat16", 2))

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .device import Bytes
+from ..cuda.device import Bytes
 
 _WORD = 8
 _STEP = 32 * 1024 * 1024  # bytes that are looked through at once

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..failures import KernelError, Refused
+from ..common.failures import KernelError, Refused
 
 
 def expected(path: Path, arguments: list[dict[str, Any]], arrays: dict[str, Any]) -> dict[str, Any]:

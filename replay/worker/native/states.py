@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from ..memory.layout import Span, gaps
-from ..poison import GAP_SEED
+from ..common.address_layout import Span, gaps
+from ..common.poison import GAP_SEED
+from ..cuda.device import Bytes, Device
 from .bulk import Bulk, pieces
-from .device import Bytes, Device
 from .pointers import Moves
 
 _PHASE = 256  # a copy of a region has its alignment: eight bytes at once can be compared

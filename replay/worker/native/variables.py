@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from ..failures import Refused
-from ..memory.placement import is_own_global
-from .device import Device
-from .image import Image
+from ..common.failures import Refused
+from ..cuda.device import Device
+from ..cuda.image import Image
+from ..cuda.placement import is_own_global
 from .pointers import Move, new_address
 
 _WORD = 8

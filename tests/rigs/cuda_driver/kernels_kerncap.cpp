@@ -1,5 +1,5 @@
 // Host functions for kerncap's own device kernels, so that the ways over the device are tested too.
-// What each does is said in replay/worker/native/ptx.py and shims/cuda/kernels.
+// What each does is said in replay/worker/cuda/memory_kernels.py and shims/cuda/kernels.
 #include <chrono>
 #include <cstring>
 

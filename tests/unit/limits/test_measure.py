@@ -63,7 +63,7 @@ class Device:
 
     def call(self, name: str, *arguments: Any) -> None:
         if status := self.status(name, *arguments):
-            raise sys.modules[f"{NAME}.driver"].CudaError(name, status, f"CUDA_ERROR_{status}")
+            raise sys.modules[f"{NAME}.cuda.driver"].CudaError(name, status, f"CUDA_ERROR_{status}")
 
     def status(self, name: str, *arguments: Any) -> int:
         handler = getattr(self, f"_{name}", None)

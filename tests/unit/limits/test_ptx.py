@@ -12,7 +12,7 @@ import pytest
 
 from kerncap.replay.candidates import tools
 
-FILE = Path(__file__).parents[3] / "replay" / "worker" / "limits" / "ptx.py"
+FILE = Path(__file__).parents[3] / "replay" / "worker" / "limits" / "benchmark_kernels.py"
 
 
 @pytest.fixture(scope="module")

@@ -22,7 +22,7 @@ from kerncap.replay.engine import CANDIDATE
 from kerncap.replay.outcome import CandidateError
 from kerncap.replay.verdict import judge
 from kerncap.replay.wording import Verdict
-from kerncap.replay.worker import guard, isolation
+from kerncap.replay.worker.torch_backend import guard, isolation
 
 from . import build
 from .build import HEADER, Launch
@@ -30,7 +30,7 @@ from .resident import Resident, candidate, resident
 
 pytest.importorskip("triton")
 torch = pytest.importorskip("torch")
-from kerncap.replay.worker.launchers import source  # noqa: E402
+from kerncap.replay.worker.torch_backend.launchers import source  # noqa: E402
 
 replay_module = importlib.import_module("kerncap.api.replay")
 verify_module = importlib.import_module("kerncap.api.verify.run")
@@ -46,7 +46,7 @@ def adder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Resident]:
 PATCHES = """
 import sys
 import numpy, torch
-states = sys.modules["_kerncap_worker.states"].States
+states = sys.modules["_kerncap_worker.torch_backend.states"].States
 states.diff = lambda self, region, *others: numpy.zeros((self.sizes[region] + 7) // 8, numpy.uint8)
 states.gap_writes = lambda self: []
 states.differing = lambda self, name: []
@@ -192,7 +192,7 @@ def copy(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
 
 
 def test_an_output_byte_that_is_poison_by_chance_must_be_written_too(tmp_path: Path) -> None:
-    from kerncap.replay.worker.poison import pattern
+    from kerncap.replay.worker.common.poison import pattern
 
     poison = pattern(torch, 0, 1, 0, 64, "cpu").numpy()  # of seed A, in region 1
     launch = Launch(COPY, "copy").tensor("x_ptr", poison).tensor("out_ptr", np.zeros(64, np.uint8), poison)

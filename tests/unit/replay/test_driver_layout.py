@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from kerncap.replay.worker import driver
+from kerncap.replay.worker.cuda import driver
 
 _STRUCTURES = {
     "CUmemAllocationProp": (driver.MemAllocationProp, {

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from kerncap.replay import bias
-from kerncap.replay.worker.errors import Boxes, Errors, Percentiles
+from kerncap.replay.worker.common.numeric_errors import Boxes, Errors, Percentiles
 
 
 def errors(found: object, expected: object, dtype: str = "float32", atol: float = 1e-5) -> dict[str, object]:

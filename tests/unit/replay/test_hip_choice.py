@@ -17,9 +17,9 @@ from kerncap.format.schema import Manifest
 from kerncap.replay import hip
 from kerncap.replay.choose import choose
 from kerncap.replay.hip import EMULATOR_VARIABLE, Emulator, Probe
+from kerncap.replay.worker.common.address_layout import Span
+from kerncap.replay.worker.common.host_memory import map_pages
 from kerncap.replay.worker.hip.hold import Hold
-from kerncap.replay.worker.memory.host import map_pages
-from kerncap.replay.worker.memory.layout import Span
 
 from . import build, native
 

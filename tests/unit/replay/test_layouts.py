@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kerncap.replay.worker import layouts
+from kerncap.replay.worker.torch_backend import gluon_layouts
 
 pytest.importorskip("triton.experimental.gluon")
 
@@ -16,7 +16,7 @@ def test_a_layout_comes_back_as_it_was() -> None:
     wgmma = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, 128, 16])
     for layout in (rows, gl.SliceLayout(0, rows), gl.NVMMASharedLayout(128, 16, 2), gl.AutoLayout(),
                    gl.DotOperandLayout(0, wgmma, 2)):  # fmt: skip
-        again = layouts.rebuilt(repr(layout))
+        again = gluon_layouts.rebuilt(repr(layout))
         assert type(again) is type(layout) and again == layout
 
 
@@ -27,4 +27,4 @@ def test_a_layout_comes_back_as_it_was() -> None:
 )  # fmt: skip
 def test_nothing_else_is_called(text: str) -> None:
     with pytest.raises((TypeError, ValueError)):
-        layouts.rebuilt(text)
+        gluon_layouts.rebuilt(text)

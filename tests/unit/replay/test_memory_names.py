@@ -10,7 +10,7 @@ from kerncap.format.schema import View
 from kerncap.replay import bitmap
 from kerncap.replay.tolerance import view_tolerance
 from kerncap.replay.units import _element, extent
-from kerncap.replay.worker.memory.layout import gaps, supersets
+from kerncap.replay.worker.common.address_layout import gaps, supersets
 
 
 @given(st.integers(1, 300), st.data())

@@ -9,9 +9,9 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from kerncap.replay.worker import compare as by_torch  # noqa: E402
-from kerncap.replay.worker import perturb as torch_perturb  # noqa: E402
-from kerncap.replay.worker.native import compare, dtypes  # noqa: E402
+from kerncap.replay.worker.native import compare_arrays, dtypes  # noqa: E402
+from kerncap.replay.worker.torch_backend import compare_views as by_torch  # noqa: E402
+from kerncap.replay.worker.torch_backend import perturb as torch_perturb  # noqa: E402
 
 FLOATS = ["float16", "bfloat16", "float32", "float64", "float8_e4m3fn", "float8_e5m2"]
 INTEGERS = ["int8", "uint8", "int16", "int32", "int64"]
@@ -49,8 +49,11 @@ def test_statistics_are_the_same(
     expected[: 2048 // 2] = now[: 2048 // 2]
     described = view(dtype, shape, strides, getattr(torch, dtype).itemsize * 3)
     kind = dtypes.number(described)
-    ours = compare.compare(
-        kind, compare.strided(now, 0, described), compare.strided(expected, 0, described), *tolerance
+    ours = compare_arrays.compare(
+        kind,
+        compare_arrays.strided(now, 0, described),
+        compare_arrays.strided(expected, 0, described),
+        *tolerance,
     )
     theirs = by_torch.compare(
         by_torch.strided(torch.from_numpy(now), described, getattr(torch, dtype)),
@@ -65,7 +68,9 @@ def test_what_is_not_finite_is_the_same(dtype: str) -> None:
     data = contents(3, dtype, 960)
     described = view(dtype, (10, 10), (11, 1))
     written = np.random.default_rng(4).integers(0, 2, (10, 10)).astype(np.uint8)
-    ours = compare.nonfinite(dtypes.number(described), compare.strided(data, 0, described), written)
+    ours = compare_arrays.nonfinite(
+        dtypes.number(described), compare_arrays.strided(data, 0, described), written
+    )
     theirs = by_torch.nonfinite(
         by_torch.strided(torch.from_numpy(data), described, getattr(torch, dtype)), torch.from_numpy(written)
     )
@@ -77,12 +82,14 @@ def test_perturbed_contents_are_the_same(dtype: str) -> None:
     ours, theirs = contents(5, dtype, 960), torch.from_numpy(contents(5, dtype, 960).copy())
     described = view(dtype, (10, 10), (11, 1))
     chosen = np.random.default_rng(6).integers(0, 2, (10, 10)).astype(np.uint8)
-    changed = compare.perturb(dtypes.number(described), compare.strided(ours, 0, described), chosen, 3)
+    changed = compare_arrays.perturb(
+        dtypes.number(described), compare_arrays.strided(ours, 0, described), chosen, 3
+    )
     tensor = by_torch.strided(theirs, described, getattr(torch, dtype))
     assert changed == torch_perturb.perturb(tensor, torch.from_numpy(chosen), 3)
-    difference = compare.compare(
-        dtypes.number(described), compare.strided(ours, 0, described),
-        compare.strided(theirs.numpy(), 0, described), 1e-2, 0.0,
+    difference = compare_arrays.compare(
+        dtypes.number(described), compare_arrays.strided(ours, 0, described),
+        compare_arrays.strided(theirs.numpy(), 0, described), 1e-2, 0.0,
     )  # fmt: skip
     assert difference["outside"] == 0, "but for how a tie is rounded"
 
@@ -102,6 +109,6 @@ def test_what_only_looks_like_a_guessed_type_gets_no_tolerance() -> None:
     integers = np.array([7, 4000, 0xFFFFFFFF, 5], dtype=np.uint32)
     wrong = np.array([8, 0, 0xFFFFFFFE, 5], dtype=np.uint32)
     both = np.concatenate([now, wrong]), np.concatenate([expected, integers])
-    assert compare.compare(kind, *both, 1e-5, 1e-5)["outside"] == 0
-    guessed = compare.compare(kind, *both, 1e-5, 1e-5, guessed=True)
+    assert compare_arrays.compare(kind, *both, 1e-5, 1e-5)["outside"] == 0
+    guessed = compare_arrays.compare(kind, *both, 1e-5, 1e-5, guessed=True)
     assert (guessed["different"], guessed["outside"], guessed["first"]["index"]) == (4, 3, [2])

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kerncap.replay.candidates import first_place
-from kerncap.replay.worker.launchers.places import of_error, of_log
+from kerncap.replay.worker.torch_backend.launchers.places import of_error, of_log
 
 _FILE = """\
 import triton

@@ -7,10 +7,10 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from kerncap.replay.worker.native import judging as native  # noqa: E402
+from kerncap.replay.worker.native import value_ops as native  # noqa: E402
 from kerncap.replay.worker.native.dtypes import Number  # noqa: E402
-from kerncap.replay.worker.perturb import perturb  # noqa: E402
-from kerncap.replay.worker.redraw import redraw  # noqa: E402
+from kerncap.replay.worker.torch_backend.perturb import perturb  # noqa: E402
+from kerncap.replay.worker.torch_backend.redraw import redraw  # noqa: E402
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32", "bfloat16", "float16"])

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from kerncap.replay.worker.failures import KernelError, Refused
-from kerncap.replay.worker.launchers import stages
+from kerncap.replay.worker.common.failures import KernelError, Refused
+from kerncap.replay.worker.torch_backend.launchers import stages
 
 pytest.importorskip("triton")
 pytestmark = pytest.mark.filterwarnings("ignore:This process.*fork:DeprecationWarning")

@@ -8,7 +8,7 @@ import pytest
 
 torch: Any = pytest.importorskip("torch")
 
-from kerncap.replay.worker import compare  # noqa: E402  (loads torch)
+from kerncap.replay.worker.torch_backend import compare_views  # noqa: E402  (loads torch)
 
 INF, NAN = float("inf"), float("nan")
 VALUES = (0.0, -0.0, 1.0, 1.0009765625, 1.5, -1.0, 60000.0, 5.9604644775390625e-08, INF, -INF, NAN)
@@ -20,8 +20,8 @@ def test_of_floats(dtype: str, rtol: float, atol: float) -> None:
     for now in VALUES:
         for expected in VALUES:
             a, b = (torch.tensor([1.0, value], dtype=getattr(torch, dtype)) for value in (now, expected))
-            stats = compare.compare(a, b, rtol, atol)
-            assert compare.within(a, b, rtol, atol) == (not stats["outside"]), (now, expected, stats)
+            stats = compare_views.compare(a, b, rtol, atol)
+            assert compare_views.within(a, b, rtol, atol) == (not stats["outside"]), (now, expected, stats)
 
 
 @pytest.mark.parametrize("atol", [0.0, 2.0])
@@ -29,15 +29,17 @@ def test_of_integers_and_flags(atol: float) -> None:
     large = 2**53
     for now, expected in ((large, large + 1), (large, large), (3, 5), (3, 6), (-1, 1)):
         a, b = torch.tensor([now]), torch.tensor([expected])
-        assert compare.within(a, b, 0.0, atol) == (not compare.compare(a, b, 0.0, atol)["outside"])
-    assert not compare.within(torch.tensor([True]), torch.tensor([False]), 0.0, 0.0)
-    assert compare.within(torch.tensor([True]), torch.tensor([True]), 0.0, 0.0)
+        assert compare_views.within(a, b, 0.0, atol) == (
+            not compare_views.compare(a, b, 0.0, atol)["outside"]
+        )
+    assert not compare_views.within(torch.tensor([True]), torch.tensor([False]), 0.0, 0.0)
+    assert compare_views.within(torch.tensor([True]), torch.tensor([True]), 0.0, 0.0)
 
 
 def test_the_last_of_several_blocks_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compare, "ELEMENTS", 8)
+    monkeypatch.setattr(compare_views, "ELEMENTS", 8)
     a, b = torch.zeros(5, 4), torch.zeros(5, 4)
-    assert compare.within(a, b, 0.0, 0.0)
+    assert compare_views.within(a, b, 0.0, 0.0)
     b[4, 3] = 1.0
-    assert not compare.within(a, b, 0.0, 0.0)
-    assert compare.compare(a, b, 0.0, 0.0)["first"]["index"] == [4, 3]
+    assert not compare_views.within(a, b, 0.0, 0.0)
+    assert compare_views.compare(a, b, 0.0, 0.0)["first"]["index"] == [4, 3]

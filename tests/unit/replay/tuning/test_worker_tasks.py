@@ -14,7 +14,7 @@ from kerncap.replay.tuning import worker_tasks as tasks
 from kerncap.replay.tuning.executor import Job
 from kerncap.replay.tuning.point import Point
 from kerncap.replay.tuning.trial import Trial
-from kerncap.replay.worker import warm
+from kerncap.replay.worker.torch_backend import warm_triton
 
 
 class _Bench:
@@ -54,7 +54,7 @@ def test_what_is_tried_now_is_compiled_before_what_is_tried_later(
 def test_the_key_of_this_triton_is_where_it_is_looked_for() -> None:
     """If not, every process that compiles hashes Triton's own files, and nothing else shows it."""
     pytest.importorskip("triton")
-    warm.warm()
-    places = [importlib.import_module(place) for place in warm._KEY_PLACES]
+    warm_triton.warm()
+    places = [importlib.import_module(place) for place in warm_triton._KEY_PLACES]
     found = [getattr(place, "triton_key") for place in places if hasattr(place, "triton_key")]  # noqa: B009
     assert found and found[0].cache_info().currsize == 1

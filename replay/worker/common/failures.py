@@ -1,0 +1,29 @@
+"""How an operation of the worker can fail; `serve_loop` turns each into a reply."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class Refused(Exception):
+    """The job can't be done here as asked, with the reason by name; another engine might."""
+
+
+class Fault(Exception):
+    """The device or the kernel died: what was in memory is lost and so is this process's context."""
+
+
+class KernelError(Exception):
+    """The kernel (or the user's file) raised; ``detail`` holds the traceback.
+
+    ``place`` has the ``file``, ``line`` and ``column`` (from 1) of the user's file, as far as they are known.
+    """
+
+    def __init__(self, message: str, detail: str = "", place: dict[str, Any] | None = None) -> None:
+        super().__init__(message)
+        self.detail = detail
+        self.place = place or {}
+
+
+class TimedOut(Exception):
+    """A launch did not end in its time; the device still runs it, so this process is of no more use."""

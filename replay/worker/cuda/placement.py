@@ -1,0 +1,263 @@
+"""Where the regions of a CUDA launch lie: each at its captured address, whatever kind of memory it was.
+
+A reservation's address hint is honoured only on 32 MiB granules, and success may come with another address.
+So the 32 MiB-aligned superset of the regions is reserved, before anything takes memory, and physical 2 MiB
+pieces are mapped only where regions lie. Pinned host memory is mapped at its address first, before the
+driver maps anything, and registered once there is a context. Managed memory can't be placed: it becomes plain
+device memory. A variable of the kernel's module lies where the driver loads the module; its states are kept
+in a copy of it, which has no captured address.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+from collections.abc import Sequence
+from typing import Any
+
+from ..common.address_layout import Span, supersets
+from ..common.failures import Refused
+from ..common.host_memory import map_pages
+from . import driver
+
+_RESERVE_ALIGNMENT = 32 * 1024 * 1024
+_GLOBAL_ALIGNMENT = 256
+
+Regions = Sequence[dict[str, Any]]
+
+
+def is_own_global(region: dict[str, Any]) -> bool:
+    """Whether a region is a variable of the kernel's own module."""
+    return bool(region["kind"] == "global" and not region.get("module", 0))
+
+
+class Placement:
+    """Regions on one CUDA device and around it. ``reserve`` runs before numpy and torch are loaded, but in
+    a process that was started ahead: more is taken there, and where that matters a fresh process tries.
+
+    ``captured_device`` is the ordinal that the launch had; regions of other devices go there if ``peers``
+    and that device is here and within reach, else to the launch's own.
+    """
+
+    kind = "cuda"
+
+    def __init__(self, regions: Regions, device: int, captured_device: int = 0, peers: bool = False) -> None:
+        self.regions = [dict(region) for region in regions]
+        self.relocated: dict[int, int] = {}  # region -> where it was captured
+        self.notes: list[str] = []
+        self.ordinal = device
+        self._captured_device = captured_device
+        self._peers = peers
+        self._pieces: list[Span] = []
+        self._host: list[Span] = []
+        self._context = ctypes.c_void_p()
+
+    def reserve(self, relocate: bool) -> list[int]:
+        """Place every region; the indices of those whose address is taken (they move if ``relocate``).
+
+        Raises Refused when the device is not there or has too little memory.
+        """
+        taken = self._place_host(relocate)
+        self.driver = driver.Driver()
+        try:
+            self._make_context()
+            taken += self._place_device(relocate, place=not taken or relocate)
+            if not taken or relocate:
+                self._register_host()
+                self._place_globals()
+        except driver.CudaError as error:
+            raise Refused(self._why_not(error)) from error
+        return sorted(taken)
+
+    # --- host memory -------------------------------------------------------------------------------
+
+    def _place_host(self, relocate: bool) -> list[int]:
+        taken: list[int] = []
+        host = self._of_kind("host")
+        for span in supersets([self.regions[i] for i in host], mmap.PAGESIZE):
+            inside = self._inside(host, span)
+            if map_pages(span.start, span.size, fixed=True) is not None:
+                self._host.append(span)
+                continue
+            taken += inside
+            if relocate:
+                start = map_pages(0, span.size, fixed=False)
+                assert start is not None
+                self._host.append(Span(start, start + span.size))
+                self._move(inside, start - span.start)
+        return taken
+
+    def _register_host(self) -> None:
+        flags = ctypes.c_uint(driver.MEM_HOST_REGISTER_PORTABLE | driver.MEM_HOST_REGISTER_DEVICE_MAP)
+        for span in self._host:
+            self.driver.call(
+                "cuMemHostRegister_v2", ctypes.c_void_p(span.start), ctypes.c_size_t(span.size), flags
+            )
+
+    # --- device memory -----------------------------------------------------------------------------
+
+    def _make_context(self) -> None:
+        device = ctypes.c_int()
+        self.driver.call("cuInit", ctypes.c_uint(0))
+        self.driver.call("cuDeviceGet", ctypes.byref(device), ctypes.c_int(self.ordinal))
+        # The primary context is the one that torch and Triton use.
+        self.driver.call("cuDevicePrimaryCtxRetain", ctypes.byref(self._context), device)
+        self.driver.call("cuCtxSetCurrent", self._context)
+
+    def _place_device(self, relocate: bool, place: bool) -> list[int]:
+        taken: list[int] = []
+        wanted = [
+            i
+            for i, region in enumerate(self.regions)
+            if region["size"] and region["kind"] != "host" and not is_own_global(region)
+        ]
+        for span in supersets([self.regions[i] for i in wanted], _RESERVE_ALIGNMENT):
+            inside = self._inside(wanted, span)
+            start = self._reserve_at(span)
+            if start is None:
+                taken += inside
+                if not relocate:
+                    continue
+                start = self._reserve_anywhere(span.size)
+                self._move(inside, start - span.start)
+            if place and (relocate or not taken):
+                self._map(inside)
+        managed = self._of_kind("managed")
+        if managed and place:
+            self.notes.append(f"{_named(managed)} was managed memory and is plain device memory here")
+        return taken
+
+    def _reserve_at(self, span: Span) -> int | None:
+        address = ctypes.c_uint64()
+        status = self.driver.status(
+            "cuMemAddressReserve", ctypes.byref(address), ctypes.c_size_t(span.size),
+            ctypes.c_size_t(0), ctypes.c_uint64(span.start), ctypes.c_uint64(0),
+        )  # fmt: skip
+        if status:
+            return None
+        if address.value != span.start:
+            self.driver.call("cuMemAddressFree", address, ctypes.c_size_t(span.size))
+            return None
+        return int(address.value)
+
+    def _reserve_anywhere(self, size: int) -> int:
+        address = ctypes.c_uint64()
+        self.driver.call(
+            "cuMemAddressReserve", ctypes.byref(address), ctypes.c_size_t(size),
+            ctypes.c_size_t(_RESERVE_ALIGNMENT), ctypes.c_uint64(0), ctypes.c_uint64(0),
+        )  # fmt: skip
+        return int(address.value)
+
+    def _map(self, inside: list[int]) -> None:
+        regions = [self.regions[i] for i in inside]
+        own = self._property(self.ordinal)
+        granularity = ctypes.c_size_t()
+        self.driver.call(
+            "cuMemGetAllocationGranularity", ctypes.byref(granularity), ctypes.byref(own), ctypes.c_int(0)
+        )
+        for piece in supersets(regions, granularity.value):
+            owners = [i for i in inside if piece.start <= self.regions[i]["base"] < piece.stop]
+            self._map_piece(piece, self._device_of(owners[0]))
+            self._pieces.append(piece)
+
+    def _map_piece(self, piece: Span, ordinal: int) -> None:
+        prop = self._property(ordinal)
+        handle = ctypes.c_uint64()
+        size, start = ctypes.c_size_t(piece.size), ctypes.c_uint64(piece.start)
+        self.driver.call("cuMemCreate", ctypes.byref(handle), size, ctypes.byref(prop), ctypes.c_uint64(0))
+        self.driver.call("cuMemMap", start, size, ctypes.c_size_t(0), handle, ctypes.c_uint64(0))
+        # Wherever the memory is: it is the launch's own device that reads and writes it.
+        users = sorted({ordinal, self.ordinal})
+        access = (driver.MemAccessDesc * len(users))(
+            *(driver.MemAccessDesc(self._property(i).location, driver.MEM_ACCESS_READWRITE) for i in users)
+        )
+        self.driver.call("cuMemSetAccess", start, size, access, ctypes.c_size_t(len(users)))
+        self.driver.call("cuMemRelease", handle)  # the mapping keeps it
+
+    def _place_globals(self) -> None:
+        """A home for what the states say of the module's variables, wherever there is room."""
+        own = [i for i, region in enumerate(self.regions) if is_own_global(region)]
+        total = 0
+        for i in own:
+            self.regions[i]["captured"] = self.regions[i]["base"]
+            self.regions[i]["base"] = total
+            total += -(-self.regions[i]["size"] // _GLOBAL_ALIGNMENT) * _GLOBAL_ALIGNMENT
+        if total:
+            start = ctypes.c_uint64()
+            self.driver.call("cuMemAlloc_v2", ctypes.byref(start), ctypes.c_size_t(total))
+            for i in own:
+                self.regions[i]["base"] += start.value
+
+    # --- other devices -----------------------------------------------------------------------------
+
+    def _device_of(self, region: int) -> int:
+        captured = self.regions[region]["device"]
+        if captured in (-1, self._captured_device):
+            return self.ordinal
+        why = self._out_of_reach(captured)
+        if not why:
+            return int(captured)
+        self.notes.append(
+            f"region {region} was on CUDA device {captured} and is on the launch's own here: {why}"
+        )
+        return self.ordinal
+
+    def _out_of_reach(self, ordinal: int) -> str:
+        """Why memory can't be placed on another device; nothing if it can."""
+        count, reachable = ctypes.c_int(), ctypes.c_int()
+        self.driver.call("cuDeviceGetCount", ctypes.byref(count))
+        if ordinal >= count.value or ordinal == self.ordinal:
+            return "there is no such other device"
+        if not self._peers:
+            return "this engine uses one device"
+        status = self.driver.status(
+            "cuDeviceCanAccessPeer", ctypes.byref(reachable), ctypes.c_int(self.ordinal),
+            ctypes.c_int(ordinal),
+        )  # fmt: skip
+        if status or not reachable.value:
+            return f"device {self.ordinal} can't access it"
+        return ""
+
+    @staticmethod
+    def _property(ordinal: int) -> driver.MemAllocationProp:
+        prop = driver.MemAllocationProp()
+        prop.type = driver.MEM_ALLOCATION_TYPE_PINNED
+        prop.location = driver.MemLocation(driver.MEM_LOCATION_TYPE_DEVICE, ordinal)
+        return prop
+
+    # --- common ------------------------------------------------------------------------------------
+
+    @property
+    def mapped(self) -> list[Span]:
+        """All that is mapped for regions; what of it lies in none must not be written."""
+        return [*self._pieces, *self._host]
+
+    def is_lost(self) -> bool:
+        """Whether the context is broken, as after an illegal access: nothing works in it any more."""
+        return self.driver.status("cuCtxSynchronize") != 0
+
+    def _of_kind(self, kind: str) -> list[int]:
+        return [i for i, region in enumerate(self.regions) if region["kind"] == kind and region["size"]]
+
+    def _inside(self, indices: list[int], span: Span) -> list[int]:
+        return [i for i in indices if span.start <= self.regions[i]["base"] < span.stop]
+
+    def _move(self, indices: list[int], by: int) -> None:
+        for i in indices:
+            self.relocated[i] = self.regions[i]["base"]
+            self.regions[i]["base"] += by
+
+    def _why_not(self, error: driver.CudaError) -> str:
+        if error.status == driver.ERROR_NO_DEVICE:
+            return "the CUDA driver finds no device here"
+        if error.status == driver.ERROR_OUT_OF_MEMORY:
+            total = sum(region["size"] for region in self.regions)
+            return f"the device has no room for {total:,} bytes of captured memory ({error})"
+        return f"device memory could not be placed: {error}"
+
+
+def _named(regions: list[int]) -> str:
+    if len(regions) == 1:
+        return f"region {regions[0]}"
+    shown = ", ".join(map(str, regions[:8]))
+    return f"each of the regions {shown}{' and others' if len(regions) > 8 else ''}"

@@ -1,1 +1,0 @@
-"""Memories: where regions are placed, captured address first."""

@@ -1,0 +1,200 @@
+"""Many replays in a row, queued: none waits for the host, and only what a run dirties is restored."""
+
+from __future__ import annotations
+
+import ctypes
+import time
+from typing import Any
+
+import numpy as np
+
+from ..cuda.device import Device
+from .bulk import MAX_COUNTERS, Bulk, pieces
+from .cuda_launcher import Launcher
+from .states import States
+
+_BATCH = 128  # replays between two looks at the clock
+_COUNTED = 64  # replays between two looks at what differs
+_HOLD_MARGIN = 1.5
+_LONGEST_HOLD_S = 20e-3
+_MOST_TIMES = 100_000
+
+Ranges = list[list[int]]  # region, start, stop
+
+
+class Events:
+    """Pairs of timed events, used again and again."""
+
+    def __init__(self, device: Device, pairs: int) -> None:
+        self._device = device
+        self._record = device.driver.function("cuEventRecord")
+        self.pairs = [(self._event(), self._event()) for _ in range(pairs)]
+
+    def _event(self) -> ctypes.c_void_p:
+        event = ctypes.c_void_p()
+        self._device.driver.call("cuEventCreate", ctypes.byref(event), ctypes.c_uint(0))
+        return event
+
+    def record(self, event: ctypes.c_void_p) -> None:
+        self._record(event, self._device.stream)
+
+    def elapsed_ms(self, pair: tuple[ctypes.c_void_p, ctypes.c_void_p]) -> float:
+        found = ctypes.c_float()
+        self._device.driver.call("cuEventElapsedTime", ctypes.byref(found), *pair)
+        return float(found.value)
+
+    def close(self) -> None:
+        for pair in self.pairs:
+            for event in pair:
+                self._device.driver.status("cuEventDestroy_v2", event)
+
+
+class Restore:
+    """Queues a state's bytes into memory as the kernel sees it, range by range."""
+
+    def __init__(
+        self, device: Device, states: States, launcher: Launcher, state: str, ranges: Ranges
+    ) -> None:
+        self._stream = device.stream
+        self._states = states
+        self._state = state
+        self._variables = launcher.variables
+        self._copy = device.driver.function("cuMemcpyAsync")
+        copies = states.resident(state)
+        # Words that point to a variable are those of the capture in every state: they need the slow way.
+        self.direct = copies is not None and not self._variables.sites
+        self._calls: list[tuple[Any, Any, Any]] = []
+        if copies is not None:
+            self._calls = [
+                (
+                    ctypes.c_uint64(self._variables.home(region) + start),
+                    ctypes.c_uint64(copies[region] + start),
+                    ctypes.c_size_t(stop - start),
+                )
+                for region, start, stop in ranges
+            ]
+        self._regions = sorted({region for region, _, _ in ranges})
+
+    def queue(self) -> None:
+        if self.direct:
+            for target, source, size in self._calls:
+                self._copy(target, source, size, self._stream)
+            return
+        self._variables.leave()
+        self._states.restore(self._state, self._regions)
+        self._variables.enter()
+
+
+class Repeat:
+    """Replays of one launcher in a row."""
+
+    def __init__(self, device: Device, bulk: Bulk, states: States, launcher: Launcher) -> None:
+        self._device = device
+        self._bulk = bulk
+        self._states = states
+        self._launcher = launcher
+
+    def times(self, n: int, state: str, ranges: Ranges, limit_s: float) -> dict[str, Any]:
+        """``n`` replays; milliseconds of each launch by events, with the device held busy while the host
+        queues, and how many replays came in a second. Raises TimedOut or Fault."""
+        launcher, variables = self._launcher, self._launcher.variables
+        restore = Restore(self._device, self._states, launcher, state, ranges)
+        deadline = time.monotonic() + limit_s
+        variables.enter()
+        cost = self._host_cost(restore, deadline)
+        events = Events(self._device, min(n, _BATCH))
+        times: list[float] = []
+        begin = time.perf_counter()
+        for start in range(0, n, _BATCH):
+            pairs = events.pairs[: min(_BATCH, n - start)]
+            self._bulk.hold(min(cost * len(pairs) * _HOLD_MARGIN, _LONGEST_HOLD_S))
+            for first, last in pairs:
+                restore.queue()
+                events.record(first)
+                launcher.run()
+                events.record(last)
+            self._device.finish(max(0.001, deadline - time.monotonic()))
+            if len(times) < _MOST_TIMES:
+                times += [events.elapsed_ms(pair) for pair in pairs]
+        took = time.perf_counter() - begin
+        variables.leave()
+        self._device.finish()
+        events.close()
+        return {"times_ms": times, "seconds": took, "runs": n}
+
+    def _host_cost(self, restore: Restore, deadline: float) -> float:
+        """Seconds that the host needs to queue one replay, after a warm-up."""
+        cost = 0.0
+        for _ in range(3):
+            begin = time.perf_counter()
+            restore.queue()
+            self._launcher.run()
+            cost = time.perf_counter() - begin
+            self._device.finish(max(0.001, deadline - time.monotonic()))
+        return cost + 10e-6  # two events more
+
+    # --- until one differs -------------------------------------------------------------------------
+
+    def until(self, n: int, state: str, expected: str, limit_s: float) -> dict[str, Any]:
+        """Up to ``n`` replays, each with all of memory from ``state`` and compared with ``expected``.
+
+        Ends after the batch in which one differed: how many ran, how many differed, which was the first
+        (from 0, -1 for none); memory then is as the first that differed left it.
+        """
+        sizes = self._states.sizes
+        ranges = [[region, 0, size] for region, size in enumerate(sizes) if size]
+        restore = Restore(self._device, self._states, self._launcher, state, ranges)
+        other = self._states.resident(expected)
+        deadline = time.monotonic() + limit_s
+        if restore.direct and other is not None and self._bulk.on_device:
+            self._states.snapshot("first that differs")
+            kept = self._states.resident("first that differs")
+            if kept is not None:
+                return self._until_on_device(n, restore, other, kept, deadline)
+        return self._until_one_by_one(n, state, expected, deadline)
+
+    def _until_on_device(
+        self, n: int, restore: Restore, expected: list[int], kept: list[int], deadline: float
+    ) -> dict[str, Any]:
+        batch = min(_COUNTED, MAX_COUNTERS)
+        spans = [
+            (self._launcher.variables.home(region) + at, expected[region] + at, kept[region] + at, size)
+            for region, whole in enumerate(self._states.sizes)
+            for at, size in pieces(whole)
+        ]
+        result = {"runs": 0, "different": 0, "first": -1}
+        while result["runs"] < n and not result["different"]:
+            count = min(batch, n - result["runs"])
+            self._bulk.clear(count)
+            for run in range(count):
+                restore.queue()
+                self._launcher.run()
+                for now, other, _, size in spans:
+                    self._bulk.count(now, other, size, run)
+                for now, _, copy, size in spans:
+                    self._bulk.keep_first(copy, now, size, run)
+            self._device.finish(max(0.001, deadline - time.monotonic()))
+            counts = np.array(self._bulk.counts(count))
+            if counts.any():
+                result["different"] = int((counts > 0).sum())
+                result["first"] = result["runs"] + int(np.argmax(counts > 0))
+            result["runs"] += count
+        if result["different"]:
+            self._states.restore("first that differs", list(range(len(self._states.sizes))))
+        else:
+            self._launcher.variables.leave()
+        self._device.finish()
+        self._states.drop("first that differs")
+        return result
+
+    def _until_one_by_one(self, n: int, state: str, expected: str, deadline: float) -> dict[str, Any]:
+        regions = list(range(len(self._states.sizes)))
+        for run in range(n):
+            self._states.restore(state, regions)
+            self._launcher.variables.enter()
+            self._launcher.run()
+            self._device.finish(max(0.001, deadline - time.monotonic()))
+            self._launcher.variables.leave()
+            if self._states.differing(expected):
+                return {"runs": run + 1, "different": 1, "first": run}
+        return {"runs": n, "different": 0, "first": -1}

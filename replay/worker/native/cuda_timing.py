@@ -1,0 +1,148 @@
+"""How long a launch takes with its data in the cache, and with an emptied one."""
+
+from __future__ import annotations
+
+import ctypes
+import statistics
+import time
+from typing import Any
+
+from ..common.failures import Refused
+from ..cuda import driver as cu
+from ..cuda.device import Device
+from ..torch_backend.device_timing import turns
+from .bulk import Bulk
+from .cuda_launcher import Launcher
+from .cuda_repeat import Events, Ranges, Restore
+from .states import States
+
+_LAUNCHES = 20  # in one graph
+_GRAPHS = 15
+_COLD_RUNS = 30
+_HOLD_S = (100e-6, 20e-3)
+_GRAPH_CALLS = (
+    "cuStreamBeginCapture_v2", "cuStreamEndCapture", "cuGraphInstantiateWithFlags", "cuGraphLaunch",
+    "cuGraphExecDestroy", "cuGraphDestroy",
+)  # fmt: skip
+
+
+def timings(
+    device: Device, bulk: Bulk, states: States, launcher: Launcher, ranges: Ranges, again: bool,
+    limit_s: float,
+) -> dict[str, Any]:  # fmt: skip
+    """Medians in milliseconds, None where they can't be had here.
+
+    ``warm_ms``: of launches that follow each other in a graph, where ``again`` says that one may follow
+    itself with no restore between. ``cold_ms``: with a cache that holds other data.
+    """
+    deadline = time.monotonic() + limit_s
+    restore = Restore(device, states, launcher, "pre", ranges)
+    launcher.variables.enter()
+    restore.queue()
+    device.finish()
+    warm = _warm(device, launcher, deadline) if again else None
+    cold = _cold(device, bulk, launcher, restore, deadline)
+    launcher.variables.leave()
+    device.finish()
+    return {"warm_ms": warm, "cold_ms": cold}
+
+
+def interleaved(
+    device: Device, bulk: Bulk, states: States, launchers: list[Launcher], rounds: int, ranges: Ranges,
+    limit_s: float,
+) -> list[list[float]]:  # fmt: skip
+    """Milliseconds of each launcher, ``rounds`` times in turns, the device held busy while one is queued.
+
+    Each variant has variables of its own module, which are brought in before its launch and back after it.
+    """
+    deadline = time.monotonic() + limit_s
+    restores = [Restore(device, states, launcher, "pre", ranges) for launcher in launchers]
+    events = Events(device, len(launchers))
+    holds = [0.0] * len(launchers)
+    times: list[list[float]] = [[] for _ in launchers]
+    orders = [*[list(range(len(launchers)))] * 2, *turns(len(launchers), rounds)]
+    for number, order in enumerate(orders):
+        for i in order:
+            launcher, pair = launchers[i], events.pairs[i]
+            launcher.variables.enter()
+            restores[i].queue()
+            if holds[i]:
+                bulk.hold(holds[i])
+            begin = time.perf_counter()
+            events.record(pair[0])
+            launcher.run()
+            events.record(pair[1])
+            cost = time.perf_counter() - begin
+            holds[i] = min(max(_HOLD_S[0], 2 * cost), _HOLD_S[1])
+            launcher.variables.leave()
+        device.finish(max(0.001, deadline - time.monotonic()))
+        if number > 1:
+            for found, pair in zip(times, events.pairs, strict=True):
+                found.append(events.elapsed_ms(pair))
+    events.close()
+    return times
+
+
+def _warm(device: Device, launcher: Launcher, deadline: float) -> float | None:
+    driver = device.driver
+    if not all(map(driver.has, _GRAPH_CALLS)):
+        return None
+    graph, executable = ctypes.c_void_p(), ctypes.c_void_p()
+    try:
+        driver.call(
+            "cuStreamBeginCapture_v2", device.stream, ctypes.c_int(cu.STREAM_CAPTURE_MODE_THREAD_LOCAL)
+        )
+        try:
+            for _ in range(_LAUNCHES):
+                launcher.run()
+        finally:  # a stream that captures is of no use for anything else
+            ended = driver.status("cuStreamEndCapture", device.stream, ctypes.byref(graph))
+        if ended:
+            return None
+        driver.call(
+            "cuGraphInstantiateWithFlags", ctypes.byref(executable), graph, ctypes.c_ulonglong(0)
+        )  # fmt: skip
+    except (cu.CudaError, Refused):
+        return None
+    events, times = Events(device, 1), []
+    pair = events.pairs[0]
+    for number in range(_GRAPHS):
+        events.record(pair[0])
+        driver.call("cuGraphLaunch", executable, device.stream)
+        events.record(pair[1])
+        device.finish(max(0.001, deadline - time.monotonic()))
+        if number > 1:
+            times.append(events.elapsed_ms(pair) / _LAUNCHES)
+    events.close()
+    driver.status("cuGraphExecDestroy", executable)
+    driver.status("cuGraphDestroy", graph)
+    return statistics.median(times)
+
+
+def _cold(device: Device, bulk: Bulk, launcher: Launcher, restore: Restore, deadline: float) -> float | None:
+    """As `..timing.cold_ms`. Where our kernels don't run, the cache is filled by writing."""
+    size = 2 * device.l2_bytes
+    if not size or not device.room_for(2 * size):
+        return None
+    fill = device.allocate(2 * size)
+    device.zero(fill, 2 * size)
+    events, times, hold = Events(device, 1), [], _HOLD_S[0]
+    pair = events.pairs[0]
+    for number in range(_COLD_RUNS):
+        restore.queue()
+        if bulk.on_device:
+            bulk.count(fill, fill + size, size, 0)
+            bulk.hold(hold)
+        else:
+            device.zero(fill, size)
+        begin = time.perf_counter()
+        events.record(pair[0])
+        launcher.run()
+        events.record(pair[1])
+        hold = min(max(_HOLD_S[0], 2 * (time.perf_counter() - begin)), _HOLD_S[1])
+        device.finish(max(0.001, deadline - time.monotonic()))
+        if number > 1:
+            times.append(events.elapsed_ms(pair))
+    events.close()
+    device.free(fill)
+    return statistics.median(times)

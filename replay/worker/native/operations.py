@@ -1,0 +1,339 @@
+"""One opened native job: its memory, states and launchers, and the operations on them.
+
+The same requests as those of the engines that need torch; see `torch_backend/operations.py`.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..common.failures import Fault, KernelError, Refused
+from ..cuda.device import Bytes
+from ..cuda.placement import is_own_global
+from . import compare_arrays, reference
+from .bulk import Bulk
+from .cuda_launcher import with_scalars
+from .dtypes import BITS, Number, as_parts, number
+from .infer import infer, set_bits
+from .pointers import Move, Moves, find
+from .states import States
+from .value_ops import Judging
+from .variables import Site, Variables
+from .vendor import Layout, Vendor
+
+
+class Session(Judging):
+    """Answers the engine's requests; every operation is one method named ``op_…``."""
+
+    def __init__(self, job: dict[str, Any], folder: Path, memory: Any, vendor: Vendor) -> None:
+        self.job = job
+        self.folder = folder
+        self.memory = memory
+        self.vendor = vendor
+        self.device = vendor.Device(memory)
+        self.bulk = Bulk(self.device)
+        captured = job["regions"]
+        self.moves = Moves([
+            Move(old, captured[i]["size"], memory.regions[i]["base"])
+            for i, old in sorted(memory.relocated.items())
+        ])  # fmt: skip
+        self.states = States(memory, self.device, self.bulk, job, folder, self.moves)
+        self._launchers: dict[str, Any] = {}
+        self._expected: dict[int, Any] = {}  # view -> bits that the reference gives
+        self._layout: Layout | None = None  # of the captured kernel, as the driver sees it
+        self._sites: list[Site] | None = None
+
+    def handle(self, request: dict[str, Any]) -> dict[str, Any]:
+        arguments = {key: value for key, value in request.items() if key != "op"}
+        try:
+            return dict(getattr(self, f"op_{request['op']}")(**arguments) or {})
+        except self.vendor.Error as error:
+            if self.memory.is_lost():  # a launch that was queued went wrong: whatever came next got its error
+                raise Fault(f"the kernel: {getattr(error, 'name', error)}") from error
+            raise
+
+    # --- running -----------------------------------------------------------------------------------
+
+    def op_open(self) -> dict[str, Any]:
+        return {
+            "torch": "", "triton": "", "pid": os.getpid(), "driver": self.device.driver_version,
+            "relocated": {str(region): old for region, old in self.memory.relocated.items()},
+            "device": self.device.name, "arch": self.device.arch, "notes": self.memory.notes,
+            "bulk": "device" if self.bulk.on_device else "host",
+        }  # fmt: skip
+
+    def op_load(
+        self,
+        which: str,
+        path: str,
+        stages: str,
+        scalars: dict[str, str] | None = None,
+        config: dict[str, Any] | None = None,
+        limit_s: float = 60.0,
+        launch: dict[str, Any] | None = None,
+    ) -> dict[str, Any]:
+        """Make a launcher of the captured images or of a candidate's; what it is, what was moved for it.
+
+        ``launch``: what of the launch is another one's with this image.
+        """
+        if config is not None:
+            raise Refused("a native launch has no configuration but its own")
+        launched = {**self.job["launch"], **(launch or {})}
+        started = time.perf_counter()
+        own = {str(self.folder / file) for file in self.job["images"]}
+        symbol = self.job["symbol"]
+        if path in own:
+            paths = [self.folder / file for file in self.job["images"]]
+            loaded = self.vendor.captured(self.device, paths, symbol)
+            self._layout = loaded.layout()
+        else:
+            layout = _layout_of(launched)
+            loaded = self.vendor.candidate(
+                self.device, Path(path), symbol, self._layout if layout is None else layout
+            )
+        variables = Variables(self.device, self.memory.regions, loaded, whole=path in own)
+        if variables.moves:
+            variables.set_sites(self._variable_sites())
+        parameters = with_scalars(launched, self.job["arguments"], scalars or {})
+        pointers = self.moves.changed + self.moves.apply_to(parameters)
+        to_variables = Moves(variables.moves).apply_to(parameters) + variables.sites
+        self.op_unload(which)
+        try:
+            launcher = self.vendor.Launcher(self.device, loaded, variables, launched, parameters)
+        except BaseException:
+            loaded.unload()
+            raise
+        self._launchers[which] = launcher
+        files = self.job["images"] if path in own else []
+        return {
+            "compiled": {
+                **launcher.facts(),
+                "compile_ms": (time.perf_counter() - started) * 1e3,
+                "stages": {file.rpartition(".")[2]: file for file in files} or {Path(path).suffix[1:]: path},
+            },
+            "pointers": pointers + to_variables,
+            "moved_variables": sorted(variables.at) if to_variables else [],
+            "notes": [f"the candidate has {what}" for what in variables.missing] + launcher.notes,
+        }
+
+    def op_unload(self, which: str) -> None:
+        """Free the module of a launcher; one that is not there has none."""
+        old = self._launchers.pop(which, None)
+        if old is not None:
+            self.device.finish()
+            old.image.unload()
+
+    def op_launch(self, which: str, limit_s: float) -> dict[str, Any]:
+        """Run one launch to its end: ok or error; a fault or a timeout ends the worker."""
+        launcher = self._launchers[which]
+        launcher.variables.enter()
+        self.device.finish()
+        start = time.perf_counter_ns()
+        try:
+            launcher.run()
+        except KernelError as error:
+            return {"outcome": {"status": "error", "message": str(error)}}
+        self.device.finish(limit_s)
+        ns = time.perf_counter_ns() - start
+        launcher.variables.leave()
+        return {"outcome": {"status": "ok", "ns": ns}}
+
+    def op_repeat(
+        self, which: str, n: int, state: str, ranges: list[list[int]], limit_s: float
+    ) -> dict[str, Any]:
+        """``n`` replays, queued, each from ``ranges`` (region, start, stop) of a state; memory as the last
+        left it."""
+        return dict(self._repeat(which).times(n, state, ranges, limit_s))
+
+    def op_until(self, which: str, n: int, state: str, expected: str, limit_s: float) -> dict[str, Any]:
+        """Up to ``n`` replays from a state, until one differs from ``expected``, which is left in memory."""
+        return dict(self._repeat(which).until(n, state, expected, limit_s))
+
+    def op_timings(self, which: str, ranges: list[list[int]], again: bool, limit_s: float) -> dict[str, Any]:
+        """Medians with a warm and with a cold cache. ``again``: the launch may follow itself."""
+        return self.vendor.timings(
+            self.device, self.bulk, self.states, self._launchers[which], ranges, again, limit_s
+        )
+
+    def op_interleaved(
+        self, whichs: list[str], rounds: int, ranges: list[list[int]], limit_s: float
+    ) -> dict[str, Any]:
+        """Milliseconds of ``rounds`` launches of each, in turns, each on the pre-state of what is dirtied."""
+        launchers = [self._launchers[which] for which in whichs]
+        found = self.vendor.interleaved(
+            self.device, self.bulk, self.states, launchers, rounds, ranges, limit_s
+        )
+        return {"times_ms": dict(zip(whichs, found, strict=True))}
+
+    def _repeat(self, which: str) -> Any:
+        return self.vendor.Repeat(self.device, self.bulk, self.states, self._launchers[which])
+
+    # --- states ------------------------------------------------------------------------------------
+
+    def op_restore(self, state: str = "pre") -> None:
+        self.states.restore(state)
+
+    def op_reload(self) -> None:
+        self.states.reload()
+
+    def op_snapshot(self, name: str) -> None:
+        self.states.snapshot(name)
+
+    def op_drop(self, name: str) -> None:
+        self.states.drop(name)
+
+    def op_fill(self, region: int, start: int, stop: int, seed: int, mask: str | None = None) -> None:
+        self.states.fill(region, start, stop, seed, self._mask(mask) if mask else None)
+
+    def op_put(self, state: str, region: int, mask: str) -> None:
+        self.states.put(state, region, self._mask(mask))
+
+    def op_perturb(self, views: list[int], masks: dict[str, str]) -> dict[str, Any]:
+        """Other contents, the same each time, for those elements of ``views`` that are in a mask."""
+        changed = 0
+        for index in views:
+            view = as_parts(self.job["views"][index])
+            region = view["region"]
+            start, stop = compare_arrays.extent(view)
+            kind, data = number(view), self.states.read(None, region, start, stop)
+            bits = compare_arrays.strided(data, start, view)
+            chosen = self._chosen(view, self._mask(masks[str(region)]))
+            changed += compare_arrays.perturb(kind, bits, chosen, index)
+            self.device.upload(self.states.base(region) + start, data)
+        return {"changed": changed}
+
+    def op_differing(self, state: str) -> dict[str, Any]:
+        return {"regions": self.states.differing(state)}
+
+    def op_diff(self, region: int, against: str, out: str, seed: int = 0) -> dict[str, Any]:
+        """Write the bitmap of differing bytes to ``out``, if there are any; whether there are."""
+        bits = self.states.diff(region, against, seed)
+        if bits is None:
+            return {"none": True}
+        np.save(self.folder / out, bits)
+        return {"none": False}
+
+    def op_gap_writes(self) -> dict[str, Any]:
+        return {"writes": self.states.gap_writes()}
+
+    def _mask(self, path: str) -> Bytes:
+        mask: Bytes = np.load(self.folder / path, allow_pickle=False)
+        return mask
+
+    # --- comparing typed views ---------------------------------------------------------------------
+
+    def op_compare(self, views: list[dict[str, Any]], against: str) -> dict[str, Any]:
+        """Statistics per view ``{view, rtol, atol}`` against a state, or ``reference``.
+
+        ``view`` is an index, or a view of the engine's own making.
+        """
+        found = []
+        for wanted in views:
+            index = wanted["view"]
+            view = self.job["views"][index] if isinstance(index, int) else index
+            kind, now = self._typed(view, None)
+            expected = self._expected[index] if against == "reference" else self._typed(view, against)[1]
+            number_of = index if isinstance(index, int) else -1
+            stats = compare_arrays.compare(
+                kind, now, expected, wanted["rtol"], wanted["atol"], guessed=number_of < 0
+            )  # fmt: skip
+            found.append({"view": number_of, "name": view.get("name", ""), **stats})
+        return {"views": found}
+
+    def op_nonfinite(self, views: list[int], masks: dict[str, str]) -> dict[str, Any]:
+        """NaN and infinities among the written elements of each view."""
+        found = []
+        for index in views:
+            view = self.job["views"][index]
+            parts = as_parts(view)
+            written = None
+            if str(view["region"]) in masks:
+                written = self._chosen(parts, self._mask(masks[str(view["region"])]))
+            kind, now = self._typed(view, None)
+            found.append({"view": index, "name": view.get("name", ""),
+                          **compare_arrays.nonfinite(kind, now, written)})  # fmt: skip
+        return {"views": found}
+
+    def op_infer(
+        self, region: int, start: int, stop: int, mask: str, against: str, hint: str
+    ) -> dict[str, Any]:
+        """The floating type that explains how memory differs from a state at the bytes of a mask."""
+        now, other = (
+            self.states.read(None, region, start, stop),
+            self.states.read(against, region, start, stop),
+        )
+        return infer(
+            now, other, set_bits(self._mask(mask), start, stop), self.states.base(region) + start, hint
+        )
+
+    def _chosen(self, view: dict[str, Any], mask: Bytes) -> Any:
+        """For each element of a view 1 if its first byte is in the mask of its region, else 0."""
+        if 0 in view["shape"]:
+            return np.zeros(view["shape"], dtype=np.uint8)
+        start, stop = compare_arrays.extent(view)
+        first = start // 8 * 8
+        bits = np.unpackbits(mask[first // 8 : (stop + 7) // 8], bitorder="little")
+        return np.ndarray(
+            tuple(view["shape"]), dtype=np.uint8, buffer=bits, offset=view["offset"] - first,
+            strides=tuple(s * view["itemsize"] for s in view["strides"]),
+        )  # fmt: skip
+
+    def _typed(self, view: dict[str, Any], state: str | None) -> tuple[Number, Any]:
+        view = as_parts(view)
+        kind = number(view)
+        start, stop = compare_arrays.extent(view)
+        return kind, compare_arrays.strided(self.states.read(state, view["region"], start, stop), start, view)
+
+    # --- the user's reference ----------------------------------------------------------------------
+
+    def op_reference(self, path: str) -> dict[str, Any]:
+        """Run the user's ``reference(args)`` on the pre-state; the views that it speaks of."""
+        named = {
+            a["name"]: a["value"]["view"] for a in self.job["arguments"] if a["value"]["kind"] == "tensor"
+        }
+        arrays = {}
+        for name, index in named.items():
+            kind, bits = self._typed(self.job["views"][index], "pre")
+            arrays[name] = kind.native(bits)
+        given = reference.expected(Path(path), self.job["arguments"], arrays)
+        self._expected = {}
+        for name, values in given.items():
+            view = as_parts(self.job["views"][named[name]])
+            bits = number(view).encode(values)
+            self._expected[named[name]] = np.ascontiguousarray(bits).astype(BITS[view["itemsize"]])
+        return {"views": sorted(self._expected)}
+
+    # --- variables ---------------------------------------------------------------------------------
+
+    def _variable_sites(self) -> list[Site]:
+        """The words of all regions that point to a variable of the module, before or after the launch."""
+        if self._sites is None:
+            regions = self.job["regions"]
+            moves = [Move(r["base"], r["size"], 0) for r in regions if is_own_global(r)]
+            found: set[Site] = set()
+            for index, region in enumerate(regions):
+                for state in ("pre", "post") if region["post"] else ("pre",):
+                    data = self.states.read(state, index, 0, region["size"])
+                    found |= {(index, offset) for offset, _ in find(data, region["base"], moves)}
+            self._sites = sorted(found)
+        return self._sites
+
+
+def _layout_of(launch: dict[str, Any]) -> Layout | None:
+    layout = (launch["parameters"] or {}).get("layout", [])
+    return None if layout is None else [(int(offset), int(size)) for offset, size in layout]
+
+
+def check(job: dict[str, Any]) -> None:
+    """Refuse, by name, a job that lacks what a native launch is made of."""
+    if job["launch"]["block"] is None:
+        raise Refused("the reproducer does not say how many threads a block has")
+    if job["launch"]["parameters"] is None and job["arguments"]:
+        raise Refused("the reproducer does not hold the launch's parameters")
+    if not job["images"]:
+        raise Refused("the reproducer holds no image that the driver takes (cubin, PTX, fatbin or hsaco)")

@@ -1,0 +1,112 @@
+"""What judges ask of a native worker beyond running and comparing: errors and other values, with numpy."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..common.numeric_errors import FORMATS, Boxes, Errors
+from ..common.poison import words
+from . import compare_arrays
+from .dtypes import Number, as_parts, number
+
+_SEED = 10  # as in `torch_backend/redraw.py`
+_SPREAD_SEED = 1000
+_MOST_ELEMENTS = 1 << 27  # of a tensor that gets other values: they are all on the host at once
+
+
+class Judging:
+    """Operations of a native session."""
+
+    job: dict[str, Any]
+    folder: Path
+    states: Any
+    device: Any
+    _expected: dict[int, Any]
+
+    def op_errors(self, views: list[dict[str, Any]], against: str) -> dict[str, Any]:
+        """Statistics of each ``{view, rtol, atol}`` against a state, or ``reference``."""
+        found = []
+        for wanted in views:
+            view = as_parts(self.job["views"][wanted["view"]])
+            errors = Errors(view["dtype"], tuple(view["shape"]), wanted["rtol"], wanted["atol"])
+            for now, expected in self._blocks(wanted, against):
+                errors.add(now, expected)
+            found.append({"view": wanted["view"], "name": view.get("name", ""), **errors.result()})
+        return {"views": found}
+
+    def op_boxes(self, views: list[dict[str, Any]], against: str) -> dict[str, Any]:
+        """Where each ``{view, rtol, atol}`` differs from a state, and where it does not."""
+        found = []
+        for wanted in views:
+            view = as_parts(self.job["views"][wanted["view"]])
+            boxes = Boxes(tuple(view["shape"]), wanted["rtol"], wanted["atol"])
+            for now, expected in self._blocks(wanted, against):
+                boxes.add(now, expected)
+            found.append({"view": wanted["view"], **boxes.result()})
+        return {"views": found}
+
+    def op_redraw(self, views: list[int], seed: int, spread: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Other values for whole views, of the same kind or with a spread; those that changed."""
+        changed = []
+        for index in views:
+            view = as_parts(self.job["views"][index])
+            start, stop = compare_arrays.extent(view)
+            data = self.states.read(None, view["region"], start, stop)
+            if redraw(number(view), compare_arrays.strided(data, start, view), seed, index, spread):
+                self.device.upload(self.states.base(view["region"]) + start, data)
+                changed.append(index)
+        return {"changed": changed}
+
+    def _blocks(self, wanted: dict[str, Any], against: str) -> Iterator[tuple[Any, Any]]:
+        index = wanted["view"]
+        kind, now = self._typed(self.job["views"][index], None)  # type: ignore[attr-defined]
+        if against == "reference":
+            expected = self._expected[index]
+        else:
+            expected = self._typed(self.job["views"][index], against)[1]  # type: ignore[attr-defined]
+        now, expected = now.reshape(-1), expected.reshape(-1)
+        for at in range(0, now.size, compare_arrays.ELEMENTS):
+            yield (
+                kind.decode(now[at : at + compare_arrays.ELEMENTS]),
+                kind.decode(expected[at : at + compare_arrays.ELEMENTS]),
+            )
+
+
+def redraw(kind: Number, bits: Any, seed: int, view: int, spread: dict[str, Any] | None = None) -> bool:
+    """Change an array of bits in place, as `torch_backend/redraw.py` does it; whether anything changed."""
+    if not 0 < bits.size <= _MOST_ELEMENTS or not kind.floating:
+        return False  # integers of a native launch may be anything: they are kept
+    x = kind.decode(np.ascontiguousarray(bits)).reshape(-1)
+    finite = np.flatnonzero(np.isfinite(x))
+    values = x[finite]
+    if not values.size:
+        return False
+    if values.size > 2 and values[0] != values[-1] and bool((np.diff(values) >= 0).all()):
+        x[finite] = values * (0.75 + 0.03125 * (seed % 4))
+    else:
+        u = words(np, _SEED + 2 * seed, view, 0, x.size).astype(np.float64)[finite] / 255
+        step = max(1, int(values.size * 0.6180339887)) + 2 * seed
+        while math.gcd(step, values.size) != 1:
+            step += 1
+        places = (np.arange(values.size) * step + values.size // 3 + seed) % values.size
+        x[finite] = (u + 0.05) * 0.25 if not values.any() else values[places] * (0.75 + 0.25 * u)
+    if spread is not None:
+        x[finite] = _spread(x[finite], view, FORMATS.get(kind.name, (1, 0))[0], **spread)
+    new = np.where(np.isfinite(x), kind.encode(np.where(np.isfinite(x), x, 0.0)), bits.reshape(-1))
+    changed = bool((new != bits.reshape(-1)).any())
+    bits[...] = new.reshape(bits.shape)
+    return changed
+
+
+def _spread(x: Any, view: int, precision: int, factor: float, signs: bool, jitter: float) -> Any:
+    """Finite values beyond their range, as `Spread` in `torch_backend/redraw.py` has them."""
+    u, v = words(np, _SPREAD_SEED, view, 0, 2 * x.size).reshape(2, -1).astype(np.float64) / 255
+    if not (x.size > 2 and x[0] != x[-1] and bool((np.diff(x) >= 0).all())):
+        x = np.where(x == 0, (u + 0.05) * 0.25, x)
+        x = np.where(u < 0.5, -x, x) if signs else x
+    return x * factor * (1 + (max(jitter, 2.0 ** (1 - precision)) if jitter else 0.0) * (2 * v - 1))

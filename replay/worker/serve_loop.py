@@ -1,0 +1,134 @@
+"""The worker's loop: one JSON request a line in, one reply a line out, over its own descriptors."""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import sys
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from .common.failures import Fault, KernelError, Refused, TimedOut
+
+
+def serve(job_path: str, read_fd: int, write_fd: int, relocate: bool) -> None:
+    """Place the job's regions, say hello, then answer requests until the pipe closes.
+
+    The first reply is ``{"placed": bool, "taken": [region, …]}``; a worker that could not place every
+    region and was not told to relocate ends there, and a fresh process tries again.
+    """
+    # Nothing that maps much memory (numpy, torch) is loaded before this, but in a process that was started
+    # ahead of its job.
+    job = json.loads(Path(job_path).read_text())
+    requests = open(read_fd, encoding="utf-8")  # noqa: SIM115
+    replies = open(write_fd, "w", encoding="utf-8")  # noqa: SIM115
+
+    def answer(reply: dict[str, Any]) -> None:
+        replies.write(json.dumps(reply) + "\n")
+        replies.flush()
+
+    try:
+        memory = _memory(job)
+        taken = memory.reserve(relocate)
+    except Refused as error:
+        answer({"refused": str(error)})
+        return
+    answer({"placed": not taken, "taken": taken})
+    if taken and not relocate:
+        _end(memory)
+        return
+    try:
+        _answer_all(job, Path(job_path).parent, memory, requests, answer)
+    finally:
+        if memory.kind == "hip" and sys.exc_info()[0] is not None:
+            os._exit(1)  # whoever asked is gone, and ROCr would wait at its end for what still runs
+
+
+def _answer_all(
+    job: dict[str, Any], folder: Path, memory: Any, requests: Any, answer: Callable[[dict[str, Any]], None]
+) -> None:
+    session = None
+    for line in requests:
+        request = json.loads(line)
+        try:
+            if session is None:
+                session = _session(job, folder, memory)
+                gc.freeze()
+                gc.enable()
+            answer({"ok": True, **session.handle(request)})
+        except Refused as error:
+            answer({"ok": False, "kind": "refused", "message": str(error)})
+        except KernelError as error:
+            answer({
+                "ok": False, "kind": "error", "message": str(error), "detail": error.detail,
+                "place": error.place,
+            })  # fmt: skip
+        except Fault as error:
+            answer({"ok": False, "kind": "fault", "message": str(error)})
+            if memory.kind == "hip":
+                os._exit(0)  # an orderly end needs the device: ROCr would wait for it
+            return
+        except TimedOut as error:
+            answer({"ok": False, "kind": "timeout", "message": str(error)})
+            os._exit(0)  # an orderly end would wait for what the device still runs
+        except Exception as error:  # the engine must learn of it, whatever it is
+            traceback.print_exc()
+            sys.stderr.flush()
+            answer(
+                {"ok": False, "kind": "internal", "message": repr(error), "detail": traceback.format_exc()}
+            )
+    _end(memory, session)
+
+
+def _end(memory: Any, session: Any = None) -> None:
+    """Give back what does not go with the process by itself: ROCr crashes at its end over mapped memory."""
+    if memory.kind != "hip":
+        return
+    if session is not None:
+        session.device.close()
+    memory.close()
+
+
+def _memory(job: dict[str, Any]) -> Any:
+    if job["memory"] == "hip":
+        from .hip.placement import Placement as HipPlacement
+
+        return HipPlacement(job["regions"], job["device"], job["captured_device"])
+    if job["launcher"] == "native":
+        from .cuda.placement import Placement
+
+        return Placement(job["regions"], job["device"], job["captured_device"], peers=True)
+    if job["memory"] == "cuda":
+        from .torch_backend.placed_tensors import CudaMemory
+
+        regions = job["regions"]
+        if job["launch"]["mode"] == "interpreter":  # what was the host's there is the device's here
+            regions = [{**region, "kind": "device", "device": -1} for region in regions]
+        return CudaMemory(regions, job["device"], job["captured_device"])
+    from .common.host_memory import HostMemory
+
+    return HostMemory(job["regions"])
+
+
+def _vendor(memory: str) -> Any:
+    if memory == "hip":
+        from .hip import hip_vendor as hip
+
+        return hip
+    from .native import cuda_vendor
+
+    return cuda_vendor
+
+
+def _session(job: dict[str, Any], folder: Path, memory: Any) -> Any:
+    if job["launcher"] == "native":
+        from .native import operations as native
+
+        native.check(job)
+        return native.Session(job, folder, memory, _vendor(job["memory"]))
+    from .torch_backend.operations import Session  # loads torch
+
+    return Session(job, folder, memory)

@@ -1,0 +1,1 @@
+"""Launches with torch and Triton: the captured image, the source compiled again, and the interpreter."""

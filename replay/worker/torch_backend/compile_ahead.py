@@ -1,0 +1,350 @@
+"""Compiles configurations ahead of their launch, in forked children of a process that imported Triton once.
+
+No device is touched: the arguments have the captured types and alignments, and the driver is a stand-in that
+tells the target. What is compiled lies in Triton's own cache, where the process that launches finds it.
+Started by `bootstrap.py`; requests and replies are JSON lines.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import gc
+import json
+import math
+import os
+import select
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from ..common.failures import KernelError, Refused
+
+_NOT_OPTIONS = ("stream", "device", "grid", "warmup")
+_DEVICE_MAJOR, _DEVICE_MINOR = 75, 76
+_SHARED_OPTIN = 97
+_REPLY_BYTES = 1 << 16
+
+
+class _Pool:
+    """The children and what they were asked; this process loops in `serve`."""
+
+    def __init__(self, jobs: list[dict[str, Any]], processes: int, reply: Any) -> None:
+        self.jobs = jobs
+        self.processes = processes
+        self.reply = reply
+        self.waiting: list[dict[str, Any]] = []
+        self.running: dict[
+            int, tuple[int, dict[str, Any], bytes, float]
+        ] = {}  # fd -> pid, request, data, end
+        self.ties: dict[int, int] = {}  # pid -> fd; the kernel ends its group when this process ends
+
+    def start_some(self) -> None:
+        while self.waiting and len(self.running) < self.processes:
+            request = self.waiting.pop(0)
+            read_fd, write_fd = os.pipe()
+            held, tie = os.pipe()
+            sys.stdout.flush()
+            sys.stderr.flush()
+            pid = os.fork()
+            if pid == 0:
+                os.setpgid(0, 0)  # with what it starts (ptxas) it is ended
+                os.close(read_fd)
+                os.close(tie)  # else its own end would be waited for
+                _child(self.jobs[request["job"]], request, write_fd)
+            os.close(write_fd)
+            _bind(held, pid)
+            self.ties[pid] = tie
+            self.running[read_fd] = (pid, request, b"", time.monotonic() + float(request["limit_s"]))
+
+    def hear(self, ready: list[int]) -> None:
+        for fd in ready:
+            pid, request, data, end = self.running[fd]
+            part = os.read(fd, _REPLY_BYTES)
+            if part:
+                self.running[fd] = (pid, request, data + part, end)
+            else:
+                self._finish(fd)
+        now = time.monotonic()
+        for fd, (pid, _, _, end) in list(self.running.items()):
+            if now > end:
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.killpg(pid, signal.SIGKILL)
+                self._finish(fd, timed_out=True)
+
+    def _finish(self, fd: int, timed_out: bool = False) -> None:
+        pid, request, data, _ = self.running.pop(fd)
+        os.close(fd)
+        if timed_out:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        _, status = os.waitpid(pid, 0)
+        os.close(self.ties.pop(pid))
+        answer: dict[str, Any]
+        if timed_out:
+            answer = {"ok": False, "error": f"it did not compile within {request['limit_s']:g} s"}
+        else:
+            try:
+                answer = json.loads(data)
+            except ValueError:
+                how = (
+                    signal.Signals(os.WTERMSIG(status)).name
+                    if os.WIFSIGNALED(status)
+                    else f"status {os.WEXITSTATUS(status)}"
+                )
+                answer = {"ok": False, "error": f"the compiler died with {how}"}
+        self.reply({"id": request["id"], **answer})
+
+    def end(self) -> None:
+        for pid, *_ in self.running.values():
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(pid, signal.SIGKILL)
+
+
+def _bind(held: int, pid: int) -> None:
+    """SIGKILL for the group of ``pid`` when the pipe that it holds has no writing end any more.
+
+    As `Tie` in kerncap/child.py, which ends this process's own group alone.
+    """
+    with contextlib.suppress(OSError):  # it may be gone already
+        os.setpgid(pid, pid)  # the child does so too: whoever comes first
+    with contextlib.suppress(OSError):
+        fcntl.fcntl(held, fcntl.F_SETOWN, -pid)
+        fcntl.fcntl(held, fcntl.F_SETSIG, signal.SIGKILL)
+        fcntl.fcntl(held, fcntl.F_SETFL, fcntl.fcntl(held, fcntl.F_GETFL) | os.O_ASYNC)
+    os.close(held)
+
+
+def serve(jobs_path: str, read_fd: int, write_fd: int, processes: int) -> None:
+    """Answer compile requests until the pipe closes."""
+    jobs = json.loads(Path(jobs_path).read_text())
+    for fd in (read_fd, write_fd):
+        os.set_inheritable(fd, False)
+
+    def reply(answer: dict[str, Any]) -> None:
+        data = json.dumps(answer).encode() + b"\n"
+        while data:
+            data = data[os.write(write_fd, data) :]
+
+    try:
+        asked = _ask(jobs["target"])
+        _import()
+        target = asked()
+        _load_backend(target["capability"])
+        gc.freeze()  # a child that looks for garbage would copy the pages of all that is loaded
+        gc.enable()
+    except BaseException as error:
+        reply({"refused": f"{type(error).__name__}: {error}"})
+        return
+    reply({"ready": True, **target})
+    for job in jobs["jobs"]:
+        job["target"] = target
+    pool = _Pool(jobs["jobs"], processes, reply)
+    buffer = b""
+    while True:
+        pool.start_some()
+        timeout = 1.0 if pool.running else None
+        ready, _, _ = select.select([read_fd, *pool.running], [], [], timeout)
+        pool.hear([fd for fd in ready if fd != read_fd])
+        if read_fd in ready:
+            part = os.read(read_fd, _REPLY_BYTES)
+            if not part:
+                pool.end()
+                os._exit(0)  # an orderly end of a Python that has loaded torch takes half a second
+            buffer += part
+            *lines, buffer = buffer.split(b"\n")
+            pool.waiting += [json.loads(line) for line in lines]
+
+
+def _import() -> None:
+    """Whatever every child would have to load and hash for itself."""
+    import torch  # noqa: F401
+    import triton.language
+    import triton.runtime.jit  # noqa: F401
+
+    from . import launch_values  # noqa: F401
+    from .launchers import config, source  # noqa: F401
+    from .warm_triton import warm
+
+    warm()
+
+
+def _load_backend(capability: int) -> None:
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler import compiler
+
+    with contextlib.suppress(Exception):  # kept by the backend for later calls; that is all it is for
+        compiler.make_backend(GPUTarget("cuda", capability, 32)).hash()
+
+
+def _ask(wanted: dict[str, Any]) -> Callable[[], dict[str, Any]]:
+    """Ask for architecture and shared memory of the device; what this gives waits for the answer.
+
+    In a child, while this process imports: it must get no context.
+    """
+    if wanted.get("capability"):
+        return lambda: {"capability": int(wanted["capability"]), "shared_bytes": wanted.get("shared_bytes")}
+    read_fd, write_fd = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            from ..cuda.driver import Driver
+
+            driver = Driver()
+            driver.call("cuInit", 0)
+            numbers = [
+                driver.attribute(which, int(wanted["device"]))
+                for which in (_DEVICE_MAJOR, _DEVICE_MINOR, _SHARED_OPTIN)
+            ]
+            os.write(write_fd, json.dumps(numbers).encode())
+        except BaseException as error:
+            os.write(write_fd, json.dumps(str(error)).encode())
+        finally:
+            os._exit(0)
+    os.close(write_fd)
+
+    def answer() -> dict[str, Any]:
+        data = os.read(read_fd, 4096)
+        os.close(read_fd)
+        os.waitpid(pid, 0)
+        found = json.loads(data)
+        if isinstance(found, str):
+            raise Refused(found)
+        return {"capability": 10 * found[0] + found[1], "shared_bytes": found[2]}
+
+    return answer
+
+
+# --- in a child ----------------------------------------------------------------------------------------
+
+
+def _child(job: dict[str, Any], request: dict[str, Any], write_fd: int) -> None:
+    try:
+        start = time.perf_counter()
+        try:
+            answer = {"ok": True, **_compile(job, request)}
+        except (KernelError, Refused) as error:
+            answer = {"ok": False, "error": str(error), "detail": getattr(error, "detail", "")[-4000:]}
+        except BaseException as error:
+            answer = {"ok": False, "error": _first_line(error), "detail": traceback.format_exc()[-4000:]}
+        answer["ms"] = (time.perf_counter() - start) * 1000
+        os.write(write_fd, json.dumps(answer).encode())
+        sys.stdout.flush()
+        sys.stderr.flush()
+    finally:
+        os._exit(0)
+
+
+def _first_line(error: BaseException) -> str:
+    cause = error
+    while cause.__cause__ is not None:
+        cause = cause.__cause__
+    lines = [line for line in str(cause).splitlines() if line.strip()]
+    return f"{type(cause).__name__}: {lines[-1].strip() if lines else ''}"[:500]
+
+
+def _compile(job: dict[str, Any], request: dict[str, Any]) -> dict[str, Any]:
+    from triton.backends.compiler import GPUTarget
+
+    from .launchers.config import configured
+
+    # Exactly as the launcher does it, so that it finds in the cache what is made here.
+    wanted = {name: request[name] for name in ("arguments", "options", "grid")}
+    target = GPUTarget("cuda", job["target"]["capability"], 32)
+    compiled = compiled_for(target, Path(job["path"]), configured(job, wanted))
+    metadata = compiled.metadata
+    return {
+        "shared_bytes": int(getattr(metadata, "shared", 0) or 0),
+        "num_warps": int(getattr(metadata, "num_warps", 0) or 0),
+        "num_stages": int(getattr(metadata, "num_stages", 0) or 0),
+        "hash": str(getattr(compiled, "hash", "")),
+    }
+
+
+def compiled_for(target: Any, path: Path, job: dict[str, Any]) -> Any:
+    """Triton's compiled kernel of the module in ``path`` with the arguments of ``job``'s launch.
+
+    Raises KernelError, Refused, and whatever Triton's compiler raises.
+    """
+    from triton.runtime import driver
+
+    from .launchers.source import SourceKernel
+
+    driver.set_active(_StandIn(target))
+    kernel = SourceKernel(path, job, _values(job))
+    options = {k: v for k, v in kernel.options.items() if v is not None and k not in _NOT_OPTIONS}
+    positional, named = kernel.passed(kernel.arguments)
+    compiled = kernel.function.warmup(*positional, grid=tuple(job["launch"]["grid"]), **named, **options)
+    return compiled.result() if hasattr(compiled, "result") else compiled
+
+
+def _values(job: dict[str, Any]) -> Any:
+    from .compare_views import dtype_of
+    from .launch_values import Values
+
+    class Stand(Values):
+        """Arguments that have types and addresses, and no memory."""
+
+        def view(self, index: int) -> Any:
+            view = self.job["views"][index]
+            address = self.job["regions"][view["region"]]["base"] + view["offset"]
+            return _Tensor(address, dtype_of(view["dtype"]), view)
+
+        def _pointer(self, value: dict[str, Any], name: str) -> Any:
+            dtype = dtype_of(value["dtype"].removeprefix("torch."))
+            return _Tensor(value["address"], dtype, {"shape": [0], "strides": [1]})
+
+    return Stand(job, None)
+
+
+class _Tensor:
+    """As much of a tensor as Triton's specialisation asks for."""
+
+    def __init__(self, address: int, dtype: Any, view: dict[str, Any]) -> None:
+        self.dtype = dtype
+        self.shape = tuple(view["shape"])
+        self.ndim = len(self.shape)
+        self._address = address
+        self._strides = tuple(view["strides"])
+
+    def data_ptr(self) -> int:
+        return self._address
+
+    def stride(self, dim: int | None = None) -> Any:
+        return self._strides if dim is None else self._strides[dim]
+
+    def size(self, dim: int | None = None) -> Any:
+        return self.shape if dim is None else self.shape[dim]
+
+    def element_size(self) -> int:
+        return int(self.dtype.itemsize)
+
+    def numel(self) -> int:
+        return math.prod(self.shape)
+
+    def is_contiguous(self) -> bool:
+        return True
+
+
+class _StandIn:
+    """Triton's driver as far as compiling asks for it; what would need a device raises."""
+
+    def __init__(self, target: Any) -> None:
+        self._target = target
+
+    def get_current_target(self) -> Any:
+        return self._target
+
+    def get_current_device(self) -> int:
+        return 0
+
+    def get_current_stream(self, device: int | None = None) -> int:
+        return 0
+
+    def get_device_capability(self, device: int | None = None) -> tuple[int, int]:
+        capability = int(self._target.arch)
+        return capability // 10, capability % 10

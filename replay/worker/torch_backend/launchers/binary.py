@@ -1,0 +1,279 @@
+"""The launcher that runs the captured image (or a candidate's) as Triton's own launcher did."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ...common.failures import Refused
+from ...cuda import driver as cu
+from ...cuda import kernel_resources
+from ..launch_values import Values
+from . import parameters, tma
+from .stages import STAGES, Made, write_stages
+
+NAME = "binary"
+
+_STATIC_SHARED_BYTES = 48 * 1024  # beyond it a kernel must ask
+_LARGEST_PORTABLE_CLUSTER = 8
+
+
+class Binary:
+    """One cubin with the launch's parameters packed.
+
+    ``made`` is what a candidate was made into: its image, and what its compiler says of it over the captured
+    facts; without it ``path`` is the image, with the captured facts.
+    """
+
+    def __init__(self, path: Path, job: dict[str, Any], values: Values, made: Made | None = None) -> None:
+        started = time.perf_counter()
+        self._driver: cu.Driver = values.memory.driver
+        self._job = job
+        self._path = path
+        self._made = made
+        self._meta = metadata(job, path) if made is None else made.metadata
+        self._image = path.read_bytes() if made is None else made.image
+        self._module = ctypes.c_void_p()
+        self._function = self._load()
+        self._keep: list[Any] = []  # buffers that the launch points to
+        try:
+            self._parameters = self._pack(values)
+            self._config = self._configure()
+        except BaseException:
+            self.unload()
+            raise
+        self._compile_ms = (time.perf_counter() - started) * 1e3 + (made.compile_ms if made else 0.0)
+
+    def compiled(self, folder: Path) -> dict[str, Any]:
+        """Facts of the image; stages that were made for it become files in ``folder``."""
+        found = kernel_resources.of_function(
+            self._driver, self._job["device"], self._function, self._config, self._ctas
+        )
+        found.update({
+            "num_warps": int(self._meta.get("num_warps") or 4), "num_stages": self._meta.get("num_stages"),
+            "compile_ms": self._compile_ms,
+            "grid": self._job["launch"]["grid"],  # in clusters, as Triton counts
+        })  # fmt: skip
+        found["stages"] = self._stages(folder)
+        return found
+
+    def unload(self) -> None:
+        """Give back what the device holds for it. Nothing of it may still run."""
+        if self._module.value:
+            self._driver.status("cuModuleUnload", self._module)
+            self._module = ctypes.c_void_p()
+
+    def _stages(self, folder: Path) -> dict[str, str]:
+        if self._made is not None:
+            return write_stages(self._made.stages, folder)
+        own = {stage: file for stage, file in self._job["code"].items() if stage in STAGES}
+        if str(Path(self._job["folder"]) / own.get("cubin", "")) == str(self._path):
+            return own
+        return write_stages({"cubin": self._image}, folder)
+
+    def run(self) -> None:
+        if 0 in self._job["launch"]["grid"]:
+            return
+        self._config.stream = torch.cuda.current_stream().cuda_stream
+        self._driver.call(
+            "cuLaunchKernelEx",
+            ctypes.byref(self._config),
+            self._function,
+            self._parameters,
+            ctypes.c_void_p(),
+        )
+
+    def _load(self) -> ctypes.c_void_p:
+        function = ctypes.c_void_p()
+        name = str(self._meta.get("name") or self._job["kernel"])
+        try:
+            self._driver.call("cuModuleLoadData", ctypes.byref(self._module), ctypes.c_char_p(self._image))
+            self._driver.call(
+                "cuModuleGetFunction", ctypes.byref(function), self._module, ctypes.c_char_p(name.encode())
+            )
+        except cu.CudaError as error:
+            self.unload()
+            raise Refused(f"the image does not load here, or has no kernel {name}: {error}") from error
+        return function
+
+    # --- parameters --------------------------------------------------------------------------------
+
+    def _sizes(self) -> list[int]:
+        """Bytes of each parameter of the image. There is no call for their number: it errors past the end."""
+        sizes: list[int] = []
+        offset, size = ctypes.c_size_t(), ctypes.c_size_t()
+        while not self._driver.status(
+            "cuFuncGetParamInfo",
+            self._function,
+            ctypes.c_size_t(len(sizes)),
+            ctypes.byref(offset),
+            ctypes.byref(size),
+        ):
+            sizes.append(size.value)
+        return sizes
+
+    def _pack(self, values: Values) -> Any:
+        sizes = self._sizes()
+        problem = ""
+        # A descriptor without a TMA map has one flag more since Triton 3.7: what fits the image is right.
+        for with_rounding in (False, True):
+            packed = self._packed(values, with_rounding)
+            hidden = len(sizes) - len(packed)
+            lengths = [len(p) for p in packed]
+            if (
+                0 <= hidden <= 2
+                and sizes[: len(packed)] == lengths
+                and all(s == 8 for s in sizes[len(packed) :])
+            ):
+                return self._buffers([*packed, *self._scratch(hidden)])
+            problem = problem or f"the image takes parameters of {sizes} bytes, the launch has {lengths}"
+        raise Refused(
+            f"{self._path.name} and the captured signature do not fit: {problem} ({self._signature()})"
+        )
+
+    def _signature(self) -> str:
+        """The captured arguments that became parameters."""
+        named = [
+            (a["name"], a["signature"] or parameters.guess(a["value"], a["role"]))
+            for a in self._job["arguments"]
+        ]
+        return ", ".join(f"{name}: {kind}" for name, kind in named if kind != "constexpr")
+
+    def _packed(self, values: Values, with_rounding: bool) -> list[bytes]:
+        metas = list(self._meta.get("tensordesc_meta") or [])
+
+        def descriptor(signature: str, value: Any, name: str) -> list[bytes]:
+            parameters.rank(signature)
+            meta = metas.pop(0) if metas else None
+            if meta is None:
+                return parameters.expand_descriptor(value, with_rounding)
+            try:
+                return [tma.encode(self._driver, value, meta, name), *parameters.tail(value)]
+            except cu.CudaError as error:
+                raise Refused(f"argument {name}: no TMA map could be made: {error}") from error
+
+        packed: list[bytes] = []
+        for argument in self._job["arguments"]:
+            signature = argument["signature"] or parameters.guess(argument["value"], argument["role"])
+            if signature == "constexpr":
+                continue  # compiled in, whatever it was
+            value = values.build(argument["value"], argument["name"], None)
+            self._keep.append(value)
+            packed += parameters.flatten(signature, value, argument["name"], descriptor)
+        return packed
+
+    def _scratch(self, hidden: int) -> list[bytes]:
+        """Pointers behind the signature: global scratch, then the profiler's."""
+        x, y, z = self._job["launch"]["grid"]
+        programs = x * y * z * self._ctas
+        pointers = []
+        for name in ("global_scratch", "profile_scratch")[:hidden]:
+            size = int(self._meta.get(f"{name}_size") or 0) * programs
+            if size:
+                buffer = torch.zeros(size, dtype=torch.uint8, device="cuda")
+                self._keep.append(buffer)
+                pointers.append(parameters.pack("*", buffer, name))
+            else:
+                pointers.append(parameters.pack("*", None, name))
+        return pointers
+
+    def _buffers(self, packed: list[bytes]) -> Any:
+        # Aligned to 128: a TMA map among them has to be.
+        pointers = []
+        for data in packed:
+            store = ctypes.create_string_buffer(len(data) + 127)
+            at = -(-ctypes.addressof(store) // 128) * 128
+            ctypes.memmove(at, data, len(data))
+            self._keep.append(store)
+            pointers.append(at)
+        return (ctypes.c_void_p * max(1, len(pointers)))(*pointers)
+
+    # --- configuration -----------------------------------------------------------------------------
+
+    @property
+    def _ctas(self) -> int:
+        return int(self._meta.get("num_ctas") or 1)
+
+    def _configure(self) -> cu.LaunchConfig:
+        shared = int(self._meta.get("shared") or 0)
+        if shared > _STATIC_SHARED_BYTES:
+            self._allow_shared(shared)
+        x, y, z = self._job["launch"]["grid"]
+        config = cu.LaunchConfig()
+        config.grid[:] = [x * self._ctas, y, z]
+        config.block[:] = [32 * int(self._meta.get("num_warps") or 4), 1, 1]
+        config.shared_bytes = shared
+        attributes = self._attributes()
+        array = (cu.LaunchAttribute * max(1, len(attributes)))(*attributes)
+        self._keep.append(array)
+        config.attributes = array
+        config.attribute_count = len(attributes)
+        return config
+
+    def _allow_shared(self, shared: int) -> None:
+        self._driver.call("cuFuncSetCacheConfig", self._function, ctypes.c_int(cu.FUNC_CACHE_PREFER_SHARED))
+        limit, static, device = ctypes.c_int(), ctypes.c_int(), ctypes.c_int(self._job["device"])
+        self._driver.call(
+            "cuDeviceGetAttribute",
+            ctypes.byref(limit),
+            ctypes.c_int(cu.DEVICE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN),
+            device,
+        )
+        self._driver.call(
+            "cuFuncGetAttribute",
+            ctypes.byref(static),
+            ctypes.c_int(cu.FUNC_SHARED_SIZE_BYTES),
+            self._function,
+        )
+        if shared > limit.value - static.value:
+            raise Refused(
+                f"the kernel needs {shared:,} bytes of shared memory, this device gives {limit.value:,}"
+            )
+        self._driver.call(
+            "cuFuncSetAttribute", self._function, ctypes.c_int(cu.FUNC_MAX_DYNAMIC_SHARED_SIZE_BYTES),
+            ctypes.c_int(limit.value - static.value),
+        )  # fmt: skip
+
+    def _attributes(self) -> list[cu.LaunchAttribute]:
+        wanted: list[tuple[int, list[int]]] = []
+        if self._meta.get("launch_pdl"):
+            wanted.append((cu.ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION, [1]))
+        if self._meta.get("launch_cooperative_grid"):
+            wanted.append((cu.ATTRIBUTE_COOPERATIVE, [1]))
+        if self._ctas != 1:
+            wanted.append((cu.ATTRIBUTE_CLUSTER_DIMENSION, [self._ctas, 1, 1]))
+            wanted.append((cu.ATTRIBUTE_CLUSTER_SCHEDULING, [cu.CLUSTER_SCHEDULING_SPREAD]))
+            if self._ctas > _LARGEST_PORTABLE_CLUSTER:
+                self._driver.call(
+                    "cuFuncSetAttribute", self._function,
+                    ctypes.c_int(cu.FUNC_NON_PORTABLE_CLUSTER_SIZE_ALLOWED), ctypes.c_int(1),
+                )  # fmt: skip
+        attributes = []
+        for kind, numbers in wanted:
+            attribute = cu.LaunchAttribute()
+            attribute.id = kind
+            attribute.value[: len(numbers)] = numbers
+            attributes.append(attribute)
+        return attributes
+
+
+def metadata(job: dict[str, Any], image: Path) -> dict[str, Any]:
+    """What the compiler said about the kernel: the saved metadata stage over the manifest's facts."""
+    found: dict[str, Any] = {}
+    for name, value in job["compiled"].items():
+        if value["kind"] in ("int", "bool", "str"):
+            found[name] = int(value["value"]) if value["kind"] == "int" else value["value"]
+    path = job["code"].get("metadata")
+    if path is not None:
+        found.update(json.loads((Path(job["folder"]) / path).read_text()))
+    if "num_warps" not in found:
+        options = job["launch"]["options"].get("num_warps")
+        if options is None or options["kind"] != "int":
+            raise Refused(f"the reproducer does not say how many warps {image.name} was compiled for")
+        found["num_warps"] = int(options["value"])
+    return found

@@ -1,0 +1,71 @@
+"""A job with another configuration: other values of parameters, other compiler options, another grid."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...common.failures import Refused
+
+
+def configured(job: dict[str, Any], config: dict[str, Any] | None) -> dict[str, Any]:
+    """``job`` as ``config`` (arguments, options, grid) says; the job itself stays as it is.
+
+    Raises Refused for a parameter that can't be set by a value, by name.
+    """
+    if config is None:
+        return job
+    given = dict(config["arguments"])
+    arguments = []
+    for argument in job["arguments"]:
+        if argument["name"] in given:
+            argument = _with_value(argument, given.pop(argument["name"]))
+        arguments.append(argument)
+    # A parameter that the captured launch did not name: the source has to take it.
+    arguments += [
+        {"name": name, "role": "constexpr", "signature": "constexpr", "value": encoded(value)}
+        for name, value in given.items()
+    ]
+    launch = dict(job["launch"])
+    launch["options"] = {
+        **launch["options"], **{name: encoded(value) for name, value in config["options"].items()}
+    }  # fmt: skip
+    if config["grid"] is not None:
+        grid = [int(n) for n in config["grid"]]
+        if len(grid) != 3 or min(grid) < 0:
+            raise Refused(f"the grid {tuple(grid)} of the configuration is none of three numbers from 0 on")
+        launch["grid"] = grid
+    return {**job, "arguments": arguments, "launch": launch}
+
+
+def with_scalars(job: dict[str, Any], scalars: dict[str, str] | None) -> dict[str, Any]:
+    """``job`` with other values of numeric arguments; the job itself stays as it is."""
+    if not scalars:
+        return job
+    arguments = [
+        {**a, "value": {**a["value"], "value": scalars[a["name"]]}} if a["name"] in scalars else a
+        for a in job["arguments"]
+    ]
+    return {**job, "arguments": arguments}
+
+
+def _with_value(argument: dict[str, Any], value: Any) -> dict[str, Any]:
+    kind = argument["value"]["kind"]
+    if kind in ("tensor", "descriptor", "pointer"):
+        raise Refused(f"argument {argument['name']} is a {kind}: a configuration can't give it a value")
+    return {**argument, "value": encoded(value)}
+
+
+def encoded(value: Any) -> dict[str, Any]:
+    """A value as the manifest has it."""
+    if value is None:
+        return {"kind": "none"}
+    if isinstance(value, bool):
+        return {"kind": "bool", "value": value}
+    if isinstance(value, int):
+        return {"kind": "int", "value": str(value)}
+    if isinstance(value, float):
+        special = value != value or value in (float("inf"), float("-inf"))
+        return {"kind": "float", "value": repr(value) if special else value.hex()}
+    if isinstance(value, str):
+        return {"kind": "str", "value": value}
+    raise Refused(f"a configuration holds a {type(value).__name__}, which is no value of a parameter")

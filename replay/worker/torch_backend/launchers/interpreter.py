@@ -1,0 +1,48 @@
+"""The launcher that runs the source through Triton's interpreter, on host memory."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+from pathlib import Path
+from typing import Any
+
+from ...common.failures import Refused
+from ..launch_values import Values
+from .source import SourceKernel
+
+NAME = "interpreter"
+
+
+def prepare() -> None:
+    """What every module needs of this process, before it forks."""
+    from .. import interpreter_gaps
+
+    interpreter_gaps.fill()
+    # Triton imports it when the first argument is looked at: a sixth of a second in each forked child.
+    with contextlib.suppress(ImportError):
+        importlib.import_module("triton.experimental.gluon")
+
+
+class Interpreter:
+    """One source module's entry, run program by program in this process."""
+
+    def __init__(self, path: Path, job: dict[str, Any], values: Values) -> None:
+        from .. import interpreter_gaps
+
+        self._kernel = SourceKernel(path, job, values)
+        if type(self._kernel.function).__name__ == "GluonJITFunction":
+            raise Refused("Triton's interpreter has no Gluon: such a kernel needs a GPU")
+        signatures = {a["name"]: a.get("signature") for a in job["arguments"] if a["role"] == "runtime"}
+        # Under the interpreter the application's own launch saw bare Python floats: only what it could not do
+        # (`x.to(...)`) is added. A compiled launch saw typed scalars, and so does its replay.
+        typed = job["launch"]["mode"] != "interpreter"
+        self._arguments = {
+            name: interpreter_gaps.scalar(value, signatures[name], typed) if name in signatures else value
+            for name, value in self._kernel.arguments.items()
+        }
+        self._grid = tuple(job["launch"]["grid"])
+
+    def run(self) -> None:
+        positional, named = self._kernel.passed(self._arguments)
+        self._kernel.function[self._grid](*positional, **named)

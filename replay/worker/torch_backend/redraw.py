@@ -1,0 +1,125 @@
+"""Other values for a tensor, of the same kind: what a kernel computes is seen on them, not on one input.
+
+Values change places and shrink by up to a quarter, so their range, signs, zeros and infinities stay.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from ..common.poison import pattern
+from .compare_views import ELEMENTS
+
+_SEED = 10  # of the numbers that values shrink by; 8 is `perturb`'s
+_SPREAD_SEED = 1000
+
+
+def redraw(tensor: Any, seed: int, view: int, repeats: bool = False, spread: Spread | None = None) -> bool:
+    """Change a tensor in place, the same way each time; whether anything changed.
+
+    What is sorted stays sorted (all of it shrinks alike), equal values become unequal, zeros alone become
+    small numbers. Integers only change places, and not where they are sorted: offsets must stay in order.
+    With ``repeats`` each second of them is given twice, and the others are left out. With a ``spread`` floats
+    leave their range.
+    """
+    # An axis of stride 0 shows the same elements again and again: once is right.
+    for axis, stride in enumerate(tensor.stride()):
+        if stride == 0 and tensor.shape[axis] > 1:
+            tensor = tensor.narrow(axis, 0, 1)
+    if not tensor.numel() or tensor.dtype == torch.bool:
+        return False
+    floating = tensor.dtype.is_floating_point
+    wide = torch.float64 if floating else torch.int64
+    flat = tensor.reshape(-1)
+    ordered = _is_sorted(tensor, wide)
+    low, high = _range(flat, wide)
+    if not floating and (ordered or low == high):
+        return False
+    changed = False
+    for start in range(0, flat.numel(), ELEMENTS):
+        part = flat[start : start + ELEMENTS]
+        old = part.to(wide, copy=True)
+        if not floating:
+            places = _places(old.numel(), seed, old.device)
+            new = old[places // 2 * 2 if repeats else places]
+        else:
+            new = _floats(old, seed, view, start, ordered, low, high)
+            if spread is not None:
+                new = spread.apply(new, view, start, ordered, tensor.dtype)
+        part.copy_(new.to(flat.dtype))
+        changed = changed or not torch.equal(part.to(wide).nan_to_num(), old.nan_to_num())
+    if not tensor.is_contiguous():  # what was changed is a copy
+        tensor.copy_(flat.view(tensor.shape))
+    return changed
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Floats beyond the range that was captured: ``factor`` times as large, and no zeros among them.
+
+    ``signs``: half of them with the other sign. ``jitter``: each moved by up to that share of it, to learn
+    how much of that the results show; no less than its own type can hold.
+    """
+
+    factor: float = 1.0
+    signs: bool = False
+    jitter: float = 0.0
+
+    def apply(self, x: Any, view: int, start: int, ordered: bool, dtype: Any) -> Any:
+        """Values as float64, from element ``start`` of a view on."""
+        u = pattern(torch, _SPREAD_SEED, view, start, 2 * x.numel(), x.device).to(torch.float64) / 255
+        u, v = u[: x.numel()], u[x.numel() :]
+        if not ordered:
+            x = torch.where(x == 0, (u + 0.05) * 0.25, x)
+        if self.signs and not ordered:
+            x = torch.where(u < 0.5, -x, x)
+        jitter = max(self.jitter, torch.finfo(dtype).eps) if self.jitter else 0.0
+        return x * self.factor * (1 + jitter * (2 * v - 1))
+
+
+def _floats(x: Any, seed: int, view: int, start: int, ordered: bool, low: float, high: float) -> Any:
+    finite = torch.isfinite(x)
+    if ordered and low != high:
+        return torch.where(finite, x * (0.75 + 0.03125 * (seed % 4)), x)
+    u = pattern(torch, _SEED + 2 * seed, view, start, x.numel(), x.device).to(torch.float64) / 255
+    if low == high == 0.0:
+        return torch.where(finite, (u + 0.05) * 0.25, x)
+    values = x[finite]
+    x = x.clone()
+    x[finite] = values[_places(values.numel(), seed, x.device)] * (0.75 + 0.25 * u[finite])
+    return x
+
+
+def _places(n: int, seed: int, device: Any) -> Any:
+    """A permutation of n places: a step that has no common divisor with n."""
+    step = max(1, int(n * 0.6180339887)) + 2 * seed
+    while math.gcd(step, n) != 1:
+        step += 1
+    return (torch.arange(n, dtype=torch.int64, device=device) * step + n // 3 + seed) % n
+
+
+def _is_sorted(tensor: Any, wide: Any) -> bool:
+    """Whether all values ascend, or each row's do. (Of rows, no more than a step's worth are looked at.)"""
+    if tensor.shape[-1:].numel() < 3 or tensor.dim() == 0:
+        return False
+    rows = tensor.reshape(-1, tensor.shape[-1])[: max(1, ELEMENTS // max(1, tensor.shape[-1]))]
+    for start in range(0, rows.shape[1] - 1, ELEMENTS):
+        part = rows[:, start : start + ELEMENTS + 1].to(wide)
+        if not bool((part[:, 1:] >= part[:, :-1]).all()):
+            return False
+    return True
+
+
+def _range(flat: Any, wide: Any) -> tuple[float, float]:
+    """The least and the largest finite value; (0, 0) where there is none."""
+    low, high = math.inf, -math.inf
+    for start in range(0, flat.numel(), ELEMENTS):
+        part = flat[start : start + ELEMENTS].to(wide)
+        part = part[torch.isfinite(part)] if wide.is_floating_point else part
+        if part.numel():
+            low, high = min(low, float(part.min())), max(high, float(part.max()))
+    return (low, high) if low <= high else (0.0, 0.0)

@@ -1,0 +1,164 @@
+"""The states that a run is restored from and compared with: pre, post, and snapshots of replays."""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from ..common.poison import GAP_SEED, pattern
+
+CHUNK = 16 * 1024 * 1024  # bytes of scratch per step on the device, times a small factor
+_EQUAL = 8 * CHUNK  # where a step needs a byte of scratch for each, and its own cost is the launch
+
+
+def chunks(size: int, start: int = 0, most: int = CHUNK) -> Iterator[tuple[int, int]]:
+    """(offset, length) of pieces of at most ``most`` bytes."""
+    for offset in range(start, size, most):
+        yield offset, min(most, size - offset)
+
+
+def map_file(path: Path, size: int) -> Any:
+    """A staged file as a uint8 tensor on the host; pages are read as they are touched."""
+    if size == 0:
+        return torch.empty(0, dtype=torch.uint8)
+    with path.open("rb") as file:
+        # A private mapping is writable as torch wants it, and never changes the file.
+        return torch.frombuffer(mmap.mmap(file.fileno(), size, access=mmap.ACCESS_COPY), dtype=torch.uint8)
+
+
+class States:
+    """Named states of all regions; ``pre`` and ``post`` come from the job's files."""
+
+    def __init__(self, memory: Any, job: dict[str, Any], folder: Path) -> None:
+        self.memory = memory
+        self.sizes = [region["size"] for region in job["regions"]]
+        self._states: dict[str, list[Any]] = {}
+        pre = [map_file(folder / r["pre"], r["size"]) for r in job["regions"]]
+        if memory.room_for(2 * sum(self.sizes)):
+            pre = [memory.to_device(tensor) for tensor in pre]
+        self._states["pre"] = pre
+        self._states["post"] = [
+            map_file(folder / r["post"], r["size"]) if r["post"] else pre[i]
+            for i, r in enumerate(job["regions"])
+        ]
+
+    def chunk(self, name: str, region: int, offset: int, size: int) -> Any:
+        """Bytes of a state on the memory's device."""
+        return self.memory.to_device(self._states[name][region][offset : offset + size])
+
+    def whole(self, name: str, region: int) -> Any:
+        return self.memory.to_device(self._states[name][region])
+
+    def restore(self, name: str = "pre", only: list[int] | None = None) -> None:
+        """Put a state into memory, and fresh poison between the regions."""
+        for region in range(len(self.sizes)) if only is None else only:
+            self._copy(name, region, 0, self.sizes[region])
+        if only is None:
+            for address, gap in self.memory.gap_tensors():
+                for offset, size in chunks(gap.numel()):
+                    piece = gap[offset : offset + size]
+                    piece.copy_(pattern(torch, GAP_SEED, address, offset, size, piece.device))
+
+    def restore_ranges(self, name: str, ranges: list[list[int]]) -> None:
+        """Put bytes of a state into memory: of each (region, start, stop)."""
+        for region, start, stop in ranges:
+            self._copy(name, region, start, stop)
+
+    def _copy(self, name: str, region: int, start: int, stop: int) -> None:
+        """Put [start, stop) of a state into memory; what is on the device needs no scratch, and no steps."""
+        most = max(1, stop - start) if self._states[name][region].is_cuda else CHUNK
+        for offset, size in chunks(stop, start, most):
+            self.memory.tensor(region, offset, size).copy_(self.chunk(name, region, offset, size))
+
+    def snapshot(self, name: str) -> None:
+        """Keep the present contents of memory under ``name``."""
+        here = self.memory.room_for(2 * sum(self.sizes)) or self.memory.kind == "host"
+        copies = []
+        for region, size in enumerate(self.sizes):
+            tensor = self.memory.tensor(region, 0, size)
+            copies.append(tensor.clone() if here else tensor.cpu())
+        self._states[name] = copies
+
+    def drop(self, name: str) -> None:
+        self._states.pop(name, None)
+
+    # --- byte by byte ------------------------------------------------------------------------------
+
+    def fill(self, region: int, start: int, stop: int, seed: int, mask: Any | None) -> None:
+        """Poison [start, stop) of a region, or of that only the bytes of a packed ``mask``."""
+        for offset, size in chunks(stop, start):
+            target = self.memory.tensor(region, offset, size)
+            poison = pattern(torch, seed, region, offset, size, target.device)
+            if mask is None:
+                target.copy_(poison)
+            else:
+                chosen = self.memory.to_device(torch.from_numpy(unpack(mask, offset, size).view(np.bool_)))
+                target.copy_(torch.where(chosen, poison, target))
+
+    def put(self, name: str, region: int, mask: Any) -> None:
+        """The bytes of a packed ``mask`` as a state has them."""
+        for offset, size in chunks(self.sizes[region]):
+            bits = unpack(mask, offset, size)
+            if bits.any():
+                target = self.memory.tensor(region, offset, size)
+                chosen = self.memory.to_device(torch.from_numpy(bits.view(np.bool_)))
+                target.copy_(torch.where(chosen, self.chunk(name, region, offset, size), target))
+
+    def differing(self, name: str) -> list[int]:
+        """The regions that differ from a state anywhere."""
+        return [
+            region
+            for region, size in enumerate(self.sizes)
+            if any(
+                not torch.equal(
+                    self.memory.tensor(region, offset, length), self.chunk(name, region, offset, length)
+                )
+                for offset, length in chunks(
+                    size, most=_EQUAL if self._states[name][region].is_cuda else CHUNK
+                )
+            )
+        ]
+
+    def diff(self, region: int, against: str, seed: int) -> Any:
+        """Packed bitmap (little-endian bits) of bytes that differ from a state, or poison; None: none do."""
+        size = self.sizes[region]
+        bits: Any = None
+        for offset, length in chunks(size):
+            now = self.memory.tensor(region, offset, length)
+            if against == "poison":
+                other = pattern(torch, seed, region, offset, length, now.device)
+            else:
+                other = self.chunk(against, region, offset, length)
+            if torch.equal(now, other):
+                continue
+            packed = np.packbits((now != other).cpu().numpy(), bitorder="little")
+            if bits is None:
+                bits = np.zeros((size + 7) // 8, dtype=np.uint8)
+            bits[offset // 8 : offset // 8 + packed.size] = packed
+        return bits
+
+    def gap_writes(self) -> list[tuple[int, int, int]]:
+        """(first address, last address, bytes) that were written in each gap between regions."""
+        found = []
+        for address, gap in self.memory.gap_tensors():
+            hits: list[tuple[int, int, int]] = []
+            for offset, size in chunks(gap.numel()):
+                piece = gap[offset : offset + size]
+                at = (piece != pattern(torch, GAP_SEED, address, offset, size, piece.device)).nonzero()
+                if len(at):
+                    hits.append((address + offset + int(at[0]), address + offset + int(at[-1]), len(at)))
+            if hits:
+                found.append((hits[0][0], hits[-1][1], sum(n for _, _, n in hits)))
+        return found
+
+
+def unpack(mask: Any, offset: int, size: int) -> Any:
+    """Bits [offset, offset + size) of a packed bitmap as bytes 0 and 1."""
+    first, last = offset // 8, (offset + size + 7) // 8
+    start = offset - first * 8
+    return np.unpackbits(mask[first:last], bitorder="little")[start : start + size]
