@@ -123,7 +123,8 @@ class SourceKernel:
 
         A parameter may be called as one of Triton's own functions is (``self``, ``grid``).
         """
-        positional, left = [], dict(arguments)
+        positional: list[Any] = []
+        left = dict(arguments)
         for name, parameter in inspect.signature(self.function.fn).parameters.items():
             if name not in left or parameter.kind is parameter.KEYWORD_ONLY:
                 break
