@@ -85,7 +85,7 @@ class Replay(Takes, frozen=True, kw_only=True):
 class Verify(Replay, frozen=True, kw_only=True):
     stages: Annotated[
         str | None,
-        _says("smoke, oracle, determinism, numerics, shapes, memory, separated by commas; or all."),
+        _says("smoke, oracle, determinism, numerics, shapes, sanitizer, memory, with commas; or all."),
     ] = None
     reference: Annotated[str | None, _says("A Python file with reference(args).")] = None
     expect: Annotated[Literal["finite"] | None, _says("Require every written value to be finite.")] = None
