@@ -47,7 +47,7 @@ $(STAMP): pyproject.toml tools/setup.sh tools/make_venv.sh
 	@touch $@
 
 .PHONY: shims
-shims: $(STAMP) ## the native shims anew after an edit, where `kerncap` of this checkout finds them
+shims: $(STAMP) ## rebuild the native shims after an edit; `kerncap` of this checkout uses them
 	@PATH="$(abspath $(BIN)):$$PATH" bash tools/shims.sh "$(abspath $(BIN))/python"
 
 .PHONY: amd-gpu
@@ -63,7 +63,7 @@ demo: $(STAMP) ## capture a launch from a sample, replay it, verify it, prove it
 PYTEST = PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m pytest -n $(TEST_JOBS) --dist loadfile
 
 .PHONY: test
-test: $(STAMP) ## each feature by its true path, with no GPU (TEST_JOBS, PYTEST_ARGS)
+test: $(STAMP) ## the fast suite: each feature end to end, no GPU (TEST_JOBS, PYTEST_ARGS)
 	@$(PYTEST) --no-loadscope-reorder -m "not gpu and not sanitized and not long" $(PYTEST_ARGS)
 
 .PHONY: test-all
@@ -79,7 +79,7 @@ fuzz: $(STAMP) ## the campaigns whole: properties with many examples, fuzz targe
 	@bash tools/fuzz.sh "$(BIN)/python" "$(FUZZ_SECONDS)"
 
 .PHONY: hunt
-hunt: $(STAMP) ## generated launches: the sanitizer against brute force (HUNT_LAUNCHES); goes on where it ended
+hunt: $(STAMP) ## generated launches: the sanitizer against brute force (HUNT_LAUNCHES); continues where it ended
 	@$(BIN)/python -W ignore -m tests.fuzz.sanitizer.campaign --launches $(HUNT_LAUNCHES)
 
 .PHONY: test-gpu
@@ -87,11 +87,11 @@ test-gpu: ## the tests marked gpu, with PYTHON's own torch; WHEELHOUSE=wheelhous
 	@bash tools/test_gpu.sh $(PYTEST_ARGS)
 
 .PHONY: lint
-lint: $(STAMP) ## ruff, mypy, import-linter, clang-format, shellcheck
+lint: $(STAMP) ## ruff, mypy, import-linter, clang-format, shellcheck, words
 	@bash tools/lint.sh "$(abspath $(BIN))"
 
 .PHONY: format
-format: $(STAMP) ## write what `make lint` asks for
+format: $(STAMP) ## reformat as `make lint` asks
 	@$(BIN)/ruff check --fix-only --quiet .
 	@$(BIN)/ruff format .
 	@git ls-files --cached --others --exclude-standard '*.h' '*.hpp' '*.c' '*.cc' '*.cpp' \
@@ -116,5 +116,5 @@ wheelhouse: $(STAMP) ## wheels for a machine with no network (WHEELHOUSE_PYTHON,
 	@bash tools/wheelhouse.sh "$(BIN)/python" "$(or $(WHEELHOUSE),wheelhouse)"
 
 .PHONY: clean
-clean: ## all that was built, .venv too
+clean: ## remove everything that was built, .venv too
 	rm -rf $(VENV) build dist wheelhouse kerncap-out .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

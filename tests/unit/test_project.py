@@ -227,6 +227,10 @@ def test_the_readme_names_every_command() -> None:
     assert set(COMMANDS) <= {name for name, _ in written(ROOT / "README.md", "kerncap")}
 
 
+def test_the_readme_is_short() -> None:
+    assert len((ROOT / "README.md").read_bytes()) <= 8 * 1024
+
+
 def test_every_option_in_the_pages_exists() -> None:
     """Up to the target's own command line, which follows ``--``."""
     wrong = []

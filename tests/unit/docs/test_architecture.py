@@ -7,7 +7,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
-_PATH = re.compile(r"`((?:kerncap|replay|sanitizer|shims|tests|samples|benchmarks|tools)/[\w./-]*)`")
+_PATH = re.compile(r"`((?:kerncap|replay|sanitizer|shims|tests|samples|benchmarks|tools|docs)/[\w./-]*)`")
 # Reached through another row: the page says where a change begins, not every folder.
 _BELOW = {"kerncap/replay", "kerncap/sanitizer"}
 
