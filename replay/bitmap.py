@@ -54,12 +54,10 @@ def widened(bits: Bits, size: int) -> Bits:
 
 def stretches(bits: Bits, touched: Bits) -> Bits:
     """The runs of set bits of ``bits`` in which any bit of ``touched`` is set, whole."""
-    flags = np.unpackbits(bits, bitorder="little").astype(np.int8)
-    edges = np.diff(flags, prepend=np.int8(0), append=np.int8(0))
-    starts, stops = np.flatnonzero(edges == 1), np.flatnonzero(edges == -1)
+    starts, stops = _edges(bits)
     at = np.flatnonzero(np.unpackbits(touched, bitorder="little"))
     hit = np.searchsorted(at, stops) > np.searchsorted(at, starts)
-    marks = np.zeros(len(flags) + 1, dtype=np.int8)
+    marks = np.zeros(8 * len(bits) + 1, dtype=np.int8)
     marks[starts[hit]] = 1
     marks[stops[hit]] = -1
     return np.packbits(np.cumsum(marks[:-1], dtype=np.int8).view(np.uint8), bitorder="little")
@@ -75,3 +73,16 @@ def halves(bits: Bits) -> tuple[Bits, Bits]:
     lower[middle:] = 0
     upper[:middle] = 0
     return lower, upper
+
+
+def runs(bits: Bits, most: int) -> list[tuple[int, int]]:
+    """[start, stop) of each run of set bits, ascending; none if they are more than ``most``."""
+    starts, stops = _edges(bits)
+    return [] if len(starts) > most else list(zip(starts.tolist(), stops.tolist(), strict=True))
+
+
+def _edges(bits: Bits) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+    """Where runs of set bits start and stop."""
+    flags = np.unpackbits(bits, bitorder="little").astype(np.int8)
+    edges = np.diff(flags, prepend=np.int8(0), append=np.int8(0))
+    return np.flatnonzero(edges == 1), np.flatnonzero(edges == -1)

@@ -6,6 +6,7 @@ are of, where they are of one: rounding moves the last places of that type only.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,6 +19,7 @@ from kerncap.replay.tolerance import view_tolerance
 from kerncap.replay.units import Unit, units
 from kerncap.replay.wording import BY_DTYPE, Tolerance
 
+_MOST_OUTPUTS = 64  # of a stretch that no view describes: of more, all that is noisy there is one
 _LARGEST_RELATIVE = 0.05  # of the largest magnitude: sums in another order differ by less
 
 Wanted = tuple[int | dict[str, Any], float, float]
@@ -35,12 +37,17 @@ class Inferred:
 
 @dataclass
 class Noise:
-    """Largest differences by view, all bytes that were seen to differ, and what was inferred elsewhere."""
+    """Largest differences by view, all bytes that were seen to differ, and what was inferred elsewhere.
+
+    ``written``, by region, tells outputs that no view describes from each other: each has a type of its own,
+    and a floor. Without it there is one for each stretch between views.
+    """
 
     views: dict[int, float] = field(default_factory=dict)
     scales: dict[int, float] = field(default_factory=dict)
     bytes: dict[int, Bits] = field(default_factory=dict)
     inferred: list[Inferred] = field(default_factory=list)
+    written: dict[int, Bits] = field(default_factory=dict)
     ended: Outcome | None = None  # of a run that did not end well: nothing is known of how it differs
 
     def __bool__(self) -> bool:
@@ -70,7 +77,7 @@ class Noise:
 
     def _observe_untyped(self, engine: Engine, unit: Unit, bits: Bits, against: str) -> None:
         size = engine.manifest.regions[unit.region].size
-        for start, stop in unit.spans:
+        for start, stop in self._outputs(unit, size):
             span = bitmap.span(size, start, stop)
             here = bits & span
             if not here.any():
@@ -86,6 +93,13 @@ class Noise:
                 self.inferred.append(known)
             stats = engine.compare([(known.view, 0.0, 0.0)], against)[0]
             known.largest = max(known.largest, float(stats["max_abs"]))
+
+    def _outputs(self, unit: Unit, size: int) -> Sequence[tuple[int, int]]:
+        """The stretches of a unit that are written, as far as that is known."""
+        if unit.region not in self.written:
+            return unit.spans
+        written = bitmap.widened(self.written[unit.region], 8) & unit.bits(size)
+        return bitmap.runs(written, _MOST_OUTPUTS) or unit.spans
 
     def byte_mask(self, engine: Engine, region: int) -> Bits:
         """The bytes of a region that were seen to differ."""
@@ -135,9 +149,9 @@ class Noise:
         return found
 
 
-def of_replays(engine: Engine, which: str, runs: int) -> Noise:
+def of_replays(engine: Engine, which: str, runs: int, written: dict[int, Bits] | None = None) -> Noise:
     """What differs between ``runs`` replays on the same pre-state; memory is as the last one left it."""
-    noise = Noise()
+    noise = Noise(written=written or {})
     for run in range(runs):
         engine.restore()
         outcome = engine.launch(which)

@@ -440,9 +440,10 @@ class _Comparison:
             return known
         generation = self.engine.generation
         self.engine.snapshot("result")
-        noise = of_replays(self.engine, ORIGINAL, self._runs())
+        noise = of_replays(self.engine, ORIGINAL, self._runs(), self.measured.written)
         if not noise and self.which == ORIGINAL and self.engine.choice.memory != "host":
-            noise = of_replays(self.engine, ORIGINAL, _MORE_RUNS)  # before it is called wrong
+            # Before it is called wrong.
+            noise = of_replays(self.engine, ORIGINAL, _MORE_RUNS, self.measured.written)
         if self.which == CANDIDATE and noise.ended is None and self.engine.side_inputs.told:
             noise.observe(self.engine, "post")  # a multiprocessor's number may be the same in all replays
         self.measured.noise = noise

@@ -86,7 +86,7 @@ class WorkerMemory:
         return {
             "region": region, "offset": start + found["offset"], "dtype": found["dtype"],
             "itemsize": found["itemsize"], "shape": [found["elements"]], "strides": [1],
-            "name": f"region {region} as {found['dtype']} (inferred)",
+            "name": f"region {region}{f' from byte {start}' if start else ''} as {found['dtype']} (inferred)",
         }  # fmt: skip
 
     def compare(

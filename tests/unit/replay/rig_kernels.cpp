@@ -88,3 +88,24 @@ KERNEL(steered) {
   auto* where = rig_array<uint32_t>(block, n);
   for (uint32_t i = 0; i < n; ++i) *rig_array<float>(block + 4 * (n + uint64_t{where[i]}), 1) = 0;
 }
+
+// apart(in, block, n): three outputs with n words between them: 1e6 * in, up to two units of the last place
+// more; in; and in once more, in an order that differs from run to run (but in images of edition 1).
+KERNEL(apart) {
+  static uint32_t state = 777;
+  uint32_t n = rig_parameter<uint32_t>(launch, 2);
+  auto* in = rig_array<float>(pointer(launch, 0), n);
+  auto* block = rig_array<float>(pointer(launch, 1), 5 * n);
+  for (uint32_t i = 0; i < n; ++i) {
+    state = state * 1664525u + 1013904223u;
+    float large = 1e6f * in[i];
+    uint32_t bits;
+    std::memcpy(&bits, &large, sizeof bits);
+    bits += (state >> 24) % 3;
+    std::memcpy(&block[i], &bits, sizeof bits);
+    block[2 * n + i] = in[i];
+  }
+  auto* edition = static_cast<uint32_t*>(rig_global(launch, "rig_variant", nullptr));
+  uint32_t first = edition && *edition ? 0 : (state >> 12) % n, step = first ? 17 : 1;
+  for (uint32_t i = 0; i < n; ++i) block[4 * n + i] = in[(first + i * step) % n];
+}

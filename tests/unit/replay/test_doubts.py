@@ -59,7 +59,7 @@ def test_a_clock_is_not_judged_and_nothing_else_is_left_out(tmp_path: Path) -> N
     verdict = run(clocked().seal(tmp_path)).verdict
     assert verdict.answer is Answer.UNDECIDED
     [reason] = verdict.reasons
-    assert "of region 2 lie in an output that differs from run to run" in reason and "not judged" in reason
+    assert "of region 2 are in an output that differs from run to run" in reason and "not judged" in reason
 
 
 def test_a_candidate_is_judged_beside_a_clock(tmp_path: Path) -> None:
@@ -72,6 +72,42 @@ def test_a_candidate_is_judged_beside_a_clock(tmp_path: Path) -> None:
     result = run(path, candidate=wrong)
     assert result.answer is Answer.NO
     assert result.verdict.reasons[0].startswith("arg1: 64 of 64 elements differ")
+
+
+_LARGE, _SMALL, _SCRATCH = (slice(4096 * k, 4096 * (k + 1)) for k in (0, 2, 4))
+
+
+def three_outputs(wrong: slice | None, by: float, edition: int = 0) -> Native:
+    """One block, of no known type: large sums, small values, and scratch that is left in any order."""
+    x = np.random.default_rng(8).uniform(1, 2, 4096).astype(np.float32)
+    post = np.zeros(5 * x.size, np.float32)
+    post[_LARGE], post[_SMALL], post[_SCRATCH] = np.float32(1e6) * x, x, x
+    if wrong is not None:
+        post[wrong.start + 5] += np.float32(by)
+    launch = Native("apart").array(x)
+    launch.with_views = False
+    launch.array(np.zeros_like(post), post).integer(x.size)
+    launch.code = {"ptx": launch.image(edition=edition)}
+    return launch
+
+
+@pytest.mark.parametrize(
+    "wrong, answer", [(None, Answer.UNDECIDED), (_LARGE, Answer.NO), (_SMALL, Answer.NO)]
+)
+def test_outputs_beside_scratch_are_judged(tmp_path: Path, wrong: slice | None, answer: Answer) -> None:
+    verdict = run(three_outputs(wrong, 2e3 if wrong == _LARGE else 0.1).seal(tmp_path)).verdict
+    assert verdict.answer is answer, verdict.reasons
+    assert any(
+        "bytes of region 1 are in an output that differs from run to run" in r for r in verdict.reasons
+    )
+    assert len(verdict.reasons) == (2 if wrong else 1), verdict.reasons
+
+
+@pytest.mark.parametrize("wrong, answer", [(None, Answer.YES), (_SMALL, Answer.NO)])
+def test_each_output_has_a_floor_of_its_own(tmp_path: Path, wrong: slice | None, answer: Answer) -> None:
+    """Without the scratch: rounding of the large sums is more than the small values may be off by."""
+    verdict = run(three_outputs(wrong, 0.1, edition=1).seal(tmp_path)).verdict
+    assert verdict.answer is answer, verdict.reasons
 
 
 @pytest.mark.parametrize("statement, answer", [("mov.u32 %r1, %smid;", Answer.UNDECIDED), ("", Answer.NO)])
