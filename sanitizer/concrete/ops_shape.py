@@ -15,12 +15,14 @@ from kerncap.sanitizer.concrete.values import (
     Ints,
     Pointers,
     Tile,
+    Unknown,
     Value,
     any_along,
     either,
     element_of,
     numpy_type,
     shape_of,
+    where,
 )
 from kerncap.sanitizer.ttir.ir import Dense, Operation
 
@@ -190,6 +192,12 @@ STEPS["tt.split"] = _split
 # --- elements by their indices -----------------------------------------------------------------------
 
 
+def _in_a_program(m: Machine, flags: Bools) -> bool:
+    """Whether one is set in a program that is here."""
+    here = flags if m.active is None else np.broadcast_to(flags, (m.count, *flags.shape[1:]))[m.active]
+    return bool(here.any())
+
+
 def _gather(plan: Plan, operation: Operation) -> Step:
     (source, indices), result = operation.operands, operation.results[0]
     axis = int(operation.attributes["axis"]) + 1
@@ -202,8 +210,12 @@ def _gather(plan: Plan, operation: Operation) -> Step:
             m.env[result] = not_tiles(operation, values)
             return
         programs = max(x.data.shape[0], at.data.shape[0])
-        # An index out of range is undefined: the nearest element stands in for it.
-        places = np.clip(np.broadcast_to(at.data, (programs, *after)), 0, before[axis - 1] - 1)
+        places = np.broadcast_to(at.data, (programs, *after))
+        outside = (places < 0) | (places >= before[axis - 1])
+        if _in_a_program(m, outside):
+            m.env[result] = Unknown(f"the result of {where(operation)}, of which an index is out of range")
+            return
+        places = np.where(outside, 0, places)
         # The other axes may be shorter in the indices than in the source.
         window = (slice(None), *(slice(0, extent) for extent in after))
         window = (*window[:axis], slice(None), *window[axis + 1 :])
@@ -233,9 +245,12 @@ def _histogram(plan: Plan, operation: Operation) -> Step:
             return
         programs = max(tile.data.shape[0] for tile in tiles)
         whole = np.broadcast_to(tiles[0].data, (programs, *shape)).astype(np.int64)
-        counted = (whole >= 0) & (whole < bins)
-        if len(tiles) > 1:
-            counted &= tiles[1].data
+        counted = np.broadcast_to(tiles[1].data if len(tiles) > 1 else True, whole.shape)
+        # A GPU looks at the low bits alone.
+        if _in_a_program(m, counted & ((whole < 0) | (whole >= bins))):
+            m.env[result] = Unknown(f"the result of {where(operation)}, of which a value is in no bin")
+            return
+        counted = counted & (whole >= 0) & (whole < bins)
         place = whole + bins * np.arange(programs, dtype=np.int64)[:, None]
         counts = np.bincount(place[counted], minlength=programs * bins).reshape(programs, bins)
         flags = either(*(tile.undefined for tile in tiles))

@@ -228,3 +228,31 @@ def test_what_is_stored_and_read_again_is_no_more_certain() -> None:
         x=(64,), scratch=(64,), out=(64,),
     )  # fmt: skip
     assert not isinstance(bounds(report)[-1], Proved)
+
+
+# --- operations of tiles without a value -------------------------------------------------------------
+
+
+@triton.jit
+def at_gathered(x, out, HOW: tl.constexpr, BLOCK: tl.constexpr):
+    lane = tl.arange(0, BLOCK)
+    value = tl.load(x + lane)
+    if HOW == "gather":
+        index = tl.gather(lane, value, 0)
+    else:
+        index = tl.histogram(value, BLOCK) - 1
+    tl.store(out + index, lane)
+
+
+@pytest.mark.parametrize("how", ["gather", "histogram"])
+def test_a_tile_is_left_by_no_index(how: str) -> None:
+    signature = {"x": "*i32", "out": "*i32"}
+    launch = launch_of(at_gathered, (1,), signature, {"HOW": how, "BLOCK": BLOCK}, x=(64,), out=(64,))
+    inside = np.random.default_rng(0).permutation(64).astype(np.int32)
+    (verdict,) = bounds(engine.sanitize(with_memory(launch, {"x": inside})))
+    assert isinstance(verdict, Proved), verdict
+    for index in (64, -1):
+        outside = np.where(inside == 9, index, inside).astype(np.int32)
+        (verdict,) = bounds(engine.sanitize(with_memory(launch, {"x": outside})))
+        assert isinstance(verdict, Unproven), verdict
+        assert f"the result of tt.{how}" in verdict.reason
