@@ -309,12 +309,24 @@ def _arithmetic(name: str, left: Any, right: Any) -> Value:
     data = operation(left.data, right.data)
     if name in ("div", "rem"):
         undefined = _without(undefined, np.asarray(right.data) == 0)
+    if undefined is not False and name in ("rem", "mul"):
+        # What is taken times 0, or modulo 1, is 0 whatever it is.
+        sides = [right] if name == "rem" else [left, right]
+        undefined = np.logical_and(undefined, ~_settles(sides, (1, -1) if name == "rem" else (0,)))
     exact = None
     if name != "rem" and (left.exact is not None or right.exact is not None):
         exact = operation(*_wide(left.free, right.free))
     if kind[0] == "p":
         return Value(data, kind, exact, undefined, wrapped)
     return _bounded(data, exact, kind, undefined, wrapped)
+
+
+def _settles(sides: list[Value], numbers: tuple[int, ...]) -> Any:
+    """Where one side is defined and one of ``numbers``, so that the other does not matter."""
+    found: Any = np.False_
+    for one in sides:
+        found = found | (np.isin(np.asarray(one.data), numbers) & np.logical_not(one.undefined))
+    return np.asarray(found)
 
 
 def _without(undefined: Any, failed: Any) -> Any:
@@ -347,6 +359,9 @@ def _bitwise(name: str, left: Any, right: Any) -> Value:
     if kind != left.kind or kind != right.kind:
         left, right = left.to(kind), right.to(kind)
         a, b = left.data, right.data
+    if undefined is not False and name in ("and", "or"):
+        number = 0 if name == "and" else -1
+        undefined = np.logical_and(undefined, ~_settles([left, right], (number,)))
     if name in ("shl", "shr"):
         too_far = (np.asarray(b) < 0) | (np.asarray(b) >= BITS[kind])
         undefined = _without(undefined, too_far)
@@ -443,16 +458,13 @@ def place_of(value: Value, axis: int, operation: Any) -> Value:
 
 
 def gathered(value: Value, index: Value, axis: int) -> Value:
-    """``tl.gather`` in a tile of one dimension; an index outside of it gives no value."""
+    """``tl.gather`` in a tile of one dimension; what an index outside of it gives differs by device."""
     assert axis == 0
-    size = value.shape[0]
-    outside = (index.data < 0) | (index.data >= size)
-    at = np.where(outside, 0, index.data)
-    undefined = _either(
-        outside if outside.any() else False, np.asarray(spread(value.undefined, value.shape))[at]
-    )
-    undefined = _either(undefined, index.undefined)
-    return Value(value.data[at], value.kind, None, undefined if np.any(undefined) else False, value.wrapped)
+    if ((index.data < 0) | (index.data >= value.shape[0])).any():
+        raise Undecidable("an index of tl.gather outside of its tile")
+    undefined = np.asarray(spread(value.undefined, value.shape))[index.data]
+    undefined = _either(undefined if undefined.any() else False, index.undefined)
+    return Value(value.data[index.data], value.kind, None, undefined, value.wrapped)
 
 
 def interleaved(left: Value, right: Value) -> Value:
