@@ -11,6 +11,8 @@ from kerncap.sanitizer.ttir.ir import Location
 CHECKS = ("oob", "race", "uninit", "overflow", "promise", "alignment", "descriptor")
 Check = Literal["oob", "race", "uninit", "overflow", "promise", "alignment", "descriptor"]
 NOT_SANITISED = "could not be sanitised"  # how a note begins that says so of a launch
+# A front end does not track allocations: reported once for a launch.
+NOT_KNOWN = "whether this memory was written before is not known here"
 AccessKind = Literal["load", "store", "atomic", "none"]  # none: a broken promise is no access
 
 

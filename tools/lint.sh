@@ -23,7 +23,7 @@ check "mypy (the package)" "$bin/mypy" --cache-dir "$cache/package" -p kerncap
 # The hook's folder goes to the front of the target's path: its modules have names of their own there.
 check "mypy (the hook)" env -C shims/triton "$bin/mypy" --config-file "$PWD/pyproject.toml" \
     --cache-dir "$PWD/$cache/hook" --explicit-package-bases .
-check "import-linter" env PYTHONPATH=shims/triton "$bin/lint-imports" --cache-dir .import_linter_cache
+check "import-linter" "$bin/lint-imports" --cache-dir .import_linter_cache
 
 if [[ ${#cpp[@]} -gt 0 ]]; then
     check "clang-format" "$bin/clang-format" --dry-run --Werror "${cpp[@]}"

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import astuple, dataclass
 
 from kerncap.answer import Answer
-from kerncap.sanitizer.checks.uninit import NOT_KNOWN
 from kerncap.sanitizer.findings import (
+    NOT_KNOWN,
     NOT_SANITISED,
     LaunchReport,
     Program,

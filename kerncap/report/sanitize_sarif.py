@@ -14,8 +14,7 @@ import kerncap
 from kerncap.report.sanitize_counts import NO_PROGRAM, UnprovenEntry, unproven_of
 from kerncap.report.sanitize_finding import TITLES
 from kerncap.report.sanitize_host_reads import location_of, message_of
-from kerncap.sanitizer.checks.uninit import NOT_KNOWN
-from kerncap.sanitizer.findings import Finding, HostRead, LaunchReport, Program, Violated
+from kerncap.sanitizer.findings import NOT_KNOWN, Finding, HostRead, LaunchReport, Program, Violated
 from kerncap.sanitizer.ttir.ir import Frame, Location
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"

@@ -9,12 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kerncap.sanitizer.analysis import Analysis
-from kerncap.sanitizer.checks.events.freshness import NOT_KNOWN, argument_storage, unwritten
+from kerncap.sanitizer.checks.events.freshness import argument_storage, unwritten
 from kerncap.sanitizer.checks.make_finding import accuse, accuse_undefined, settled
 from kerncap.sanitizer.checks.origin import fresh_text, reads_memory, steered_text, undefined_text
 from kerncap.sanitizer.checks.smallest_witness import smallest
 from kerncap.sanitizer.diagnose.place import base_address, value_at
-from kerncap.sanitizer.findings import Finding, Proved, Unproven, Verdict, Violated
+from kerncap.sanitizer.findings import NOT_KNOWN, Finding, Proved, Unproven, Verdict, Violated
 from kerncap.sanitizer.symbolic.expr import FALSE, Expr, add, const, ge, land, lor, lt
 from kerncap.sanitizer.symbolic.solve import Sat, Unknown, Unsat
 from kerncap.sanitizer.walk.access import Access, Target

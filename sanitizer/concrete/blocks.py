@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kerncap.sanitizer.concrete.machine import Machine
+from kerncap.sanitizer.concrete.machine import Machine, Step
 from kerncap.sanitizer.concrete.ops_arith import added_too_far
 from kerncap.sanitizer.concrete.ops_basic import not_tiles
-from kerncap.sanitizer.concrete.plan import STEPS, Plan, Step
+from kerncap.sanitizer.concrete.plan import STEPS, Plan
 from kerncap.sanitizer.concrete.values import (
     BlockPointer,
     Bools,

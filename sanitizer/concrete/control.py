@@ -11,8 +11,8 @@ from copy import copy
 import numpy as np
 
 from kerncap.sanitizer.concrete.dataflow import MEMORY
-from kerncap.sanitizer.concrete.machine import LoopState, Machine, Progress
-from kerncap.sanitizer.concrete.plan import FLOWS, Flow, Plan
+from kerncap.sanitizer.concrete.machine import Flow, LoopState, Machine, Progress
+from kerncap.sanitizer.concrete.plan import FLOWS, Plan
 from kerncap.sanitizer.concrete.values import (
     Bools,
     Incomplete,

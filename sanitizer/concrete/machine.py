@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
 
@@ -21,14 +21,29 @@ from kerncap.sanitizer.concrete.values import (
     lift,
 )
 from kerncap.sanitizer.launch import Launch
-from kerncap.sanitizer.ttir.ir import Operation
+from kerncap.sanitizer.ttir.ir import Block, Function, Operation
 from kerncap.sanitizer.ttir.ir import Value as Name
-
-if TYPE_CHECKING:
-    from kerncap.sanitizer.concrete.plan import Plan
 
 # A program hands over at each yield: True if it got on since the last one, False if it waits for others.
 Progress = Generator[bool, None, None]
+Step = Callable[["Machine"], None]
+Flow = Callable[["Machine"], Progress]
+
+
+@dataclass(frozen=True, slots=True)
+class BlockPlan:
+    steps: tuple[tuple[bool, Step | Flow], ...]  # (is it a flow, the function)
+    plain: tuple[Step, ...] | None  # the same, where there is no flow
+    terminator: Operation | None
+    elements: int  # that one execution produces per program
+
+
+class Program(Protocol):
+    """A kernel made ready to run, as `plan` does it."""
+
+    function: Function
+
+    def block(self, block: Block) -> BlockPlan: ...
 
 
 @dataclass(frozen=True)
@@ -60,7 +75,7 @@ class Shared:
 
     launch: Launch
     memory: Memory
-    plan: Plan
+    plan: Program
     limits: Limits
     observer: Observer | None
     results: Results | None = None  # what atomics give back in place of what they find

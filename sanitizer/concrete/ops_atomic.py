@@ -8,9 +8,9 @@ import numpy as np
 
 from kerncap.sanitizer.concrete import formats
 from kerncap.sanitizer.concrete.atomics import combiner, in_order, summed
-from kerncap.sanitizer.concrete.machine import Machine, Progress
+from kerncap.sanitizer.concrete.machine import Flow, Machine, Progress, Step
 from kerncap.sanitizer.concrete.ops_memory import Access, as_value, forget, gathered, locator, tell
-from kerncap.sanitizer.concrete.plan import FLOWS, STEPS, Flow, Plan, Step
+from kerncap.sanitizer.concrete.plan import FLOWS, STEPS, Plan
 from kerncap.sanitizer.concrete.values import (
     Array,
     Incomplete,

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from kerncap.sanitizer.concrete import formats
-from kerncap.sanitizer.concrete.machine import Machine
+from kerncap.sanitizer.concrete.machine import Machine, Step
 from kerncap.sanitizer.concrete.ops_basic import not_tiles
-from kerncap.sanitizer.concrete.plan import STEPS, Plan, Step
+from kerncap.sanitizer.concrete.plan import STEPS, Plan
 from kerncap.sanitizer.concrete.values import (
     Array,
     Bools,

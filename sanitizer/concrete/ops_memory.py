@@ -15,8 +15,8 @@ from kerncap.sanitizer.concrete.blocks import (
 )
 from kerncap.sanitizer.concrete.dataflow import LOADS, STORES
 from kerncap.sanitizer.concrete.events import AccessEvent
-from kerncap.sanitizer.concrete.machine import Machine
-from kerncap.sanitizer.concrete.plan import STEPS, Plan, Step
+from kerncap.sanitizer.concrete.machine import Machine, Step
+from kerncap.sanitizer.concrete.plan import STEPS, Plan
 from kerncap.sanitizer.concrete.values import (
     ABSOLUTE,
     Array,

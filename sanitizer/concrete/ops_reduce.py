@@ -13,9 +13,9 @@ import numpy as np
 
 from kerncap.sanitizer.concrete.control import run_region
 from kerncap.sanitizer.concrete.dataflow import MEMORY
-from kerncap.sanitizer.concrete.machine import Machine
+from kerncap.sanitizer.concrete.machine import Machine, Step
 from kerncap.sanitizer.concrete.ops_basic import not_tiles
-from kerncap.sanitizer.concrete.plan import STEPS, Plan, Step
+from kerncap.sanitizer.concrete.plan import STEPS, Plan
 from kerncap.sanitizer.concrete.values import (
     Array,
     Bools,

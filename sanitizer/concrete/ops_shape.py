@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from kerncap.sanitizer.concrete.machine import Machine
+from kerncap.sanitizer.concrete.machine import Machine, Step
 from kerncap.sanitizer.concrete.ops_basic import not_tiles
-from kerncap.sanitizer.concrete.plan import STEPS, Plan, Step
+from kerncap.sanitizer.concrete.plan import STEPS, Plan
 from kerncap.sanitizer.concrete.values import (
     Array,
     Bools,

@@ -7,10 +7,9 @@ each execution.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
-from kerncap.sanitizer.concrete.machine import Machine, Progress, Track
+from kerncap.sanitizer.concrete.machine import BlockPlan, Flow, Machine, Step, Track
 from kerncap.sanitizer.concrete.slice import Slice
 from kerncap.sanitizer.concrete.values import (
     ABSOLUTE,
@@ -31,8 +30,6 @@ from kerncap.sanitizer.ttir.ir import (
     TensorType,
 )
 
-Step = Callable[[Machine], None]
-Flow = Callable[[Machine], Progress]
 BuildStep = Callable[["Plan", Operation], Step]
 BuildFlow = Callable[["Plan", Operation], Flow]
 
@@ -54,14 +51,6 @@ WITHOUT_EFFECT = frozenset(
         *("nvvm.barrier0", "ttg.barrier", "tt.experimental_tensormap_fenceproxy_acquire"),
     )
 )
-
-
-@dataclass(frozen=True, slots=True)
-class BlockPlan:
-    steps: tuple[tuple[bool, Step | Flow], ...]  # (is it a flow, the function)
-    plain: tuple[Step, ...] | None  # the same, where there is no flow
-    terminator: Operation | None
-    elements: int  # that one execution produces per program
 
 
 class Plan:

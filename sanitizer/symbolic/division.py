@@ -26,6 +26,7 @@ from kerncap.sanitizer.symbolic.sums import (
     from_terms,
     interval_of_terms,
     neg,
+    recombine_by,
     scale,
     sub,
     terms_of,
@@ -338,3 +339,46 @@ def _positive(a: Interval) -> bool:
 
 def _negated(a: Interval) -> Interval:
     return (None if a[1] is None else -a[1]), (None if a[0] is None else -a[0])
+
+
+def _recombine(terms: Terms) -> int:
+    """Undoes a division where its remainder is beside it; returns what that adds to the constant.
+
+    ``c·(x // c) + x % c`` is ``x``, and ``x − c·(x // c)`` is ``x % c`` (each times a common factor).
+    """
+    extra = 0
+    remainders = any(a.kind == "mod" for a in terms)
+    for atom in [a for a in terms if a.kind == "div"]:
+        coefficient = terms.get(atom, 0)
+        dividend, divisor = atom.args
+        if divisor.kind != "const" or not coefficient:
+            continue
+        c = int(divisor.payload)
+        if coefficient % c:
+            continue
+        factor = coefficient // c
+        rest = make_mod_key(dividend, divisor) if remainders else None
+        if rest is not None and terms.get(rest) == factor:
+            del terms[atom], terms[rest]
+            extra += add_scaled(terms, dividend, factor)
+            remainders = True  # the dividend may bring some
+        else:
+            _, parts = terms_of(dividend)
+            if not parts or any(terms.get(a) != -factor * k for a, k in parts):
+                continue
+            del terms[atom]
+            extra += add_scaled(terms, dividend, factor)
+            extra += add_scaled(terms, mod_floor(dividend, divisor), -factor)
+            remainders = True
+    for atom in [a for a, k in terms.items() if not k]:
+        del terms[atom]
+    return extra
+
+
+def make_mod_key(dividend: Expr, divisor: Expr) -> Expr | None:
+    """The node ``dividend % divisor`` if the constructor would give one plain node for it."""
+    rest = mod_floor(dividend, divisor)
+    return rest if rest.kind == "mod" else None
+
+
+recombine_by(_recombine)

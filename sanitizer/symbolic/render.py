@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kerncap.sanitizer.symbolic.node import Expr
+from kerncap.sanitizer.symbolic.node import Expr, show_by
 from kerncap.sanitizer.symbolic.order import postorder
 
 _SIGNS = {"le": "<=", "ge": ">=", "eq": "==", "ne": "!=", "and": " and ", "or": " or ", "iff": " == "}
@@ -67,3 +67,6 @@ def _sum(e: Expr, args: list[str]) -> str:
 def _parenthesised(e: Expr, text: str) -> str:
     simple = e.kind in ("const", "boolean", "var", "wrap", "read", "unknown", "ite", *_CALLS)
     return text if simple else f"({text})"
+
+
+show_by(render)

@@ -6,7 +6,7 @@ are equal as linear forms are the same node. Atoms are variables and whatever is
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from math import gcd
 from operator import attrgetter
 
@@ -108,6 +108,15 @@ def _shifted(a: Expr, number: int) -> Expr:
     return const(a.payload + number) if a.kind == "const" else _sum(number, (a,), (1,))
 
 
+_recombine: Callable[[Terms], int]  # there are no quotients before `division` is loaded
+
+
+def recombine_by(recombine: Callable[[Terms], int]) -> None:
+    """Let this put a sum's quotients and remainders together; `division`, which is made of sums, calls it."""
+    global _recombine
+    _recombine = recombine
+
+
 def from_terms(constant: int, terms: Terms) -> Expr:
     """The node of a sum. The dictionary is used up."""
     quotients = False
@@ -160,50 +169,6 @@ def interval_of_terms(constant: int, items: Iterable[tuple[Expr, int]]) -> Inter
         low = None if low is None or a is None else low + c * a
         high = None if high is None or b is None else high + c * b
     return low, high
-
-
-def _recombine(terms: Terms) -> int:
-    """Undoes a division where its remainder is beside it; returns what that adds to the constant.
-
-    ``c·(x // c) + x % c`` is ``x``, and ``x − c·(x // c)`` is ``x % c`` (each times a common factor).
-    """
-    from kerncap.sanitizer.symbolic.division import mod_floor
-
-    extra = 0
-    remainders = any(a.kind == "mod" for a in terms)
-    for atom in [a for a in terms if a.kind == "div"]:
-        coefficient = terms.get(atom, 0)
-        dividend, divisor = atom.args
-        if divisor.kind != "const" or not coefficient:
-            continue
-        c = int(divisor.payload)
-        if coefficient % c:
-            continue
-        factor = coefficient // c
-        rest = make_mod_key(dividend, divisor) if remainders else None
-        if rest is not None and terms.get(rest) == factor:
-            del terms[atom], terms[rest]
-            extra += add_scaled(terms, dividend, factor)
-            remainders = True  # the dividend may bring some
-        else:
-            _, parts = terms_of(dividend)
-            if not parts or any(terms.get(a) != -factor * k for a, k in parts):
-                continue
-            del terms[atom]
-            extra += add_scaled(terms, dividend, factor)
-            extra += add_scaled(terms, mod_floor(dividend, divisor), -factor)
-            remainders = True
-    for atom in [a for a, k in terms.items() if not k]:
-        del terms[atom]
-    return extra
-
-
-def make_mod_key(dividend: Expr, divisor: Expr) -> Expr | None:
-    """The node ``dividend % divisor`` if the constructor would give one plain node for it."""
-    from kerncap.sanitizer.symbolic.division import mod_floor
-
-    rest = mod_floor(dividend, divisor)
-    return rest if rest.kind == "mod" else None
 
 
 def mul(a: Expr, b: Expr) -> Expr:

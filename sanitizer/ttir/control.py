@@ -9,10 +9,10 @@ from kerncap.sanitizer.ttir.attributes import symbol
 from kerncap.sanitizer.ttir.ir import Block, IntType, OpaqueType, Operation, Type, Value
 
 if TYPE_CHECKING:
-    from kerncap.sanitizer.ttir.reader import Reader
+    from kerncap.sanitizer.ttir.cursor import Cursor
 
 
-def successor(reader: Reader) -> tuple[Block, tuple[Value, ...]]:
+def successor(reader: Cursor) -> tuple[Block, tuple[Value, ...]]:
     """``^bb1`` or ``^bb1(%a, %b : T, T)``."""
     stream = reader.stream
     label = stream.next()
@@ -32,13 +32,13 @@ def successor(reader: Reader) -> tuple[Block, tuple[Value, ...]]:
     return reader.block(label), tuple(values)
 
 
-def _attributes(reader: Reader, operation: Operation) -> None:
+def _attributes(reader: Cursor, operation: Operation) -> None:
     reader.stream.accept("attributes")
     if reader.stream.peek() == "{":
         operation.attributes.update(reader.stream.dictionary())
 
 
-def _assignments(reader: Reader) -> tuple[list[str], list[Value]]:
+def _assignments(reader: Cursor) -> tuple[list[str], list[Value]]:
     """``(%a = %x, %b = %y)``: the names of a region's arguments and what they begin as."""
     stream = reader.stream
     names: list[str] = []
@@ -54,13 +54,13 @@ def _assignments(reader: Reader) -> tuple[list[str], list[Value]]:
     return names, initial
 
 
-def _named(reader: Reader, names: list[str], types: list[Type]) -> list[Value]:
+def _named(reader: Cursor, names: list[str], types: list[Type]) -> list[Value]:
     if len(names) != len(types):
         reader.stream.fail(f"{len(names)} values are carried, but {len(types)} types are given")
     return [Value(name, type_) for name, type_ in zip(names, types, strict=True)]
 
 
-def _for(reader: Reader, operation: Operation, count: int) -> list[Type]:
+def _for(reader: Cursor, operation: Operation, count: int) -> list[Type]:
     stream = reader.stream
     operation.attributes["unsigned"] = stream.accept("unsigned")
     induction = stream.next()
@@ -86,7 +86,7 @@ def _for(reader: Reader, operation: Operation, count: int) -> list[Type]:
     return types
 
 
-def _if(reader: Reader, operation: Operation, count: int) -> list[Type]:
+def _if(reader: Cursor, operation: Operation, count: int) -> list[Type]:
     stream = reader.stream
     operation.operands = (reader.next_value(),)
     types = stream.type_list() if stream.accept("->") else []
@@ -100,7 +100,7 @@ def _if(reader: Reader, operation: Operation, count: int) -> list[Type]:
     return types
 
 
-def _while(reader: Reader, operation: Operation, count: int) -> list[Type]:
+def _while(reader: Cursor, operation: Operation, count: int) -> list[Type]:
     stream = reader.stream
     names: list[str] = []
     initial: list[Value] = []
@@ -122,7 +122,7 @@ def _while(reader: Reader, operation: Operation, count: int) -> list[Type]:
     return results
 
 
-def _condition(reader: Reader, operation: Operation, count: int) -> list[Type]:
+def _condition(reader: Cursor, operation: Operation, count: int) -> list[Type]:
     stream = reader.stream
     stream.expect("(")
     operands = [reader.next_value()]
@@ -141,7 +141,7 @@ def _condition(reader: Reader, operation: Operation, count: int) -> list[Type]:
     return []
 
 
-def _execute_region(reader: Reader, operation: Operation, count: int) -> list[Type]:
+def _execute_region(reader: Cursor, operation: Operation, count: int) -> list[Type]:
     stream = reader.stream
     types = stream.type_list() if stream.accept("->") else []
     stream.accept("no_inline")
@@ -151,7 +151,7 @@ def _execute_region(reader: Reader, operation: Operation, count: int) -> list[Ty
     return types
 
 
-def _index_switch(reader: Reader, operation: Operation, count: int) -> list[Type]:
+def _index_switch(reader: Cursor, operation: Operation, count: int) -> list[Type]:
     """ "cases": one integer per region but the first, which is the default's."""
     stream = reader.stream
     operation.operands = (reader.next_value(),)
@@ -172,13 +172,13 @@ def _index_switch(reader: Reader, operation: Operation, count: int) -> list[Type
     return types
 
 
-def _branch(reader: Reader, operation: Operation, count: int) -> list[Type]:
+def _branch(reader: Cursor, operation: Operation, count: int) -> list[Type]:
     operation.successors = (successor(reader),)
     _attributes(reader, operation)
     return []
 
 
-def _conditional_branch(reader: Reader, operation: Operation, count: int) -> list[Type]:
+def _conditional_branch(reader: Cursor, operation: Operation, count: int) -> list[Type]:
     stream = reader.stream
     operation.operands = (reader.next_value(),)
     if stream.accept("weights"):
@@ -193,7 +193,7 @@ def _conditional_branch(reader: Reader, operation: Operation, count: int) -> lis
     return []
 
 
-def _switch(reader: Reader, operation: Operation, count: int) -> list[Type]:
+def _switch(reader: Cursor, operation: Operation, count: int) -> list[Type]:
     """ "cases": one integer per successor but the first, which is the default's."""
     stream = reader.stream
     operation.operands = (reader.next_value(),)
@@ -220,7 +220,7 @@ def _switch(reader: Reader, operation: Operation, count: int) -> list[Type]:
     return []
 
 
-def _call(reader: Reader, operation: Operation, count: int) -> list[Type]:
+def _call(reader: Cursor, operation: Operation, count: int) -> list[Type]:
     stream = reader.stream
     name = stream.next()
     if not name.startswith("@"):
@@ -242,7 +242,7 @@ def _call(reader: Reader, operation: Operation, count: int) -> list[Type]:
     return stream.type_list()
 
 
-FORMS: dict[str, Callable[[Reader, Operation, int], list[Type]]] = {
+FORMS: dict[str, Callable[[Cursor, Operation, int], list[Type]]] = {
     "scf.for": _for,
     "scf.if": _if,
     "scf.while": _while,

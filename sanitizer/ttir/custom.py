@@ -26,7 +26,7 @@ from kerncap.sanitizer.ttir.type_text import with_element
 
 if TYPE_CHECKING:
     from kerncap.sanitizer.ttir.attributes import Stream
-    from kerncap.sanitizer.ttir.reader import Reader
+    from kerncap.sanitizer.ttir.cursor import Cursor
 
 _CONTINUES = frozenset((",", "(", "[", "*", ":"))  # what stands before an operand, never before a result
 _TERMINATORS = ("return", "yield", "condition", "terminator")
@@ -47,7 +47,7 @@ _WORDS: dict[str, tuple[str, ...]] = {
 }
 
 
-def read(reader: Reader, operation: Operation, count: int) -> list[Type]:
+def read(reader: Cursor, operation: Operation, count: int) -> list[Type]:
     """Fill in operands, attributes and regions; gives the types of ``count`` results."""
     name = operation.name
     if name == "arith.constant":
@@ -211,7 +211,7 @@ def _types(stream: Stream, inputs: list[Type]) -> list[Type] | None:
             return outputs
 
 
-def _constant(reader: Reader, operation: Operation) -> list[Type]:
+def _constant(reader: Cursor, operation: Operation) -> list[Type]:
     stream = reader.stream
     if stream.peek() == "{":
         operation.attributes.update(stream.dictionary())

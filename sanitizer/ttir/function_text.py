@@ -8,10 +8,10 @@ from kerncap.sanitizer.ttir.attributes import symbol
 from kerncap.sanitizer.ttir.ir import Attribute, Function, Operation, Type, Value
 
 if TYPE_CHECKING:
-    from kerncap.sanitizer.ttir.reader import Reader
+    from kerncap.sanitizer.ttir.cursor import Cursor
 
 
-def read(reader: Reader) -> Function:
+def read(reader: Cursor) -> Function:
     stream = reader.stream
     stream.expect("tt.func")
     public = True
@@ -52,7 +52,7 @@ def read(reader: Reader) -> Function:
     return function
 
 
-def _results(reader: Reader) -> list[Type]:
+def _results(reader: Cursor) -> list[Type]:
     stream = reader.stream
     if not stream.accept("("):
         return [stream.type()]
@@ -67,7 +67,7 @@ def _results(reader: Reader) -> list[Type]:
     return types
 
 
-def from_operation(reader: Reader, operation: Operation) -> Function:
+def from_operation(reader: Cursor, operation: Operation) -> Function:
     attributes = operation.attributes
     name, signature = attributes.get("sym_name"), attributes.get("function_type")
     if not isinstance(name, str) or not isinstance(signature, dict):

@@ -16,9 +16,8 @@ import numpy.typing as npt
 
 from kerncap.api.limits.executions import SlicedPlan
 from kerncap.sanitizer.concrete.dataflow import WRITERS, Dataflow
-from kerncap.sanitizer.concrete.machine import Limits, Machine
+from kerncap.sanitizer.concrete.machine import Limits, Machine, Step
 from kerncap.sanitizer.concrete.memory import Memory
-from kerncap.sanitizer.concrete.plan import Step
 from kerncap.sanitizer.concrete.run import evaluate
 from kerncap.sanitizer.concrete.slice import Slice, address_operands, needed
 from kerncap.sanitizer.concrete.values import Incomplete, Pointers, Tile

@@ -7,10 +7,6 @@ import weakref
 from kerncap.sanitizer.diagnose.place import tensor_of
 from kerncap.sanitizer.launch import Launch, Unwritten
 
-# Of a front end that does not track allocations: said once per launch.
-NOT_KNOWN = "whether this memory was written before is not known here"
-
-
 # The runs of the launch that was asked about last: every access asks, and a storage can be large.
 _last: tuple[weakref.ref[Launch], dict[int, Unwritten | None]] | None = None
 

@@ -13,11 +13,11 @@ import numpy as np
 
 from kerncap.sanitizer.analysis import Analysis
 from kerncap.sanitizer.checks.events.elements import Witness, by_argument, first_witness
-from kerncap.sanitizer.checks.events.freshness import NOT_KNOWN
 from kerncap.sanitizer.checks.events.shadow import ShadowMemory
 from kerncap.sanitizer.checks.origin import fresh_text, reads_memory, steered_text, undefined_text
 from kerncap.sanitizer.concrete.events import AccessEvent, Bools
 from kerncap.sanitizer.diagnose.place import base_address
+from kerncap.sanitizer.findings import NOT_KNOWN
 from kerncap.sanitizer.symbolic.expr import FALSE
 from kerncap.sanitizer.ttir.ir import Operation
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from kerncap.sanitizer.analysis import Analysis
 from kerncap.sanitizer.checks.races.equal_values import same_value
 from kerncap.sanitizer.checks.races.grid_lookup import no_two_programs
-from kerncap.sanitizer.checks.races.ordering.synchronisation import PairOrder, Synchronisation
+from kerncap.sanitizer.checks.races.ordering.pair_order import PairOrder
+from kerncap.sanitizer.checks.races.ordering.synchronisation import Synchronisation
 from kerncap.sanitizer.checks.races.points import (
     Points,
     count_of,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from kerncap.sanitizer.checks.uninit import NOT_KNOWN
 from kerncap.sanitizer.findings import (
+    NOT_KNOWN,
     Finding,
     LaunchReport,
     OtherAccess,

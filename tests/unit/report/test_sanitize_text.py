@@ -10,8 +10,7 @@ import pytest
 from kerncap.answer import Answer
 from kerncap.report.sanitize_counts import counts_of_all
 from kerncap.report.sanitize_text import render, result_line
-from kerncap.sanitizer.checks.uninit import NOT_KNOWN
-from kerncap.sanitizer.findings import LaunchReport, Program, Proved, Settled, Unproven, Violated
+from kerncap.sanitizer.findings import NOT_KNOWN, LaunchReport, Program, Proved, Settled, Unproven, Violated
 from kerncap.sanitizer.ttir.ir import Frame, Location
 from tests.unit.report.made import LOAD_RACE, NOTE, STORE, at, full, report
 

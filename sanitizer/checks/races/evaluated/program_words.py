@@ -6,7 +6,8 @@ import numpy as np
 import numpy.typing as npt
 
 from kerncap.sanitizer.checks.races.evaluated.cell_tables import MIXED, Cells, Conflict
-from kerncap.sanitizer.checks.races.ordering.synchronisation import PairOrder, Synchronisation
+from kerncap.sanitizer.checks.races.ordering.pair_order import PairOrder
+from kerncap.sanitizer.checks.races.ordering.synchronisation import Synchronisation
 from kerncap.sanitizer.concrete.events import AccessEvent
 
 Ints = npt.NDArray[np.int64]

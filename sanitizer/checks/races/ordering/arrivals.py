@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from kerncap.sanitizer.analysis import Analysis
+from kerncap.sanitizer.checks.races.ordering.pair_order import PairOrder
 from kerncap.sanitizer.checks.races.ordering.program_order import ProgramOrder
 from kerncap.sanitizer.checks.races.ordering.sync_words import Words, line_of
 from kerncap.sanitizer.checks.races.sides import Side
@@ -32,9 +32,6 @@ from kerncap.sanitizer.checks.spin_loops import (
 from kerncap.sanitizer.symbolic.expr import Expr
 from kerncap.sanitizer.ttir.ir import Operation
 from kerncap.sanitizer.walk.access import Access
-
-if TYPE_CHECKING:
-    from kerncap.sanitizer.checks.races.ordering.synchronisation import PairOrder
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from kerncap.sanitizer.analysis import Analysis
+from kerncap.sanitizer.checks.races.ordering.pair_order import PairOrder
 from kerncap.sanitizer.checks.races.ordering.program_order import ProgramOrder
 from kerncap.sanitizer.checks.races.ordering.sync_words import Words, known_part, line_of
 from kerncap.sanitizer.checks.races.sides import Side
@@ -29,9 +29,6 @@ from kerncap.sanitizer.diagnose.unlimited import number_of
 from kerncap.sanitizer.symbolic.expr import Expr, const, sub
 from kerncap.sanitizer.ttir.ir import Operation
 from kerncap.sanitizer.walk.access import Access
-
-if TYPE_CHECKING:
-    from kerncap.sanitizer.checks.races.ordering.synchronisation import PairOrder
 
 
 @dataclass(frozen=True)

@@ -14,11 +14,11 @@ Whatever else atomics are used for leaves a conflict undecided, never settled.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 
 from kerncap.sanitizer.analysis import Analysis
 from kerncap.sanitizer.checks.races.ordering.arrivals import Arrival, find_arrivals
 from kerncap.sanitizer.checks.races.ordering.locks import Lock, find_locks
+from kerncap.sanitizer.checks.races.ordering.pair_order import Construct, PairOrder
 from kerncap.sanitizer.checks.races.ordering.program_order import ProgramOrder
 from kerncap.sanitizer.checks.races.ordering.sync_words import Words, line_of
 from kerncap.sanitizer.checks.races.relation import Relation
@@ -33,24 +33,6 @@ from kerncap.sanitizer.checks.spin_loops import (
 from kerncap.sanitizer.symbolic.expr import Expr, conjuncts, land, nodes_of
 from kerncap.sanitizer.ttir.ir import Operation
 from kerncap.sanitizer.walk.access import Access
-
-
-@dataclass
-class PairOrder:
-    """What orders two accesses of different programs.
-
-    ``words``: the accesses are ordered at all points where the two expressions (of the left, of the
-    right) are equal. ``defects``: an order was meant and is not there. ``unclear``: why it isn't known.
-    """
-
-    words: list[tuple[Expr, Expr]] = field(default_factory=list)
-    defects: list[str] = field(default_factory=list)
-    unclear: list[str] = field(default_factory=list)
-    contents: bool = False
-    constructs: list[Construct] = field(default_factory=list)  # what the words are of
-
-
-Construct = Lock | Arrival
 
 
 class Synchronisation:

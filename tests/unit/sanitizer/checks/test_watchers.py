@@ -8,8 +8,8 @@ import pytest
 
 from kerncap.sanitizer.analysis import Analysis
 from kerncap.sanitizer.checks.events import shadow
-from kerncap.sanitizer.checks.events.freshness import NOT_KNOWN
 from kerncap.sanitizer.checks.events.watchers import FOREIGN, AlignmentWatcher, OverflowWatcher, UninitWatcher
+from kerncap.sanitizer.findings import NOT_KNOWN
 from kerncap.sanitizer.launch import Launch
 from kerncap.sanitizer.ttir.ir import Function, Operation
 from tests.unit.sanitizer.checks.memory_launches import BASE, event_of, launch_of
