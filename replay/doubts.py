@@ -10,7 +10,6 @@ import numpy as np
 
 from kerncap.format.schema import Manifest
 from kerncap.replay.outcome import Facts
-from kerncap.replay.side_inputs import SideInputs
 
 _WORD = 8
 _STEP = 32 << 20
@@ -19,11 +18,6 @@ _NEAR = 36  # bits: a device's allocations lie within 64 GiB of each other, or n
 _NAMED = 3
 
 HEAP = "the module calls the device's malloc, and that heap is not captured"
-
-
-def of_ending(side: SideInputs, facts: Facts, manifest: Manifest, files: list[Path]) -> str:
-    """Of a launch that faulted: what may have led it astray, if anything."""
-    return HEAP if side.heap else of_moved(facts, manifest, files)
 
 
 def of_moved(facts: Facts, manifest: Manifest, files: list[Path]) -> str:

@@ -56,6 +56,7 @@ class Engine(WorkerMemory):
         self.timeout_s = timeout_s
         self.facts = Facts()
         self._source_notes: list[str] = []
+        self._of_places: dict[tuple[int, ...], str] = {}  # by the regions that lie elsewhere
         chosen = choice or choose(self.manifest, engine, device, python, target_python, emulator)
         try:
             self._open(chosen, standby)
@@ -181,11 +182,18 @@ class Engine(WorkerMemory):
 
     def doubt(self) -> str:
         """Why a result of the captured kernel that is another one here may say nothing of it, if it may."""
-        moved = doubts.of_moved(self.facts, self.manifest, self.pre_files())
-        return moved or (f"the kernel {told}" if (told := self.side_inputs.told) else "")
+        return self._doubt_of_place() or (f"the kernel {told}" if (told := self.side_inputs.told) else "")
 
     def _doubt_of_ending(self) -> str:
-        return doubts.of_ending(self.side_inputs, self.facts, self.manifest, self.pre_files())
+        """Of a launch that faulted: what may have led it astray, if anything."""
+        return doubts.HEAP if self.side_inputs.heap else self._doubt_of_place()
+
+    def _doubt_of_place(self) -> str:
+        """Of a relocated replay: the words that may be addresses still, and were not changed."""
+        moved = tuple(self.facts.relocated)
+        if moved not in self._of_places:
+            self._of_places[moved] = doubts.of_moved(self.facts, self.manifest, self.pre_files())
+        return self._of_places[moved]
 
     def time(self, which: str, warmup: int, n: int, dirty: list[int], cold: bool = False) -> list[float]:
         """Milliseconds of ``n`` launches after a warm-up; ``dirty`` regions are restored before each.

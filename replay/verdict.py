@@ -444,7 +444,7 @@ class _Comparison:
         if not noise and self.which == ORIGINAL and self.engine.choice.memory != "host":
             # Before it is called wrong.
             noise = of_replays(self.engine, ORIGINAL, _MORE_RUNS, self.measured.written)
-        if self.which == CANDIDATE and noise.ended is None and self.engine.side_inputs.told:
+        if self.which != ORIGINAL and noise.ended is None and self.engine.side_inputs.told:
             noise.observe(self.engine, "post")  # a multiprocessor's number may be the same in all replays
         self.measured.noise = noise
         if self.engine.generation == generation:

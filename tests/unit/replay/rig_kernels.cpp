@@ -59,8 +59,8 @@ KERNEL(clocked) {
   double_all(launch, 3);
   uint32_t n = rig_parameter<uint32_t>(launch, 3);
   auto* times = rig_array<uint64_t>(pointer(launch, 2), n);
-  for (uint32_t i = 0; i < n; ++i) times[i] = now += 1001;
   auto* edition = static_cast<uint32_t*>(rig_global(launch, "rig_variant", nullptr));
+  for (uint32_t i = 0; i < n; ++i) times[i] = now += edition && *edition ? 100'100 : 1001;
   auto* out = rig_array<float>(pointer(launch, 1), n);
   for (uint32_t i = 0; edition && *edition && i < n; ++i) out[i] += 1;
 }

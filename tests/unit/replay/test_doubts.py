@@ -14,6 +14,7 @@ import pytest
 
 from kerncap.answer import Answer
 from kerncap.api.replay import ReplayOptions, ReplayResult, replay
+from kerncap.api.verify import StageResult, VerifyOptions, verify
 
 from . import rig
 from .native import BASE, SPACING, Native
@@ -41,18 +42,18 @@ def saying(launch: Native, statement: str) -> Native:
     return launch
 
 
-def doubled_beside(kernel: str, beside: Any) -> Native:
-    """``out = 2 * in`` with a known type, and an output of no known type beside it."""
+def doubled_beside(kernel: str, beside: Any, with_views: bool = False) -> Native:
+    """``out = 2 * in`` with a known type, and an output beside it, of no known type by default."""
     x = np.arange(_N, dtype=np.float32)
     launch = Native(kernel).array(x).array(np.zeros(_N, np.float32), 2 * x)
-    launch.with_views = False
+    launch.with_views = with_views
     launch.array(np.zeros_like(beside), beside)
     return launch.integer(_N)
 
 
-def clocked() -> Native:
+def clocked(with_views: bool = False) -> Native:
     times = np.arange(_N, dtype=np.uint64) + (np.uint64(0xABCD) << np.uint64(40))
-    return doubled_beside("clocked", times)
+    return doubled_beside("clocked", times, with_views)
 
 
 def test_a_clock_is_not_judged_and_nothing_else_is_left_out(tmp_path: Path) -> None:
@@ -158,3 +159,28 @@ def test_a_relocated_replay_names_the_words_that_stayed(
     assert result.answer is (Answer.UNDECIDED if taken else Answer.NO), result.verdict.reasons
     named = f"byte 8 of region 0 ({BASE + 9 * SPACING:#x}) may be addresses"
     assert (named in " ".join(result.verdict.reasons)) == taken
+
+
+def determinism(path: Path, **options: Any) -> StageResult:
+    stages = ("smoke", "determinism")
+    return verify(path, VerifyOptions(stages=stages, timeout_s=10.0, **options)).stages[1]
+
+
+def test_a_clock_that_ticks_faster_makes_no_candidate_noisier(tmp_path: Path) -> None:
+    launch, candidate = clocked(with_views=True), tmp_path / "faster.ptx"
+    candidate.write_bytes(launch.image(edition=1))
+    stage = determinism(launch.seal(tmp_path), candidate=candidate)
+    assert stage.result == "pass", stage.reasons
+    assert any("arg2" in each for each in stage.not_shown)
+
+
+@pytest.mark.parametrize("statement, result", [("mov.u64 %rd1, %clock64;", "undecided"), ("", "fail")])
+def test_a_clock_is_no_race(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, statement: str, result: str
+) -> None:
+    monkeypatch.setenv("SOMETIMES_OFF_EVERY", "3")
+    x = np.arange(1000, dtype=np.float32)
+    launch = Native("_Z13sometimes_offPKfPfi").array(x).array(np.zeros(1000, np.float32), 3 * x)
+    stage = determinism(saying(launch.integer(1000), statement).seal(tmp_path))
+    assert stage.result == result, stage.reasons
+    assert ("reads clock" in stage.reasons[0]) == bool(statement)
