@@ -168,11 +168,11 @@ class Engine(WorkerMemory):
             return Outcome("timeout", f"the kernel did not end within {limit:g} s")
         except WorkerDied as death:
             self.connection.start()
-            return Outcome("fault", str(death), doubt=self._doubt_of_ending())
+            return Outcome("fault", str(death), doubt=self._doubt_of_ending(which))
         said = reply["outcome"]
         outcome = Outcome(**{name: said[name] for name in _OUTCOME if name in said})
         if outcome.status in ("fault", "error"):
-            return dataclasses.replace(outcome, doubt=self._doubt_of_ending())
+            return dataclasses.replace(outcome, doubt=self._doubt_of_ending(which))
         return outcome
 
     @functools.cached_property
@@ -184,9 +184,13 @@ class Engine(WorkerMemory):
         """Why a result of the captured kernel that is another one here may say nothing of it, if it may."""
         return self._doubt_of_place() or (f"the kernel {told}" if (told := self.side_inputs.told) else "")
 
-    def _doubt_of_ending(self) -> str:
-        """Of a launch that faulted: what may have led it astray, if anything."""
-        return doubts.HEAP if self.side_inputs.heap else self._doubt_of_place()
+    def _doubt_of_ending(self, which: str) -> str:
+        """Of a launch that faulted: what may have led it astray; nothing if the captured kernel ends well."""
+        doubt = doubts.HEAP if self.side_inputs.heap else self._doubt_of_place()
+        if doubt and which != ORIGINAL:
+            self.restore()
+            return "" if self.launch().ok else doubt
+        return doubt
 
     def _doubt_of_place(self) -> str:
         """Of a relocated replay: the words that may be addresses still, and were not changed."""

@@ -65,8 +65,11 @@ KERNEL(clocked) {
   for (uint32_t i = 0; edition && *edition && i < n; ++i) out[i] += 1;
 }
 
-// placed(in, out, where, n): out = 2 * in; where is the same in all runs of a process, and of no other.
+// placed(in, out, where, n): out = 2 * in; where is the same in all runs of a process, and of no other. An
+// image of edition 1 faults.
 KERNEL(placed) {
+  auto* edition = static_cast<uint32_t*>(rig_global(launch, "rig_variant", nullptr));
+  if (edition && *edition) rig_fail(700);
   double_all(launch, 3);
   uint32_t n = rig_parameter<uint32_t>(launch, 3);
   auto* where = rig_array<uint32_t>(pointer(launch, 2), n);

@@ -137,6 +137,16 @@ def test_a_fault_in_a_module_with_a_heap_is_undecided(tmp_path: Path, statement:
     assert ("device's malloc" in verdict.summary) == bool(statement)
 
 
+def test_a_candidate_that_faults_alone_is_wrong(tmp_path: Path) -> None:
+    """The captured kernel ends well with the heap that there is here."""
+    launch = doubled_beside("placed", np.full(_N, 77, np.uint32))
+    candidate = tmp_path / "faults.ptx"
+    candidate.write_bytes(launch.image(edition=1))
+    path = saying(launch, "call.uni (r), malloc, (s);").seal(tmp_path)
+    result = run(path, candidate=candidate)
+    assert result.answer is Answer.NO and "CUDA_ERROR_ILLEGAL_ADDRESS" in result.verdict.summary
+
+
 def test_a_kernel_that_only_prints_says_so(tmp_path: Path) -> None:
     launch = Native("_Z7nothingPfi").array(np.zeros(4, np.float32)).integer(4)
     verdict = run(saying(launch, "call.uni (r), vprintf, (a, b);").seal(tmp_path)).verdict
