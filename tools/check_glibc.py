@@ -57,7 +57,7 @@ def _objects(path: Path) -> Iterator[tuple[str, bytes]]:
 
 
 def main(arguments: list[str]) -> int:
-    """Exit status 1 with one line per problem, also where there is nothing to check."""
+    """Exit status 1 with one line per problem, also if there is nothing to check."""
     objects = [item for argument in arguments for item in _objects(Path(argument))]
     lines = [f"{name}: {problem}" for name, data in objects for problem in problems(data)]
     if not objects:

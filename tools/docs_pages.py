@@ -1,7 +1,7 @@
-"""What `mkdocs build` gets from outside of docs/: pages that lie elsewhere, and the reference from the code.
+"""What `mkdocs build` gets from outside docs/: pages from other folders, and the reference from the code.
 
 - FORMAT.md, CHANGELOG.md and others stay where they are, and are pages of the site as well.
-- Links that lead out of docs/ go to those pages; to a file that is none, only the words stay.
+- Links that lead out of docs/ go to those pages; to any other file, only the words stay.
 - index.md begins as README.md does.
 - reference/api.md gets a section for each public name of `kerncap.api`, reference/schemas.md a table for each
   document of ``--json``.

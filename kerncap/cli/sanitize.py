@@ -162,7 +162,7 @@ def _reproducer(path: Path, options: Any, given: dict[str, Any]) -> Sequence[Lau
     )
 
 
-# What an option is good for; anywhere else it would be ignored, which nobody should have to find out.
+# Where each option applies; elsewhere it is refused instead of ignored.
 _PROGRAM, _REPRODUCER, _TTIR = "-- and a program", "a reproducer", "a .ttir file"
 _OF = {
     "grid": (_TTIR,), "arguments": (_TTIR,), "one_config": (_PROGRAM,), "trust": (_REPRODUCER,),

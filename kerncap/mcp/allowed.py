@@ -27,7 +27,7 @@ class Allowed:
         return self.roots[0]
 
     def path(self, text: str, name: str) -> Path:
-        """Where ``text`` leads, links followed, which must be inside of a root. Raises UsageError."""
+        """The path of ``text`` with links followed; it must be inside a root. Raises UsageError."""
         if "\0" in text or not text:
             raise UsageError(f"{name}: not a path")
         try:

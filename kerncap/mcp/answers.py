@@ -12,7 +12,7 @@ from kerncap.mcp.tools import Tool
 
 _TOLD_LINES = 40
 _TOLD_BYTES = 4000
-_ENVELOPE_BYTES = 800  # of an answer, beside document and lines
+_ENVELOPE_BYTES = 800  # of an answer, besides document and lines
 _TRUST = (
     "This server never trusts a reproducer. A person who has read it can allow it once, in a terminal: "
     "kerncap replay --trust REPRO"
@@ -21,7 +21,7 @@ _TRUST = (
 
 @dataclass(frozen=True)
 class Answer:
-    """``document`` is None where there is none: an error, whose lines say why."""
+    """``document`` is None for an error, whose lines say why."""
 
     content: dict[str, Any]
     failed: bool
@@ -47,9 +47,7 @@ def answer(tool: Tool, ran: Ran, timeout_s: float, results: Results, max_bytes: 
     content = {
         "exit_status": ran.status, "document": shown, "lines": lines, "left_out": left_out, "result": number,
     }  # fmt: skip
-    while (
-        left_out and size(content) > max_bytes
-    ):  # long pointers: what is not told is in the document all the same
+    while left_out and size(content) > max_bytes:  # long pointers: those left out are still in the document
         left_out.pop()
     return Answer(content, failed=document is None)
 

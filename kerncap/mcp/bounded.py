@@ -12,7 +12,7 @@ from kerncap.errors import UsageError
 # what a schema asks for: tuples of fixed length and objects with required keys stay whole.
 _STEPS = ((1000, 8000, 1000), (200, 4000, 400), (50, 1000, 100), (16, 400, 64))
 _KEPT_RESULTS = 32
-_MOST_LEFT_OUT = 40  # places that are told
+_MOST_LEFT_OUT = 40  # places that are listed
 
 
 def size(value: Any) -> int:
@@ -63,7 +63,7 @@ def _place(at: str, kept: int, of: int) -> dict[str, Any]:
 
 
 def _told(places: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Places with much the same reading, the largest first; very many are not all told."""
+    """Similar places, largest first; of very many, only some are listed."""
     places.sort(key=lambda place: place["kept"] - place["of"])
     return places[:_MOST_LEFT_OUT]
 

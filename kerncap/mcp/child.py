@@ -69,7 +69,7 @@ async def run(
 
 
 async def end(process: Process) -> None:
-    """End the process, its group, and descendants that have groups of their own (replay's workers)."""
+    """End the process, its group, and descendants with their own groups (replay's workers)."""
     started = _descendants(process.pid) if process.returncode is None else {}
     for number, grace_s in _GRACE_S:
         if process.returncode is not None:
@@ -124,7 +124,7 @@ def _signal_group(pid: int, number: int) -> None:
 
 
 def _descendants(pid: int) -> dict[int, str]:
-    """Processes below ``pid`` with the time of their birth, which tells a number that was given anew."""
+    """Processes below ``pid`` with their start time, which shows a reused number."""
     parents: dict[int, list[int]] = {}
     for entry in os.listdir("/proc"):
         if entry.isdigit() and (fields := _stat(int(entry))):

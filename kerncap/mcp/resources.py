@@ -62,7 +62,7 @@ def read(uri: str, allowed: Allowed, max_bytes: int) -> tuple[str, str]:
 
 
 def _folder(path: str, allowed: Allowed) -> Path:
-    """Absolute where that is a folder of a root, else from the first root on."""
+    """Absolute if that is a folder of a root, else relative to the first root."""
     relative = path.lstrip("/")
     for text in (relative, f"/{relative}"):
         try:

@@ -190,7 +190,7 @@ TOOLS = (
 
 
 def chosen(read_only: bool) -> dict[str, Tool]:
-    """By name; ``read_only``: those alone that run neither a program nor a kernel."""
+    """By name; ``read_only``: only those that run neither a program nor a kernel."""
     return {tool.name: tool for tool in TOOLS if tool.read_only or not read_only}
 
 

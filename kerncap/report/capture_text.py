@@ -120,14 +120,14 @@ def kernel_document(kernel: KernelSummary) -> dict[str, Any]:
 
 
 def own_name(kernel: KernelSummary, result: CaptureResult) -> str:
-    """The shortest spelling of its name that no other kernel has; the longest is this one's alone."""
+    """The shortest spelling of its name that no other kernel has; the longest is unique."""
     longest, *shorter = kernel.spellings
     others = [set(other.spellings) for other in result.kernels if other != kernel]
     return next((n for n in reversed(shorter) if not any(n in names for names in others)), longest)
 
 
 def shown_name(kernel: KernelSummary, result: CaptureResult) -> str:
-    """For a table: instances of one template are told apart by their arguments, not by a mangled name."""
+    """For a table: instances of one template differ by their arguments, not by a mangled name."""
     name = own_name(kernel, result)
     return kernel.qualified_name if kernel.is_native and name == kernel.spellings[0] else name
 
@@ -223,7 +223,7 @@ def _shown(sealed: SealedLaunch) -> str:
 
 
 def shown_path(path: Path) -> str:
-    """The path relative to here where that is shorter to read."""
+    """The path relative to here if that is shorter."""
     try:
         return str(path.relative_to(Path.cwd()))
     except (ValueError, OSError):

@@ -22,7 +22,7 @@ _WIDTH = 56  # of a column, side by side
 def render(result: Any, stages: Sequence[str] = (), view: str | None = None) -> str:
     """All lines of a `ReproducerDiff`; the last is ``Result: EQUAL``, ``DIFFERENT …`` or ``UNDECIDED …``.
 
-    ``stages`` are shown whole, ``view`` alone of all memory.
+    ``stages`` are shown whole, and only ``view`` of all memory.
     """
     lines = [*_sides(result), "", *_summary(result)]
     for title, changes in (("launch", result.launch), ("arguments", result.arguments)):
@@ -72,7 +72,7 @@ def _summary(result: Any) -> list[str]:
     counts = result.counts
     alike = f", {counts['pointers_alike']:,} pointers to the same place" if counts["pointers_alike"] else ""
     memory = _count(counts["views"], "view")
-    if counts["regions"]:  # none where one view alone was asked for
+    if counts["regions"]:  # none if only one view was asked for
         memory += f", {size_text(counts['region_bytes'])} in {_count(counts['regions'], 'region')}"
     rows = [
         ("launch", _differences(result.launch)),

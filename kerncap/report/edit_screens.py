@@ -16,7 +16,7 @@ _COLOURS = {Answer.YES: "bold green", Answer.NO: "bold red", Answer.UNDECIDED: "
 
 
 class JsonLines:
-    """One document for each judgement on stdout; whatever else is said goes to stderr."""
+    """One document for each verdict on stdout; everything else goes to stderr."""
 
     def opened(self, session: Any, editor: Any, keys: bool) -> None:
         for line in text.opening(session, editor):
@@ -150,6 +150,6 @@ def screen(as_json: bool) -> JsonLines | Plain | Terminal:
 
 
 def _write(text: str) -> None:
-    """One write for each block, for whoever reads the pipe."""
+    """One write for each block, so that a reader of the pipe gets it whole."""
     sys.stdout.write(text + "\n")
     sys.stdout.flush()

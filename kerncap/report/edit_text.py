@@ -24,7 +24,7 @@ A line `# kerncap: num_warps=8 BLOCK=256 grid=32` in a Triton source launches it
 
 
 class Row(NamedTuple):
-    """One line of the table; ``better`` says whether the change is one, None where that is not known."""
+    """One line of the table; ``better`` says whether the change is one, None if that is unknown."""
 
     name: str
     original: str
@@ -128,7 +128,7 @@ def reasons(result: Any) -> list[str]:
 
 
 def diagnostic(found: Any) -> list[str]:
-    """``kernel.py:12:17: error``, the line with what stands before it, and a caret."""
+    """``kernel.py:12:17: error``, the line, the lines before it, and a caret."""
     place = f"{found.file}:{found.line}" + (f":{found.column}" if found.column is not None else "")
     lines = [f"{one_line(place)}: {one_line(found.message)}"]
     width = len(str(found.line))

@@ -1,4 +1,4 @@
-"""`inspect` as text: short, aligned, safe to print whatever a stranger wrote into the names."""
+"""`inspect` as text: short, aligned, safe to print for any name in it."""
 
 from __future__ import annotations
 

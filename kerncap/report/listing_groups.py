@@ -1,4 +1,4 @@
-"""`kerncap list --by range|stream|device|rank|configuration`: the same launches, told apart."""
+"""`kerncap list --by range|stream|device|rank|configuration`: the same launches, split."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Leaf:
 
 @dataclass(frozen=True)
 class Group:
-    """``key`` are the names from the outermost; one, but for ranges inside of ranges."""
+    """``key`` are the names from the outermost; one, except for nested ranges."""
 
     key: tuple[str, ...]
     times: Times
@@ -53,7 +53,7 @@ class Group:
 
 
 def groups(result: CaptureResult, figures: Figures, by: By) -> list[Group]:
-    """The largest first. With ``range`` a group holds what lies in it directly, see `render_groups`."""
+    """Largest first. With ``range`` a group holds only direct launches, see `render_groups`."""
     rows: dict[tuple[str, ...], dict[int, list[Row]]] = {}
     for number, listed in enumerate(figures.kernels):
         for row in listed.kernel.rows:
@@ -103,7 +103,7 @@ def _number(commands: Sequence[str | None]) -> str:
 
 
 def group_documents(found: Sequence[Group], figures: Figures) -> list[dict[str, object]]:
-    """For ``--json``; a group holds what lies in it directly."""
+    """For ``--json``; a group holds only direct launches."""
     return [
         {
             "name": list(group.key),
@@ -144,7 +144,7 @@ _NOTHING = {
 
 
 def configuration(row: Row) -> str:
-    """Grid, block and options, as far as they are known."""
+    """Grid, block and options, if known."""
     record = row.record
     if record.rest:
         return "(all others)"
@@ -262,7 +262,7 @@ def _chooses_others(kernel: Listed, rows: Sequence[Row]) -> bool:
 
 
 def _order(found: Sequence[Group]) -> list[tuple[str, ...]]:
-    """Every key and what it lies in, depth first, the largest first on each level."""
+    """Every key and its parents, depth first, largest first on each level."""
     time_of: dict[tuple[str, ...], int] = {}
     for group in found:
         for length in range(1, len(group.key) + 1):

@@ -156,7 +156,7 @@ def _stacks(shown: Sequence[Listed]) -> str:
 
 
 def _place(file: str) -> str:
-    """Relative to here where that is shorter to read."""
+    """Relative to here if that is shorter."""
     relative = os.path.relpath(file) if os.path.isabs(file) else file
     return log.one_line(
         relative if len(relative) < len(file) and not relative.startswith("..") else file, 200

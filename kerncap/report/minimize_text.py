@@ -8,7 +8,7 @@ from kerncap import log
 
 
 def render(result: dict[str, Any]) -> str:
-    """A few lines; the last one is the new reproducer's path, or says that there is none."""
+    """A few lines; the last one is the new reproducer's path, or says that nothing was left out."""
     needed, closure = result["needed_bytes"], result["closure_bytes"]
     lines = [f"needed: {log.size(needed)} of {log.size(closure)} ({result['how']}, {result['tries']} tries)"]
     if result["regions_left_out"]:

@@ -26,7 +26,7 @@ class Counts:
     """``findings`` counts what is wrong, the first three memory operations: each is one of these.
 
     ``contents`` are those of the proved ones that were decided on data from memory, ``promises`` those that
-    were not decided. ``launches`` counts equal ones too, ``missed`` those of them that nobody could look at.
+    were not decided. ``launches`` counts equal ones too, ``missed`` those that could not be looked at.
     ``program_status`` is the exit status of the program that made them; 0 if none was run. Its own reads of
     unwritten memory are findings, too.
     """
@@ -89,7 +89,7 @@ class UnprovenEntry:
 def counts_of(report: LaunchReport) -> Counts:
     """An operation is proved if every check of it was; a broken promise is no memory operation.
 
-    Where memory comes from a file, nobody knows what was written before: that is said once (`unproven_of`)
+    If memory comes from a file, it is unknown what was written before: that is said once (`unproven_of`)
     and leaves the operation's other checks as they are.
     """
     launches = 1 + report.repeats

@@ -22,7 +22,7 @@ def location_of(read: HostRead) -> Location:
 
 
 def message_of(read: HostRead) -> str:
-    """``aten::sum uses 128 of 640 elements of self (float32[10, 64]) that nobody wrote, first [8, 0]``."""
+    """``aten::sum uses 128 unwritten elements of 640 in self (float32[10, 64]), first [8, 0]``."""
     total = 1
     for extent in read.shape:
         total *= extent

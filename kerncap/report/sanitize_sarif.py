@@ -1,4 +1,4 @@
-"""Sanitizer reports as SARIF 2.1.0, which code hosts show beside the lines.
+"""Sanitizer reports as SARIF 2.1.0, which code hosts show at the lines.
 
 Source: OASIS, Static Analysis Results Interchange Format 2.1.0.
 """

@@ -12,7 +12,7 @@ _LONGEST = 1 << 20  # characters of a cell: a table is for what can be looked at
 def table(headers: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> str:
     """Columns as wide as their widest cell; ``right`` names those that align right; the last is free.
 
-    No cell ends the line that it is in, whatever it holds.
+    No cell ends its line, for any content.
     """
     rows = [[one_line(cell, _LONGEST) for cell in row] for row in rows]
     widths = [max(len(row[column]) for row in (headers, *rows)) for column in range(len(headers))]

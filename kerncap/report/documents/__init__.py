@@ -1,7 +1,7 @@
 """The documents that ``--json`` prints, as types: the one source of their JSON Schemas.
 
-The commands build them as plain data; a test holds every command's real output against these types.
-`python -m kerncap.report.documents` writes ``docs/schemas`` anew, ``kerncap schema`` prints one.
+The commands build them as plain data; a test checks every command's real output against these types.
+`python -m kerncap.report.documents` rewrites ``docs/schemas``; ``kerncap schema`` prints one.
 """
 
 from __future__ import annotations

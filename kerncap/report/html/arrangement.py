@@ -71,7 +71,7 @@ def arrange(view: View) -> Arrangement | None:
 
 
 def is_contiguous(view: View) -> bool:
-    """Whether the elements lie one after the other, in the order of their indices."""
+    """Whether the elements are contiguous, in the order of their indices."""
     expected = 1
     for extent, stride in zip(reversed(view.shape), reversed(view.strides), strict=True):
         if extent != 1 and stride != expected:

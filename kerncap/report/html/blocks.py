@@ -19,7 +19,7 @@ def block(name: str, content: Any) -> Markup:
     """The element for ``content``; ``name`` is its id and one of ours."""
     text = json.dumps(content, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
     if len(text) <= _PLAIN_UP_TO:
-        # Inside of strings alone can these stand, and there JSON may write them like this.
+        # These occur only inside strings, and there JSON may write them like this.
         for character in "<>&":
             text = text.replace(character, f"\\u{ord(character):04x}")
         return Markup('<script type="application/json" id="{}">').format(name) + Markup(text + "</script>")

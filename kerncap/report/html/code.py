@@ -24,7 +24,7 @@ _MAX_IMAGE_BYTES = 256 << 20
 
 @dataclass(frozen=True)
 class SourceFile:
-    """A source file of the reproducer; ``original``: what the application called it, where that is known."""
+    """A source file of the reproducer; ``original``: the application's name for it, if known."""
 
     path: str
     original: str

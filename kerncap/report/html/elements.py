@@ -1,4 +1,4 @@
-"""Bytes of a view as numbers, whatever its dtype: what a heat map is drawn from."""
+"""Bytes of a view as numbers, for any dtype: the data of a heat map."""
 
 from __future__ import annotations
 

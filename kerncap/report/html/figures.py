@@ -93,7 +93,7 @@ def strip(timing: Timing) -> Strip | None:
 
 
 def bars(limits: Limits) -> Bars | None:
-    """The least time by each limit, against what the launch took; None where none was measured."""
+    """The least time by each limit, next to the launch's time; None if none was measured."""
     floors = []
     for bound in limits.bounds[:MAX_BARS]:
         floor = bound.cold_floor_ms if is_time(bound.cold_floor_ms) else bound.warm_floor_ms

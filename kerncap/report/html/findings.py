@@ -1,4 +1,4 @@
-"""What the sanitizer said, each thing beside the line of the source that it is about."""
+"""The sanitizer's answers, each next to the line of the source that it is about."""
 
 from __future__ import annotations
 

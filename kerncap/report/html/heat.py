@@ -23,7 +23,7 @@ Floats = npt.NDArray[np.float64]
 
 
 def heat_map(reproducer: Reproducer, view: View) -> dict[str, Any] | None:
-    """What the page draws for a view, or None where it has no elements.
+    """What the page draws for a view, or None if it has no elements.
 
     ``pre`` and ``post`` have cells and statistics; ``post`` is None where the launch changed nothing of it.
     """
@@ -82,7 +82,7 @@ def _state(sample: Sample, view: View, shape: Arrangement) -> dict[str, Any]:
 
 
 def _range(known: Floats) -> tuple[float, float]:
-    """The colours' range: all but the outermost hundredth where that lies far out."""
+    """The colours' range: all but the outermost hundredth if that is far out."""
     if not known.size:
         return 0.0, 0.0
     low, high = float(known.min()), float(known.max())

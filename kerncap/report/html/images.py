@@ -15,7 +15,7 @@ _MACHINES = {190: "NVIDIA CUDA", 224: "AMD GPU", 62: "x86-64"}
 
 
 def summary(data: bytes) -> list[str]:
-    """Lines about the image; one that says why where it can't be read."""
+    """Lines about the image; one that says why if it can't be read."""
     try:
         elf = Elf(data)
         return list(_elf(elf, data))

@@ -1,4 +1,4 @@
-"""What a page is made of: an open reproducer, and everything of it and beside it that may be shown."""
+"""What a page is made of: an open reproducer, and everything in it and next to it that may be shown."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Material:
 
     @property
     def has_values(self) -> bool:
-        """False where the capture left all contents out (--no-values): memory is zeros that nobody had."""
+        """False if the capture left all contents out (--no-values): memory is then zeros."""
         return not self.truth.closure.without_values
 
     def read(self, stored: schema.StoredFile) -> bytes:

@@ -65,7 +65,7 @@ def _facts(material: Material, number: int, views: list[tuple[int, int, str]]) -
 
 
 def _rows(views: list[tuple[int, int, str]]) -> list[list[tuple[int, int, str]]]:
-    """Views side by side where they don't meet, else on a row of their own; a few rows at the most."""
+    """Views side by side if they don't meet, else on separate rows; a few rows at most."""
     rows: list[list[tuple[int, int, str]]] = []
     for view in views:
         row = next((row for row in rows if row[-1][1] <= view[0]), None)

@@ -31,7 +31,7 @@ _TONES = {answer.value: tone for answer, tone in zip(Answer, ("good", "bad", "wa
 
 @dataclass(frozen=True)
 class Badge:
-    """``tone``: good, bad, warn or none; told by a sign as well as by colour."""
+    """``tone``: good, bad, warn or none; shown by a sign as well as by colour."""
 
     label: str
     value: str

@@ -142,7 +142,7 @@ def _facts(material: Material) -> dict[str, Any]:
 
 
 def _maps(material: Material) -> tuple[list[dict[str, Any]], list[Markup]]:
-    """A heading for each view that an argument has, and a block with its cells where it has any."""
+    """A heading for each view that an argument has, and a block with its cells if it has any."""
     heads: list[dict[str, Any]] = []
     blocks: list[Markup] = []
     if not material.has_values:

@@ -1,4 +1,4 @@
-"""Documents that other commands printed with ``--json``, as far as a report shows them; all is checked."""
+"""Documents that other commands printed with ``--json``, those that a report shows; all are checked."""
 
 from __future__ import annotations
 
@@ -198,7 +198,7 @@ class Profile(_Base, frozen=True, kw_only=True):
     metrics: dict[str, Any] = {}
 
 
-# kind -> the keys by which it is told, its type, the command that prints it
+# kind -> the keys that identify it, its type, the command that prints it
 KINDS: Mapping[str, tuple[frozenset[str], Any, str]] = {
     "verify": (frozenset({"judged_by", "stages"}), Verdict, "verify"),
     "replay": (frozenset({"judged_by"}), Verdict, "replay"),

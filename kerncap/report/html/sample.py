@@ -33,7 +33,7 @@ class Sample:
 
 
 def is_unchanged(reproducer: Reproducer, view: View) -> bool:
-    """Whether no chunk that the view lies in was changed by the launch."""
+    """Whether the launch changed no chunk of the view."""
     bounds = view_bounds(view)
     if bounds is None:
         return True
@@ -93,7 +93,7 @@ def _from_whole(
 def _from_rows(
     reproducer: Reproducer, state: State, view: View, shape: Arrangement, rows: Numbers, columns: Numbers
 ) -> Sample:
-    """Row by row, and of a row what lies in one chunk at once; of zero chunks nothing is read."""
+    """Row by row, and the part of a row in one chunk at once; zero chunks are not read."""
     valid = _valid(shape, rows, columns)
     raw = np.zeros((len(rows), len(columns), view.itemsize), dtype=np.uint8)
     places = columns * (_column_stride(view, shape) * view.itemsize)
