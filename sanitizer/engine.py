@@ -19,11 +19,10 @@ from kerncap.sanitizer.findings import (
     AccessKind,
     Check,
     LaunchReport,
-    Proved,
     Settled,
     Unproven,
     Verdict,
-    Violated,
+    join,
 )
 from kerncap.sanitizer.launch import Launch
 from kerncap.sanitizer.symbolic.expr import Variable, forgetting
@@ -159,20 +158,6 @@ def _promises(analysis: Analysis) -> Iterable[Settled]:
     for key, verdicts in grouped.items():
         order = key[0].order if key[0] is not None else -1
         yield Settled("promise", "none", where[key].location, join(verdicts), order)
-
-
-def join(verdicts: list[Verdict]) -> Verdict:
-    """One verdict of several about the same operation: the worst, with every finding."""
-    if len(verdicts) == 1:
-        return verdicts[0]
-    findings = tuple(f for one in verdicts if isinstance(one, Violated) for f in one.findings)
-    if findings:
-        return Violated(tuple(dict.fromkeys(findings)))
-    for one in verdicts:
-        if isinstance(one, Unproven):
-            return one
-    proofs = [one for one in verdicts if isinstance(one, Proved)]
-    return Proved(proofs[-1].how, any(one.contents for one in proofs))
 
 
 def _evaluate(analysis: Analysis, settled: list[Settled], notes: list[str]) -> list[Settled]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -13,6 +13,9 @@ Check = Literal["oob", "race", "uninit", "overflow", "promise", "alignment", "de
 NOT_SANITISED = "could not be sanitised"  # how a note begins that says so of a launch
 # A front end does not track allocations: reported once for a launch.
 NOT_KNOWN = "whether this memory was written before is not known here"
+# "same-value": a race that stores equal values; "portability": right by what this target puts into the lanes
+# that a load leaves out, which Triton's text does not say.
+Note = Literal["same-value", "portability"]
 AccessKind = Literal["load", "store", "atomic", "none"]  # none: a broken promise is no access
 
 
@@ -56,7 +59,8 @@ class Finding:
     suggestion: str | None = None  # a mask that would fix it, where there is one
     other: OtherAccess | None = None
     contents: bool = False  # holds for these contents of memory
-    note: bool = False  # worth saying, no finding: a race that writes identical values
+    unwritten: bool = False  # reads memory that nobody wrote
+    note: Note | None = None  # worth saying, and no finding
     python_stack: tuple[tuple[str, int, str], ...] = ()
 
 
@@ -102,6 +106,25 @@ class Unproven:
 
 
 Verdict = Proved | Violated | Unproven
+
+
+def join(verdicts: Sequence[Verdict]) -> Verdict:
+    """One verdict of several about the same operation: the worst, with every finding.
+
+    What is only noted hides nothing that is open.
+    """
+    if len(verdicts) == 1:
+        return verdicts[0]
+    found = tuple(dict.fromkeys(f for one in verdicts if isinstance(one, Violated) for f in one.findings))
+    if any(finding.note is None for finding in found):
+        return Violated(found)
+    for one in verdicts:
+        if isinstance(one, Unproven):
+            return one
+    if found:
+        return Violated(found)
+    proofs = [one for one in verdicts if isinstance(one, Proved)]
+    return Proved(proofs[-1].how, any(one.contents for one in proofs))
 
 
 @dataclass(frozen=True)

@@ -60,12 +60,23 @@ class _Command(click.Command):
     help="Limit for one question to z3, in seconds; then it is unproven.",
 )  # fmt: skip
 @click.option("--every", is_flag=True, help="Also show how each check of each operation was settled.")
+@click.option(
+    "--portable", is_flag=True,
+    help="Also list what is right only on this target, and races that store equal values.",
+)  # fmt: skip
 @click.option("--sarif", metavar="FILE", type=click.Path(path_type=Path), help="Write SARIF 2.1.0 as well.")
 @strict_option
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout; the rest to stderr.")
 @click.pass_context
 def command(
-    ctx: click.Context, /, path: Path | None, as_json: bool, every: bool, sarif: Path | None, **given: Any
+    ctx: click.Context,
+    /,
+    path: Path | None,
+    as_json: bool,
+    every: bool,
+    portable: bool,
+    sarif: Path | None,
+    **given: Any,
 ) -> int:
     """Prove that a Triton launch stays inside its memory, for all programs at once, or show where not.
 
@@ -111,7 +122,7 @@ def command(
     else:
         for note in notes:
             click.echo(f"note: {note}")
-        click.echo(sanitize_text.render(reports, every, program))
+        click.echo(sanitize_text.render(reports, every, program, portable))
     if not reports and program.status in (NOT_FOUND, NOT_EXECUTABLE):
         return program.status
     return exit_status(counts_of_all(reports, program).answer)

@@ -31,8 +31,8 @@ def _launch(report: LaunchReport) -> dict[str, Any]:
         "configuration": dict(report.configuration),
         "repeats": report.repeats,
         "findings": [_finding(finding) for finding in found if not finding.note],
-        # Worth knowing and no findings: races that store equal values.
-        "noted": [_finding(finding) for finding in found if finding.note],
+        # Worth knowing and no findings.
+        "noted": [{**_finding(finding), "note": finding.note} for finding in found if finding.note],
         # Memory operations; `findings` may be several of one.
         "proved": counts.proved,
         "proved_for_these_contents": counts.contents,

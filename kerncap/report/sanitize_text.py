@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from kerncap import answer
@@ -22,7 +23,12 @@ _SHOWN_PLACES = 4
 _Kind = tuple[str, Location, "str | None"]
 
 
-def render(reports: Sequence[LaunchReport], every: bool = False, program: Program = NO_PROGRAM) -> str:
+def render(
+    reports: Sequence[LaunchReport],
+    every: bool = False,
+    program: Program = NO_PROGRAM,
+    portable: bool = False,
+) -> str:
     """All lines for people; the last one is ``Result: PASS …``, ``FAIL …`` or ``UNDECIDED …``.
 
     A finding that an earlier launch had already, at the same line and argument, is one line.
@@ -32,7 +38,7 @@ def render(reports: Sequence[LaunchReport], every: bool = False, program: Progra
     known: set[_Kind] = set()
     lines: list[str] = []
     for report in reports:
-        for line in _launch(report, every, known):
+        for line in _launch(report, every, portable, known):
             if line or (lines and lines[-1]):  # never two blank lines
                 lines.append(line)
     for read in program.host_reads:
@@ -69,13 +75,13 @@ def _settled(counts: Counts) -> str:
     return f"memory operations: {', '.join(parts)}"
 
 
-def _launch(report: LaunchReport, every: bool, known: set[_Kind]) -> Iterator[str]:
+def _launch(report: LaunchReport, every: bool, portable: bool, known: set[_Kind]) -> Iterator[str]:
     counts = counts_of(report)
     findings = f"{_number(counts.findings, 'finding', 'findings')}; " if counts.findings else ""
     yield f"{_headline(report)}: {findings}{_settled(counts)}"
     yield from (f"  note: {one_line(note)}" for note in report.notes)
     yield from _findings(report, known)
-    yield from _limited(_notes(report), _SHOWN_NOTES, "notes")
+    yield from _limited(_notes(report), _SHOWN_NOTES, "notes") if portable else _notes_counted(report)
     yield from _limited(_unproven(report), _SHOWN_UNPROVEN, "reasons")
     if every:
         for one in report.settled:
@@ -102,6 +108,18 @@ def _findings(report: LaunchReport, known: set[_Kind]) -> Iterator[str]:
         yield f"  and {_number(left_out, 'finding', 'findings')} more: --json has them all"
     elif shown:
         yield ""
+
+
+def _notes_counted(report: LaunchReport) -> Iterator[str]:
+    kinds = Counter(finding.note for finding in _once_each([f for f in _all(report) if f.note]))
+    parts = []
+    if kinds["portability"]:
+        places = _number(kinds["portability"], "access is", "accesses are")
+        parts.append(f"{places} right only by the zeros that this target puts into left-out lanes")
+    if kinds["same-value"]:
+        parts.append(f"{_number(kinds['same-value'], 'race stores', 'races store')} equal values")
+    if parts:
+        yield f"  note: {' and '.join(parts)}; --portable lists them"
 
 
 def _notes(report: LaunchReport) -> list[str]:

@@ -34,7 +34,7 @@ from kerncap.sanitizer.diagnose.place import (
     tensor_of,
     value_at,
 )
-from kerncap.sanitizer.findings import Check, Finding, Place, Proved, Unproven, Violated
+from kerncap.sanitizer.findings import Check, Finding, Note, Place, Proved, Unproven, Violated
 from kerncap.sanitizer.symbolic.expr import Expr
 from kerncap.sanitizer.symbolic.solve import Sat, Unknown, Unsat
 from kerncap.sanitizer.ttir.ir import Location, Operation
@@ -54,9 +54,10 @@ def accuse(
         return Unproven(f"a witness was not confirmed: {confirmation.reason}")
     subject = bytes_of_memory(analysis, access, target, point.assignment)
     message = f"{subject}: {text}; {where(analysis, access, point.assignment)}"
-    return Violated(
-        (access_finding(analysis, access, check, target, point.assignment, message, contents=point.contents),)
+    finding = access_finding(
+        analysis, access, check, target, point.assignment, message, contents=point.contents
     )
+    return Violated((replace(finding, unwritten=check == "uninit"),))
 
 
 def accuse_descriptor(
@@ -71,20 +72,33 @@ def accuse_descriptor(
 
 
 def accuse_undefined(
-    analysis: Analysis, access: Access, conditions: Sequence[Expr], point: Sat, text: str
+    analysis: Analysis,
+    access: Access,
+    conditions: Sequence[Expr],
+    point: Sat,
+    text: str,
+    note: Note | None = None,
 ) -> Violated | Unproven:
     """A finding about an undefined value, if that program stores or follows one in the evaluator too."""
     point = smallest(analysis, access, conditions, point)
-    confirmation = _confirm_undefined(analysis, access, point)
-    if not confirmation.holds:
-        return Unproven(f"a witness was not confirmed: {confirmation.reason}")
+    if note is None:
+        confirmation = _confirm_undefined(analysis, access, point)
+        if not confirmation.holds:
+            return Unproven(f"a witness was not confirmed: {confirmation.reason}")
     target = _target_at(analysis, access, point)
     subject = access.kind if target is None else bytes_of_memory(analysis, access, target, point.assignment)
     message = f"{subject}: {text}; {where(analysis, access, point.assignment)}"
     return Violated(
         (
             access_finding(
-                analysis, access, "uninit", target, point.assignment, message, contents=point.contents
+                analysis,
+                access,
+                "uninit",
+                target,
+                point.assignment,
+                message,
+                contents=point.contents,
+                note=note,
             ),
         )
     )
@@ -174,5 +188,6 @@ def finding_of_witness(analysis: Analysis, operation: Operation, check: Check, s
         expression=expression,
         mask_expression=mask,
         contents=True,
+        unwritten=seen.unwritten,
         python_stack=launch.python_stack,
     )

@@ -63,6 +63,14 @@ def steered_text(operation: Operation) -> str:
     return f"address or mask {_cause(operation.operands, 'depend on', 'depend on')}"
 
 
+def by_habit_text(operation: Operation) -> str:
+    """That a store, an address or a mask is right by what left-out lanes hold, and the load that has them."""
+    loads = list(dict.fromkeys(one for value in operation.operands for one in operations_behind(value)))
+    loads = [one for one in loads if _leaves_lanes_undefined(one)]
+    where = f" ({_load(loads[0])})" if len(loads) == 1 else ""
+    return f"right only as this target puts zeros into lanes that a load without `other` leaves out{where}"
+
+
 def _cause(values: Iterable[Value], of_lanes: str, of_result: str) -> str:
     behind = list(dict.fromkeys(one for value in values for one in operations_behind(value)))
     loads = [one for one in behind if _leaves_lanes_undefined(one)]
@@ -76,12 +84,13 @@ def _cause(values: Iterable[Value], of_lanes: str, of_result: str) -> str:
         return f"{of_result} {lanes}a division by zero or a shift too far"
     if len(loads) != 1:
         return f"{of_lanes} lanes that a masked load without `other` leaves out"
-    name = (
-        f" of {loads[0].results[0].source_name}"
-        if loads[0].results and loads[0].results[0].location.name
-        else ""
-    )
-    return f"{of_lanes} lanes that the masked load{name}{_line(loads[0])} leaves out, having no `other`"
+    return f"{of_lanes} lanes that {_load(loads[0])} leaves out, having no `other`"
+
+
+def _load(operation: Operation) -> str:
+    named = operation.results and operation.results[0].location.name
+    name = f" of {operation.results[0].source_name}" if named else ""
+    return f"the masked load{name}{_line(operation)}"
 
 
 def _leaves_lanes_undefined(operation: Operation) -> bool:

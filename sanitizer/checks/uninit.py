@@ -1,4 +1,6 @@
-"""Reads of what nobody wrote: fresh memory, and lanes that a masked load without ``other`` leaves undefined.
+"""Uses of what has no value: memory that nobody wrote, lanes that a load leaves out, divisions by zero.
+
+A left-out lane is a zero (`walk.left_out`): it is a finding where it counts, else a note.
 
 Fresh memory needs to know what was written since the allocation (`Contents.written`). What the launch
 itself writes first is left to the concrete tier, where the order within a program is exact.
@@ -11,10 +13,16 @@ from dataclasses import dataclass
 from kerncap.sanitizer.analysis import Analysis
 from kerncap.sanitizer.checks.events.freshness import argument_storage, unwritten
 from kerncap.sanitizer.checks.make_finding import accuse, accuse_undefined, settled
-from kerncap.sanitizer.checks.origin import fresh_text, reads_memory, steered_text, undefined_text
+from kerncap.sanitizer.checks.origin import (
+    by_habit_text,
+    fresh_text,
+    reads_memory,
+    steered_text,
+    undefined_text,
+)
 from kerncap.sanitizer.checks.smallest_witness import smallest
 from kerncap.sanitizer.diagnose.place import base_address, value_at
-from kerncap.sanitizer.findings import NOT_KNOWN, Finding, Proved, Unproven, Verdict, Violated
+from kerncap.sanitizer.findings import NOT_KNOWN, Finding, Proved, Unproven, Verdict, Violated, join
 from kerncap.sanitizer.symbolic.expr import FALSE, Expr, add, const, ge, land, lor, lt
 from kerncap.sanitizer.symbolic.solve import Sat, Unknown, Unsat
 from kerncap.sanitizer.walk.access import Access, Target
@@ -36,16 +44,31 @@ def check(analysis: Analysis, access: Access) -> Verdict | None:
         verdicts.append(_steered(analysis, access))
     if access.undefined is not FALSE:
         verdicts.append(_undefined_value(analysis, access))
+    if access.by_habit is not FALSE and all(isinstance(one, Proved) for one in verdicts):
+        verdicts.append(_by_habit(analysis, access))
     if reads_memory(access.operation, access.kind, analysis.function):
         verdicts.append(_fresh_memory(analysis, access))
     if not verdicts:
         return None
-    for kind in (Violated, Unproven):
-        for one in verdicts:
-            if isinstance(one, kind):
-                return one
-    proofs = [one for one in verdicts if isinstance(one, Proved)]
-    return Proved(proofs[-1].how, any(one.contents for one in proofs))
+    first = next(
+        (one for one in verdicts if isinstance(one, Violated) and any(map(_counts, one.findings))), None
+    )
+    return join(verdicts) if first is None else first
+
+
+def _counts(finding: Finding) -> bool:
+    return finding.note is None
+
+
+def _by_habit(analysis: Analysis, access: Access) -> Verdict:
+    """What is right by the target's habit is noted; where that is not decided, there is nothing to note."""
+    conditions = (access.path, access.by_habit)
+    answer = analysis.solver.satisfiable(*conditions)
+    if not isinstance(answer, Sat):
+        return Proved(answer.how, answer.contents) if isinstance(answer, Unsat) else Proved("interval")
+    text = by_habit_text(access.operation)
+    verdict = accuse_undefined(analysis, access, conditions, answer, text, note="portability")
+    return verdict if isinstance(verdict, Violated) else Proved("interval")
 
 
 # --- undefined lanes ---------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from kerncap.sanitizer.diagnose.place import (
     value_at,
 )
 from kerncap.sanitizer.diagnose.render import address_expression, mask_expression
-from kerncap.sanitizer.findings import Check, Finding, Place
+from kerncap.sanitizer.findings import Check, Finding, Note, Place
 from kerncap.sanitizer.launch import Launch, TensorArgument
 from kerncap.sanitizer.walk.access import Access, Target
 
@@ -32,7 +32,7 @@ def access_finding(
     lands_in: str | None = None,
     suggestion: str | None = None,
     contents: bool = False,
-    note: bool = False,
+    note: Note | None = None,
 ) -> Finding:
     """A finding about one access at one point; ``argument`` overrides the name that the target gives."""
     place = place_of(analysis, access, assignment, target)

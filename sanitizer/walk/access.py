@@ -70,8 +70,9 @@ class Access:
     mask: Expr  # TRUE where the operation has none
     path: Expr  # program ids, early returns, branches, loop ranges; without the mask
     loops: tuple[Loop, ...]
-    # Where the value that is stored (load: nothing; atomic: its operand) is undefined: a lane of an
-    # `other`-less masked load got into it. May have variables of its own (lanes of a reduction).
+    # Where the value that is stored (load: nothing; atomic: its operand) is undefined, or comes from a lane
+    # that a load left out and is not right all the same (`left_out`). May have variables of its own (lanes of
+    # a reduction).
     undefined: Expr
     # The same for the address and the mask.
     steered_by_undefined: Expr
@@ -87,6 +88,8 @@ class Access:
     result: Expr | None = None  # of a load or atomic: the expression (read or unknown) that it gives
     # The mask's part of `steered_by_undefined`: it matters whatever the mask's undefined value is.
     mask_undefined: Expr = FALSE
+    # Where value, address or mask are right only by what the target puts into left-out lanes.
+    by_habit: Expr = FALSE
 
 
 @dataclass(frozen=True)

@@ -170,10 +170,15 @@ def _constant(walker: Walker, operation: Operation) -> None:
         if len(value.values) != 1:
             return walker.define(operation, Tile(shape, _table(value, shape, element)))
         value = value.values[0]
-    walker.define(operation, Tile(shape, _literal(value, element)))
+    walker.define(operation, Tile(shape, literal(value, element)))
 
 
-def _literal(value: object, element: object) -> Expr:
+def zero(element: object) -> Expr:
+    """The number of a type whose bytes are all 0."""
+    return literal(0.0 if isinstance(element, FloatType) else 0, element)
+
+
+def literal(value: object, element: object) -> Expr:
     if isinstance(element, IntType):
         if element.width == 1:
             return boolean(bool(value))
@@ -183,7 +188,7 @@ def _literal(value: object, element: object) -> Expr:
 
 def _table(value: Dense, shape: tuple[int, ...], element: object) -> Expr:
     """A constant with several elements; only its range is kept where it is long."""
-    literals = [_literal(one, element) for one in value.values]
+    literals = [literal(one, element) for one in value.values]
     if all(one is literals[0] for one in literals):
         return literals[0]
     lanes = lane_expressions(shape)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kerncap.sanitizer.symbolic.expr import (
     FALSE,
     TRUE,
     Expr,
     Variable,
+    ite,
     land,
     lor,
     lt,
@@ -22,6 +23,7 @@ from kerncap.sanitizer.walk.values import (
     BlockPointer,
     Pointers,
     SymbolicValue,
+    Tile,
     map_expressions,
     substitute_all,
 )
@@ -42,6 +44,7 @@ class Carried:
     low: int | None = None
     high: int | None = None
     became_undefined: Expr = FALSE  # in one iteration, where there is no closed form
+    unchanged: Expr = FALSE  # where every iteration adds 0
 
     @property
     def bits(self) -> int | None:
@@ -101,7 +104,10 @@ def behind(
     undefined = substitute(
         undefined_through(one.init.undefined, one.became_undefined, counter), {counter: trips}
     )
-    return walker.fresh(operation, result, one.reason, one.low, one.high, undefined)
+    value = walker.fresh(operation, result, one.reason, one.low, one.high, undefined)
+    if isinstance(value, Tile) and isinstance(one.init, Tile):
+        return replace(value, expr=ite(one.unchanged, one.init.expr, value.expr))
+    return value
 
 
 def is_float(kind: Type) -> bool:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from kerncap.sanitizer.symbolic.expr import Expr, Variable, land
-from kerncap.sanitizer.ttir.ir import Operation, Value
+from kerncap.sanitizer.symbolic.expr import TRUE, Expr, Variable, land, lnot, lor
+from kerncap.sanitizer.ttir.ir import Block, Operation, Value
+from kerncap.sanitizer.walk import left_out
 from kerncap.sanitizer.walk.access import Loop
 from kerncap.sanitizer.walk.carried import Carried, placeholder
 from kerncap.sanitizer.walk.closed_form import learn, shows_more
 from kerncap.sanitizer.walk.invariants import find_invariants
-from kerncap.sanitizer.walk.values import SymbolicValue
+from kerncap.sanitizer.walk.values import SymbolicValue, Tile
 from kerncap.sanitizer.walk.walker import Walker, describe
 
 LONGEST = 2**31 - 1  # iterations of a loop whose bounds are not known
@@ -79,8 +80,39 @@ def close(
         if any(one.closed is None and one.is_number for one in carried):
             find_invariants(walker, carried, once)
             yields = once()
-        for one, out in zip(carried, yields, strict=True):
+        for one, argument, out in zip(carried, arguments, yields, strict=True):
             one.became_undefined = out.undefined
+            if one.closed is None and isinstance(one.init, Tile):
+                _accumulate(walker, one, argument, counter)
     finally:
         walker.recording = was_recording
     return carried
+
+
+def _accumulate(walker: Walker, one: Carried, argument: Value, counter: Variable) -> None:
+    """What starts at 0 and is added to: lanes that a load leaves out in some iterations add nothing there."""
+    added = _added_to(argument)
+    value = None if added is None else walker.environment.get(added)
+    if not isinstance(value, Tile) or not left_out.is_marked(value.undefined):
+        return
+    assert isinstance(one.init, Tile)
+    if left_out.holds(one.init.expr, 0) is not TRUE:
+        return
+    nothing = left_out.holds(value.expr, 0)
+    matters = land(left_out.in_lane(value.undefined), lnot(nothing))
+    one.became_undefined = lor(left_out.accumulated(value.undefined, counter), matters)
+    one.unchanged = left_out.all_along(nothing, counter, walker.solver, walker.path)
+
+
+def _added_to(argument: Value) -> Value | None:
+    """What each iteration adds to a carried value, if that is all that it does with it."""
+    block = argument.owner
+    if not isinstance(block, Block) or block.operations[-1].name != "scf.yield":
+        return None
+    yielded = block.operations[-1].operands
+    position = argument.index - (len(block.arguments) - len(yielded))
+    owner = yielded[position].owner if 0 <= position < len(yielded) else None
+    if not isinstance(owner, Operation) or owner.name not in ("arith.addf", "arith.addi"):
+        return None
+    others = [operand for operand in owner.operands if operand is not argument]
+    return others[0] if len(others) == 1 else None

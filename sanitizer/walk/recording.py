@@ -11,13 +11,16 @@ from kerncap.sanitizer.symbolic.expr import (
     add,
     const,
     ite,
+    land,
     lnot,
     lor,
     read,
     unknown,
 )
 from kerncap.sanitizer.ttir.ir import IntType, Operation, PointerType, Type, Value
+from kerncap.sanitizer.walk import left_out
 from kerncap.sanitizer.walk.access import Access, Target
+from kerncap.sanitizer.walk.arith import zero
 from kerncap.sanitizer.walk.values import Pointers, SymbolicValue, Tile, choose, lane_variables
 from kerncap.sanitizer.walk.walker import Walker, bytes_of, element_of, shape_of, with_undefined
 
@@ -43,6 +46,19 @@ def record(
         if expression.unknown_reasons:
             reasons.update(dict.fromkeys(sorted(expression.unknown_reasons)))
     stored = value.expr if isinstance(value, Tile) else None
+    undefined = FALSE if value is None else value.undefined
+    everything = (undefined, where.undefined, mask_undefined)
+    by_habit = FALSE
+    if any(map(left_out.is_marked, everything)):
+        of_lanes = lor(left_out.anywhere(undefined), left_out.anywhere(where.undefined))
+        by_habit = lor(land(mask, of_lanes), left_out.anywhere(mask_undefined))
+    if kind == "load":
+        undefined, steered, masks = map(left_out.on_target, everything)
+    else:
+        # Neither the place of a left-out lane nor what it says of a mask is one that a store may go by.
+        undefined = left_out.given_to_memory(undefined, stored, more.get("atomic"))
+        steered = left_out.in_lane(where.undefined)
+        masks = lor(left_out.on_target(mask_undefined), land(mask, left_out.in_lane(mask_undefined)))
     walker.accesses.append(
         Access(
             operation=operation,
@@ -55,11 +71,12 @@ def record(
             mask=mask,
             path=walker.path,
             loops=walker.loops,
-            undefined=FALSE if value is None else value.undefined,
-            steered_by_undefined=lor(where.undefined, mask_undefined),
+            undefined=undefined,
+            steered_by_undefined=lor(steered, masks),
             value=stored,
             unknowns=tuple(reasons),
-            mask_undefined=mask_undefined,
+            mask_undefined=masks,
+            by_habit=by_habit,
             result=result,
             **more,  # type: ignore[arg-type]
         )
@@ -124,9 +141,12 @@ def _one_place(walker: Walker, where: Pointers) -> tuple[int, Expr] | None:
 def masked(
     walker: Walker, operation: Operation, result: Value, value: SymbolicValue, mask: Expr, other: Value | None
 ) -> SymbolicValue:
-    """A load's result over all lanes: ``other`` where the mask does not hold, or undefined there."""
+    """A load's result over all lanes: ``other`` where the mask does not hold, or left out there."""
     if mask is TRUE:
         return value
-    if other is None:
+    if other is not None:
+        return choose(mask, value, walker[other])
+    if not isinstance(value, Tile):  # a pointer: that a null pointer is followed is no habit to rely on
         return with_undefined(value, lor(value.undefined, lnot(mask)))
-    return choose(mask, value, walker[other])
+    held = choose(mask, value, Tile(value.shape, zero(element_of(result.type))))
+    return with_undefined(held, lor(held.undefined, left_out.left_out(mask)))

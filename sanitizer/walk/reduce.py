@@ -2,8 +2,26 @@
 
 from __future__ import annotations
 
-from kerncap.sanitizer.symbolic.expr import FALSE, Expr, Variable, const, interval, lor, unknown, var
+from dataclasses import replace
+
+from kerncap.sanitizer.symbolic.expr import (
+    FALSE,
+    TRUE,
+    Expr,
+    Variable,
+    const,
+    interval,
+    ite,
+    land,
+    lnot,
+    lor,
+    unknown,
+    var,
+)
+from kerncap.sanitizer.symbolic.solve import Unsat
 from kerncap.sanitizer.ttir.ir import Block, IntType, Operation, Value
+from kerncap.sanitizer.walk import left_out
+from kerncap.sanitizer.walk.arith import zero
 from kerncap.sanitizer.walk.values import Tile, lane_expressions, lane_variable, reindex
 from kerncap.sanitizer.walk.walker import Handler, Walker, describe, element_of, range_of, shape_of, width_of
 
@@ -18,17 +36,48 @@ def _reduce(walker: Walker, operation: Operation) -> None:
     operands = [walker.tile(operand) for operand in operation.operands]
     extent = shape_of(operation.operands[0].type)[axis]
     combiner = operation.regions[0].entry
+    lane = lane_variable(axis, extent) if extent != 1 else None
     undefined = _kept_simple(
         walker,
         operation,
         shape_of(operation.results[0].type),
-        [_any_along(o, axis, extent) for o in operands],
+        [_any_along(_combined(walker, o, combiner, lane), axis, extent) for o in operands],
     )
     for position, result in enumerate(operation.results):
         low, high = _range_of_result(combiner, position, operands[position], extent)
         shape = shape_of(result.type)
         value = _of_free_variables(walker, operation, position, operands, axis, shape, low, high)
+        if left_out.is_marked(operands[position].undefined) and left_out.is_sum(combiner):
+            nothing = _zero_all_along(walker, operands[position], axis, shape, lane)
+            value = ite(nothing, zero(element_of(result.type)), value)
         walker.environment[result] = Tile(shape, value, undefined)
+
+
+def _combined(walker: Walker, operand: Tile, combiner: Block, lane: Variable | None) -> Tile:
+    """An operand of a reduction or scan whose left-out lanes matter where they add something."""
+    if not left_out.is_marked(operand.undefined):
+        return operand
+    nothing = left_out.adds_nothing(combiner, operand.expr, lane)
+    matters = _possible(walker, land(left_out.in_lane(operand.undefined), lnot(nothing)))
+    return replace(operand, undefined=lor(left_out.combined(operand.undefined, lane), matters))
+
+
+def _possible(walker: Walker, condition: Expr) -> Expr:
+    """FALSE for a condition that holds nowhere, which keeps what is made of it short."""
+    if condition is FALSE or isinstance(walker.solver.satisfiable(walker.path, condition), Unsat):
+        return FALSE
+    return condition
+
+
+def _zero_all_along(
+    walker: Walker, operand: Tile, axis: int, shape: tuple[int, ...], lane: Variable | None
+) -> Expr:
+    """Where a sum is one of zeros alone, as far as the operand's form shows."""
+    zeros = left_out.all_along(left_out.holds(operand.expr, 0, lane), lane, walker.solver, walker.path)
+    lanes = lane_expressions(shape)
+    moved = reindex(Tile(operand.shape, zeros), shape, (*lanes[:axis], const(0), *lanes[axis:]))
+    assert isinstance(moved, Tile)
+    return moved.expr
 
 
 def _of_free_variables(
@@ -137,7 +186,7 @@ def _kept_simple(walker: Walker, operation: Operation, shape: tuple[int, ...], m
         return lor(*marks)
     key = ("undefined", operation.order, walker.instance)
     reason = f"which lanes are undefined{describe(operation.location)} is too long a formula"
-    return unknown(reason, key, walker.context_arguments(shape), sort="bool")
+    return left_out.kept_unknown(marks, unknown(reason, key, walker.context_arguments(shape), sort="bool"))
 
 
 def _is_small(e: Expr) -> bool:
@@ -157,9 +206,16 @@ def _scan(walker: Walker, operation: Operation) -> None:
     operands = [walker.tile(operand) for operand in operation.operands]
     extent = shape_of(operation.operands[0].type)[axis]
     combiner = operation.regions[0].entry
+    lane = lane_variable(axis, extent) if extent != 1 else None
     undefined = _kept_simple(
-        walker, operation, operands[0].shape, [_some_along(one, axis, extent) for one in operands]
+        walker,
+        operation,
+        operands[0].shape,
+        [_some_along(_combined(walker, one, combiner, lane), axis, extent) for one in operands],
     )
+    # A lane that was left out is none of the data's, whatever the lanes before it add up to.
+    own = (one.undefined for one in operands if left_out.is_marked(one.undefined))
+    undefined = lor(undefined, *own)
     for position, result in enumerate(operation.results):
         low, high = _range_of_result(combiner, position, operands[position], extent)
         if low is not None and high is not None and operands[position].expr.sort == "int":
@@ -187,19 +243,56 @@ def _dot(walker: Walker, operation: Operation) -> None:
     result = operation.results[0]
     operands = [walker.tile(operand) for operand in operation.operands]
     shape = shape_of(result.type)
+    added = operands[2] if len(operands) > 2 and operands[2].shape == shape else None
     lanes = lane_expressions(shape)
-    marks = [operands[2].undefined] if len(operands) > 2 and operands[2].shape == shape else []
-    rows, columns = operands[0], operands[1]
-    if rows.undefined is not FALSE:
-        some = Variable("inner lane", "free", 0, rows.shape[-1] - 1)
-        marked = reindex(Tile(rows.shape, rows.undefined), shape, (*lanes[:-1], var(some)))
-        marks.append(marked.expr if isinstance(marked, Tile) else FALSE)
-    if columns.undefined is not FALSE:
-        some = Variable("inner lane", "free", 0, columns.shape[-2] - 1)
-        marked = reindex(Tile(columns.shape, columns.undefined), shape, (*lanes[:-2], var(some), lanes[-1]))
-        marks.append(marked.expr if isinstance(marked, Tile) else FALSE)
+    extent = operands[0].shape[-1]
+    inner = var(Variable("inner lane", "free", 0, extent - 1)) if extent != 1 else const(0)
+    rows = _Factor(operands[0], -1, (*lanes[:-1], inner), shape)
+    columns = _Factor(operands[1], -2, (*lanes[:-2], inner, lanes[-1]), shape)
+    marks = [FALSE if added is None else added.undefined]
+    marks += [one.placed(left_out.combined(one.tile.undefined, one.lane)) for one in (rows, columns)]
     value = walker.fresh(operation, result, "a product of matrices")
-    walker.environment[result] = Tile(shape, value.expr, lor(*marks))  # type: ignore[union-attr]
+    assert isinstance(value, Tile)
+    expression = value.expr
+    if any(left_out.is_marked(one.tile.undefined) for one in (rows, columns)):
+        left = lor(*(one.placed(left_out.in_lane(one.tile.undefined)) for one in (rows, columns)))
+        no_part = lor(land(rows.zero, lnot(columns.from_memory)), land(columns.zero, lnot(rows.from_memory)))
+        marks.append(_possible(walker, land(left, lnot(no_part))))
+        if added is not None and left_out.holds(added.expr, 0) is TRUE:
+            nothing = lor(rows.zero_all_along(walker), columns.zero_all_along(walker))
+            expression = ite(nothing, added.expr, expression)
+    walker.environment[result] = Tile(shape, expression, lor(*marks))
+
+
+class _Factor:
+    """One factor of a product of matrices, with its lanes where the product has them."""
+
+    def __init__(self, tile: Tile, axis: int, indices: tuple[Expr, ...], shape: tuple[int, ...]) -> None:
+        position = len(tile.shape) + axis
+        extent = tile.shape[position]
+        self.tile = tile
+        self.lane = lane_variable(position, extent) if extent != 1 else None
+        self._indices, self._shape = indices, shape
+
+    def placed(self, condition: Expr) -> Expr:
+        """A condition on the factor's lanes as one on the product's and the inner lane."""
+        if condition is FALSE or condition is TRUE:
+            return condition
+        moved = reindex(Tile(self.tile.shape, condition), self._shape, self._indices)
+        assert isinstance(moved, Tile)
+        return moved.expr
+
+    @property
+    def zero(self) -> Expr:
+        return self.placed(left_out.holds(self.tile.expr, 0, self.lane))
+
+    @property
+    def from_memory(self) -> Expr:
+        return self.placed(left_out.from_memory(self.tile.expr, self.lane))
+
+    def zero_all_along(self, walker: Walker) -> Expr:
+        zero = left_out.holds(self.tile.expr, 0, self.lane)
+        return self.placed(left_out.all_along(zero, self.lane, walker.solver, walker.path))
 
 
 def _inline_assembly(walker: Walker, operation: Operation) -> None:

@@ -51,6 +51,18 @@ class SanitizeFinding(Witness, frozen=True, kw_only=True):
     other: Annotated[Witness | None, says("The second access of a race.")]
 
 
+class SanitizeNote(SanitizeFinding, frozen=True, kw_only=True):
+    """Something worth knowing that is not a finding, in the form of one."""
+
+    note: Annotated[
+        Literal["same-value", "portability"],
+        says(
+            "same-value: a race that stores equal values. portability: right only by the zeros that this "
+            "target puts into lanes that a load leaves out."
+        ),
+    ]
+
+
 class OpenQuestion(Where, frozen=True, kw_only=True):
     """An open question and its reason. It is never to be taken as safe."""
 
@@ -71,9 +83,7 @@ class SanitizedLaunch(Part, frozen=True, kw_only=True):
     configuration: Annotated[dict[str, str], says("Constexprs and options by name.")]
     repeats: Annotated[Count, says("Number of further equal launches.")]
     findings: tuple[SanitizeFinding, ...]
-    noted: Annotated[
-        tuple[SanitizeFinding, ...], says("Races that store equal values, which are not findings.")
-    ]
+    noted: Annotated[tuple[SanitizeNote, ...], says("What is worth knowing and is not a finding.")]
     proved: Count
     proved_for_these_contents: Annotated[
         Count, says("Number of proved operations that hold for these contents.")

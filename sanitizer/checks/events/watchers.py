@@ -6,7 +6,7 @@ What a watcher has not seen by the end of a complete evaluation does not happen 
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -36,6 +36,7 @@ class Seen:
     kind: Literal["load", "store", "atomic"]
     width_bytes: int
     beyond_bytes: int | None = None
+    unwritten: bool = False
 
 
 class Watcher:
@@ -102,6 +103,9 @@ class UninitWatcher(Watcher):
         super().__init__(operations)
         self._values = stores_in_doubt(analysis, operations)
         accesses = analysis.walked.accesses
+        # By the walk no undefined value decides where these go, whatever a left-out lane would do.
+        followed = {one.operation for one in accesses if one.steered_by_undefined is not FALSE}
+        self._steady = frozenset(one.operation for one in accesses) - followed
         self._masks = frozenset(one.operation for one in accesses if one.mask_undefined is not FALSE)
         self._shadow = ShadowMemory(analysis.launch)
         self._function = analysis.function
@@ -115,6 +119,17 @@ class UninitWatcher(Watcher):
             self._shadow.writes(event)
 
     def _undefined(self, event: AccessEvent) -> None:
+        self._steered(event)
+        if event.operation in self.violations or event.operation not in self._values:
+            return
+        if event.undefined is not None:
+            self.found(event, _like(event, event.undefined), undefined_text(event.operation))
+        elif event.new is None and event.mask.any():
+            self.doubts.setdefault(event.operation, VALUE_NOT_KNOWN)
+
+    def _steered(self, event: AccessEvent) -> None:
+        if event.operation in self._steady:
+            return
         followed = None if event.steered_by_undefined is None else _like(event, event.steered_by_undefined)
         if event.mask_undefined is not None:
             unsure = np.broadcast_to(event.mask_undefined, event.mask.shape)
@@ -126,16 +141,12 @@ class UninitWatcher(Watcher):
             assert event.steered_by_undefined is not None
             if (np.broadcast_to(event.steered_by_undefined, event.mask.shape) & ~event.mask).any():
                 self.doubts.setdefault(event.operation, MASK_NOT_KNOWN)
-        if event.operation not in self._values:
-            return
-        if event.undefined is not None:
-            self.found(event, _like(event, event.undefined), undefined_text(event.operation))
-        elif event.new is None and event.mask.any():
-            self.doubts.setdefault(event.operation, VALUE_NOT_KNOWN)
 
     def _fresh(self, event: AccessEvent) -> None:
         reads = self._shadow.reads(event)
         if self.found(event, reads.unwritten, fresh_text(event.kind)):
+            seen = self.violations[event.operation]
+            self.violations[event.operation] = replace(seen, unwritten=True)
             return
         if reads.unknown.any():
             self.doubts.setdefault(event.operation, NOT_KNOWN)

@@ -65,7 +65,7 @@ def _finding(
             race.identical if side.access.kind == other.access.kind == "store" else None, race.detail,
         ),
         contents=race.contents,
-        note=bool(race.identical),
+        note="same-value" if race.identical else None,
     )  # fmt: skip
     return replace(finding, other=OtherAccess(other.access.kind, other.access.location, there))
 

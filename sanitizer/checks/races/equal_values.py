@@ -9,7 +9,7 @@ from __future__ import annotations
 from kerncap.sanitizer.analysis import Analysis
 from kerncap.sanitizer.checks.races.relation import Relation
 from kerncap.sanitizer.checks.races.sides import Side, sides_of
-from kerncap.sanitizer.symbolic.expr import Expr, var
+from kerncap.sanitizer.symbolic.expr import Expr, lnot, var
 from kerncap.sanitizer.ttir.ir import Block, Function, Operation, Region, Value, walk
 
 
@@ -17,26 +17,50 @@ def same_value(analysis: Analysis, relation: Relation, left: Side, right: Side) 
     """True where equal for sure; None where it is not known. Both sides are stores that overlap."""
     if left.width != right.width or relation.difference(left.address, right.address) != 0:
         return _same_constant(left, right)
-    one, other = left.access.value, right.access.value
-    if one is not None and other is not None and _equal(relation, one, other):
+    if _equal(relation, left, right):
         return True
     if left.access.operation is right.access.operation and _made_of_equals(analysis, relation, left, right):
         return True
     return None
 
 
-def _equal(relation: Relation, left: Expr, right: Expr) -> bool:
-    """Equal numbers, or equal functions (of floats, say) of equal numbers."""
-    pending = [(left, right)]
+def _equal(relation: Relation, left: Side, right: Side) -> bool:
+    """Equal numbers, or equal functions (of floats, say, or of conditions) of equal numbers."""
+    if left.access.value is None or right.access.value is None:
+        return False
+    here, there = (frozenset(_parts(side.condition)) for side in (left, right))
+    pending = [(left.access.value, right.access.value)]
+    seen = set(pending)
     while pending:
         one, other = pending.pop()
-        if relation.equal(one, other):
+        if one.sort == other.sort == "int" and relation.equal(one, other):
             continue
-        same_function = one.kind == other.kind == "unknown" and one.payload == other.payload
+        one, other = _taken(one, here), _taken(other, there)
+        if one is other and not one.variables:
+            continue
+        same_function = one.kind == other.kind and one.payload == other.payload
         if not same_function or not one.args or len(one.args) != len(other.args):
             return False
-        pending.extend(zip(one.args, other.args, strict=True))
+        more = set(zip(one.args, other.args, strict=True)) - seen
+        seen |= more
+        pending.extend(more)
     return True
+
+
+def _parts(condition: Expr) -> tuple[Expr, ...]:
+    return condition.args if condition.kind == "and" else (condition,)
+
+
+def _taken(value: Expr, conditions: frozenset[Expr]) -> Expr:
+    """What a choice comes to where the conditions hold, as a load does where the same mask stores it."""
+    while value.kind == "ite":
+        if conditions.issuperset(_parts(value.args[0])):
+            value = value.args[1]
+        elif conditions.issuperset(_parts(lnot(value.args[0]))):
+            value = value.args[2]
+        else:
+            break
+    return value
 
 
 def computed(operation: Operation, kernel: Function) -> bool:

@@ -75,7 +75,7 @@ NOTE = Finding(
     argument="out_ptr",
     width_bytes=4,
     other=OtherAccess("store", at(7), Place((1, 0, 0), (0,), (), "out_ptr", 20, 5, True)),
-    note=True,
+    note="same-value",
 )
 
 

@@ -49,7 +49,7 @@ scale[4, 1, 1] from /app/layer.py:80: 3 findings; {COUNTED}
     launched  /app/layer.py:80 in forward
     launched  train.py:3 in <module>
 
-  note[race]: /app/k.py:7:2: programs (0, 0, 0) and (1, 0, 0) store the same value to out_ptr + 5 (byte 20)
+  note: 1 race stores equal values; --portable lists them
   unproven[oob]: /app/k.py:8:2: contents of i are not available
   unproven[uninit]: /app/k.py:6:2: {NOT_KNOWN}
 
@@ -136,7 +136,7 @@ def test_one_line_for_each_pair_of_lines_that_store_equal_values() -> None:
     back = replace(NOTE, location=at(9), other=replace(NOTE.other, location=at(7)))
     other_argument = replace(across, argument="y_ptr")
     noted = Violated((NOTE, across, back, other_argument))
-    lines = render([report(Settled("race", "store", at(7), noted, 2))]).splitlines()
+    lines = render([report(Settled("race", "store", at(7), noted, 2))], portable=True).splitlines()
     assert [line.split(": programs")[0] for line in lines if line.startswith("  note[")] == [
         "  note[race]: /app/k.py:7:2",
         "  note[race]: /app/k.py:7:2 and /app/k.py:9:2",

@@ -131,11 +131,13 @@ def test_json_and_sarif(capsys: pytest.CaptureFixture[str], ttir: Path, tmp_path
     (launch,) = document["launches"]
     assert launch["kernel"] == "scale" and launch["grid"] == [2, 1, 1]
     found = {one["check"]: one for one in launch["findings"]}
-    assert set(found) == {"oob", "uninit"}
+    assert set(found) == {"oob"}
+    assert [(one["check"], one["note"]) for one in launch["noted"]] == [("uninit", "portability")]
     assert (found["oob"]["line"], found["oob"]["program_id"], found["oob"]["lane"]) == (9, [1, 0, 0], [122])
     assert found["oob"]["argument"] == "out_ptr" and found["oob"]["offset_bytes"] == 1000
     results = json.loads(sarif.read_text())["runs"][0]["results"]
-    assert [result["ruleId"] for result in results] == ["oob", "uninit"]
+    levels = [(result["ruleId"], result["level"]) for result in results]
+    assert levels == [("oob", "error"), ("uninit", "note")]
     status, out, err = run(capsys, ttir, "--grid", "2", *ARGUMENTS, "--sarif", tmp_path / "no" / "way")
     assert (status, out) == (2, "") and "way: can't be written: No such file or directory" in err
 

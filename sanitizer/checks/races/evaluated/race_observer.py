@@ -357,7 +357,7 @@ class RaceObserver:
             strides=None if tensor is None else tensor.strides,
             width_bytes=self._widths[operation],
             contents=True,
-            note=identical is True,
+            note="same-value" if identical is True else None,
             python_stack=launch.python_stack,
         )
         return replace(finding, other=OtherAccess(other_kind, other.location, there))

@@ -3,6 +3,7 @@
 What is expected stands beside the code: ``# BUG: oob argument=x_ptr`` at the end of a line, or on a
 line of its own before it; several are joined by ``;``. ``# BUG(tail): …`` holds for the case
 named ``tail`` of a kernel that is launched more than once. A kernel with no marker is clean.
+``# PORTABLE:``, in the same form, marks what is right only by the zeros that targets put into left-out lanes.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ import numpy.typing as npt
 Expected = tuple[str, int, "str | None"]  # check, line, argument
 K = TypeVar("K")
 
-_MARKER = re.compile(r"#\s*BUG(?:\(([\w, ]+)\))?:\s*(.+?)\s*$")
+_MARKER = re.compile(r"#\s*(BUG|PORTABLE)(?:\(([\w, ]+)\))?:\s*(.+?)\s*$")
 _ONE = re.compile(r"^(\w+)(?:\s+argument=(\w+|-))?$")
 
 
@@ -44,6 +45,7 @@ class Case:
     oracle: bool  # False: Triton's interpreter cannot run it
     heavy: bool  # brute force takes long: only in a campaign
     expected: frozenset[Expected]
+    by_habit: frozenset[Expected]
 
     @property
     def buggy(self) -> bool:
@@ -73,9 +75,11 @@ def case(
         function = plain_function(kernel)
         full = function.__name__ + (f"[{name}]" if name else "")
         assert full not in CASES, full
-        expected: set[Expected] = set()
-        for one in (function, *map(plain_function, also)):
-            expected |= markers(one, name)
+        functions = (function, *map(plain_function, also))
+        expected, by_habit = (
+            frozenset().union(*(markers(one, name, word) for one in functions))
+            for word in ("BUG", "PORTABLE")
+        )
         CASES[full] = Case(
             full,
             function.__module__,
@@ -87,7 +91,8 @@ def case(
             huge or {},
             oracle,
             heavy,
-            frozenset(expected),
+            expected,
+            by_habit,
         )
         return kernel
 
@@ -101,7 +106,7 @@ def plain_function(kernel: Any) -> Any:
     return kernel
 
 
-def markers(function: Any, case_name: str) -> set[Expected]:
+def markers(function: Any, case_name: str, word: str = "BUG") -> set[Expected]:
     """The findings that the comments in a function's source announce for one case of it."""
     lines, first = inspect.getsourcelines(function)
     found: set[Expected] = set()
@@ -109,8 +114,8 @@ def markers(function: Any, case_name: str) -> set[Expected]:
         marker = _MARKER.search(line)
         if marker is None:
             continue
-        names, announced = marker.groups()
-        if names is not None and case_name not in names.replace(",", " ").split():
+        kind, names, announced = marker.groups()
+        if kind != word or (names is not None and case_name not in names.replace(",", " ").split()):
             continue
         at = number + 1 if line.lstrip().startswith("#") else number
         for one in announced.split(";"):

@@ -233,7 +233,7 @@ def undefined_tail_reaches_a_store(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
     cols = tl.arange(0, BLOCK)
     x = tl.load(x_ptr + row * n + cols, mask=cols < n)
     mean = tl.sum(x, 0) / n
-    tl.store(out_ptr + row * n + cols, x - mean, mask=cols < n)  # BUG: uninit argument=out_ptr
+    tl.store(out_ptr + row * n + cols, x - mean, mask=cols < n)  # PORTABLE: uninit argument=out_ptr
 
 
 @case((4,), x_ptr=rand(4, 30), out_ptr=zeros(4, 30), n=30, BLOCK=32)

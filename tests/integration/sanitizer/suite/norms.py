@@ -196,7 +196,7 @@ def rms_norm_sums_an_undefined_tail(x_ptr, w_ptr, y_ptr, n, eps, BLOCK: tl.const
     x = tl.load(x_ptr + row * n + cols, mask=mask)
     rstd = tl.rsqrt(tl.sum(x * x, 0) / n + eps)
     w = tl.load(w_ptr + cols, mask=mask, other=0)
-    tl.store(y_ptr + row * n + cols, x * rstd * w, mask=mask)  # BUG: uninit argument=y_ptr
+    tl.store(y_ptr + row * n + cols, x * rstd * w, mask=mask)  # PORTABLE: uninit argument=y_ptr
 
 
 @case(

@@ -66,15 +66,15 @@ def settled(analysis: Analysis, operation: Operation, check: str) -> Verdict:
 
 
 @triton.jit
-def copy(x, y, n, m, BLOCK: tl.constexpr):
+def copy(x, y, n, m, BLOCK: tl.constexpr, EXP: tl.constexpr):
     offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     value = tl.load(x + offs, mask=offs < n)
-    tl.store(y + offs, value, mask=offs < m)
+    tl.store(y + offs, tl.exp(value) if EXP else value, mask=offs < m)
 
 
-def copied(n: int, m: int, **memory: Any) -> Analysis:
+def copied(n: int, m: int, exp: bool = True, **memory: Any) -> Analysis:
     launch = launch_of(
-        copy, (4,), {"x": "*fp32", "y": "*fp32", "n": "i32", "m": "i32"}, {"BLOCK": BLOCK},
+        copy, (4,), {"x": "*fp32", "y": "*fp32", "n": "i32", "m": "i32"}, {"BLOCK": BLOCK, "EXP": exp},
         x=(256,), y=(256,), n=n, m=m,
     )  # fmt: skip
     return analysis_of(with_memory(launch, **memory))
@@ -127,6 +127,14 @@ def test_undefined_lanes_that_are_stored() -> None:
     assert isinstance(settled(clean, store.operation, "uninit"), Proved)
 
 
+def test_a_left_out_lane_that_is_stored_as_the_zero_that_it_is() -> None:
+    analysis = copied(200, 201, exp=False)
+    (store,) = accesses(analysis, "store")
+    finding = finding_of(uninit.check(analysis, store))
+    assert (finding.note, finding.place.element) == ("portability", 200)
+    assert "puts zeros into lanes" in finding.message and "load of value at line" in finding.message
+
+
 def test_without_contents_the_expressions_confirm_what_is_undefined() -> None:
     dirty = copied(200, 201)
     (store,) = accesses(dirty, "store")
@@ -135,9 +143,9 @@ def test_without_contents_the_expressions_confirm_what_is_undefined() -> None:
 
 
 @triton.jit
-def flagged(flags, y, n, BLOCK: tl.constexpr, GUARD: tl.constexpr):
+def flagged(flags, y, n, least, BLOCK: tl.constexpr, GUARD: tl.constexpr):
     offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    flag = tl.load(flags + offs, mask=offs < n) > 0
+    flag = tl.load(flags + offs, mask=offs < n) >= least
     if GUARD:
         flag = flag & (offs < n)
     tl.store(y + offs, 1.0, mask=flag)
@@ -146,10 +154,10 @@ def flagged(flags, y, n, BLOCK: tl.constexpr, GUARD: tl.constexpr):
 @pytest.mark.parametrize("value", [0, 1])
 def test_a_mask_made_of_undefined_lanes(value: int) -> None:
     flags = np.full(256, value, np.int32)
-    for guard in (False, True):
+    for guard, least in ((False, 0), (False, 1), (True, 0)):
         launch = launch_of(
-            flagged, (4,), {"flags": "*i32", "y": "*fp32", "n": "i32"}, {"BLOCK": BLOCK, "GUARD": guard},
-            flags=(256,), y=(256,), n=200,
+            flagged, (4,), {"flags": "*i32", "y": "*fp32", "n": "i32", "least": "i32"},
+            {"BLOCK": BLOCK, "GUARD": guard}, flags=(256,), y=(256,), n=200, least=least,
         )  # fmt: skip
         analysis = analysis_of(with_memory(launch, contents={"flags": flags}))
         (store,) = accesses(analysis, "store")
@@ -157,34 +165,173 @@ def test_a_mask_made_of_undefined_lanes(value: int) -> None:
         if guard:
             assert verdict is None
             assert isinstance(settled(analysis, store.operation, "uninit"), Proved)
+        elif least:  # of a zero the mask says no
+            assert finding_of(verdict).note == "portability"
         else:
             finding = finding_of(verdict)
-            assert (finding.place.program_id, finding.place.lane) == ((3, 0, 0), (8,))
+            assert (finding.note, finding.place.program_id, finding.place.lane) == (None, (3, 0, 0), (8,))
             assert "address or mask depend on lanes that the masked load" in finding.message
             assert not isinstance(settled(analysis, store.operation, "uninit"), Proved)
 
 
 @triton.jit
-def row_sum(x, y, n, BLOCK: tl.constexpr, GUARD: tl.constexpr):
+def in_rows(x, w, y, n, HOW: tl.constexpr, BLOCK: tl.constexpr):
     row = tl.program_id(0)
     offs = tl.arange(0, BLOCK)
     value = tl.load(x + row * n + offs, mask=offs < n)
-    if GUARD:
-        value = tl.where(offs < n, value, 0.0)
-    tl.store(y + row, tl.sum(value))
+    if HOW == "sum":
+        made = tl.sum(value)
+    elif HOW == "dropped":
+        made = tl.sum(tl.where(offs < n, tl.exp(value), 0.0))
+    elif HOW == "weighted":
+        made = tl.sum(value * tl.load(w + offs, mask=offs < n))
+    elif HOW == "scaled":
+        made = tl.sum(value * tl.load(w + row) * tl.rsqrt(tl.sum(value * value) + 1.0))
+    elif HOW == "scan weighted":
+        made = tl.sum(tl.exp(tl.cumsum(value, 0)) * tl.load(w + offs, mask=offs < n))
+    elif HOW == "exp of scan":
+        made = tl.sum(tl.exp(tl.cumsum(value, 0)))
+    elif HOW == "absmax":
+        made = tl.max(tl.abs(value))
+    elif HOW == "softmax":
+        top = tl.max(tl.where(offs < n, value, -float("inf")))
+        made = tl.sum(tl.exp(tl.where(offs < n, value, -float("inf")) - top))
+    elif HOW == "max":
+        made = tl.max(value)
+    elif HOW == "min":
+        made = tl.min(tl.abs(value))
+    elif HOW == "argmax":
+        made = tl.argmax(value, 0).to(tl.float32)
+    elif HOW == "exp":
+        made = tl.sum(tl.exp(value))
+    elif HOW == "shifted":
+        made = tl.sum(value - tl.load(w + row))
+    elif HOW == "times memory":
+        made = tl.sum(value * tl.load(w + offs))
+    else:
+        made = tl.sum(tl.sort(value) * tl.where(offs == 0, 1.0, 0.0))
+    tl.store(y + row, made)
 
 
-@pytest.mark.parametrize("guard", [False, True])
-def test_an_undefined_lane_in_a_sum(guard: bool) -> None:
+# What left-out lanes, which hold zeros, do to what a row comes to.
+NOTHING = ("sum", "weighted", "scaled", "absmax", "scan weighted")
+SOMETHING = ("exp of scan", "max", "min", "argmax", "exp", "shifted", "times memory", "first of sorted")
+
+
+@pytest.mark.parametrize("how", [*NOTHING, *SOMETHING, "dropped", "softmax"])
+def test_left_out_lanes_that_are_combined(how: str) -> None:
     launch = launch_of(
-        row_sum, (4,), {"x": "*fp32", "y": "*fp32", "n": "i32"}, {"BLOCK": BLOCK, "GUARD": guard},
-        x=(4, 50), y=(4,), n=50,
+        in_rows, (4,), {"x": "*fp32", "w": "*fp32", "y": "*fp32", "n": "i32"},
+        {"BLOCK": BLOCK, "HOW": how}, x=(4, 50), w=(64,), y=(4,), n=50,
     )  # fmt: skip
-    analysis = analysis_of(with_memory(launch, contents={"x": np.ones(200, np.float32)}))
-    (store,) = accesses(analysis, "store")
+    contents = {"x": np.ones(200, np.float32), "w": np.ones(64, np.float32)}
+    analysis = analysis_of(with_memory(launch, contents=contents))
+    store = accesses(analysis, "store")[-1]
     verdict = uninit.check(analysis, store)
-    assert verdict is None if guard else isinstance(verdict, Violated)
-    assert isinstance(settled(analysis, store.operation, "uninit"), Proved if guard else Violated)
+    if how in NOTHING:
+        assert finding_of(verdict).note == "portability"
+        assert isinstance(settled(analysis, store.operation, "uninit"), Proved)
+    elif how in SOMETHING:
+        if how != "first of sorted":  # which is too long a formula
+            assert finding_of(verdict).note is None
+        assert isinstance(settled(analysis, store.operation, "uninit"), Violated)
+    else:
+        assert verdict is None
+
+
+@triton.jit
+def in_blocks(x, y, n, HOW: tl.constexpr, BLOCK: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    if HOW == "shifted":
+        value = tl.load(x + offs - 1, mask=offs > 0)
+    else:
+        value = tl.load(x + offs, mask=offs < n)
+    total = tl.sum(value)
+    tl.store(y + tl.program_id(0), tl.exp(total) if HOW != "sum" else total)
+
+
+@pytest.mark.parametrize(
+    ("how", "n", "counts"),
+    [("exp", 200, False), ("exp", 100, True), ("sum", 100, False), ("shifted", 256, False)],
+)
+def test_a_block_that_is_left_out_whole(how: str, n: int, counts: bool) -> None:
+    """Of four blocks of 64: what is made of the last one's zeros is none of the data's."""
+    launch = launch_of(
+        in_blocks, (4,), {"x": "*fp32", "y": "*fp32", "n": "i32"}, {"BLOCK": BLOCK, "HOW": how},
+        x=(256,), y=(4,), n=n,
+    )  # fmt: skip
+    analysis = analysis_of(with_memory(launch, contents={"x": np.ones(256, np.float32)}))
+    store = accesses(analysis, "store")[-1]
+    assert finding_of(uninit.check(analysis, store)).note == (None if counts else "portability")
+
+
+@triton.jit
+def in_a_loop(x, y, n, HOW: tl.constexpr, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    total = tl.zeros((BLOCK,), tl.float32) + (1.0 if HOW == "from one" else 0.0)
+    for start in range(0, n, BLOCK):
+        offs = start + tl.arange(0, BLOCK)
+        value = tl.load(x + row * n + offs, mask=offs < n)
+        if HOW == "exp":
+            value = tl.exp(value)
+        total += value * value
+    if HOW == "exp of the sum":
+        total = tl.exp(total)
+    tl.store(y + row, tl.sum(total))
+
+
+@pytest.mark.parametrize(
+    ("how", "n", "counts"),
+    [
+        ("sum", 150, False),
+        ("sum", 50, False),
+        ("exp of the sum", 150, False),  # every lane has an iteration with data
+        ("exp of the sum", 50, True),  # of others none has
+        ("from one", 150, True),  # nobody looks closely at what starts at something else
+        ("exp", 150, True),
+    ],
+)
+def test_left_out_lanes_that_a_loop_adds_up(how: str, n: int, counts: bool) -> None:
+    launch = launch_of(
+        in_a_loop, (4,), {"x": "*fp32", "y": "*fp32", "n": "i32"}, {"BLOCK": BLOCK, "HOW": how},
+        x=(4, n), y=(4,), n=n,
+    )  # fmt: skip
+    analysis = analysis_of(with_memory(launch, contents={"x": np.ones(4 * n, np.float32)}))
+    store = accesses(analysis, "store")[-1]
+    assert finding_of(uninit.check(analysis, store)).note == (None if counts else "portability")
+
+
+@triton.jit
+def product(a, b, y, n, HOW: tl.constexpr, BLOCK: tl.constexpr):
+    i, j = tl.arange(0, BLOCK)[:, None], tl.arange(0, BLOCK)[None, :]
+    rows = tl.load(a + i * BLOCK + j, mask=(i < n) & (j < n))
+    if HOW == "memory":
+        columns = tl.load(b + i * BLOCK + j)
+    else:
+        columns = tl.load(b + i * BLOCK + j, mask=(i < n) & (j < n))
+    made = tl.dot(rows, columns)
+    if HOW == "exp":
+        made = tl.dot(tl.exp(made), columns)
+    elif HOW == "sum of exp":
+        made = tl.exp(made) / tl.sum(tl.exp(made), 1)[:, None]
+    elif HOW == "twice":
+        made = tl.dot(tl.where(i >= j, made, 0.0), columns)
+    tl.store(y + i * BLOCK + j, made, mask=(i < n) & (j < n))
+
+
+@pytest.mark.parametrize(
+    ("how", "counts"),
+    [("plain", False), ("twice", False), ("memory", True), ("exp", True), ("sum of exp", True)],
+)
+def test_left_out_lanes_in_a_product_of_matrices(how: str, counts: bool) -> None:
+    launch = launch_of(
+        product, (1,), {"a": "*fp32", "b": "*fp32", "y": "*fp32", "n": "i32"},
+        {"BLOCK": 16, "HOW": how}, a=(16, 16), b=(16, 16), y=(16, 16), n=10,
+    )  # fmt: skip
+    contents = {name: np.ones(256, np.float32) for name in "ab"}
+    analysis = analysis_of(with_memory(launch, contents=contents))
+    (store,) = accesses(analysis, "store")
+    assert finding_of(uninit.check(analysis, store)).note == (None if counts else "portability")
 
 
 @triton.jit
