@@ -14,14 +14,17 @@ from kerncap.sanitizer.analysis import Analysis, Options
 from kerncap.sanitizer.binding import bind
 from kerncap.sanitizer.checks import alignment, bounds, descriptor, overflow, promises, races, uninit
 from kerncap.sanitizer.checks.concrete_tier import settle
+from kerncap.sanitizer.checks.events.unwritten_uses import unused
 from kerncap.sanitizer.checks.read_source import ContentsSource
 from kerncap.sanitizer.findings import (
     AccessKind,
     Check,
     LaunchReport,
+    Proved,
     Settled,
     Unproven,
     Verdict,
+    Violated,
     join,
 )
 from kerncap.sanitizer.launch import Launch
@@ -86,7 +89,7 @@ def _sanitize(launch: Launch, options: Options, started: float) -> LaunchReport:
         nothing = Walked(_programs(launch), (), (), ())
         analysis = Analysis(launch, module, function, nothing, solver, options)
         settled = _unfollowed(analysis, notes[-1])
-    settled = _evaluate(analysis, settled, notes)
+    settled = _without_unused(analysis, _evaluate(analysis, settled, notes))
     settled.sort(key=lambda one: one.order)
     return _report(launch, tuple(settled), tuple(dict.fromkeys(notes)), started)
 
@@ -187,6 +190,25 @@ def _evaluate(analysis: Analysis, settled: list[Settled], notes: list[str]) -> l
             verdict = Unproven(_both(one.verdict.reason, verdict.reason))
         done.append(one if verdict is None else replace(one, verdict=verdict))
     return done
+
+
+def _without_unused(analysis: Analysis, settled: list[Settled]) -> list[Settled]:
+    """Loads of memory that nobody wrote are no findings where nothing of it is used."""
+    accused = {
+        one.order
+        for one in settled
+        if one.access == "load"
+        and isinstance(one.verdict, Violated)
+        and all(finding.unwritten for finding in one.verdict.findings)
+    }
+    loads = [one for one in memory_operations(analysis.module) if one.order in accused]
+    dropped = {one.order for one in unused(analysis, loads)} if loads else set()
+    return [
+        replace(one, verdict=Proved("evaluated", contents=True))
+        if one.order in dropped and one.check == "uninit"
+        else one
+        for one in settled
+    ]
 
 
 def _both(symbolic: str, concrete: str) -> str:

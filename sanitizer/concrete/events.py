@@ -62,5 +62,12 @@ class Results(Protocol):
         """Of an element that the mask leaves out."""
 
 
+class Reads(Protocol):
+    """Which of the values that a load finds in memory are undefined."""
+
+    def undefined(self, event: AccessEvent) -> Bools | None:
+        """Of the elements that are read; None: all are defined."""
+
+
 class StopEvaluation(Exception):
     """The observer has seen what it wanted."""

@@ -9,7 +9,7 @@ from typing import Protocol
 
 import numpy as np
 
-from kerncap.sanitizer.concrete.events import Observer, Results
+from kerncap.sanitizer.concrete.events import Observer, Reads, Results
 from kerncap.sanitizer.concrete.memory import Memory
 from kerncap.sanitizer.concrete.values import (
     Bools,
@@ -61,11 +61,13 @@ class Track:
     ``undefined``: whether it depends on a masked-off lane of a load without `other`, or on the result of an
     integer operation that has none.
     ``overflow``: whether a signed integer operation wrapped around on the way to an address.
+    ``left_out``: whether such a lane counts as undefined, or as the zero that it is.
     ``rounding``: in place of ``undefined``, whether a GPU may come to another value: see `rounding`.
     """
 
     undefined: bool = False
     overflow: bool = False
+    left_out: bool = True
     rounding: bool = False
 
 
@@ -79,6 +81,7 @@ class Shared:
     limits: Limits
     observer: Observer | None
     results: Results | None = None  # what atomics give back in place of what they find
+    reads: Reads | None = None  # what of a load's result is undefined
     # Programs one at a time, as coroutines: some loop may wait for another program.
     cooperative: bool = False
     spent: int = 0

@@ -154,10 +154,10 @@ def tell(
     undefined: Bools | None = None,
     old: Array | None = None,
     new: Array | None = None,
-) -> None:
+) -> AccessEvent | None:
     observer = m.shared.observer
     if observer is None:
-        return
+        return None
     whole = (m.count, *access.shape)
 
     def spread(array: Any) -> Any:
@@ -188,6 +188,7 @@ def tell(
     )
     m.shared.events += 1
     observer.access(event)
+    return event
 
 
 # --- loads -------------------------------------------------------------------------------------------
@@ -231,7 +232,7 @@ def _load(plan: Plan, operation: Operation) -> Step:
     segments = operation.attributes.get("operand_segments", {})
     other = operation.segment("other") if "other" in segments else None
     evaluated = plan.evaluated(operation)
-    track = plan.track.undefined
+    track = plan.track.undefined and plan.track.left_out
     atomic = operation.name == "tt.atomic_load"
     kind: Kind = "atomic" if atomic else "load"
 
@@ -242,11 +243,13 @@ def _load(plan: Plan, operation: Operation) -> Step:
             tell(m, operation, kind, access, width)
             return
         data, unknown = gathered(m, access, element)
-        tell(m, operation, kind, access, width, old=None if unknown else data)
+        event = tell(m, operation, kind, access, width, old=None if unknown else data)
         if unknown is not None:
             m.env[result] = Unknown(unknown)
             return
         undefined = access.steered
+        if m.shared.reads is not None and event is not None:
+            undefined = either(undefined, m.shared.reads.undefined(event))
         if mask is not None and other is None:
             data = np.where(mask.data, data, data.dtype.type(0))
             if track and not mask.data.all():

@@ -22,7 +22,7 @@ from kerncap.sanitizer.concrete import (  # noqa: F401  (each fills the tables o
 )
 from kerncap.sanitizer.concrete.control import run_region
 from kerncap.sanitizer.concrete.dataflow import Dataflow
-from kerncap.sanitizer.concrete.events import Observer, Results, StopEvaluation
+from kerncap.sanitizer.concrete.events import Observer, Reads, Results, StopEvaluation
 from kerncap.sanitizer.concrete.machine import Limits, Machine, Progress, Shared, Track
 from kerncap.sanitizer.concrete.memory import Memory
 from kerncap.sanitizer.concrete.plan import Plan
@@ -90,6 +90,7 @@ def evaluate(
     track: Track = Track(),  # noqa: B008
     plan: Plan | None = None,
     results: Results | None = None,
+    reads: Reads | None = None,
 ) -> Outcome:
     """Runs a kernel's programs on ``memory``.
 
@@ -98,6 +99,7 @@ def evaluate(
     stores that nothing of that reads are told to the observer and not carried out.
     ``plan``: what to evaluate instead, and how, for callers with a plan of their own.
     ``results``: what atomics give back in place of what they find; what they leave behind stays the same.
+    ``reads``: which of the elements that loads find are undefined; needs ``observer``.
     """
     shared: Shared | None = None
     reason, stopped = None, False
@@ -106,7 +108,7 @@ def evaluate(
             shared = _prepared(
                 module, function, launch, memory, addresses_only, observer, limits, track, plan
             )  # fmt: skip
-            shared.results = results
+            shared.results, shared.reads = results, reads
             if programs is None:
                 programs = np.arange(launch.program_count, dtype=np.int64)
             if shared.cooperative:

@@ -17,6 +17,7 @@ from kerncap.sanitizer.checks import alignment, descriptor, promises, uninit  # 
 from kerncap.sanitizer.checks.concrete_tier import settle  # noqa: E402
 from kerncap.sanitizer.checks.events.watchers import FOREIGN, VALUE_NOT_KNOWN  # noqa: E402
 from kerncap.sanitizer.checks.read_source import ContentsSource  # noqa: E402
+from kerncap.sanitizer.engine import sanitize  # noqa: E402
 from kerncap.sanitizer.findings import Finding, Proved, Unproven, Verdict, Violated  # noqa: E402
 from kerncap.sanitizer.launch import Launch  # noqa: E402
 from kerncap.sanitizer.symbolic.solve import Solver  # noqa: E402
@@ -92,6 +93,53 @@ def test_fresh_memory_that_is_loaded() -> None:
     (load,) = accesses(clean, "load")
     assert isinstance(uninit.check(clean, load), Proved)
     assert isinstance(settled(clean, load.operation, "uninit"), Proved)
+
+
+@triton.jit
+def drops(x, table, y, n, HOW: tl.constexpr, BLOCK: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    inside = offs < n
+    value = tl.load(x + offs)
+    if HOW == "where":
+        tl.store(y + offs, tl.where(inside, tl.exp(value), 0.0))
+    elif HOW == "mask":
+        tl.store(y + offs, value, mask=inside)
+    elif HOW == "masked sum":
+        tl.atomic_add(y, tl.sum(tl.where(inside, value, 0.0)))
+    elif HOW == "integer times zero":
+        tl.store(y + offs, value.to(tl.int32) * inside.to(tl.int32))
+    elif HOW == "sum":
+        tl.atomic_add(y, tl.sum(value))
+    elif HOW == "times zero":
+        tl.store(y + offs, value * inside.to(tl.float32))
+    elif HOW == "one too many":
+        tl.store(y + offs, tl.where(offs <= n, value, 0.0))
+    elif HOW == "address":
+        tl.store(y + offs, tl.load(table + (value > 0).to(tl.int32)), mask=inside)
+    elif HOW == "mask of it":
+        tl.store(y + offs, 1.0, mask=(value > 0) | inside)
+    elif HOW == "branch":
+        if tl.max(tl.abs(value)) > 0:
+            tl.store(y + offs, 1.0)
+    else:
+        tl.store(y + offs, tl.where(value > 0, 1.0, 0.0))
+
+
+_DROPPED = ("where", "mask", "masked sum", "integer times zero")
+_USED = ("sum", "times zero", "one too many", "address", "mask of it", "branch", "condition")
+
+
+@pytest.mark.parametrize("how", [*_DROPPED, *_USED])
+def test_memory_that_nobody_wrote_is_a_finding_where_it_is_used(how: str) -> None:
+    launch = launch_of(
+        drops, (4,), {"x": "*fp32", "table": "*fp32", "y": "*fp32", "n": "i32"},
+        {"BLOCK": BLOCK, "HOW": how}, x=(256,), table=(2,), y=(256,), n=200,
+    )  # fmt: skip
+    contents = {"x": np.ones(256, np.float32), "table": np.ones(2, np.float32), "y": np.ones(256, np.float32)}
+    report = sanitize(with_memory(launch, contents=contents, fresh={"x": [slice(800, 1024)]}))
+    found = [(one.check, one.access, one.argument) for one in report.findings]
+    assert found == ([("uninit", "load", "x")] if how in _USED else [])
+    assert not [one for one in report.settled if isinstance(one.verdict, Unproven)]
 
 
 @triton.jit
