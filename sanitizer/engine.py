@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 import traceback
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import lru_cache
 from typing import TypeVar
@@ -15,6 +15,8 @@ from kerncap.sanitizer.binding import bind
 from kerncap.sanitizer.checks import alignment, bounds, descriptor, overflow, promises, races, uninit
 from kerncap.sanitizer.checks.concrete_tier import settle
 from kerncap.sanitizer.checks.events.unwritten_uses import unused
+from kerncap.sanitizer.checks.races.conflict_findings import EQUAL_THERE
+from kerncap.sanitizer.checks.races.equal_values import computed
 from kerncap.sanitizer.checks.read_source import ContentsSource
 from kerncap.sanitizer.findings import (
     AccessKind,
@@ -185,11 +187,26 @@ def _evaluate(analysis: Analysis, settled: list[Settled], notes: list[str]) -> l
     done: list[Settled] = []
     for one in settled:
         verdict = answers.get((one.order, one.check)) if (one.order, one.check) in open_ones else None
+        if _is_chance(analysis, one, verdict, operations):
+            verdict = None
         if isinstance(verdict, Unproven) and isinstance(one.verdict, Unproven):
             # Why the proof failed and why the contents did not help, both.
             verdict = Unproven(_both(one.verdict.reason, verdict.reason))
         done.append(one if verdict is None else replace(one, verdict=verdict))
     return done
+
+
+def _is_chance(
+    analysis: Analysis, one: Settled, verdict: Verdict | None, operations: Mapping[int, Operation]
+) -> bool:
+    """Whether racing stores are equal for these contents only, of which the walk knows that they race."""
+    return (
+        isinstance(one.verdict, Unproven)
+        and one.verdict.reason == EQUAL_THERE
+        and isinstance(verdict, Violated)
+        and all(finding.note for finding in verdict.findings)
+        and not computed(operations[one.order], analysis.function)
+    )
 
 
 def _without_unused(analysis: Analysis, settled: list[Settled]) -> list[Settled]:

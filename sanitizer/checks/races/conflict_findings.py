@@ -8,6 +8,7 @@ from kerncap.sanitizer.analysis import Analysis
 from kerncap.sanitizer.checks.races.ordering.sync_words import line_of
 from kerncap.sanitizer.checks.races.pairs import Race
 from kerncap.sanitizer.checks.races.sides import Side
+from kerncap.sanitizer.checks.races.witness_values import equal_at
 from kerncap.sanitizer.diagnose.confirm import confirm
 from kerncap.sanitizer.diagnose.finding import access_finding, describe_place, spot_of
 from kerncap.sanitizer.diagnose.place import place_of
@@ -20,17 +21,28 @@ _VALUES = {
     False: "; their values differ",
     None: "; their values were not compared",
 }
+EQUAL_THERE = (
+    "two programs store to one place; they store the same value for these contents, not shown for all"
+)
 _TOGETHER = {"load": "load", "store": "store to", "atomic": "update"}
 
 
 def race_findings(analysis: Analysis, race: Race) -> tuple[Finding, ...] | str:
-    """One finding for an operation that meets itself, else one for each side; why not, if not confirmed."""
+    """One finding for an operation that meets itself, else one for each side; why not, if not confirmed.
+
+    Two stores that both programs of the witness show to be equal are left to the evaluation of all programs.
+    """
     for side, point in ((race.left, race.left_point), (race.right, race.right_point)):
         if side.condition.unknown_reasons or _rests_on_atomics(side):
             continue  # whether it runs depends on the order of programs: no single run confirms it
         answer = confirm(analysis, side.access, side.target, point)
         if not answer.holds:
             return f"a conflict between programs was found but not confirmed: {answer.reason}"
+    if race.identical is None and race.left.access.kind == race.right.access.kind == "store":
+        equal = equal_at(analysis, race)
+        if equal:
+            return EQUAL_THERE
+        race = replace(race, identical=equal)
     one = _finding(analysis, race, race.left, race.left_point, race.right, race.right_point)
     other = _finding(analysis, race, race.right, race.right_point, race.left, race.left_point)
     if race.left.access.operation is not race.right.access.operation:

@@ -6,6 +6,8 @@ same lanes, the same memory and only those program ids that are equal is equal, 
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from kerncap.sanitizer.analysis import Analysis
 from kerncap.sanitizer.checks.races.relation import Relation
 from kerncap.sanitizer.checks.races.sides import Side, sides_of
@@ -112,12 +114,13 @@ def _made_of_equals(analysis: Analysis, relation: Relation, left: Side, right: S
         other.operation: {one.storage for one in sides_of(analysis, other)}
         for other in analysis.walked.accesses
     }
+    at_one_place = _at_one_place(analysis, relation, left)
     equal_axes = {
         axis
         for axis, v in enumerate(analysis.walked.programs)
         if v.low == v.high or relation.equal(var(v), var(v))
     }
-    for operation in _behind(value, analysis.function):
+    for operation in _behind(value, analysis.function, at_one_place):
         if operation is None or operation.name in ("tt.call", "tt.atomic_rmw", "tt.atomic_cas", "scf.while"):
             return False
         if operation.name == "tt.get_program_id" and operation.attributes["axis"] not in equal_axes:
@@ -129,8 +132,32 @@ def _made_of_equals(analysis: Analysis, relation: Relation, left: Side, right: S
     return True
 
 
-def _behind(value: Value, kernel: Function) -> list[Operation | None]:
-    """All that a value is computed from; None in it where that can't be followed: out of a function."""
+def _at_one_place(analysis: Analysis, relation: Relation, store: Side) -> frozenset[Operation]:
+    """Loads that go to the same places on both sides, lane by lane and iteration by iteration."""
+    own = {lane for lane in store.access.lanes if lane is not None}
+    own.update(loop.counter for loop in store.access.loops)
+    found: dict[Operation, bool] = {}
+    for access in analysis.walked.accesses:
+        if access.kind != "load":
+            continue
+        bound = {lane for lane in access.lanes if lane is not None}
+        bound.update(loop.counter for loop in access.loops)
+        known = {(var(one), var(one)): 0 for one in bound - own}
+        both = replace(relation, related={**relation.related, **known})
+        same = both.equal(access.mask, access.mask) and all(
+            both.equal(one, one) for target in access.targets for one in (target.guard, target.offset_bytes)
+        )
+        found[access.operation] = same and found.get(access.operation, True)
+    return frozenset(operation for operation, same in found.items() if same)
+
+
+def _behind(
+    value: Value, kernel: Function, leaves: frozenset[Operation] = frozenset()
+) -> list[Operation | None]:
+    """All that a value is computed from; None in it where that can't be followed: out of a function.
+
+    What the operands of ``leaves`` are computed from is left out.
+    """
     found: list[Operation | None] = []
     seen: set[Value | Operation] = set()
     pending: list[Value] = [value]
@@ -153,10 +180,16 @@ def _behind(value: Value, kernel: Function) -> list[Operation | None]:
             found.append(None)
         elif owner not in seen:
             seen.add(owner)
-            found.append(owner)
-            pending.extend(owner.operands)
-            for region in owner.regions:
-                for inner in walk(region):
-                    found.append(inner)
-                    pending.extend(inner.operands)
+            within = [owner, *(inner for region in owner.regions for inner in walk(region))]
+            found.extend(within)
+            pending.extend(
+                operand for one in within for operand in (_filler(one) if one in leaves else one.operands)
+            )
     return found
+
+
+def _filler(load: Operation) -> list[Value]:
+    """What a load gives where its mask leaves a lane out."""
+    segments = load.attributes.get("operand_segments", {})
+    other = load.segment("other") if "other" in segments else None
+    return [] if other is None else [other]

@@ -10,9 +10,10 @@ import pytest
 import triton
 import triton.language as tl
 
+from kerncap.sanitizer.engine import sanitize
 from kerncap.sanitizer.findings import Proved, Settled, Violated
 from kerncap.sanitizer.launch import TensorArgument
-from tests.unit.sanitizer.checks.race_runs import check, findings, launched, line, outcomes, zeros
+from tests.unit.sanitizer.checks.race_runs import check, findings, kind_of, launched, line, outcomes, zeros
 from tests.work import calls_of
 
 
@@ -636,8 +637,46 @@ def creeping(o, COUNT: tl.constexpr, STOP: tl.constexpr):
 def test_values_of_two_iterations_differ_though_one_line_stores_them(
     count: int, stop: int, expected: str
 ) -> None:
-    settled = check(launched(creeping, (5,), {"o": F}, o=(16,), COUNT=count, STOP=stop))
+    launch = launched(creeping, (5,), {"o": F}, o=(16,), COUNT=count, STOP=stop)
+    settled = [one for one in sanitize(launch).settled if one.check == "race"]
     assert outcomes(settled) == {expected}
+
+
+@triton.jit
+def last_of_rows(x, o, n, ROWS: tl.constexpr, B: tl.constexpr):
+    """Programs of one row modulo ROWS all store its sum, of the row itself or of one that is their own."""
+    row = tl.program_id(0) % ROWS
+    lanes = tl.arange(0, B)
+    tl.store(o + row, tl.sum(tl.load(x + row * B + lanes)))
+    tl.store(o + ROWS + row, tl.sum(tl.load(x + tl.program_id(0) * B + lanes)))
+
+
+def test_what_two_programs_store_to_one_place() -> None:
+    own = line(last_of_rows, "o + ROWS + row")
+    outcome = {}
+    for name, x in (
+        ("random", np.random.default_rng(0).random(8 * 32)),
+        ("equal", np.ones(8 * 32)),
+        ("equal at the first place alone", np.repeat([1, 2, 1, 3, 1, 2, 1, 2], 32)),
+        ("unknown", None),
+    ):
+        contents = (None if x is None else x.astype(np.float32), zeros(4))
+        launch = launched(
+            last_of_rows, (8,), TWO, contents, x=(8 * 32,), o=(4,), n=8, ROWS=2, B=32,
+        )  # fmt: skip
+        for one in sanitize(launch).settled:
+            if one.check == "race" and one.access == "store":
+                at = "own row" if one.location.frames[0].line == own else "row"
+                found = findings([one])
+                outcome[at, name] = (
+                    kind_of(one.verdict),
+                    found[0].message.rpartition("; ")[2] if found else "",
+                )
+    assert {kind for (at, _), (kind, _) in outcome.items() if at == "row"} == {"note"}
+    assert outcome["own row", "random"] == ("violated", "their values differ")
+    assert outcome["own row", "equal"] == ("unproven", "")
+    assert outcome["own row", "equal at the first place alone"] == ("violated", "their values differ")
+    assert outcome["own row", "unknown"] == ("violated", "their values were not compared")
 
 
 @triton.jit(noinline=True)
