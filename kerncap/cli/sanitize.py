@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ from kerncap.cli.strict import strict_option
 from kerncap.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from kerncap.sanitizer.findings import LaunchReport, Program
 
@@ -24,6 +25,7 @@ class _Command(click.Command):
     """Keeps the words after ``--`` apart: they are a program, even if they look like options."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        ctx.meta["arguments"] = tuple(args)
         if "--" in args:
             at = args.index("--")
             ctx.meta["program"] = tuple(args[at + 1 :])
@@ -64,6 +66,9 @@ class _Command(click.Command):
     "--portable", is_flag=True,
     help="Also list what is right only on this target, and races that store equal values.",
 )  # fmt: skip
+@click.option(
+    "--at", metavar="FILE:LINE", help="Show only the findings of this line; the result stays that of all."
+)
 @click.option("--sarif", metavar="FILE", type=click.Path(path_type=Path), help="Write SARIF 2.1.0 as well.")
 @strict_option
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout; the rest to stderr.")
@@ -75,6 +80,7 @@ def command(
     as_json: bool,
     every: bool,
     portable: bool,
+    at: str | None,
     sarif: Path | None,
     **given: Any,
 ) -> int:
@@ -122,10 +128,15 @@ def command(
     else:
         for note in notes:
             click.echo(f"note: {note}")
-        click.echo(sanitize_text.render(reports, every, program, portable))
+        click.echo(sanitize_text.render(reports, every, program, portable, _alone(ctx), at))
     if not reports and program.status in (NOT_FOUND, NOT_EXECUTABLE):
         return program.status
     return exit_status(counts_of_all(reports, program).answer)
+
+
+def _alone(ctx: click.Context) -> Callable[[str], str]:
+    """Makes a place the command line of this run that shows only the findings there."""
+    return lambda place: shlex.join(("kerncap", "sanitize", "--at", place, *ctx.meta["arguments"]))
 
 
 def _run(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from kerncap.log import one_line
 from kerncap.printable import printable
@@ -26,15 +26,15 @@ _SOURCE_WIDTH = 200
 _LIBRARY = "/triton/language/"  # frames that no user can change
 
 
-def finding_lines(report: LaunchReport, finding: Finding) -> list[str]:
-    """Message, source with its context, the callers inside the kernel, then facts by name."""
+def finding_lines(report: LaunchReport, finding: Finding, more: Sequence[tuple[str, str]] = ()) -> list[str]:
+    """Message, source with its context, the callers inside the kernel, then facts by name, ``more`` last."""
     lines = [f"  error[{finding.check}]: {one_line(finding.message)}"]
     lines.append(f"    --> {place(finding.location)}")
     lines += source_lines(finding.location, report.sources)
     for caller in finding.location.frames[1:]:
         if _LIBRARY not in caller.file:
             lines.append(f"    called from {shown_path(caller.file)}:{caller.line}")
-    facts = _facts(finding)
+    facts = [*_facts(finding), *more]
     column = max((len(name) for name, _ in facts), default=0)
     lines += [f"    {one_line(name):<{column}}  {one_line(value)}" for name, value in facts]
     return lines

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from kerncap import answer
 from kerncap.answer import Answer
 from kerncap.log import one_line
+from kerncap.report.sanitize_causes import Cause, all_of, causes_of, line_of, once_each, seen
 from kerncap.report.sanitize_counts import NO_PROGRAM, Counts, counts_of, counts_of_all, unproven_of
 from kerncap.report.sanitize_finding import finding_lines, note_line, place, shown_path
 from kerncap.report.sanitize_host_reads import lines_of
-from kerncap.sanitizer.findings import Finding, LaunchReport, Program, Proved, Settled, Violated
+from kerncap.sanitizer.findings import LaunchReport, Program, Proved, Settled, Violated
 from kerncap.sanitizer.ttir.ir import Location
 
 # Of one launch; `--json` has all of them.
@@ -20,30 +21,44 @@ _SHOWN_NOTES = 10
 _SHOWN_UNPROVEN = 12
 _SHOWN_PLACES = 4
 
-_Kind = tuple[str, Location, "str | None"]
-
 
 def render(
     reports: Sequence[LaunchReport],
     every: bool = False,
     program: Program = NO_PROGRAM,
     portable: bool = False,
+    alone: Callable[[str], str] | None = None,
+    at: str | None = None,
 ) -> str:
     """All lines for people; the last one is ``Result: PASS …``, ``FAIL …`` or ``UNDECIDED …``.
 
-    A finding that an earlier launch had already, at the same line and argument, is one line.
-    ``every``: also how each check of each operation was settled. ``program``: the one that made the
-    launches.
+    Findings of one cause are shown once, the worst kind first, with the launch of the strongest witness.
+    ``every``: also how each check of each operation was settled. ``program``: the one that made the launches.
+    ``portable``: each note, and not only how many there are. ``alone``: makes a place the command that shows
+    only its causes. ``at``: show only those, ``FILE:LINE``.
     """
-    known: set[_Kind] = set()
+    causes = causes_of(reports)
+    if at is not None:
+        causes = [cause for cause in causes if is_at(cause.finding.location, at)]
+    if alone is not None and len(causes) == len(reports) == 1:
+        alone = None
+    shown = list(dict.fromkeys([*(cause.position for cause in causes), *range(len(reports))]))
     lines: list[str] = []
-    for report in reports:
-        for line in _launch(report, every, portable, known):
+    for position in shown:
+        report = reports[position]
+        own = [cause for cause in causes if cause.position == position]
+        for line in _launch(report, every, portable, own, alone) if own or at is None else ():
             if line or (lines and lines[-1]):  # never two blank lines
                 lines.append(line)
     for read in program.host_reads:
         lines += [*lines_of(read), ""]
     return "\n".join([*lines, result_line(reports, program)])
+
+
+def is_at(location: Location, place: str) -> bool:
+    """Whether a place is FILE:LINE, of which the file may be the end of its path."""
+    line = line_of(location)
+    return line is not None and f"/{line[0]}:{line[1]}".endswith(f"/{place}")
 
 
 def result_line(reports: Sequence[LaunchReport], program: Program = NO_PROGRAM) -> str:
@@ -53,7 +68,9 @@ def result_line(reports: Sequence[LaunchReport], program: Program = NO_PROGRAM) 
         return answer.result_line(counts.answer, counts.why_open)
     said = f"{_number(counts.launches, 'launch', 'launches')}; {_settled(counts)}"
     if counts.answer is Answer.NO:
-        said = f"{_number(counts.findings, 'finding', 'findings')}; {said}"
+        causes = len(causes_of(reports)) + len(program.host_reads)
+        of_causes = f" of {_number(causes, 'cause', 'causes')}" if causes < counts.findings else ""
+        said = f"{_number(counts.findings, 'finding', 'findings')}{of_causes}; {said}"
         if program.status:
             said += f"; {counts.program_ending}"
     elif counts.answer is Answer.UNDECIDED:
@@ -75,12 +92,25 @@ def _settled(counts: Counts) -> str:
     return f"memory operations: {', '.join(parts)}"
 
 
-def _launch(report: LaunchReport, every: bool, portable: bool, known: set[_Kind]) -> Iterator[str]:
+def _launch(
+    report: LaunchReport,
+    every: bool,
+    portable: bool,
+    causes: Sequence[Cause],
+    alone: Callable[[str], str] | None,
+) -> Iterator[str]:
     counts = counts_of(report)
     findings = f"{_number(counts.findings, 'finding', 'findings')}; " if counts.findings else ""
     yield f"{_headline(report)}: {findings}{_settled(counts)}"
     yield from (f"  note: {one_line(note)}" for note in report.notes)
-    yield from _findings(report, known)
+    for cause in causes[:_SHOWN_FINDINGS]:
+        yield ""
+        yield from finding_lines(report, cause.finding, _facts_of(cause, alone))
+    if len(causes) > _SHOWN_FINDINGS:
+        yield ""
+        yield f"  and {_number(len(causes) - _SHOWN_FINDINGS, 'cause', 'causes')} more: --json has them all"
+    elif causes:
+        yield ""
     yield from _limited(_notes(report), _SHOWN_NOTES, "notes") if portable else _notes_counted(report)
     yield from _limited(_unproven(report), _SHOWN_UNPROVEN, "reasons")
     if every:
@@ -89,29 +119,16 @@ def _launch(report: LaunchReport, every: bool, portable: bool, known: set[_Kind]
     yield ""
 
 
-def _findings(report: LaunchReport, known: set[_Kind]) -> Iterator[str]:
-    shown, left_out = 0, 0
-    earlier = frozenset(known)
-    for finding in _once_each([f for f in _all(report) if not f.note]):
-        kind = (finding.check, finding.location, finding.argument)
-        if kind in earlier:
-            where = place(finding.location)
-            yield f"  error[{finding.check}]: {where}: {one_line(finding.message)} (as above)"
-        elif shown < _SHOWN_FINDINGS:
-            known.add(kind)
-            shown += 1
-            yield from ("", *finding_lines(report, finding))
-        else:
-            left_out += 1
-    if left_out:
-        yield ""
-        yield f"  and {_number(left_out, 'finding', 'findings')} more: --json has them all"
-    elif shown:
-        yield ""
+def _facts_of(cause: Cause, alone: Callable[[str], str] | None) -> list[tuple[str, str]]:
+    facts = [("seen", f"in {', '.join(found)}")] if (found := list(seen(cause))) else []
+    line = line_of(cause.finding.location)
+    if alone is not None and line is not None:
+        facts.append(("alone", alone(f"{shown_path(line[0])}:{line[1]}")))
+    return facts
 
 
 def _notes_counted(report: LaunchReport) -> Iterator[str]:
-    kinds = Counter(finding.note for finding in _once_each([f for f in _all(report) if f.note]))
+    kinds = Counter(finding.note for finding in once_each([f for f in all_of(report) if f.note]))
     parts = []
     if kinds["portability"]:
         places = _number(kinds["portability"], "access is", "accesses are")
@@ -124,26 +141,8 @@ def _notes_counted(report: LaunchReport) -> Iterator[str]:
 
 def _notes(report: LaunchReport) -> list[str]:
     """One line for each, and for races that store equal values one for each pair of lines."""
-    notes = _once_each([finding for finding in _all(report) if finding.note])
+    notes = once_each([finding for finding in all_of(report) if finding.note])
     return list(dict.fromkeys(note_line(finding) for finding in notes))
-
-
-def _all(report: LaunchReport) -> list[Finding]:
-    return [f for one in report.settled if isinstance(one.verdict, Violated) for f in one.verdict.findings]
-
-
-def _once_each(found: list[Finding]) -> list[Finding]:
-    """Of a race, which is found at both of its accesses, the first one."""
-    shown: list[Finding] = []
-    races: set[tuple[Location, Location]] = set()
-    for finding in found:
-        if finding.other is not None:
-            pair = (finding.location, finding.other.location)
-            if pair[::-1] in races or (finding.note and pair in races):
-                continue
-            races.add(pair)
-        shown.append(finding)
-    return shown
 
 
 def _unproven(report: LaunchReport) -> list[str]:

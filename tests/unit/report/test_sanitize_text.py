@@ -24,15 +24,6 @@ def test_every_line() -> None:
 scale[4, 1, 1] from /app/layer.py:80: 3 findings; {COUNTED}
   note: compiled for cuda:90
 
-  error[race]: program (0, 0, 0), lane 6, i = 2 loads out_ptr + 70 (byte 280), and …
-    --> /app/k.py:6:2
-      4 | def scale(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
-      5 |     offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    > 6 |     x = tl.load(x_ptr + offsets, mask=offsets < n)\\x1b[31m
-      7 |     tl.store(out_ptr + offsets, x * 2.0)
-    witness  program (0, 0, 0), lane 6, i = 2, k = 5: 4 bytes at out_ptr + 70 (byte 280)
-    other    store at /app/k.py:7:2, program (1, 0, 0), lane 0, i = 0, k = 0; counted as a separate finding
-
   error[oob]: {STORE.message}
     --> /app/k.py:7:2
       5 |     offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
@@ -49,11 +40,20 @@ scale[4, 1, 1] from /app/layer.py:80: 3 findings; {COUNTED}
     launched  /app/layer.py:80 in forward
     launched  train.py:3 in <module>
 
+  error[race]: program (0, 0, 0), lane 6, i = 2 loads out_ptr + 70 (byte 280), and …
+    --> /app/k.py:6:2
+      4 | def scale(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+      5 |     offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    > 6 |     x = tl.load(x_ptr + offsets, mask=offsets < n)\\x1b[31m
+      7 |     tl.store(out_ptr + offsets, x * 2.0)
+    witness  program (0, 0, 0), lane 6, i = 2, k = 5: 4 bytes at out_ptr + 70 (byte 280)
+    other    store at /app/k.py:7:2, program (1, 0, 0), lane 0, i = 0, k = 0; counted as a separate finding
+
   note: 1 race stores equal values; --portable lists them
   unproven[oob]: /app/k.py:8:2: contents of i are not available
   unproven[uninit]: /app/k.py:6:2: {NOT_KNOWN}
 
-Result: FAIL (3 findings; 1 launch; {COUNTED})""".splitlines()
+Result: FAIL (3 findings of 2 causes; 1 launch; {COUNTED})""".splitlines()
     )
 
 
@@ -114,19 +114,47 @@ def test_how_every_check_was_settled() -> None:
     assert "  /app/k.py:7:2: store race: noted" in render([noted], every=True).splitlines()
 
 
-def test_a_finding_of_an_earlier_launch_is_one_line() -> None:
-    one = report(Settled("oob", "store", at(7), Violated((STORE,)), 2))
-    lines = render([one, one]).splitlines()
-    assert lines.count(f"  error[oob]: {STORE.message}") == 1
-    assert f"  error[oob]: /app/k.py:7:2: {STORE.message} (as above)" in lines
-    assert lines[-1].startswith("Result: FAIL (2 findings; 2 launches;")
+def test_findings_of_one_cause_are_shown_once_by_the_strongest() -> None:
+    race = report(Settled("race", "load", at(6), Violated((LOAD_RACE,)), 1), notes=())
+    far = replace(STORE, beyond_bytes=4096, message="far out")
+    launches = [
+        report(
+            Settled("oob", "store", at(7), Violated((one,)), 2),
+            notes=(),
+            configuration={"B": size},
+            repeats=n,
+        )
+        for one, size, n in ((STORE, "64", 0), (far, "128", 4), (replace(STORE, location=at(7, 9)), "64", 0))
+    ]
+    clean = replace(ALL_PROVED, configuration={"B": "256"})
+    lines = render([race, *launches, clean], alone=lambda place: f"kerncap --at {place}").splitlines()
+    assert [line for line in lines if "error[" in line] == [
+        "  error[oob]: far out",
+        f"  error[race]: {LOAD_RACE.message}",
+    ]
+    seen = [line.split(maxsplit=1)[1] for line in lines if line.startswith("    seen ")]
+    assert seen == ["in 2 of 4 configurations, 7 launches", "in 1 of 4 configurations"]
+    assert lines[1:3] == ["", "  error[oob]: far out"]  # its launch comes first
+    assert [line.split(maxsplit=1)[1] for line in lines if line.startswith("    alone ")] == [
+        "kerncap --at /app/k.py:7",
+        "kerncap --at /app/k.py:6",
+    ]
+    assert lines[-1].startswith("Result: FAIL (4 findings of 2 causes; 9 launches;")
+
+
+def test_the_findings_of_one_line_alone() -> None:
+    lines = render([full(), ALL_PROVED], at="k.py:6").splitlines()
+    assert [line for line in lines if "error[" in line] == [f"  error[race]: {LOAD_RACE.message}"]
+    assert len([line for line in lines if line.startswith("scale[")]) == 1
+    assert lines[-1].startswith("Result: FAIL (3 findings of 2 causes; 2 launches;")
+    assert "error[" not in render([full()], at="other/k.py:6")
 
 
 def test_many_findings_are_cut_with_a_count() -> None:
     many = tuple(replace(STORE, location=at(line)) for line in range(1, 31))
     lines = render([report(Settled("oob", "store", at(7), Violated(many), 2))]).splitlines()
     assert sum(line.startswith("  error[oob]") for line in lines) == 20
-    assert "  and 10 findings more: --json has them all" in lines
+    assert "  and 10 causes more: --json has them all" in lines
     assert lines[-1].startswith("Result: FAIL (30 findings; 1 launch;")
 
 

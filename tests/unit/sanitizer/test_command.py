@@ -117,6 +117,14 @@ def test_a_ttir_file_with_a_finding(capsys: pytest.CaptureFixture[str], ttir: Pa
     assert lines[-1] == "Result: FAIL (1 finding; 1 launch; memory operations: 1 proved, 1 violated)"
 
 
+def test_the_findings_of_one_line(capsys: pytest.CaptureFixture[str], ttir: Path) -> None:
+    given = (ttir, "--grid", "2", *ARGUMENTS, "--check", "oob")
+    status, out, _ = run(capsys, "--at", "kernels.py:9", *given)
+    assert (status, "error[oob]" in out) == (1, True)
+    status, out, _ = run(capsys, "--at", "kernels.py:8", *given)
+    assert (status, "error[oob]" in out, "Result: FAIL (1 finding;" in out) == (1, False, True)
+
+
 def test_a_ttir_file_that_is_clean(capsys: pytest.CaptureFixture[str], ttir: Path) -> None:
     whole = [argument.replace("250", "256") for argument in ARGUMENTS]
     status, out, _ = run(capsys, ttir, "--grid", "2", *whole)
