@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kerncap.replay import bias, bitmap
+from kerncap.replay.byte_effects import SEED_B, Measured, poison
 from kerncap.replay.engine import CANDIDATE, ORIGINAL, Engine
-from kerncap.replay.judging import FLOATS, errors, redraw, redrawable, where
-from kerncap.replay.measured import SEED_B, Measured, poison
+from kerncap.replay.judge_requests import FLOATS, errors, redraw, redrawable, where
 from kerncap.replay.noise import Noise
 from kerncap.replay.tolerance import view_tolerance
 from kerncap.replay.units import outside_views, place_name, units, view_name

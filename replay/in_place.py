@@ -12,8 +12,8 @@ from typing import Any
 from kerncap.errors import KerncapError
 from kerncap.replay import bitmap
 from kerncap.replay.bitmap import Bits
+from kerncap.replay.byte_effects import SEED_A, Measured, poison
 from kerncap.replay.engine import CANDIDATE, ORIGINAL, Engine
-from kerncap.replay.measured import SEED_A, Measured, poison
 from kerncap.replay.scalars import described, scalar_variants
 from kerncap.replay.tolerance import view_tolerance
 from kerncap.replay.units import Unit, units, view_name

@@ -11,8 +11,8 @@ import numpy as np
 from kerncap.answer import Answer
 from kerncap.replay import bitmap
 from kerncap.replay.bitmap import Bits
+from kerncap.replay.byte_effects import SEED_A, Measured, poison
 from kerncap.replay.engine import Engine
-from kerncap.replay.measured import SEED_A, Measured, poison
 from kerncap.replay.outcome import Repeated
 from kerncap.replay.verdict import judge_memory
 from kerncap.replay.wording import BY_DTYPE, Tolerance, Verdict, badly_ended

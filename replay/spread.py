@@ -12,10 +12,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from kerncap.replay import bias
+from kerncap.replay.byte_effects import SEED_B, Measured, poison
 from kerncap.replay.contents import EXPECTED, Differential, Shown
 from kerncap.replay.engine import Engine
-from kerncap.replay.judging import FLOATS, Spread, redraw, redrawable
-from kerncap.replay.measured import SEED_B, Measured, poison
+from kerncap.replay.judge_requests import FLOATS, Spread, redraw, redrawable
 from kerncap.replay.units import view_name
 from kerncap.replay.wording import Tolerance
 

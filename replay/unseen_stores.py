@@ -12,8 +12,8 @@ from collections import deque
 
 from kerncap.replay import bitmap
 from kerncap.replay.bitmap import Bits
+from kerncap.replay.byte_effects import SEED_A, SEED_B
 from kerncap.replay.engine import ORIGINAL, Engine
-from kerncap.replay.measured import SEED_A, SEED_B
 from kerncap.replay.plain_run import EndedBadly, OutOfTime, PlainRun
 from kerncap.replay.pointer_words import PointerWords
 from kerncap.replay.units import units

@@ -14,9 +14,9 @@ from kerncap.answer import Answer
 from kerncap.format.schema import Manifest
 from kerncap.replay import bias, bitmap, in_place
 from kerncap.replay.bitmap import Bits
+from kerncap.replay.byte_effects import SEED_A, SEED_B, Measured, poison
 from kerncap.replay.engine import CANDIDATE, ORIGINAL, Engine
-from kerncap.replay.judging import FLOATS, errors, where
-from kerncap.replay.measured import SEED_A, SEED_B, Measured, poison
+from kerncap.replay.judge_requests import FLOATS, errors, where
 from kerncap.replay.noise import Noise, of_replays
 from kerncap.replay.tolerance import view_tolerance
 from kerncap.replay.units import (

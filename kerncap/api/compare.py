@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from kerncap.answer import Answer, of_all
+from kerncap.api.bad_endings import end_again
 from kerncap.api.candidate_file import load_as_asked
-from kerncap.api.ending import end_again
 from kerncap.api.replay import (
     ReplayOptions,
     opened,
@@ -25,9 +25,9 @@ from kerncap.api.replay import (
 )
 from kerncap.errors import BackendUnavailable, KerncapError, ReplayError, UsageError
 from kerncap.format import Reproducer
+from kerncap.replay.byte_effects import Measured
 from kerncap.replay.candidates.disassemble import sass
 from kerncap.replay.engine import CANDIDATE, CAPTURED, ORIGINAL, REBUILT, Engine
-from kerncap.replay.measured import Measured
 from kerncap.replay.outcome import CandidateError, Compiled
 from kerncap.replay.resident import dirtied
 from kerncap.replay.stage_diff import StageDiff, compare_stage, text_of

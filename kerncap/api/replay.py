@@ -12,21 +12,21 @@ from pathlib import Path
 from typing import Any
 
 from kerncap.answer import Answer
+from kerncap.api.bad_endings import end_again
 from kerncap.api.candidate_file import load_as_asked, of_one_text, refuse_inside, text_of
 from kerncap.api.candidate_settings import described
-from kerncap.api.ending import end_again
 from kerncap.api.unseen_stores import add_unseen_stores
 from kerncap.errors import KerncapError, UsageError
 from kerncap.format import Checks, Reproducer
 from kerncap.replay import trust
+from kerncap.replay.byte_effects import Measured, load
 from kerncap.replay.engine import CANDIDATE, ORIGINAL, Engine
-from kerncap.replay.measured import Measured, load
+from kerncap.replay.measure_write_set import measure
 from kerncap.replay.outcome import CandidateError
 from kerncap.replay.plain_run import EndedBadly
 from kerncap.replay.resident import can_repeat, dirtied, follows_itself, repeat, until_differs
 from kerncap.replay.verdict import differs_from_capture, judge, judge_timed, stray_notes
 from kerncap.replay.wording import Tolerance, Verdict, badly_ended, fail, undecided
-from kerncap.replay.write_set import measure
 
 _DEVICE_RUNS = 20  # timed without being asked on a GPU, where a run is cheap
 _WARMUP_RUNS = 3

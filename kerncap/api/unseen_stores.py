@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from kerncap.api.accessed import accessed_bytes
+from kerncap.api.accessed_bytes import accessed_bytes
 from kerncap.format import Reproducer
+from kerncap.replay.byte_effects import Measured
 from kerncap.replay.engine import Engine
-from kerncap.replay.measured import Measured
 from kerncap.replay.unseen_stores import stored_on_other_contents
 
 _MOST_S = 20.0

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from kerncap.capture import armed, images, payloads
 from kerncap.capture.images import amdgpu, host_file
-from kerncap.capture.names import spellings
+from kerncap.capture.kernel_folder_names import spellings
 from kerncap.capture.options import CaptureOptions
 from kerncap.capture.process_log import ProcessLog
 from kerncap.errors import CaptureError

@@ -11,7 +11,7 @@ import re
 import struct
 from collections.abc import Sequence
 
-from kerncap.capture.names import parameter_types
+from kerncap.capture.kernel_folder_names import parameter_types
 from kerncap.capture.payloads import LaunchRecord
 from kerncap.format import schema
 

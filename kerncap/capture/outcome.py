@@ -6,7 +6,7 @@ import signal
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kerncap.capture import names
+from kerncap.capture import kernel_folder_names
 from kerncap.capture.listed import Listing, Row
 from kerncap.capture.payloads import Frame, KernelCounts, LastRecord, SeenRecord
 from kerncap.capture.seal import SealedLaunch
@@ -39,7 +39,7 @@ class KernelSummary:
     def spellings(self) -> tuple[str, ...]:
         """What ``-k`` is searched in, the shortest last."""
         if self.seen is not None and self.seen.mangled is not None:
-            return names.spellings(self.seen.mangled, self.seen.qualified_name)
+            return kernel_folder_names.spellings(self.seen.mangled, self.seen.qualified_name)
         return self.qualified_name, self.name
 
 

@@ -15,7 +15,7 @@ import msgspec
 
 from kerncap import log
 from kerncap.capture import manifest as manifests
-from kerncap.capture import native
+from kerncap.capture import native_seal
 from kerncap.capture.payloads import CompleteRecord, LaunchRecord, StateBytes
 from kerncap.capture.process_log import ProcessLog
 from kerncap.capture.progress import Followed, Progress
@@ -91,7 +91,7 @@ class Sealer:
         half-written is left behind then.
         """
         if launch.mode == "native":
-            launch = native.with_short_name(launch)
+            launch = native_seal.with_short_name(launch)
         what = f"{log.one_line(launch.kernel.name, 80)} (launch {launch.ordinal})"
         total = sum(region.size for region in launch.regions)
         if total > SAY_SIZE_ABOVE:
@@ -161,18 +161,18 @@ class Sealer:
             writer.add_code(item.stage, texts.read_file(item.file, MAX_CODE_BYTES))
             for item in (complete.code if complete is not None else ())
         ]
-        image = native.Image()
+        image = native_seal.Image()
         if launch.mode == "native":
-            image = native.read_image(process, launch)
+            image = native_seal.read_image(process, launch)
             notes += image.notes
             code += [writer.add_code(stage, data) for stage, data in image.stages]
-            launch = native.with_arguments(launch, image)
+            launch = native_seal.with_arguments(launch, image)
             launch, source = self._write_native_source(writer, process, launch, image, notes)
             functions: tuple[str, ...] = ()
         else:
             source, functions = self._write_source(writer, texts, launch, notes)
             if not code and launch.image is not None:  # the hook could not say: its process died
-                image = native.read_image(process, launch)
+                image = native_seal.read_image(process, launch)
                 code = [writer.add_code(stage, data) for stage, data in image.stages]
         has_values = launch.pre is not None or not launch.regions
         if not has_values:
@@ -274,11 +274,11 @@ class Sealer:
         writer: ReproducerWriter,
         process: ProcessLog,
         launch: LaunchRecord,
-        image: native.Image,
+        image: native_seal.Image,
         notes: list[str],
     ) -> tuple[LaunchRecord, schema.Source | None]:
         """The launch with the place of its kernel's source, and the source, if there is one."""
-        source, where, said = native.native_source(
+        source, where, said = native_seal.native_source(
             launch, image, process, self._source_dirs, writer.add_source
         )
         notes += said

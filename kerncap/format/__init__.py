@@ -1,7 +1,7 @@
 """The reproducer format: schema, writer, reader. FORMAT.md in this folder is normative."""
 
-from kerncap.format.checks import Checks, SelfCheck
-from kerncap.format.memory import MemoryIndex
+from kerncap.format.checks_file import Checks, SelfCheck
+from kerncap.format.memory_index import MemoryIndex
 from kerncap.format.reader import Reproducer
 from kerncap.format.write_set import Masks, WriteSet
 from kerncap.format.writer import ReproducerWriter

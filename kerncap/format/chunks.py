@@ -13,7 +13,7 @@ from typing import BinaryIO
 import numpy as np
 import zstandard
 
-from kerncap.format.memory import ROW, ZERO_ROW, Encoding, Table
+from kerncap.format.memory_index import ROW, ZERO_ROW, Encoding, Table
 
 MAX_IN_FLIGHT = 64
 ZSTD_LEVEL = 3

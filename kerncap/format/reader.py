@@ -22,10 +22,10 @@ import msgspec
 from kerncap import others
 from kerncap.errors import FormatError, KerncapError, UsageError
 from kerncap.format import schema
-from kerncap.format.checks import MAX_CHECKS_BYTES, Checks, decode_checks, encode_checks
+from kerncap.format.checks_file import MAX_CHECKS_BYTES, Checks, decode_checks, encode_checks
 from kerncap.format.chunks import MAX_IN_FLIGHT, ChunkDecoder, worker_count
 from kerncap.format.documents import decode_json, error_at
-from kerncap.format.memory import STATES, ZERO_ROW, MemoryIndex, State
+from kerncap.format.memory_index import STATES, ZERO_ROW, MemoryIndex, State
 from kerncap.format.names import (
     CHECKS_PATH,
     CHUNKS_PATH,

@@ -19,7 +19,7 @@ import zstandard
 
 from kerncap.format import schema
 from kerncap.format.chunks import ZSTD_LEVEL, ChunkDecoder
-from kerncap.format.memory import Encoding
+from kerncap.format.memory_index import Encoding
 from kerncap.format.names import CHECKS_PATH, is_write_set, not_a_write_set
 from kerncap.format.reader import Reproducer
 from kerncap.format.stored import check_digest, format_error

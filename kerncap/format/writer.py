@@ -18,7 +18,7 @@ from kerncap.errors import KerncapError
 from kerncap.format import readme, schema
 from kerncap.format.chunks import ChunkWriter, Loader
 from kerncap.format.documents import canonical_json
-from kerncap.format.memory import ENTRY, MemoryIndex, Table
+from kerncap.format.memory_index import ENTRY, MemoryIndex, Table
 from kerncap.format.names import CHUNKS_PATH, INDEX_PATH, MANIFEST_DIGEST_PATH, MANIFEST_PATH, README_PATH
 from kerncap.format.reader import Reproducer
 from kerncap.format.sources import Source, pieces_of

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from kerncap import log
-from kerncap.capture.names import spellings
+from kerncap.capture.kernel_folder_names import spellings
 from kerncap.capture.options import DEFAULT_BYTES, DEFAULT_KERNELS
 from kerncap.capture.outcome import CaptureResult, KernelSummary, SelfCheck
 from kerncap.capture.seal import SealedLaunch

@@ -12,8 +12,8 @@ import numpy as np
 
 from kerncap.replay import bitmap
 from kerncap.replay.bitmap import Bits
+from kerncap.replay.byte_effects import SEED_A, SEED_B, Measured
 from kerncap.replay.engine import ORIGINAL, Engine
-from kerncap.replay.measured import SEED_A, SEED_B, Measured
 from kerncap.replay.noise import Noise, Wanted, of_replays
 from kerncap.replay.units import extent, outside_views, place_name, units
 from kerncap.replay.verdict import gap_reasons, outside_reasons

@@ -8,8 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 from kerncap.answer import Answer
 from kerncap.errors import KerncapError
 from kerncap.replay import in_place
+from kerncap.replay.byte_effects import SEED_B
 from kerncap.replay.engine import CANDIDATE, ORIGINAL
-from kerncap.replay.measured import SEED_B
 from kerncap.replay.statistics import median
 from kerncap.replay.tuning.builds import Builds
 from kerncap.replay.tuning.launches import OpenLaunch, first_line

@@ -9,15 +9,15 @@ from functools import cached_property
 
 from kerncap.errors import KerncapError, ReplayError
 from kerncap.format import Reproducer
+from kerncap.replay.byte_effects import Measured, load
 from kerncap.replay.choose import Choice
 from kerncap.replay.engine import ORIGINAL, Engine
-from kerncap.replay.measured import Measured, load
+from kerncap.replay.measure_write_set import measure
 from kerncap.replay.process import Standby
 from kerncap.replay.statistics import median
 from kerncap.replay.tuning.check import Checker
 from kerncap.replay.tuning.space import LaunchSpace
 from kerncap.replay.wording import BY_DTYPE, Tolerance, nothing_written
-from kerncap.replay.write_set import measure
 
 HOST_RUNS = 2
 _SLOWEST = 50.0  # times the captured: a candidate that takes longer is ended

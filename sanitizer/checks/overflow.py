@@ -18,9 +18,9 @@ from kerncap.sanitizer.analysis import Analysis
 from kerncap.sanitizer.checks.smallest_witness import smallest
 from kerncap.sanitizer.diagnose.confirm import confirm
 from kerncap.sanitizer.diagnose.finding import access_finding, bytes_of_memory, where
-from kerncap.sanitizer.diagnose.names import written, written_as
 from kerncap.sanitizer.diagnose.place import value_at
 from kerncap.sanitizer.diagnose.unlimited import Folded, unlimited_offset
+from kerncap.sanitizer.diagnose.value_names import written, written_as
 from kerncap.sanitizer.findings import Finding, Proved, Unproven, Verdict, Violated
 from kerncap.sanitizer.symbolic.expr import (
     Expr,

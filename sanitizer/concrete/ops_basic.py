@@ -7,6 +7,7 @@ import numpy as np
 from kerncap.sanitizer.concrete import ops_cast, ops_math  # noqa: F401  (they fill ELEMENTWISE)
 from kerncap.sanitizer.concrete.events import Ints
 from kerncap.sanitizer.concrete.machine import Machine, Step
+from kerncap.sanitizer.concrete.needed_operations import MODULAR
 from kerncap.sanitizer.concrete.ops_arith import (
     ELEMENTWISE,
     WITHOUT_VALUE,
@@ -17,7 +18,6 @@ from kerncap.sanitizer.concrete.ops_arith import (
     unsigned,
 )
 from kerncap.sanitizer.concrete.plan import STEPS, Plan
-from kerncap.sanitizer.concrete.slice import MODULAR
 from kerncap.sanitizer.concrete.values import (
     ABSOLUTE,
     Array,

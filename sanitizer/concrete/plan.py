@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kerncap.sanitizer.concrete.machine import BlockPlan, Flow, Machine, Step, Track
-from kerncap.sanitizer.concrete.slice import Slice
+from kerncap.sanitizer.concrete.needed_operations import Slice
 from kerncap.sanitizer.concrete.values import (
     ABSOLUTE,
     Pointers,

@@ -21,9 +21,9 @@ import numpy as np
 from kerncap.sanitizer.concrete import ops_basic, ops_dot, ops_reduce  # noqa: F401  (they fill STEPS)
 from kerncap.sanitizer.concrete.dataflow import Dataflow
 from kerncap.sanitizer.concrete.machine import Machine, Step
+from kerncap.sanitizer.concrete.needed_operations import address_operands, needed
 from kerncap.sanitizer.concrete.ops_arith import ELEMENTWISE
 from kerncap.sanitizer.concrete.plan import STEPS, BuildStep, Plan
-from kerncap.sanitizer.concrete.slice import address_operands, needed
 from kerncap.sanitizer.concrete.values import Array, Tile, either, element_of, shape_of
 from kerncap.sanitizer.ttir.ir import FloatType, IntType, Operation, Value, walk
 

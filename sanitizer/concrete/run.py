@@ -25,8 +25,8 @@ from kerncap.sanitizer.concrete.dataflow import Dataflow
 from kerncap.sanitizer.concrete.events import Observer, Reads, Results, StopEvaluation
 from kerncap.sanitizer.concrete.machine import Limits, Machine, Progress, Shared, Track
 from kerncap.sanitizer.concrete.memory import Memory
+from kerncap.sanitizer.concrete.needed_operations import address_arithmetic, addresses, waits
 from kerncap.sanitizer.concrete.plan import Plan
-from kerncap.sanitizer.concrete.slice import address_arithmetic, addresses, waits
 from kerncap.sanitizer.concrete.values import (
     Descriptor,
     Incomplete,

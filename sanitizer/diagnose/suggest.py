@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from math import prod
 
 from kerncap.sanitizer.analysis import Analysis
-from kerncap.sanitizer.diagnose.names import Named, named_values, scalar_name, variable_name
 from kerncap.sanitizer.diagnose.place import tensor_of
 from kerncap.sanitizer.diagnose.render import mask_expression
+from kerncap.sanitizer.diagnose.value_names import Named, named_values, scalar_name, variable_name
 from kerncap.sanitizer.launch import TensorArgument
 from kerncap.sanitizer.symbolic.expr import (
     TRUE,

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from kerncap.sanitizer.analysis import Analysis
-from kerncap.sanitizer.diagnose.names import Lane, leaf, reshaped
+from kerncap.sanitizer.diagnose.value_names import Lane, leaf, reshaped
 from kerncap.sanitizer.launch import TensorArgument
 from kerncap.sanitizer.symbolic.expr import (
     Expr,

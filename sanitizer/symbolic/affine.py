@@ -13,7 +13,7 @@ from typing import Literal
 
 from kerncap.sanitizer.symbolic.boolean import ge, le, lnot
 from kerncap.sanitizer.symbolic.expr import conjuncts
-from kerncap.sanitizer.symbolic.facts import FactStore
+from kerncap.sanitizer.symbolic.implications import FactStore
 from kerncap.sanitizer.symbolic.integer import Feasible, Infeasible, System
 from kerncap.sanitizer.symbolic.interval import Intervals
 from kerncap.sanitizer.symbolic.node import FALSE, ZERO, Expr, Interval, Variable, const

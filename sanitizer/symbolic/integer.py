@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from math import ceil, floor
 
-from kerncap.sanitizer.symbolic.facts import FactStore
+from kerncap.sanitizer.symbolic.implications import FactStore
 from kerncap.sanitizer.symbolic.interval import is_empty
 from kerncap.sanitizer.symbolic.node import Expr, Interval
 from kerncap.sanitizer.symbolic.simplex import PivotLimit, Simplex

@@ -18,7 +18,7 @@ from kerncap.sanitizer.symbolic.boolean import land
 from kerncap.sanitizer.symbolic.enumerate import blocks, points_of
 from kerncap.sanitizer.symbolic.evaluate import evaluate_partially
 from kerncap.sanitizer.symbolic.expr import conjuncts
-from kerncap.sanitizer.symbolic.facts import FactStore
+from kerncap.sanitizer.symbolic.implications import FactStore
 from kerncap.sanitizer.symbolic.node import NO_VARIABLES, TRUE, Expr, Interval, Variable
 from kerncap.sanitizer.symbolic.sums import from_terms, terms_of
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from kerncap.sanitizer.symbolic.boolean import COMPARISONS, compare, lor
 from kerncap.sanitizer.symbolic.division import div_floor, fits, mod_floor, signed_range
 from kerncap.sanitizer.symbolic.expr import conjuncts, rebuild
-from kerncap.sanitizer.symbolic.facts import FactStore
+from kerncap.sanitizer.symbolic.implications import FactStore
 from kerncap.sanitizer.symbolic.interval import Intervals
 from kerncap.sanitizer.symbolic.node import TRUE, Expr, Interval, boolean, const
 from kerncap.sanitizer.symbolic.order import nodes_of, postorder

@@ -18,7 +18,7 @@ from kerncap.api.diff.element_differences import Difference
 from kerncap.api.diff.pairing import Pairs, Pointers
 from kerncap.api.diff.windows import MOST_MASKED, Chunks, Idle, Window, blocks
 from kerncap.format import Reproducer
-from kerncap.format.memory import State
+from kerncap.format.memory_index import State
 from kerncap.format.schema import View
 from kerncap.replay.units import view_name
 from kerncap.replay.worker.native.dtypes import Number

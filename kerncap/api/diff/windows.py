@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from kerncap.format import Reproducer, WriteSet
-from kerncap.format.memory import State
+from kerncap.format.memory_index import State
 from kerncap.format.schema import View
 from kerncap.replay.worker.native.dtypes import BITS, Number, as_parts
 from kerncap.replay.worker.native.dtypes import number as element_type

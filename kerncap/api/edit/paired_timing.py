@@ -7,8 +7,8 @@ import time
 from kerncap.api.edit.edit_result import Times
 from kerncap.errors import KerncapError
 from kerncap.replay import statistics
+from kerncap.replay.byte_effects import Measured
 from kerncap.replay.engine import ORIGINAL, Engine
-from kerncap.replay.measured import Measured
 from kerncap.replay.resident import dirtied
 
 _DEVICE_S = 0.06  # beside the first rounds

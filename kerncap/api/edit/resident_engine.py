@@ -11,6 +11,7 @@ from types import TracebackType
 
 from kerncap import scratch
 from kerncap.answer import Answer
+from kerncap.api.bad_endings import end_again
 from kerncap.api.candidate_settings import SettingError, settings_of
 from kerncap.api.edit import plain_source
 from kerncap.api.edit.diagnostics import Diagnostic, Texts, at, diagnose, texts_of
@@ -21,7 +22,6 @@ from kerncap.api.edit.paired_timing import time_in_turns
 from kerncap.api.edit.patch import Patch
 from kerncap.api.edit.save_watcher import saved_ago_s
 from kerncap.api.edit.working_copy import STAGES, WorkingCopy, digest_of, unit_of
-from kerncap.api.ending import end_again
 from kerncap.api.replay import (
     ReplayOptions,
     opened,
@@ -32,9 +32,9 @@ from kerncap.api.replay import (
 )
 from kerncap.errors import BackendUnavailable, KerncapError, ReplayError, UsageError
 from kerncap.format import Reproducer
+from kerncap.replay.byte_effects import Measured
 from kerncap.replay.engine import CANDIDATE, ORIGINAL, Engine
-from kerncap.replay.judging import stream_problem
-from kerncap.replay.measured import Measured
+from kerncap.replay.judge_requests import stream_problem
 from kerncap.replay.outcome import CandidateError
 from kerncap.replay.verdict import judge as judge_launch
 from kerncap.replay.verdict import judge_again

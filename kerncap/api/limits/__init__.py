@@ -12,6 +12,7 @@ from kerncap.errors import BackendUnavailable, KerncapError, ReplayError, UsageE
 from kerncap.format import Reproducer
 from kerncap.log import one_line
 from kerncap.replay import bitmap
+from kerncap.replay.byte_effects import Measured, load
 from kerncap.replay.choose import Choice, choose
 from kerncap.replay.engine import CANDIDATE, ORIGINAL, Engine
 from kerncap.replay.limits import ceilings, ncu
@@ -20,7 +21,6 @@ from kerncap.replay.limits.counters import counted_by_ncu, shares
 from kerncap.replay.limits.ncu_csv import KernelRow
 from kerncap.replay.limits.roofline import LimitReport, Times, bounds
 from kerncap.replay.limits.work import SECTOR_BYTES, Traffic, Work
-from kerncap.replay.measured import Measured, load
 from kerncap.replay.resident import dirtied, follows_itself
 from kerncap.sanitizer.sources.reproducer import launch_from_reproducer
 

@@ -9,7 +9,7 @@ from collections.abc import Collection
 import numpy as np
 import numpy.typing as npt
 
-from kerncap.api.limits import operations
+from kerncap.api.limits import operation_counts
 from kerncap.api.limits.executions import SlicedPlan, executions
 from kerncap.api.limits.programs import representatives
 from kerncap.api.limits.touched import Touched
@@ -18,8 +18,8 @@ from kerncap.sanitizer.concrete.dataflow import ATOMICS, LOADS, MEMORY, STORES, 
 from kerncap.sanitizer.concrete.events import Observer
 from kerncap.sanitizer.concrete.machine import Limits
 from kerncap.sanitizer.concrete.memory import Memory
+from kerncap.sanitizer.concrete.needed_operations import Slice, address_operands, needed
 from kerncap.sanitizer.concrete.run import Outcome, evaluate
-from kerncap.sanitizer.concrete.slice import Slice, address_operands, needed
 from kerncap.sanitizer.concrete.values import element_of, shape_of, width_bytes
 from kerncap.sanitizer.launch import Launch
 from kerncap.sanitizer.ttir import read_module
@@ -72,7 +72,7 @@ class _Count:
             source="TTIR",
             read=read,
             written=written,
-            operations=operations.of_launch(runs),
+            operations=operation_counts.of_launch(runs),
             exact=reason is None,
             contents=self.contents,
             lanes=touched.lanes,

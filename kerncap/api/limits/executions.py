@@ -11,9 +11,9 @@ import numpy as np
 from kerncap.sanitizer.concrete.dataflow import Dataflow, controls
 from kerncap.sanitizer.concrete.machine import BlockPlan, Limits, Machine, Track
 from kerncap.sanitizer.concrete.memory import Memory
+from kerncap.sanitizer.concrete.needed_operations import Slice, needed
 from kerncap.sanitizer.concrete.plan import Plan
 from kerncap.sanitizer.concrete.run import Outcome, evaluate
-from kerncap.sanitizer.concrete.slice import Slice, needed
 from kerncap.sanitizer.launch import Launch
 from kerncap.sanitizer.ttir.ir import Block, Function, Module, Operation
 

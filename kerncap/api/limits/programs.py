@@ -18,8 +18,8 @@ from kerncap.api.limits.executions import SlicedPlan
 from kerncap.sanitizer.concrete.dataflow import WRITERS, Dataflow
 from kerncap.sanitizer.concrete.machine import Limits, Machine, Step
 from kerncap.sanitizer.concrete.memory import Memory
+from kerncap.sanitizer.concrete.needed_operations import Slice, address_operands, needed
 from kerncap.sanitizer.concrete.run import evaluate
-from kerncap.sanitizer.concrete.slice import Slice, address_operands, needed
 from kerncap.sanitizer.concrete.values import Incomplete, Pointers, Tile
 from kerncap.sanitizer.launch import Launch
 from kerncap.sanitizer.ttir.ir import (

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from kerncap import child, scratch
-from kerncap.api.accessed import accessed_bytes
+from kerncap.api.accessed_bytes import accessed_bytes
 from kerncap.api.minimize.delta_debug import Masks, Search
 from kerncap.api.minimize.probe import Probe, pointer_words
 from kerncap.api.minimize.rewrite import rewrite
@@ -21,8 +21,8 @@ from kerncap.api.replay import ReplayOptions, opened, replay, without_values, wr
 from kerncap.errors import KerncapError, ReplayError, UsageError
 from kerncap.format import Reproducer
 from kerncap.replay import bitmap, trust
+from kerncap.replay.byte_effects import Measured, load
 from kerncap.replay.engine import Engine
-from kerncap.replay.measured import Measured, load
 from kerncap.replay.plain_run import OutOfTime
 
 Progress = Callable[[str], None]

@@ -15,7 +15,7 @@ from kerncap.capture.progress import Progress
 from kerncap.format import Reproducer
 from kerncap.format.archive.redact import look_at, redact, texts
 from kerncap.format.private import KEPT, Finding, Scrubber, of_this_machine
-from kerncap.format.private.facts import scrub_facts
+from kerncap.format.private.manifest_facts import scrub_facts
 from kerncap.format.validate import stored_files
 from kerncap.output import writing
 

@@ -6,9 +6,9 @@ import dataclasses
 
 from kerncap.api.verify.verify_result import Case, StageResult
 from kerncap.replay import bitmap
+from kerncap.replay.byte_effects import SEED_A, Measured, poison
 from kerncap.replay.engine import CANDIDATE, ORIGINAL
-from kerncap.replay.judging import FLOATS
-from kerncap.replay.measured import SEED_A, Measured, poison
+from kerncap.replay.judge_requests import FLOATS
 from kerncap.replay.noise import Noise
 from kerncap.replay.tolerance import view_tolerance
 from kerncap.replay.units import view_name

@@ -8,8 +8,8 @@ from kerncap.answer import Answer
 from kerncap.api.replay import write_set
 from kerncap.format import Reproducer
 from kerncap.replay import bitmap
+from kerncap.replay.byte_effects import SEED_A, Measured
 from kerncap.replay.engine import Engine
-from kerncap.replay.measured import SEED_A, Measured
 from kerncap.replay.noise import of_replays
 from kerncap.replay.tolerance import view_tolerance
 from kerncap.replay.units import place_name, units, view_name

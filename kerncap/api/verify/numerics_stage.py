@@ -18,7 +18,7 @@ from kerncap.api.verify.wider import derive_wide, multiplies_in_tf32, reduces
 from kerncap.errors import KerncapError
 from kerncap.replay import bitmap
 from kerncap.replay.engine import CANDIDATE, ORIGINAL
-from kerncap.replay.judging import FLOATS, Limits, errors, errors_against, values
+from kerncap.replay.judge_requests import FLOATS, Limits, errors, errors_against, values
 from kerncap.replay.outcome import Outcome
 from kerncap.replay.units import extent, view_name
 

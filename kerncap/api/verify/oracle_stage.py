@@ -20,12 +20,12 @@ from kerncap.api.verify.judges import (
 from kerncap.api.verify.verify_result import Case, StageResult
 from kerncap.api.verify.wider import multiplies_in_tf32
 from kerncap.replay import contents, spread
+from kerncap.replay.byte_effects import Measured
 from kerncap.replay.engine import CANDIDATE
-from kerncap.replay.judging import stream_problem
-from kerncap.replay.measured import Measured
+from kerncap.replay.judge_requests import stream_problem
+from kerncap.replay.measure_write_set import measure
 from kerncap.replay.verdict import judge, stray_notes
 from kerncap.replay.wording import Verdict, fail, undecided
-from kerncap.replay.write_set import measure
 
 
 def stage(case: Case) -> StageResult:

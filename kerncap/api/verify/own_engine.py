@@ -9,11 +9,11 @@ from pathlib import Path
 from kerncap.api.replay import load_candidate
 from kerncap.api.verify.verify_result import Case
 from kerncap.format import Reproducer
+from kerncap.replay.byte_effects import Measured
 from kerncap.replay.engine import CANDIDATE, ORIGINAL, Engine
-from kerncap.replay.measured import Measured
+from kerncap.replay.measure_write_set import measure
 from kerncap.replay.verdict import judge
 from kerncap.replay.wording import Verdict, badly_ended
-from kerncap.replay.write_set import measure
 
 
 @contextmanager

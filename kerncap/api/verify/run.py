@@ -8,8 +8,8 @@ from pathlib import Path
 
 from kerncap import scratch
 from kerncap.answer import Answer
+from kerncap.api.bad_endings import asserts_again
 from kerncap.api.candidate_file import of_one_text, refuse_inside, text_of
-from kerncap.api.ending import asserts_again
 from kerncap.api.replay import load_candidate, opened, outcome_result, runs_at_all, without_values, write_set
 from kerncap.api.verify import (
     determinism_stage,

@@ -7,17 +7,17 @@ from pathlib import Path
 from typing import Literal
 
 from kerncap.answer import UNDECIDED_STATUS
-from kerncap.api.ending import end_again
+from kerncap.api.bad_endings import end_again
 from kerncap.api.replay import save_checks
 from kerncap.api.unseen_stores import add_unseen_stores
 from kerncap.errors import BackendUnavailable, KerncapError
 from kerncap.format import Reproducer, SelfCheck
+from kerncap.replay.byte_effects import Measured
 from kerncap.replay.engine import ORIGINAL, Engine
-from kerncap.replay.measured import Measured
+from kerncap.replay.measure_write_set import measure
 from kerncap.replay.plain_run import OutOfTime
 from kerncap.replay.verdict import judge
 from kerncap.replay.wording import badly_ended
-from kerncap.replay.write_set import measure
 
 _Result = Literal["pass", "fail", "undecided", "skipped"]
 

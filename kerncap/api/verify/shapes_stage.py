@@ -17,9 +17,9 @@ from kerncap.api.verify.sizes import Size, halves, sizes
 from kerncap.api.verify.verify_result import Case, StageResult
 from kerncap.errors import KerncapError
 from kerncap.replay import contents
+from kerncap.replay.byte_effects import Measured
 from kerncap.replay.contents import Differential
 from kerncap.replay.engine import CANDIDATE, ORIGINAL
-from kerncap.replay.measured import Measured
 from kerncap.replay.outcome import Config
 from kerncap.replay.scalars import described, smaller_floats
 

@@ -11,8 +11,8 @@ from kerncap.answer import Answer
 from kerncap.api.replay import ReplayOptions, ReplayResult
 from kerncap.errors import UsageError
 from kerncap.format import Reproducer
+from kerncap.replay.byte_effects import Measured
 from kerncap.replay.engine import Engine
-from kerncap.replay.measured import Measured
 from kerncap.replay.outcome import Outcome
 from kerncap.replay.wording import Verdict, badly_ended
 

@@ -14,7 +14,7 @@ import msgspec
 from kerncap import scratch
 from kerncap.format import schema
 from kerncap.format.archive.place import place
-from kerncap.format.checks import Checks
+from kerncap.format.checks_file import Checks
 from kerncap.format.documents import canonical_json
 from kerncap.format.names import (
     CHECKS_PATH,
@@ -25,7 +25,7 @@ from kerncap.format.names import (
     README_PATH,
 )
 from kerncap.format.private import KEPT, Scrubber
-from kerncap.format.private.facts import look_at_facts, scrub_facts
+from kerncap.format.private.manifest_facts import look_at_facts, scrub_facts
 from kerncap.format.reader import Reproducer, decode_manifest
 from kerncap.format.readme import render
 from kerncap.format.validate import stored_files

@@ -22,7 +22,7 @@ from kerncap import others, scratch
 from kerncap.errors import FormatError, KerncapError, UsageError
 from kerncap.format.archive.directory import check_directory
 from kerncap.format.archive.place import place
-from kerncap.format.checks import MAX_CHECKS_BYTES, decode_checks
+from kerncap.format.checks_file import MAX_CHECKS_BYTES, decode_checks
 from kerncap.format.names import (
     CHECKS_PATH,
     MANIFEST_DIGEST_PATH,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from kerncap.report.html.code import Sources
+from kerncap.report.html.linked_sources import Sources
 from kerncap.report.html.material import Material, plain
 from kerncap.report.html.results import Finding, SanitizedLaunch, Spot, Unproven, checked
 from kerncap.report.sanitize_finding import TITLES

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kerncap.format import WriteSet
-from kerncap.format.memory import ZERO_ROW
+from kerncap.format.memory_index import ZERO_ROW
 from kerncap.format.validate import view_bounds
 from kerncap.log import size
 from kerncap.report.html.material import Material, plain

@@ -13,12 +13,12 @@ from markupsafe import Markup
 
 import kerncap
 from kerncap.report.html import figures, findings, overview
-from kerncap.report.html.blocks import block
-from kerncap.report.html.code import Sources, stages
 from kerncap.report.html.heat import heat_map
+from kerncap.report.html.linked_sources import Sources, stages
 from kerncap.report.html.material import Material, plain
 from kerncap.report.html.memory_map import regions
 from kerncap.report.html.results import checked
+from kerncap.report.html.script_data import block
 from kerncap.report.limits_text import percent, quantity
 from kerncap.report.verdict_text import milliseconds
 

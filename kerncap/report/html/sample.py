@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kerncap.format import Reproducer
-from kerncap.format.memory import State
+from kerncap.format.memory_index import State
 from kerncap.format.schema import View
 from kerncap.format.validate import view_bounds
 from kerncap.report.html.arrangement import Arrangement, Numbers, row_offset

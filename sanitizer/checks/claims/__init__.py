@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from kerncap.sanitizer.checks.spin_loops import constant_of, leaves_program
 from kerncap.sanitizer.concrete.dataflow import Dataflow, alias, pointer_operand
-from kerncap.sanitizer.concrete.slice import address_operands, decided_by_order, ordering
+from kerncap.sanitizer.concrete.needed_operations import address_operands, decided_by_order, ordering
 from kerncap.sanitizer.concrete.values import element_of, width_bytes
 from kerncap.sanitizer.launch import ScalarArgument
 from kerncap.sanitizer.ttir.ir import IntType, Operation, PointerType, Value

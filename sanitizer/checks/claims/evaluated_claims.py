@@ -22,8 +22,8 @@ from kerncap.sanitizer.checks.events.elements import addresses_of
 from kerncap.sanitizer.checks.events.watchers import OverflowWatcher, Watcher
 from kerncap.sanitizer.concrete.dataflow import ATOMICS, LOADS, MEMORY, Dataflow, alias, pointer_operand
 from kerncap.sanitizer.concrete.events import AccessEvent, Ints, Observer, Results
+from kerncap.sanitizer.concrete.needed_operations import decided_by_order
 from kerncap.sanitizer.concrete.run import Outcome
-from kerncap.sanitizer.concrete.slice import decided_by_order
 from kerncap.sanitizer.findings import Check
 from kerncap.sanitizer.launch import Launch
 from kerncap.sanitizer.ttir.ir import Operation

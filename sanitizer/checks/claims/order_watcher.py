@@ -16,7 +16,7 @@ from kerncap.sanitizer.checks.claims.evaluated_claims import Claims, Evaluate
 from kerncap.sanitizer.checks.events.elements import addresses_of
 from kerncap.sanitizer.concrete.dataflow import Dataflow, alias, pointer_operand
 from kerncap.sanitizer.concrete.events import AccessEvent, Ints
-from kerncap.sanitizer.concrete.slice import decided_by_order
+from kerncap.sanitizer.concrete.needed_operations import decided_by_order
 from kerncap.sanitizer.findings import Check
 from kerncap.sanitizer.ttir.ir import Operation
 from kerncap.sanitizer.walk.walker import describe

@@ -15,8 +15,8 @@ from kerncap.api.compare import GOOD, CompareResult, bisect_status, compare
 from kerncap.api.replay import ReplayOptions, write_set
 from kerncap.format import Reproducer
 from kerncap.replay import trust
+from kerncap.replay.byte_effects import Measured
 from kerncap.replay.engine import CANDIDATE, ORIGINAL, Engine
-from kerncap.replay.measured import Measured
 from kerncap.replay.outcome import CandidateError, Config
 from kerncap.replay.resident import dirtied
 from kerncap.replay.statistics import median, ratio

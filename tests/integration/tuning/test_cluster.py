@@ -14,7 +14,7 @@ from kerncap.api.replay import save_checks
 from kerncap.api.tune import TuneOptions, Watcher, tune
 from kerncap.format import Reproducer, schema
 from kerncap.replay import bitmap
-from kerncap.replay.measured import Measured
+from kerncap.replay.byte_effects import Measured
 from kerncap.replay.tuning import point as points
 from kerncap.replay.tuning.executor import Executor
 from tests.parameters import first_of

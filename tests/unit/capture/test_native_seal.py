@@ -11,7 +11,7 @@ import pytest
 import kerncap.capture.source.native as native_source
 from kerncap.capture import native_arguments, payloads
 from kerncap.capture.collect import Collector
-from kerncap.capture.native import MAX_FATBIN_STORED
+from kerncap.capture.native_seal import MAX_FATBIN_STORED
 from kerncap.capture.seal import Sealer
 from kerncap.capture.target import TargetResult
 from kerncap.format import Reproducer, schema
@@ -253,7 +253,7 @@ def test_of_a_fatbin_comes_all_that_serves(run: Run) -> None:
 
 def test_of_a_library_only_what_this_device_runs(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     image = fatbin(entry(cubin(80), 80), entry(CUBIN, 90))
-    monkeypatch.setattr("kerncap.capture.native.MAX_FATBIN_STORED", len(image) - 1)
+    monkeypatch.setattr("kerncap.capture.native_seal.MAX_FATBIN_STORED", len(image) - 1)
     assert MAX_FATBIN_STORED == 64 << 20
     process = run.process()
     process.native(0, image, image={"file": "code/fatbin-1", "kind": "fatbin"})

@@ -10,7 +10,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from kerncap.format import Masks, Reproducer, ReproducerWriter, WriteSet, schema
-from kerncap.format.checks import Checks
+from kerncap.format.checks_file import Checks
 from kerncap.format.schema import CHUNK_BYTES
 from tests.unit.format import small
 

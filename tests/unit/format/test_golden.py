@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from kerncap.format import Reproducer, WriteSet, schema
-from kerncap.format.memory import STATES
+from kerncap.format.memory_index import STATES
 from tests.golden.make import (
     BLOCK,
     BLOCK_SOURCE,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from kerncap.format import checks, memory, reader, schema, validate, write_set
+from kerncap.format import checks_file, memory_index, reader, schema, validate, write_set
 from kerncap.format.export_schema import SCHEMA_FILE, schema_text
 
 FORMAT = " ".join(SCHEMA_FILE.with_name("FORMAT.md").read_text(encoding="utf-8").split())
@@ -21,7 +21,7 @@ def test_format_md_names_this_version_and_these_limits() -> None:
         ("manifest 16 MiB", reader.MAX_MANIFEST_BYTES),
         ("`memory/index` 256 MiB", validate.MAX_INDEX_BYTES),
         ("other listed files 4096 MiB", validate.MAX_FILE_BYTES),
-        ("checks.json 1 MiB", checks.MAX_CHECKS_BYTES),
+        ("checks.json 1 MiB", checks_file.MAX_CHECKS_BYTES),
         ("write set 1024 MiB", write_set.MAX_WRITE_SET_BYTES),
     ):
         found = re.search(r"(\d+) MiB", text)
@@ -30,7 +30,7 @@ def test_format_md_names_this_version_and_these_limits() -> None:
         assert text in FORMAT
     assert f"sum of region sizes 2^{validate.MAX_REGIONS_BYTES.bit_length() - 1}" in FORMAT
     assert f"nested deeper than {validate.MAX_VALUE_DEPTH}" in FORMAT
-    assert f"one {memory.ROW.itemsize}-byte record" in FORMAT
-    assert f"one {memory.ENTRY.itemsize}-byte record" in FORMAT
+    assert f"one {memory_index.ROW.itemsize}-byte record" in FORMAT
+    assert f"one {memory_index.ENTRY.itemsize}-byte record" in FORMAT
     assert f"writers of this version: {schema.CHUNK_BYTES >> 10} KiB" in FORMAT
     assert f"pieces of {write_set.PIECE_BYTES >> 20} MiB" in FORMAT

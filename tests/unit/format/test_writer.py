@@ -15,7 +15,7 @@ import pytest
 
 from kerncap.errors import KerncapError
 from kerncap.format import Reproducer, ReproducerWriter, schema
-from kerncap.format.memory import Encoding
+from kerncap.format.memory_index import Encoding
 from kerncap.format.schema import CHUNK_BYTES
 from kerncap.format.writer import file_stem
 from tests.golden.make import noise

@@ -14,8 +14,8 @@ from kerncap.api.replay import ReplayOptions
 from kerncap.cli import main
 from kerncap.errors import UsageError
 from kerncap.format import Reproducer
+from kerncap.replay.byte_effects import Measured
 from kerncap.replay.choose import Choice
-from kerncap.replay.measured import Measured
 from kerncap.report.limits_text import render
 from tests.unit.limits.made import DOCUMENT, device
 

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kerncap.format import Reproducer
+from kerncap.replay.byte_effects import Measured
 from kerncap.replay.engine import CANDIDATE, Engine
-from kerncap.replay.measured import Measured
+from kerncap.replay.measure_write_set import measure
 from kerncap.replay.verdict import judge
 from kerncap.replay.wording import BY_DTYPE, Tolerance, Verdict
-from kerncap.replay.write_set import measure
 
 from .build import HEADER, Launch
 

@@ -17,10 +17,10 @@ from kerncap.errors import BackendUnavailable, UsageError
 from kerncap.format import Reproducer, schema
 from kerncap.replay import bitmap, candidates
 from kerncap.replay.engine import Engine
+from kerncap.replay.measure_write_set import measure
 from kerncap.replay.outcome import Outcome
 from kerncap.replay.plain_run import PlainRun
 from kerncap.replay.verdict import judge
-from kerncap.replay.write_set import measure
 
 from . import native, rig
 from .native import BASE, SPACING, Native

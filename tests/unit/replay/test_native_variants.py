@@ -10,9 +10,9 @@ import pytest
 from kerncap.errors import BackendUnavailable, UsageError
 from kerncap.format import Reproducer
 from kerncap.replay.engine import CANDIDATE, CAPTURED, ORIGINAL, Engine
+from kerncap.replay.measure_write_set import measure
 from kerncap.replay.outcome import CandidateError, Config
 from kerncap.replay.verdict import judge
-from kerncap.replay.write_set import measure
 
 from . import native, rig
 from .native import Native

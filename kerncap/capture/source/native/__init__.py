@@ -7,6 +7,6 @@ from __future__ import annotations
 
 from kerncap.capture.source.native.finder import find, source_known
 from kerncap.capture.source.native.request import FoundFile, FoundSource, NativeRequest
-from kerncap.capture.source.native.vendor import vendor_library
+from kerncap.capture.source.native.vendor_libraries import vendor_library
 
 __all__ = ["FoundFile", "FoundSource", "NativeRequest", "find", "source_known", "vendor_library"]

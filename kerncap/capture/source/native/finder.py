@@ -13,15 +13,16 @@ from kerncap import env
 from kerncap.capture.source.native import (
     compile_commands,
     definitions,
+    folder_search,
     layout,
     line_table,
     nvrtc_program,
-    search,
     tool_info,
-    vendor,
+    vendor_libraries,
 )
 from kerncap.capture.source.native.command_line import CommandLine
 from kerncap.capture.source.native.command_line import parse as parse_command
+from kerncap.capture.source.native.folder_search import Place
 from kerncap.capture.source.native.line_table import LineTable
 from kerncap.capture.source.native.locate import (
     QUICK_S,
@@ -32,7 +33,6 @@ from kerncap.capture.source.native.locate import (
     starts,
 )
 from kerncap.capture.source.native.request import FoundFile, FoundSource, NativeRequest
-from kerncap.capture.source.native.search import Place
 from kerncap.capture.source.native.unit import Unit, collect, read_source
 from kerncap.errors import CaptureError
 from kerncap.format import kernel_names, schema
@@ -53,9 +53,9 @@ def find(request: NativeRequest) -> FoundSource:
             return nvrtc_program.found_program(request, kernel)
         except (ValueError, CaptureError) as error:
             return _fallback(request, kernel, one_line(error))
-    library = vendor.vendor_library(request.mapped_from, request.mangled)
+    library = vendor_libraries.vendor_library(request.mapped_from, request.mangled)
     if library is not None:
-        return _fallback(request, kernel, vendor.no_source(library, request.mapped_from))
+        return _fallback(request, kernel, vendor_libraries.no_source(library, request.mapped_from))
     table, damage = _line_table(request)
     located = Locator(request, kernel, table, PATIENT_S).locate()
     if located.place is None:
@@ -71,7 +71,7 @@ def source_known(request: NativeRequest, image: Callable[[], bytes | None] | Non
     """
     if request.nvrtc is not None or request.origin.startswith("nvrtc"):
         return True
-    if vendor.vendor_library(request.mapped_from, request.mangled) is not None:
+    if vendor_libraries.vendor_library(request.mapped_from, request.mangled) is not None:
         return False
     kernel = kernel_names.parse(request.mangled, request.demangled)
     try:
@@ -85,7 +85,7 @@ def source_known(request: NativeRequest, image: Callable[[], bytes | None] | Non
     except (ElfProblem, CaptureError, OSError, RecursionError):
         return False
     return table is not None and any(
-        path.endswith(search.SUFFIXES) and os.path.isfile(path) for path, _ in table.rows
+        path.endswith(folder_search.SUFFIXES) and os.path.isfile(path) for path, _ in table.rows
     )
 
 
@@ -172,9 +172,9 @@ def _arch(request: NativeRequest, info: tool_info.ToolInfo | None) -> str | None
 def _project_headers(request: NativeRequest) -> list[str]:
     found: list[str] = []
     for folder in request.source_dirs:
-        for path in search.files_below(os.path.abspath(folder)):
+        for path in folder_search.files_below(os.path.abspath(folder)):
             found.append(path)
-            if len(found) >= search.MAX_FILES:
+            if len(found) >= folder_search.MAX_FILES:
                 return found
     return found
 
@@ -232,13 +232,17 @@ def _mains(
             yield path
     folder = os.path.dirname(place.path)
     known = [file for each in databases for file in each.entries]
-    known += [file for each in request.source_dirs for file in search.files_below(os.path.abspath(each))]
+    known += [
+        file for each in request.source_dirs for file in folder_search.files_below(os.path.abspath(each))
+    ]
     for beside in dict.fromkeys((folder, os.path.dirname(folder), *beside_program(request))):
-        known += search.files_in(beside)
+        known += folder_search.files_in(beside)
     name = os.path.basename(place.path).encode()
     ranked: list[tuple[int, int, str]] = []
     for number, path in enumerate(dict.fromkeys(known)):
-        data = read_source(path) if path.endswith(UNIT_SUFFIXES) and number < search.MAX_FILES else None
+        data = (
+            read_source(path) if path.endswith(UNIT_SUFFIXES) and number < folder_search.MAX_FILES else None
+        )
         if data is not None:
             likely = (name in data) + 2 * (kernel.base.encode() in data) + path.endswith((".cu", ".hip"))
             ranked.append((-likely, number, path))

@@ -12,11 +12,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kerncap.capture.source.native import compile_commands, definitions, search
+from kerncap.capture.source.native import compile_commands, definitions, folder_search
 from kerncap.capture.source.native.definitions import Definition
+from kerncap.capture.source.native.folder_search import Index, Place
 from kerncap.capture.source.native.line_table import LineTable
 from kerncap.capture.source.native.request import NativeRequest
-from kerncap.capture.source.native.search import Index, Place
 from kerncap.capture.source.native.unit import read_source
 from kerncap.format.kernel_names import KernelName
 
@@ -102,7 +102,7 @@ class Locator:
             best = definitions.matching(self.kernel, inside) or definitions.matching(self.kernel, every)
             if best:
                 self.found.place = Place(here, best[0])
-            elif first is None and here.endswith(search.SUFFIXES):  # a key, a .py: no CUDA C++
+            elif first is None and here.endswith(folder_search.SUFFIXES):  # a key, a .py: no CUDA C++
                 line = min(lines)
                 made = Definition(
                     self.kernel.base, self.kernel.scopes, frozenset(), True,
@@ -200,7 +200,7 @@ def _newest(folder: str) -> int:
 
 @functools.lru_cache(maxsize=16)
 def _folder_index(folder: str, limit_s: float) -> Index:
-    return Index(search.files_below(folder), time.monotonic() + limit_s)
+    return Index(folder_search.files_below(folder), time.monotonic() + limit_s)
 
 
 @functools.lru_cache(maxsize=16)
@@ -218,9 +218,9 @@ def _headers_of(files: list[str]) -> Iterator[str]:
     shared = os.path.commonpath(cuda)
     for folder in dict.fromkeys((shared, os.path.join(os.path.dirname(shared), "include"))):
         if folder.count("/") >= 2 and folder != os.path.expanduser("~"):
-            yield from search.files_below(folder)
+            yield from folder_search.files_below(folder)
 
 
 @functools.lru_cache(maxsize=32)
 def _beside_index(folder: str, _changed: int) -> Index:
-    return Index(search.files_in(folder), time.monotonic() + QUICK_S)
+    return Index(folder_search.files_in(folder), time.monotonic() + QUICK_S)

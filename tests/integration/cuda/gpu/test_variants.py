@@ -12,8 +12,8 @@ from kerncap.api.compare import GOOD, bisect_status, compare
 from kerncap.api.replay import ReplayOptions, write_set
 from kerncap.format import Reproducer
 from kerncap.replay import trust
+from kerncap.replay.byte_effects import Measured
 from kerncap.replay.engine import CANDIDATE, ORIGINAL, Engine
-from kerncap.replay.measured import Measured
 from kerncap.replay.outcome import CandidateError
 from kerncap.replay.resident import dirtied
 from kerncap.replay.statistics import median, ratio

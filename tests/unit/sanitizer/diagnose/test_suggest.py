@@ -11,7 +11,7 @@ import triton.language as tl
 from kerncap.sanitizer.analysis import Analysis, Options
 from kerncap.sanitizer.checks import bounds
 from kerncap.sanitizer.checks.read_source import ContentsSource
-from kerncap.sanitizer.diagnose.names import named_values, scalar_name, written_as
+from kerncap.sanitizer.diagnose.value_names import named_values, scalar_name, written_as
 from kerncap.sanitizer.findings import Violated
 from kerncap.sanitizer.launch import Launch
 from kerncap.sanitizer.symbolic.solve import Solver

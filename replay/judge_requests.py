@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from kerncap.format.schema import Manifest
+from kerncap.replay.byte_effects import Measured
 from kerncap.replay.engine import Engine
-from kerncap.replay.measured import Measured
 from kerncap.replay.units import units, view_name
 
 Limits = tuple[int, float, float]  # view, rtol, atol

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from kerncap.errors import KerncapError
 from kerncap.replay import bitmap
 from kerncap.replay.bitmap import Bits
+from kerncap.replay.byte_effects import SEED_A, SEED_B, Measured, poison
 from kerncap.replay.engine import ORIGINAL, Engine
-from kerncap.replay.measured import SEED_A, SEED_B, Measured, poison
 from kerncap.replay.plain_run import OutOfTime, PlainRun
 from kerncap.replay.pointer_words import PointerWords
 from kerncap.replay.scalars import scalar_variants
