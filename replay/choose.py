@@ -36,7 +36,8 @@ class Choice:
     """An engine: ``launcher`` in ``memory`` on the device of that number (-1: host).
 
     ``emulator``: what stands in for the GPU of a HIP launch, if anything does. ``source``: a code object is
-    launched that is compiled from the stored source, not the captured one.
+    launched that is compiled from the stored source, not the captured one. ``hostile``: candidates are taken
+    to attack whatever judges them.
     """
 
     python: str
@@ -45,6 +46,7 @@ class Choice:
     device: int
     emulator: hip.Emulator | None = None
     source: bool = False
+    hostile: bool = False
 
     @property
     def name(self) -> str:

@@ -46,10 +46,12 @@ class Engine(WorkerMemory):
         emulator: Path | None = None,
         choice: Choice | None = None,
         standby: Standby | None = None,
+        hostile: bool = False,
     ) -> None:
         """``choice``: what was chosen already for a launch of this kind, so that nothing is asked again.
 
-        ``standby``: a process that was started ahead, and is taken where it fits.
+        ``standby``: a process that was started ahead, and is taken where it fits. ``hostile``: no Python of a
+        candidate runs where anything of the oracle can be reached.
         """
         self.reproducer = reproducer
         self.manifest = reproducer.manifest
@@ -58,6 +60,7 @@ class Engine(WorkerMemory):
         self._source_notes: list[str] = []
         self._of_places: dict[tuple[int, ...], str] = {}  # by the regions that lie elsewhere
         chosen = choice or choose(self.manifest, engine, device, python, target_python, emulator)
+        chosen = dataclasses.replace(chosen, hostile=hostile or chosen.hostile)
         try:
             self._open(chosen, standby)
         except (BackendUnavailable, ReplayError) as error:
@@ -73,7 +76,7 @@ class Engine(WorkerMemory):
     def _open(self, choice: Choice, standby: Standby | None) -> None:
         """A worker with the original in it."""
         self.choice = choice
-        self._job: Job = stage(self.reproducer, choice.launcher, choice.memory, choice.device)
+        self._job: Job = stage(self.reproducer, choice.launcher, choice.memory, choice.device, choice.hostile)
         self.connection = Connection(choice, self._job, self._opened, standby)
         self._variants = Variants(self.reproducer, self.connection, self.facts, self.timeout_s)
         try:
@@ -141,6 +144,10 @@ class Engine(WorkerMemory):
     def is_loaded(self, name: str) -> bool:
         """Whether a variant of that name can be launched."""
         return self._variants.is_loaded(name)
+
+    def loadable(self, which: str) -> tuple[Path, dict[str, Any] | None]:
+        """The file that a loaded variant was made of in the worker, and what its compiler says of it."""
+        return self._variants.loadable(which)
 
     def config(self, which: str) -> Config | None:
         """The configuration that a loaded variant has in place of the captured one, if any."""
@@ -292,6 +299,7 @@ class Engine(WorkerMemory):
         facts = self.facts
         facts.device, facts.torch, facts.triton = (str(reply[name]) for name in ("device", "torch", "triton"))
         facts.driver, facts.arch = str(reply.get("driver", "")), str(reply.get("arch", ""))
+        facts.unconfined = [str(name) for name in reply.get("unconfined", [])]
         facts.relocated = sorted(int(r) for r in reply["relocated"])
         facts.pointers, facts.notes = None, [*self._source_notes, *reply.get("notes", [])]
         if self.choice.emulator is not None:

@@ -218,7 +218,12 @@ class Worker:
                 raise WorkerDied(self._how_it_ended())
             self._buffer += data
         line, _, self._buffer = self._buffer.partition(b"\n")
-        return dict(json.loads(line))
+        try:
+            return dict(json.loads(line))
+        except (ValueError, TypeError):
+            self._kill()
+            self.close()
+            raise WorkerDied("its answer can't be read: something else writes to its pipe") from None
 
     def _how_it_ended(self) -> str:
         code = self._process.returncode

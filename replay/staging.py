@@ -43,8 +43,10 @@ class Job:
         self._made.remove()
 
 
-def stage(reproducer: Reproducer, launcher: str, memory: str, device: int) -> Job:
+def stage(reproducer: Reproducer, launcher: str, memory: str, device: int, hostile: bool = False) -> Job:
     """Write the job folder of ``reproducer`` for one launcher, memory and device ordinal.
+
+    ``hostile``: the worker keeps what it knows of the result from candidates.
 
     Regions become sparse files; a region that the launch did not change has no post file.
     What is laid out was checked as it was read, and nobody else can reach it. Raises UsageError for what
@@ -58,7 +60,7 @@ def stage(reproducer: Reproducer, launcher: str, memory: str, device: int) -> Jo
     made = None
     try:
         made = scratch.folder("job", place)
-        content = _content(reproducer, launcher, memory, device)
+        content = {**_content(reproducer, launcher, memory, device), "hostile": hostile}
         _write_files(reproducer, content, made.path)
         (made.path / "job.json").write_text(json.dumps(content))
         return Job(made, content)
@@ -108,6 +110,7 @@ def _content(reproducer: Reproducer, launcher: str, memory: str, device: int) ->
     return {
         "version": 1,
         "launcher": launcher,
+        "reproducer": str(reproducer.path.resolve()),
         "memory": memory,
         "device": device,
         "captured_device": manifest.device.ordinal,

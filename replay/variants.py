@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import itertools
+import json
 import shutil
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kerncap.errors import BackendUnavailable, KerncapError, ReplayError, UsageError
 from kerncap.format import Reproducer
@@ -16,11 +18,15 @@ from kerncap.replay.connection import START_TIMEOUT_S, Connection
 from kerncap.replay.outcome import CandidateError, Compiled, Config, Facts, Loaded
 from kerncap.replay.process import Refusal, TargetError
 
+if TYPE_CHECKING:
+    from kerncap.replay.candidates.triton_image import Image
+
 ORIGINAL = "original"
 CANDIDATE = "candidate"
 CAPTURED = "captured"
 REBUILT = "rebuilt"
 
+_MOST_COPIED = 64 << 20  # bytes of modules beside a hostile candidate
 IMAGES = (".cubin", ".fatbin", ".ptx")
 CODE_OBJECTS = (".hsaco", ".co")
 TRITON_STAGES = (".ttir", ".ttgir", ".llir", ".ptx", ".cubin")
@@ -40,6 +46,7 @@ class Variants:
         self._compiled: dict[str, Compiled] = {}
         self._builds: dict[str, Path] = {}  # variant -> the folder of its built image
         self._numbers = itertools.count()
+        self._apart: dict[str, Image] = {}  # by the text of a module and what it was compiled for
 
     @property
     def launcher(self) -> str:
@@ -64,6 +71,11 @@ class Variants:
         """The configuration of a variant that is loaded, in place of the captured one."""
         return self._loaded[name].config
 
+    def loadable(self, name: str) -> tuple[Path, dict[str, Any] | None]:
+        """The file that the worker made a loaded variant of, and what its compiler says of it."""
+        path, launch = self._resolved(self._loaded[name])
+        return Path(path), launch
+
     def compiled(self, name: str) -> Compiled:
         """What a variant was compiled to. Raises ReplayError for one that is not loaded."""
         if name not in self._compiled:
@@ -82,6 +94,7 @@ class Variants:
             raise ReplayError(f"{path}: no such candidate file")
         path = path.resolve()
         self._check_suffix(path)
+        path = self._private(path)
         self.unload(name)
         started = time.monotonic()
         loaded, cached = self._image(name, path) if self.launcher == "native" else (Loaded(str(path)), False)
@@ -109,7 +122,7 @@ class Variants:
         if path is not None and not path.is_file():
             raise ReplayError(f"{path}: no such candidate file")
         self.unload(name)
-        file = self._loaded[ORIGINAL].path if path is None else str(path.resolve())
+        file = self._loaded[ORIGINAL].path if path is None else str(self._private(path.resolve()))
         self._tried(name, Loaded(file, config=config))
         return self._compiled[name]
 
@@ -228,7 +241,7 @@ class Variants:
         return Loaded(str(built.path)), built.cached
 
     def _of_triton(self, path: Path, out: Path) -> Loaded:
-        from kerncap.replay.candidates.triton_hip import compile_triton
+        from kerncap.replay.candidates.triton_image import compile_triton
 
         job, python = self._connection.job.path, self._connection.choice.python
         limit_s = START_TIMEOUT_S + self._timeout_s
@@ -238,6 +251,8 @@ class Variants:
     def _tried(self, name: str, loaded: Loaded) -> None:
         try:
             self._load(name, loaded)
+        except CandidateError:
+            raise
         except (BackendUnavailable, ReplayError) as error:
             cause = error.__cause__
             detail, place = "", {}
@@ -249,11 +264,12 @@ class Variants:
     def _load(self, which: str, loaded: Loaded) -> None:
         self._forget_stages(which)
         stages = f"stages-{next(self._numbers)}"
+        config = None if loaded.config is None else _plain(loaded.config)
+        path, launch = self._resolved(loaded)
         reply = self._connection.call(
             "load", START_TIMEOUT_S + self._timeout_s,
-            which=which, path=loaded.path, scalars=loaded.scalars, limit_s=self._timeout_s, stages=stages,
-            config=None if loaded.config is None else _plain(loaded.config),
-            **({} if loaded.launch is None else {"launch": loaded.launch}),
+            which=which, path=path, scalars=loaded.scalars, limit_s=self._timeout_s, stages=stages,
+            config=config, **({} if launch is None else {"launch": launch}),
         )  # fmt: skip
         self._loaded[which] = loaded
         self._compiled[which] = self._facts_of(reply.get("compiled", {}))
@@ -262,6 +278,53 @@ class Variants:
             facts.pointers = int(reply["pointers"])
             facts.relocated = sorted({*facts.relocated, *map(int, reply["moved_variables"])})
             facts.notes += [note for note in reply["notes"] if note not in facts.notes]
+
+    def _resolved(self, loaded: Loaded) -> tuple[str, dict[str, Any] | None]:
+        """What the worker is given: the file itself, or the image that a hostile module was made into."""
+        if not (self._connection.choice.hostile and self._is_strangers(Path(loaded.path))):
+            return loaded.path, loaded.launch
+        config = None if loaded.config is None else _plain(loaded.config)
+        return self._compiled_apart(Path(loaded.path), {"config": config, "scalars": loaded.scalars})
+
+    def _private(self, path: Path) -> Path:
+        """A module that nobody exchanges while it is judged: a copy, with what lies beside it to be imported.
+
+        Of a hostile candidate only: errors point into the copy.
+        """
+        if not self._connection.choice.hostile or path.suffix != ".py":
+            return path
+        folder = self._connection.job.folder / f"private-{next(self._numbers)}"
+        folder.mkdir()
+        copies = [path, *(each for each in path.parent.glob("*.py") if each != path and each.is_file())]
+        left = _MOST_COPIED
+        for each in copies:
+            left -= each.stat().st_size
+            if left < 0:
+                raise UsageError(f"{path.parent}: more than {_MOST_COPIED >> 20} MiB of modules beside it")
+            shutil.copyfile(each, folder / each.name)
+        for package in (each.parent for each in path.parent.glob("*/__init__.py")):
+            shutil.copytree(package, folder / package.name, ignore=shutil.ignore_patterns("__pycache__"))
+        return folder / path.name
+
+    def _is_strangers(self, path: Path) -> bool:
+        """Whether a module's Python would run in the worker, and is none of what was captured."""
+        own = self._connection.job.folder / "source"
+        return self.launcher in ("jit", "binary") and path.suffix == ".py" and own not in path.parents
+
+    def _compiled_apart(self, path: Path, request: dict[str, Any]) -> tuple[str, dict[str, Any] | None]:
+        """The image of a module, and what its compiler says of it, from a process that is confined."""
+        from kerncap.replay.candidates.triton_image import compile_triton
+
+        key = json.dumps([hashlib.sha256(path.read_bytes()).hexdigest(), request], sort_keys=True)
+        if key not in self._apart:
+            out = self._connection.job.folder / f"apart-{next(self._numbers)}"
+            out.mkdir()
+            self._apart[key] = compile_triton(
+                self._connection.job.path, path, self._facts.arch, out, self._connection.choice.python,
+                START_TIMEOUT_S + self._timeout_s, request,
+            )  # fmt: skip
+        image = self._apart[key]
+        return str(image.path), image.launch
 
     def _facts_of(self, found: dict[str, Any]) -> Compiled:
         folder = self._connection.job.folder

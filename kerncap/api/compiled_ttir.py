@@ -16,6 +16,7 @@ from typing import Any
 
 import msgspec
 
+import kerncap.replay
 from kerncap import child, env, scratch
 from kerncap.errors import BackendUnavailable, UsageError
 from kerncap.format import Reproducer, schema
@@ -24,6 +25,7 @@ from kerncap.replay import trust
 from kerncap.replay.choose import python_with
 from kerncap.sanitizer.sources.origins import with_original_places
 
+_BOOTSTRAP = Path(kerncap.replay.__file__).parent / "worker" / "bootstrap.py"
 DEFAULT_TARGET = "cuda:90"
 TIMEOUT_S = 180.0  # Triton from a cold disk, and one kernel
 MAX_RESULT_BYTES = 256 << 20
@@ -65,7 +67,7 @@ def compile_source(
         module.write_text(reproducer.source_text() or "", encoding="utf-8")
         job = _job(reproducer.manifest, source.entry, module, target, folder / "result.json")
         (folder / "job.json").write_text(json.dumps(job), encoding="utf-8")
-        answer = _run(found.python, folder, target)
+        answer = _run(found.python, folder, target, str(reproducer.path.resolve()))
     if "ttir" not in answer:
         raise BackendUnavailable("TTIR", f"{reproducer.path}: {one_line(str(answer.get('error')))}")
     return with_original_places(str(answer["ttir"]), str(module), source)
@@ -93,9 +95,11 @@ def _job(manifest: schema.Manifest, entry: str, module: Path, target: str, resul
     }
 
 
-def _run(python: str, folder: Path, target: str) -> Mapping[str, Any]:
-    """What the child wrote: `ttir` or `error`."""
-    command = child.python(python, env.triton_hook_folder() / "compile_source.py", str(folder / "job.json"))
+def _run(python: str, folder: Path, target: str, hidden: str) -> Mapping[str, Any]:
+    """What the child wrote: `ttir` or `error`. It can't read the reproducer."""
+    script = env.triton_hook_folder() / "compile_source.py"
+    words = (str(folder), str(folder / "kernel.py"), hidden, "--", str(script), str(folder / "job.json"))
+    command = child.python(python, _BOOTSTRAP, "confined", *words)
     dropped = ("TRITON_INTERPRET", "KERNCAP_SESSION", "LD_PRELOAD", "CUDA_INJECTION64_PATH")
     environment = {name: value for name, value in os.environ.items() if name not in dropped}
     with (folder / "log").open("wb") as log:

@@ -49,6 +49,7 @@ class ReplayOptions:
     max_size: int | None = None  # bytes that the captured memory may take, written out
     timed_runs: int | None = None
     until_fail: int | None = None
+    hostile: bool = False
 
     @property
     def tolerance(self) -> Tolerance:
@@ -186,7 +187,7 @@ def opened(path: Path, options: ReplayOptions) -> Iterator[tuple[Reproducer, Eng
         trust.require(reproducer, options.trust)
         with Engine(
             reproducer, options.engine, options.device, options.python, options.timeout_s,
-            emulator=options.emulator,
+            emulator=options.emulator, hostile=options.hostile,
         ) as engine:  # fmt: skip
             yield reproducer, engine
 

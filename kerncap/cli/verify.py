@@ -24,9 +24,13 @@ from kerncap.cli.strict import strict_option
 @click.option(
     "--stages",
     metavar="NAMES",
-    help="smoke, oracle, determinism, numerics, shapes, sanitizer, memory, separated by commas; or all.  "
-    "[default: smoke,oracle; sanitizer too for a Triton candidate]",
+    help="smoke, oracle, determinism, numerics, shapes, sanitizer, memory, timing, separated by commas; or "
+    "all.  [default: smoke,oracle; sanitizer too for a Triton candidate]",
 )
+@click.option(
+    "--hostile", is_flag=True,
+    help="Take the candidate for an attacker: all stages, its Python confined and never where the result is.",
+)  # fmt: skip
 @click.option("--expect", type=click.Choice(["finite"]), help="Require every written value to be finite.")
 def command(repro: Path, as_json: bool, stages: str | None, **options: Any) -> int:
     """Check the kernel of REPRO, or a candidate for it, against the application's result.
@@ -40,6 +44,8 @@ def command(repro: Path, as_json: bool, stages: str | None, **options: Any) -> i
     from kerncap.api.verify import VerifyOptions, parse_stages, verify
     from kerncap.report.verdict_text import render
 
+    if stages is None and options["hostile"]:
+        stages = "all"
     result = verify(repro, VerifyOptions(**options, stages=parse_stages(stages)))
     click.echo(json.dumps(result.as_dict(), indent=2) if as_json else render(result))
     return exit_status(result.answer)

@@ -84,9 +84,11 @@ class Replay(Takes, frozen=True, kw_only=True):
 
 class Verify(Replay, frozen=True, kw_only=True):
     stages: Annotated[
-        str | None,
-        _says("smoke, oracle, determinism, numerics, shapes, sanitizer, memory, with commas; or all."),
+        str | None, _says("smoke, oracle, determinism, numerics, shapes, sanitizer, memory, timing; or all.")
     ] = None
+    hostile: Annotated[
+        bool, _says("Take a candidate for an attacker: all stages, confined. False is faster.")
+    ] = True
     reference: Annotated[str | None, _says("A Python file with reference(args).")] = None
     expect: Annotated[Literal["finite"] | None, _says("Require every written value to be finite.")] = None
 

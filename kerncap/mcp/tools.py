@@ -94,6 +94,8 @@ def _replay(given: inputs.Replay, context: Context) -> list[str]:
 def _verify(given: inputs.Verify, context: Context) -> list[str]:
     reference = _file(given.reference, "reference", context)
     options = _options(stages=given.stages, reference=reference, expect=given.expect)
+    if given.candidate is not None and given.hostile:
+        options.append("--hostile")
     return ["verify", "--json", *_run_options(given, context), *options, _repro(given.repro, context)]
 
 

@@ -21,12 +21,18 @@ from kerncap.replay.staging import Job
 _BOOTSTRAP = Path(__file__).parents[1] / "worker" / "bootstrap.py"
 
 
-def command(job: Job, choice: Choice, file: Path, limit_s: float) -> list[str]:
-    """The program that restores ``job``'s memory and launches ``file`` once."""
+def command(
+    job: Job, choice: Choice, file: Path, limit_s: float, compiled: dict[str, Any] | None = None
+) -> list[str]:
+    """The program that restores ``job``'s memory and launches ``file`` once.
+
+    ``compiled`` is what is known of an image that was made of a candidate.
+    """
     requests = job.folder / "requests"
+    load = {"op": "load", "which": "original", "path": str(file), "limit_s": limit_s, "stages": "stages"}
     asked: list[dict[str, Any]] = [
         {"op": "open"},
-        {"op": "load", "which": "original", "path": str(file), "limit_s": limit_s, "stages": "stages"},
+        load if compiled is None else {**load, "launch": compiled},
         {"op": "restore", "state": "pre"},
         {"op": "launch", "which": "original", "limit_s": limit_s},
     ]

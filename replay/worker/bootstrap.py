@@ -5,7 +5,9 @@ WHAT is
     compile JOBS PROCESSES READ_FD WRITE_FD the process that compiles ahead
     standby device|host READ_FD WRITE_FD    torch is imported; the first line that is read says which of both
     once JOB REQUESTS REPLIES               a worker with its requests in a file, for a tool that holds it
-    code_object JOB SOURCE ARCH OUT         a Triton kernel's source made into a code object
+    code_object JOB SOURCE ARCH OUT         a Triton kernel's source made into an image, confined
+    confined OUT SOURCE HIDDEN... -- SCRIPT ARGUMENT...
+                                            a script that writes to OUT alone
     measure ORDINAL                         the ceilings of a device
     packages | agents | device ORDINAL      a question about this Python or this machine
 
@@ -35,6 +37,10 @@ def main(folder: str, what: str, *given: str) -> None:
         from _kerncap_worker.torch_backend import code_object  # type: ignore[import-not-found]
 
         code_object.main(*given)
+    elif what == "confined":
+        from _kerncap_worker.torch_backend import confine
+
+        confine.run_script(*given)
     elif what == "measure":
         from _kerncap_worker.limits import measure  # type: ignore[import-not-found]
 

@@ -12,14 +12,14 @@ from pathlib import Path
 from kerncap.api.replay import opened
 from kerncap.api.verify import VerifyOptions, VerifyResult
 from kerncap.api.verify.run import judged
-from kerncap.api.verify.verify_result import Case
+from kerncap.api.verify.verify_result import STAGES, Case
 from kerncap.replay import trust
 from kerncap.replay.engine import CANDIDATE
 from tests.integration.conftest import CommandLine
 
 HERE = Path(__file__).parent
 RIGHT = "right"  # what it computes is: of such a candidate the times have to be
-_HEADER = re.compile(r"^(Source|Host|Device): (.+)$", re.MULTILINE)
+_HEADER = re.compile(r"^(Source|Host|Device|Hostile): (.+)$", re.MULTILINE)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,10 +30,12 @@ class Cheat:
     source: str
     host: str
     device: str
+    hostile: str = ""  # on the device, where no Python of it runs in the process that judges it
 
     def stages(self, expected: str) -> tuple[str, ...]:
         """The stages that are asked to say it."""
-        return ("oracle", "sanitizer") if expected.startswith("sanitizer: ") else ("oracle",)
+        stage, colon, _ = expected.partition(": ")
+        return ("oracle", stage) if colon and stage in STAGES else ("oracle",)
 
     @property
     def compiles(self) -> bool:
@@ -46,7 +48,7 @@ def cheats() -> list[Cheat]:
     found = []
     for path in sorted((HERE / "candidates").glob("*.py")):
         said = dict(_HEADER.findall(path.read_text().split('"""')[1]))
-        found.append(Cheat(path.stem, said["Source"], said["Host"], said["Device"]))
+        found.append(Cheat(path.stem, said["Source"], said["Host"], said["Device"], said.get("Hostile", "")))
     return found
 
 
@@ -57,12 +59,21 @@ class Resident:
         self.case = case
 
     def judge(self, kind: str, name: str, stages: tuple[str, ...] = ("oracle",)) -> VerifyResult:
-        trust.agree(self.case.reproducer.manifest_sha256)  # in this test, too
         # What a candidate keeps beside itself is its own affair, and no file of the repository.
-        file = shutil.copy(HERE / kind / f"{name}.py", self.case.folder)
-        self.case.options = dataclasses.replace(self.case.options, candidate=Path(file))
+        return self.judge_file(Path(shutil.copy(HERE / kind / f"{name}.py", self.case.folder)), stages)
+
+    def judge_file(self, file: Path, stages: tuple[str, ...] = ("oracle",)) -> VerifyResult:
+        trust.agree(self.case.reproducer.manifest_sha256)  # in this test, too
+        self.case.options = dataclasses.replace(self.case.options, candidate=file)
         self.case.verdict, self.case.judged_by = None, ""
         return judged(self.case, stages)
+
+
+@contextmanager
+def reopened(first: Resident, folder: Path, options: VerifyOptions) -> Iterator[Resident]:
+    """The launch of another resident in an engine with other options."""
+    with opened(first.case.reproducer.path, options) as (reproducer, engine):
+        yield Resident(Case(reproducer, engine, CANDIDATE, options, folder))
 
 
 @contextmanager

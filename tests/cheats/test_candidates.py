@@ -14,7 +14,46 @@ from kerncap.api.verify.verify_result import STAGES
 from kerncap.errors import UsageError
 from tests.integration.conftest import CommandLine
 
-from .resident import RIGHT, Cheat, Resident, cheats, resident
+from .resident import RIGHT, Cheat, Resident, cheats, reopened, resident
+
+CLASSES = {
+    "noop", "stale", "inputs_changed", "other_stream", "late_writes", "clock", "patched_comparison",
+    "by_address", "by_content", "in_a_file", "many_at_once", "impossible_time", "warm_cache",
+    "lower_precision", "tolerance", "bias", "constant", "one_shape", "nan", "oracle_file", "oracle_memory",
+    "device_scan", "forged_reply", "exit", "other_process", "replaced_package", "shared_memory",
+}  # fmt: skip
+ON_HOST = [cheat for cheat in cheats() if not cheat.host.startswith("none: ")]
+KERNEL = """
+import torch
+import triton
+import triton.language as tl
+
+@triton.jit
+def rms_rows(x_ptr, w_ptr, out_ptr, rows, columns, x_stride, out_stride, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    i = tl.arange(0, BLOCK)
+    mask = i < columns
+    x = tl.load(x_ptr + row * x_stride + i, mask=mask, other=0.0)
+    w = tl.load(w_ptr + i, mask=mask, other=0.0)
+    scale = tl.sqrt(columns / tl.sum(x * x, axis=0))
+    tl.store(out_ptr + row * out_stride + i, x * scale * w, mask=mask)
+"""
+# What a host wrapper can do, and what is said of it where a kernel is judged.
+WRAPPERS = {
+    "a function in place of the kernel": (
+        KERNEL + "\nkernel = rms_rows\ndef rms_rows(*args, **kwargs):\n    return kernel[(4,)](*args)\n",
+        "rms_rows in wrapper.py is no @triton.jit function but a function",
+    ),
+    "a lazy tensor in place of a result": (
+        "class Lazy(__import__('torch').Tensor):\n    pass\n"
+        + KERNEL[: KERNEL.index("    row =")] + "    return Lazy()\n",
+        "bytes of out_ptr were never written (first at out_ptr[0, 0])",
+    ),
+    "torch in place of the computation": (
+        KERNEL.replace("scale = ", "torch.ones(1)\n    scale = "),
+        "sanitizer: it does not compile, and the captured kernel does: ",
+    ),
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -24,14 +63,60 @@ def rows(kerncap_of_module: CommandLine, tmp_path_factory: pytest.TempPathFactor
         yield opened
 
 
-@pytest.mark.parametrize(
-    "cheat", [c for c in cheats() if not c.host.startswith("none: ")], ids=lambda cheat: cheat.name
-)
+def test_every_class_has_a_candidate() -> None:
+    assert len(CLASSES) == 27
+    assert CLASSES <= {cheat.name for cheat in cheats()}
+    assert all(cheat.source for cheat in cheats())
+
+
+@pytest.mark.parametrize("cheat", ON_HOST, ids=lambda cheat: cheat.name)
 def test_a_cheat_is_told_by_name(rows: Resident, cheat: Cheat) -> None:
     result = rows.judge("candidates", cheat.name, cheat.stages(cheat.host))
     assert result.passed == (cheat.host == RIGHT), result.verdict.reasons
     if not result.passed:
         assert any(cheat.host in reason for reason in result.verdict.reasons), result.verdict.reasons
+
+
+@pytest.mark.parametrize("name", WRAPPERS)
+def test_what_takes_a_host_wrapper_has_no_place_in_a_kernel(rows: Resident, name: str) -> None:
+    text, said = WRAPPERS[name]
+    file = rows.case.folder / "wrapper.py"
+    file.write_text(text)
+    result = rows.judge_file(file, ("oracle", "sanitizer") if said.startswith("sanitizer") else ("oracle",))
+    assert not result.passed
+    assert any(said in reason for reason in result.verdict.reasons), result.verdict.reasons
+
+
+@pytest.fixture(scope="module")
+def attacked(rows: Resident, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Resident]:
+    """The same launch, judged as `verify --hostile` does."""
+    options = VerifyOptions(trust=True, hostile=True)
+    with reopened(rows, tmp_path_factory.mktemp("hostile"), options) as opened:
+        yield opened
+
+
+def test_the_files_that_hold_the_result_are_out_of_reach(attacked: Resident) -> None:
+    result = attacked.judge("candidates", "oracle_file")
+    assert not result.passed
+    assert result.verdict.reasons[0].startswith("the kernel raised: ValueError: not enough values"), "no file"
+    reads = f"open({str(attacked.case.reproducer.path / 'manifest.json')!r}).read()"
+    file = attacked.case.folder / "reads.py"
+    file.write_text(KERNEL.replace("import torch\n", f"import torch\n{reads}\n"))
+    result = attacked.judge_file(file)
+    assert not result.passed and "PermissionError" in result.verdict.reasons[0], result.verdict.reasons
+
+
+def test_an_honest_candidate_passes_among_attackers(attacked: Resident) -> None:
+    result = attacked.judge("honest", "other_split")
+    assert result.passed, result.verdict.reasons
+    assert result.stages[0].shown[1].startswith("its Python ran in a process of its own")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("cheat", ON_HOST, ids=lambda cheat: cheat.name)
+def test_no_cheat_passes_among_attackers(attacked: Resident, cheat: Cheat) -> None:
+    result = attacked.judge("candidates", cheat.name, cheat.stages(cheat.host))
+    assert result.passed == (cheat.host == RIGHT), result.verdict
 
 
 @pytest.mark.long

@@ -13,7 +13,7 @@ from kerncap.api.verify.verify_result import STAGES
 from kerncap.replay.worker.torch_backend.streams import problem
 from tests.integration.conftest import CommandLine
 
-from .resident import RIGHT, Cheat, Resident, cheats, resident
+from .resident import RIGHT, Cheat, Resident, cheats, reopened, resident
 
 pytestmark = [pytest.mark.gpu, pytest.mark.timeout(500)]
 
@@ -37,6 +37,38 @@ def test_a_cheat_is_told_by_name(rows: Resident, cheat: Cheat) -> None:
 def test_what_only_python_can_do_passes_in_no_case(rows: Resident, cheat: Cheat) -> None:
     result = rows.judge("candidates", cheat.name)
     assert not result.passed, result.verdict
+
+
+@pytest.fixture(scope="module")
+def attacked(rows: Resident, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Resident]:
+    """The same launch, judged as `verify --hostile` does: no Python of a candidate runs in the worker."""
+    options = VerifyOptions(trust=True, engine="jit", hostile=True)
+    with reopened(rows, tmp_path_factory.mktemp("hostile"), options) as opened:
+        yield opened
+
+
+@pytest.mark.parametrize("cheat", [c for c in cheats() if c.compiles], ids=lambda cheat: cheat.name)
+def test_a_cheat_is_told_by_name_among_attackers(attacked: Resident, cheat: Cheat) -> None:
+    expected = cheat.hostile or cheat.device
+    result = attacked.judge("candidates", cheat.name, cheat.stages(expected))
+    assert result.passed == (expected == RIGHT), result.verdict.reasons
+    if not result.passed:
+        assert any(expected in reason for reason in result.verdict.reasons), result.verdict.reasons
+
+
+@pytest.mark.parametrize("cheat", [c for c in cheats() if not c.compiles], ids=lambda cheat: cheat.name)
+def test_what_only_python_can_do_passes_in_no_case_among_attackers(attacked: Resident, cheat: Cheat) -> None:
+    result = attacked.judge("candidates", cheat.name)
+    assert not result.passed, result.verdict
+
+
+def test_an_honest_rewrite_passes_every_stage_among_attackers(attacked: Resident) -> None:
+    result = attacked.judge("honest", "other_order", STAGES[1:])
+    assert result.passed, result.verdict.reasons
+    stages = {stage.name: stage for stage in result.stages}
+    assert "not where its image was launched" in stages["smoke"].shown[1]
+    assert stages["timing"].result == "pass", stages["timing"]
+    assert attacked.judge("honest", "other_split").passed
 
 
 def test_honest_rewrites_pass_every_stage(rows: Resident) -> None:

@@ -11,14 +11,18 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from kerncap import child, scratch
 from kerncap.api.verify.verify_result import Case, StageResult
 from kerncap.errors import KerncapError
 from kerncap.log import one_line
 from kerncap.replay import candidates
+from kerncap.replay.engine import CANDIDATE
 from kerncap.replay.limits import once
 from kerncap.replay.staging import Job, stage
+
+Loadable = tuple[Path, dict[str, Any] | None]  # a file, and what its compiler says of it, if that is needed
 
 TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
 _START_S = 30.0  # torch and Triton, instrumented: 7 s on an H200
@@ -71,7 +75,7 @@ def check(case: Case, found: StageResult) -> None:
     )
 
 
-def _said(case: Case, program: str, candidate: Path | None, tool: str) -> tuple[Sequence[str], str]:
+def _said(case: Case, program: str, candidate: Loadable | None, tool: str) -> tuple[Sequence[str], str]:
     """The tool's errors, or why it has nothing to say."""
     try:
         return _run(case, program, candidate, tool), ""
@@ -79,13 +83,13 @@ def _said(case: Case, program: str, candidate: Path | None, tool: str) -> tuple[
         return (), one_line(str(error).splitlines()[0])
 
 
-def _run(case: Case, program: str, candidate: Path | None, tool: str) -> list[str]:
+def _run(case: Case, program: str, candidate: Loadable | None, tool: str) -> list[str]:
     choice, limit_s = case.engine.choice, case.options.timeout_s
     job = stage(case.reproducer, choice.launcher, choice.memory, choice.device)
     try:
         log = job.folder / "report"
-        file = once.own_file(job, choice) if candidate is None else candidate
-        worker = once.command(job, choice, file, limit_s)
+        file, compiled = (once.own_file(job, choice), None) if candidate is None else candidate
+        worker = once.command(job, choice, file, limit_s, compiled)
         said = once.output(
             "compute-sanitizer", [*command_line(program, tool, log, job), *worker], job.folder,
             _START_S + limit_s,
@@ -113,15 +117,17 @@ def command_line(program: str, tool: str, log: Path, job: Job) -> list[str]:
     ]  # fmt: skip
 
 
-def _candidate(case: Case, folder: Path) -> Path | None:
+def _candidate(case: Case, folder: Path) -> Loadable | None:
     """What the worker loads in place of the captured kernel. Raises KerncapError where it is not built."""
     path = case.options.candidate
     if path is None:
         return None
+    if case.engine.choice.hostile:
+        return case.engine.loadable(CANDIDATE)
     if case.engine.choice.launcher != "native" or path.suffix not in candidates.SUFFIXES:
-        return path.resolve()
+        return path.resolve(), None
     arch, python = case.engine.facts.arch, case.engine.choice.python
-    return candidates.compile_candidate(case.reproducer, path.resolve(), arch, folder, python).path
+    return candidates.compile_candidate(case.reproducer, path.resolve(), arch, folder, python).path, None
 
 
 def _is_the_workers(message: str) -> bool:

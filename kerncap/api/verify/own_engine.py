@@ -22,7 +22,8 @@ def engine_of(case: Case, path: Path, python: str | None = None) -> Iterator[Eng
     choice = case.engine.choice
     device = f"cuda:{choice.device}" if choice.memory == "cuda" else "cpu"
     with Reproducer.open(path) as reproducer, Engine(
-        reproducer, choice.name, device, python or choice.python, case.options.timeout_s
+        reproducer, choice.name, device, python or choice.python, case.options.timeout_s,
+        hostile=choice.hostile,
     ) as engine:  # fmt: skip
         yield engine
 

@@ -13,11 +13,13 @@ from kerncap.api.candidate_file import of_one_text, refuse_inside, text_of
 from kerncap.api.replay import load_candidate, opened, outcome_result, runs_at_all, without_values, write_set
 from kerncap.api.verify import (
     determinism_stage,
+    hostile,
     memory_stage,
     numerics_stage,
     oracle_stage,
     sanitizer_stage,
     shapes_stage,
+    timing_stage,
 )
 from kerncap.api.verify.verify_result import (
     DEFAULT_STAGES,
@@ -39,6 +41,7 @@ _RUN: dict[str, Callable[[Case], StageResult]] = {
     "shapes": shapes_stage.stage,
     "sanitizer": sanitizer_stage.stage,
     "memory": memory_stage.stage,
+    "timing": timing_stage.stage,
 }
 
 
@@ -83,6 +86,7 @@ def judged(case: Case, wanted: Sequence[str]) -> VerifyResult:
 def _smoke(case: Case) -> tuple[StageResult, str, Verdict | None]:
     """Whether it builds, launches, and ends well in time; if not, the verdict on that, and by what."""
     stage = StageResult("smoke")
+    options = case.options
     engine, which = case.engine, case.which
     refused = load_candidate(engine, case.options.candidate)
     if refused is not None:
@@ -94,6 +98,8 @@ def _smoke(case: Case) -> tuple[StageResult, str, Verdict | None]:
     if ended is not None:
         return _as(stage, ended), "whether it ends", ended
     stage.shown.append("loads, launches, and ends in time with no fault")
+    if options.hostile and which == CANDIDATE:
+        hostile.say(case, stage)
     if without_values(engine):
         nothing = runs_at_all(engine, which)
         return _as(stage, nothing), "whether it ends", nothing

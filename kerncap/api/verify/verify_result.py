@@ -16,7 +16,7 @@ from kerncap.replay.engine import Engine
 from kerncap.replay.outcome import Outcome
 from kerncap.replay.wording import Verdict, badly_ended
 
-STAGES = ("smoke", "oracle", "determinism", "numerics", "shapes", "sanitizer", "memory")
+STAGES = ("smoke", "oracle", "determinism", "numerics", "shapes", "sanitizer", "memory", "timing")
 DEFAULT_STAGES = ("smoke", "oracle", "sanitizer")  # the last for a candidate, where it applies
 
 

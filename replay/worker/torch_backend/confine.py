@@ -12,7 +12,9 @@ import ctypes
 import os
 import platform
 import resource
+import runpy
 import struct
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -49,6 +51,13 @@ _REFUSED = {
 }  # fmt: skip
 _X32 = 0x40000000  # of x86-64: the same calls under other numbers
 
+_SYSTEM = (
+    "/usr", "/lib", "/lib64", "/bin", "/opt", "/etc/passwd", "/etc/ld.so.cache", "/etc/ld.so.conf",
+    "/etc/ld.so.conf.d", "/proc/self", "/proc/cpuinfo", "/proc/meminfo", "/proc/stat",
+    "/sys/devices/system/cpu", "/dev/urandom",
+)  # fmt: skip
+
+_COMPILERS_BYTES = 32 << 30
 LANDLOCK = "Landlock (Linux 5.13)"
 SECCOMP = "seccomp's filters"
 
@@ -86,6 +95,53 @@ def confine(
     if not _seccomp(libc):
         missing.append(SECCOMP)
     return missing
+
+
+def run_script(out: str, source: str, *given: str) -> None:
+    """Run a script that can write to ``out`` only; ``given`` are hidden folders, --, the script."""
+    end = given.index("--")
+    hidden, script, arguments = given[:end], given[end + 1], given[end + 1 :]
+    use_only(Path(source), out, hidden, [str(Path(script).parent)])
+    sys.argv = list(arguments)
+    runpy.run_path(script, run_name="__main__")
+
+
+def use_only(source: Path, out: str, hidden: Sequence[str], more: Sequence[str] = ()) -> None:
+    """Give up all but what compiling ``source`` needs; caches and temporary files go to ``out``.
+
+    Before torch is imported: what is given up, a thread that is there already would keep.
+    """
+    for name in ("TMPDIR", "TRITON_CACHE_DIR", "TRITON_HOME", "HOME"):
+        os.environ[name] = out
+    confine([*readable_by(source, hidden), *more], [out], _COMPILERS_BYTES)
+
+
+def readable_by(source: Path, hidden: Sequence[str]) -> list[str]:
+    """What Python and a source module need: the system, what is installed, and modules beside the source.
+
+    Nothing of it lies in one of the ``hidden`` folders, or has one in it.
+    """
+    kept = [Path(folder).resolve() for folder in hidden]
+    found = [*_SYSTEM, str(source), str(Path(__file__).parents[1])]
+    places = [sys.prefix, sys.base_prefix, sys.exec_prefix, *(entry for entry in sys.path if entry)]
+    for place in dict.fromkeys(places):
+        found += _without(Path(place).resolve(), kept)
+    with contextlib.suppress(OSError):
+        for path in source.parent.iterdir():
+            if path.suffix == ".py" or (path / "__init__.py").is_file():
+                found += _without(path.resolve(), kept)
+    return found
+
+
+def _without(path: Path, hidden: Sequence[Path]) -> list[str]:
+    if not any(path == other or path in other.parents for other in hidden):
+        return [] if any(other in path.parents for other in hidden) else [str(path)]
+    if path in hidden or not path.is_dir():
+        return []
+    try:
+        return [each for child in path.iterdir() for each in _without(child, hidden)]
+    except OSError:
+        return []
 
 
 def missing() -> list[str]:

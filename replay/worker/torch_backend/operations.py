@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,15 +13,18 @@ import numpy as np
 import torch
 
 from ..common.failures import Fault, KernelError, Refused
-from . import compare_views, guard, warm_triton
+from . import compare_views, confine, guard, warm_triton
 from .isolation import Rights, run_here
 from .launch_values import Values
-from .launchers.config import configured, with_scalars
+from .launchers.config import configured, with_scalars, with_signature
 from .launchers.source import load
 from .perturb import perturb
 from .states import States, unpack
 from .timing_ops import Timed
 from .value_ops import Judging
+
+_LAUNCHING = ("launch", "time", "interleaved", "timings", "streams")
+_CANDIDATES_BYTES = 16 << 30  # of memory that a hostile one may map
 
 
 class Session(Judging, Timed):
@@ -47,7 +52,8 @@ class Session(Judging, Timed):
     def handle(self, request: dict[str, Any]) -> dict[str, Any]:
         arguments = {key: value for key, value in request.items() if key != "op"}
         try:
-            return dict(getattr(self, f"op_{request['op']}")(**arguments) or {})
+            with self._hidden(request):
+                return dict(getattr(self, f"op_{request['op']}")(**arguments) or {})
         except (Fault, KernelError, Refused):
             raise
         except Exception as error:
@@ -55,6 +61,18 @@ class Session(Judging, Timed):
             if self.memory.kind == "cuda" and self.memory.is_lost():
                 raise Fault(f"the kernel: {error}") from error
             raise
+
+    @contextlib.contextmanager
+    def _hidden(self, request: dict[str, Any]) -> Iterator[None]:
+        """Out of reach of a hostile candidate that this runs: what is known of the result."""
+        if not self.states.hostile or request["op"] not in _LAUNCHING:
+            yield
+            return
+        self.states.hide(True)
+        try:
+            yield
+        finally:
+            self.states.hide(False)
 
     # --- running -----------------------------------------------------------------------------------
 
@@ -65,8 +83,15 @@ class Session(Judging, Timed):
             "torch": torch.__version__, "triton": triton.__version__, "pid": os.getpid(),
             "relocated": {str(region): old for region, old in self.memory.relocated.items()},
             "device": torch.cuda.get_device_name(self.job["device"]) if self.memory.kind == "cuda" else "cpu",
-            "notes": getattr(self.memory, "notes", []),
+            "notes": getattr(self.memory, "notes", []), "arch": self._arch(),
+            "unconfined": confine.missing(),
         }  # fmt: skip
+
+    def _arch(self) -> str:
+        if self.memory.kind != "cuda":
+            return ""
+        major, minor = torch.cuda.get_device_capability(self.job["device"])
+        return f"cuda:{major}{minor}"
 
     def op_load(
         self,
@@ -76,11 +101,13 @@ class Session(Judging, Timed):
         scalars: dict[str, str] | None = None,
         config: dict[str, Any] | None = None,
         limit_s: float = 60.0,
+        launch: dict[str, Any] | None = None,
     ) -> dict[str, Any]:
         """Make a launcher of a file, the job's own or a candidate's; what it was compiled to.
 
         ``scalars`` are the values of numeric arguments that the launch did not have, ``config`` another
-        configuration. ``stages`` is the folder in the job's for what the compiler made on its way.
+        configuration, ``launch`` what the compiler said of an image. ``stages`` is the folder in the job's
+        for what the compiler made on its way.
         """
         if self._apart is not None:
             return self._on_host(which, Path(path), config, scalars, limit_s)
@@ -94,7 +121,10 @@ class Session(Judging, Timed):
             path.endswith(".py") and self.memory.kind == "cuda" and self.folder not in Path(path).parents
         )
         before = guard.functions() if watched else {}
-        launcher = self._launcher(Path(path), job, values, self.folder / stages)
+        if launch is not None:
+            launcher = self._of_image(Path(path), job, values, launch)
+        else:
+            launcher = self._launcher(Path(path), job, values, self.folder / stages)
         if before and (replaced := guard.replaced(before)):
             raise Fault(f"{Path(path).name} replaces {', '.join(replaced[:3])} in the process that judges it")
         self.op_unload(which)
@@ -108,12 +138,20 @@ class Session(Judging, Timed):
     ) -> dict[str, Any]:  # fmt: skip
         started = time.perf_counter()
         # What was captured is what all is held against: it runs as it ran there.
-        rights = None if self.folder in path.parents else Rights()
+        rights = None if self.folder / "source" in path.parents else self._rights(path)
         launcher = self._apart.launch(path, config, scalars, rights)
         self._check_import(launcher.outcome(limit_s, only_load=True), path.name)
         self._launchers[which] = launcher
         grid = configured(self.job, config)["launch"]["grid"]
         return {"compiled": {"compile_ms": (time.perf_counter() - started) * 1e3, "grid": grid}}
+
+    def _rights(self, path: Path) -> Rights:
+        if not self.job.get("hostile"):
+            return Rights()
+        return Rights(
+            confine.readable_by(path, [str(self.folder / "regions"), self.job["reproducer"]]),
+            _CANDIDATES_BYTES,
+        )
 
     @staticmethod
     def _check_import(outcome: dict[str, Any], name: str) -> None:
@@ -144,6 +182,15 @@ class Session(Judging, Timed):
         from .launchers.triton_jit import TritonJit  # the binary engine's too, with source beside the image
 
         return TritonJit(path, job, values)
+
+    @staticmethod
+    def _of_image(path: Path, job: dict[str, Any], values: Values, launch: dict[str, Any]) -> Any:
+        """A candidate that another process compiled: of its Python nothing comes here."""
+        from .launchers import binary, stages
+
+        image = path.read_bytes()
+        made = stages.Made(image, launch["metadata"], {"cubin": image})
+        return binary.Binary(path, with_signature(job, launch["signature"]), values, made)
 
     def op_launch(self, which: str, limit_s: float) -> dict[str, Any]:
         """Run one launch to its end. Its outcome is data: ok, error, fault or timeout."""
@@ -235,7 +282,8 @@ class Session(Judging, Timed):
             written = None
             if str(view["region"]) in masks:
                 written = self._chosen(view, self._mask(masks[str(view["region"])]))
-            stats = compare_views.nonfinite(self._typed(index, None), written)
+            now = self._typed(index, None)
+            stats = compare_views.nonfinite(now, None if written is None else written.to(now.device))
             found.append({"view": index, "name": view.get("name", ""), **stats})
         return {"views": found}
 
@@ -255,7 +303,7 @@ class Session(Judging, Timed):
         except ValueError as error:
             raise Refused(str(error)) from error
         size = self.states.sizes[region]
-        data = self.memory.tensor(region, 0, size) if state is None else self.states.whole(state, region)
+        data = self.states.now(region, 0, size) if state is None else self.states.whole(state, region)
         return compare_views.strided(data, view, dtype)
 
     # --- the user's reference ----------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import mmap
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +13,7 @@ import torch
 
 from ..common.poison import GAP_SEED, pattern
 
+_PROT_NONE = 0
 CHUNK = 16 * 1024 * 1024  # bytes of scratch per step on the device, times a small factor
 _EQUAL = 8 * CHUNK  # where a step needs a byte of scratch for each, and its own cost is the launch
 
@@ -31,11 +33,26 @@ def map_file(path: Path, size: int) -> Any:
         return torch.frombuffer(mmap.mmap(file.fileno(), size, access=mmap.ACCESS_COPY), dtype=torch.uint8)
 
 
+def _kept(tensor: Any) -> Any:
+    """A copy on the host in pages of its own, which `States.hide` can take away."""
+    if not tensor.numel():
+        return tensor.cpu()
+    copy = torch.frombuffer(mmap.mmap(-1, tensor.numel()), dtype=torch.uint8)
+    copy.copy_(tensor)
+    return copy
+
+
 class States:
-    """Named states of all regions; ``pre`` and ``post`` come from the job's files."""
+    """Named states of all regions; ``pre`` and ``post`` come from the job's files.
+
+    Of a ``hostile`` job all but ``pre`` stays on the host, and is compared there: a candidate on the device
+    finds no result in the device's memory, and `hide` takes the pages away that some devices reach all the
+    same (those that share the host's page tables).
+    """
 
     def __init__(self, memory: Any, job: dict[str, Any], folder: Path) -> None:
         self.memory = memory
+        self.hostile = bool(job.get("hostile")) and memory.kind == "cuda"
         self.sizes = [region["size"] for region in job["regions"]]
         self._states: dict[str, list[Any]] = {}
         pre = [map_file(folder / r["pre"], r["size"]) for r in job["regions"]]
@@ -47,12 +64,32 @@ class States:
             for i, r in enumerate(job["regions"])
         ]
 
+    def now(self, region: int, offset: int, size: int) -> Any:
+        """Bytes of memory as it is, where they are compared."""
+        tensor = self.memory.tensor(region, offset, size)
+        return tensor.cpu() if self.hostile else tensor
+
     def chunk(self, name: str, region: int, offset: int, size: int) -> Any:
-        """Bytes of a state on the memory's device."""
-        return self.memory.to_device(self._states[name][region][offset : offset + size])
+        """Bytes of a state, where they are compared."""
+        return self._placed(self._states[name][region][offset : offset + size])
 
     def whole(self, name: str, region: int) -> Any:
-        return self.memory.to_device(self._states[name][region])
+        return self._placed(self._states[name][region])
+
+    def _placed(self, tensor: Any) -> Any:
+        return tensor.cpu() if self.hostile else self.memory.to_device(tensor)
+
+    def hide(self, hidden: bool) -> None:
+        """Take the pages of all results away, or give them back."""
+        libc = ctypes.CDLL(None, use_errno=True)
+        rights = _PROT_NONE if hidden else mmap.PROT_READ | mmap.PROT_WRITE
+        for name, tensors in self._states.items():
+            for tensor, pre in zip(tensors, self._states["pre"], strict=True):
+                if name == "pre" or tensor is pre or tensor.is_cuda or not tensor.numel():
+                    continue
+                pages = -(-tensor.numel() // mmap.PAGESIZE) * mmap.PAGESIZE
+                if libc.mprotect(ctypes.c_void_p(tensor.data_ptr()), ctypes.c_size_t(pages), rights):
+                    raise OSError(ctypes.get_errno(), "mprotect")
 
     def restore(self, name: str = "pre", only: list[int] | None = None) -> None:
         """Put a state into memory, and fresh poison between the regions."""
@@ -81,7 +118,10 @@ class States:
         copies = []
         for region, size in enumerate(self.sizes):
             tensor = self.memory.tensor(region, 0, size)
-            copies.append(tensor.clone() if here else tensor.cpu())
+            if self.hostile:
+                copies.append(_kept(tensor))
+            else:
+                copies.append(tensor.clone() if here else tensor.cpu())
         self._states[name] = copies
 
     def drop(self, name: str) -> None:
@@ -106,8 +146,9 @@ class States:
             bits = unpack(mask, offset, size)
             if bits.any():
                 target = self.memory.tensor(region, offset, size)
-                chosen = self.memory.to_device(torch.from_numpy(bits.view(np.bool_)))
-                target.copy_(torch.where(chosen, self.chunk(name, region, offset, size), target))
+                chosen, state = torch.from_numpy(bits.view(np.bool_)), self.chunk(name, region, offset, size)
+                chosen = chosen if self.hostile else self.memory.to_device(chosen)
+                target.copy_(torch.where(chosen, state, self.now(region, offset, size)))
 
     def differing(self, name: str) -> list[int]:
         """The regions that differ from a state anywhere."""
@@ -115,9 +156,7 @@ class States:
             region
             for region, size in enumerate(self.sizes)
             if any(
-                not torch.equal(
-                    self.memory.tensor(region, offset, length), self.chunk(name, region, offset, length)
-                )
+                not torch.equal(self.now(region, offset, length), self.chunk(name, region, offset, length))
                 for offset, length in chunks(
                     size, most=_EQUAL if self._states[name][region].is_cuda else CHUNK
                 )
@@ -129,7 +168,7 @@ class States:
         size = self.sizes[region]
         bits: Any = None
         for offset, length in chunks(size):
-            now = self.memory.tensor(region, offset, length)
+            now = self.now(region, offset, length)
             if against == "poison":
                 other = pattern(torch, seed, region, offset, length, now.device)
             else:

@@ -40,18 +40,31 @@ class Timed:
         return {"times_ms": times}
 
     def _prepare(self, restore: Callable[[], None], cold: bool) -> Callable[[], None]:
-        """What goes before a timed launch; where the cache can't be emptied, the restore alone."""
+        """What goes before a timed launch: the restore, no kept lines, other data in a ``cold`` cache."""
+        forget = self._without_persisting(restore)
         if not cold:
-            return restore
+            return forget
         if self._fill_cache is None:
             self._fill_cache = (cache_filler(torch),)
         [fill] = self._fill_cache
         if fill is None:
+            return forget
+
+        def both() -> None:
+            forget()
+            fill()
+
+        return both
+
+    def _without_persisting(self, restore: Callable[[], None]) -> Callable[[], None]:
+        """``restore``, and no line of the cache that an earlier launch asked to keep."""
+        if self.memory.kind != "cuda":
             return restore
+        driver = self.memory.driver
 
         def both() -> None:
             restore()
-            fill()
+            driver.status("cuCtxResetPersistingL2Cache")
 
         return both
 
@@ -81,9 +94,7 @@ class Timed:
         """Medians with a warm cache, where the launch may follow itself, and with a cold one."""
         launcher = self._launchers[which]
 
-        def prepare() -> None:
-            self.states.restore("pre", dirty)
-
+        prepare = self._prepare(lambda: self.states.restore("pre", dirty), cold=False)
         return {
             "warm_ms": warm_ms(torch, prepare, launcher.run) if again else None,
             "cold_ms": cold_ms(torch, prepare, launcher.run),

@@ -3,6 +3,7 @@
 Source: reference-kernels 162: patched timers
 Host: it replaces time.perf_counter_ns, a clock that launches are timed by
 Device: in the process that judges it
+Hostile: right
 """
 
 import time

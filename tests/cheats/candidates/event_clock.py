@@ -3,6 +3,7 @@
 Source: pygpubench: patched events
 Host: none: there are no events
 Device: in the process that judges it
+Hostile: right
 """
 
 import torch

@@ -3,6 +3,7 @@
 Source: pygpubench, reference-kernels 162: patched statistics
 Host: bytes of out_ptr were never written (first at out_ptr[0, 0])
 Device: in the process that judges it
+Hostile: bytes of out_ptr were never written (first at out_ptr[0, 0])
 """
 
 import sys

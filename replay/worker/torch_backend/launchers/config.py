@@ -48,6 +48,22 @@ def with_scalars(job: dict[str, Any], scalars: dict[str, str] | None) -> dict[st
     return {**job, "arguments": arguments}
 
 
+def with_signature(job: dict[str, Any], signature: dict[str, Any]) -> dict[str, Any]:
+    """``job`` with the parameters of another compiled kernel: their order, and which of them are constants.
+
+    Raises Refused for a parameter that the launch has no value of, by name.
+    """
+    known = {argument["name"]: argument for argument in job["arguments"]}
+    arguments = []
+    for name, kind in signature.items():
+        if name not in known:
+            if kind == "constexpr":
+                continue  # a default, compiled in
+            raise Refused(f"parameter {name} has a default and is no constant: pass what the launch passes")
+        arguments.append({**known[name], "signature": kind if isinstance(kind, str) else None})
+    return {**job, "arguments": arguments}
+
+
 def _with_value(argument: dict[str, Any], value: Any) -> dict[str, Any]:
     kind = argument["value"]["kind"]
     if kind in ("tensor", "descriptor", "pointer"):
