@@ -300,7 +300,7 @@ class Variants:
         for each in copies:
             left -= each.stat().st_size
             if left < 0:
-                raise UsageError(f"{path.parent}: more than {_MOST_COPIED >> 20} MiB of modules beside it")
+                raise UsageError(f"{path.parent}: more than {_MOST_COPIED >> 20} MiB of modules next to it")
             shutil.copyfile(each, folder / each.name)
         for package in (each.parent for each in path.parent.glob("*/__init__.py")):
             shutil.copytree(package, folder / package.name, ignore=shutil.ignore_patterns("__pycache__"))

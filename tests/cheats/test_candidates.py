@@ -113,7 +113,7 @@ def test_the_files_that_hold_the_result_are_out_of_reach(attacked: Resident) -> 
 def test_an_honest_candidate_passes_among_attackers(attacked: Resident) -> None:
     result = attacked.judge("honest", "other_split")
     assert result.passed, result.verdict.reasons
-    assert result.stages[0].shown[1].startswith("its Python ran in a process of its own")
+    assert result.stages[0].shown[1].startswith("its Python ran in a separate process")
 
 
 @pytest.mark.long

@@ -15,7 +15,7 @@ def say(case: Case, stage: StageResult) -> None:
     choice, missing = engine.choice, engine.facts.unconfined
     if candidate.suffix == ".py" and choice.memory == "host":
         stage.shown.append(
-            f"its Python ran in a process of its own ({_SANDBOX}) that never had the result in its memory"
+            f"its Python ran in a separate process ({_SANDBOX}) that never had the result in its memory"
         )
     elif candidate.suffix == ".py" and choice.launcher != "native":
         stage.shown.append(

@@ -24,7 +24,7 @@ def stage(case: Case) -> StageResult:
     if case.which != CANDIDATE:
         return StageResult.skipped("timing", "there is no candidate to time against the captured kernel")
     if measured is None or case.reproducer.manifest.oracle.kind != "trusted":
-        return StageResult.skipped("timing", "there is no result that timed launches could be held against")
+        return StageResult.skipped("timing", "there is no result to compare timed launches with")
     found = StageResult("timing")
     rounds = _DEVICE_ROUNDS if engine.choice.on_device else _HOST_ROUNDS
     dirty = sorted(measured.written)
