@@ -110,7 +110,9 @@ class States:
         """Put [start, stop) of a state into memory; what is on the device needs no scratch, and no steps."""
         most = max(1, stop - start) if self._states[name][region].is_cuda else CHUNK
         for offset, size in chunks(stop, start, most):
-            self.memory.tensor(region, offset, size).copy_(self.chunk(name, region, offset, size))
+            state = self._states[name][region][offset : offset + size]
+            state = state if self.hostile else self.memory.to_device(state)
+            self.memory.tensor(region, offset, size).copy_(state)
 
     def snapshot(self, name: str) -> None:
         """Keep the present contents of memory under ``name``."""
