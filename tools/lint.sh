@@ -25,6 +25,8 @@ check "mypy (the hook)" env -C shims/triton "$bin/mypy" --config-file "$PWD/pypr
     --cache-dir "$PWD/$cache/hook" --explicit-package-bases .
 check "import-linter" "$bin/lint-imports" --cache-dir .import_linter_cache
 
+check "words" "$bin/python" tools/words.py
+
 if [[ ${#cpp[@]} -gt 0 ]]; then
     check "clang-format" "$bin/clang-format" --dry-run --Werror "${cpp[@]}"
 fi
