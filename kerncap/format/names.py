@@ -34,10 +34,11 @@ _LISTED = {
     "files": (re.compile(re.escape(README_PATH)), _CODE, _SOURCE),
 }
 _WRITE_SET = re.compile(r"write_set-[0-9a-f]{16}\.bin")
+_UNFINISHED = re.compile(rf"\.(?:checks\.json|{_WRITE_SET.pattern})\.tmp-([0-9]+)-[0-9a-f]{{8}}")
 # Beside what is listed, at the top: written after sealing; or what a killed process or NFS left behind.
 _BESIDE = re.compile(
     rf"manifest\.(json|sha256)|checks\.json|{_WRITE_SET.pattern}"
-    rf"|\.(checks\.json|{_WRITE_SET.pattern})\.tmp-[0-9]+-[0-9a-f]{{8}}|\.nfs[0-9a-f]{{1,32}}"
+    rf"|{_UNFINISHED.pattern}|\.nfs[0-9a-f]{{1,32}}"
 )
 _EXPECTED = {
     "memory": f"{INDEX_PATH} or {CHUNKS_PATH}",
@@ -58,6 +59,12 @@ def listed_problem(name: str, part: str) -> str | None:
 
 def is_write_set(name: str) -> bool:
     return _WRITE_SET.fullmatch(name) is not None
+
+
+def unfinished_by(name: str) -> str | None:
+    """The number of the process that began to write this file, if it is one that was not finished."""
+    found = _UNFINISHED.fullmatch(name)
+    return None if found is None else found[1]
 
 
 def not_a_write_set(name: str) -> str:

@@ -11,6 +11,7 @@ import contextlib
 import hashlib
 import os
 import re
+import time
 import weakref
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -34,6 +35,7 @@ from kerncap.format.names import (
     MANIFEST_PATH,
     Grammar,
     refuse_other_files,
+    unfinished_by,
 )
 from kerncap.format.stored import (
     check_digest,
@@ -56,6 +58,7 @@ from kerncap.regular_file import open_regular
 
 MAX_MANIFEST_BYTES = 16 << 20
 MAX_RAW_IN_FLIGHT = 32 << 20
+_UNFINISHED_S = 60.0  # after which a file that is being written is one that nobody writes any more
 
 
 class Reproducer:
@@ -258,7 +261,11 @@ class Reproducer:
         self.replace_file(CHECKS_PATH, encode_checks(checks))
 
     def replace_file(self, name: str, data: bytes) -> None:
-        """Put a file beside the manifest in one step, durable; for what is found after sealing."""
+        """Put a file beside the manifest in one step, durable; for what is found after sealing.
+
+        What a process that was killed at this left in the folder is removed.
+        """
+        self._remove_unfinished()
         temporary = f".{name}.tmp-{os.getpid()}-{os.urandom(4).hex()}"
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         fd = os.open(temporary, flags, 0o644, dir_fd=self._root_fd)
@@ -273,6 +280,18 @@ class Reproducer:
                 os.unlink(temporary, dir_fd=self._root_fd)
             raise
         os.fsync(self._root_fd)
+
+    def _remove_unfinished(self) -> None:
+        now = time.time()
+        for name in os.listdir(self._root_fd):
+            pid = unfinished_by(name)
+            with contextlib.suppress(OSError):
+                # The number may be a living process's elsewhere, which writes for less than a minute.
+                old = (
+                    now - os.stat(name, dir_fd=self._root_fd, follow_symlinks=False).st_mtime > _UNFINISHED_S
+                )
+                if pid is not None and old and not os.path.exists(f"/proc/{pid}"):
+                    os.unlink(name, dir_fd=self._root_fd)
 
     def others_may_change(self) -> tuple[Path, str] | None:
         """What of the folder others may change or exchange, and why; None if nothing. It is asked of the

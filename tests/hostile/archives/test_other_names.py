@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 import zipfile
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import pytest
 
 from kerncap.api.inspect import inspect
 from kerncap.errors import FormatError
-from kerncap.format import Reproducer
+from kerncap.format import Checks, Reproducer
 from kerncap.format.archive import unpack, write_archive
 from tests.unit.format.damage import GOLDEN, GOLDEN_HIP, GOLDEN_NATIVE
 
@@ -117,6 +118,22 @@ def test_what_kerncap_itself_leaves_there_is_no_stranger(tmp_path: Path) -> None
     ):  # fmt: skip
         (folder / name).write_bytes(b"half")
     inspect(folder)
+
+
+def test_what_a_killed_process_left_goes_with_the_next_write(tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(GOLDEN, tmp_path / "repro"))
+    gone = subprocess.Popen(["true"])
+    gone.wait()
+    old, new = f".checks.json.tmp-{gone.pid}-0a1b2c3d", f".checks.json.tmp-{gone.pid}-11111111"
+    living, others = f".checks.json.tmp-{os.getpid()}-0a1b2c3d", ".nfs000000000c5a8b3c00000012"
+    for name in (old, new, living, others):
+        (folder / name).write_bytes(b"half")
+        if name != new:
+            os.utime(folder / name, (0, 0))
+    with Reproducer.open(folder) as reproducer:
+        reproducer.write_checks(Checks(manifest_sha256=reproducer.manifest_sha256))
+    left = {name for name in os.listdir(folder) if name.startswith(".")}
+    assert left == {new, living, others}
 
 
 @pytest.mark.parametrize("golden", [GOLDEN, GOLDEN_NATIVE, GOLDEN.with_name("v1.2"), GOLDEN_HIP], ids=str)
