@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from kerncap.sanitizer.concrete import ops_cast, ops_math  # noqa: F401  (they fill ELEMENTWISE)
@@ -113,6 +115,14 @@ def elementwise(plan: Plan, operation: Operation) -> Step:
     return step
 
 
+def _missing(
+    fails: Callable[..., Bools] | None, undefined: Bools | None, operands: list[Tile]
+) -> Bools | None:
+    """Where a result has no value: ``undefined``, and where the operation itself gives none."""
+    failed = None if fails is None else fails(*(one.data for one in operands))
+    return undefined if failed is None or not failed.any() else either(undefined, failed)
+
+
 def _tracked(plan: Plan, operation: Operation) -> Step:
     compute = ELEMENTWISE[operation.name](operation)
     operands, result = operation.operands, operation.results[0]
@@ -133,8 +143,7 @@ def _tracked(plan: Plan, operation: Operation) -> Step:
             undefined = either(*(tile.undefined for tile in tiles))
         else:
             undefined = special(tiles[0], tiles[1])
-        if fails is not None and (failed := fails(*(tile.data for tile in tiles))).any():
-            undefined = either(undefined, failed)
+        undefined = _missing(fails, undefined, tiles)
         # What is compared, converted or taken modulo something is no longer on its way to an address.
         overflow = either(*(tile.overflow for tile in tiles)) if integers else None
         if wraps is not None:
@@ -163,9 +172,7 @@ def _division(plan: Plan, operation: Operation) -> Step:
             if (zero if m.active is None else zero[m.active]).any():
                 m.shared.notes[note] = None
         overflow = None if modular else either(x.overflow, y.overflow)
-        undefined = either(x.undefined, y.undefined)
-        if fails is not None and (failed := fails(x.data, y.data)).any():
-            undefined = either(undefined, failed)
+        undefined = _missing(fails, either(x.undefined, y.undefined), [x, y])
         m.env[result] = Tile(compute(x.data, y.data), undefined, overflow)
 
     return step
