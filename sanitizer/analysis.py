@@ -20,6 +20,7 @@ class Options:
     # Of the concrete tier: elements × operations that one launch may cost before it is "unproven".
     evaluation_limit: int = 2_000_000_000
     evaluation_timeout_s: float = 60.0
+    max_memory_bytes: int | None = None  # of copies of contents; past it, what rests on them is "unproven"
 
 
 @dataclass(frozen=True)

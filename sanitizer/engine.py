@@ -30,6 +30,7 @@ from kerncap.sanitizer.findings import (
     join,
 )
 from kerncap.sanitizer.launch import Launch
+from kerncap.sanitizer.limited_contents import LimitedContents
 from kerncap.sanitizer.symbolic.expr import Variable, forgetting
 from kerncap.sanitizer.symbolic.solve import Solver
 from kerncap.sanitizer.ttir import read_module
@@ -69,6 +70,10 @@ def sanitize(launch: Launch, options: Options | None = None) -> LaunchReport:
 def _sanitize(launch: Launch, options: Options, started: float) -> LaunchReport:
     if launch.program_count == 0:
         return _report(launch, (), ("the grid is empty: nothing runs",), started)
+    limited = None
+    if options.max_memory_bytes is not None:
+        limited = LimitedContents(launch, options.max_memory_bytes)
+        launch = replace(launch, contents=limited)
     module = read(launch.ttir)
     function = module.kernel
     bind(function, launch.arguments)
@@ -93,6 +98,8 @@ def _sanitize(launch: Launch, options: Options, started: float) -> LaunchReport:
         settled = _unfollowed(analysis, notes[-1])
     settled = _without_unused(analysis, _evaluate(analysis, settled, notes))
     settled.sort(key=lambda one: one.order)
+    if limited is not None and limited.needed_bytes:
+        notes.append(limited.told)
     return _report(launch, tuple(settled), tuple(dict.fromkeys(notes)), started)
 
 

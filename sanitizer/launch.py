@@ -110,6 +110,9 @@ class Contents(Protocol):
     def read(self, storage: int) -> Bytes | None:
         """All bytes of a storage (read-only array), or None where they are not available."""
 
+    def held(self, storage: int) -> int | None:
+        """How many of a storage's bytes a copy of it takes up; None: that is not known, all of them may."""
+
     def digest(self, storage: int) -> str | None:
         """Equal for equal bytes; None where `read` gives None."""
 
@@ -122,6 +125,9 @@ class NoContents:
 
     def read(self, storage: int) -> Bytes | None:
         return None
+
+    def held(self, storage: int) -> int | None:
+        return 0
 
     def digest(self, storage: int) -> str | None:
         return None

@@ -61,6 +61,9 @@ class _Command(click.Command):
     "--solver-timeout", metavar="S", type=Finite(0, 1e6), default=2.0, show_default=True,
     help="Limit for one question to z3, in seconds; then it is unproven.",
 )  # fmt: skip
+@click.option(
+    "--max-memory", metavar="SIZE", help="Limit for copies of contents; default: half of what is free."
+)
 @click.option("--every", is_flag=True, help="Also show how each check of each operation was settled.")
 @click.option(
     "--portable", is_flag=True,
@@ -98,7 +101,10 @@ def command(
     from kerncap.sanitizer.findings import Program
 
     options = Options(
-        checks=parse_checks(given["checks"]), bounds=given["bounds"], solver_timeout_s=given["solver_timeout"]
+        checks=parse_checks(given["checks"]),
+        bounds=given["bounds"],
+        solver_timeout_s=given["solver_timeout"],
+        max_memory_bytes=_max_memory(given["max_memory"]),
     )
     command_line: tuple[str, ...] = ctx.meta.get("program", ())
     program = Program()
@@ -137,6 +143,13 @@ def command(
 def _alone(ctx: click.Context) -> Callable[[str], str]:
     """Makes a place the command line of this run that shows only the findings there."""
     return lambda place: shlex.join(("kerncap", "sanitize", "--at", place, *ctx.meta["arguments"]))
+
+
+def _max_memory(text: str | None) -> int:
+    from kerncap.capture.options import parse_size
+    from kerncap.sanitizer.sources.triton_hook import available_memory
+
+    return available_memory() // 2 if text is None else parse_size(text)
 
 
 def _run(

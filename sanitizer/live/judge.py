@@ -175,6 +175,9 @@ class _Without:
     def read(self, storage: int) -> Bytes | None:
         return None if storage in self._lost else self._inner.read(storage)
 
+    def held(self, storage: int) -> int | None:
+        return self._inner.held(storage)
+
     def digest(self, storage: int) -> str | None:
         return None if storage in self._lost else self._inner.digest(storage)
 
@@ -192,6 +195,9 @@ class _Seen:
     def read(self, storage: int) -> Bytes | None:
         self.looked.add(_Looked("bytes", storage))
         return self._inner.read(storage)
+
+    def held(self, storage: int) -> int | None:
+        return self._inner.held(storage)
 
     def digest(self, storage: int) -> str | None:
         self.looked.add(_Looked("bytes", storage))

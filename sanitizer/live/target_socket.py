@@ -181,6 +181,7 @@ class _Process:
             self._read,
             [int(one["size"]) for one in record["storages"]],
             [None if pattern is None else bytes.fromhex(pattern) for pattern in message["fresh"]],
+            self._held,
         )
         report, launch = self._judge.judge(record, contents)
         answer: dict[str, Any] = {"done": True, "findings": len(report.findings), "carried": False}
@@ -235,6 +236,15 @@ class _Process:
             return data
         except (OSError, ValueError):
             return None
+
+    def _held(self, storage: int) -> int | None:
+        """How many of a storage's bytes memory backs in the target; None where it does not say."""
+        try:
+            self._tell({"held": storage})
+            size = self._hear().get("size")
+        except (OSError, ValueError):
+            return None
+        return size if isinstance(size, int) else None
 
     def _filled(self, size: int) -> Iterator[tuple[int, int]]:
         """[start, end) of what the memfd holds, less its holes. Raises ValueError if it is too short."""

@@ -20,7 +20,8 @@ class FetchedContents:
 
     ``fetch(storage, size_bytes)`` gives a private copy of the bytes (the launch may change them), or None.
     ``patterns``: what each storage was filled with when it was allocated (8 bytes); None: it was not; empty:
-    it came with what nobody wrote in it, but was too large to be filled.
+    it came with what nobody wrote in it, but was too large to be filled. ``held(storage)``: how many of its
+    bytes are backed by memory; None where nobody can say.
     """
 
     def __init__(
@@ -28,8 +29,10 @@ class FetchedContents:
         fetch: Callable[[int, int], Bytes | None],
         sizes: Sequence[int],
         patterns: Sequence[bytes | None],
+        held: Callable[[int], int | None],
     ) -> None:
         self._fetch = fetch
+        self._held = held
         self._sizes = sizes
         self._patterns = patterns
         self._bytes: dict[int, Bytes | None] = {}
@@ -40,6 +43,9 @@ class FetchedContents:
         if storage not in self._bytes:
             self._bytes[storage] = self._fetch(storage, self._sizes[storage])
         return self._bytes[storage]
+
+    def held(self, storage: int) -> int | None:
+        return self._held(storage)
 
     def digest(self, storage: int) -> str | None:
         if storage not in self._digests:
@@ -69,6 +75,7 @@ def from_tensors(reader: Any) -> FetchedContents:
         fetch,
         [reader.size(storage) for storage in range(count)],
         [reader.pattern(storage) for storage in range(count)],
+        lambda storage: sum(end - start for start, end in reader.held(storage)),
     )
 
 

@@ -63,6 +63,9 @@ class ReproducerContents:
             self._read[storage] = known
         return known
 
+    def held(self, storage: int) -> int | None:
+        return sum(piece.size for piece in self._pieces[storage])
+
     def digest(self, storage: int) -> str | None:
         data = self.read(storage)
         return None if data is None else hashlib.blake2b(data.data, digest_size=16).hexdigest()

@@ -27,6 +27,13 @@ def load(name: str) -> Any:
     return importlib.import_module(f"{PACKAGE}.sanitize.{name}")
 
 
+def available_memory() -> int:
+    """Bytes that this process may still take, by the machine and by its cgroups."""
+    load("resident")
+    found: int = importlib.import_module(f"{PACKAGE}.room").available_memory()
+    return found
+
+
 def installed() -> Any:
     """`kerncap_triton.sanitize.hooks`, its hooks put on Triton. Raises BackendUnavailable without Triton."""
     try:

@@ -2,7 +2,8 @@
 
 One connection per process. A message is its length (4 bytes, big endian) and JSON. The target says
 `{"launch": …}`, `{"missed": …}`, `{"host_read": …}` or `{"note": …}`; for a launch kerncap then asks, as
-often as it likes, `{"read": storage}` (the bytes come through a memfd that was handed over at the start) or
+often as it likes, `{"read": storage}` (the bytes come through a memfd that was handed over at the start),
+`{"held": storage}` (how many of its bytes memory backs) or
 `{"write": […]}` (kerncap carried the launch out; the bytes are in the memfd), until it says `{"done": …}`.
 """
 
@@ -125,6 +126,9 @@ class _Connection:
             asked = self._hear()
             if "read" in asked:
                 self.tell({"size": self._pass_on(reader, int(asked["read"]))})
+            elif "held" in asked:
+                held = reader.held(int(asked["held"]))
+                self.tell({"size": sum(end - start for start, end in held)})
             elif "write" in asked:
                 self._take_over(reader, asked["write"])
                 self.tell({"written": True})

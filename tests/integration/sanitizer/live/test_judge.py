@@ -27,7 +27,7 @@ def launch(data: bytes, base: int = BASE, grid: int = 2, n: int = 4, pattern: by
             ScalarArgument("n", n),
         ),
         storages=(Storage(base, len(data), base, len(data), "x"),),
-        contents=FetchedContents(lambda storage, size: fetched, [len(data)], [pattern]),
+        contents=FetchedContents(lambda storage, size: fetched, [len(data)], [pattern], lambda storage: None),
     )
 
 
