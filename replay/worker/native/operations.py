@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..common.failures import Fault, KernelError, Refused
+from ..common.state_operations import StateOperations
 from ..cuda.device import Bytes
 from ..cuda.placement import is_own_global
 from . import compare_arrays, reference
@@ -27,8 +28,10 @@ from .variables import Site, Variables
 from .vendor import Layout, Vendor
 
 
-class Session(Judging):
+class Session(StateOperations[States], Judging):
     """Answers the engine's requests; every operation is one method named ``op_…``."""
+
+    backend = "native"
 
     def __init__(self, job: dict[str, Any], folder: Path, memory: Any, vendor: Vendor) -> None:
         self.job = job
@@ -49,9 +52,8 @@ class Session(Judging):
         self._sites: list[Site] | None = None
 
     def handle(self, request: dict[str, Any]) -> dict[str, Any]:
-        arguments = {key: value for key, value in request.items() if key != "op"}
         try:
-            return dict(getattr(self, f"op_{request['op']}")(**arguments) or {})
+            return self.perform(request)
         except self.vendor.Error as error:
             if self.memory.is_lost():  # a launch that was queued went wrong: whatever came next got its error
                 raise Fault(f"the kernel: {getattr(error, 'name', error)}") from error
@@ -175,23 +177,8 @@ class Session(Judging):
 
     # --- states ------------------------------------------------------------------------------------
 
-    def op_restore(self, state: str = "pre") -> None:
-        self.states.restore(state)
-
     def op_reload(self) -> None:
         self.states.reload()
-
-    def op_snapshot(self, name: str) -> None:
-        self.states.snapshot(name)
-
-    def op_drop(self, name: str) -> None:
-        self.states.drop(name)
-
-    def op_fill(self, region: int, start: int, stop: int, seed: int, mask: str | None = None) -> None:
-        self.states.fill(region, start, stop, seed, self._mask(mask) if mask else None)
-
-    def op_put(self, state: str, region: int, mask: str) -> None:
-        self.states.put(state, region, self._mask(mask))
 
     def op_perturb(self, views: list[int], masks: dict[str, str]) -> dict[str, Any]:
         """Other contents, the same each time, for those elements of ``views`` that are in a mask."""
@@ -206,24 +193,6 @@ class Session(Judging):
             changed += compare_arrays.perturb(kind, bits, chosen, index)
             self.device.upload(self.states.base(region) + start, data)
         return {"changed": changed}
-
-    def op_differing(self, state: str) -> dict[str, Any]:
-        return {"regions": self.states.differing(state)}
-
-    def op_diff(self, region: int, against: str, out: str, seed: int = 0) -> dict[str, Any]:
-        """Write the bitmap of differing bytes to ``out``, if there are any; whether there are."""
-        bits = self.states.diff(region, against, seed)
-        if bits is None:
-            return {"none": True}
-        np.save(self.folder / out, bits)
-        return {"none": False}
-
-    def op_gap_writes(self) -> dict[str, Any]:
-        return {"writes": self.states.gap_writes()}
-
-    def _mask(self, path: str) -> Bytes:
-        mask: Bytes = np.load(self.folder / path, allow_pickle=False)
-        return mask
 
     # --- comparing typed views ---------------------------------------------------------------------
 

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
 from ..common.failures import Fault, KernelError, Refused
+from ..common.state_operations import StateOperations
 from . import compare_views, confine, guard, warm_triton
 from .isolation import Rights, run_here
 from .launch_values import Values
@@ -27,8 +27,10 @@ _LAUNCHING = ("launch", "time", "interleaved", "timings", "streams")
 _CANDIDATES_BYTES = 16 << 30  # of memory that a hostile one may map
 
 
-class Session(Judging, Timed):
+class Session(StateOperations[States], Judging, Timed):
     """Answers the engine's requests; every operation is one method named ``op_…``."""
+
+    backend = "torch"
 
     def __init__(self, job: dict[str, Any], folder: Path, memory: Any) -> None:
         self.job = {**job, "folder": str(folder)}
@@ -50,10 +52,9 @@ class Session(Judging, Timed):
         return Apart(self.job, self.memory)
 
     def handle(self, request: dict[str, Any]) -> dict[str, Any]:
-        arguments = {key: value for key, value in request.items() if key != "op"}
         try:
             with self._hidden(request):
-                return dict(getattr(self, f"op_{request['op']}")(**arguments) or {})
+                return self.perform(request)
         except (Fault, KernelError, Refused):
             raise
         except Exception as error:
@@ -210,21 +211,6 @@ class Session(Judging, Timed):
 
     # --- states ------------------------------------------------------------------------------------
 
-    def op_restore(self, state: str = "pre") -> None:
-        self.states.restore(state)
-
-    def op_snapshot(self, name: str) -> None:
-        self.states.snapshot(name)
-
-    def op_drop(self, name: str) -> None:
-        self.states.drop(name)
-
-    def op_fill(self, region: int, start: int, stop: int, seed: int, mask: str | None = None) -> None:
-        self.states.fill(region, start, stop, seed, self._mask(mask) if mask else None)
-
-    def op_put(self, state: str, region: int, mask: str) -> None:
-        self.states.put(state, region, self._mask(mask))
-
     def op_perturb(self, views: list[int], masks: dict[str, str]) -> dict[str, Any]:
         """Other contents, the same each time, for those elements of ``views`` that are in a mask."""
         changed = 0
@@ -233,23 +219,6 @@ class Session(Judging, Timed):
             chosen = self._chosen(view, self._mask(masks[str(view["region"])]))
             changed += perturb(self.values.view(index), chosen, index)
         return {"changed": changed}
-
-    def op_differing(self, state: str) -> dict[str, Any]:
-        return {"regions": self.states.differing(state)}
-
-    def op_diff(self, region: int, against: str, out: str, seed: int = 0) -> dict[str, Any]:
-        """Write the bitmap of differing bytes to ``out``, if there are any; whether there are."""
-        bits = self.states.diff(region, against, seed)
-        if bits is None:
-            return {"none": True}
-        np.save(self.folder / out, bits)
-        return {"none": False}
-
-    def op_gap_writes(self) -> dict[str, Any]:
-        return {"writes": self.states.gap_writes()}
-
-    def _mask(self, path: str) -> Any:
-        return np.load(self.folder / path, allow_pickle=False)
 
     # --- comparing typed views ---------------------------------------------------------------------
 
