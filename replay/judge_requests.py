@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -117,8 +116,3 @@ def _is_part(box: list[list[int]], shape: Sequence[int]) -> bool:
 
 def _slices(box: list[list[int]]) -> str:
     return ", ".join(f"{start}:{stop}" for start, stop in box)
-
-
-def exchange_folder(engine: Engine) -> Path:
-    """Where files of this engine's worker are."""
-    return engine.connection.job.folder

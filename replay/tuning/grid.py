@@ -50,11 +50,6 @@ class GridFunction:
         """Names of arguments that the grid may depend on, as far as they stand in the text as strings."""
         return read_names(self._source)
 
-    @property
-    def is_ambiguous(self) -> bool:
-        """Whether the stored line holds several functions."""
-        return len(self._candidates) > 1
-
     def grid(self, arguments: Mapping[str, Any], bindings: Mapping[str, Any] | None = None) -> Grid:
         """As `recompute`."""
         names = {name: plain(value) for name, value in self._source.bindings.items()}

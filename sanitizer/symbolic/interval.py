@@ -33,11 +33,6 @@ class Facts(Protocol):
     def get(self, node: Expr) -> Interval | None: ...
 
 
-class NoFacts:
-    def get(self, node: Expr) -> Interval | None:
-        return None
-
-
 def interval(e: Expr, facts: Facts | None = None) -> Interval:
     """Sound outer bounds of an integer expression, None for no bound.
 

@@ -112,14 +112,6 @@ class Promise:
 
 
 @dataclass(frozen=True)
-class Ordering:
-    """Something that orders memory operations of different programs."""
-
-    location: Location
-    detail: str
-
-
-@dataclass(frozen=True)
 class Walked:
     """All that one walk of a kernel found."""
 
