@@ -1,0 +1,142 @@
+"""Whether a mutant computes the same: by Triton's interpreter and a script that needs no kerncap.
+
+The script is `kerncap export --as script`; kernels run in a process of their own, which a mutant may end.
+Memory lies between wide guards, of either of two contents: what depends on those has no answer.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import multiprocessing
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+DIFFERS, EQUAL, UNCLEAR, ENDED = "differs", "equal", "unclear", "ended"
+_GUARD_BYTES = 1 << 16
+_FILLS = (0x00, 0x40)
+_CONTENTS = 3  # the captured ones, and others
+_LIMIT_S = 120.0
+# Against the tolerance of verify, 1.3e-6 and 1e-5: what is beyond this is beyond that.
+_RTOL, _ATOL = 1e-3, 1e-3
+
+
+class Judge:
+    """One script's launches, in a process that is started again if it ends."""
+
+    def __init__(self, script: Path) -> None:
+        self._script = script
+        self._process: Any = None
+        self._pipe: Any = None
+
+    def answer(self, candidate: Path, name: str) -> str:
+        """DIFFERS on the captured values, EQUAL on all, ENDED by an error, or UNCLEAR."""
+        if self._process is None or not self._process.is_alive():
+            self._start()
+        self._pipe.send((str(candidate), name))
+        try:
+            if self._pipe.poll(_LIMIT_S):
+                return str(self._pipe.recv())
+        except EOFError:
+            pass
+        self.close()
+        return UNCLEAR
+
+    def _start(self) -> None:
+        context = multiprocessing.get_context("spawn")
+        self._pipe, theirs = context.Pipe()
+        self._process = context.Process(target=_serve, args=(theirs, str(self._script)), daemon=True)
+        self._process.start()
+        theirs.close()
+
+    def close(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.join()
+            self._process = None
+
+
+def _serve(pipe: Any, script: str) -> None:
+    os.environ["TRITON_INTERPRET"] = "1"
+    os.environ["CUDA_VISIBLE_DEVICES"] = ""
+    sys.stdout = sys.stderr = open(os.devnull, "w")  # noqa: SIM115  (for as long as the process lives)
+    module = _module(script, "exported")
+    module.GUARD = _GUARD_BYTES
+    own = [_results(module, module.KERNEL, contents) for contents in range(_CONTENTS)]
+    while True:
+        candidate, name = pipe.recv()
+        try:
+            kernel = getattr(_module(candidate, f"mutant_{os.path.basename(candidate)[:-3]}"), name)
+            pipe.send(_compared(module, kernel, own))
+        except Exception:
+            pipe.send(ENDED)
+
+
+def _module(path: str, name: str) -> Any:
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def _results(module: Any, kernel: Any, contents: int) -> list[list[Any]]:
+    """Of each fill of the guards: the tensors afterwards, and how many bytes beside them were written."""
+    import torch
+
+    found = []
+    while hasattr(kernel.fn, "fn"):
+        kernel = kernel.fn
+    for fill in _FILLS:
+        module.GUARD_BYTE = fill
+        after, flip = module.load("after"), module.load("flip")
+        memory = {name: module.Block(name, after[name] ^ flip[name]) for name in module.BLOCKS}
+        tensors = module.tensors(memory)
+        random = torch.Generator().manual_seed(contents)
+        for tensor in tensors.values():
+            if contents and tensor.dtype.is_floating_point:
+                values = torch.randn(tensor.shape, generator=random).to(tensor.dtype)
+                # Probabilities, gradients and logarithms: of the sign that the application's have.
+                tensor.copy_(
+                    torch.where(tensor < 0, -values.abs(), values.abs())
+                    if (tensor < 0).all() or (tensor >= 0).all()
+                    else values
+                )
+        kernel[module.GRID](**module.arguments(tensors))
+        found.append(
+            [*(one.clone() for one in tensors.values()), sum(b.written_outside() for b in memory.values())]
+        )
+    return found
+
+
+def _compared(module: Any, kernel: Any, own: list[list[list[Any]]]) -> str:
+    import torch
+
+    alike = True
+    for contents, expected in enumerate(own):
+        found = _results(module, kernel, contents)
+        for one, other in zip(found, expected, strict=True):
+            alike &= one[-1] == other[-1] and all(
+                torch.equal(module.bits(a), module.bits(b)) for a, b in zip(one[:-1], other[:-1], strict=True)
+            )
+        if contents == 0 and not alike:
+            far = [_is_far(one[:-1], other[:-1]) for one, other in zip(found, expected, strict=True)]
+            return DIFFERS if all(far) else UNCLEAR
+        if not alike:
+            return UNCLEAR
+    return EQUAL
+
+
+def _is_far(found: list[Any], expected: list[Any]) -> bool:
+    """Whether a value is beyond any tolerance."""
+    import torch
+
+    for one, other in zip(found, expected, strict=True):
+        if one.dtype.is_floating_point:
+            if not torch.isclose(one.double(), other.double(), rtol=_RTOL, atol=_ATOL, equal_nan=True).all():
+                return True
+        elif not torch.equal(one, other):
+            return True
+    return False
