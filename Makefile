@@ -26,6 +26,7 @@ export WHEELHOUSE WHEELHOUSE_PYTHON WHEELHOUSE_PLATFORM LIGER_VERSION
 
 FUZZ_SECONDS ?= 300
 HUNT_LAUNCHES ?= 10000
+HUNT_MUTANTS ?= 2000
 PYTEST_ARGS ?=
 
 STAMP := $(VENV)/.kerncap-ready
@@ -79,8 +80,9 @@ fuzz: $(STAMP) ## the campaigns whole: properties with many examples, fuzz targe
 	@bash tools/fuzz.sh "$(BIN)/python" "$(FUZZ_SECONDS)"
 
 .PHONY: hunt
-hunt: $(STAMP) ## generated launches: the sanitizer against brute force (HUNT_LAUNCHES); continues where it ended
+hunt: $(STAMP) ## generated launches and mutants of kernels, each with a judge; continues where it ended
 	@$(BIN)/python -W ignore -m tests.fuzz.sanitizer.campaign --launches $(HUNT_LAUNCHES)
+	@$(BIN)/python -W ignore -m tests.fuzz.mutants.campaign --mutants $(HUNT_MUTANTS)
 
 .PHONY: test-gpu
 test-gpu: ## the tests marked gpu, with PYTHON's own torch; WHEELHOUSE=wheelhouse needs no network
