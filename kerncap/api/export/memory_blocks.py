@@ -34,6 +34,10 @@ class Span:
     def size(self) -> int:
         return self.stop - self.start
 
+    def ends_behind(self, region: int, offset: int) -> bool:
+        """Whether a byte of a region lies in it, or right behind it."""
+        return self.region == region and self.start <= offset <= self.stop
+
 
 @dataclass(frozen=True)
 class Pointer:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import bisect
 import re
+from collections import Counter, deque
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from kerncap.api.export.memory_blocks import WORD, Contents, Pointer, Span, Targets
 from kerncap.errors import UsageError
@@ -31,10 +35,40 @@ class Layout:
 
     def block(self, region: int, offset: int) -> Block | None:
         """The block that holds a byte of a region (or ends there)."""
-        for block in self.blocks:
-            if block.span.region == region and block.span.start <= offset <= block.span.stop:
-                return block
-        return None
+        number = bisect.bisect_right(self._starts, (region, offset)) - 1
+        block = self.blocks[number] if number >= 0 else None
+        return block if block is not None and block.span.ends_behind(region, offset) else None
+
+    @cached_property
+    def _starts(self) -> list[tuple[int, int]]:
+        return [(block.span.region, block.span.start) for block in self.blocks]
+
+
+class _Reached:
+    """The spans that something leads to, and which of them are still to be looked through."""
+
+    def __init__(self, spans: list[Span]) -> None:
+        self._spans: dict[int, list[Span]] = {}
+        for span in spans:
+            self._spans.setdefault(span.region, []).append(span)
+        self._left = deque(spans)
+
+    def add(self, region: int, offset: int, size: int) -> None:
+        """A byte of a region of ``size``: if no span has it, the region as a whole is one."""
+        spans = self._spans.get(region, [])
+        number = bisect.bisect_right(spans, offset, key=lambda span: span.start) - 1
+        if number < 0 or offset >= spans[number].stop:
+            whole = Span(region, 0, size)
+            self._spans[region] = [whole]
+            self._left.append(whole)
+
+    def left(self) -> Iterator[Span]:
+        while self._left:
+            yield self._left.popleft()
+
+    def all(self) -> list[Span]:
+        """In the order of their regions."""
+        return [span for region in sorted(self._spans) for span in self._spans[region]]
 
 
 def lay_out(contents: Contents) -> Layout:
@@ -47,26 +81,22 @@ def lay_out(contents: Contents) -> Layout:
     where = str(contents.reproducer.path)
     for number, view in enumerate(manifest.views):
         _check(manifest, number, view, where)
-    spans = _spans(manifest, contents)
-    for address in addresses(manifest):
-        for index, region in enumerate(manifest.regions):
-            if region.base <= address < region.base + region.size:
-                spans = _with(spans, index, address - region.base, region.size)
+    views = _views_by_region(manifest)
+    reached = _Reached(_spans(manifest, contents, views))
     targets = Targets(contents.reproducer, range(len(manifest.regions)))
+    for address in addresses(manifest):
+        if (target := targets.of(address)) is not None:
+            reached.add(*target, manifest.regions[target[0]].size)
     pointers: list[Pointer] = []
-    looked: set[Span] = set()
-    while left := [span for span in spans if span not in looked]:
-        for span in left:
-            looked.add(span)
-            found = _pointers(contents, span, targets, where)
-            pointers += found
-            for pointer in found:
-                size = manifest.regions[pointer.target].size
-                spans = _with(spans, pointer.target, pointer.target_offset, size)
+    for span in reached.left():
+        found = _pointers(contents, span, views.get(span.region, []), targets, where)
+        pointers += found
+        for pointer in found:
+            reached.add(pointer.target, pointer.target_offset, manifest.regions[pointer.target].size)
+    spans = reached.all()
     _refuse_unreached(contents, {span.region for span in spans}, where)
-    spans.sort(key=lambda span: (span.region, span.start))
     bases = [region.base for region in manifest.regions]
-    names = _names(manifest, spans)
+    names = _names(views, spans)
     blocks = tuple(
         Block(name, span, bases[span.region] + span.start) for name, span in zip(names, spans, strict=True)
     )
@@ -90,9 +120,9 @@ def _check(manifest: Manifest, number: int, view: View, where: str) -> None:
             reached = (length - 1) * stride + reached
 
 
-def _spans(manifest: Manifest, contents: Contents) -> list[Span]:
+def _spans(manifest: Manifest, contents: Contents, by_region: Mapping[int, list[View]]) -> list[Span]:
     found = []
-    for index, views in sorted(_views_by_region(manifest).items()):
+    for index, views in sorted(by_region.items()):
         region = manifest.regions[index]
         edges = [view.storage for view in views]
         parts = _merged([(start, start + size) for start, size in filter(None, edges)])
@@ -121,15 +151,16 @@ def _merged(parts: list[tuple[int, int]]) -> list[tuple[int, int]]:
     return merged
 
 
-def _pointers(contents: Contents, span: Span, targets: Targets, where: str) -> list[Pointer]:
+def _pointers(
+    contents: Contents, span: Span, views: list[View], targets: Targets, where: str
+) -> list[Pointer]:
     """The aligned words of a span that are addresses of the launch's memory.
 
     Only where a tensor holds integers of 64 bits, single bytes, or where no tensor says what there is: in
-    floats and narrower integers such bits are a number.
+    floats and narrower integers such bits are a number. ``views`` are those of its region.
     """
     manifest = contents.reproducer.manifest
     base = manifest.regions[span.region].base
-    views = [view for view in manifest.views if view.region == span.region]
     places = [extent(view) for view in views if view.dtype in ("int64", "uint64", "int8", "uint8")]
     skew = -(base + span.start) % WORD
     found: list[Pointer] = []
@@ -165,13 +196,6 @@ def _refuse_unreached(contents: Contents, reached: set[int], where: str) -> None
             )
 
 
-def _with(spans: list[Span], region: int, offset: int, size: int) -> list[Span]:
-    """``spans`` with a byte of a region in them: where none has it, the region as a whole."""
-    if any(span.region == region and span.start <= offset < span.stop for span in spans):
-        return spans
-    return [*(span for span in spans if span.region != region), Span(region, 0, size)]
-
-
 def addresses(manifest: Manifest) -> list[int]:
     """The bare addresses among the arguments."""
     found: list[int] = []
@@ -185,18 +209,23 @@ def addresses(manifest: Manifest) -> list[int]:
     return found
 
 
-def _names(manifest: Manifest, spans: list[Span]) -> list[str]:
+def _names(by_region: Mapping[int, list[View]], spans: list[Span]) -> list[str]:
     """Each block by the first tensor in it; a plain word, for it is a file's name, too."""
-    names: list[str] = []
-    for span in spans:
-        inside = [
-            view.name
-            for view in manifest.views
-            if view.name and view.region == span.region and span.start <= view.offset <= span.stop
-        ]
-        name = re.sub(r"[^A-Za-z0-9]+", "_", inside[0]).strip("_") if inside else ""
-        name = name or f"region{span.region}"
+    starts = [(span.region, span.start) for span in spans]
+    first: dict[int, str] = {}
+    for region, views in by_region.items():
+        for view in views:
+            number = bisect.bisect_right(starts, (region, view.offset)) - 1
+            for near in (number - 1, number):  # one may end where the next begins
+                if view.name and near >= 0 and spans[near].ends_behind(region, view.offset):
+                    first.setdefault(near, view.name)
+    names: dict[str, None] = {}
+    times: Counter[str] = Counter()
+    for number, span in enumerate(spans):
+        plain = re.sub(r"[^A-Za-z0-9]+", "_", first.get(number, "")).strip("_") or f"region{span.region}"
+        name = plain
         while name in names:
-            name += "_"
-        names.append(name)
-    return names
+            times[plain] += 1
+            name = f"{plain}_{times[plain] + 1}"
+        names[name] = None
+    return [*names]
