@@ -5,7 +5,6 @@ States lie on the device where it has room, so that a restore is a copy within i
 
 from __future__ import annotations
 
-import mmap
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -15,6 +14,7 @@ import numpy as np
 
 from ..common.address_layout import Span, gaps
 from ..common.poison import GAP_SEED
+from ..common.private_map import private_map
 from ..cuda.device import Bytes, Device
 from .bulk import Bulk, pieces
 from .pointers import Moves
@@ -27,8 +27,7 @@ def map_file(path: Path, size: int) -> Bytes:
     """A staged file as an array; pages are read as they are touched, and changes stay private."""
     if size == 0:
         return np.empty(0, dtype=np.uint8)
-    with path.open("rb") as file:
-        return np.frombuffer(mmap.mmap(file.fileno(), size, access=mmap.ACCESS_COPY), dtype=np.uint8)
+    return np.frombuffer(private_map(path, size), dtype=np.uint8)
 
 
 class _State:

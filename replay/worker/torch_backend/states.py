@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 from ..common.poison import GAP_SEED, pattern
+from ..common.private_map import private_map
 
 _PROT_NONE = 0
 CHUNK = 16 * 1024 * 1024  # bytes of scratch per step on the device, times a small factor
@@ -28,9 +29,7 @@ def map_file(path: Path, size: int) -> Any:
     """A staged file as a uint8 tensor on the host; pages are read as they are touched."""
     if size == 0:
         return torch.empty(0, dtype=torch.uint8)
-    with path.open("rb") as file:
-        # A private mapping is writable as torch wants it, and never changes the file.
-        return torch.frombuffer(mmap.mmap(file.fileno(), size, access=mmap.ACCESS_COPY), dtype=torch.uint8)
+    return torch.frombuffer(private_map(path, size), dtype=torch.uint8)
 
 
 def _kept(tensor: Any) -> Any:

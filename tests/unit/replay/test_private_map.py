@@ -1,0 +1,45 @@
+"""Staged files as memory: theirs stays as it is, and no descriptor is held."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from kerncap.replay.worker.common.private_map import private_map
+
+SIZES = [1, 4096, 64 * 1024, 64 * 1024 + 1, 3 << 20]
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_it_is_written_and_the_file_is_not(tmp_path: Path, size: int) -> None:
+    data = np.arange(size + 3, dtype=np.uint32).astype(np.uint8).tobytes()
+    (tmp_path / "file").write_bytes(data)
+    before = len(os.listdir("/proc/self/fd"))
+    held = [private_map(tmp_path / "file", size) for _ in range(5)]
+    assert len(os.listdir("/proc/self/fd")) == before
+    array = np.frombuffer(held[0], np.uint8)
+    assert array.tobytes() == data[:size]
+    array[:] = 0
+    assert (tmp_path / "file").read_bytes() == data and bytes(held[1]) == data[:size]
+
+
+def mappings(path: Path) -> int:
+    return Path("/proc/self/maps").read_text().count(str(path))
+
+
+def test_what_nobody_holds_is_no_mapping(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(bytes(1 << 20))
+    array = np.frombuffer(private_map(path, 1 << 20), np.uint8)
+    assert mappings(path) == 1
+    del array
+    assert mappings(path) == 0
+
+
+def test_a_shorter_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"ab")
+    with pytest.raises(OSError, match="shorter than 3 bytes"):
+        private_map(tmp_path / "file", 3)
