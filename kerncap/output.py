@@ -39,8 +39,10 @@ def _is_of(name: object, target: Path) -> bool:
 
 
 @contextlib.contextmanager
-def new_file(target: Path, *, replace: bool, mode: int = 0o644) -> Iterator[BinaryIO]:
-    """A file to write, which is ``target`` once the block has ended without an error; then it is durable.
+def new_file(target: Path, *, replace: bool, mode: int = 0o644, durable: bool = True) -> Iterator[BinaryIO]:
+    """A file to write, which is ``target`` once the block has ended without an error.
+
+    ``durable``: it is on the disk by then; what is written at every save of an editor need not be.
 
     Without ``replace`` one that is there stays. A link is followed. What is there and is no regular file (a
     FIFO, a terminal) is written as it is. Raises UsageError.
@@ -55,14 +57,15 @@ def new_file(target: Path, *, replace: bool, mode: int = 0o644) -> Iterator[Bina
         with os.fdopen(made.writer(), "wb") as file:
             yield file
             file.flush()
-            os.fsync(file.fileno())
+            if durable:
+                os.fsync(file.fileno())
         try:
-            made.name(target, replace=replace)
+            made.name(target, replace=replace, durable=durable)
         except FileExistsError:
             raise UsageError(f"{target}: already there; give another name with -o") from None
 
 
-def write(target: Path, data: bytes | str) -> None:
+def write(target: Path, data: bytes | str, *, durable: bool = True) -> None:
     """Put ``data`` (text as UTF-8) where ``target`` is, in one step. Raises UsageError."""
-    with new_file(target, replace=True) as file:
+    with new_file(target, replace=True, durable=durable) as file:
         file.write(data.encode() if isinstance(data, str) else data)

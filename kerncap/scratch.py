@@ -87,8 +87,8 @@ class Scratch:
         """A descriptor that writes the file; the caller closes it."""
         return os.dup(self._lock)
 
-    def name(self, target: Path, *, replace: bool) -> None:
-        """Give it its final name, durably, and with that out of hand.
+    def name(self, target: Path, *, replace: bool, durable: bool = True) -> None:
+        """Give it its final name, and with that out of hand; ``durable``: the name is on the disk by then.
 
         Without ``replace`` a file that is there stays, FileExistsError. A folder never replaces a full one.
         """
@@ -97,7 +97,8 @@ class Scratch:
         else:
             _name_new(self._name, target, self._parent)
         self._forget()
-        _sync_folder(target.parent)
+        if durable:
+            _sync_folder(target.parent)
 
     def remove(self) -> None:
         """Take it away with all that is in it; nothing happens the second time, or in a fork."""

@@ -57,7 +57,7 @@ def command(
     it took half as long, and the command that captures it. The program's output and exit status are
     passed through; the table goes to stderr.
     """
-    from kerncap import log
+    from kerncap import log, output
     from kerncap.api.listing import list_kernels
     from kerncap.errors import UsageError
     from kerncap.report.listing_json import listing_document
@@ -70,13 +70,13 @@ def command(
     if save is not None:
         text = json.dumps(listing_document(result, by), indent=2)
         try:
-            save.write_text(text + "\n")
-        except OSError as error:
+            output.write(save, text + "\n")
+        except UsageError as error:
             not_saved = error
     if as_json:
         click.echo(json.dumps(listing_document(result, by, top or 0), indent=2))
     else:
         log.block(render_listing(result, by, stacks, TOP if top is None else top))
     if not_saved is not None:  # said last: the program has run, and its listing must not be lost with it
-        raise UsageError(f"--save {save}: {not_saved.strerror}") from not_saved
+        raise UsageError(f"--save {not_saved}") from not_saved
     return result.exit_status

@@ -9,10 +9,13 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import Any, BinaryIO
 
+from kerncap import output
+from kerncap.errors import UsageError
 from kerncap.replay.tuning.trial import Trial
 
 _VERSION = 1
@@ -32,31 +35,41 @@ class Journal:
         self.path = path
         self.problem = ""
         self.found: list[Trial] = self._read(path, key) if resume else []
-        self._file: IO[str] | None = None
+        self._file: BinaryIO | None = None
+        head = {"kerncap-tune": _VERSION, "key": key}
+        lines = b"".join(_line(item) for item in (head, *(trial.as_dict() for trial in self.found)))
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            self._file = path.open("w", encoding="utf-8")
-            self._write({"kerncap-tune": _VERSION, "key": key})
-            for trial in self.found:
-                self.add(trial)
+            output.write(path, lines)  # in one step: what is found there is not lost by a full disk
+            self._file = path.open("ab", buffering=0)
+        except UsageError as error:
+            self.problem = f"the trials can't be kept for --resume: {error}"
         except OSError as error:
-            self.problem = f"{path}: the trials can't be kept for --resume: {error.strerror or error}"
+            self._fail(error)
 
     def add(self, trial: Trial) -> None:
         """Keep one more."""
-        self._write(trial.as_dict())
+        if self._file is None:
+            return
+        size = os.fstat(self._file.fileno()).st_size
+        line = _line(trial.as_dict())
+        try:
+            while line:
+                line = line[self._file.write(line) :]
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                self._file.truncate(size)
+            self._fail(error)
 
     def close(self) -> None:
         if self._file is not None:
             self._file.close()
             self._file = None
 
-    def _write(self, item: Mapping[str, Any]) -> None:
-        if self._file is None:
-            return
-        with contextlib.suppress(OSError):
-            self._file.write(json.dumps(item) + "\n")
-            self._file.flush()
+    def _fail(self, error: OSError) -> None:
+        """Keep no more."""
+        self.problem = f"{self.path}: trials can't be kept for --resume: {error.strerror or error}"
+        self.close()
 
     @staticmethod
     def _read(path: Path, key: str) -> list[Trial]:
@@ -71,3 +84,7 @@ class Journal:
             with contextlib.suppress(ValueError, TypeError, KeyError):  # the last one may be cut
                 found.append(Trial.from_dict(json.loads(line)))
         return found
+
+
+def _line(item: Mapping[str, Any]) -> bytes:
+    return json.dumps(item).encode() + b"\n"

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from typing import Any, Protocol
 
-from kerncap import interrupts
+from kerncap import interrupts, output
 from kerncap.answer import exit_status
 from kerncap.api.edit.edit_result import EditResult
 from kerncap.api.edit.editor import Editor
@@ -19,7 +19,7 @@ from kerncap.api.edit.patch import Patch, bare_lines
 from kerncap.api.edit.resident_engine import EditSession
 from kerncap.api.edit.save_watcher import TICK_S, Watcher
 from kerncap.api.edit.terminal import Keys
-from kerncap.errors import KerncapError
+from kerncap.errors import KerncapError, UsageError
 from kerncap.replay.engine import CANDIDATE, ORIGINAL
 
 
@@ -97,10 +97,10 @@ class Loop:
             self.screen.say(str(error))  # a compiler that went away may come back
             return
         self.last = result
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, UsageError):
             path = self.session.copy.verdict_file
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(self.screen.as_text(result) + "\n")
+            output.write(path, self.screen.as_text(result) + "\n", durable=False)
         if self._process is None:
             self.screen.result(result)
         else:
@@ -179,7 +179,7 @@ def write_patch(session: EditSession) -> tuple[Path, Patch]:
     """The patch beside the working copy; where it is, and what is in it."""
     patch = session.patch()
     path = session.copy.verdict_file.with_name(f"{session.copy.file.stem}.patch")
-    path.write_text(patch.text, encoding="utf-8")
+    output.write(path, patch.text)
     return path, patch
 
 

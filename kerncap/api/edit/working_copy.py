@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from kerncap import output
 from kerncap.api.output_place import is_inside, outside
 from kerncap.errors import UsageError
 from kerncap.format import Reproducer
@@ -186,11 +187,10 @@ class WorkingCopy:
         self._state.update(values)
         try:
             self.state_folder.mkdir(parents=True, exist_ok=True)
-            fresh = self.state_folder / "state.json.new"
-            fresh.write_text(json.dumps(self._state, indent=1))
-            fresh.replace(self.state_folder / "state.json")
         except OSError as error:
             raise UsageError(f"{self.state_folder}: can't be written: {error.strerror}") from error
+        state = json.dumps(self._state, indent=1)
+        output.write(self.state_folder / "state.json", state, durable=False)
 
     # --- making and taking up ----------------------------------------------------------------------
 
@@ -219,12 +219,12 @@ class WorkingCopy:
     def _write_missing(self) -> None:
         for path, data in self.unit.files.items():
             target = self.places[path]
+            if os.path.lexists(target):  # it may be somebody's work
+                continue
             try:
                 target.parent.mkdir(parents=True, exist_ok=True)
-                with target.open("xb") as file:  # what is there may be somebody's work
+                with output.new_file(target, replace=False) as file:
                     file.write(data)
-            except FileExistsError:
-                continue
             except OSError as error:
                 raise UsageError(
                     f"{target}: can't be written: {error.strerror}; name a folder with --copy"

@@ -37,3 +37,15 @@ def mount() -> Iterator[Mount]:
     for folder in mounted:
         with contextlib.suppress(subprocess.CalledProcessError):
             subprocess.run(["umount", "-l", str(folder)], check=True, timeout=60)
+
+
+@pytest.fixture(scope="session")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """`faulty_disk.c`, compiled."""
+    made = tmp_path_factory.mktemp("faulty") / "libfaulty_disk.so"
+    source = Path(__file__).with_name("faulty_disk.c")
+    try:
+        subprocess.run(["gcc", "-shared", "-fPIC", "-O1", str(source), "-o", str(made), "-ldl"], check=True)
+    except FileNotFoundError:
+        pytest.skip("needs gcc")
+    return made

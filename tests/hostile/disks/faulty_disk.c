@@ -1,7 +1,9 @@
-// Preloaded before everything else: the n-th call that would change a file of a kerncap session fails.
+// Preloaded before everything else: the n-th call that would change a file of a kerncap session, or below the
+// folder that FAULTY_DISK_UNDER names, fails.
 //
 // FAULTY_DISK="n how": `how` is an error's number, or "short" (a few bytes are written) or "half" (half of
-// them, then ENOSPC). FAULTY_DISK_COUNT names a file that gets the number of such calls at the end.
+// them, then ENOSPC). FAULTY_DISK_COUNT names a file that gets the number of such calls at the end, of each
+// process a line.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -18,6 +20,8 @@
 static atomic_int calls;
 
 static int of_session(const char* path) {
+  const char* under = getenv("FAULTY_DISK_UNDER");
+  if (under != NULL) return strncmp(path, under, strlen(under)) == 0;
   return strstr(path, "/.kerncap-session-") != NULL || strstr(path, "/memfd:kerncap") != NULL;
 }
 
@@ -90,10 +94,62 @@ int open64(const char* path, int flags, ...) {
   return open(path, flags, mode);
 }
 
+// The same by a folder's descriptor.
+static int is_below(int folder, const char* path) {
+  char link[64], whole[8192];
+  if (path[0] == '/') return of_session(path);
+  if (folder == AT_FDCWD) {
+    if (getcwd(whole, 4096) == NULL) return 0;
+  } else {
+    snprintf(link, sizeof link, "/proc/self/fd/%d", folder);
+    ssize_t size = readlink(link, whole, 4095);
+    whole[size > 0 ? size : 0] = 0;
+  }
+  strcat(whole, "/");
+  strncat(whole, path, 4000);
+  return of_session(whole);
+}
+
+int openat(int folder, const char* path, int flags, ...) {
+  va_list rest;
+  va_start(rest, flags);
+  mode_t mode = (flags & (O_CREAT | O_TMPFILE)) ? va_arg(rest, mode_t) : 0;
+  va_end(rest);
+  if ((flags & O_CREAT) && is_below(folder, path) && fate(0) < 0) return -1;
+  return (int)syscall(SYS_openat, folder, path, flags, mode);
+}
+int openat64(int folder, const char* path, int flags, ...) {
+  va_list rest;
+  va_start(rest, flags);
+  mode_t mode = (flags & (O_CREAT | O_TMPFILE)) ? va_arg(rest, mode_t) : 0;
+  va_end(rest);
+  return openat(folder, path, flags, mode);
+}
+
+int mkdirat(int folder, const char* path, mode_t mode) {
+  if (is_below(folder, path) && fate(0) < 0) return -1;
+  return (int)syscall(SYS_mkdirat, folder, path, mode);
+}
+
+int renameat(int from_folder, const char* from, int to_folder, const char* to) {
+  if (is_below(to_folder, to) && fate(0) < 0) return -1;
+  return (int)syscall(SYS_renameat, from_folder, from, to_folder, to);
+}
+
+int linkat(int from_folder, const char* from, int to_folder, const char* to, int flags) {
+  if (is_below(to_folder, to) && fate(0) < 0) return -1;
+  return (int)syscall(SYS_linkat, from_folder, from, to_folder, to, flags);
+}
+
+int fsync(int fd) {
+  if (is_ours(fd) && fate(0) < 0) return -1;
+  return (int)syscall(SYS_fsync, fd);
+}
+
 __attribute__((destructor)) static void count(void) {
   const char* path = getenv("FAULTY_DISK_COUNT");
   if (path == NULL || calls == 0) return;
-  int fd = (int)syscall(SYS_openat, AT_FDCWD, path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+  int fd = (int)syscall(SYS_openat, AT_FDCWD, path, O_WRONLY | O_CREAT | O_APPEND, 0600);
   char text[32];
   int size = snprintf(text, sizeof text, "%d\n", atomic_load(&calls));
   syscall(SYS_write, fd, text, size);

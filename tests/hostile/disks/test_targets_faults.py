@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,18 +15,6 @@ from .test_targets_sweep import cuda, plain_of
 __all__ = ["cuda", "plain_of"]
 
 PRELOADED = ("sh", "-c", 'LD_PRELOAD="$FAULTY_LIBRARY${LD_PRELOAD:+:$LD_PRELOAD}" exec "$@"', "sh")
-
-
-@pytest.fixture(scope="session")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """`faulty_disk.c`, compiled."""
-    made = tmp_path_factory.mktemp("faulty") / "libfaulty_disk.so"
-    source = Path(__file__).with_name("faulty_disk.c")
-    try:
-        subprocess.run(["gcc", "-shared", "-fPIC", "-O1", str(source), "-o", str(made), "-ldl"], check=True)
-    except FileNotFoundError:
-        pytest.skip("needs gcc")
-    return made
 
 
 @pytest.fixture
@@ -51,7 +38,7 @@ def calls(run: Callable[..., tuple[Run, Path]]) -> int:
     """How many calls there are where none fails."""
     done, output = run(0, "28")
     assert done.captured, done.said
-    count = int((output.parent / "count").read_text())
+    count = max(map(int, (output.parent / "count").read_text().split()))
     assert count > 8
     return count
 

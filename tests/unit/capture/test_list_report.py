@@ -278,4 +278,6 @@ def test_a_listing_that_cannot_be_saved_is_still_shown(
     monkeypatch.setattr("kerncap.api.listing.list_kernels", lambda command, **_: whole)
     assert main(["list", "--save", str(tmp_path / ("a" * 300)), "--", "app"]) == 2
     shown = capsys.readouterr().err
-    assert "-k '^scale$'" in shown and shown.rstrip().endswith("File name too long")
+    assert "-k '^scale$'" in shown
+    said = "can't be written: File name too long; give a shorter path"
+    assert shown.rstrip().splitlines()[-1].startswith("kerncap: --save ") and shown.rstrip().endswith(said)
