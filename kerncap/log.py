@@ -5,8 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 
-from kerncap.printable import one_line as _one_line
-from kerncap.printable import printable
+from kerncap.printable import printable, visible
 
 _lock = threading.Lock()
 
@@ -54,4 +53,4 @@ def duration(nanoseconds: int) -> str:
 
 def one_line(text: object, limit: int = 600) -> str:
     """Prose on one line: line ends become blanks, the rest `printable`; cut at ``limit``."""
-    return _one_line(str(text).replace("\n", " ").replace("\t", " ").strip(), limit)
+    return visible(str(text).replace("\n", " ").replace("\t", " ").strip(), limit)

@@ -23,7 +23,7 @@ def printable(text: str) -> str:
     return text.translate(_lines)
 
 
-def one_line(text: object, limit: int = 600) -> str:
+def visible(text: object, limit: int = 600) -> str:
     """``text`` on one line, cut to ``limit`` characters: line feeds and tabs are escaped as well."""
     raw = str(text)
     line = raw[: limit + 1].translate(_line)

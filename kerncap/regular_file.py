@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from kerncap.errors import UsageError
-from kerncap.printable import one_line
+from kerncap.printable import visible
 
 # O_NONBLOCK: a FIFO that takes the file's place meanwhile must not wait for a writer.
 _FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
@@ -40,9 +40,9 @@ def open_regular(path: Path | str, limit: int | None = None) -> BinaryIO:
         if fd >= 0:
             os.close(fd)
         if isinstance(error, OSError):
-            raise UsageError(f"{one_line(path)}: {error.strerror or error}") from error
+            raise UsageError(f"{visible(path)}: {error.strerror or error}") from error
         if isinstance(error, ValueError):  # a NUL in the name
-            raise UsageError(f"{one_line(path)}: can't be read: not a path") from error
+            raise UsageError(f"{visible(path)}: can't be read: not a path") from error
         raise
 
 
@@ -56,7 +56,7 @@ def read_regular(path: Path | str, limit: int) -> bytes:
                 if len(data) > limit:  # it grows, or has no size to be asked for (/proc)
                     raise UsageError(_too_large(path, len(data), limit))
         except OSError as error:
-            raise UsageError(f"{one_line(path)}: can't be read: {error.strerror or error}") from error
+            raise UsageError(f"{visible(path)}: can't be read: {error.strerror or error}") from error
     return bytes(data)
 
 
@@ -66,16 +66,16 @@ def read_regular_text(path: Path | str, limit: int) -> str:
     try:
         return data.decode()
     except UnicodeDecodeError as error:
-        raise UsageError(f"{one_line(path)}: byte {error.start}: not UTF-8") from error
+        raise UsageError(f"{visible(path)}: byte {error.start}: not UTF-8") from error
 
 
 def _check(path: Path | str, info: os.stat_result, limit: int | None) -> None:
     if not stat.S_ISREG(info.st_mode):
         kind = _KINDS.get(stat.S_IFMT(info.st_mode), "no regular file")
-        raise UsageError(f"{one_line(path)}: {kind}; give a regular file")
+        raise UsageError(f"{visible(path)}: {kind}; give a regular file")
     if limit is not None and info.st_size > limit:
         raise UsageError(_too_large(path, info.st_size, limit))
 
 
 def _too_large(path: Path | str, size: int, limit: int) -> str:
-    return f"{one_line(path)}: {size:,} bytes or more; at most {limit:,} are read"
+    return f"{visible(path)}: {size:,} bytes or more; at most {limit:,} are read"

@@ -15,7 +15,7 @@ from kerncap.errors import BackendUnavailable, UsageError
 from kerncap.format import Reproducer
 from kerncap.format.expanded import require_expandable
 from kerncap.format.schema import Manifest
-from kerncap.printable import one_line
+from kerncap.printable import visible
 from kerncap.replay import trust
 from kerncap.scratch import SHARED_MEMORY, Scratch
 
@@ -78,9 +78,7 @@ def stage(reproducer: Reproducer, launcher: str, memory: str, device: int, hosti
 def _refuse_negative_strides(manifest: Manifest, launcher: str) -> None:
     for view in manifest.views:
         if any(stride < 0 for stride in view.strides):
-            reason = (
-                f"{one_line(view.name) or 'a view'} has a negative stride, which torch has no tensors for"
-            )
+            reason = f"{visible(view.name) or 'a view'} has a negative stride, which torch has no tensors for"
             raise BackendUnavailable(f"the {launcher} engine", reason)
 
 

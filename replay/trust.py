@@ -16,7 +16,7 @@ from pathlib import Path
 from kerncap import log
 from kerncap.errors import UsageError
 from kerncap.format import Reproducer
-from kerncap.printable import one_line
+from kerncap.printable import visible
 from kerncap.replay import trusted_file
 
 _agreed: set[str] = set()  # in this process, whether or not it could be written down
@@ -80,7 +80,7 @@ def require(reproducer: Reproducer, trust: bool, why: str = ". Replaying it") ->
         remember(reproducer)
         return
     raise UsageError(
-        f"{one_line(reproducer.path)} was not captured here{why} would execute: "
+        f"{visible(reproducer.path)} was not captured here{why} would execute: "
         f"{'; '.join(executes(reproducer)) or 'nothing'}. Look at it, then repeat with --trust"
     )
 
@@ -92,7 +92,7 @@ def check(reproducer: Reproducer) -> None:
     """
     if not _is_agreed(reproducer):
         raise UsageError(
-            f"{one_line(reproducer.path)}: it is not what was agreed to; if nothing should have changed it, "
+            f"{visible(reproducer.path)}: it is not what was agreed to; if nothing should have changed it, "
             "look at the folder, and run the command again"
         )
 
@@ -107,15 +107,15 @@ def executes(reproducer: Reproducer) -> list[str]:
             manifest.source.language
         ]
         found.append(
-            f"{one_line(manifest.source.file.path)} ({lines} lines of {kind}, "
-            f"kernel {one_line(manifest.source.entry)})"
+            f"{visible(manifest.source.file.path)} ({lines} lines of {kind}, "
+            f"kernel {visible(manifest.source.entry)})"
         )
         beside = [file for file in manifest.source.originals if file.path != manifest.source.file.path]
         if manifest.source.build is not None and beside:
             found.append(f"{len(beside)} more files in source/ that are compiled with it")
     native = manifest.launch.mode == "native"
     found += [
-        f"{one_line(code.file.path)} ({code.file.size:,} bytes of device code)"
+        f"{visible(code.file.path)} ({code.file.size:,} bytes of device code)"
         for code in manifest.code
         if code.stage in ("cubin", "hsaco") or (native and code.stage in ("ptx", "fatbin"))
     ]
@@ -127,6 +127,6 @@ def _refuse_exposed(reproducer: Reproducer) -> None:
     if exposed is not None:
         name, reason = exposed
         raise UsageError(
-            f"{one_line(name)}: {reason}, so it could be exchanged while it runs; copy the reproducer to a "
-            f"folder that only you can write: cp -r --no-preserve=all {one_line(reproducer.path)} DIR"
+            f"{visible(name)}: {reason}, so it could be exchanged while it runs; copy the reproducer to a "
+            f"folder that only you can write: cp -r --no-preserve=all {visible(reproducer.path)} DIR"
         )

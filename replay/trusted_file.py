@@ -12,7 +12,7 @@ from pathlib import Path
 
 from kerncap import others
 from kerncap.errors import UsageError
-from kerncap.printable import one_line
+from kerncap.printable import visible
 from kerncap.regular_file import open_regular
 
 _MAX_BYTES = 64 << 20
@@ -75,7 +75,7 @@ def _refuse(name: Path, info: os.stat_result) -> None:
 
 def _message(name: Path, why: str) -> str:
     remedy = "take it away" if why.startswith("it belongs") else f"chmod go-w {name}, and look what it holds"
-    return f"{one_line(name)}: {why}, so what is trusted there is not believed; {remedy}"
+    return f"{visible(name)}: {why}, so what is trusted there is not believed; {remedy}"
 
 
 @contextlib.contextmanager

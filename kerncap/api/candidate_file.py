@@ -6,7 +6,7 @@ from pathlib import Path
 
 from kerncap.api.candidate_settings import SettingError, settings_of
 from kerncap.errors import UsageError
-from kerncap.printable import one_line
+from kerncap.printable import visible
 from kerncap.replay.engine import CANDIDATE, Engine
 from kerncap.replay.outcome import CandidateError
 from kerncap.replay.wording import Verdict, undecided
@@ -57,4 +57,4 @@ def refuse_inside(option: str, file: Path) -> None:
     """
     for place in (file.absolute(), file.resolve()):
         if inside_reproducer(str(place.parent)):
-            raise UsageError(f"{option} {one_line(file)}: it is inside a reproducer; copy it out first")
+            raise UsageError(f"{option} {visible(file)}: it is inside a reproducer; copy it out first")

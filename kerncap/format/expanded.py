@@ -11,7 +11,7 @@ from pathlib import Path
 from kerncap.errors import UsageError
 from kerncap.format.reader import Reproducer
 from kerncap.log import size
-from kerncap.printable import one_line
+from kerncap.printable import visible
 
 ALWAYS_ALLOWED = 4 << 30
 MOST_TIMES_LARGER = 100  # than what is stored of it
@@ -35,7 +35,7 @@ def require_expandable(reproducer: Reproducer, place: Path | None = None) -> Non
     ``reproducer.max_expanded`` is what the user allows, in bytes. ``place``: a folder that needs room for it.
     """
     needed, stored = expanded_bytes(reproducer), reproducer.manifest.memory.chunks.size
-    allowed, where = reproducer.max_expanded, one_line(reproducer.path)
+    allowed, where = reproducer.max_expanded, visible(reproducer.path)
     remedy = "--max-size of replay, verify, minimize and export allows more"
     if allowed is not None and needed > allowed:
         claim = f"its memory takes {size(needed)} written out, more than {size(allowed)}"
@@ -45,4 +45,4 @@ def require_expandable(reproducer: Reproducer, place: Path | None = None) -> Non
         raise UsageError(f"{where}: {claim}; look at it first, {remedy}")
     if place is not None and needed + _ROOM_LEFT > (free := shutil.disk_usage(place).free):
         problem = f"{size(free)} are free, the memory of {where} takes {size(needed)} written out"
-        raise UsageError(f"{one_line(place)}: {problem}; set TMPDIR")
+        raise UsageError(f"{visible(place)}: {problem}; set TMPDIR")

@@ -53,7 +53,7 @@ from kerncap.format.validate import (
     validate,
     version_message,
 )
-from kerncap.printable import one_line
+from kerncap.printable import visible
 from kerncap.regular_file import open_regular
 
 MAX_MANIFEST_BYTES = 16 << 20
@@ -84,13 +84,13 @@ class Reproducer:
         try:
             self._root_fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except FileNotFoundError:
-            raise UsageError(f"{one_line(path)}: no such reproducer") from None
+            raise UsageError(f"{visible(path)}: no such reproducer") from None
         except OSError as error:
             if _is_zip(path):
-                message = f"{one_line(path)}: packed; `kerncap unpack` makes the folder of it"
+                message = f"{visible(path)}: packed; `kerncap unpack` makes the folder of it"
                 raise UsageError(message) from error
             reason = error.strerror or error
-            raise UsageError(f"{one_line(path)}: not a reproducer folder ({reason})") from error
+            raise UsageError(f"{visible(path)}: not a reproducer folder ({reason})") from error
         self._closing.callback(os.close, self._root_fd)
 
     @classmethod
@@ -440,7 +440,7 @@ def _what_is_inside(folder: Path) -> str:
     inside = sorted(path.name for path in folder.iterdir() if (path / MANIFEST_PATH).is_file())
     if not inside:
         return "; this folder is no reproducer"
-    shown = ", ".join(one_line(name) for name in inside[:5])
+    shown = ", ".join(visible(name) for name in inside[:5])
     return f"; this folder holds reproducers: {shown}{', …' if len(inside) > 5 else ''}"
 
 

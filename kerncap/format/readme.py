@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kerncap.format import schema
-from kerncap.printable import one_line
+from kerncap.printable import visible
 
 MAX_REGIONS_SHOWN = 50
 
@@ -77,4 +77,4 @@ def _oracle(oracle: schema.Oracle) -> str:
 
 def _cell(text: str | None) -> str:
     """One line that can't break out of a table cell or a code span."""
-    return one_line(text or "", 200).replace("|", "\\|").replace("`", "'")
+    return visible(text or "", 200).replace("|", "\\|").replace("`", "'")

@@ -12,7 +12,7 @@ import stat
 from pathlib import Path
 
 from kerncap.errors import FormatError
-from kerncap.printable import one_line
+from kerncap.printable import visible
 
 MAX_PATH_DEPTH = 32
 _READ_BYTES = 1 << 20
@@ -23,7 +23,7 @@ _FILE_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 
 def format_error(path: Path | str, offset: int, message: object) -> FormatError:
     """A FormatError that is sure to be one line."""
-    return FormatError(one_line(path, 4096), max(0, offset), one_line(message))
+    return FormatError(visible(path, 4096), max(0, offset), visible(message))
 
 
 def path_problem(name: str) -> str | None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from kerncap.log import size as size_text
-from kerncap.printable import one_line
+from kerncap.printable import visible
 
 MAX_ROWS = 40
 MAX_CELL = 48
@@ -289,4 +289,4 @@ def _shorten(lines: list[str], total: int) -> list[str]:
 
 
 def _text(text: str, limit: int = MAX_CELL) -> str:
-    return one_line(text, limit)
+    return visible(text, limit)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from kerncap.printable import one_line
+from kerncap.printable import visible
 from kerncap.report.sanitize_finding import place, shown_path, source_lines
 from kerncap.sanitizer.findings import HostRead
 from kerncap.sanitizer.ttir.ir import Frame, Location
@@ -38,12 +38,12 @@ def message_of(read: HostRead) -> str:
 def lines_of(read: HostRead) -> Iterator[str]:
     """Message, source with its context, then both places."""
     location = location_of(read)
-    yield f"  error[uninit]: {one_line(message_of(read))}"
+    yield f"  error[uninit]: {visible(message_of(read))}"
     yield f"    --> {place(location)}"
     yield from source_lines(location, {})
     for name, stack in (("used     ", read.python_stack), ("allocated", read.allocated)):
         for file, line, function in reversed(stack[-_SHOWN_FRAMES:]):
-            yield f"    {name}  {one_line(f'{shown_path(file)}:{line} in {function}')}"
+            yield f"    {name}  {visible(f'{shown_path(file)}:{line} in {function}')}"
 
 
 def data_of(read: HostRead) -> dict[str, Any]:

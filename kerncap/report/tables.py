@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kerncap.printable import one_line
+from kerncap.printable import visible
 
 _LONGEST = 1 << 20  # characters of a cell: a table is for what can be looked at
 
@@ -14,7 +14,7 @@ def table(headers: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence
 
     No cell ends its line, for any content.
     """
-    rows = [[one_line(cell, _LONGEST) for cell in row] for row in rows]
+    rows = [[visible(cell, _LONGEST) for cell in row] for row in rows]
     widths = [max(len(row[column]) for row in (headers, *rows)) for column in range(len(headers))]
     lines = []
     for row in (headers, *rows):

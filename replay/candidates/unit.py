@@ -14,7 +14,7 @@ from kerncap.errors import ReplayError
 from kerncap.format import Reproducer
 from kerncap.format.build_options import is_accepted, is_plain_path
 from kerncap.format.schema import Source, SourceBuild
-from kerncap.printable import one_line
+from kerncap.printable import visible
 from kerncap.replay.candidates.errors import BuildError
 
 SOURCE = "source/"
@@ -119,16 +119,16 @@ def _recipe(reproducer: Reproducer) -> tuple[Source, SourceBuild]:
     listed = {file.path for file in (source.file, *source.originals)}
     for path in listed:
         if not path.startswith(SOURCE) or not is_plain_path(path):
-            raise BuildError(f"{reproducer.path}: a compiler can't be given a file called {one_line(path)}")
+            raise BuildError(f"{reproducer.path}: a compiler can't be given a file called {visible(path)}")
     for folder in build.include_dirs:
         if folder.stored is not None and not is_plain_path(folder.stored):
             raise BuildError(
-                f"{reproducer.path}: the recipe's folder {one_line(folder.stored)} is not allowed"
+                f"{reproducer.path}: the recipe's folder {visible(folder.stored)} is not allowed"
             )
     for option in build.options:
         name, _, value = option.partition("=")
         if not is_accepted(build.tool, option) or (name == "-include" and value not in listed):
-            raise BuildError(f"{reproducer.path}: the recipe's option {one_line(option)} is not allowed")
+            raise BuildError(f"{reproducer.path}: the recipe's option {visible(option)} is not allowed")
     return source, build
 
 

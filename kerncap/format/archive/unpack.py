@@ -36,7 +36,7 @@ from kerncap.format.reader import MAX_MANIFEST_BYTES, Reproducer, decode_manifes
 from kerncap.format.stored import format_error, path_problem
 from kerncap.format.validate import stored_files
 from kerncap.format.writer import file_stem
-from kerncap.printable import one_line
+from kerncap.printable import visible
 from kerncap.regular_file import open_regular
 
 # Memory is packed already, and code and text shrink tenfold at best: more is a bomb.
@@ -142,7 +142,7 @@ class _Archive:
             except OSError as error:
                 if error.errno not in _BAD_NAMES:
                     raise
-                message = f"{one_line(name)} can't be a file here: {error.strerror}"
+                message = f"{visible(name)} can't be a file here: {error.strerror}"
                 raise format_error(folder / MANIFEST_PATH, 0, message) from error
             with out:
                 for piece in self._pieces(name, size):
@@ -153,15 +153,15 @@ class _Archive:
         for name, info in self._entries.items():
             problem = grammar.problem(name)
             if problem is not None:
-                raise format_error(self._path, info.header_offset, f"{one_line(name, 200)}: {problem}")
+                raise format_error(self._path, info.header_offset, f"{visible(name, 200)}: {problem}")
         for name, info in self._folders.items():
             problem = grammar.problem(name, is_folder=True)
             if problem is not None:
-                raise format_error(self._path, info.header_offset, f"{one_line(name, 200)}: {problem}")
+                raise format_error(self._path, info.header_offset, f"{visible(name, 200)}: {problem}")
 
     def _check_sizes(self, sizes: dict[str, int], folder: Path, max_size: int) -> None:
         total, free = sum(sizes.values()), shutil.disk_usage(folder).free
-        where = one_line(self._path)
+        where = visible(self._path)
         if total > max_size:
             raise UsageError(f"{where}: {total:,} bytes unpacked; --max-size allows {max_size:,}")
         if total > MOST_TIMES_LARGER * self._size + ALWAYS_ALLOWED:
@@ -183,9 +183,9 @@ class _Archive:
         """The bytes of one file, ``size`` of them and no more, whatever the archive says."""
         info = self._entries.get(name)
         if info is None:
-            raise format_error(self._path, 0, f"{one_line(name)} is missing")
+            raise format_error(self._path, 0, f"{visible(name)} is missing")
         if info.file_size != size:
-            message = f"{one_line(name)}: {info.file_size} bytes, the manifest says {size}"
+            message = f"{visible(name)}: {info.file_size} bytes, the manifest says {size}"
             raise format_error(self._path, info.header_offset, message)
         done, extra = 0, b""
         try:
@@ -202,11 +202,11 @@ class _Archive:
             NotImplementedError,
             struct.error,
         ) as error:
-            message = f"{one_line(name)}: damaged: {error}"
+            message = f"{visible(name)}: damaged: {error}"
             raise format_error(self._path, info.header_offset, message) from error
         if done != size or extra:
             message = (
-                f"{one_line(name)}: {'longer' if extra else 'shorter'} than the {size} bytes that it claims"
+                f"{visible(name)}: {'longer' if extra else 'shorter'} than the {size} bytes that it claims"
             )
             raise format_error(self._path, info.header_offset, message)
 
@@ -231,7 +231,7 @@ def _entries(archive: Path, found: list[zipfile.ZipInfo], size: int) -> tuple[_E
             continue
         key = info.filename.casefold()  # some file systems know no other
         if key in files:
-            raise format_error(archive, info.header_offset, f"{one_line(info.filename)} is there twice")
+            raise format_error(archive, info.header_offset, f"{visible(info.filename)} is there twice")
         files[key] = info
     _refuse_overlaps(archive, files, size)
     prefix = _prefix(archive, files)
@@ -258,7 +258,7 @@ def _check_entry(archive: Path, info: zipfile.ZipInfo, size: int) -> None:
     if problem is None and info.compress_size > size:
         problem = f"it claims {info.compress_size} packed bytes in a file of {size}"
     if problem is not None:
-        raise format_error(archive, info.header_offset, f"{one_line(name, 200)}: {problem}")
+        raise format_error(archive, info.header_offset, f"{visible(name, 200)}: {problem}")
 
 
 def _refuse_overlaps(archive: Path, files: dict[str, zipfile.ZipInfo], size: int) -> None:
@@ -266,9 +266,7 @@ def _refuse_overlaps(archive: Path, files: dict[str, zipfile.ZipInfo], size: int
     end = 0
     for info in sorted(files.values(), key=lambda one: one.header_offset):
         if info.header_offset < end:
-            raise format_error(
-                archive, info.header_offset, f"{one_line(info.filename)} overlaps another file"
-            )
+            raise format_error(archive, info.header_offset, f"{visible(info.filename)} overlaps another file")
         end = info.header_offset + _LOCAL.size + info.compress_size
     if end > size:
         raise format_error(archive, size, "truncated: a file ends beyond its end")
@@ -288,7 +286,7 @@ def _prefix(archive: Path, files: _Entries) -> str:
 def _below(archive: Path, prefix: str, entries: _Entries) -> _Entries:
     for name, info in entries.items():
         if not name.startswith(prefix):
-            message = f"{one_line(name, 200)}: not in the folder of the reproducer, {one_line(prefix, 200)}"
+            message = f"{visible(name, 200)}: not in the folder of the reproducer, {visible(prefix, 200)}"
             raise format_error(archive, info.header_offset, message)
     return {name[len(prefix) :]: info for name, info in entries.items()}
 

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from kerncap.format import Reproducer
 from kerncap.format.schema import View
-from kerncap.printable import one_line
+from kerncap.printable import visible
 from kerncap.report.html.arrangement import Arrangement, arrange, index_of
 from kerncap.report.html.elements import how_shown, values
 from kerncap.report.html.sample import Bools, Sample, is_unchanged, read_sample
@@ -34,11 +34,11 @@ def heat_map(reproducer: Reproducer, view: View) -> dict[str, Any] | None:
     after = before if is_unchanged(reproducer, view) else read_sample(reproducer, "post", view, shape)
     changed = (before.raw != after.raw).any(axis=-1) & before.valid
     count = int(changed.sum())
-    dtype, note = one_line(view.dtype, 80), how_shown(view.dtype, view.itemsize)
+    dtype, note = visible(view.dtype, 80), how_shown(view.dtype, view.itemsize)
     found: dict[str, Any] = {
         "rows": shape.rows, "columns": shape.columns, "high": shape.high, "wide": shape.wide,
         "wrapped": shape.wrapped, "elements": shape.elements, "sampled": int(before.valid.sum()),
-        "shape": list(view.shape), "dtype": dtype, "note": note and one_line(note),
+        "shape": list(view.shape), "dtype": dtype, "note": note and visible(note),
         "changed": count, "first_changed": _first(changed, before, view, shape),
         "pre": _state(before, view, shape), "post": None, "difference": None,
     }  # fmt: skip

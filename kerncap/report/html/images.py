@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from kerncap.format.code_object import CodeObject, CodeObjectProblem, is_code_object
 from kerncap.format.elf import FUNCTION, OBJECT, Elf, ElfProblem
 from kerncap.log import size
-from kerncap.printable import one_line
+from kerncap.printable import visible
 
 MAX_ROWS = 200
 _SYMBOLS = {FUNCTION: "function", OBJECT: "object"}
@@ -27,7 +27,7 @@ def summary(data: bytes) -> list[str]:
 def _elf(elf: Elf, data: bytes) -> Iterator[str]:
     machine = _MACHINES.get(elf.machine, f"machine {elf.machine}")
     yield f"ELF64, {machine}, {size(len(data))}, {len(elf.sections)} sections"
-    sections = [(one_line(section.name) or "-", section.size) for section in elf.sections if section.size]
+    sections = [(visible(section.name) or "-", section.size) for section in elf.sections if section.size]
     yield ""
     yield from _limited([f"{name:<44} {length:>12,} bytes" for name, length in sections])
     symbols = sorted(
@@ -36,7 +36,7 @@ def _elf(elf: Elf, data: bytes) -> Iterator[str]:
     )
     if symbols:
         yield ""
-        told = [(_SYMBOLS[symbol.type], symbol.size, one_line(symbol.name)) for symbol in symbols]
+        told = [(_SYMBOLS[symbol.type], symbol.size, visible(symbol.name)) for symbol in symbols]
         yield from _limited([f"{kind:<9} {length:>12,} bytes  {name}" for kind, length, name in told])
     if is_code_object(data):
         yield from _kernels(data)
@@ -50,9 +50,9 @@ def _kernels(data: bytes) -> Iterator[str]:
         return
     for kernel in kernels[:MAX_ROWS]:
         yield ""
-        yield f"kernel {one_line(kernel.name)}"
+        yield f"kernel {visible(kernel.name)}"
         for argument in kernel.args[:MAX_ROWS]:
-            kind, name = one_line(argument.value_kind), one_line(argument.name)
+            kind, name = visible(argument.value_kind), visible(argument.name)
             yield f"  +{argument.offset:<6} {argument.size:>4} bytes  {kind:<28} {name}".rstrip()
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kerncap.format import Reproducer, schema
-from kerncap.printable import one_line
+from kerncap.printable import visible
 
 Document = dict[str, Any]
 
@@ -52,4 +52,4 @@ class Material:
 
 def plain(text: object, limit: int = MAX_TEXT) -> str:
     """``text`` on one line, nothing in it that steers the rest (controls, bidirectional marks)."""
-    return one_line(text, limit)
+    return visible(text, limit)

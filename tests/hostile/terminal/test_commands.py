@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from kerncap.cli import COMMANDS
-from kerncap.printable import one_line, printable
+from kerncap.printable import printable, visible
 from tests.hostile.terminal.screen import on_terminal
 from tests.hostile.terminal.stranger import ALL, CHARACTERS, GOLDEN, hostile_copy
 from tests.parameters import first_of
@@ -150,15 +150,15 @@ LETTERS = [
 
 @pytest.mark.parametrize("text", LETTERS)
 def test_letters_stay(text: str) -> None:
-    assert printable(text) == one_line(text) == text
+    assert printable(text) == visible(text) == text
     assert printable(f"a\t{text}\nb") == f"a\t{text}\nb"
-    assert one_line(f"a\t{text}\nb") == f"a\\t{text}\\nb"
+    assert visible(f"a\t{text}\nb") == f"a\\t{text}\\nb"
 
 
 @pytest.mark.parametrize("first", range(0, 0x110000, 0x11000))
 def test_every_code_point(first: int) -> None:
     """What is left is what Unicode calls visible, and the space."""
     for code in range(first, first + 0x11000):
-        shown = one_line(chr(code))
+        shown = visible(chr(code))
         assert shown.isprintable()
         assert shown == chr(code) or shown.isascii()
