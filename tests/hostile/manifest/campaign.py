@@ -3,8 +3,9 @@
 The golden manifests are filled up first, so that they have every key of the schema between them. A key that
 two of one kind (Triton, native) have in the same place is changed in the first.
 
-`python -m tests.hostile.manifest.campaign SEED EVERY FIRST PARTS FOLDER` runs one part in this process, under
-limits of its address space and of each command's time, and prints a JSON line: counts, and what went wrong.
+`python -m tests.hostile.manifest.campaign VALUES FIRST PARTS FOLDER` runs one part of the cases in this
+process, each key by so many values, under limits of its address space and of each command's time, and prints
+a JSON line: counts, and what went wrong.
 """
 
 from __future__ import annotations
@@ -126,8 +127,8 @@ def changed(document: Any, steps: Steps, value: Any) -> Any:
     return document
 
 
-def cases() -> Iterator[tuple[int, Steps, int]]:
-    """(golden, key, wrong value) of each case, by number."""
+def cases(values: int = len(WRONG)) -> Iterator[tuple[int, Steps, int]]:
+    """(golden, key, wrong value) of each case, by number: each key by ``values`` that differ by the key."""
     seen: set[tuple[str, Steps]] = set()
     for number, document in enumerate(filled_up()):
         family = "triton" if document["kernel"]["language"] == "triton" else "native"
@@ -135,8 +136,8 @@ def cases() -> Iterator[tuple[int, Steps, int]]:
             if (family, steps) in seen:
                 continue
             seen.add((family, steps))
-            for which in range(len(WRONG)):
-                yield number, steps, which
+            chosen = random.Random(f"{family} {steps}").sample(range(len(WRONG)), values)
+            yield from ((number, steps, which) for which in sorted(chosen))
 
 
 def commands(folder: Path, work: Path) -> list[tuple[str, Path | None, Callable[[], int]]]:
@@ -217,12 +218,12 @@ def by_hand(folder: Path, target: Path) -> None:
             archive.write(path, f"repro/{path.relative_to(folder)}")
 
 
-def part(seed: int, every: int, first: int, parts: int, parent: Path) -> dict[str, Any]:
-    """Each ``every``th case (by ``seed``), of them the ``first`` of ``parts``."""
+def part(values: int, first: int, parts: int, parent: Path) -> dict[str, Any]:
+    """Each key by ``values``, of these cases the ``first`` of ``parts``."""
     resource.setrlimit(resource.RLIMIT_AS, (MOST_BYTES, MOST_BYTES))
     for number in (signal.SIGALRM, signal.SIGPROF):
         signal.signal(number, _too_long)
-    chosen = [case for case in cases() if random.Random(f"{seed} {case}").randrange(every) == 0][first::parts]
+    chosen = [*cases(values)][first::parts]
     documents = filled_up()
     counts: collections.Counter[str] = collections.Counter()
     wrong, there = [], None
@@ -267,4 +268,4 @@ def removed(made: Path) -> bool:
 
 
 if __name__ == "__main__":
-    print(json.dumps(part(*map(int, sys.argv[1:5]), Path(sys.argv[5]))))
+    print(json.dumps(part(*map(int, sys.argv[1:4]), Path(sys.argv[4]))))
