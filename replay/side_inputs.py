@@ -7,6 +7,7 @@ gives them back. A difference that they may explain says nothing against the ker
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,7 +22,8 @@ _MOST_BYTES = 64 << 20  # of an image that is looked through
 # Source: the PTX ISA manual, "Special Registers" and "Atom"; "System calls" of the calling convention.
 _PTX_CLOCKS = re.compile(r"%(clock(?:64|_hi)?|globaltimer(?:_lo|_hi)?|smid|warpid)\b")
 _PTX_ATOMIC = re.compile(r"\batom\.[\w.]+\s+(%?\w+)\s*,")
-_PTX_CALL = re.compile(r"\bcall(?:\.uni)?\b[^;]*?\b(malloc|free|vprintf)\b")
+_PTX_CALLED = re.compile(r"\b(malloc|free|vprintf)\b")
+_PTX_COMMENT = re.compile(r"//[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)  # an open one goes to the end: once
 
 # 128-bit instructions of sm_70 and later: the operation in bits 0 to 8, the destination in 16 to 23, the
 # special register in 72 to 79. As nvdisasm shows what ptxas made for sm_80 and sm_90.
@@ -73,13 +75,15 @@ def of_reproducer(reproducer: Reproducer) -> SideInputs:
 
 def _of_ptx(data: bytes, name: str) -> SideInputs | None:
     text = data.decode(errors="replace")
-    text = re.sub(r"//[^\n]*|/\*.*?\*/", " ", text, flags=re.DOTALL)
-    calls = set(_PTX_CALL.findall(text))
+    text = _PTX_COMMENT.sub(" ", text)
+    statements = (each for each in text.split(";") if "call" in each)
+    calls = {name for each in statements for name in _PTX_CALLED.findall(each)}
     here = _entry(text, name)
-    used = (each for each in _PTX_ATOMIC.findall(here) if each != "_")
+    results = {each for each in _PTX_ATOMIC.findall(here) if each != "_"}
+    said = Counter(re.findall(r"%?\w+", here)) if results else Counter[str]()
     return SideInputs(
         clocks=tuple(sorted({_register(each) for each in _PTX_CLOCKS.findall(here)})),
-        order=any(len(re.findall(rf"{re.escape(each)}\b", here)) > 1 for each in used),
+        order=any(said[each] > 1 for each in results),
         heap=bool(calls & {"malloc", "free"}),
         prints="vprintf" in calls,
     )

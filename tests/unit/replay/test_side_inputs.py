@@ -78,6 +78,12 @@ def test_what_another_kernel_of_the_module_reads_does_not_count() -> None:
     assert side_inputs._of_ptx(text, "beside") == SideInputs(("clock",))
 
 
+@pytest.mark.parametrize("text", ["/*", "call ", "atom.add %r1, ", ".entry k ", "// \n"])
+def test_a_strangers_text_is_read_in_one_pass(text: str) -> None:
+    """Many times what a pattern begins with, and never its end: not looked through each time again."""
+    side_inputs._of_ptx(text.encode() * 200_000, "kernel")
+
+
 def _ptxas() -> Path | None:
     triton = importlib.util.find_spec("triton")
     found = Path(str(triton.origin)).parent / "backends/nvidia/bin/ptxas" if triton else None
