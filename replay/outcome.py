@@ -115,7 +115,7 @@ class Facts:
     triton: str = ""
     driver: str = ""
     arch: str = ""
-    unconfined: list[str] = field(default_factory=list)  # what the system lacks for `worker/confine.py`
+    unconfined: list[str] = field(default_factory=list)  # what the system lacks for `confine.py`
     relocated: list[int] = field(default_factory=list)
     pointers: int | None = None
     notes: list[str] = field(default_factory=list)
