@@ -31,8 +31,8 @@ _LINK = re.compile(r"\[([^\]\[]*)\]\(([^)\s]+)\)")
 _INTRO, _API, _SCHEMAS = "<!-- intro: ", "<!-- kerncap.api: ", "<!-- schemas: "
 # The verbs in the order of a day's work; what a verb takes and gives follows it.
 _SECTIONS = {
-    "Capture": ("capture", "CaptureOptions", "CaptureResult", "SealedLaunch", "KernelSummary", "list_kernels",
-                "arm", "ArmResult", "seal_session"),
+    "Capture": ("capture", "CaptureOptions", "Run", "Selection", "Keep", "CaptureResult", "SealedLaunch",
+                "KernelSummary", "list_kernels", "arm", "ArmResult", "seal_session"),
     "Look": ("inspect", "Reproducer", "diff", "ReproducerDiff", "DocumentDiff"),
     "Replay and verify": ("replay", "ReplayOptions", "ReplayResult", "Verdict", "Timing", "verify",
                           "VerifyOptions", "VerifyResult", "StageResult", "compare", "CompareResult", "edit",

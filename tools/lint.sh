@@ -26,6 +26,7 @@ check "mypy (the hook)" env -C shims/triton "$bin/mypy" --config-file "$PWD/pypr
 check "import-linter" "$bin/lint-imports" --cache-dir .import_linter_cache
 
 check "words" "$bin/python" tools/words.py
+check "contract (its mirrors)" "$bin/python" tools/contract.py --check
 
 if [[ ${#cpp[@]} -gt 0 ]]; then
     check "clang-format" "$bin/clang-format" --dry-run --Werror "${cpp[@]}"

@@ -2,9 +2,9 @@
 
 ```python
 from pathlib import Path
-from kerncap.api import CaptureOptions, VerifyOptions, capture, verify
+from kerncap.api import CaptureOptions, Run, Selection, VerifyOptions, capture, verify
 
-taken = capture(CaptureOptions(command=("python", "train.py"), kernel="^softmax", output=Path("out")))
+taken = capture(CaptureOptions(Run(("python", "train.py"), output=Path("out")), Selection(kernel="^softmax")))
 for launch in taken.captured:
     result = verify(launch.path, VerifyOptions(candidate=Path("faster.py")))
     print(result.passed, result.verdict.summary)
@@ -53,7 +53,7 @@ if TYPE_CHECKING:  # for type checkers and the reference; at run time each is lo
     from kerncap.api.tune import TuneOptions, tune
     from kerncap.api.tune.tune_result import TuneResult
     from kerncap.api.verify import StageResult, VerifyOptions, VerifyResult, verify
-    from kerncap.capture.options import CaptureOptions
+    from kerncap.capture.options import CaptureOptions, Keep, Run, Selection
     from kerncap.capture.outcome import ArmResult, CaptureResult, KernelSummary
     from kerncap.capture.seal import SealedLaunch
     from kerncap.errors import (
@@ -83,6 +83,7 @@ __all__ = [
     "Finding",
     "FormatError",
     "KerncapError",
+    "Keep",
     "KernelSummary",
     "LaunchReport",
     "LimitReport",
@@ -96,9 +97,11 @@ __all__ = [
     "ReportPage",
     "Reproducer",
     "ReproducerDiff",
+    "Run",
     "SanitizeOptions",
     "SanitizeResult",
     "SealedLaunch",
+    "Selection",
     "StageResult",
     "Timing",
     "TuneOptions",
@@ -156,7 +159,7 @@ _PUBLIC = {
     "kerncap.api.tune": ("TuneOptions", "tune"),
     "kerncap.api.tune.tune_result": ("TuneResult",),
     "kerncap.api.verify": ("StageResult", "VerifyOptions", "VerifyResult", "verify"),
-    "kerncap.capture.options": ("CaptureOptions",),
+    "kerncap.capture.options": ("CaptureOptions", "Keep", "Run", "Selection"),
     "kerncap.capture.outcome": ("ArmResult", "CaptureResult", "KernelSummary"),
     "kerncap.capture.seal": ("SealedLaunch",),
     "kerncap.errors": (

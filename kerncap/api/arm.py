@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 import re
 import time
-from dataclasses import replace
 from pathlib import Path
 
 from kerncap import log
 from kerncap.capture import armed
-from kerncap.capture.options import CaptureOptions
+from kerncap.capture.options import Selection
 from kerncap.capture.outcome import ArmedCapture, ArmResult, KernelSummary
 from kerncap.capture.payloads import FailedRecord, KernelCounts, LaunchRecord
 from kerncap.capture.process_log import FOLDER, ProcessLog
@@ -21,7 +20,7 @@ MAX_NAMES = 5
 QUIET_S = 0.5  # after a capture: how long no other process of the session may have one under way
 
 
-def arm(place: Path, selection: CaptureOptions, wait_s: float | None = None) -> ArmResult:
+def arm(place: Path, selection: Selection, wait_s: float | None = None) -> ArmResult:
     """Make ``selection`` that of the session in ``place``; with ``wait_s`` wait for a capture.
 
     ``place`` is the session's folder, or the output folder with one dormant session. What a selection
@@ -29,18 +28,12 @@ def arm(place: Path, selection: CaptureOptions, wait_s: float | None = None) -> 
     session, CaptureError for one that is over, and where another `arm` is at work.
     """
     session = armed.DormantSession.open(armed.find_session(place))
-    selection = replace(
-        selection,
-        command=session.base.command,
-        backend=session.base.backend,
-        memory=session.base.memory,
-        max_size=session.base.max_size,
-        no_values=session.base.no_values,
-    )
+    keep = session.file.keep
+    keep.check(selection)
     if wait_s is None:
-        return ArmResult(session.folder, session.arm(selection), False, selection.no_values)
+        return ArmResult(session.folder, session.arm(selection), False, keep.no_values)
     with armed.waiting(session.folder):
-        result = ArmResult(session.folder, session.arm(selection), True, selection.no_values)
+        result = ArmResult(session.folder, session.arm(selection), True, keep.no_values)
         log.line(f"armed (generation {result.generation}); waiting up to {wait_s:g} s for a capture")
         _wait(result, wait_s, selection)
     return result
@@ -108,7 +101,7 @@ class _Watcher:
                 self._result.failed.append(line)
 
 
-def _wait(result: ArmResult, wait_s: float, selection: CaptureOptions) -> None:
+def _wait(result: ArmResult, wait_s: float, selection: Selection) -> None:
     """Until something is captured and nothing more is under way, or it can't come any more."""
     watcher = _Watcher(result)
     deadline = time.monotonic() + wait_s

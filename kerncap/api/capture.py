@@ -16,12 +16,12 @@ import msgspec
 from kerncap import env, log, scratch
 from kerncap.capture import armed, listed, reasons, unwritten
 from kerncap.capture.collect import Collector, collect_left_behind
-from kerncap.capture.options import DEFAULT_OUTPUT, CaptureOptions
+from kerncap.capture.options import CaptureOptions, Run
 from kerncap.capture.outcome import CaptureResult, KernelSummary, SelfCheck
 from kerncap.capture.payloads import KernelCounts
 from kerncap.capture.process_log import ProcessLog
 from kerncap.capture.seal import Sealer
-from kerncap.capture.session import Session
+from kerncap.capture.session_folder import Session
 from kerncap.capture.target import Target, TargetResult
 from kerncap.errors import CaptureError, KerncapError, UsageError
 from kerncap.format.private.command import without_secrets
@@ -32,19 +32,20 @@ _ALL_SELF_CHECKS = 4  # take this many times the limit of one
 
 
 def capture(options: CaptureOptions) -> CaptureResult:
-    """Run ``options.command`` and seal what it launches and the options choose.
+    """Run the options' command and seal what it launches and the options choose.
 
     Raises CaptureError if no session can be made; a target that fails is a result. On
     KeyboardInterrupt while sealing, the session folder stays for `seal_session`.
     """
-    current = dict(os.environ if options.environment is None else options.environment)
-    output = _resolved(options.output)
+    current = dict(os.environ if options.run.environment is None else options.run.environment)
+    run = options.run
+    output = _resolved(run.output)
     had_output = os.path.exists(output)
     context = {
-        "command": [env.hide_home(part) for part in without_secrets(options.command)],
+        "command": [env.hide_home(part) for part in without_secrets(run.command)],
         "environment": env.stored_environment(current),
         "output": str(output),
-        "source_dirs": [str(folder.resolve()) for folder in options.source_dirs],
+        "source_dirs": [str(folder.resolve()) for folder in run.source_dirs],
         "time_ns": time.time_ns(),
     }
     try:
@@ -57,7 +58,7 @@ def capture(options: CaptureOptions) -> CaptureResult:
     finally:
         if not had_output:
             with contextlib.suppress(OSError):  # it holds something, as it should
-                options.output.rmdir()
+                run.output.rmdir()
 
 
 def _resolved(output: Path) -> Path:
@@ -93,7 +94,8 @@ def seal_session(folder: Path, output: Path | None = None) -> CaptureResult:
         except OSError as error:
             raise UsageError(f"output folder {output}: {error.strerror}; -o chooses another") from error
     collector = collect_left_behind(folder, sealer)
-    result = _result(words or ("?",), TargetResult(0), collector)
+    result = _result(CaptureOptions(Run(words or ("?",))), TargetResult(0), collector)
+    result.is_left_behind = True
     if not result.captured:
         result.reason = result.failed[0] if result.failed else "nothing in the session is left to seal"
     if collector.unsealed:
@@ -104,52 +106,45 @@ def seal_session(folder: Path, output: Path | None = None) -> CaptureResult:
 
 
 def _run_in(session: Session, options: CaptureOptions, current: dict[str, str]) -> CaptureResult:
-    environment = env.compose_target_environment(current, session.folder, options.backends)
-    for note in env.shim_notes(current, options.backends):
+    run = options.run
+    environment = env.compose_target_environment(current, session.folder, run.backends)
+    for note in env.shim_notes(current, run.backends):
         log.line(note)
     sealer = Sealer(
         session,
-        options.output.resolve(),
-        options.command,
+        run.output.resolve(),
+        run.command,
         env.stored_environment(current),
-        keep_raw=options.keep_session,
-        source_dirs=[folder.resolve() for folder in options.source_dirs],
+        keep_raw=run.keep_session,
+        source_dirs=[folder.resolve() for folder in run.source_dirs],
     )
-    late = options.last is not None
-    collector = Collector(session.folder, sealer, at_the_end=late, say=options.dormant)
+    late = options.selection.last is not None
+    collector = Collector(session.folder, sealer, at_the_end=late, say=run.dormant)
     start_ns = time.monotonic_ns()
-    started = Target.start(options.command, environment, options.stdout_to_stderr)
+    started = Target.start(run.command, environment, run.stdout_to_stderr)
     if isinstance(started, TargetResult):
         session.remove()
-        result = CaptureResult(options.command, started, reason=started.error, list_only=options.list_only)
-        return result
-    if options.dormant:
+        return CaptureResult(options, started, reason=started.error)
+    if run.dormant:
         log.line(dormant_line(session.folder))
     collector.follow()
     target = started.wait()
     wall_ns = time.monotonic_ns() - start_ns
     alive = collector.finish(target)
     session.say_ended()
-    result = _result(options.command, target, collector)
+    result = _result(options, target, collector)
     result.wall_ns = wall_ns
-    if options.list_only:
+    if run.list_only:
         _add_rows(result, collector)
-    result.dormant = options.dormant
-    result.default_selection = options.default_selection and not options.dormant
-    result.list_only = options.list_only
-    result.output = None if options.list_only or options.output == DEFAULT_OUTPUT else options.output
-    result.stop = options.stop
-    result.no_values = options.no_values
-    result.on_fault = options.on_fault
-    narrower = [sealed for sealed in result.captured if sealed.closure_mode != options.memory]
-    if options.memory_was_asked and narrower:
+    narrower = [sealed for sealed in result.captured if sealed.closure_mode != options.keep.memory]
+    if run.memory_was_asked and narrower:
         result.notes.append(
-            f"--memory {options.memory}: the Triton hook sees only the storages of the arguments; "
+            f"--memory {options.keep.memory}: the Triton hook sees only the storages of the arguments; "
             f"{len(narrower)} of {len(result.captured)} reproducers hold those (closure: args)"
         )
-    found = result.kernels if options.list_only else result.captured
+    found = result.kernels if run.list_only else result.captured
     if not session.folder.is_dir():
-        gone = f"the session in {options.output} was deleted while the program ran; -o chooses another folder"
+        gone = f"the session in {run.output} was deleted while the program ran; -o chooses another folder"
         if found:
             result.notes.append(gone)
         else:
@@ -161,12 +156,12 @@ def _run_in(session: Session, options: CaptureOptions, current: dict[str, str]) 
             _in_force(options, session.folder), processes, result.kernels, result.failed, started_here
         )
     _end_session(session, options, collector, alive, result)
-    if options.self_check:
-        _check_all(result, options.self_check_timeout_s)
+    if run.self_check:
+        _check_all(result, run.self_check_timeout_s)
     return result
 
 
-def _result(command: tuple[str, ...], target: TargetResult, collector: Collector) -> CaptureResult:
+def _result(options: CaptureOptions, target: TargetResult, collector: Collector) -> CaptureResult:
     kernels, totals = collector.counts()
     for sealed in collector.sealed:
         trust.remember_captured(sealed.path)
@@ -184,7 +179,7 @@ def _result(command: tuple[str, ...], target: TargetResult, collector: Collector
             failed.append(log.one_line(kernel + unwritten.with_remedy(failure.reason)))
         failed += process.complaints
     return CaptureResult(
-        command=command,
+        options=options,
         target=target,
         captured=sorted(collector.sealed, key=lambda sealed: -1 if sealed.rank is None else sealed.rank),
         kernels=[
@@ -203,11 +198,12 @@ def _result(command: tuple[str, ...], target: TargetResult, collector: Collector
 
 def _in_force(options: CaptureOptions, session: Path) -> CaptureOptions:
     """The selection that held at the end: of a dormant session what was armed last."""
-    generation = armed.generation_of(session) if options.dormant else 0
+    generation = armed.generation_of(session) if options.run.dormant else 0
+    if not generation:
+        return options
     try:
-        return (
-            replace(armed.options_of(session, generation), command=options.command) if generation else options
-        )
+        selection = armed.session_file_of(session, generation).selection
+        return replace(options, selection=selection, run=replace(options.run, dormant=False))
     except CaptureError:  # somebody has been at the session's files
         return options
 
@@ -258,7 +254,7 @@ def _end_session(
     if alive:
         pids = ", ".join(str(process.pid) for process in alive)
         result.notes.append(f"process {pids} still runs; what it captures from here on stays in the session")
-    if alive or collector.unsealed or options.keep_session:
+    if alive or collector.unsealed or options.run.keep_session:
         session.close()
         result.kept_session = session.folder
     else:
@@ -289,7 +285,7 @@ def _check_all(result: CaptureResult, timeout_s: float) -> None:
             try:
                 result.self_checks[sealed.path] = (
                     SelfCheck("skipped", "captured with --no-values: there is nothing to compare with")
-                    if result.no_values
+                    if result.options.keep.no_values
                     else _self_check(sealed.path, result.target_python, timeout_s)
                 )
                 continue

@@ -8,7 +8,7 @@ from typing import Literal
 
 from kerncap import scratch
 from kerncap.api.capture import capture
-from kerncap.capture.options import CaptureOptions
+from kerncap.capture.options import CaptureOptions, Run
 from kerncap.capture.outcome import CaptureResult
 
 
@@ -27,12 +27,14 @@ def list_kernels(
     with scratch.temporary("list") as folder:
         return capture(
             CaptureOptions(
-                command=tuple(command),
-                output=Path(folder),
-                backend=backend,
-                list_only=True,
-                self_check=False,
-                stdout_to_stderr=stdout_to_stderr,
-                environment=dict(environment) if environment is not None else None,
+                Run(
+                    command=tuple(command),
+                    output=Path(folder),
+                    backend=backend,
+                    list_only=True,
+                    self_check=False,
+                    stdout_to_stderr=stdout_to_stderr,
+                    environment=dict(environment) if environment is not None else None,
+                )
             )
         )

@@ -17,10 +17,11 @@ from msgspec import Struct
 from kerncap.capture import armed, images, payloads
 from kerncap.capture.images import amdgpu, host_file
 from kerncap.capture.kernel_folder_names import spellings
-from kerncap.capture.options import CaptureOptions
+from kerncap.capture.options import CaptureOptions, Selection
 from kerncap.capture.process_log import ProcessLog
 from kerncap.errors import CaptureError
 from kerncap.format.code_object import is_code_object
+from kerncap.format.contract import key, word
 
 MAX_KEPT = 100_000  # answers of one session
 MAX_IMAGE = 1 << 30
@@ -65,11 +66,11 @@ class _Selection:
     needs_source: bool
 
     @classmethod
-    def of(cls, options: CaptureOptions) -> _Selection:
+    def of(cls, chosen: Selection, list_only: bool) -> _Selection:
         return cls(
-            re.compile(options.kernel) if options.kernel is not None else None,
-            re.compile(options.range) if options.range is not None else None,
-            options.default_selection and not options.list_only,
+            re.compile(chosen.kernel) if chosen.kernel is not None else None,
+            re.compile(chosen.range) if chosen.range is not None else None,
+            chosen.is_default and not list_only,
         )
 
 
@@ -78,58 +79,60 @@ class Answers:
 
     def __init__(self, folder: Path, options: CaptureOptions) -> None:
         self._folder = folder
-        self._selections = {0: _Selection.of(options)}
-        self._source_dirs = options.source_dirs
+        self._selections = {0: _Selection.of(options.selection, options.run.list_only)}
+        self._source_dirs = options.run.source_dirs
         self._kept: dict[tuple[object, ...], Answer] = {}
         self._lock = threading.Lock()
 
     def answer(self, question: dict[str, Any]) -> Answer:
         """The answer as docs/session.md has it; an empty one to what is not understood."""
         try:
-            if question.get("ask") == "match":
-                asked = payloads.convert(question, _MatchQuestion, "match")
+            ask = question.get(key.ask)
+            if ask == word.ask.match:
+                asked = payloads.convert(question, _MatchQuestion, word.ask.match)
                 image = asked.image or _ImageFacts()
-                key: tuple[object, ...] = ("match", asked.kernel, image, asked.generation)
-                return self._once(key, lambda: self._match(asked, image))
-            if question.get("ask") == "range":
-                within = payloads.convert(question, _RangeQuestion, "range")
+                place: tuple[object, ...] = (ask, asked.kernel, image, asked.generation)
+                return self._once(place, lambda: self._match(asked, image))
+            if ask == word.ask.range:
+                within = payloads.convert(question, _RangeQuestion, word.ask.range)
                 selection = self._selection(within.generation)
-                return {"match": selection.range is None or bool(selection.range.search(within.range))}
-            if question.get("ask") == "globals":
-                about = payloads.convert(question, _GlobalsQuestion, "globals")
+                return {key.match: selection.range is None or bool(selection.range.search(within.range))}
+            if ask == word.ask.globals:
+                about = payloads.convert(question, _GlobalsQuestion, word.ask.globals)
                 # An AMDGPU kernel's answer has its parameters, too.
                 asked_for = about.kernel if (about.arch or "").startswith("gfx") else None
-                key = ("globals", about.process, about.image, about.arch, asked_for)
-                return self._once(key, lambda: self._globals(about))
+                place = (ask, about.process, about.image, about.arch, asked_for)
+                return self._once(place, lambda: self._globals(about))
         except CaptureError:
             pass
         return {}
 
-    def _once(self, key: tuple[object, ...], find: Callable[[], Answer]) -> Answer:
+    def _once(self, place: tuple[object, ...], find: Callable[[], Answer]) -> Answer:
         with self._lock:
-            kept = self._kept.get(key)
+            kept = self._kept.get(place)
         if kept is None:
             kept = find()  # twice at worst: no thread waits for another one's image
             with self._lock:
                 if len(self._kept) < MAX_KEPT:
-                    self._kept[key] = kept
+                    self._kept[place] = kept
         return kept
 
     def _selection(self, generation: int) -> _Selection:
         """What a generation of `kerncap arm` selects; CaptureError for one that there is not."""
         known = self._selections.get(generation)
         if known is None:
-            known = self._selections[generation] = _Selection.of(armed.options_of(self._folder, generation))
+            file = armed.session_file_of(self._folder, generation)
+            known = self._selections[generation] = _Selection.of(file.selection, file.list_only)
         return known
 
     def _match(self, asked: _MatchQuestion, image: _ImageFacts) -> Answer:
         names = spellings(asked.kernel, asked.demangled)
         selection = self._selection(asked.generation)
         if selection.kernel is not None and not any(selection.kernel.search(name) for name in names):
-            return {"match": False, "reason": "name"}
+            return {key.match: False, key.reason: word.filter.name}
         if selection.needs_source and not self._source_known(asked, image):
-            return {"match": False, "reason": "no source"}
-        return {"match": True}
+            return {key.match: False, key.reason: word.filter.no_source}
+        return {key.match: True}
 
     def _source_known(self, asked: _MatchQuestion, image: _ImageFacts) -> bool:
         # Lazily: most captures name their kernel, and need no source finder before the end.
@@ -162,4 +165,4 @@ class Answers:
         data = process.read_file(asked.image, MAX_IMAGE)
         if is_code_object(data):
             return amdgpu.globals_answer(data, asked.kernel or None)
-        return {"globals": images.variables(data, asked.arch, asked.kernel or None)}
+        return {key.globals: images.variables(data, asked.arch, asked.kernel or None)}

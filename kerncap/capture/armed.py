@@ -1,6 +1,6 @@
 """A session that was started dormant: the page that its processes read, and the selections behind it.
 
-`kerncap arm` writes what it selects as ``session-<g>.json`` and ``.conf`` and then raises the page's
+`kerncap arm` writes what it selects as ``session-<g>.json`` and then raises the page's
 generation to g (docs/session.md, Arming). Only one arms at a time; who waits holds ``waiting``.
 """
 
@@ -8,20 +8,17 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import json
 import mmap
 import os
 import socket
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
 
-import msgspec
-from msgspec import Struct
-
-from kerncap.capture.options import CaptureOptions
+from kerncap.capture import session_file
+from kerncap.capture.options import Selection
+from kerncap.capture.session_file import SessionFile
 from kerncap.errors import CaptureError, UsageError
 
 PAGE = "arm"
@@ -29,41 +26,8 @@ PAGE_BYTES = 4096
 LOCK = "arm.lock"
 WAITING = "waiting"
 ENDED = "ended"
-MAX_FILE = 1 << 20
 LAST_LOOK_S = 3.0  # how long the end of a session waits for those who wait for it
 _OPEN_FLAGS = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-
-
-class _Select(Struct, frozen=True):
-    kernel: str | None = None
-    launch: tuple[int, int] | None = None
-    per_config: bool = False
-    where: list[Any] | None = None
-    range: str | None = None
-    ranks: tuple[int, ...] | None = None
-
-
-class _Limits(Struct, frozen=True):
-    max_size: int
-
-
-class _SessionFile(Struct, frozen=True):
-    """What of session.json, or of session-<g>.json, makes CaptureOptions again."""
-
-    token: str
-    socket: str
-    backend: Literal["auto", "cuda", "hip", "triton"]
-    limits: _Limits
-    memory: Literal["reachable", "args", "all"]
-    select: _Select = _Select()
-    on_fault: bool = False
-    fault_timeout_s: float = 60.0
-    when: Literal["nonfinite", "differs"] | None = None
-    last: int | None = None
-    stop: bool = False
-    no_values: bool = False
-    dormant: bool = False
-    generation: int = 0
 
 
 @dataclass(frozen=True)
@@ -71,34 +35,28 @@ class DormantSession:
     """A session folder that can be armed: its target runs, and was started with ``--dormant``."""
 
     folder: Path
-    token: str
-    socket: str
-    base: CaptureOptions  # what a selection adds to: backend, memory, limits
+    file: SessionFile  # what a selection is put into
 
     @classmethod
     def open(cls, folder: Path) -> DormantSession:
         """Raises UsageError for what is no such session, CaptureError for one that is over."""
-        if not (folder / "session.json").is_file():
+        if not (folder / session_file.NAME).is_file():
             raise UsageError(f"{folder}: no session.json in it, so it is no session folder")
-        stored = _read(folder / "session.json")
+        stored = SessionFile.read(folder / session_file.NAME)
         if not stored.dormant or not (folder / PAGE).is_file():
             raise UsageError(f"{folder}: was not started with --dormant, so nothing in it can be armed")
         _check_alive(folder, stored.socket)
-        options = _options(stored)
-        return cls(folder, stored.token, stored.socket, replace(options, dormant=False))
+        return cls(folder, stored)
 
-    def arm(self, selection: CaptureOptions) -> int:
+    def arm(self, selection: Selection) -> int:
         """Make ``selection`` the session's, and give its generation.
 
         Raises CaptureError where another `kerncap arm` is at work, or the session is over.
         """
         with self._lock():
-            _check_alive(self.folder, self.socket)
+            _check_alive(self.folder, self.file.socket)
             generation = generation_of(self.folder) + 1
-            options = replace(selection, generation=generation, dormant=False)
-            text = json.dumps(options.for_hook(self.token, self.socket), indent=1).encode()
-            self._put(f"session-{generation}.json", text)
-            self._put(f"session-{generation}.conf", options.for_shim(self.token, self.socket))
+            self._put(session_file.name_of(generation), self.file.armed(selection, generation).encode())
             with _page(self.folder, write=True) as words:
                 words[0] = generation
         return generation
@@ -126,7 +84,7 @@ class DormantSession:
 
 def find_session(place: Path) -> Path:
     """``place`` itself, or the one dormant session in the output folder that it is."""
-    if os.path.exists(place / "session.json"):
+    if os.path.exists(place / session_file.NAME):
         return place
     if not os.path.isdir(place):  # also what can't be asked: a name that is too long, a closed folder
         raise UsageError(
@@ -142,13 +100,9 @@ def find_session(place: Path) -> Path:
     return found[0]
 
 
-def options_of(folder: Path, generation: int) -> CaptureOptions:
+def session_file_of(folder: Path, generation: int) -> SessionFile:
     """What a generation selects. Raises CaptureError for one that there is not."""
-    name = f"session-{generation}.json" if generation else "session.json"
-    try:
-        return _options(_read(folder / name))
-    except UsageError as error:
-        raise CaptureError(str(error)) from error
+    return SessionFile.read(folder / session_file.name_of(generation))
 
 
 def generation_of(folder: Path) -> int:
@@ -183,41 +137,6 @@ def say_ended(folder: Path) -> None:
                 with contextlib.suppress(BlockingIOError):
                     return fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 time.sleep(0.05)
-
-
-def _read(path: Path) -> _SessionFile:
-    try:
-        with os.fdopen(os.open(path, os.O_RDONLY | _OPEN_FLAGS), "rb") as file:
-            data = file.read(MAX_FILE + 1)
-        return msgspec.json.decode(data, type=_SessionFile)
-    except OSError as error:
-        raise CaptureError(f"{path}: {error.strerror}") from error
-    except (msgspec.MsgspecError, RecursionError) as error:
-        raise CaptureError(f"{path}: not what kerncap wrote there: {error}") from error
-
-
-def _options(stored: _SessionFile) -> CaptureOptions:
-    select = stored.select
-    return CaptureOptions(
-        command=("?",),
-        kernel=select.kernel,
-        launch=select.launch,
-        per_config=select.per_config,
-        where=select.where,
-        range=select.range,
-        ranks=select.ranks,
-        on_fault=stored.on_fault,
-        fault_timeout_s=stored.fault_timeout_s,
-        when=stored.when,
-        last=stored.last,
-        stop=stored.stop,
-        no_values=stored.no_values,
-        max_size=stored.limits.max_size,
-        memory=stored.memory,
-        backend=stored.backend,
-        dormant=stored.dormant,
-        generation=stored.generation,
-    )
 
 
 def _check_alive(folder: Path, path: str) -> None:

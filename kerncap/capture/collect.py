@@ -16,6 +16,7 @@ from kerncap.capture.seal import SealedLaunch, Sealer
 from kerncap.capture.target import TargetResult, block_signals_in_this_thread, signal_name
 from kerncap.errors import CaptureError
 from kerncap.format import schema
+from kerncap.format.contract import word
 
 POLL_S = 0.1
 LINGER_S = 30.0  # how long children that outlive the target are waited for
@@ -170,7 +171,7 @@ class Collector:
         late = self._late.get(generation)
         if late is None:
             try:
-                late = armed.options_of(self._folder, generation).last is not None
+                late = armed.session_file_of(self._folder, generation).selection.last is not None
             except CaptureError:  # the target may have written any number there
                 late = False
             self._late[generation] = late
@@ -215,7 +216,7 @@ class Collector:
         for pending in list(process.pending.values()):
             record = pending.record
             ending = _ending(process, target)
-            if record.condition == "on_fault":
+            if record.condition == word.condition.on_fault:
                 interrupted = target is not None and target.pid == process.pid and target.forwarded
                 oracle = schema.Oracle(kind="timeout" if interrupted else "fault", error=ending)
                 self._seal(process, pending, None, oracle)

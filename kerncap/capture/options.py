@@ -1,24 +1,17 @@
-"""What a capture is asked to do: checked at birth, written to session.json for the hook."""
+"""What a capture is asked to do, in three parts: checked at birth."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-from kerncap.capture import session_conf
 from kerncap.errors import UsageError
-from kerncap.format.schema import CHUNK_BYTES
+from kerncap.format.contract import Backend, Memory, When, default, word
 
 DEFAULT_OUTPUT = Path("kerncap-out")
-DEFAULT_KERNELS = 10  # with no selector: at most this many kernels ...
-DEFAULT_BYTES = 4 << 30  # ... and this many bytes
-DEFAULT_MAX_SIZE = 8 << 30
-BACKENDS = ("auto", "cuda", "hip", "triton")
-DRAIN_TIMEOUT_S = 5.0
-MEMORIES = ("reachable", "args", "all")
-CONDITIONS = ("nonfinite", "differs")
+SELF_CHECK_TIMEOUT_S = 30.0
 
 _SIZE = re.compile(r"^\s*([0-9]+(?:\.[0-9]+)?)\s*([kmgt]?)(i?)(b?)\s*$", re.IGNORECASE)
 _POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
@@ -68,137 +61,102 @@ def check_regex(text: str, option: str = "-k") -> str:
 
 
 @dataclass(frozen=True)
-class CaptureOptions:
-    """One capture. Sizes are bytes; raises UsageError for what contradicts itself."""
+class Selection:
+    """Which launches are taken. Raises UsageError for what contradicts itself."""
 
-    command: tuple[str, ...]
-    output: Path = DEFAULT_OUTPUT
     kernel: str | None = None
     launch: tuple[int, int] | None = None
     per_config: bool = False
-    where: list[Any] | None = None
+    where: list[list[Any]] | None = None  # steps, as `kerncap.capture.where.postfix` makes them
     range: str | None = None  # a regular expression for the names of the open NVTX ranges
     ranks: tuple[int, ...] | None = None  # processes of other ranks capture nothing
     on_fault: bool = False
-    fault_timeout_s: float = 60.0
-    when: Literal["nonfinite", "differs"] | None = None
+    fault_timeout_s: float = default.fault_timeout_s
+    when: When | None = None
     last: int | None = None
-    memory: Literal["reachable", "args", "all"] = "reachable"
-    memory_was_asked: bool = False  # then it is said that the hook alone gives less
-    max_size: int = DEFAULT_MAX_SIZE
-    backend: Literal["auto", "cuda", "hip", "triton"] = "auto"
-    source_dirs: tuple[Path, ...] = ()  # where sources of CUDA and HIP kernels are looked for too
     stop: bool = False
-    no_values: bool = False
-    keep_session: bool = False
-    self_check: bool = True
-    self_check_timeout_s: float = 30.0  # for each; four times as long for all
-    list_only: bool = False
-    dormant: bool = False  # nothing is selected until `kerncap arm`
-    generation: int = 0  # of `kerncap arm`: the n-th selection of a session
-    stdout_to_stderr: bool = False  # kerncap's own stdout carries one JSON document
-    environment: dict[str, str] | None = field(default=None, repr=False)  # None: this process's own
 
     def __post_init__(self) -> None:
-        if not self.command:
-            raise UsageError("no command: give the program after --")
         if self.kernel is not None:
             check_regex(self.kernel)
         if self.range is not None:
             check_regex(self.range, "--range")
-        if self.dormant and not (self.default_selection and self.ranks is None):
-            raise UsageError("--dormant takes no selectors: give them to kerncap arm, later")
-        if self.dormant and self.stop:
-            raise UsageError("--dormant and --stop exclude each other: kerncap arm --stop ends the program")
         if self.last is not None and self.last < 1:
             raise UsageError(f"--last {self.last}: at least 1")
         if not 0 < self.fault_timeout_s <= 86400:
             raise UsageError(f"--fault-timeout {self.fault_timeout_s}: above 0 and at most 86400 seconds")
-        if not 0 < self.self_check_timeout_s <= 86400:
-            raise UsageError(
-                f"--self-check-timeout {self.self_check_timeout_s}: above 0 and at most 86400 seconds"
-            )
         if self.on_fault and self.when:
             raise UsageError("--on-fault and --when exclude each other: one keeps faults, the other results")
-        if self.no_values and self.when:
-            raise UsageError(f"--no-values leaves out the contents that --when {self.when} looks at")
         if self.last is not None and (self.on_fault or self.launch):
             raise UsageError("--last goes with neither --on-fault nor --launch")
 
     @property
-    def default_selection(self) -> bool:
+    def is_default(self) -> bool:
         """No selector: the first launch of each distinct kernel whose source is known."""
         return not (
             self.kernel or self.launch or self.per_config or self.where or self.range or self.on_fault
             or self.when or self.last
         )  # fmt: skip
 
+
+@dataclass(frozen=True)
+class Keep:
+    """What is kept of a launch that is taken. Sizes are bytes."""
+
+    memory: Memory = default.memory
+    max_size: int = default.max_size
+    no_values: bool = default.no_values
+
+    def check(self, selection: Selection) -> None:
+        """Raises UsageError for a selection that looks at what is not kept."""
+        if self.no_values and selection.when:
+            raise UsageError(f"--no-values leaves out the contents that --when {selection.when} looks at")
+
+
+@dataclass(frozen=True)
+class Run:
+    """The program and how kerncap runs it. Raises UsageError for what can't be."""
+
+    command: tuple[str, ...]
+    output: Path = DEFAULT_OUTPUT
+    backend: Backend = default.backend
+    list_only: bool = False
+    dormant: bool = False  # nothing is selected until `kerncap arm`
+    source_dirs: tuple[Path, ...] = ()  # where sources of CUDA and HIP kernels are looked for too
+    memory_was_asked: bool = False  # then it is said that the hook alone gives less
+    keep_session: bool = False
+    self_check: bool = True
+    self_check_timeout_s: float = SELF_CHECK_TIMEOUT_S  # for each; four times as long for all
+    stdout_to_stderr: bool = False  # kerncap's own stdout carries one JSON document
+    environment: dict[str, str] | None = field(default=None, repr=False)  # None: this process's own
+
+    def __post_init__(self) -> None:
+        if not self.command:
+            raise UsageError("no command: give the program after --")
+        if not 0 < self.self_check_timeout_s <= 86400:
+            raise UsageError(
+                f"--self-check-timeout {self.self_check_timeout_s}: above 0 and at most 86400 seconds"
+            )
+
     @property
     def backends(self) -> tuple[str, ...]:
         """What may capture: the native shims, the Triton hook, or one of them alone."""
-        return ("cuda", "hip", "triton") if self.backend == "auto" else (self.backend,)
+        every = (word.backend.cuda, word.backend.hip, word.backend.triton)
+        return every if self.backend == word.backend.automatic else (self.backend,)
 
-    def for_hook(self, token: str, socket_path: str) -> dict[str, Any]:
-        """The object of session.json, as docs/session.md has it."""
-        return {
-            "version": 1,
-            "token": token,
-            "socket": socket_path,
-            "backend": self.backend,
-            "select": {
-                "kernel": self.kernel,
-                "launch": list(self.launch) if self.launch else None,
-                "per_config": self.per_config,
-                "where": self.where,
-                "default": self.default_selection,
-                "range": self.range,
-                "ranks": list(self.ranks) if self.ranks is not None else None,
-            },
-            "limits": {"kernels": DEFAULT_KERNELS, "bytes": DEFAULT_BYTES, "max_size": self.max_size},
-            "on_fault": self.on_fault,
-            "fault_timeout_s": self.fault_timeout_s,
-            "when": self.when,
-            "last": self.last,
-            "stop": self.stop,
-            "no_values": self.no_values,
-            "list_only": self.list_only,
-            "dormant": self.dormant,
-            **({"generation": self.generation} if self.generation else {}),
-            "drain_timeout_s": DRAIN_TIMEOUT_S,
-            "chunk_bytes": CHUNK_BYTES,
-            "memory": self.memory,
-        }
 
-    def for_shim(self, token: str, socket_path: str) -> bytes:
-        """The text of session.conf, as docs/session.md has it."""
-        first, last = self.launch or (None, None)
-        return session_conf.encode(
-            {
-                "version": 1,
-                "token": token,
-                "socket": socket_path,
-                "backends": ",".join(self.backends),
-                "launch_first": first,
-                "launch_last": last,
-                "per_config": self.per_config,
-                "default": self.default_selection,
-                "where": session_conf.reverse_polish(self.where) if self.where is not None else None,
-                "range": True if self.range is not None else None,
-                "ranks": ",".join(map(str, self.ranks)) if self.ranks is not None else None,
-                "dormant": True if self.dormant else None,
-                "generation": self.generation or None,
-                "limit_kernels": DEFAULT_KERNELS,
-                "limit_bytes": DEFAULT_BYTES,
-                "max_size": self.max_size,
-                "on_fault": self.on_fault,
-                "fault_timeout_ns": round(self.fault_timeout_s * 1e9),
-                "when": self.when,
-                "last": self.last,
-                "stop": self.stop,
-                "no_values": self.no_values,
-                "list_only": self.list_only,
-                "drain_timeout_ns": round(DRAIN_TIMEOUT_S * 1e9),
-                "chunk_bytes": CHUNK_BYTES,
-                "memory": self.memory,
-            }
-        )
+@dataclass(frozen=True)
+class CaptureOptions:
+    """One capture. Raises UsageError for parts that contradict each other."""
+
+    run: Run
+    selection: Selection = Selection()
+    keep: Keep = Keep()
+
+    def __post_init__(self) -> None:
+        chosen = self.selection
+        if self.run.dormant and not (chosen.is_default and chosen.ranks is None):
+            raise UsageError("--dormant takes no selectors: give them to kerncap arm, later")
+        if self.run.dormant and chosen.stop:
+            raise UsageError("--dormant and --stop exclude each other: kerncap arm --stop ends the program")
+        self.keep.check(chosen)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from kerncap.capture import kernel_folder_names
 from kerncap.capture.listed import Listing, Row
+from kerncap.capture.options import DEFAULT_OUTPUT, CaptureOptions
 from kerncap.capture.payloads import Frame, KernelCounts, LastRecord, SeenRecord
 from kerncap.capture.seal import SealedLaunch
 from kerncap.capture.target import TargetResult
@@ -55,7 +56,7 @@ class SelfCheck:
 class CaptureResult:
     """Everything that a report needs; ``exit_status`` is what the command line ends with."""
 
-    command: tuple[str, ...]
+    options: CaptureOptions
     target: TargetResult
     captured: list[SealedLaunch] = field(default_factory=list)
     kernels: list[KernelSummary] = field(default_factory=list)
@@ -64,32 +65,40 @@ class CaptureResult:
     notes: list[str] = field(default_factory=list)
     self_checks: dict[Path, SelfCheck] = field(default_factory=dict)
     last: LastRecord | None = None  # the last launches before the first fault that a shim saw
-    on_fault: bool = False
     launches: int = 0
     overhead_ns: int = 0
     hooked_processes: int = 0
     target_python: str | None = None  # the interpreter of the first hooked process
-    output: Path | None = None  # where -o was given; ready-made commands repeat it
     kept_session: Path | None = None
-    default_selection: bool = False
-    list_only: bool = False
     listing: Listing = field(default_factory=Listing)  # with list_only
     wall_ns: int = 0  # of the target, from its start to its end
-    dormant: bool = False
-    stop: bool = False
-    no_values: bool = False
+    is_left_behind: bool = False  # sealed later, by `kerncap seal`
+
+    @property
+    def output_words(self) -> list[str]:
+        """What ready-made commands repeat of where reproducers go."""
+        run = self.options.run
+        return [] if run.list_only or run.output == DEFAULT_OUTPUT else ["-o", str(run.output)]
+
+    @property
+    def shows_rest(self) -> bool:
+        """Whether the kernels that were not captured are of interest: nothing was chosen."""
+        chosen = self.is_left_behind or self.options.run.dormant or not self.options.selection.is_default
+        return not chosen
 
     @property
     def stopped_as_asked(self) -> bool:
         """``--stop`` ends the target by SIGTERM once everything chosen is captured: no failure."""
-        return self.stop and bool(self.captured) and self.target.status == 128 + signal.SIGTERM
+        return (
+            self.options.selection.stop and bool(self.captured) and self.target.status == 128 + signal.SIGTERM
+        )
 
     @property
     def exit_status(self) -> int:
         """The target's own status if it failed, else 0 when something was captured (or listed), else 1."""
         if self.target.status != 0 and not self.stopped_as_asked:
             return self.target.status
-        found = self.kernels if self.list_only else self.captured
+        found = self.kernels if self.options.run.list_only else self.captured
         return 0 if found else 1
 
 

@@ -6,13 +6,13 @@ through `convert`, which refuses what does not fit with the place of it.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 from msgspec import Meta, Struct
 
 from kerncap.errors import CaptureError
-from kerncap.format import schema
+from kerncap.format import contract, schema
 
 Payload = TypeVar("Payload")
 
@@ -40,7 +40,7 @@ class ProcessRecord(Struct, frozen=True):
     python: str = ""
     packages: dict[str, str | None] = {}
     parent_folder: ProcessFolder | None = None
-    shim: str = "triton"
+    shim: str = contract.word.shim.triton
     cwd: str | None = None
     time_ns: Count = 0
     rank: Rank | None = None
@@ -90,14 +90,14 @@ class ImageRecord(Struct, frozen=True):
     """The image that a native kernel came from, as the driver was given it."""
 
     file: CodePath | None = None
-    kind: str = "unknown"
+    kind: str = contract.word.image_kind.unknown
     origin: str = ""
     mapped_from: str | None = None
 
 
 class LaunchRecord(Struct, frozen=True):
     launch: Ordinal
-    mode: Literal["interpreter", "jit", "inductor", "native"]
+    mode: contract.Mode
     kernel: KernelName
     ordinal: schema.Index
     grid: tuple[schema.Index, schema.Index, schema.Index]
@@ -114,7 +114,7 @@ class LaunchRecord(Struct, frozen=True):
     source: SourceFile | None = None
     python_stack: tuple[tuple[schema.Name, int, schema.Name], ...] = ()
     time_ns: Count = 0
-    condition: Literal["on_fault", "nonfinite", "differs"] | None = None
+    condition: contract.Condition | None = None
     # Of a native launch:
     block: tuple[schema.Index, schema.Index, schema.Index] | None = None
     cluster: tuple[schema.Index, schema.Index, schema.Index] | None = None
@@ -140,7 +140,7 @@ class CodeRecord(Struct, frozen=True):
 
 class CompleteRecord(Struct, frozen=True):
     launch: Ordinal
-    status: Literal["complete", "fault", "timeout"]
+    status: contract.Status
     error: schema.Text | None = None
     duration_ns: Count | None = None
     post: StateBytes | None = None
@@ -149,7 +149,7 @@ class CompleteRecord(Struct, frozen=True):
     compiled: dict[schema.Name, schema.Value] = {}
     signature: dict[schema.Name, schema.Name | None] = {}
     divisibility: dict[schema.Name, int | None] = {}
-    oracle: Literal["trusted", "suspect", "fault", "timeout"] = "trusted"
+    oracle: contract.Oracle = "trusted"
     condition: schema.Name | None = None
     detail: schema.Text | None = None
     copy_ns: dict[schema.Name, Count] = {}
@@ -161,6 +161,7 @@ class AnnotationRecord(Struct, frozen=True):
 
     token: Annotated[int, Meta(ge=0)]
     launch: dict[str, Any] | None = None
+    graph: bool = False
     complete: dict[str, Any] | None = None
 
 
@@ -232,6 +233,9 @@ class KernelCounts(Struct, frozen=True):
     # Of `kerncap list`, of one process; a sum has none.
     rows: Annotated[tuple[RowRecord, ...], Meta(max_length=MAX_ROWS)] = ()
     stack: Annotated[tuple[Frame, ...], Meta(max_length=1024)] = ()
+    timed: Count = 0
+    min_ns: Count | None = None
+    max_ns: Count | None = None
 
     def __add__(self, other: KernelCounts) -> KernelCounts:
         filtered = dict(self.filtered)
@@ -252,7 +256,7 @@ class CountsRecord(Struct, frozen=True):
     kernels: Annotated[dict[str, KernelCounts], Meta(max_length=100_000)] = {}
     overhead_ns: Count = 0
     launches: Count = 0
-    clock: Literal["cupti", "events", "hsa", "host"] | None = None
+    clock: contract.Clock | None = None
     clock_reason: str | None = None
 
 

@@ -15,7 +15,7 @@ from typing import Any
 from kerncap import log
 from kerncap.capture import payloads
 from kerncap.errors import CaptureError
-from kerncap.format import records
+from kerncap.format import contract, records
 from kerncap.format.records import Record, RecordKind
 
 FOLDER = re.compile(r"^([0-9]{1,10})-([0-9]{1,6})$")
@@ -68,7 +68,7 @@ class ProcessLog:
     @property
     def is_native(self) -> bool:
         """Whether a native shim wrote it, not the Triton hook."""
-        return self.process is not None and self.process.shim != "triton"
+        return self.process is not None and self.process.shim != contract.word.shim.triton
 
     @property
     def rank(self) -> int | None:
@@ -176,10 +176,14 @@ class ProcessLog:
             seen = payloads.convert(payload, payloads.SeenRecord, "SEEN")
             self.seen[seen.qualified_name] = seen
         elif kind is RecordKind.LAUNCH:
-            launch = payloads.convert(payload, payloads.LaunchRecord, f"launch {payload.get('launch')}")
+            launch = payloads.convert(
+                payload, payloads.LaunchRecord, f"launch {payload.get(contract.key.launch)}"
+            )
             self.pending[launch.launch] = PendingLaunch(launch)
         elif kind is RecordKind.COMPLETE:
-            done = payloads.convert(payload, payloads.CompleteRecord, f"launch {payload.get('launch')}")
+            done = payloads.convert(
+                payload, payloads.CompleteRecord, f"launch {payload.get(contract.key.launch)}"
+            )
             if done.launch in self.pending:
                 self.pending[done.launch].complete = done
         elif kind is RecordKind.DROPPED:
@@ -206,7 +210,7 @@ class ProcessLog:
 
     def _refuse(self, record: Record, error: CaptureError) -> None:
         self.complain(f"{record.kind.name} record that can't be used: {error}")
-        launch = record.payload.get("launch")
+        launch = record.payload.get(contract.key.launch)
         if record.kind is RecordKind.COMPLETE and isinstance(launch, int):
             self.pending.pop(launch, None)
 

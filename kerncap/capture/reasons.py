@@ -18,6 +18,7 @@ from kerncap.capture.options import CaptureOptions
 from kerncap.capture.outcome import KernelSummary
 from kerncap.capture.payloads import KernelCounts
 from kerncap.capture.process_log import ProcessLog
+from kerncap.format.contract import word
 
 MAX_NAMES = 5
 ELF_HEAD_BYTES = 4096
@@ -66,15 +67,15 @@ def explain_nothing(
     if not launches:
         return _uncounted(kernels) if kernels else _no_launches(hooked)
     total: KernelCounts = sum((kernel.counts for kernel in kernels), KernelCounts())
-    if options.dormant and set(_nonzero(total.filtered)) == {"dormant"}:
+    if options.run.dormant and set(_nonzero(total.filtered)) == {word.filter.dormant}:
         return f"nothing was armed while the program ran ({total.launches} launches); arm it with kerncap arm"
     return _filtered(options, kernels, total, processes)
 
 
 def _nobody(options: CaptureOptions, started: Started) -> str:
     """No process has said a word: nothing was launched where something could have seen it."""
-    if not {"cuda", "hip"} & set(options.backends):
-        return _not_hooked(options.command, started)
+    if not {word.backend.cuda, word.backend.hip} & set(options.run.backends):
+        return _not_hooked(options.run.command, started)
     live = [
         text
         for text in (
@@ -85,16 +86,20 @@ def _nobody(options: CaptureOptions, started: Started) -> str:
     ]
     if live:
         return f"no kernel was launched, though {' and '.join(live)}"
-    barrier = _barrier(options.command)
+    barrier = _barrier(options.run.command)
     if barrier:
         return barrier
-    if options.backends == ("hip",):
+    if options.run.backends == (word.backend.hip,):
         return _no_rocr()
     if env.cuda_shim() is None and env.hip_shim() is None:
         hint = "only Triton kernels can be seen: the CUDA shim is not in this installation (kerncap doctor)"
-        said = _not_hooked(options.command, started) if "triton" in options.backends else "nothing was hooked"
+        said = (
+            _not_hooked(options.run.command, started)
+            if word.backend.triton in options.run.backends
+            else "nothing was hooked"
+        )
         return f"{said}; {hint}"
-    if "triton" not in options.backends:
+    if word.backend.triton not in options.run.backends:
         return "no process called the CUDA driver"
     # Which of them is in this installation is what the shims' absence can be blamed on.
     calls = [
@@ -104,8 +109,8 @@ def _nobody(options: CaptureOptions, started: Started) -> str:
     ]
     nobody = f"no process {' or '.join(calls)}"
     if started.python or started.triton:
-        return f"{_not_hooked(options.command, started)}; {nobody} either"
-    return f"{nobody}; {_not_hooked(options.command, started)}"
+        return f"{_not_hooked(options.run.command, started)}; {nobody} either"
+    return f"{nobody}; {_not_hooked(options.run.command, started)}"
 
 
 def _no_rocr() -> str:
@@ -223,48 +228,49 @@ def _filtered(
     processes: Sequence[ProcessLog],
 ) -> str:
     """The last filter that something reached is the cause: what fell earlier was not meant."""
-    by = {name: count for name, count in total.filtered.items() if count and name != "dormant"}
-    names_only = [kernel for kernel in kernels if set(_nonzero(kernel.counts.filtered)) - {"name"}]
-    missing = sorted(name for name in by if name.startswith("where: "))
-    if set(by) == {"rank"}:
+    chosen = options.selection
+    by = {name: count for name, count in total.filtered.items() if count and name != word.filter.dormant}
+    names_only = [kernel for kernel in kernels if set(_nonzero(kernel.counts.filtered)) - {word.filter.name}]
+    missing = sorted(name for name in by if name.startswith(f"{word.filter.where}: "))
+    if set(by) == {word.filter.rank}:
         ranks = sorted({str(each.rank) for each in processes if each.rank is not None}, key=int)
         found = (
             f"ranks {', '.join(ranks)}"
             if ranks
             else "no rank (no RANK, OMPI_COMM_WORLD_RANK, PMI_RANK, SLURM_PROCID)"
         )
-        wanted = ",".join(map(str, options.ranks or ()))
+        wanted = ",".join(map(str, chosen.ranks or ()))
         return f"--rank {wanted}: no process of it launched a kernel; the processes that did have {found}"
-    if options.kernel and not names_only and not total.matched:
-        return _no_such_name(options.kernel, kernels)
-    if by.get("ordinal"):
-        return _by_ordinal(options.launch, kernels, by["ordinal"])
-    if missing or by.get("where"):
+    if chosen.kernel and not names_only and not total.matched:
+        return _no_such_name(chosen.kernel, kernels)
+    if by.get(word.filter.ordinal):
+        return _by_ordinal(chosen.launch, kernels, by[word.filter.ordinal])
+    if missing or by.get(word.filter.where):
         detail = f" ({'; '.join(missing[:MAX_NAMES])})" if missing else ""
-        count = by.get("where", 0) + sum(by[name] for name in missing)
+        count = by.get(word.filter.where, 0) + sum(by[name] for name in missing)
         return f"--where filtered out all {count} launches that it saw{detail}"
-    if by.get("range"):
+    if by.get(word.filter.range):
         return (
-            f"--range {options.range!r} is found in the NVTX ranges of none of {by['range']} launches "
-            "(kerncap list --by range shows them)"
+            f"--range {chosen.range!r} is found in the NVTX ranges of none of {by[word.filter.range]} "
+            "launches (kerncap list --by range shows them)"
         )
-    if options.when and total.matched:
-        word = "a non-finite value" if options.when == "nonfinite" else "a different result"
-        return f"none of {total.matched} launches showed {word}"
-    if options.on_fault and total.matched:
+    if chosen.when and total.matched:
+        shown = "a non-finite value" if chosen.when == word.when.nonfinite else "a different result"
+        return f"none of {total.matched} launches showed {shown}"
+    if chosen.on_fault and total.matched:
         return f"none of {total.matched} launches faulted"
-    rest = {name: count for name, count in by.items() if name != "name"}
-    if options.default_selection and set(rest) == {"no source"} and any(each.is_native for each in kernels):
+    rest = {name: count for name, count in by.items() if name != word.filter.name}
+    if chosen.is_default and set(rest) == {word.filter.no_source} and any(each.is_native for each in kernels):
         return _without_source(options, kernels)
-    if set(rest) == {"autotuner"}:
+    if set(rest) == {word.filter.autotuner}:
         return (
-            f"all {rest['autotuner']} launches were the autotuner's own measurements, "
+            f"all {rest[word.filter.autotuner]} launches were the autotuner's own measurements, "
             "which are never captured; the program itself launched nothing"
         )
     if rest:
         listing = ", ".join(f"{name}: {count}" for name, count in sorted(rest.items(), key=lambda p: -p[1]))
         return f"all launches were filtered out ({listing})"
-    if total.filtered.get("dormant"):
+    if total.filtered.get(word.filter.dormant):
         return f"all {total.launches} launches came before it was armed"
     return f"{total.launches} launches were seen and none was chosen"
 
@@ -283,7 +289,7 @@ def _by_ordinal(launch: tuple[int, int] | None, kernels: Sequence[KernelSummary]
 
 def _without_source(options: CaptureOptions, kernels: Sequence[KernelSummary]) -> str:
     most = max(kernels, key=lambda kernel: kernel.counts.launches)
-    command = shlex.join(["kerncap", "capture", "-k", f"^{re.escape(most.name)}", "--", *options.command])
+    command = shlex.join(["kerncap", "capture", "-k", f"^{re.escape(most.name)}", "--", *options.run.command])
     launched = "one kernel was" if len(kernels) == 1 else f"{len(kernels)} kernels were"
     return (
         f"{launched} launched, with no known source; without -k only kernels with source are "

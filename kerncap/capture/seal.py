@@ -19,7 +19,7 @@ from kerncap.capture import native_seal
 from kerncap.capture.payloads import CompleteRecord, LaunchRecord, StateBytes
 from kerncap.capture.process_log import ProcessLog
 from kerncap.capture.progress import Followed, Progress
-from kerncap.capture.session import Session
+from kerncap.capture.session_folder import Session
 from kerncap.capture.source import assemble
 from kerncap.errors import CaptureError, KerncapError
 from kerncap.format import ReproducerWriter, schema

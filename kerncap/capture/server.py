@@ -25,7 +25,11 @@ from pathlib import Path
 from typing import Any
 
 from kerncap import scratch
+from kerncap.capture import session_file
+from kerncap.capture.session_file import SessionFile
 from kerncap.capture.target import block_signals_in_this_thread
+from kerncap.errors import CaptureError
+from kerncap.format.contract import key
 
 MAX_MESSAGE = 4096  # of one that hands over a memfd
 MAX_QUESTION = 4 << 20  # C++ names reach hundreds of KiB
@@ -154,14 +158,14 @@ class SessionServer:
         connection.sendall(b"k" if kept else b"n")
 
     def _is_ours(self, message: dict[str, Any]) -> bool:
-        process = message["process"]
-        token = str(message["token"]).encode("utf-8", "replace")
+        process = message[key.process]
+        token = str(message[key.token]).encode("utf-8", "replace")
         known = hmac.compare_digest(token, self._token.encode())
         return known and isinstance(process, str) and bool(_PROCESS.match(process))
 
     def _keep(self, data: bytes, descriptors: list[int]) -> bool:
         message = json.loads(data)
-        process, number = message["process"], message["memfd"]
+        process, number = message[key.process], message[key.memfd]
         if not (self._is_ours(message) and type(number) is int and number >= 0):
             return False
         if len(descriptors) != 1 or not stat.S_ISREG(os.fstat(descriptors[0]).st_mode):
@@ -207,11 +211,11 @@ def remove_abandoned_socket(session: Path) -> None:
     Nothing but a socket in a folder of ours is removed: the session's files may be anybody's.
     """
     try:
-        path = Path(json.loads((session / "session.json").read_bytes())["socket"])
+        path = Path(SessionFile.read(session / session_file.NAME).socket)
         if path.name == "socket" and scratch.is_scratch(path.parent.name) and path.is_socket():
             path.unlink()
             path.parent.rmdir()
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, CaptureError):
         return
 
 

@@ -1,4 +1,4 @@
-"""`--where EXPR`: a small grammar, parsed into the nested lists of docs/session.md.
+"""`--where EXPR`: a small grammar, parsed into nested lists; of these come the steps of docs/session.md.
 
 The text goes through Python's parser, and every node is checked against a list of what is
 allowed. Nothing is evaluated here or in the hook.
@@ -10,6 +10,7 @@ import ast
 from typing import Any
 
 from kerncap.errors import UsageError
+from kerncap.format.contract import word
 
 ATTRIBUTES = ("shape", "dtype", "ndim", "numel", "stride", "device")
 ALLOWED = (
@@ -26,7 +27,7 @@ _COMPARISONS: dict[type[ast.cmpop], str] = {
     ast.LtE: "<=",
     ast.Gt: ">",
     ast.GtE: ">=",
-    ast.In: "in",
+    ast.In: word.step.within,
 }
 _ARITHMETIC: dict[type[ast.operator], str] = {
     ast.Add: "+",
@@ -54,6 +55,31 @@ def parse_where(text: str) -> Expression:
     return _Parser(text.strip()).expression(tree.body, 0)
 
 
+def postfix(expression: Expression) -> list[list[Any]]:
+    """The parsed expression as steps, operands first: what the hook and the shims evaluate."""
+    steps: list[list[Any]] = []
+    todo = [expression]
+    while todo:  # from the end on; a chain of `and` is nested as deeply as it is long
+        kind, *operands = todo.pop()
+        if kind == word.step.constant:
+            steps += reversed(_constant(operands[0]))
+        elif kind == word.step.name:
+            steps.append([kind, operands[0]])
+        elif kind in (word.step.attribute, word.step.item):
+            steps.append([kind, operands[1]])
+            todo.append(operands[0])
+        else:
+            steps.append([kind])
+            todo += operands
+    return steps[::-1]
+
+
+def _constant(value: Any) -> list[list[Any]]:
+    if isinstance(value, list):
+        return [step for item in value for step in _constant(item)] + [[word.step.list, len(value)]]
+    return [[word.step.constant, value]]
+
+
 class _Parser:
     def __init__(self, text: str) -> None:
         self.text = text
@@ -67,8 +93,8 @@ class _Parser:
             raise self.refuse(node, f"nested deeper than {MAX_DEPTH}")
         below = depth + 1
         if isinstance(node, ast.BoolOp):
-            word = "and" if isinstance(node.op, ast.And) else "or"
-            return self._chain(word, [self.expression(value, below) for value in node.values])
+            joint = word.step.both if isinstance(node.op, ast.And) else word.step.either
+            return self._chain(joint, [self.expression(value, below) for value in node.values])
         if isinstance(node, ast.UnaryOp):
             return self._unary(node, below)
         if isinstance(node, ast.Compare):
@@ -79,24 +105,24 @@ class _Parser:
                 raise self.refuse(node, "an operator that is not known here")
             return [operator, self.expression(node.left, below), self.expression(node.right, below)]
         if isinstance(node, ast.Name):
-            return ["name", node.id]
+            return [word.step.name, node.id]
         if isinstance(node, ast.Attribute):
             if node.attr not in ATTRIBUTES:
                 raise self.refuse(node, f"attribute .{node.attr}")
-            return ["attr", self.expression(node.value, below), node.attr]
+            return [word.step.attribute, self.expression(node.value, below), node.attr]
         if isinstance(node, ast.Subscript):
-            return ["item", self.expression(node.value, below), self._index(node.slice)]
+            return [word.step.item, self.expression(node.value, below), self._index(node.slice)]
         if isinstance(node, (ast.Constant, ast.Tuple, ast.List)):
-            return ["const", self._constant(node)]
+            return [word.step.constant, self._constant(node)]
         raise self.refuse(node, "not allowed")
 
     def _unary(self, node: ast.UnaryOp, depth: int) -> Expression:
         if isinstance(node.op, ast.Not):
-            return ["not", self.expression(node.operand, depth)]
+            return [word.step.negated, self.expression(node.operand, depth)]
         if isinstance(node.op, ast.USub):
             if isinstance(node.operand, ast.Constant):
-                return ["const", self._constant(node)]
-            return ["-", ["const", 0], self.expression(node.operand, depth)]
+                return [word.step.constant, self._constant(node)]
+            return ["-", [word.step.constant, 0], self.expression(node.operand, depth)]
         raise self.refuse(node, "an operator that is not known here")
 
     def _compare(self, node: ast.Compare, depth: int) -> Expression:
@@ -106,18 +132,18 @@ class _Parser:
         parts: list[Expression] = []
         for position, operator in enumerate(node.ops):
             negated = isinstance(operator, ast.NotIn)
-            word = "in" if negated else _COMPARISONS.get(type(operator))
-            if word is None:
+            comparator = word.step.within if negated else _COMPARISONS.get(type(operator))
+            if comparator is None:
                 raise self.refuse(node, "`is` is not known here, use ==")
-            comparison: Expression = [word, values[position], values[position + 1]]
-            parts.append(["not", comparison] if negated else comparison)
-        return self._chain("and", parts)
+            comparison: Expression = [comparator, values[position], values[position + 1]]
+            parts.append([word.step.negated, comparison] if negated else comparison)
+        return self._chain(word.step.both, parts)
 
     @staticmethod
-    def _chain(word: str, parts: list[Expression]) -> Expression:
+    def _chain(joint: str, parts: list[Expression]) -> Expression:
         result = parts[0]
         for part in parts[1:]:
-            result = [word, result, part]
+            result = [joint, result, part]
         return result
 
     def _index(self, node: ast.expr) -> int:

@@ -8,26 +8,15 @@ from typing import Any
 
 import click
 
-from kerncap.cli.numbers import COUNT, SECONDS
+from kerncap.cli.numbers import SECONDS
+from kerncap.cli.selection import selection_of, selection_options
 
 WAIT_S = 600.0
 
 
 @click.command("arm")
 @click.argument("session", type=click.Path(path_type=Path))
-@click.option("-k", "--kernel", metavar="REGEX", help="Kernels whose name matches; the first match is taken.")
-@click.option(
-    "--launch", metavar="N[:M]", help="These launches of each kernel, counted from now, M excluded."
-)
-@click.option("--per-config", is_flag=True, help="The first launch of each distinct configuration.")
-@click.option("--where", metavar="EXPR", help="Launches for which it holds, as in 'n > 1024'.")
-@click.option("--range", "in_range", metavar="REGEX", help="Launches inside of an NVTX range that matches.")
-@click.option("--rank", metavar="N[,M]", help="Processes of these ranks of a distributed program alone.")
-@click.option("--on-fault", is_flag=True, help="Keep the launch that faults, hangs or aborts.")
-@click.option("--fault-timeout", metavar="S", type=SECONDS, default=60.0, show_default=True, help="A hang.")
-@click.option("--when", type=click.Choice(["nonfinite", "differs"]), help="Keep launches with such a result.")
-@click.option("--last", metavar="N", type=COUNT, help="Keep the last N launches that match.")
-@click.option("--stop", is_flag=True, help="End the program once everything chosen is captured.")
+@selection_options
 @click.option(
     "--wait",
     metavar="[S]",
@@ -46,12 +35,9 @@ def command(session: Path, wait: float | None, as_json: bool, **given: Any) -> i
     """
     from kerncap import log
     from kerncap.api.arm import arm
-    from kerncap.capture.options import CaptureOptions
-    from kerncap.cli.selection import selectors
     from kerncap.report.arm_text import arm_document, render_arm
 
-    selection = CaptureOptions(command=("?",), **selectors(given))
-    result = arm(session, selection, wait)
+    result = arm(session, selection_of(given), wait)
     if as_json:
         click.echo(json.dumps(arm_document(result), indent=2))
     else:

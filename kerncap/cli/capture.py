@@ -4,37 +4,28 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import click
 
-from kerncap.cli.numbers import COUNT, SECONDS
+from kerncap.cli.numbers import SECONDS
+from kerncap.cli.selection import selection_of, selection_options
+from kerncap.format.contract import Backend, Memory, default
 
 
 @click.command("capture")
-@click.option("-k", "--kernel", metavar="REGEX", help="Kernels whose name matches; the first match is taken.")
-@click.option("--launch", metavar="N[:M]", help="These launches of each kernel, 0-based, M excluded.")
-@click.option("--per-config", is_flag=True, help="The first launch of each distinct configuration.")
-@click.option(
-    "--where", metavar="EXPR", help="Launches for which it holds, as in 'n > 1024 and x.ndim == 2'."
-)
-@click.option("--range", "in_range", metavar="REGEX", help="Launches inside of an NVTX range that matches.")
-@click.option("--rank", metavar="N[,M]", help="Processes of these ranks of a distributed program alone.")
+@selection_options
 @click.option("--dormant", is_flag=True, help="Take nothing until `kerncap arm` says what.")
-@click.option("--on-fault", is_flag=True, help="Keep the launch that faults, hangs or aborts.")
-@click.option("--fault-timeout", metavar="S", type=SECONDS, default=60.0, show_default=True, help="A hang.")
-@click.option("--when", type=click.Choice(["nonfinite", "differs"]), help="Keep launches with such a result.")
-@click.option("--last", metavar="N", type=COUNT, help="Keep the last N launches that match.")
 @click.option(
     "--memory",
-    type=click.Choice(["reachable", "args", "all"]),
+    type=click.Choice(get_args(Memory)),
     help="Which memory comes along: what the launch can reach (default), its arguments', or all of it.",
 )
 @click.option("--max-size", metavar="S", default="8GiB", show_default=True, help="Refuse larger launches.")
 @click.option(
     "--backend",
-    type=click.Choice(["auto", "cuda", "hip", "triton"]),
-    default="auto",
+    type=click.Choice(get_args(Backend)),
+    default=default.backend,
     show_default=True,
     help="What captures: the CUDA shim, the HIP shim, the Triton hook, or each where it can.",
 )
@@ -54,7 +45,6 @@ from kerncap.cli.numbers import COUNT, SECONDS
     show_default=True,
     help="Where reproducers go.",
 )
-@click.option("--stop", is_flag=True, help="End the program once everything chosen is captured.")
 @click.option("--no-values", is_flag=True, help="Leave the memory's contents out.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout; the rest to stderr.")
 @click.option("--keep-session", is_flag=True, help="Leave the session folder in place.")
@@ -90,22 +80,25 @@ def command(as_json: bool, **given: Any) -> int:
 
 
 def _options(as_json: bool, **given: Any) -> Any:
-    from kerncap.capture.options import CaptureOptions, parse_size
-    from kerncap.cli.selection import selectors
+    from kerncap.capture.options import CaptureOptions, Keep, Run, parse_size
 
     return CaptureOptions(
-        command=given["command"],
-        output=given["output"],
-        **selectors(given),
-        dormant=given["dormant"],
-        memory=given["memory"] or "reachable",
-        memory_was_asked=given["memory"] is not None,
-        max_size=parse_size(given["max_size"]),
-        backend=given["backend"],
-        source_dirs=given["source_dirs"],
-        no_values=given["no_values"],
-        keep_session=given["keep_session"],
-        self_check=not given["no_self_check"],
-        self_check_timeout_s=given["self_check_timeout"],
-        stdout_to_stderr=as_json,
+        Run(
+            command=given["command"],
+            output=given["output"],
+            backend=given["backend"],
+            dormant=given["dormant"],
+            source_dirs=given["source_dirs"],
+            memory_was_asked=given["memory"] is not None,
+            keep_session=given["keep_session"],
+            self_check=not given["no_self_check"],
+            self_check_timeout_s=given["self_check_timeout"],
+            stdout_to_stderr=as_json,
+        ),
+        selection_of(given),
+        Keep(
+            memory=given["memory"] or default.memory,
+            max_size=parse_size(given["max_size"]),
+            no_values=given["no_values"],
+        ),
     )

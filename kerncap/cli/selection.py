@@ -1,26 +1,68 @@
-"""The selectors that `capture` and `arm` share, from what click gives to what the options hold."""
+"""The selectors that `capture` and `arm` share: their options, and the Selection that these make."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar, get_args
+
+import click
+
+from kerncap.cli.numbers import COUNT, SECONDS
+from kerncap.format.contract import When, default
+
+if TYPE_CHECKING:
+    from kerncap.capture.options import Selection
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+_OPTIONS = (
+    click.option(
+        "-k", "--kernel", metavar="REGEX", help="Kernels whose name matches; the first match is taken."
+    ),
+    click.option("--launch", metavar="N[:M]", help="These launches of each kernel, 0-based, M excluded."),
+    click.option("--per-config", is_flag=True, help="The first launch of each distinct configuration."),
+    click.option(
+        "--where", metavar="EXPR", help="Launches for which it holds, as in 'n > 1024 and x.ndim == 2'."
+    ),
+    click.option("--range", metavar="REGEX", help="Launches inside of an NVTX range that matches."),
+    click.option("--rank", metavar="N[,M]", help="Processes of these ranks of a distributed program alone."),
+    click.option("--on-fault", is_flag=True, help="Keep the launch that faults, hangs or aborts."),
+    click.option(
+        "--fault-timeout",
+        metavar="S",
+        type=SECONDS,
+        default=default.fault_timeout_s,
+        show_default=True,
+        help="A hang.",
+    ),
+    click.option("--when", type=click.Choice(get_args(When)), help="Keep launches with such a result."),
+    click.option("--last", metavar="N", type=COUNT, help="Keep the last N launches that match."),
+    click.option("--stop", is_flag=True, help="End the program once everything chosen is captured."),
+)
 
 
-def selectors(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The part of `CaptureOptions` that says which launches are taken. Raises UsageError."""
-    from kerncap.capture.options import parse_launch, parse_ranks
-    from kerncap.capture.where import parse_where
+def selection_options(command: Command) -> Command:
+    """Add the options that `selection_of` reads."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
 
-    return {
-        "kernel": given["kernel"],
-        "launch": parse_launch(given["launch"]) if given["launch"] is not None else None,
-        "per_config": given["per_config"],
-        "where": parse_where(given["where"]) if given["where"] is not None else None,
-        "range": given["in_range"],
-        "ranks": parse_ranks(given["rank"]) if given["rank"] is not None else None,
-        "on_fault": given["on_fault"],
-        "fault_timeout_s": given["fault_timeout"],
-        "when": given["when"],
-        "last": given["last"],
-        "stop": given["stop"],
-    }
+
+def selection_of(given: Mapping[str, Any]) -> Selection:
+    """Which launches are taken, as the command line says it. Raises UsageError."""
+    from kerncap.capture.options import Selection, parse_launch, parse_ranks
+    from kerncap.capture.where import parse_where, postfix
+
+    return Selection(
+        kernel=given["kernel"],
+        launch=parse_launch(given["launch"]) if given["launch"] is not None else None,
+        per_config=given["per_config"],
+        where=postfix(parse_where(given["where"])) if given["where"] is not None else None,
+        range=given["range"],
+        ranks=parse_ranks(given["rank"]) if given["rank"] is not None else None,
+        on_fault=given["on_fault"],
+        fault_timeout_s=given["fault_timeout"],
+        when=given["when"],
+        last=given["last"],
+        stop=given["stop"],
+    )

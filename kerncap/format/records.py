@@ -1,37 +1,29 @@
-"""Session records: the Python mirror of `shims/include/kerncap/records.h`.
+"""Session records, as `shims/contract/records.h` lays them out.
 
 The payload of every kind is a JSON object (UTF-8); what each holds is written down in
-`docs/session.md`. Bulk bytes never travel in a record.
+`shims/contract/payloads.def`. Bulk bytes never travel in a record.
 """
 
 from __future__ import annotations
 
-import enum
 import json
-import struct
 import zlib
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-MAGIC = 0x5243434B
-VERSION = 1
-ALIGNMENT = 8
-MAX_PAYLOAD = 256 * 1024 * 1024
-HEADER = struct.Struct("<IHHQII")
+from kerncap.format.contract import ALIGNMENT, HEADER, MAGIC, MAX_PAYLOAD, VERSION, RecordKind
 
-
-class RecordKind(enum.IntEnum):
-    PROCESS = 1
-    SEEN = 2
-    LAUNCH = 3
-    COMPLETE = 4
-    DROPPED = 5
-    FAILED = 6
-    COUNTS = 7
-    END = 8
-    ANNOTATION = 9
-    LAST = 10
-    PROGRESS = 11
+__all__ = [
+    "ALIGNMENT",
+    "HEADER",
+    "MAGIC",
+    "MAX_PAYLOAD",
+    "VERSION",
+    "Record",
+    "RecordKind",
+    "decode",
+    "encode",
+]
 
 
 class Record(NamedTuple):

@@ -11,12 +11,14 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
+from kerncap.format.contract import default
+
 FORMAT_NAME = "kerncap-reproducer"
 FORMAT_MAJOR = 1
 FORMAT_MINOR = 4
 ALL_CONTENTS = "all contents (--no-values)"  # how `Closure.left_out` says that it was asked for
 
-CHUNK_BYTES = 256 * 1024  # unit of deduplication, of zero dropping and of the post-state
+CHUNK_BYTES = default.chunk_bytes  # 256 KiB: unit of deduplication, of zero dropping and of the post-state
 
 Address = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 Size = Annotated[int, Meta(ge=0, le=2**48)]

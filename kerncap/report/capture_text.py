@@ -12,10 +12,10 @@ from typing import Any
 
 from kerncap import log
 from kerncap.capture.kernel_folder_names import spellings
-from kerncap.capture.options import DEFAULT_BYTES, DEFAULT_KERNELS
 from kerncap.capture.outcome import CaptureResult, KernelSummary, SelfCheck
 from kerncap.capture.seal import SealedLaunch
 from kerncap.capture.target import signal_name
+from kerncap.format.contract import default, word
 from kerncap.report.tables import table
 
 MAX_ROWS = 30
@@ -46,12 +46,12 @@ def render_capture(result: CaptureResult) -> str:
         lines.append(f"the session stays in {place}; seal the rest of it with: kerncap seal {place}")
     if result.captured:
         place = shlex.quote(_shown(result.captured[0]))
-        if result.no_values:
+        if result.options.keep.no_values:
             lines.append(f"next: kerncap inspect {place}")
         else:
             lines.append(f"next: kerncap replay {place}{_python(result)}")
     text = "".join(f"kerncap: {line}\n" for line in lines)
-    if result.default_selection:
+    if result.shows_rest:
         text += _rest_table(result)
     return text
 
@@ -137,9 +137,19 @@ def capture_command(kernel: KernelSummary, result: CaptureResult, selectors: Seq
 
     ``selectors`` narrow that to some of its launches.
     """
-    output = [] if result.output is None else ["-o", str(result.output)]
     pattern = own_pattern(kernel, result)
-    return shlex.join(["kerncap", "capture", "-k", pattern, *selectors, *output, "--", *result.command])
+    return shlex.join(
+        [
+            "kerncap",
+            "capture",
+            "-k",
+            pattern,
+            *selectors,
+            *result.output_words,
+            "--",
+            *result.options.run.command,
+        ]
+    )
 
 
 def own_pattern(kernel: KernelSummary, result: CaptureResult) -> str:
@@ -174,13 +184,23 @@ def fault_lines(result: CaptureResult) -> list[str]:
 
 def fault_command(result: CaptureResult) -> str | None:
     """What captures the launch that faults in the next run; None without a fault, or where it was asked."""
-    if result.last is None or result.on_fault or not result.last.launches:
+    if result.last is None or result.options.selection.on_fault or not result.last.launches:
         return None
     names = dict.fromkeys(_short(each.kernel) for each in reversed(result.last.launches))
     chosen = [re.escape(name) for name, _ in zip(names, range(MAX_LAST_NAMES), strict=False)]
     pattern = f"^{chosen[0]}$" if len(chosen) == 1 else f"^({'|'.join(chosen)})$"
-    output = [] if result.output is None else ["-o", str(result.output)]
-    return shlex.join(["kerncap", "capture", "--on-fault", "-k", pattern, *output, "--", *result.command])
+    return shlex.join(
+        [
+            "kerncap",
+            "capture",
+            "--on-fault",
+            "-k",
+            pattern,
+            *result.output_words,
+            "--",
+            *result.options.run.command,
+        ]
+    )
 
 
 def _short(kernel: str) -> str:
@@ -252,7 +272,7 @@ def _rest_table(result: CaptureResult) -> str:
 
 
 _REASONS = {
-    "limit": f"limit: {DEFAULT_KERNELS} kernels or {log.size(DEFAULT_BYTES)}",
+    word.filter.limit: f"limit: {default.limit_kernels} kernels or {log.size(default.limit_bytes)}",
     "no source": "no source text",
     "autotuner": "only measured by the autotuner",
     "ordinal": "its first launch failed",

@@ -1,7 +1,6 @@
 # kerncap_compiled(NAME): how everything is compiled that becomes part of a shim.
 function(kerncap_compiled name)
-  target_include_directories(${name} PRIVATE "${CMAKE_CURRENT_FUNCTION_LIST_DIR}/.."
-                                             "${CMAKE_CURRENT_FUNCTION_LIST_DIR}/../include")
+  target_include_directories(${name} PRIVATE "${CMAKE_CURRENT_FUNCTION_LIST_DIR}/..")
   # Every version of every driver function under its own name: see cuda/cuda_api.h.
   target_compile_definitions(${name} PRIVATE __CUDA_API_VERSION_INTERNAL)
   # Functions that cuda.h calls deprecated are still called by programs.

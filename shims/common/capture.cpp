@@ -71,8 +71,8 @@ bool wants_this(Engine& engine, const Launch& launch) {
     engine.selection.filter(kernel, "graph capture");
     return false;
   }
-  if (engine.conf().asks_range && !engine.wants_range(wanted.range)) {
-    engine.selection.filter(kernel, "range");
+  if (engine.conf().range && !engine.wants_range(wanted.range)) {
+    engine.selection.filter(kernel, word::filter::range);
     return false;
   }
   if (!engine.selection.wants(launch, wanted.range, &wanted.ordinal)) return false;

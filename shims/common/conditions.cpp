@@ -205,7 +205,7 @@ bool Shot::run_again(State& first, StateFile& file, unsigned round, bool* keep) 
   int status = real_.again();
   if (!enter()) return false;
   std::string what;
-  Poll poll = drain(conf_.drain_timeout_ns, &what);
+  Poll poll = drain(conf_.drain_timeout_ns(), &what);
   bool ran = status == 0 && poll == Poll::done;
   if (!ran) {
     why_ = "launched again, it " + (status != 0            ? "was refused: " + device_.error_text(status)

@@ -1,116 +1,127 @@
 #include "common/conf.h"
 
 #include <algorithm>
-#include <functional>
-#include <map>
 
+#include "common/json.h"
 #include "common/text.h"
 
 namespace kerncap {
 namespace {
 
 constexpr size_t max_conf_bytes = 1U << 20;
+constexpr double max_timeout_s = 1e9;
+constexpr uint64_t max_chunk_bytes = 4U << 20;
 
-using Setter = std::function<void(Conf&, const std::string&)>;
+using json::Value;
 
-Setter flag(bool Conf::* member) {
-  return [member](Conf& conf, const std::string& text) { conf.*member = text == "1"; };
+// False, and nothing read: the default stays.
+bool read(const Value& value, bool* flag) {
+  if (value.kind != Value::Kind::boolean) return false;
+  *flag = value.truth;
+  return true;
 }
 
-Setter number(uint64_t Conf::* member) {
-  return [member](Conf& conf, const std::string& text) { parse_u64(text, &(conf.*member)); };
+bool read(const Value& value, double* number) {
+  if (value.kind != Value::Kind::number) return false;
+  *number = value.number;
+  return true;
 }
 
-Setter string(std::string Conf::* member) {
-  return [member](Conf& conf, const std::string& text) { conf.*member = text; };
+bool read(const Value& value, uint64_t* count) {
+  constexpr double most = 1ULL << 62;
+  if (value.kind != Value::Kind::number || !(value.number >= 0 && value.number <= most)) return false;
+  *count = static_cast<uint64_t>(value.number);
+  return true;
 }
 
-const std::map<std::string, Setter>& setters() {
-  static const std::map<std::string, Setter> all = {
-      {"token", string(&Conf::token)},
-      {"socket", string(&Conf::socket)},
-      {"backends",
-       [](Conf& conf, const std::string& text) {
-         conf.cuda = conf.hip = false;
-         for (const std::string& name : split(text, ',')) {
-           conf.cuda = conf.cuda || name == "cuda";
-           conf.hip = conf.hip || name == "hip";
-         }
-       }},
-      {"launch_first",
-       [](Conf& conf, const std::string& text) { conf.has_range = parse_u64(text, &conf.first); }},
-      {"launch_last", number(&Conf::end)},
-      {"default", flag(&Conf::by_default)},
-      {"per_config", flag(&Conf::per_config)},
-      {"where", [](Conf& conf, const std::string& text) { conf.where = Where(text); }},
-      {"range", flag(&Conf::asks_range)},
-      {"ranks",
-       [](Conf& conf, const std::string& text) {
-         conf.has_ranks = true;
-         uint64_t rank = 0;
-         for (const std::string& one : split(text, ','))
-           if (parse_u64(one, &rank)) conf.ranks.push_back(static_cast<int64_t>(rank));
-       }},
-      {"dormant", flag(&Conf::dormant)},
-      {"generation", number(&Conf::generation)},
-      {"limit_kernels", number(&Conf::limit_kernels)},
-      {"limit_bytes", number(&Conf::limit_bytes)},
-      {"max_size", number(&Conf::max_size)},
-      {"on_fault", flag(&Conf::on_fault)},
-      {"fault_timeout_ns", number(&Conf::fault_timeout_ns)},
-      {"when",
-       [](Conf& conf, const std::string& text) {
-         conf.when = text == "nonfinite" ? Conf::When::nonfinite
-                     : text == "differs" ? Conf::When::differs
-                                         : Conf::When::always;
-       }},
-      {"last", number(&Conf::last)},
-      {"stop", flag(&Conf::stop)},
-      {"no_values", flag(&Conf::no_values)},
-      {"list_only", flag(&Conf::list_only)},
-      {"drain_timeout_ns", number(&Conf::drain_timeout_ns)},
-      {"chunk_bytes",
-       [](Conf& conf, const std::string& text) {
-         uint64_t chunk = 0;
-         bool fits = parse_u64(text, &chunk) && chunk >= 4096 && chunk <= (4U << 20) && chunk % 4096 == 0;
-         if (fits && (4U << 20) % chunk == 0) conf.chunk_bytes = static_cast<uint32_t>(chunk);
-       }},
-      {"memory",
-       [](Conf& conf, const std::string& text) {
-         conf.memory = text == "args"  ? Conf::Memory::args
-                       : text == "all" ? Conf::Memory::all
-                                       : Conf::Memory::reachable;
-       }},
-  };
-  return all;
+bool read(const Value& value, std::string* text) {
+  if (value.kind != Value::Kind::string) return false;
+  *text = value.text;
+  return true;
+}
+
+bool read(const Value& value, std::pair<uint64_t, uint64_t>* pair) {
+  return value.items.size() == 2 && read(value.items[0], &pair->first) && read(value.items[1], &pair->second);
+}
+
+bool read(const Value& value, std::vector<int64_t>* numbers) {
+  for (const Value& item : value.items) {
+    uint64_t number = 0;
+    if (!read(item, &number)) return false;
+    numbers->push_back(static_cast<int64_t>(number));
+  }
+  return value.kind == Value::Kind::array;
+}
+
+bool read(const Value& value, Where* where) {
+  if (value.kind == Value::Kind::array) *where = Where(value);
+  return value.kind == Value::Kind::array;
+}
+
+template <typename T>
+bool read(const Value& value, std::optional<T>* maybe) {
+  T found{};
+  if (!read(value, &found)) return false;
+  *maybe = std::move(found);
+  return true;
+}
+
+// Chunks must fill stripes and be whole pages.
+void check_chunk(Conf* conf) {
+  uint64_t chunk = conf->chunk_bytes;
+  if (chunk < 4096 || chunk > max_chunk_bytes || chunk % 4096 != 0 || max_chunk_bytes % chunk != 0)
+    conf->chunk_bytes = Conf().chunk_bytes;
+}
+
+uint64_t as_ns(double seconds) {
+  return static_cast<uint64_t>(std::clamp(seconds, 0.0, max_timeout_s) * 1e9);
 }
 
 }  // namespace
 
 const char* Conf::condition() const {
-  if (on_fault) return "on_fault";
-  if (when == When::nonfinite) return "nonfinite";
-  return when == When::differs ? "differs" : nullptr;
+  if (on_fault) return word::condition::on_fault;
+  return when ? when->c_str() : nullptr;
 }
 
 bool Conf::wants_rank(int64_t rank) const {
-  return !has_ranks || std::find(ranks.begin(), ranks.end(), rank) != ranks.end();
+  return !ranks || std::find(ranks->begin(), ranks->end(), rank) != ranks->end();
+}
+
+bool Conf::wants_shim(const char* name) const {
+  return backend == word::backend::automatic || backend == name;
+}
+
+Conf::Memory Conf::reach() const {
+  if (memory == word::memory::args) return Memory::args;
+  return memory == word::memory::all ? Memory::all : Memory::reachable;
+}
+
+uint64_t Conf::drain_timeout_ns() const {
+  return as_ns(drain_timeout_s);
+}
+
+uint64_t Conf::fault_timeout_ns() const {
+  return as_ns(fault_timeout_s);
 }
 
 bool read_conf(const std::string& folder, uint64_t generation, Conf* conf) {
-  std::string name = generation == 0 ? "session.conf" : "session-" + std::to_string(generation) + ".conf";
-  std::string text = read_file(folder + "/" + name, max_conf_bytes), version;
+  std::string name = generation == 0 ? "session.json" : "session-" + std::to_string(generation) + ".json";
   conf->folder = folder;
-  for (const std::string& line : split(text, '\n')) {
-    size_t equals = line.find('=');
-    if (equals == std::string::npos) continue;
-    std::string key = line.substr(0, equals);
-    std::string value = percent_decode(line.substr(equals + 1));
-    if (key == "version") version = value;
-    auto setter = setters().find(key);
-    if (setter != setters().end()) setter->second(*conf, value);
-  }
-  return version == "1";
+  Value file;
+  if (!json::parse(read_file(folder + "/" + name, max_conf_bytes), &file)) return false;
+  const Value *session = &file, *selection = file.find(Key{"selection"}), *keep = file.find(Key{"keep"});
+  auto take = [](const Value* group, Key name, auto* member) {
+    const Value* found = group != nullptr ? group->find(name) : nullptr;
+    if (found != nullptr) read(*found, member);
+  };
+#define KERNCAP_OPTION(group, name, type, preset) take(group, Key{#name}, &conf->name);
+#include "contract/options.def"
+#undef KERNCAP_OPTION
+  if (conf->when && conf->when != word::when::nonfinite && conf->when != word::when::differs)
+    conf->when.reset();
+  check_chunk(conf);
+  return conf->version == 1;
 }
 
 }  // namespace kerncap

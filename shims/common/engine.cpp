@@ -26,33 +26,8 @@ namespace {
 constexpr uint64_t counts_every_ns = 5 * second_ns;
 constexpr size_t max_results = 4096;  // that nobody asked for
 
-const char* image_kind(const Image* image) {
-  if (image == nullptr) return "unknown";
-  switch (image->kind) {
-    case Image::Kind::fatbin:
-      return "fatbin";
-    case Image::Kind::elf:
-      return "elf";
-    case Image::Kind::ptx:
-      return "ptx";
-    default:
-      return "unknown";
-  }
-}
-
 uint32_t number_of(const json::Value& value) {
   return value.number > 0 && value.number < UINT32_MAX ? static_cast<uint32_t>(value.number) : 0;
-}
-
-void write_image(json::Writer& json, const Image& image) {
-  json.begin_object().field("kind", image_kind(&image)).field("origin", image.origin);
-  if (image.mapped_from.empty())
-    json.null_field("mapped_from");
-  else
-    json.field("mapped_from", image.mapped_from);
-  const char* stored = image.stored.load();
-  if (stored != nullptr) json.field("file", stored);
-  json.end();
 }
 
 // --- this process's engine ---------------------------------------------------------------------
@@ -93,14 +68,12 @@ Engine* make_engine() noexcept {
   try {
     std::string folder = session;
     size_t slash = folder.rfind('/');
-    // The variable names session.json; session.conf lies beside it.
     if (folder.size() > 5 && folder.compare(folder.size() - 5, 5, ".json") == 0)
       folder = slash == std::string::npos ? "." : folder.substr(0, slash);
     Conf conf;
     if (!read_conf(folder, 0, &conf)) return nullptr;
     conf = newest(std::move(conf));
-    bool wanted = std::strcmp(shim_name(), "hip") == 0 ? conf.hip : conf.cuda;
-    if (!wanted) return nullptr;
+    if (!conf.wants_shim(shim_name())) return nullptr;
     leave_word(folder);
     auto* made = new Engine(std::move(conf));
     capture::pass_below.store(made->selection.pass_below());
@@ -149,32 +122,35 @@ void Engine::meet(Kernel& kernel) {
   if (!selection.is_untold(kernel)) return;
   const Image* image = kernel.module != nullptr ? kernel.module->image : nullptr;
   json::Writer json;
-  json.begin_object().field("kernel", without_parameters(kernel.demangled));
-  json.field("qualified_name", kernel.demangled).field("mangled", kernel.name).field("mode", "native");
-  json.field("source_known", answer.reason != "no source").field("image_kind", image_kind(image)).end();
+  json.begin_object().field(key::kernel, without_parameters(kernel.demangled));
+  json.field(key::qualified_name, kernel.demangled)
+      .field(key::mangled, kernel.name)
+      .field(key::mode, word::mode::native);
+  json.field(key::source_known, answer.reason != word::filter::no_source)
+      .field(key::image_kind, kind_of(image))
+      .end();
   session.write(KERNCAP_RECORD_SEEN, json);
 }
 
 Answer Engine::ask_about(const Kernel& kernel) {
   json::Writer question = session.question();
-  question.field("ask", "match").field("kernel", kernel.name).field("demangled", kernel.demangled);
-  question.key("image");
-  if (kernel.module != nullptr && kernel.module->image != nullptr)
-    write_image(question, *kernel.module->image);
-  else
-    question.null();
-  question.field("generation", conf().generation).end();
+  question.field(key::ask, word::ask::match)
+      .field(key::kernel, kernel.name)
+      .field(key::demangled, kernel.demangled);
+  question.key(key::image);
+  write_image(question, kernel);
+  question.field(key::generation, conf().generation).end();
   Answer answer;
   json::Value reply;
   if (!ask(conf().socket, question.text(), &reply)) {
-    answer.reason = "no answer";
+    answer.reason = word::filter::no_answer;
     return answer;
   }
-  const json::Value* match = reply.find("match");
-  const json::Value* reason = reply.find("reason");
+  const json::Value* match = reply.find(key::match);
+  const json::Value* reason = reply.find(key::reason);
   answer.match = match != nullptr && match->truth;
   if (reason != nullptr) answer.reason = reason->text;
-  if (match == nullptr && answer.reason.empty()) answer.reason = "no answer";
+  if (match == nullptr && answer.reason.empty()) answer.reason = word::filter::no_answer;
   return answer;
 }
 
@@ -194,18 +170,18 @@ ImageFacts Engine::facts_of(const Kernel& kernel, const std::string& arch) {
 
 bool Engine::ask_facts(const Kernel& kernel, const std::string& arch, ImageFacts* facts) {
   json::Writer question = session.question();
-  question.field("ask", "globals").field("image", kernel.module->image->stored.load());
-  question.field("kernel", kernel.name).field("arch", arch).end();
+  question.field(key::ask, word::ask::globals).field(key::image, kernel.module->image->stored.load());
+  question.field(key::kernel, kernel.name).field(key::arch, arch).end();
   json::Value reply;
   if (!ask(conf().socket, question.text(), &reply)) return false;
-  if (const json::Value* found = reply.find("globals"))
+  if (const json::Value* found = reply.find(key::globals))
     for (const json::Value& name : found->items) facts->globals.push_back(name.text);
-  if (const json::Value* found = reply.find("statics"))
+  if (const json::Value* found = reply.find(key::statics))
     for (const json::Value& entry : found->items) {
       if (entry.items.size() != 3) continue;
       facts->statics.push_back({entry.items[0].text, number_of(entry.items[1]), number_of(entry.items[2])});
     }
-  const json::Value* parameters = reply.find("parameters");
+  const json::Value* parameters = reply.find(key::parameters);
   if (parameters == nullptr || parameters->kind != json::Value::Kind::array) return true;
   facts->has_parameters = true;
   for (const json::Value& pair : parameters->items) {
@@ -221,8 +197,7 @@ const char* Engine::store_image(Image& image) {
   std::lock_guard<std::mutex> lock(asking_);
   if (image.stored.load() != nullptr) return image.stored.load();
   uint64_t hash = hash64(image.data, image.size);
-  std::string name =
-      std::string("code/") + image_kind(&image) + "-" + address_text(hash | 1ULL << 63).substr(2);
+  std::string name = std::string("code/") + kind_of(&image) + "-" + address_text(hash | 1ULL << 63).substr(2);
   if (!session.store(name, image.data, image.size)) return nullptr;
   image.stored.store(::strdup(name.c_str()), std::memory_order_release);
   return image.stored.load();
@@ -246,7 +221,7 @@ std::string Engine::program_of(Image& image) {
 void Engine::write_counts(bool is_last) {
   capture::counts_due_ns.store(coarse_ns() + counts_every_ns);
   std::string clock_reason;
-  const char* clock = "host";
+  const char* clock = word::clock::host;
   if (conf().list_only) {
     RowNumber row = 0;
     uint64_t time_ns = 0;
@@ -283,7 +258,7 @@ void Engine::see_generation(const Kernel* launching) {
   arm::seen.store(now, std::memory_order_release);
   if (!is_whole && open())
     session.failed(std::string(), "session-" + std::to_string(now) +
-                                      ".conf can't be read: this process goes on as it was armed before");
+                                      ".json can't be read: this process goes on as it was armed before");
 }
 
 bool Engine::wants_range(ranges::Path range) {
@@ -292,9 +267,12 @@ bool Engine::wants_range(ranges::Path range) {
   auto known = range_answers_.find(text);
   if (known != range_answers_.end()) return known->second;
   json::Writer question = session.question();
-  question.field("ask", "range").field("range", text).field("generation", conf().generation).end();
+  question.field(key::ask, word::ask::range)
+      .field(key::range, text)
+      .field(key::generation, conf().generation)
+      .end();
   json::Value reply;
-  const json::Value* match = ask(conf().socket, question.text(), &reply) ? reply.find("match") : nullptr;
+  const json::Value* match = ask(conf().socket, question.text(), &reply) ? reply.find(key::match) : nullptr;
   return range_answers_[text] = match != nullptr && match->truth;
 }
 
@@ -304,15 +282,15 @@ void Engine::saw_fault(const std::string& error) {
 }
 
 void Engine::remember(Kept kept) {
-  if (conf().last == 0) return;
+  if (!conf().last) return;
   std::lock_guard<std::mutex> lock(last_);
   kept_.push_back(std::move(kept));
-  while (kept_.size() > conf().last) {
+  while (kept_.size() > *conf().last) {
     Kept& oldest = kept_.front();
     if (!oldest.chosen) selection.uncount_captured(*oldest.kernel);
     json::Writer json;
-    json.begin_object().field("launch", oldest.launch);
-    json.field("reason", "not among the last " + std::to_string(conf().last)).end();
+    json.begin_object().field(key::launch, oldest.launch);
+    json.field(key::reason, "not among the last " + std::to_string(*conf().last)).end();
     session.write(KERNCAP_RECORD_DROPPED, json);
     if (oldest.post != nullptr) oldest.post->remove();
     if (oldest.pre != nullptr && oldest.pre->is_memfd())
@@ -337,7 +315,7 @@ void Engine::at_exit() {
   if (is_fault(status)) saw_fault(device()->error_text(status));
   write_counts(true);
   json::Writer json;
-  json.begin_object().field("time_ns", wall_ns()).end();
+  json.begin_object().field(key::time_ns, wall_ns()).end();
   session.write(KERNCAP_RECORD_END, json);
 }
 

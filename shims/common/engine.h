@@ -128,6 +128,10 @@ class Engine {
   std::deque<Kept> kept_;
 };
 
+// As records and questions have an image; null for a kernel whose image was not seen.
+const char* kind_of(const Image* image);
+void write_image(json::Writer& json, const Kernel& kernel);
+
 // Null where this process is not under capture.
 Engine* engine() noexcept;
 

@@ -59,7 +59,7 @@ class Parser {
 
   bool parse(Value* value, int depth) {
     skip();
-    if (at_ >= text_.size() || depth > max_depth) return false;
+    if (at_ >= text_.size() || depth > max_depth || values_left_-- == 0) return false;
     char first = text_[at_];
     if (first == '{') return object(value, depth);
     if (first == '[') return array(value, depth);
@@ -73,6 +73,8 @@ class Parser {
       return true;
     }
     if (word("null")) return true;
+    for (const char* odd : {"NaN", "Infinity", "-Infinity"})
+      if (word(odd)) return numeric(value, odd);
     return number(value);
   }
 
@@ -84,7 +86,9 @@ class Parser {
       skip();
       std::string name;
       if (at_ >= text_.size() || text_[at_] != '"' || !string(&name) || !take(':')) return false;
-      if (!parse(&value->members[name], depth + 1)) return false;
+      Value& member = value->members[name];
+      member = Value();  // the last one of a name counts
+      if (!parse(&member, depth + 1)) return false;
     } while (take(','));
     return take('}');
   }
@@ -106,10 +110,16 @@ class Parser {
            std::string_view("+-.eE0123456789").find(text_[end]) != std::string_view::npos)
       ++end;
     if (end == at_) return false;
-    value->kind = Value::Kind::number;
-    value->number = std::strtod(std::string(text_.substr(at_, end - at_)).c_str(), nullptr);
+    std::string text(text_.substr(at_, end - at_));
     at_ = end;
-    return true;
+    return numeric(value, text.c_str());
+  }
+  bool numeric(Value* value, const char* text) {
+    value->kind = Value::Kind::number;
+    value->text = text;
+    char* end = nullptr;
+    value->number = std::strtod(text, &end);
+    return *end == '\0';
   }
 
   bool string(std::string* out) {
@@ -150,6 +160,10 @@ class Parser {
   bool code_point(std::string* out) {
     unsigned code = 0, low = 0;
     if (!hex4(&code)) return false;
+    if (code >= 0xDC80 && code <= 0xDCFF) {
+      out->push_back(static_cast<char>(code & 0xFF));
+      return true;
+    }
     if (code >= 0xD800 && code < 0xDC00) {
       if (!word("\\u") || !hex4(&low) || low < 0xDC00 || low > 0xDFFF) return false;
       code = 0x10000 + ((code - 0xD800) << 10) + (low - 0xDC00);
@@ -170,6 +184,7 @@ class Parser {
 
   std::string_view text_;
   size_t at_ = 0;
+  unsigned values_left_ = 1U << 17;
 };
 
 }  // namespace
@@ -212,7 +227,7 @@ Writer& Writer::end() {
   return *this;
 }
 
-Writer& Writer::key(std::string_view name) {
+Writer& Writer::member(std::string_view name) {
   separate();
   append_string(out_, name);
   out_.push_back(':');
@@ -238,8 +253,8 @@ void Writer::separate() {
   if (comma_) out_.push_back(',');
 }
 
-const Value* Value::find(const std::string& name) const {
-  auto found = members.find(name);
+const Value* Value::find(Key key) const {
+  auto found = members.find(key.text);
   return found == members.end() ? nullptr : &found->second;
 }
 

@@ -103,7 +103,7 @@ PythonStack python_stack_here() {
   return parse_python_stack(text);
 }
 
-void write_stack(json::Writer& json, const char* name, const PythonStack& stack) {
+void write_stack(json::Writer& json, Key name, const PythonStack& stack) {
   json.key(name).begin_array();
   for (const PythonFrame& frame : stack)
     json.begin_array().value(frame.file).value(frame.line).value(frame.function).end();

@@ -24,7 +24,7 @@ PythonStack python_stack_here();
 // line above them, are left out.
 PythonStack parse_python_stack(std::string_view text);
 
-void write_stack(json::Writer& json, const char* name, const PythonStack& stack);
+void write_stack(json::Writer& json, Key name, const PythonStack& stack);
 
 }  // namespace kerncap
 

@@ -18,7 +18,7 @@ void copy(const Dim3& from, uint32_t (&to)[3]) {
   to[2] = from.z;
 }
 
-void write_triple(json::Writer& json, const char* name, const uint32_t (&values)[3]) {
+void write_triple(json::Writer& json, kerncap::Key name, const uint32_t (&values)[3]) {
   json.key(name).begin_array().value(values[0]).value(values[1]).value(values[2]).end();
 }
 
@@ -42,11 +42,11 @@ void Times::add(const Times& other) {
 }
 
 void Times::write(json::Writer& json) const {
-  json.field("time_ns", sum_ns).field("timed", timed);
+  json.field(key::time_ns, sum_ns).field(key::timed, timed);
   if (timed == 0)
-    json.null_field("min_ns").null_field("max_ns");
+    json.null_field(key::min_ns).null_field(key::max_ns);
   else
-    json.field("min_ns", min_ns).field("max_ns", max_ns);
+    json.field(key::min_ns, min_ns).field(key::max_ns, max_ns);
 }
 
 bool Rows::Key::operator==(const Key& other) const noexcept {
@@ -181,26 +181,24 @@ void Rows::add_time(const KernelLooks& looks, uint64_t time_ns) {
 }
 
 void Rows::write_row(const Row& row, json::Writer& json) {
-  const Key& key = row.key;
+  const Key& row_key = row.key;
   json.begin_object();
-  if (key.rest != 0) {
-    for (const char* name : {"grid", "block", "shared_bytes", "config", "stream", "device", "route"})
+  if (row_key.rest != 0) {
+    for (kerncap::Key name :
+         {key::grid, key::block, key::shared_bytes, key::config, key::stream, key::device, key::route})
       json.null_field(name);
-    json.key("range").begin_array().end().field("rest", true);
+    json.key(key::range).begin_array().end().field(key::rest, true);
   } else {
-    write_triple(json, "grid", key.grid);
-    write_triple(json, "block", key.block);
-    json.field("shared_bytes", key.shared_bytes);
-    if (texts_[key.config]->empty())
-      json.null_field("config");
-    else
-      json.field("config", *texts_[key.config]);
-    json.field("stream", device()->stream_text(key.stream)).field("device", key.device);
-    json.key("range").begin_array();
-    for (const std::string& name : ranges::names_of(key.range)) json.value(name);
-    json.end().field("route", *texts_[key.route]);
+    write_triple(json, key::grid, row_key.grid);
+    write_triple(json, key::block, row_key.block);
+    json.field(key::shared_bytes, row_key.shared_bytes);
+    json.text_or_null(key::config, *texts_[row_key.config]);
+    json.field(key::stream, device()->stream_text(row_key.stream)).field(key::device, row_key.device);
+    json.key(key::range).begin_array();
+    for (const std::string& name : ranges::names_of(row_key.range)) json.value(name);
+    json.end().field(key::route, *texts_[row_key.route]);
   }
-  json.field("launches", row.launches);
+  json.field(key::launches, row.launches);
   row.times.write(json);
   json.end();
 }
@@ -208,7 +206,7 @@ void Rows::write_row(const Row& row, json::Writer& json) {
 void Rows::write(const void* owner, json::Writer& json) {
   std::lock_guard<std::mutex> lock(mutex_);
   Times all;
-  json.key("rows").begin_array();
+  json.key(key::rows).begin_array();
   for (RowNumber number : by_owner_[owner]) {
     write_row(rows_[number - 1], json);
     all.add(rows_[number - 1].times);

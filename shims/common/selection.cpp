@@ -77,9 +77,11 @@ void Selection::answered(Kernel& kernel, const Answer& answer) {
   Counters& counters = of(kernel);
   counters.answered = true;
   counters.matches = answer.match;
-  counters.source_known = answer.reason != "no source";
-  counters.reason = answer.match ? "ordinal" : answer.reason.empty() ? "name" : answer.reason;
-  bool timed = conf_->list_only && answer.reason != "name" && closed_locked() == nullptr;
+  counters.source_known = answer.reason != word::filter::no_source;
+  counters.reason = answer.match            ? word::filter::ordinal
+                    : answer.reason.empty() ? word::filter::name
+                                            : answer.reason;
+  bool timed = conf_->list_only && answer.reason != word::filter::name && closed_locked() == nullptr;
   set_interest(counters, Interest::watched);
   if ((!answer.match && !timed) || disarmed_) finish(counters, std::string(counters.reason));
 }
@@ -90,8 +92,8 @@ bool Selection::is_untold(Kernel& kernel) {
 }
 
 const char* Selection::closed_locked() const {
-  if (conf_->dormant) return "dormant";
-  return conf_->wants_rank(rank_here().global) ? nullptr : "rank";
+  if (conf_->dormant) return word::filter::dormant;
+  return conf_->wants_rank(rank_here().global) ? nullptr : word::filter::rank;
 }
 
 const char* Selection::closed() {
@@ -123,13 +125,13 @@ bool Selection::wants(const Launch& launch, ranges::Path range, uint64_t* ordina
 
 bool Selection::refuses(Counters& counters, const Launch& launch, std::string* reason, uint64_t* ordinal) {
   *ordinal = counters.kernels.front()->ordinal.fetch_add(1, std::memory_order_relaxed);
-  *reason = "ordinal";
+  *reason = word::filter::ordinal;
   if (disarmed_) {
-    finish(counters, "ordinal");
+    finish(counters, word::filter::ordinal);
     return true;
   }
-  if (conf_->has_range && (*ordinal < conf_->first || *ordinal >= conf_->end)) {
-    if (*ordinal >= conf_->end) finish(counters, "ordinal");
+  if (conf_->launch && (*ordinal < conf_->launch->first || *ordinal >= conf_->launch->second)) {
+    if (*ordinal >= conf_->launch->second) finish(counters, word::filter::ordinal);
     return true;
   }
   if (conf_->by_default) {
@@ -141,22 +143,22 @@ bool Selection::refuses(Counters& counters, const Launch& launch, std::string* r
   }
   if (conf_->single() && reserved_ > 0 && !conf_->conditional()) return true;
   if (counters.failures >= max_failures) {
-    finish(counters, "failed");
-    *reason = "failed";
+    finish(counters, word::filter::failed);
+    *reason = word::filter::failed;
     return true;
   }
   if (conf_->per_config && !counters.configs.insert(configuration(launch)).second) {
-    *reason = "config";
+    *reason = word::filter::config;
     return true;
   }
   return false;
 }
 
 const char* Selection::refuses_by_default(Counters& counters) {
-  if (counters.captured > 0 || (counters.reserved > 0 && !conf_->conditional())) return "ordinal";
+  if (counters.captured > 0 || (counters.reserved > 0 && !conf_->conditional())) return word::filter::ordinal;
   if (kept_kernels_ < conf_->limit_kernels) return nullptr;
-  finish(counters, "limit");
-  return "limit";
+  finish(counters, word::filter::limit);
+  return word::filter::limit;
 }
 
 RowNumber Selection::listed(const Launch& launch, ranges::Path range, const std::string& config) {
@@ -206,7 +208,7 @@ bool Selection::settle(const Launch& launch, Outcome outcome, uint64_t size, con
   counters.bytes += size;
   kept_bytes_ += size;
   if (conf_->by_default) {
-    finish(counters, "ordinal");
+    finish(counters, word::filter::ordinal);
     if (counters.captured == 1) ++kept_kernels_;
     return kept_kernels_ >= conf_->limit_kernels;
   }
@@ -286,17 +288,17 @@ void Selection::restart(const Conf& conf, const Kernel* launching) {
 void Selection::disarm() {
   disarmed_ = true;
   for (auto& [name, counters] : by_name_)
-    if (counters->reserved == 0 && counters->answered) finish(*counters, "ordinal");
+    if (counters->reserved == 0 && counters->answered) finish(*counters, word::filter::ordinal);
 }
 
 // With --launch: every kernel that matched so far is past its last wanted ordinal.
 bool Selection::range_done() {
-  if (!conf_->has_range || conf_->per_config || conf_->last != 0 || reserved_ > 0) return false;
+  if (!conf_->launch || conf_->per_config || conf_->last || reserved_ > 0) return false;
   bool any = false;
   for (const auto& [name, counters] : by_name_) {
     uint64_t ordinal = counters->kernels.front()->ordinal.load(std::memory_order_relaxed);
     if (!counters->matches || ordinal == 0) continue;
-    if (ordinal < conf_->end) return false;
+    if (ordinal < conf_->launch->second) return false;
     any = true;
   }
   return any;
@@ -306,33 +308,29 @@ json::Writer Selection::counts(uint64_t overhead_ns, const char* clock, const st
   std::lock_guard<std::mutex> lock(mutex_);
   json::Writer json;
   uint64_t total = 0;
-  json.begin_object().key("kernels").begin_object();
+  json.begin_object().key(key::kernels).begin_object();
   for (const auto& [name, one] : by_name_) {
     // The fast path counts first and the slow path later: never more accounted than launched.
     uint64_t launches = std::max(launches_of(*one), one->accounted), passed = launches - one->accounted;
     total += launches;
     std::map<std::string, uint64_t> filtered = one->filtered;
     if (passed > 0) filtered[one->reason] += passed;
-    json.key(one->kernels.front()->demangled).begin_object().field("launches", launches);
-    json.field("matched", one->matched + (one->matches && !one->done ? passed : 0));
-    json.field("captured", one->captured_before + one->captured).key("filtered").begin_object();
-    for (const auto& entry : filtered) json.field(entry.first, entry.second);
-    json.end().field("configs", 0).field("bytes", one->bytes);
+    json.member(one->kernels.front()->demangled).begin_object().field(key::launches, launches);
+    json.field(key::matched, one->matched + (one->matches && !one->done ? passed : 0));
+    json.field(key::captured, one->captured_before + one->captured).key(key::filtered).begin_object();
+    for (const auto& [reason, count] : filtered) json.member(reason).value(count);
+    json.end().field(key::configs, 0).field(key::bytes, one->bytes);
     if (conf_->list_only) {
       rows_.write(one.get(), json);
-      write_stack(json, "stack", one->stack);
+      write_stack(json, key::stack, one->stack);
     } else {
-      json.field("time_ns", 0);
+      json.field(key::time_ns, 0);
     }
     json.end();
   }
-  json.end().field("overhead_ns", overhead_ns).field("launches", total);
+  json.end().field(key::overhead_ns, overhead_ns).field(key::launches, total);
   if (conf_->list_only) {
-    json.field("clock", clock);
-    if (clock_reason.empty())
-      json.null_field("clock_reason");
-    else
-      json.field("clock_reason", clock_reason);
+    json.field(key::clock, clock).text_or_null(key::clock_reason, clock_reason);
   }
   json.end();
   return json;
@@ -340,9 +338,9 @@ json::Writer Selection::counts(uint64_t overhead_ns, const char* clock, const st
 
 uint64_t Selection::pass_below() {
   std::lock_guard<std::mutex> lock(mutex_);
-  bool countable = conf_->has_range && conf_->where.empty() && !conf_->per_config && !conf_->list_only &&
-                   !conf_->asks_range && closed_locked() == nullptr;
-  return countable ? conf_->first : 0;
+  bool countable = conf_->launch && conf_->where.empty() && !conf_->per_config && !conf_->list_only &&
+                   !conf_->range && closed_locked() == nullptr;
+  return countable ? conf_->launch->first : 0;
 }
 
 void Selection::reset_after_fork() {

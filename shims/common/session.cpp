@@ -126,12 +126,8 @@ bool Session::hold_lock() {
 
 std::string Session::describe() const {
   json::Writer json;
-  json.begin_object().field("shim", shim_).field("pid", ::getpid()).field("ppid", ::getppid());
-  if (parent_folder_.empty())
-    json.null_field("parent_folder");
-  else
-    json.field("parent_folder", parent_folder_);
-  json.key("argv").begin_array();
+  json.begin_object().field(key::shim, shim_).field(key::pid, ::getpid());
+  json.text_or_null(key::parent_folder, parent_folder_).key(key::argv).begin_array();
   std::string command = read_file("/proc/self/cmdline", 256 * 1024);
   for (size_t at = 0; at < command.size();) {
     size_t end = command.find('\0', at);
@@ -139,15 +135,14 @@ std::string Session::describe() const {
     json.value(command.substr(at, end - at));
     at = end + 1;
   }
-  json.end().field("executable", link_target("/proc/self/exe")).field("python", "");
-  std::string cwd = link_target("/proc/self/cwd");
-  if (cwd.empty())
-    json.null_field("cwd");
-  else
-    json.field("cwd", cwd);
-  json.field("time_ns", wall_ns()).key("packages").begin_object().end().field("prefix", "");
+  json.end().field(key::executable, link_target("/proc/self/exe")).field(key::python, "");
+  json.text_or_null(key::cwd, link_target("/proc/self/cwd"))
+      .field(key::time_ns, wall_ns())
+      .key(key::packages)
+      .begin_object()
+      .end();
   Rank rank = rank_here();
-  for (auto [name, number] : {std::pair("rank", rank.global), std::pair("local_rank", rank.local)})
+  for (auto [name, number] : {std::pair(key::rank, rank.global), std::pair(key::local_rank, rank.local)})
     if (number < 0)
       json.null_field(name);
     else
@@ -184,11 +179,11 @@ void Session::failed(const std::string& kernel, const std::string& reason, int64
   json::Writer json;
   json.begin_object();
   if (launch < 0)
-    json.null_field("launch");
+    json.null_field(key::launch);
   else
-    json.field("launch", launch);
-  json.field("kernel", kernel).field("reason", reason.substr(0, max_reason_bytes));
-  if (generation() != 0) json.field("generation", generation());
+    json.field(key::launch, launch);
+  json.field(key::kernel, kernel).field(key::reason, reason.substr(0, max_reason_bytes));
+  if (generation() != 0) json.field(key::generation, generation());
   json.end();
   write(KERNCAP_RECORD_FAILED, json);
 }
@@ -217,7 +212,7 @@ bool Session::store(const std::string& name, const uint8_t* bytes, size_t size) 
 
 json::Writer Session::question() const {
   json::Writer json;
-  json.begin_object().field("token", conf_.token).field("process", process());
+  json.begin_object().field(key::token, conf_.token).field(key::process, process());
   return json;
 }
 

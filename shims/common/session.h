@@ -10,7 +10,7 @@
 #include "common/conf.h"
 #include "common/json.h"
 #include "common/own_fd.h"
-#include "kerncap/records.h"
+#include "contract/records.h"
 
 namespace kerncap {
 

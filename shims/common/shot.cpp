@@ -63,8 +63,8 @@ void Reporter::done(uint64_t bytes) {
   if (now_ns() < next_ns_) return;
   next_ns_ = now_ns() + second_ns;
   json::Writer json;
-  json.begin_object().field("launch", launch_).field("kernel", kernel_);
-  json.field("done", done_).field("total", total_ < done_ ? done_ : total_).end();
+  json.begin_object().field(key::launch, launch_).field(key::kernel, kernel_);
+  json.field(key::done, done_).field(key::total, total_ < done_ ? done_ : total_).end();
   engine_.session.write(KERNCAP_RECORD_PROGRESS, json);
 }
 
@@ -162,10 +162,10 @@ bool Shot::prepare() {
 
 bool Shot::close_gate() {
   leave();
-  gated_ = gate::close(conf_.drain_timeout_ns);
+  gated_ = gate::close(conf_.drain_timeout_ns());
   if (!gated_)
-    why_ =
-        "another thread did not come back from a driver call within " + seconds_text(conf_.drain_timeout_ns);
+    why_ = "another thread did not come back from a driver call within " +
+           seconds_text(conf_.drain_timeout_ns());
   return gated_;
 }
 
@@ -187,9 +187,9 @@ bool Shot::before() {
     return false;
   }
   std::string what;
-  Poll poll = drain(conf_.drain_timeout_ns, &what);
+  Poll poll = drain(conf_.drain_timeout_ns(), &what);
   if (poll == Poll::pending) {
-    why_ = what + " did not finish within " + seconds_text(conf_.drain_timeout_ns) + " before the launch";
+    why_ = what + " did not finish within " + seconds_text(conf_.drain_timeout_ns()) + " before the launch";
     return false;
   }
   if (poll == Poll::failed) {
@@ -206,7 +206,7 @@ bool Shot::before() {
 }
 
 bool Shot::find_regions() {
-  request_.mode = conf_.memory;
+  request_.mode = conf_.reach();
   if (!conf_.no_values) request_.max_size = conf_.max_size;
   request_.allocations = MemoryMap::instance().snapshot();
   return find_closure(device_, launch_, std::move(request_), &closure_, &why_);
@@ -221,7 +221,7 @@ bool Shot::check_sizes() {
     return false;
   }
   if (!wanted_.chosen && engine_.selection.exceeds_limit(size)) {
-    why_ = "limit";
+    why_ = word::filter::limit;
     settle(Outcome::refused);
     return false;
   }
@@ -234,7 +234,7 @@ bool Shot::snapshot() {
   pre_ = std::make_unique<State>(device_, *layout_);
   if (!pre_->measure(&why_)) return false;
   // After a fault only the host's memory is there.
-  if (conf_.when != Conf::When::always && !conf_.on_fault && !pre_->clone(&why_)) return false;
+  if (conf_.when && !conf_.on_fault && !pre_->clone(&why_)) return false;
   if (!open_pre()) return false;
   Reporter reporter(engine_, number_, launch_.kernel->demangled, pre_->bytes_to_write());
   if (!pre_->save(*pre_file_, &reporter, &why_)) return false;
@@ -269,17 +269,17 @@ bool Shot::after() {
   }
   if (!enter()) return false;
   std::string what;
-  Poll poll = drain(conf_.drain_timeout_ns, &what);
+  Poll poll = drain(conf_.drain_timeout_ns(), &what);
   if (poll == Poll::failed) return ended_badly(Ending::fault, what);
   if (poll == Poll::pending) {
-    why_ = what + " did not finish within " + seconds_text(conf_.drain_timeout_ns) + " after the launch";
+    why_ = what + " did not finish within " + seconds_text(conf_.drain_timeout_ns()) + " after the launch";
     return false;
   }
   duration_ns_ = now_ns() - launched_ns_;
-  bool keep = conf_.when == Conf::When::always;
-  if (conf_.when != Conf::When::always && !judge(&keep)) return false;
+  bool keep = !conf_.when;
+  if (conf_.when && !judge(&keep)) return false;
   if (!keep) {
-    drop(conf_.when == Conf::When::differs ? "not differs" : "not nonfinite");
+    drop("not " + *conf_.when);
     return true;
   }
   return finish_kept();
@@ -319,15 +319,15 @@ bool Shot::after_on_fault() {
   for (Backoff backoff; poll == Poll::pending; backoff.pause()) {
     poll = device_.passed(&what);
     uint64_t waited = now_ns() - started;
-    if (waited >= conf_.fault_timeout_ns) break;
-    if (gated_ && waited >= conf_.drain_timeout_ns) {
+    if (waited >= conf_.fault_timeout_ns()) break;
+    if (gated_ && waited >= conf_.drain_timeout_ns()) {
       gate::open();
       gated_ = false;
     }
   }
   if (poll == Poll::failed) return ended_badly(Ending::fault, what);
   if (poll == Poll::pending)
-    return ended_badly(Ending::timeout, "it did not finish within " + seconds_text(conf_.fault_timeout_ns));
+    return ended_badly(Ending::timeout, "it did not finish within " + seconds_text(conf_.fault_timeout_ns()));
   drop("the launch succeeded");
   return true;
 }
@@ -348,7 +348,7 @@ bool Shot::ended_badly(Ending ending, const std::string& error) {
 void Shot::drop(const std::string& reason) {
   throw_away();
   json::Writer json;
-  json.begin_object().field("launch", number_).field("reason", reason).end();
+  json.begin_object().field(key::launch, number_).field(key::reason, reason).end();
   engine_.session.write(KERNCAP_RECORD_DROPPED, json);
   why_ = reason;
   settle(Outcome::dropped);
@@ -396,7 +396,7 @@ bool Shot::judge(bool* keep) {
     why_ = "--when needs the values, which --no-values leaves out";
     return false;
   }
-  return conf_.when == Conf::When::differs ? judge_differs(keep) : judge_nonfinite(keep);
+  return conf_.when == word::when::differs ? judge_differs(keep) : judge_nonfinite(keep);
 }
 
 }  // namespace kerncap

@@ -77,7 +77,6 @@ class Shot {
                            std::string* why);
 
   void write_launch();
-  void write_image(json::Writer& json);
   bool write_complete(Ending ending, const std::string& error);
   void drop(const std::string& reason);
   void fail();

@@ -122,10 +122,11 @@ bool StateFile::read(uint64_t offset, uint8_t* bytes, uint64_t size) const noexc
 void StateFile::describe(json::Writer& json) const {
   json.begin_object();
   if (memfd_ >= 0) {
-    json.field("memfd", memfd_);
+    json.field(key::memfd, memfd_);
   } else {
-    json.field("file", name_);
-    if (paths_.size() > 1) json.field("stripes", uint64_t{paths_.size()}).field("stripe_bytes", stripe_bytes);
+    json.field(key::file, name_);
+    if (paths_.size() > 1)
+      json.field(key::stripes, uint64_t{paths_.size()}).field(key::stripe_bytes, stripe_bytes);
   }
   json.end();
 }
@@ -168,7 +169,7 @@ StateFilePtr Memfds::take(uint64_t size) {
   OwnFd fd(static_cast<int>(::memfd_create("kerncap", MFD_CLOEXEC)));
   std::lock_guard<std::mutex> lock(mutex_);
   json::Writer message = session_.question();
-  message.field("memfd", count_).end();
+  message.field(key::memfd, count_).end();
   if (fd.get() < 0 || !hand_over(session_.conf().socket, message.text(), fd.get())) {
     refused_ = true;
     return nullptr;

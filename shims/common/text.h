@@ -11,8 +11,7 @@ namespace kerncap {
 
 std::string size_text(uint64_t size_bytes);  // "8 MiB", "1.5 GiB", "12 bytes"
 std::string hex(const uint8_t* bytes, size_t count);
-std::string address_text(uint64_t address);  // "0x7f12…"
-std::string percent_decode(std::string_view text);
+std::string address_text(uint64_t address);                                 // "0x7f12…"
 std::vector<std::string> split(std::string_view text, char separator);      // empty parts left out
 std::vector<std::string> split_all(std::string_view text, char separator);  // all parts
 bool parse_u64(std::string_view text, uint64_t* value);

@@ -1,21 +1,14 @@
 #include "common/where.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cmath>
 #include <cstdlib>
-
-#include "common/text.h"
 
 namespace kerncap {
 namespace {
 
 using Kind = Term::Kind;
-
-// A launch has no answer. Kept apart from "false": in `a or b` the other side may still hold.
-struct Slot {
-  Term term;
-  std::string unanswerable;  // the reason; empty for a term
-};
 
 bool is_number(const Term& term) {
   return term.kind == Kind::integer || term.kind == Kind::real;
@@ -127,7 +120,8 @@ bool arithmetic(const std::string& op, const Term& a, const Term& b, Term* out) 
 }
 
 bool is_comparison(const std::string& op) {
-  return op == "==" || op == "!=" || op == "<" || op == "<=" || op == ">" || op == ">=" || op == "in";
+  return op == "==" || op == "!=" || op == "<" || op == "<=" || op == ">" || op == ">=" ||
+         op == word::step::within;
 }
 
 Slot apply(const std::string& op, const Term& a, const Term& b) {
@@ -136,7 +130,7 @@ Slot apply(const std::string& op, const Term& a, const Term& b) {
   bool found = false, known = true;
   if (op == "==" || op == "!=") {
     out.term = Term::of(static_cast<int64_t>(equal(a, b) == (op == "==")));
-  } else if (op == "in") {
+  } else if (op == word::step::within) {
     known = contains(b, a, &found);
     out.term = Term::of(static_cast<int64_t>(found));
   } else if (is_comparison(op)) {
@@ -156,33 +150,32 @@ Slot combine(bool is_and, const Slot& a, const Slot& b) {
   return truth(a.term) == is_and ? b : a;
 }
 
-Slot constant(const std::string& token) {
+// An operand as JSON has it; an integer may be beyond a double's precision.
+Slot constant(const json::Value& value) {
   Slot out;
-  std::string value = token.size() > 4 ? token.substr(4) : std::string();
-  char type = token.size() > 2 ? token[2] : '?';
-  if (type == 'i') {
+  if (value.kind == json::Value::Kind::string) {
+    out.term = Term::of(value.text);
+  } else if (value.kind == json::Value::Kind::boolean) {
+    out.term = Term::of(static_cast<int64_t>(value.truth));  // True equals 1 in the hook, too
+  } else if (value.kind == json::Value::Kind::number &&
+             value.text.find_first_of(".eINn") == std::string::npos) {
     errno = 0;
-    out.term = Term::of(static_cast<int64_t>(std::strtoll(value.c_str(), nullptr, 10)));
+    out.term = Term::of(static_cast<int64_t>(std::strtoll(value.text.c_str(), nullptr, 10)));
     if (errno != 0) out.unanswerable = "a number beyond 64 bits";
-  } else if (type == 'f') {
+  } else if (value.kind == json::Value::Kind::number) {
     out.term.kind = Kind::real;
-    out.term.real = std::strtod(value.c_str(), nullptr);
-  } else if (type == 's') {
-    out.term = Term::of(percent_decode(value));
-  } else if (type != 'n') {
-    out.unanswerable = "unknown constant " + token;
+    out.term.real = value.number;
   }
   return out;
 }
 
-Slot item(const Slot& from, const std::string& index_text) {
+Slot item(const Slot& from, int64_t wanted) {
   if (!from.unanswerable.empty()) return from;
   Slot out;
   auto size = static_cast<int64_t>(from.term.items.size());
-  int64_t index = std::strtoll(index_text.c_str(), nullptr, 10);
-  if (index < 0) index += size;
+  int64_t index = wanted < 0 ? wanted + size : wanted;
   if (from.term.kind != Kind::sequence || index < 0 || index >= size)
-    out.unanswerable = "no item " + index_text;
+    out.unanswerable = "no item " + std::to_string(wanted);
   else
     out.term = from.term.items[static_cast<size_t>(index)];
   return out;
@@ -211,7 +204,13 @@ Term Term::of(std::vector<Term> values) {
   return term;
 }
 
-Where::Where(std::string_view reverse_polish) : tokens_(split(reverse_polish, ' ')) {}
+Where::Where(const json::Value& steps) {
+  for (const json::Value& step : steps.items) {
+    const json::Value nothing;
+    const json::Value& operand = step.items.size() > 1 ? step.items[1] : nothing;
+    steps_.push_back({step.items.empty() ? std::string() : step.items[0].text, constant(operand)});
+  }
+}
 
 bool Where::holds(const std::map<std::string, Term>& names, std::string* reason) const {
   std::vector<Slot> stack;
@@ -225,45 +224,44 @@ bool Where::holds(const std::map<std::string, Term>& names, std::string* reason)
     }
     return top;
   };
-  for (const std::string& token : tokens_) {
+  for (const auto& [what, operand] : steps_) {
     Slot out;
-    if (token.compare(0, 2, "n:") == 0) {
-      std::string name = percent_decode(token.substr(2));
-      auto found = names.find(name);
+    if (what == word::step::name) {
+      auto found = names.find(operand.term.text);
       if (found != names.end())
         out.term = found->second;
       else
-        out.unanswerable = "no name " + name;
-    } else if (token.compare(0, 2, "c:") == 0) {
-      out = constant(token);
-    } else if (token.compare(0, 5, "attr:") == 0) {
+        out.unanswerable = "no name " + operand.term.text;
+    } else if (what == word::step::constant) {
+      out = operand;
+    } else if (what == word::step::attribute) {
       out = pop();
-      if (out.unanswerable.empty()) out.unanswerable = "no attribute " + percent_decode(token.substr(5));
-    } else if (token.compare(0, 5, "item:") == 0) {
-      out = item(pop(), token.substr(5));
-    } else if (token.compare(0, 5, "list:") == 0) {
-      uint64_t count = 0;
-      if (!parse_u64(token.substr(5), &count) || count > stack.size()) count = stack.size();
+      if (out.unanswerable.empty()) out.unanswerable = "no attribute " + operand.term.text;
+    } else if (what == word::step::item) {
+      out = item(pop(), operand.term.integer);
+    } else if (what == word::step::list) {
+      auto count = std::min(static_cast<size_t>(std::max<int64_t>(operand.term.integer, 0)), stack.size());
       std::vector<Term> items;
       for (size_t i = stack.size() - count; i < stack.size(); ++i) items.push_back(stack[i].term);
       stack.resize(stack.size() - count);
       out.term = Term::of(std::move(items));
-    } else if (token == "not") {
+    } else if (what == word::step::negated) {
       out = pop();
       if (out.unanswerable.empty()) out.term = Term::of(static_cast<int64_t>(!truth(out.term)));
     } else {
       Slot right = pop(), left = pop();
-      if (token == "and" || token == "or")
-        out = combine(token == "and", left, right);
+      if (what == word::step::both || what == word::step::either)
+        out = combine(what == word::step::both, left, right);
       else if (!left.unanswerable.empty() || !right.unanswerable.empty())
         out = left.unanswerable.empty() ? right : left;
       else
-        out = apply(token, left.term, right.term);
+        out = apply(what, left.term, right.term);
     }
     stack.push_back(std::move(out));
   }
   Slot result = pop();
-  *reason = result.unanswerable.empty() ? "where" : "where: " + result.unanswerable;
+  *reason = result.unanswerable.empty() ? word::filter::where
+                                        : std::string(word::filter::where) + ": " + result.unanswerable;
   return result.unanswerable.empty() && truth(result.term);
 }
 

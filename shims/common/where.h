@@ -1,12 +1,14 @@
-// Evaluates `--where`, in reverse Polish (docs/session.md), against one launch.
+// Evaluates `--where`, as steps in postfix order (docs/session.md), against one launch.
 #ifndef KERNCAP_COMMON_WHERE_H
 #define KERNCAP_COMMON_WHERE_H
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
+
+#include "common/json.h"
 
 namespace kerncap {
 
@@ -24,18 +26,28 @@ struct Term {
   static Term of(std::vector<Term> values);
 };
 
+// A term, or why a launch has none: kept apart from "false", as in `a or b` the other side may still hold.
+struct Slot {
+  Term term;
+  std::string unanswerable;  // the reason; empty for a term
+};
+
 class Where {
  public:
-  Where() = default;
-  explicit Where(std::string_view reverse_polish);
-  bool empty() const { return tokens_.empty(); }
+  Where(std::nullopt_t = std::nullopt) {}
+  explicit Where(const json::Value& steps);
+  bool empty() const { return steps_.empty(); }
 
   // Whether a launch with these names is chosen. False with the reason to count it under: "where",
   // or "where: no name x".
   bool holds(const std::map<std::string, Term>& names, std::string* reason) const;
 
  private:
-  std::vector<std::string> tokens_;
+  struct Step {
+    std::string what;
+    Slot operand;
+  };
+  std::vector<Step> steps_;
 };
 
 }  // namespace kerncap

@@ -189,10 +189,10 @@ void leave() noexcept {
 
 const char* clock(std::string* reason) {
   int now = state.load(std::memory_order_acquire);
-  if (now == on) return "cupti";
+  if (now == on) return word::clock::cupti;
   std::lock_guard<std::mutex> lock(words().mutex);
   *reason = words().why;
-  return "events";
+  return word::clock::events;
 }
 
 void forget_after_fork() noexcept {

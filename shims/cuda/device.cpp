@@ -20,7 +20,7 @@ Device* device() noexcept {
   return &cuda::cuda_device();
 }
 const char* shim_name() noexcept {
-  return "cuda";
+  return word::shim::cuda;
 }
 
 bool is_fault(int status) noexcept {
@@ -143,7 +143,7 @@ void CudaDevice::leave() noexcept {
 DeviceFacts CudaDevice::describe(int ordinal) {
   const Driver& d = *driver();
   DeviceFacts facts;
-  facts.kind = "cuda";
+  facts.kind = word::device_kind::cuda;
   facts.ordinal = ordinal;
   CUdevice device = 0;
   char name[256] = "";

@@ -4,45 +4,48 @@
 #include "common/capture.h"
 #include "cuda/torch_mirror.h"
 
-#define KERNCAP_EXPORT extern "C" __attribute__((visibility("default")))
+#define KERNCAP_FUNCTION(name, result, parameters) \
+  extern "C" __attribute__((visibility("default"))) result kerncap_cuda_##name parameters;
+#define KERNCAP_CUDA_FUNCTION KERNCAP_FUNCTION
+#include "contract/functions.def"
+#undef KERNCAP_FUNCTION
+#undef KERNCAP_CUDA_FUNCTION
 
 using namespace kerncap;
 
-KERNCAP_EXPORT int kerncap_cuda_live(void) {
+int kerncap_cuda_live(void) {
   return capture::armed() ? 1 : 0;
 }
 
-KERNCAP_EXPORT void kerncap_cuda_own(const char* kernel_name) {
+void kerncap_cuda_own(const char* kernel_name) {
   capture::own(kernel_name);
 }
 
-KERNCAP_EXPORT void kerncap_cuda_choose(const char* kernel_name, unsigned long long token,
-                                        const char* annotation) {
+void kerncap_cuda_choose(const char* kernel_name, unsigned long long token, const char* annotation) {
   capture::choose(kernel_name, token, annotation);
 }
 
-KERNCAP_EXPORT void kerncap_cuda_choose_in_graph(const char* kernel_name, unsigned long long token,
-                                                 const char* annotation) {
+void kerncap_cuda_choose_in_graph(const char* kernel_name, unsigned long long token, const char* annotation) {
   capture::choose_in_graph(kernel_name, token, annotation);
 }
 
-KERNCAP_EXPORT void kerncap_cuda_choose_types(unsigned long long token, const char* types) {
+void kerncap_cuda_choose_types(unsigned long long token, const char* types) {
   capture::choose_types(token, types);
 }
 
-KERNCAP_EXPORT void kerncap_cuda_config(const char* text) {
+void kerncap_cuda_config(const char* text) {
   capture::name_config(text);
 }
 
-KERNCAP_EXPORT long kerncap_cuda_range(char* text, unsigned long size) {
+long kerncap_cuda_range(char* text, unsigned long size) {
   return capture::ranges_text(text, size);
 }
 
-KERNCAP_EXPORT int kerncap_cuda_disarmed(void) {
+int kerncap_cuda_disarmed(void) {
   return capture::is_disarmed() ? 1 : 0;
 }
 
-KERNCAP_EXPORT int kerncap_cuda_outcome(unsigned long long token, char* reason, unsigned long size) {
+int kerncap_cuda_outcome(unsigned long long token, char* reason, unsigned long size) {
   std::string text;
   auto fate = capture::outcome(token, &text);
   // Blocks that were offered for a launch that never came are no other launch's.
@@ -55,15 +58,14 @@ KERNCAP_EXPORT int kerncap_cuda_outcome(unsigned long long token, char* reason, 
   return static_cast<int>(fate);
 }
 
-KERNCAP_EXPORT unsigned long long kerncap_cuda_mirror_wait(void) {
+unsigned long long kerncap_cuda_mirror_wait(void) {
   return cuda::torch_mirror::wait();
 }
 
-KERNCAP_EXPORT void kerncap_cuda_mirror_answer(unsigned long long request, const unsigned long long* triples,
-                                               long count) {
+void kerncap_cuda_mirror_answer(unsigned long long request, const unsigned long long* triples, long count) {
   cuda::torch_mirror::answer(request, triples, count);
 }
 
-KERNCAP_EXPORT void kerncap_cuda_mirror_offer(const unsigned long long* triples, long count) {
+void kerncap_cuda_mirror_offer(const unsigned long long* triples, long count) {
   cuda::torch_mirror::offer(triples, count);
 }

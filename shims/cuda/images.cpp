@@ -285,13 +285,13 @@ void unlock_images() noexcept {
 
 std::string nvrtc_json(const NvrtcProgram& program) {
   json::Writer json;
-  json.begin_object().field("name", program.name).field("source", program.source);
-  json.key("headers").begin_object();
-  for (const auto& [name, text] : program.headers) json.field(name, text);
-  json.end().key("options").begin_array();
+  json.begin_object().field(key::name, program.name).field(key::source, program.source);
+  json.key(key::headers).begin_object();
+  for (const auto& [name, text] : program.headers) json.member(name).value(text);
+  json.end().key(key::options).begin_array();
   for (const std::string& option : program.options) json.value(option);
-  json.end().key("lowered").begin_object();
-  for (const auto& [expression, name] : program.lowered) json.field(expression, name);
+  json.end().key(key::lowered).begin_object();
+  for (const auto& [expression, name] : program.lowered) json.member(expression).value(name);
   return json.end().end().text();
 }
 

@@ -20,7 +20,7 @@ Device* device() noexcept {
   return &hip::hip_device();
 }
 const char* shim_name() noexcept {
-  return "hip";
+  return word::shim::hip;
 }
 
 namespace hip {
@@ -105,7 +105,7 @@ const Gpu* HipDevice::gpu(int device) noexcept {
 
 DeviceFacts HipDevice::describe(int ordinal) {
   DeviceFacts facts;
-  facts.kind = "hip";
+  facts.kind = word::device_kind::hip;
   facts.ordinal = ordinal;
   const Gpu* found = gpu(ordinal);
   if (found == nullptr) return facts;

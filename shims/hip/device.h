@@ -52,7 +52,7 @@ class HipDevice : public Device {
   void mark_begin(const Launch& launch, RowNumber row) noexcept override;
   void mark_end(const Launch& launch) noexcept override;
   bool next_time(RowNumber* row, uint64_t* time_ns) noexcept override;
-  const char* clock(std::string*) override { return "hsa"; }
+  const char* clock(std::string*) override { return word::clock::hsa; }
   std::vector<uint64_t> mirror_blocks() override { return {}; }
   std::string program_of(const Image&) override { return {}; }
   void reset_after_fork() noexcept override { forget(); }

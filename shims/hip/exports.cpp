@@ -4,37 +4,41 @@
 #include "common/capture.h"
 #include "hip/tables.h"
 
-#define KERNCAP_EXPORT extern "C" __attribute__((visibility("default")))
+#define KERNCAP_FUNCTION(name, result, parameters) \
+  extern "C" __attribute__((visibility("default"))) result kerncap_hip_##name parameters;
+#define KERNCAP_CUDA_FUNCTION(name, result, parameters)
+#include "contract/functions.def"
+#undef KERNCAP_FUNCTION
+#undef KERNCAP_CUDA_FUNCTION
 
 using namespace kerncap;
 
 // Preloaded where no runtime ever lets it in, it would hold nothing: then it is not live.
-KERNCAP_EXPORT int kerncap_hip_live(void) {
+int kerncap_hip_live(void) {
   return hip::hsa() != nullptr && capture::armed() ? 1 : 0;
 }
 
-KERNCAP_EXPORT void kerncap_hip_own(const char* kernel_name) {
+void kerncap_hip_own(const char* kernel_name) {
   capture::own(kernel_name);
 }
 
-KERNCAP_EXPORT void kerncap_hip_choose(const char* kernel_name, unsigned long long token,
-                                       const char* annotation) {
+void kerncap_hip_choose(const char* kernel_name, unsigned long long token, const char* annotation) {
   capture::choose(kernel_name, token, annotation);
 }
 
-KERNCAP_EXPORT void kerncap_hip_choose_types(unsigned long long token, const char* types) {
+void kerncap_hip_choose_types(unsigned long long token, const char* types) {
   capture::choose_types(token, types);
 }
 
-KERNCAP_EXPORT void kerncap_hip_config(const char* text) {
+void kerncap_hip_config(const char* text) {
   capture::name_config(text);
 }
 
-KERNCAP_EXPORT int kerncap_hip_disarmed(void) {
+int kerncap_hip_disarmed(void) {
   return capture::is_disarmed() ? 1 : 0;
 }
 
-KERNCAP_EXPORT int kerncap_hip_outcome(unsigned long long token, char* reason, unsigned long size) {
+int kerncap_hip_outcome(unsigned long long token, char* reason, unsigned long size) {
   std::string text;
   auto fate = capture::outcome(token, &text);
   if (reason != nullptr && size > 0) {

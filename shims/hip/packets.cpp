@@ -63,7 +63,7 @@ const char* read_parameters(const HipKernel& kernel, const DispatchPacket& packe
 // Waits until the hardware has read enough for what the capture writes beside the target's own packets.
 bool wait_for_room(Batch& batch) noexcept {
   const Engine* engine = kerncap::engine();
-  uint64_t deadline = now_ns() + (engine != nullptr ? engine->conf().drain_timeout_ns : 0);
+  uint64_t deadline = now_ns() + (engine != nullptr ? engine->conf().drain_timeout_ns() : 0);
   for (Backoff backoff; !batch.has_room(); backoff.pause())
     if (now_ns() >= deadline) return false;
   return true;

@@ -19,7 +19,9 @@ import pytest
 from kerncap.capture.server import SessionServer
 from kerncap.format import records
 from kerncap.format.records import RecordKind
+from tests.contract import check_keys
 from tests.native.building import ROOT, build, require_sanitizer
+from tests.session_options import session_json
 
 SOURCES = Path(__file__).parent / "common"
 TOKEN = "0123456789abcdef"
@@ -75,6 +77,8 @@ class Run:
         self.answers: dict[str, dict[str, Any]] = {}
         self.memfds: dict[int, bytes] = {}
         self.ranges: dict[str, bool] = {}
+        self.told = ""  # session.json
+        self.told_bytes: int | None = None  # as much of it is there; None for all
 
     def answer(self, question: dict[str, Any]) -> dict[str, Any]:
         self.asked.append(question)
@@ -88,9 +92,9 @@ class Run:
     def __call__(self, conf: dict[str, object], case: str = "capture_scenario", **environment: object) -> str:
         server = SessionServer(self.folder, TOKEN, self.answer)
         try:
-            values = {"version": 1, "token": TOKEN, "socket": server.path, "backends": "cuda", **conf}
-            text = "".join(f"{key}={value}\n" for key, value in values.items())
-            (self.folder / "session.conf").write_text(text)
+            told = session_json(**{"token": TOKEN, "socket": server.path, "backend": "cuda", **conf})
+            self.told = json.dumps(told)[: self.told_bytes]
+            (self.folder / "session.json").write_text(self.told)
             session = {"KERNCAP_SESSION": str(self.folder / "session.json")}
             out = run(self.program, case, {**session, **{k: str(v) for k, v in environment.items()}})
             for number in range(4):
@@ -108,6 +112,8 @@ class Run:
     def records(self, process: int = 0) -> list[records.Record]:
         data = (self.processes()[process] / "records").read_bytes()
         found = list(records.decode(data))
+        for record in found:
+            check_keys(record.kind, record.payload)
         assert found and found[-1].end_offset == len(data)
         return found
 
@@ -172,35 +178,35 @@ def test_the_payloads_pass_the_command_lines_checks(capture: Run) -> None:
 
 
 def test_launch_range(capture: Run) -> None:
-    capture({"launch_first": 2, "launch_last": 4}, LAUNCHES=6)
+    capture({"launch": [2, 4]}, LAUNCHES=6)
     assert [launch["ordinal"] for launch in capture.of(RecordKind.LAUNCH)] == [2, 3]
     counts = capture.counts()
     assert counts["launches"] == 6 and counts["filtered"] == {"ordinal": 4} and counts["captured"] == 2
 
 
 def test_where(capture: Run) -> None:
-    capture({"where": "n:grid item:0 c:i:3 >="}, LAUNCHES=5)
+    capture({"where": "grid[0] >= 3"}, LAUNCHES=5)
     [launch] = capture.of(RecordKind.LAUNCH)
     assert launch["grid"] == [3, 1, 1] and launch["ordinal"] == 0
     assert capture.counts()["filtered"] == {"ordinal": 2, "where": 2}
 
 
 def test_where_without_the_name(capture: Run) -> None:
-    capture({"where": "n:num_warps c:i:4 =="})
+    capture({"where": "num_warps == 4"})
     assert not capture.of(RecordKind.LAUNCH)
     assert capture.counts()["filtered"] == {"where: no name num_warps": 3}
 
 
 def test_default_selection(capture: Run) -> None:
     capture.answers["other(float*, int)"] = {"match": False, "reason": "no source"}
-    capture({"default": 1}, TWO_KERNELS=1)
+    capture({"by_default": True}, TWO_KERNELS=1)
     assert [launch["kernel"]["name"] for launch in capture.of(RecordKind.LAUNCH)] == ["scale"]
     assert capture.counts("other(float*, int)")["filtered"] == {"no source": 3}
     assert [seen["source_known"] for seen in capture.of(RecordKind.SEEN)] == [True, False]
 
 
 def test_default_selection_has_limits(capture: Run) -> None:
-    capture({"default": 1, "limit_bytes": 5000}, TWO_KERNELS=1)
+    capture({"by_default": True, "limit_bytes": 5000}, TWO_KERNELS=1)
     assert len(capture.of(RecordKind.COMPLETE)) == 1 and not capture.of(RecordKind.FAILED)
     assert capture.counts("other(float*, int)")["filtered"] == {"limit": 3}
 
@@ -215,7 +221,7 @@ def test_max_size_is_refused_by_name(capture: Run) -> None:
 
 def test_a_stream_that_does_not_finish(capture: Run) -> None:
     """Released at the deadline, named, and the next match is taken; the program's result is its own."""
-    out = capture({"drain_timeout_ns": 30_000_000}, LAUNCHES=4, HANG_AT=0)
+    out = capture({"drain_timeout_s": 0.03}, LAUNCHES=4, HANG_AT=0)
     assert "runs 4 data 16" in out
     first, second = capture.of(RecordKind.FAILED)
     assert first["reason"] == "the fake stream did not finish within 0.03 s after the launch"
@@ -247,7 +253,7 @@ def test_a_fault_without_a_condition(capture: Run) -> None:
 
 
 def test_on_fault(capture: Run) -> None:
-    capture({"on_fault": 1}, LAUNCHES=4, FAULT_AT=2)
+    capture({"on_fault": True}, LAUNCHES=4, FAULT_AT=2)
     launches = capture.of(RecordKind.LAUNCH)
     assert [launch["pre"] for launch in launches] == [{"memfd": 0}] * 3
     assert all(launch["condition"] == "on_fault" for launch in launches)
@@ -258,14 +264,14 @@ def test_on_fault(capture: Run) -> None:
 
 
 def test_on_fault_timeout(capture: Run) -> None:
-    capture({"on_fault": 1, "fault_timeout_ns": 20_000_000}, LAUNCHES=2, HANG_AT=1)
+    capture({"on_fault": True, "fault_timeout_s": 0.02}, LAUNCHES=2, HANG_AT=1)
     [complete] = capture.of(RecordKind.COMPLETE)
     assert (complete["launch"], complete["status"]) == (1, "timeout")
     assert complete["error"] == "it did not finish within 0.02 s"
 
 
 def test_on_fault_without_a_socket(capture: Run) -> None:
-    capture({"on_fault": 1, "socket": "/nowhere"}, LAUNCHES=2, FAULT_AT=1)
+    capture({"on_fault": True, "socket": "/nowhere"}, LAUNCHES=2, FAULT_AT=1)
     # Nobody answers about the kernel either, so nothing matches.
     assert capture.counts()["filtered"] == {"no answer": 2}
 
@@ -303,7 +309,7 @@ def test_last(capture: Run) -> None:
 
 
 def test_no_values(capture: Run) -> None:
-    capture({"no_values": 1})
+    capture({"no_values": True})
     [launch] = capture.of(RecordKind.LAUNCH)
     assert launch["pre"] is None and launch["closure"]["left_out"][0] == "all contents (--no-values)"
     assert launch["closure"]["included_bytes"] == 0 and not capture.files()
@@ -311,7 +317,7 @@ def test_no_values(capture: Run) -> None:
 
 
 def test_list_only(capture: Run) -> None:
-    capture({"list_only": 1, "default": 1}, LAUNCHES=10, TWO_KERNELS=1)
+    capture({"list_only": True, "by_default": True}, LAUNCHES=10, TWO_KERNELS=1)
     counts = capture.counts()
     assert counts["launches"] == 10 and counts["time_ns"] == 10_000 and not capture.of(RecordKind.LAUNCH)
     assert (counts["timed"], counts["min_ns"], counts["max_ns"]) == (10, 1000, 1000)
@@ -327,13 +333,13 @@ def test_list_only(capture: Run) -> None:
 
 
 def test_rows_by_range(capture: Run) -> None:
-    capture({"list_only": 1, "default": 1}, case="capture_in_ranges")
+    capture({"list_only": True, "by_default": True}, case="capture_in_ranges")
     assert [row["range"] for row in capture.counts()["rows"]] == [["step", "even"], ["step", "odd"]] * 2
 
 
 def test_a_range_that_was_asked_for(capture: Run) -> None:
     capture.ranges["step/odd"] = True
-    capture({"range": 1, "launch_first": 0, "launch_last": 9}, case="capture_in_ranges")
+    capture({"range": "even", "launch": [0, 9]}, case="capture_in_ranges")
     assert [launch["range"] for launch in capture.of(RecordKind.LAUNCH)] == [["step", "odd"]] * 2
     assert [launch["ordinal"] for launch in capture.of(RecordKind.LAUNCH)] == [0, 1]
     assert capture.counts()["filtered"]["range"] == 2
@@ -342,13 +348,13 @@ def test_a_range_that_was_asked_for(capture: Run) -> None:
 
 
 def test_where_knows_range_and_rank(capture: Run) -> None:
-    where = "n:range%20c:s:step%252Feven%20==%20n:rank%20c:i:2%20==%20and"
-    capture({"where": where, "launch_first": 0, "launch_last": 9}, case="capture_in_ranges", RANK=2)
+    where = "range == 'step/even' and rank == 2"
+    capture({"where": where, "launch": [0, 9]}, case="capture_in_ranges", RANK=2)
     assert [launch["range"] for launch in capture.of(RecordKind.LAUNCH)] == [["step", "even"]] * 2
 
 
 def test_another_rank_is_disarmed(capture: Run) -> None:
-    capture({"ranks": "0,2"}, RANK=1, LOCAL_RANK=1)
+    capture({"ranks": [0, 2]}, RANK=1, LOCAL_RANK=1)
     [process] = capture.of(RecordKind.PROCESS)
     assert (process["rank"], process["local_rank"]) == (1, 1)
     assert capture.counts()["filtered"] == {"rank": 3} and not capture.of(RecordKind.LAUNCH)
@@ -356,7 +362,7 @@ def test_another_rank_is_disarmed(capture: Run) -> None:
 
 
 def test_the_rank_that_was_asked_for(capture: Run) -> None:
-    capture({"ranks": "0,2"}, RANK=2)
+    capture({"ranks": [0, 2]}, RANK=2)
     assert len(capture.of(RecordKind.COMPLETE)) == 1
 
 
@@ -365,18 +371,24 @@ def test_armed_twice(capture: Run) -> None:
     (capture.folder / "arm").write_bytes(bytes(4096))
 
     def arm() -> None:
-        for generation, select in ((1, "launch_first=1\nlaunch_last=2\n"), (2, "")):
+        for generation, launch in ((1, [1, 2]), (2, None)):
             while not (capture.folder / f"ready-{generation - 1}").exists():
                 time.sleep(0.005)
-            conf = (capture.folder / "session.conf").read_text().replace("dormant=1\n", select)
-            (capture.folder / f"session-{generation}.conf").write_text(conf + f"generation={generation}\n")
+            told = json.loads((capture.folder / "session.json").read_text())
+            told.update(dormant=False, generation=generation)
+            told["selection"]["launch"] = launch
+            (capture.folder / f"session-{generation}.json").write_text(json.dumps(told))
             with (capture.folder / "arm").open("r+b") as page:
                 page.write(generation.to_bytes(8, "little"))
 
     arming = threading.Thread(target=arm)
     arming.start()
     capture(
-        {"dormant": 1}, case="capture_when_armed", READY=f"{capture.folder}/ready-", GENERATIONS=2, LAUNCHES=5
+        {"dormant": True},
+        case="capture_when_armed",
+        READY=f"{capture.folder}/ready-",
+        GENERATIONS=2,
+        LAUNCHES=5,
     )
     arming.join()
     launches = capture.of(RecordKind.LAUNCH)
@@ -390,22 +402,16 @@ def test_armed_twice(capture: Run) -> None:
 
 def test_armed_before_the_process_started(capture: Run) -> None:
     (capture.folder / "arm").write_bytes((3).to_bytes(8, "little") + bytes(4088))
-    options: dict[str, object] = {
-        "version": 1,
-        "token": TOKEN,
-        "socket": "",
-        "backends": "cuda",
-        "generation": 3,
-    }
-    (capture.folder / "session-3.conf").write_text("".join(f"{k}={v}\n" for k, v in options.items()))
-    capture({"dormant": 1})
+    told = session_json(token=TOKEN, backend="cuda", generation=3)
+    (capture.folder / "session-3.json").write_text(json.dumps(told))
+    capture({"dormant": True})
     # No socket in that file: nobody could be asked.
     assert capture.counts()["filtered"] == {"no answer": 3}
 
 
 def test_a_generation_that_cannot_be_read(capture: Run) -> None:
     (capture.folder / "arm").write_bytes((1).to_bytes(8, "little") + bytes(4088))
-    capture({"dormant": 1})
+    capture({"dormant": True})
     assert capture.counts()["filtered"] == {"dormant": 3}
 
 
@@ -416,7 +422,7 @@ def test_nothing_is_taken_while_a_stream_captures(capture: Run) -> None:
 
 def test_kernels_of_the_triton_hook(capture: Run) -> None:
     """Its kernels are neither asked about nor counted; what it chooses is captured with its annotation."""
-    out = capture({"launch_first": 100, "launch_last": 200}, OWN_AT=0, CHOOSE_AT=1, LAUNCHES=3)
+    out = capture({"launch": [100, 200]}, OWN_AT=0, CHOOSE_AT=1, LAUNCHES=3)
     assert "fate 1" in out
     [launch] = capture.of(RecordKind.LAUNCH)
     assert launch["annotation"] == "1-0/5" and launch["grid"] == [2, 1, 1]
@@ -430,20 +436,20 @@ def test_a_choice_that_fails_says_so(capture: Run) -> None:
 
 
 def test_a_choice_inside_a_graph(capture: Run) -> None:
-    capture({"launch_first": 100, "launch_last": 200}, OWN_AT=0, GRAPH_CHOOSE_AT=1, AS_GRAPH=1)
+    capture({"launch": [100, 200]}, OWN_AT=0, GRAPH_CHOOSE_AT=1, AS_GRAPH=1)
     [launch] = capture.of(RecordKind.LAUNCH)
     assert launch["annotation"] == "1-0/6" and launch["route"] == "cuGraphLaunch node 2"
 
 
 def test_stop_ends_the_program(capture: Run) -> None:
     with pytest.raises(AssertionError):
-        capture({"stop": 1}, LAUNCHES=3)
+        capture({"stop": True}, LAUNCHES=3)
     assert [record.kind.name for record in capture.records()][-1] == "END"
     assert capture.counts()["launches"] == 1
 
 
 def test_seven_threads_launch_meanwhile(capture: Run) -> None:
-    capture({"launch_first": 3, "launch_last": 6}, case="capture_while_others_launch")
+    capture({"launch": [3, 6]}, case="capture_while_others_launch")
     mine = [entry for entry in capture.of(RecordKind.LAUNCH) if entry["kernel"]["name"] == "scale"]
     assert [launch["ordinal"] for launch in mine] == [3, 4, 5]
     done = {complete["launch"] for complete in capture.of(RecordKind.COMPLETE)}
@@ -456,7 +462,7 @@ def test_seven_threads_launch_meanwhile(capture: Run) -> None:
 def test_a_forked_child_has_a_folder_of_its_own(capture: Run) -> None:
     # The child leaves what its parent's other threads may have been changing: no leak to report.
     options = {"ASAN_OPTIONS": "detect_leaks=0"}
-    capture({"launch_first": 0, "launch_last": 9}, case="capture_in_a_forked_child", **options)
+    capture({"launch": [0, 9]}, case="capture_in_a_forked_child", **options)
     folders = {process.name: index for index, process in enumerate(capture.processes())}
     assert len(folders) == 2
     parents = {name: capture.of(RecordKind.PROCESS, i)[0]["parent_folder"] for name, i in folders.items()}
@@ -491,6 +497,20 @@ def test_costs_are_printed(program: Path, capsys: pytest.CaptureFixture[str]) ->
 
 
 def test_session_json_is_left_alone(capture: Run) -> None:
-    (capture.folder / "session.json").write_text(json.dumps({"version": 1}))
     capture({})
-    assert json.loads((capture.folder / "session.json").read_text()) == {"version": 1}
+    assert (capture.folder / "session.json").read_text() == capture.told
+
+
+@pytest.mark.parametrize("told_bytes", [0, 1, 100, 300, -1])
+def test_a_session_json_that_is_cut_off_leaves_the_program_alone(capture: Run, told_bytes: int) -> None:
+    capture.told_bytes = told_bytes
+    assert "runs 3 data 8" in capture({}) and not capture.processes() and not capture.asked
+
+
+def test_options_that_are_nonsense_leave_their_defaults(capture: Run) -> None:
+    nonsense = {
+        "chunk_bytes": 4097, "max_size": -1, "drain_timeout_s": "long", "launch": [1], "when": "never",
+        "ranks": None, "memory": 7, "limit_kernels": 1e300, "last": None, "where": [],
+    }  # fmt: skip
+    assert "runs 3 data 8" in capture(nonsense)
+    assert capture.of(RecordKind.LAUNCH)[0]["closure"]["mode"] == "reachable"

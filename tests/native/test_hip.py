@@ -19,6 +19,7 @@ from kerncap.capture.server import SessionServer
 from kerncap.format import records
 from kerncap.format.records import RecordKind
 from tests.native.building import ROOT, build, require_sanitizer
+from tests.session_options import session_json
 
 pytestmark = pytest.mark.long  # the shim on a runtime of our own; tests/integration/hip has ROCm's
 
@@ -57,9 +58,8 @@ class Run:
     def __call__(self, case: str, **conf: object) -> None:
         server = SessionServer(self.folder, TOKEN, self.answer)
         try:
-            values = {"version": 1, "token": TOKEN, "socket": server.path, "backends": "hip", **conf}
-            text = "".join(f"{key}={value}\n" for key, value in values.items())
-            (self.folder / "session.conf").write_text(text)
+            told = session_json(**{"token": TOKEN, "socket": server.path, "backend": "hip", **conf})
+            (self.folder / "session.json").write_text(json.dumps(told))
             run(self.program, case, KERNCAP_SESSION=str(self.folder / "session.json"))
         finally:
             server.close()
@@ -135,13 +135,13 @@ def test_a_launch_in_the_middle_of_a_batch(capture: Run) -> None:
 
 
 def test_one_packet_a_callback(capture: Run) -> None:
-    capture("queue_one_packet_a_callback", launch_first=0, launch_last=40)
+    capture("queue_one_packet_a_callback", launch=[0, 40])
     assert len(capture.of(RecordKind.COMPLETE)) == 40
     assert [capture.first_float("pre", i) for i in range(40)] == list(range(40))
 
 
 def test_others_wait_at_the_gate(capture: Run) -> None:
-    capture("queue_others_wait_at_the_gate", launch_first=0, launch_last=60, drain_timeout_ns=30 * 10**9)
+    capture("queue_others_wait_at_the_gate", launch=[0, 60], drain_timeout_s=30.0)
     assert not capture.of(RecordKind.FAILED)
     assert len(capture.of(RecordKind.COMPLETE)) == 60
     for launch in range(60):  # nothing else of its own queue ran meanwhile
@@ -154,26 +154,26 @@ def test_a_queue_at_work_is_waited_for(capture: Run) -> None:
 
 
 def test_threads_share_a_queue(capture: Run) -> None:
-    capture("queue_shared_by_threads", launch_first=0, launch_last=20, drain_timeout_ns=30 * 10**9)
+    capture("queue_shared_by_threads", launch=[0, 20], drain_timeout_s=30.0)
     assert not capture.of(RecordKind.FAILED) and len(capture.of(RecordKind.COMPLETE)) == 20
 
 
 def test_a_queue_that_never_drains(capture: Run) -> None:
-    capture("queue_that_never_drains", drain_timeout_ns=300 * 10**6)
+    capture("queue_that_never_drains", drain_timeout_s=0.3)
     [failed] = capture.of(RecordKind.FAILED)
     assert failed["reason"] == "hsa queue 0 did not finish within 0.3 s before the launch"
     assert (capture.first_float("pre"), capture.first_float("post")) == (1, 2)
 
 
 def test_a_queue_that_is_full(capture: Run) -> None:
-    capture("queue_that_is_full", drain_timeout_ns=200 * 10**6)
+    capture("queue_that_is_full", drain_timeout_s=0.2)
     [failed] = capture.of(RecordKind.FAILED)
     assert failed["reason"].startswith("its queue is full of packets that do not end")
     assert (capture.first_float("pre"), capture.first_float("post")) == (1, 2)
 
 
 def test_a_queue_of_a_single_producer(capture: Run) -> None:
-    capture("queue_of_a_single_producer", drain_timeout_ns=200 * 10**6)
+    capture("queue_of_a_single_producer", drain_timeout_s=0.2)
     [failed] = capture.of(RecordKind.FAILED)
     assert failed["reason"].startswith("hsa queue 0 has one producer, and")
 

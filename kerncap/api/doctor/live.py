@@ -76,17 +76,17 @@ class ProgramReport:
 def examine(command: Sequence[str], stdout_to_stderr: bool = False) -> ProgramReport:
     """Run ``command``, its output untouched, and say what of it could be seen. Captures nothing."""
     from kerncap.api.capture import capture
-    from kerncap.capture.options import CaptureOptions
+    from kerncap.capture.options import CaptureOptions, Run
 
     with scratch.temporary("doctor") as folder:
-        options = CaptureOptions(
+        run = Run(
             command=tuple(command), output=Path(folder, "out"), list_only=True, self_check=False,
             keep_session=True, stdout_to_stderr=stdout_to_stderr,
         )  # fmt: skip
         watcher = Watcher(os.getpid())
         watcher.start()
         try:
-            result = capture(options)
+            result = capture(CaptureOptions(run))
         finally:
             seen = watcher.stop()
         session = result.kept_session

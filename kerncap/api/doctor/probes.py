@@ -196,14 +196,19 @@ def entries(
 
     It is given a session, and leaves a mark in it when the driver, or ROCr, calls it.
     """
-    from kerncap.capture.options import CaptureOptions  # with it come numpy and what else reads reproducers
+    from kerncap.capture import session_file
+    from kerncap.capture.options import (
+        CaptureOptions,
+        Run,
+    )  # with it come numpy and what else reads reproducers
 
     program, ways = _ENTRIES[shim]
     found: dict[str, str | None] = {}
     for way in ways:
         with scratch.temporary("doctor") as folder:
-            options = CaptureOptions(("doctor",), backend=shim, list_only=True)
-            Path(folder, "session.conf").write_bytes(options.for_shim("doctor", f"{folder}/socket"))
+            options = CaptureOptions(Run(("doctor",), backend=shim, list_only=True))
+            told = session_file.SessionFile.of(options, "doctor", f"{folder}/socket")
+            Path(folder, session_file.NAME).write_bytes(told.encode())
             preloaded = os.environ.get("LD_PRELOAD")
             variables = {**dict.fromkeys(ways), "LD_PRELOAD": preloaded, "KERNCAP_SESSION": folder}
             variables[way] = ":".join(filter(None, (str(path), variables[way])))

@@ -6,9 +6,10 @@ import os
 import re
 from typing import Any, Callable, Dict, List, Optional
 
-from . import cuda, generations, mirror, native, wire
+from . import cuda, generations, mirror, native
 from .call import Call
 from .compiled_kernel import Awaiting
+from .contract import RecordKind, key, word
 from .kernels import Counters
 from .memory import Unsupported, check_memory, storage_of
 from .session import Session
@@ -50,19 +51,21 @@ class Annotation(Watch):
     def begin(self) -> None:
         """Write ANNOTATION and choose the launch. Raises Unsupported or Refused with the reason."""
         if self._shim.is_disarmed:
-            raise Refused("ordinal")
+            raise Refused(word.filter.ordinal)
         views = Views()
         arguments = self._encode_arguments(views.add)
         self.size = views.size
         if self.session.selection.exceeds_limit(self.size):
-            raise Refused("limit")
+            raise Refused(word.filter.limit)
         self._in_graph = cuda.is_capturing()
         if self._in_graph and not self._shim.takes_graphs:
             raise Unsupported(_FOR_GRAPH.format(self._shim.name))
-        launch = {**self._describe(arguments, self._grid()), "views": views.records}
+        launch = {**self._describe(arguments, self._grid()), key.views: views.records}
         self.token = self.session.next_launch() + 1
         # The record comes first: should the process die at the launch, it is all that is left of us.
-        self.session.write(wire.ANNOTATION, {"token": self.token, "launch": launch, "graph": self._in_graph})
+        self.session.write(
+            RecordKind.ANNOTATION, {key.token: self.token, key.launch: launch, key.graph: self._in_graph}
+        )
         if self.compiled_name is not None:
             self._choose(self.compiled_name)
         else:
@@ -81,7 +84,7 @@ class Annotation(Watch):
         )
         mirror.offer(self._shim)
         choose(name, self.token, annotation)
-        by_values = self.session.options.get("when") == "nonfinite"
+        by_values = self.session.options.when == word.when.nonfinite
         types = self._parameter_types() if by_values else None
         if types:
             self._shim.choose_types(self.token, types)
@@ -116,7 +119,9 @@ class Annotation(Watch):
             self._settle("dropped" if status == native.DROPPED else "failed")
 
     def _keep(self, kernel: Any) -> None:
-        self.session.write(wire.ANNOTATION, {"token": self.token, "complete": self._compiled(kernel)})
+        self.session.write(
+            RecordKind.ANNOTATION, {key.token: self.token, key.complete: self._compiled(kernel)}
+        )
         self._remember_last(None)  # the shim drops what makes room; this keeps our counts right
         self._settle("kept")
 
@@ -165,14 +170,14 @@ class Views:
             self._storages[address] = int(tensor.numel()) * int(tensor.element_size())
         self.records.append(
             {
-                "storage": None if storage is None else list(storage),
-                "address": address,
-                "dtype": str(tensor.dtype).replace("torch.", "", 1),
-                "itemsize": int(tensor.element_size()),
-                "shape": [int(n) for n in tensor.shape],
-                "strides": [int(n) for n in tensor.stride()],
-                "name": name,
-                "requires_grad": bool(tensor.requires_grad),
+                key.storage: None if storage is None else list(storage),
+                key.address: address,
+                key.dtype: str(tensor.dtype).replace("torch.", "", 1),
+                key.itemsize: int(tensor.element_size()),
+                key.shape: [int(n) for n in tensor.shape],
+                key.strides: [int(n) for n in tensor.stride()],
+                key.name: name,
+                key.requires_grad: bool(tensor.requires_grad),
             }
         )
         return len(self.records) - 1

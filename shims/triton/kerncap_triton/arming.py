@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import mmap
 import os
-from typing import Any, Dict, Optional
+from typing import Optional
+
+from .contract import Options
 
 PAGE = "arm"
 SIZE = 4096
@@ -28,9 +30,9 @@ class Page:
         return int(self.words[0])
 
     @classmethod
-    def of(cls, folder: str, options: Dict[str, Any]) -> Optional["Page"]:
+    def of(cls, folder: str, options: Options) -> Optional["Page"]:
         """The page of a session that was started dormant; None for one that can't be armed."""
-        if not options.get("dormant"):
+        if not options.dormant:
             return None
         try:
             return cls(folder)
@@ -38,10 +40,10 @@ class Page:
             return None  # the session is over
 
 
-def options_of(folder: str, generation: int) -> Dict[str, Any]:
+def options_of(folder: str, generation: int) -> Options:
     """What this generation selects. Raises OSError or ValueError."""
     with open(os.path.join(folder, f"session-{generation}.json"), encoding="utf-8") as file:
-        options = json.load(file)
-    if not isinstance(options, dict) or options.get("generation") != generation:
+        options = Options(json.load(file))
+    if options.generation != generation:
         raise ValueError(f"it is not the selection of generation {generation}")
     return options

@@ -7,6 +7,7 @@ from typing import Any, Callable, Dict, Optional
 
 from . import values
 from .call import Call, callable_source, evaluate_grid
+from .contract import key
 from .session import Session
 
 _CONFIG_OPTIONS = ("num_warps", "num_stages", "num_ctas", "maxnreg", "ir_override")
@@ -73,30 +74,30 @@ def describe(session: Session, fn: Any, call: Call) -> Optional[Dict[str, Any]]:
 def _describe(tuner: Any, call: Call) -> Dict[str, Any]:
     configs = list(tuner.configs)
     return {
-        "configs": [_config(config, call) for config in configs],
-        "chosen": _chosen(tuner, configs, call),
-        "key": [str(name) for name in getattr(tuner, "keys", None) or ()],
-        "reset_to_zero": [str(name) for name in getattr(tuner, "reset_to_zero", None) or ()],
-        "restore_value": [str(name) for name in getattr(tuner, "restore_value", None) or ()],
+        key.configs: [_config(config, call) for config in configs],
+        key.chosen: _chosen(tuner, configs, call),
+        key.key: [str(name) for name in getattr(tuner, "keys", None) or ()],
+        key.reset_to_zero: [str(name) for name in getattr(tuner, "reset_to_zero", None) or ()],
+        key.restore_value: [str(name) for name in getattr(tuner, "restore_value", None) or ()],
     }
 
 
 def _config(config: Any, call: Call) -> Dict[str, Any]:
     described: Dict[str, Any] = {
-        "kwargs": {str(name): values.encode(value, str(name)) for name, value in config.kwargs.items()},
-        "options": {
+        key.kwargs: {str(name): values.encode(value, str(name)) for name, value in config.kwargs.items()},
+        key.options: {
             name: values.encode(getattr(config, name))
             for name in _CONFIG_OPTIONS
             if getattr(config, name, None) is not None
         },
     }
     try:
-        described["grid"] = list(evaluate_grid(call.grid, {**call.arguments, **config.kwargs}))
+        described[key.grid] = list(evaluate_grid(call.grid, {**call.arguments, **config.kwargs}))
     except Exception:
-        described["grid"] = None  # this configuration's grid is not known: tuning leaves it out
+        described[key.grid] = None  # this configuration's grid is not known: tuning leaves it out
     hook = callable_source(getattr(config, "pre_hook", None))
     if hook is not None:
-        described["pre_hook"] = hook
+        described[key.pre_hook] = hook
     return described
 
 

@@ -10,6 +10,7 @@ import types
 from typing import Any, Dict, List, Optional, Tuple
 
 from . import cuda, ranges, ranks, values
+from .contract import key, word
 from .kernels import Kernel
 
 MAX_FRAMES = 64
@@ -75,10 +76,10 @@ class Call:
 
     def device(self) -> Tuple[str, int]:
         """Where it runs: ``("cpu", 0)`` under the interpreter, else the current device, as torch calls it."""
-        if self.kernel.mode == "interpreter":
-            return "cpu", 0
+        if self.kernel.mode == word.mode.interpreter:
+            return word.device_kind.cpu, 0
         try:
-            return "cuda", int(cuda.torch_module().cuda.current_device())
+            return word.device_kind.cuda, int(cuda.torch_module().cuda.current_device())
         except (AssertionError, KeyError, RuntimeError):
             # A torch without devices, or none: the target brought memory of its own.
             driver = sys.modules["triton.runtime.driver"].driver.active
@@ -101,7 +102,7 @@ class _Names(Dict[str, Any]):
             return self._call.grid_value()
         if name == "device":
             kind, index = self._call.device()
-            return "cpu" if kind == "cpu" else f"{kind}:{index}"
+            return kind if kind == word.device_kind.cpu else f"{kind}:{index}"
         if name == "stream":
             stream = self._call.stream
             if stream is None and cuda.is_live():
@@ -160,7 +161,7 @@ def callable_source(function: Any) -> Optional[Dict[str, Any]]:
             unresolved.append(name)
         else:
             bindings[name] = encoded
-    return {"source": values.clean(source.strip()), "bindings": bindings, "unresolved": unresolved}
+    return {key.source: values.clean(source.strip()), key.bindings: bindings, key.unresolved: unresolved}
 
 
 def _free_names(function: types.FunctionType) -> List[Tuple[str, Any]]:

@@ -9,8 +9,9 @@ import sys
 import time
 from typing import Any, Dict, List, Optional
 
-from . import conditions, cuda, generations, values, wire
+from . import conditions, cuda, generations, values
 from .call import Call
+from .contract import RecordKind, key, word
 from .images import Image, images_of
 from .kernels import Counters
 from .memory import Closure, Unsupported, size_text
@@ -27,15 +28,15 @@ class Capture(Watch):
     ):
         super().__init__(session, counters, call, fn, ordinal, config)
         options = session.options
-        self.condition: Optional[str] = "on_fault" if options.get("on_fault") else options.get("when") or None
-        self.chunk = int(options.get("chunk_bytes") or 256 * 1024)
-        self.drain_s = float(options.get("drain_timeout_s") or 5.0)
-        self.fault_s = float(options.get("fault_timeout_s") or 60.0)
+        self.condition = word.condition.on_fault if options.on_fault else options.when
+        self.chunk = options.chunk_bytes
+        self.drain_s = options.drain_timeout_s
+        self.fault_s = options.fault_timeout_s
         self.closure = Closure()
         self.launch: Optional[int] = None
         self.pre: Optional[State] = None
         self._post: Optional[Image] = None
-        self.copy_ns = {"pre": 0, "post": 0}
+        self.copy_ns = {key.pre: 0, key.post: 0}
         self._variants: Optional[int] = None
         self.started_ns = 0
 
@@ -57,28 +58,30 @@ class Capture(Watch):
         self.drain("before the launch")
         if self.keeps_values:
             self._store_pre()
-        self.session.write(wire.LAUNCH, self._launch_record(arguments, grid))
+        self.session.write(RecordKind.LAUNCH, self._launch_record(arguments, grid))
         self._variants = generations.compiled_count(self.fn)
         self.started_ns = time.perf_counter_ns()
 
     @property
     def uses_device(self) -> bool:
-        return self.call.kernel.mode != "interpreter" or any(not r.is_host for r in self.closure.regions)
+        return self.call.kernel.mode != word.mode.interpreter or any(
+            not r.is_host for r in self.closure.regions
+        )
 
     @property
     def keeps_values(self) -> bool:
-        return not self.session.options.get("no_values")
+        return not self.session.options.no_values
 
     def _check_size(self) -> None:
         size = self.closure.size
-        limit = int(self.session.options.get("limits", {}).get("max_size") or 0)
-        if limit and size > limit and self.keeps_values:
+        limit = self.session.options.max_size
+        if size > limit and self.keeps_values:
             raise Unsupported(
                 f"its arguments hold {size_text(size)}, more than --max-size {size_text(limit)}: "
                 f"{self.closure.describe_sizes()}"
             )
         if self.session.selection.exceeds_limit(size):
-            raise Refused("limit")
+            raise Refused(word.filter.limit)
 
     def drain(self, when: str, timeout_s: Optional[float] = None) -> None:
         """Wait for the current stream. Raises Unsupported past the deadline, and a fault of the device."""
@@ -95,28 +98,30 @@ class Capture(Watch):
         image = images.surviving(self.launch, "pre") if self.condition else images.file(self.launch, "pre")
         self.pre = State(self.closure, image, self.chunk, self.drain_s)
         # Only the host's memory is there after a fault.
-        self.pre.take(on_device=self.condition in ("nonfinite", "differs"))
-        self.copy_ns["pre"] = time.perf_counter_ns() - started_ns
+        self.pre.take(on_device=self.condition in (word.when.nonfinite, word.when.differs))
+        self.copy_ns[key.pre] = time.perf_counter_ns() - started_ns
 
     def _launch_record(self, arguments: List[Dict[str, Any]], grid: List[int]) -> Dict[str, Any]:
         kept = self.keeps_values
         closure = {
-            "mode": "args",
-            "consistency": "cooperative",
-            "included_bytes": self.closure.size if kept else 0,
-            "left_out_bytes": 0 if kept else self.closure.size,
-            "left_out": [] if kept else ["all contents (--no-values)"],
+            key.mode: word.memory.args,
+            key.consistency: word.consistency.cooperative,
+            key.included_bytes: self.closure.size if kept else 0,
+            key.left_out_bytes: 0 if kept else self.closure.size,
+            key.left_out: [] if kept else ["all contents (--no-values)"],
         }
         return {
             **self._describe(arguments, grid),
-            "launch": self.launch,
-            "device": describe_device(*self.call.device()),
-            "regions": [region.as_record() for region in self.closure.regions],
-            "views": self.closure.views,
-            "pre": self.pre.image.reference if self.pre is not None else None,
-            "pre_offsets": self.pre.offsets if self.pre is not None else [],
-            "closure": closure,
-            "condition": self.condition,
+            key.launch: self.launch,
+            key.device: describe_device(*self.call.device()),
+            key.regions: [region.as_record() for region in self.closure.regions],
+            key.views: self.closure.views,
+            key.pre: self.pre.image.reference if self.pre is not None else None,
+            key.pre_offsets: self.pre.offsets if self.pre is not None else [],
+            key.closure: closure,
+            key.condition: self.condition,
+            key.time_ns: time.time_ns(),
+            **({key.generation: self.generation} if self.generation else {}),
         }
 
     # --- after the launch ------------------------------------------------------------------------
@@ -124,27 +129,30 @@ class Capture(Watch):
     def finish(self, result: Any) -> None:
         """The launch returned: wait for it, keep or drop it, write COMPLETE or DROPPED."""
         try:
-            self.drain("after the launch", self.fault_s if self.condition == "on_fault" else None)
+            self.drain(
+                "after the launch", self.fault_s if self.condition == word.condition.on_fault else None
+            )
         except Unsupported as error:
-            if self.condition != "on_fault":
+            if self.condition != word.condition.on_fault:
                 raise
-            return self._ended_badly("timeout", str(error), result)
+            return self._ended_badly(word.status.timeout, str(error), result)
         except Exception as error:
-            return self._ended_badly("fault", f"{type(error).__name__}: {error}", result)
+            return self._ended_badly(word.status.fault, f"{type(error).__name__}: {error}", result)
         duration_ns = self._duration_ns()
-        if self.condition == "on_fault":
+        if self.condition == word.condition.on_fault:
             return self.drop("the launch succeeded")
         fields: Dict[str, Any] = {
-            "status": "complete",
-            "error": None,
-            "duration_ns": duration_ns,
-            "oracle": "trusted",
+            key.status: word.status.complete,
+            key.error: None,
+            key.duration_ns: duration_ns,
+            key.oracle: word.oracle.trusted,
         }
         if self.condition:
             detail = self._condition_holds()
             if detail is None:
                 return self.drop(f"not {self.condition}")
-            fields.update(oracle="suspect", condition=self.condition, detail=detail)
+            fields[key.oracle] = word.oracle.suspect
+            fields.update({key.condition: self.condition, key.detail: detail})
         if self.pre is not None:
             fields.update(self._post_state(self.pre))
         self._complete({**fields, **self._compiled(result)})
@@ -152,8 +160,8 @@ class Capture(Watch):
     def raised(self, error: BaseException) -> None:
         """The launch raised; the caller raises the same error on."""
         text = f"{type(error).__name__}: {error}"
-        if self.condition == "on_fault" and is_fault(error):
-            return self._ended_badly("fault", text, None)
+        if self.condition == word.condition.on_fault and is_fault(error):
+            return self._ended_badly(word.status.fault, text, None)
         if self.condition:
             return self.drop(f"the launch raised {text}"[:2000])
         self.fail(f"the launch raised {text}")
@@ -170,17 +178,22 @@ class Capture(Watch):
 
     def drop(self, reason: str) -> None:
         self._give_back()
-        self.session.write(wire.DROPPED, {"launch": self.launch, "reason": reason})
+        self.session.write(RecordKind.DROPPED, {key.launch: self.launch, key.reason: reason})
         self._settle("dropped")
 
     def _ended_badly(self, status: str, error: str, result: Any) -> None:
-        fields = {"status": status, "error": values.clean(error), "duration_ns": None, "oracle": status}
+        fields = {
+            key.status: status,
+            key.error: values.clean(error),
+            key.duration_ns: None,
+            key.oracle: status,
+        }
         self._complete({**fields, **self._compiled(result)})
 
     def _duration_ns(self) -> Optional[int]:
         """From the call to an idle stream; None for a launch that also compiled its kernel."""
         elapsed = time.perf_counter_ns() - self.started_ns
-        if self.call.kernel.mode != "jit":
+        if self.call.kernel.mode != word.mode.jit:
             return elapsed
         now = generations.compiled_count(self.fn)
         return elapsed if now is not None and now == self._variants else None
@@ -198,29 +211,29 @@ class Capture(Watch):
             images.discard(post)
             raise
         self._post = post
-        self.copy_ns["post"] = time.perf_counter_ns() - started_ns
-        return {"post": post.reference, "chunks": [list(chunk) for chunk in chunks]}
+        self.copy_ns[key.post] = time.perf_counter_ns() - started_ns
+        return {key.post: post.reference, key.chunks: [list(chunk) for chunk in chunks]}
 
     def _condition_holds(self) -> Optional[str]:
         if self.pre is None:
             raise Unsupported(f"--when {self.condition} needs the values")
-        if self.condition == "nonfinite":
+        if self.condition == word.when.nonfinite:
             return conditions.nonfinite(self.closure, self.pre)
         return conditions.differs(self)
 
     def _complete(self, fields: Dict[str, Any]) -> None:
         base: Dict[str, Any] = {
-            "launch": self.launch,
-            "post": None,
-            "chunks": [],
-            "condition": None,
-            "detail": None,
-            "copy_ns": self.copy_ns,
-            "keep": True,
+            key.launch: self.launch,
+            key.post: None,
+            key.chunks: [],
+            key.condition: None,
+            key.detail: None,
+            key.copy_ns: self.copy_ns,
+            key.keep: True,
         }
         if self.pre is not None and not self._is_in_ring:
             self.pre.image.close()  # the file, or the command line's own descriptor, keeps the bytes
-        self.session.write(wire.COMPLETE, {**base, **fields})
+        self.session.write(RecordKind.COMPLETE, {**base, **fields})
         image = self.pre.image if self.pre is not None and self._is_in_ring else None
         self.pre = self._post = None  # kept: nothing takes the files back any more
         for launch, oldest in self._remember_last((self.launch, image)):
@@ -231,12 +244,12 @@ class Capture(Watch):
     @property
     def _is_in_ring(self) -> bool:
         """A memfd whose launch `--last` may yet drop: it stays open, to be used again then."""
-        return bool(self.session.options.get("last")) and self.pre is not None and self.pre.image.path is None
+        return bool(self.session.options.last) and self.pre is not None and self.pre.image.path is None
 
     def _forget(self, launch: int, image: Any) -> None:
         """``--last N``: this one made room. Its files go with a DROPPED record."""
-        reason = f"not among the last {self.session.options.get('last')}"
-        self.session.write(wire.DROPPED, {"launch": launch, "reason": reason})
+        reason = f"not among the last {self.session.options.last}"
+        self.session.write(RecordKind.DROPPED, {key.launch: launch, key.reason: reason})
         if image is not None:
             images_of(self.session).discard(image)
         for kind in ("pre", "post"):
@@ -265,7 +278,7 @@ def is_fault(error: BaseException) -> bool:
 
 
 def describe_device(kind: str, index: int) -> Dict[str, Any]:
-    if kind != "cpu":
+    if kind != word.device_kind.cpu:
         return cuda.describe_device(index)
     name = platform.machine()
     try:
@@ -277,10 +290,10 @@ def describe_device(kind: str, index: int) -> Dict[str, Any]:
         pass
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") if sys.platform == "linux" else None
     return {
-        "kind": "cpu",
-        "name": name,
-        "arch": platform.machine(),
-        "ordinal": 0,
-        "memory_bytes": memory,
-        "driver": None,
+        key.kind: word.device_kind.cpu,
+        key.name: name,
+        key.arch: platform.machine(),
+        key.ordinal: 0,
+        key.memory_bytes: memory,
+        key.driver: None,
     }

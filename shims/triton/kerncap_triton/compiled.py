@@ -9,6 +9,7 @@ import re
 from typing import Any, Dict, List, Optional, Tuple
 
 from . import generations, values, wire
+from .contract import key
 from .session import Session
 
 STAGE_SUFFIXES = ("ttir", "ttgir", "llir", "ptx", "cubin", "amdgcn", "hsaco", "spv", "json")
@@ -22,18 +23,18 @@ def describe(session: Session, result: Any, name: str, names: List[str]) -> Dict
         return {}
     stages = dict(getattr(kernel, "asm", None) or {})
     metadata = _metadata(kernel)
-    facts = {key: _fact(value) for key, value in metadata.items()}
-    for key in _FACTS:
-        value = getattr(kernel, key, None)
+    facts = {fact: _fact(value) for fact, value in metadata.items()}
+    for fact in _FACTS:
+        value = getattr(kernel, fact, None)
         if isinstance(value, int):
-            facts[key] = values.encode(value)
+            facts[fact] = values.encode(value)
     source = getattr(kernel, "src", None)
     digest = str(getattr(kernel, "hash", "") or "")
     return {
-        "code": store_stages(session, name, digest, list(stages.items()), metadata),
-        "compiled": facts,
-        "signature": generations.signature(source, names),
-        "divisibility": generations.divisibility(source, names),
+        key.code: store_stages(session, name, digest, list(stages.items()), metadata),
+        key.compiled: facts,
+        key.signature: generations.signature(source, names),
+        key.divisibility: generations.divisibility(source, names),
     }
 
 
@@ -62,7 +63,9 @@ def store_stages(
     if stem not in written:
         for stage, data in contents:
             wire.write_file(session.path(f"code/{stem}.{_plain(stage)}"), data)
-        written[stem] = [{"stage": stage, "file": f"code/{stem}.{_plain(stage)}"} for stage, _ in contents]
+        written[stem] = [
+            {key.stage: stage, key.file: f"code/{stem}.{_plain(stage)}"} for stage, _ in contents
+        ]
     return list(written[stem])
 
 
@@ -82,7 +85,7 @@ def facts_of_metadata(stages: List[Tuple[str, Any]]) -> Dict[str, Any]:
     for stage, data in stages:
         if stage == "metadata":
             metadata = json.loads(data)
-            return {str(key): _fact(value) for key, value in metadata.items()}
+            return {str(fact): _fact(value) for fact, value in metadata.items()}
     return {}
 
 

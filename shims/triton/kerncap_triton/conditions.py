@@ -7,6 +7,7 @@ import itertools
 from typing import TYPE_CHECKING, Any, Iterator, List, Optional, Tuple
 
 from . import copying, cuda
+from .contract import key
 from .images import images_of
 from .memory import Closure
 from .state import Chunks, State, is_on_device
@@ -29,7 +30,7 @@ def nonfinite(closure: Closure, before: State) -> Optional[str]:
         for (name, tensor), view in zip(closure.tensors(), closure.views):
             if not _can_be_nonfinite(tensor):
                 continue
-            region = view["region"]
+            region = view[key.region]
             text = _first_nonfinite(name, tensor.detach(), region, closure.regions[region].base, before)
             if text is not None and text not in found:
                 found.append(text)
@@ -140,7 +141,7 @@ def _first_difference(capture: "Capture", chunks: Chunks, after: State) -> Optio
         after.read(number, offset, ctypes.addressof(image), length)
         then = image.raw
         offset += next(i for i in range(length) if now[i] != then[i])
-    names = [v["name"] for v in capture.closure.views if v["region"] == number]
+    names = [v[key.name] for v in capture.closure.views if v[key.region] == number]
     place = f"{', '.join(names)} near byte {offset}"
     return f"{len(chunks)} chunk{'s' if len(chunks) > 1 else ''} differ, first in {place}"
 

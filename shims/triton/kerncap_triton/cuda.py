@@ -14,6 +14,7 @@ import time
 from typing import Any, Dict, Iterator, List, Optional, Tuple
 
 from . import copying
+from .contract import key, word
 from .copying import PIECE, Work
 from .memory import Region, Unsupported
 
@@ -267,12 +268,12 @@ def describe_device(index: int) -> Dict[str, Any]:
         str(getattr(facts, "gcnArchName", "")).split(":")[0] if is_hip else f"sm_{facts.major}{facts.minor}"
     )
     return {
-        "kind": "hip" if is_hip else "cuda",
-        "name": str(facts.name),
-        "arch": arch,
-        "ordinal": index,
-        "memory_bytes": int(facts.total_memory),
-        "driver": _driver(torch),
+        key.kind: word.device_kind.hip if is_hip else word.device_kind.cuda,
+        key.name: str(facts.name),
+        key.arch: arch,
+        key.ordinal: index,
+        key.memory_bytes: int(facts.total_memory),
+        key.driver: _driver(torch),
     }
 
 

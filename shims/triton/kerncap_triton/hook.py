@@ -6,6 +6,7 @@ import threading
 from typing import Any, Dict, Optional
 
 from . import autotune, compiled_kernel, launch, precompiled
+from .contract import word
 from .session import Session
 
 _session: Optional[Session] = None
@@ -22,11 +23,11 @@ def patch(session_path: str, name: str, module: Any) -> None:
 
 
 def _jit(session: Session, module: Any) -> None:
-    launch.patch(session, module.JITFunction, "jit")
+    launch.patch(session, module.JITFunction, word.mode.jit)
 
 
 def _interpreter(session: Session, module: Any) -> None:
-    launch.patch(session, module.InterpretedFunction, "interpreter")
+    launch.patch(session, module.InterpretedFunction, word.mode.interpreter)
 
 
 def _inductor(session: Session, module: Any) -> None:

@@ -11,6 +11,7 @@ import threading
 from typing import Any, Dict, List, Optional
 
 from . import wire
+from .contract import key
 from .quiet_signals import QuietSignals
 from .session import Session
 
@@ -55,7 +56,7 @@ class Images:
         name = f"{launch}.{kind}"
         path = self._session.path(name)
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-        return Image(fd, {"file": name}, path)
+        return Image(fd, {key.file: name}, path)
 
     def surviving(self, launch: int, kind: str) -> Image:
         """An image that may be thrown away again and outlives a crash: a memfd, or else a file."""
@@ -93,7 +94,7 @@ class Images:
         try:
             if hand_over(self._session, fd, number):
                 self._count += 1
-                return Image(fd, {"memfd": number})
+                return Image(fd, {key.memfd: number})
         except OSError:
             pass
         os.close(fd)
@@ -102,11 +103,11 @@ class Images:
 
 def hand_over(session: Session, fd: int, number: int) -> bool:
     """Send a descriptor to the command line's process; True when it is kept there."""
-    path = session.options.get("socket")
+    path = session.options.socket
     if not path:
         return False
     process = os.path.basename(os.path.dirname(session.path("records")))
-    message = json.dumps({"token": session.options.get("token"), "process": process, "memfd": number})
+    message = json.dumps({key.token: session.options.token, key.process: process, key.memfd: number})
     with QuietSignals(), socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
         connection.settimeout(ANSWER_TIMEOUT_S)
         connection.connect(path)

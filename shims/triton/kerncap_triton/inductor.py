@@ -17,6 +17,7 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 from . import compiled, generations, launch, native, values
 from .annotate import Annotation
 from .call import Call
+from .contract import key, word
 from .kernels import Kernel
 from .memory import Unsupported
 from .session import Session
@@ -201,7 +202,7 @@ def make_kernel(tuner: Any) -> Kernel:
     name = str(getattr(fn, "__name__", "triton_"))
     if name == "triton_":  # Inductor's placeholder; the unique name is in its notes
         name = str(tuner.inductor_meta.get("kernel_name") or name)
-    kernel = Kernel(fn, "inductor", name)
+    kernel = Kernel(fn, word.mode.inductor, name)
     kernel.file = kernel.file or tuner.filename
     kernel.constexprs |= {fn.arg_names[i] for i in getattr(fn, "constexprs", ()) if i < len(fn.arg_names)}
     return kernel
@@ -263,12 +264,12 @@ def _parameter_names(launcher: Any) -> List[str]:
 
 def _constants(kernel: Kernel, tuner: Any, launcher: Any) -> Dict[str, Any]:
     found: Dict[str, Any] = {}
-    for key, value in (tuner.triton_meta.get("constants") or {}).items():
-        key = key[0] if isinstance(key, tuple) and len(key) == 1 else key
-        if isinstance(key, int) and key < len(kernel.arg_names):
-            key = kernel.arg_names[key]
-        if isinstance(key, str):
-            found[key] = value
+    for name, value in (tuner.triton_meta.get("constants") or {}).items():
+        name = name[0] if isinstance(name, tuple) and len(name) == 1 else name
+        if isinstance(name, int) and name < len(kernel.arg_names):
+            name = kernel.arg_names[name]
+        if isinstance(name, str):
+            found[name] = value
     config = launcher.config
     found.update(config.kwargs)
     for name in ("num_warps", "num_stages"):
@@ -327,10 +328,10 @@ def describe_compiled(session: Session, tuner: Any, launcher: Any) -> Dict[str, 
     attributes = next(iter(meta.get("configs") or ()), None)
     source = types.SimpleNamespace(attrs=attributes, signature=meta.get("signature") or {})
     return {
-        "code": compiled.store_stages(session, str(tuner.fn.__name__), str(launcher.cache_hash), stages),
-        "compiled": facts,
-        "signature": generations.signature(source, names),
-        "divisibility": generations.divisibility(source, names),
+        key.code: compiled.store_stages(session, str(tuner.fn.__name__), str(launcher.cache_hash), stages),
+        key.compiled: facts,
+        key.signature: generations.signature(source, names),
+        key.divisibility: generations.divisibility(source, names),
     }
 
 

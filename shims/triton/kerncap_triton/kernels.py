@@ -7,6 +7,7 @@ import os
 import time
 from typing import Any, Dict, List, Optional, Set, Tuple
 
+from .contract import key, word
 from .rows import Rows
 
 # Launch options of Triton's backends that travel among the keyword arguments.
@@ -57,11 +58,11 @@ class Kernel:
 
     def describe(self) -> Dict[str, Any]:
         return {
-            "name": self.name,
-            "qualified_name": self.qualified_name,
-            "module": self.module,
-            "file": self.file,
-            "line": self.line,
+            key.name: self.name,
+            key.qualified_name: self.qualified_name,
+            key.module: self.module,
+            key.file: self.file,
+            key.line: self.line,
         }
 
     def bind(self, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Tuple[Dict[str, Any], Dict[str, Any]]:
@@ -113,7 +114,7 @@ class Counters:
         self.left = self.start = 0
         self.step = 1
         self.tick_s = time.monotonic()
-        self.reason = "ordinal" if name_matches else "name"
+        self.reason = word.filter.ordinal if name_matches else word.filter.name
         self.launches = self.matched = self.captured = self.ordinal = 0
         self.filtered: Dict[str, int] = {}
         self.configs: Set[str] = set()
@@ -135,7 +136,7 @@ class Counters:
         self.step, self.ordinal, self.failures = 1, 0, 0
         self.wanted_configs = set()
         self.before = self.captured
-        self.reason = "ordinal" if name_matches else "name"
+        self.reason = word.filter.ordinal if name_matches else word.filter.name
         self.done = not name_matches
 
     def filter(self, reason: str, count: int = 1) -> None:
@@ -178,20 +179,20 @@ class Counters:
 
     def as_record(self) -> Dict[str, Any]:
         return {
-            "launches": self.launches,
-            "matched": self.matched,
-            "captured": self.captured,
-            "filtered": dict(self.filtered),
-            "configs": len(self.configs),
-            "time_ns": 0,
-            "bytes": self.bytes,
+            key.launches: self.launches,
+            key.matched: self.matched,
+            key.captured: self.captured,
+            key.filtered: dict(self.filtered),
+            key.configs: len(self.configs),
+            key.time_ns: 0,
+            key.bytes: self.bytes,
             **self._as_listed(),
         }
 
     def _as_listed(self) -> Dict[str, Any]:
         if self.listed is None:
             return {}
-        return {**self.listed.total.times(), "rows": self.listed.as_records(), "stack": self.stack}
+        return {**self.listed.total.times(), key.rows: self.listed.as_records(), key.stack: self.stack}
 
 
 def _parameters(fn: Any, python: Any) -> Dict[str, inspect.Parameter]:

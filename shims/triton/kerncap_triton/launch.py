@@ -12,6 +12,7 @@ from . import autotune, native, ranges, signal_handlers, where
 from .annotate import Annotation
 from .call import Call, python_stack
 from .capture import Capture
+from .contract import word
 from .kernels import Counters, Kernel
 from .memory import Unsupported
 from .rows import Key
@@ -163,9 +164,9 @@ def _consider(session: Session, fn: Any, make: Callable[[Any], Kernel], bind: Bi
             return None
         counters.fold()
         if session.thread.tuning:
-            counters.filter("autotuner")
+            counters.filter(word.filter.autotuner)
             if selection.list_only:
-                counters.rows.launched(Key(route="autotuner"))
+                counters.rows.launched(Key(route=word.filter.autotuner))
             return None
     call: Optional[Call] = None
     config: Optional[str] = None
@@ -178,7 +179,7 @@ def _consider(session: Session, fn: Any, make: Callable[[Any], Kernel], bind: Bi
             return None
     if selection.range is not None and not selection.in_range(ranges.text()):
         with session.lock:
-            counters.filter("range")
+            counters.filter(word.filter.range)
         return None
     if selection.list_only:
         return _listed(session, counters, call or bind(counters.kernel))
@@ -248,7 +249,7 @@ def _shim_for(session: Session, kernel: Kernel) -> Optional[native.Shim]:
 
 def _where_refuses(counters: Counters, expression: Any, call: Call) -> Optional[str]:
     try:
-        return None if where.holds(expression, call.names()) else "where"
+        return None if where.holds(expression, call.names()) else word.filter.where
     except where.Unanswerable as error:
         reason = f"where: {error}"[:200]
         known = reason in counters.filtered

@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from typing import Any, Dict, List, Optional, Tuple
 
+from .contract import key, word
+
 ALIGNMENT = 4096  # of each region in a pre-state file
 
 
@@ -33,11 +35,11 @@ class Region:
 
     def as_record(self) -> Dict[str, Any]:
         return {
-            "base": self.base,
-            "size": self.size,
-            "kind": "host" if self.is_host else "device",
-            "device": -1 if self.is_host else self.device_index,
-            "reason": self.reason,
+            key.base: self.base,
+            key.size: self.size,
+            key.kind: word.region_kind.host if self.is_host else word.region_kind.device,
+            key.device: -1 if self.is_host else self.device_index,
+            key.reason: self.reason,
         }
 
 
@@ -61,12 +63,12 @@ class Closure:
         base, size, address = _placement(name, tensor)
         device = tensor.device
         index = device.index if device.index is not None else 0
-        key = (base, size, f"{device.type}:{index}")
-        region = self._by_storage.get(key)
+        place = (base, size, f"{device.type}:{index}")
+        region = self._by_storage.get(place)
         if region is None:
             storage = tensor.untyped_storage()
             region = Region(base, size, device.type, index, f"argument {name}", storage)
-            self._by_storage[key] = region
+            self._by_storage[place] = region
         self._tensors.append((name, tensor))
         self._found.append((region, address, (base, size)))
         return len(self._tensors) - 1
@@ -97,15 +99,15 @@ class Closure:
             is_part = size != home.size and bool(tensor.numel()) and bool(address)
             self.views.append(
                 {
-                    "region": self.regions.index(home),
-                    "offset": address - home.base if tensor.numel() and address else 0,
-                    "dtype": str(tensor.dtype).replace("torch.", "", 1),
-                    "itemsize": int(tensor.element_size()),
-                    "shape": [int(n) for n in tensor.shape],
-                    "strides": [int(n) for n in tensor.stride()],
-                    "name": name,
-                    "requires_grad": bool(tensor.requires_grad),
-                    **({"storage": [base - home.base, size]} if is_part else {}),
+                    key.region: self.regions.index(home),
+                    key.offset: address - home.base if tensor.numel() and address else 0,
+                    key.dtype: str(tensor.dtype).replace("torch.", "", 1),
+                    key.itemsize: int(tensor.element_size()),
+                    key.shape: [int(n) for n in tensor.shape],
+                    key.strides: [int(n) for n in tensor.stride()],
+                    key.name: name,
+                    key.requires_grad: bool(tensor.requires_grad),
+                    **({key.storage: [base - home.base, size]} if is_part else {}),
                 }
             )
 
@@ -124,8 +126,8 @@ class Closure:
         """The largest arguments by name, for a refusal."""
         lines = []
         for region in sorted(self.regions, key=lambda r: -r.size)[:8]:
-            views = [v for v in self.views if self.regions[v["region"]] is region]
-            names = ", ".join(f"{v['name']} ({v['dtype']} {v['shape']})" for v in views[:3])
+            views = [v for v in self.views if self.regions[v[key.region]] is region]
+            names = ", ".join(f"{v[key.name]} ({v[key.dtype]} {v[key.shape]})" for v in views[:3])
             lines.append(f"{names}: {size_text(region.size)}")
         return "; ".join(lines)
 

@@ -19,6 +19,7 @@ import sys
 from typing import Any, Dict, Iterator, Optional, Tuple
 
 from . import native
+from .contract import Functions
 
 _NO_POOL = (0, 0)
 _serving = 0  # the process that has a thread waiting for requests
@@ -35,29 +36,34 @@ def start() -> None:
     global _serving
     try:
         shim = native.find()
-        if _serving != os.getpid() and shim is not None and shim.mirror is not None and shim.is_live:
+        if (
+            _serving != os.getpid()
+            and shim is not None
+            and shim.functions.mirror_wait is not None
+            and shim.is_live
+        ):
             _serving = os.getpid()
             # Not of the `threading` module: the target's list of threads stays its own.
-            _thread.start_new_thread(_serve, (shim.mirror,))
+            _thread.start_new_thread(_serve, (shim.functions,))
     except Exception:
         pass  # without it the shim takes whole segments
 
 
 def offer(shim: native.Shim) -> None:
     """Give the blocks for the next capture on this thread, before a launch that the hook chose."""
-    if shim.mirror is not None and shim.mirror.offer is not None:
+    if shim.functions.mirror_offer is not None:
         address, count, _keep = _encoded()
-        shim.mirror.offer(address, count)
+        shim.functions.mirror_offer(address, count)
 
 
-def _serve(mirror: native.Mirror) -> None:
+def _serve(functions: Functions) -> None:
     try:
         while True:
-            request = mirror.wait()  # without the GIL, until the shim has a question
+            request = functions.mirror_wait()  # without the GIL, until the shim has a question
             if not request:
                 return
             address, count, _keep = _encoded()
-            mirror.answer(request, address, count)
+            functions.mirror_answer(request, address, count)
     except BaseException:
         pass  # an interpreter that ends; nothing of it may reach the target's stderr
 

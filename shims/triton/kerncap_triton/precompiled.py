@@ -8,6 +8,7 @@ from typing import Any, Callable, Dict, Tuple
 from . import compiled, launch
 from .annotate import Annotation
 from .call import Call
+from .contract import word
 from .kernels import Kernel
 from .session import Session
 from .watch import Watch
@@ -48,7 +49,9 @@ def _slow(
     if session.thread.busy:
         return runner(*args, **kwargs)
     fn = binary.src.fn
-    watch = launch.consider(session, fn, lambda f: Kernel(f, "jit"), lambda k: bind(k, binary, grid, args))
+    watch = launch.consider(
+        session, fn, lambda f: Kernel(f, word.mode.jit), lambda k: bind(k, binary, grid, args)
+    )
     if watch is None:
         return runner(*args, **kwargs)
     if isinstance(watch, Annotation):

@@ -13,6 +13,7 @@ import threading
 from typing import Any, Callable, Dict, List, Optional
 
 from . import native
+from .contract import Options, word
 
 MODULES = ("torch.cuda.nvtx", "nvtx.nvtx")
 MAX_NAME = 1024
@@ -29,7 +30,7 @@ _of_process: Dict[Any, str] = {}  # ranges from start to end, in the order of th
 
 def names() -> List[str]:
     """The open ranges around this thread's next launch, outermost first."""
-    shim = native.find("cuda")  # NVTX's ranges are told to no other
+    shim = native.find(word.shim.cuda)  # NVTX's ranges are told to no other
     found = shim.ranges() if shim is not None else None
     if found is not None:
         return found
@@ -41,17 +42,16 @@ def text() -> str:
     return "/".join(names())
 
 
-def are_asked_for(options: Dict[str, Any]) -> bool:
+def are_asked_for(options: Options) -> bool:
     """Whether this session's reports or selectors use ranges; an armed one may at any time."""
-    select = options.get("select") or {}
-    in_where = '"range"' in json.dumps(select.get("where"))
-    return bool(options.get("list_only") or options.get("dormant") or select.get("range") or in_where)
+    in_where = [word.step.name, "range"] in (options.where or [])
+    return bool(options.list_only or options.dormant or options.range or in_where)
 
 
 def watch(session_path: str, name: str, module: Any) -> None:
     """Called once, right after the target imported one of `MODULES`."""
     with open(session_path, encoding="utf-8") as file:
-        if are_asked_for(json.load(file)):
+        if are_asked_for(Options(json.load(file))):
             _PATCHES[name](module)
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
+from .contract import key
+
 MAX_ROWS = 1024  # of one kernel
 MAX_PROCESS_ROWS = 8192
 
@@ -36,7 +38,12 @@ class Row:
         self.max_ns = elapsed_ns if self.max_ns is None else max(self.max_ns, elapsed_ns)
 
     def times(self) -> Dict[str, Any]:
-        return {"time_ns": self.time_ns, "timed": self.timed, "min_ns": self.min_ns, "max_ns": self.max_ns}
+        return {
+            key.time_ns: self.time_ns,
+            key.timed: self.timed,
+            key.min_ns: self.min_ns,
+            key.max_ns: self.max_ns,
+        }
 
 
 class Room:
@@ -55,13 +62,13 @@ class Rows:
         self._rows: Dict[Key, Row] = {}
         self._rest: Optional[Row] = None
 
-    def launched(self, key: Key) -> Row:
+    def launched(self, alike: Key) -> Row:
         """The row of a launch, which is counted in it."""
-        row = self._rows.get(key)
+        row = self._rows.get(alike)
         if row is None:
             if len(self._rows) < MAX_ROWS and self._room.left > 0:
                 self._room.left -= 1
-                row = self._rows[key] = Row()
+                row = self._rows[alike] = Row()
             else:
                 row = self._rest = self._rest or Row()
         row.launches += 1
@@ -73,34 +80,34 @@ class Rows:
         self.total.took(elapsed_ns)
 
     def as_records(self) -> List[Dict[str, Any]]:
-        records = [_record(key, row) for key, row in self._rows.items()]
+        records = [_record(alike, row) for alike, row in self._rows.items()]
         if self._rest is not None:
-            records.append({**_record(Key(), self._rest), "rest": True})
+            records.append({**_record(Key(), self._rest), key.rest: True})
         return records
 
 
-def _record(key: Key, row: Row) -> Dict[str, Any]:
+def _record(alike: Key, row: Row) -> Dict[str, Any]:
     return {
-        "grid": key.grid,
-        "block": None,
-        "shared_bytes": None,
-        "config": key.config,
-        "stream": key.stream,
-        "device": key.device,
-        "range": key.range,
-        "route": key.route,
-        "launches": row.launches,
+        key.grid: alike.grid,
+        key.block: None,
+        key.shared_bytes: None,
+        key.config: alike.config,
+        key.stream: alike.stream,
+        key.device: alike.device,
+        key.range: alike.range,
+        key.route: alike.route,
+        key.launches: row.launches,
         **row.times(),
     }
 
 
 def joined(one: Dict[str, Any], other: Dict[str, Any]) -> Dict[str, Any]:
     """What two kernels of one name have of `as_records` and `Row.times`, in one record of COUNTS."""
-    least = [each["min_ns"] for each in (one, other) if each["min_ns"] is not None]
-    most = [each["max_ns"] for each in (one, other) if each["max_ns"] is not None]
+    least = [each[key.min_ns] for each in (one, other) if each[key.min_ns] is not None]
+    most = [each[key.max_ns] for each in (one, other) if each[key.max_ns] is not None]
     return {
-        "rows": [*one["rows"], *other["rows"]],
-        "stack": one["stack"] or other["stack"],
-        "min_ns": min(least) if least else None,
-        "max_ns": max(most) if most else None,
+        key.rows: [*one[key.rows], *other[key.rows]],
+        key.stack: one[key.stack] or other[key.stack],
+        key.min_ns: min(least) if least else None,
+        key.max_ns: max(most) if most else None,
     }

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Dict, List, Optional
+from typing import Dict, List, Optional
 
+from .contract import Options, word
 from .kernels import Counters, Kernel
 
 MAX_RANGES = 10_000
@@ -18,26 +19,22 @@ class Selection:
     capture gives its place to the next match.
     """
 
-    def __init__(self, options: Dict[str, Any]) -> None:
-        select = options.get("select") or {}
-        limits = options.get("limits") or {}
-        pattern = select.get("kernel")
-        self.pattern = re.compile(pattern) if pattern else None
-        launch = select.get("launch")
-        self.first: Optional[int] = int(launch[0]) if launch else None
-        self.end: Optional[int] = int(launch[1]) if launch else None
-        self.per_config = bool(select.get("per_config"))
-        self.where = select.get("where")
-        self.default = bool(select.get("default"))
-        self.max_kernels = int(limits.get("kernels") or 10)
-        self.max_bytes = int(limits.get("bytes") or 4 << 30)
-        self.conditional = bool(options.get("on_fault") or options.get("when"))
-        self.last: Optional[int] = options.get("last")
-        self.list_only = bool(options.get("list_only"))
-        self.dormant = bool(options.get("dormant"))
-        self.ranks: Optional[List[int]] = select.get("ranks")
-        in_range = select.get("range")
-        self.range = re.compile(in_range) if in_range else None
+    def __init__(self, options: Options) -> None:
+        self.pattern = re.compile(options.kernel) if options.kernel else None
+        launch = options.launch
+        self.first: Optional[int] = launch[0] if launch else None
+        self.end: Optional[int] = launch[1] if launch else None
+        self.per_config = options.per_config
+        self.where = options.where
+        self.default = options.by_default
+        self.max_kernels = options.limit_kernels
+        self.max_bytes = options.limit_bytes
+        self.conditional = options.on_fault or options.when is not None
+        self.last = options.last
+        self.list_only = options.list_only
+        self.dormant = options.dormant
+        self.ranks = options.ranks
+        self.range = re.compile(options.range) if options.range else None
         self._ranges: Dict[str, bool] = {}  # what the regular expression said of each text
         # One launch and no more: a name or a condition was given, but neither ordinals nor a set.
         self.single = not (launch or self.per_config or self.default or self.last)
@@ -49,8 +46,8 @@ class Selection:
     def closed(self, rank: Optional[int]) -> Optional[str]:
         """Why nothing at all is wanted of this process now; None where something may be."""
         if self.dormant:
-            return "dormant"
-        return "rank" if self.ranks is not None and rank not in self.ranks else None
+            return word.filter.dormant
+        return word.filter.rank if self.ranks is not None and rank not in self.ranks else None
 
     def in_range(self, text: str) -> bool:
         """Whether ``--range`` is found in the names of the open ranges."""
@@ -71,25 +68,25 @@ class Selection:
     def wants(self, counters: Counters, ordinal: int, config: Optional[str]) -> Optional[str]:
         """None and a reservation, or the filter that this launch fell into."""
         if self.disarmed:
-            counters.finish("ordinal")
-            return "ordinal"
+            counters.finish(word.filter.ordinal)
+            return word.filter.ordinal
         if self.first is not None and self.end is not None and not self.first <= ordinal < self.end:
             if ordinal >= self.end:
-                counters.finish("ordinal")
-            return "ordinal"
+                counters.finish(word.filter.ordinal)
+            return word.filter.ordinal
         if self.per_config:
             assert config is not None
             if config in counters.wanted_configs:
-                return "config"
+                return word.filter.config
         if self.default:
             reason = self._default_refuses(counters)
             if reason is not None:
                 return reason
         if self.single and self.reserved and not self.conditional:
-            return "ordinal"
+            return word.filter.ordinal
         if counters.failures >= MAX_FAILURES:
-            counters.finish("failed")
-            return "failed"
+            counters.finish(word.filter.failed)
+            return word.filter.failed
         if self.per_config and config is not None:
             counters.wanted_configs.add(config)
         self.reserved += 1
@@ -98,13 +95,13 @@ class Selection:
 
     def _default_refuses(self, counters: Counters) -> Optional[str]:
         if not counters.kernel.source_known:
-            counters.finish("no source")
-            return "no source"
+            counters.finish(word.filter.no_source)
+            return word.filter.no_source
         if counters.captured > counters.before or (counters.reserved and not self.conditional):
-            return "ordinal"
+            return word.filter.ordinal
         if self.kept_kernels >= self.max_kernels:
-            counters.finish("limit")
-            return "limit"
+            counters.finish(word.filter.limit)
+            return word.filter.limit
         return None
 
     def skippable(self, counters: Counters) -> int:
@@ -131,7 +128,7 @@ class Selection:
         counters.bytes += size
         self.kept_bytes += size
         if self.default:
-            counters.finish("ordinal")
+            counters.finish(word.filter.ordinal)
             self.kept_kernels += counters.captured == counters.before + 1
             return self.kept_kernels >= self.max_kernels
         if self.single:

@@ -14,7 +14,8 @@ import time
 import weakref
 from typing import Any, Dict, List, Optional, Tuple
 
-from . import arming, generations, importer, native, ranks, rows, wire
+from . import arming, importer, native, ranks, rows, wire
+from .contract import Options, RecordKind, key, word
 from .kernels import MAX_STEP, Counters, Kernel
 from .selection import Selection
 
@@ -34,7 +35,7 @@ class ThreadState(threading.local):
 class Session:
     def __init__(self, path: str) -> None:
         with open(path, encoding="utf-8") as file:
-            self.options: Dict[str, Any] = json.load(file)
+            self.options = Options(json.load(file))
         self.folder = os.path.dirname(os.path.abspath(path))
         self.page = arming.Page.of(self.folder, self.options)
         self.generation = 0
@@ -92,14 +93,15 @@ class Session:
                 counters = Counters(kernel, self.selection.name_matches(kernel), listed)
                 self._close(counters)
                 self._by_key[kernel.key] = counters
-                if kernel.mode != "interpreter":
+                if kernel.mode != word.mode.interpreter:
                     native.own(str(getattr(fn, "__name__", kernel.name)))
                 try:
                     self.write(
-                        wire.SEEN, {**_seen(kernel), "mode": kernel.mode, "source_known": kernel.source_known}
+                        RecordKind.SEEN,
+                        {**_seen(kernel), key.mode: kernel.mode, key.source_known: kernel.source_known},
                     )
                 except OSError:  # nothing of it can be recorded
-                    counters.finish("no space")
+                    counters.finish(word.filter.no_space)
             number = id(fn)
             # The number may be used again when the object is gone, so it goes with it.
             self._references[number] = weakref.ref(fn, lambda _: self._forget(number))
@@ -158,7 +160,7 @@ class Session:
 
     # --- records ---------------------------------------------------------------------------------
 
-    def write(self, kind: int, payload: Dict[str, Any]) -> None:
+    def write(self, kind: RecordKind, payload: Dict[str, Any]) -> None:
         """Raises OSError; an empty file says to the command line that a record is missing."""
         with self.lock:
             try:
@@ -187,12 +189,12 @@ class Session:
             return self._next_launch - 1
 
     def failed(self, kernel: str, reason: str, launch: Optional[int] = None) -> None:
-        failed = {"launch": launch, "kernel": kernel, "reason": reason[:4000]}
-        self.write(wire.FAILED, {**failed, **self.armed()})
+        failed = {key.launch: launch, key.kernel: kernel, key.reason: reason[:4000]}
+        self.write(RecordKind.FAILED, {**failed, **self.armed()})
 
     def armed(self) -> Dict[str, Any]:
         """What a record of an armed session says besides."""
-        return {"generation": self.generation} if self.generation else {}
+        return {key.generation: self.generation} if self.generation else {}
 
     def write_counts(self) -> None:
         with self.lock:
@@ -205,8 +207,8 @@ class Session:
                 name = counters.kernel.qualified_name
                 record = counters.as_record()
                 kernels[name] = _sum(kernels[name], record) if name in kernels else record
-            counts = {"kernels": kernels, "overhead_ns": self.overhead_ns, "launches": launches}
-            self.write(wire.COUNTS, {**counts, **self.resources.get("clock", {})})
+            counts = {key.kernels: kernels, key.overhead_ns: self.overhead_ns, key.launches: launches}
+            self.write(RecordKind.COUNTS, {**counts, **self.resources.get("clock", {})})
             now_s = time.monotonic()
             self._next_counts_s = now_s + max(COUNTS_EVERY_S, COUNTS_COST * (now_s - started_s))
 
@@ -229,7 +231,7 @@ class Session:
             os.mkdir(os.path.join(folder, "code"), 0o700)
             self._hold(folder)
             records = wire.RecordFile(os.path.join(folder, "records"))
-            records.append(wire.PROCESS, self._describe())
+            records.append(RecordKind.PROCESS, self._describe())
         except OSError as error:
             self._refused = error
             _remove(folder)
@@ -248,24 +250,18 @@ class Session:
         self._held = wire.OwnDescriptor(fd)
 
     def _describe(self) -> Dict[str, Any]:
-        notes = generations.notes()
-        described: Dict[str, Any] = {
-            "pid": os.getpid(),
-            "ppid": os.getppid(),
-            "parent_folder": self._parent_folder,
-            "argv": [str(a) for a in getattr(sys, "orig_argv", None) or getattr(sys, "argv", [])],
-            "executable": sys.executable,
-            "python": sys.version.split()[0],
-            "cwd": _cwd(),
-            "time_ns": time.time_ns(),
-            "packages": _packages(),
-            "prefix": sys.prefix,
-            "rank": self.rank,
-            "local_rank": ranks.local_rank(),
+        return {
+            key.pid: os.getpid(),
+            key.parent_folder: self._parent_folder,
+            key.argv: [str(a) for a in getattr(sys, "orig_argv", None) or getattr(sys, "argv", [])],
+            key.executable: sys.executable,
+            key.python: sys.version.split()[0],
+            key.cwd: _cwd(),
+            key.time_ns: time.time_ns(),
+            key.packages: _packages(),
+            key.rank: self.rank,
+            key.local_rank: ranks.local_rank(),
         }
-        if notes:
-            described["notes"] = notes
-        return described
 
     # --- the end ---------------------------------------------------------------------------------
 
@@ -276,7 +272,7 @@ class Session:
             except Exception as error:
                 self.failed("", f"at exit: {type(error).__name__}: {error}")
         self.write_counts()
-        self.write(wire.END, {"time_ns": time.time_ns()})
+        self.write(RecordKind.END, {key.time_ns: time.time_ns()})
 
     def _at_exit(self, pid: int) -> None:
         try:
@@ -318,7 +314,7 @@ def _cwd() -> Optional[str]:
 
 def _seen(kernel: Kernel) -> Dict[str, Any]:
     described = kernel.describe()
-    described["kernel"] = described.pop("name")
+    described[key.kernel] = described.pop(key.name)
     return described
 
 
@@ -333,10 +329,10 @@ def _packages() -> Dict[str, Any]:
 
 def _sum(one: Dict[str, Any], other: Dict[str, Any]) -> Dict[str, Any]:
     """Two kernels of one name (defined again, or one per closure) are one line of the counts."""
-    apart = rows.joined(one, other) if "rows" in one else {}
-    total = {key: one[key] + other[key] for key in one if key != "filtered" and key not in apart}
+    apart = rows.joined(one, other) if key.rows in one else {}
+    total = {name: one[name] + other[name] for name in one if name != key.filtered and name not in apart}
     total.update(apart)
-    total["filtered"] = dict(one["filtered"])
-    for reason, count in other["filtered"].items():
-        total["filtered"][reason] = total["filtered"].get(reason, 0) + count
+    total[key.filtered] = dict(one[key.filtered])
+    for reason, count in other[key.filtered].items():
+        total[key.filtered][reason] = total[key.filtered].get(reason, 0) + count
     return total

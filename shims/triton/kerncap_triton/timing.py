@@ -7,20 +7,24 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from . import cuda, native, ranges
 from .call import Call
+from .contract import key, word
 from .kernels import Counters
 from .rows import Key, Row, Rows
 from .session import Session
 
 MAX_PENDING = 1024
 EXIT_TIMEOUT_S = 5.0
-_BY_HOST: Dict[str, Any] = {"clock": "host", "clock_reason": "Triton's interpreter runs on the CPU"}
+_BY_HOST: Dict[str, Any] = {
+    key.clock: word.clock.host,
+    key.clock_reason: "Triton's interpreter runs on the CPU",
+}
 _BY_EVENTS: Dict[str, Any] = {
-    "clock": "events",
-    "clock_reason": "no native shim of kerncap is live in this process",
+    key.clock: word.clock.events,
+    key.clock_reason: "no native shim of kerncap is live in this process",
 }
 _BY_NONE: Dict[str, Any] = {
-    "clock": None,
-    "clock_reason": "launches outside of torch's CUDA or inside a graph capture are not timed",
+    key.clock: None,
+    key.clock_reason: "launches outside of torch's CUDA or inside a graph capture are not timed",
 }
 
 
@@ -42,18 +46,18 @@ class Timing:
 
     def begin(self) -> None:
         kernel = self.counters.kernel
-        key, self._config = self.call.configuration(self.counters.configurations)
+        configuration, self._config = self.call.configuration(self.counters.configurations)
         with self.session.lock:
-            self.counters.configs.add(key)
+            self.counters.configs.add(configuration)
         shim = native.serving(kernel.mode)
         if shim is not None and shim.takes_config:
             shim.config(f"{kernel.qualified_name}\t{self._config}")
-            self.session.resources.setdefault("clock", {"clock": None, "clock_reason": None})
+            self.session.resources.setdefault("clock", {key.clock: None, key.clock_reason: None})
             return
         with self.session.lock:
             self._row = self.counters.rows.launched(self._key())
         clock = _BY_HOST
-        if kernel.mode != "interpreter":
+        if kernel.mode != word.mode.interpreter:
             clock = _BY_EVENTS if cuda.is_live() and not cuda.is_capturing() else _BY_NONE
         self._said(clock)
         if clock is _BY_EVENTS:
@@ -69,13 +73,13 @@ class Timing:
             end = cuda.torch_module().cuda.Event(enable_timing=True)
             end.record()
             pending_of(self.session).add(self._start, end, self.counters.rows, self._row)
-        elif self.counters.kernel.mode == "interpreter":
+        elif self.counters.kernel.mode == word.mode.interpreter:
             with self.session.lock:
                 self.counters.rows.took(self._row, elapsed_ns)
         self.session.tick_counts()
 
     def _key(self) -> Key:
-        call, on_host = self.call, self.counters.kernel.mode == "interpreter"
+        call, on_host = self.call, self.counters.kernel.mode == word.mode.interpreter
         try:
             grid: Optional[Tuple[int, int, int]] = call.grid_value()
         except Exception:  # the launch itself is about to say so

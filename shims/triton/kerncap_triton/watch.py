@@ -5,11 +5,11 @@ from __future__ import annotations
 import collections
 import itertools
 import json
-import time
 from typing import Any, Callable, Deque, Dict, List, Optional
 
 from . import compiled, ranges, values, wire
 from .call import Call, callable_source, python_stack
+from .contract import key, word
 from .kernels import Counters
 from .memory import Unsupported
 from .session import Session
@@ -73,14 +73,14 @@ class Watch:
         call, encoded = self.call, []
         for name, value in call.arguments.items():
             argument: Dict[str, Any] = {
-                "name": name,
-                "role": "constexpr" if call.is_constexpr(name) else "runtime",
-                "value": values.encode(value, name, add_view),
+                key.name: name,
+                key.role: word.role.constexpr_ if call.is_constexpr(name) else word.role.runtime,
+                key.value: values.encode(value, name, add_view),
             }
             if name in call.kernel.keyword_only:
-                argument["keyword_only"] = True
+                argument[key.keyword_only] = True
             if name in call.signature:
-                argument["signature"] = call.signature[name]
+                argument[key.signature] = call.signature[name]
             encoded.append(argument)
         return encoded
 
@@ -93,30 +93,28 @@ class Watch:
     def _describe(self, arguments: List[Dict[str, Any]], grid: List[int]) -> Dict[str, Any]:
         """The fields of LAUNCH that have nothing to do with memory."""
         return {
-            "mode": self.call.kernel.mode,
-            "kernel": self.call.kernel.describe(),
-            "ordinal": self.ordinal,
-            "grid": grid,
-            "grid_source": callable_source(self.call.grid) if callable(self.call.grid) else None,
-            "arguments": arguments,
-            "options": {name: values.encode(value, name) for name, value in self.call.options.items()},
-            "autotune": self.autotune,
-            "source": self._source(),
-            "python_stack": python_stack(),
-            "range": ranges.names(),
-            **({"generation": self.generation} if self.generation else {}),
-            "time_ns": time.time_ns(),
+            key.mode: self.call.kernel.mode,
+            key.kernel: self.call.kernel.describe(),
+            key.ordinal: self.ordinal,
+            key.grid: grid,
+            key.grid_source: callable_source(self.call.grid) if callable(self.call.grid) else None,
+            key.arguments: arguments,
+            key.options: {name: values.encode(value, name) for name, value in self.call.options.items()},
+            key.autotune: self.autotune,
+            key.source: self._source(),
+            key.python_stack: python_stack(),
+            key.range: ranges.names(),
         }
 
     def _source(self) -> Optional[str]:
         """Collect the kernel's source graph, once for each set of functions that it is passed."""
         passed = [one for value in self.call.arguments.values() for one in values.functions(value)]
-        key = tuple(map(id, passed))
-        known = self.counters.sources.get(key)
+        which = tuple(map(id, passed))
+        known = self.counters.sources.get(which)
         if known is None:
             if len(self.counters.sources) >= MAX_SOURCES:
                 self.counters.sources.clear()  # functions made anew for every launch would pile up
-            known = self.counters.sources[key] = (self._collect_source(passed), passed)
+            known = self.counters.sources[which] = (self._collect_source(passed), passed)
         return known[0]
 
     def _collect_source(self, passed: List[Any]) -> Optional[str]:
@@ -136,7 +134,7 @@ class Watch:
     # --- after the launch ------------------------------------------------------------------------
 
     def _compiled(self, result: Any) -> Dict[str, Any]:
-        empty: Dict[str, Any] = {"code": [], "compiled": {}, "signature": {}, "divisibility": {}}
+        empty: Dict[str, Any] = {key.code: [], key.compiled: {}, key.signature: {}, key.divisibility: {}}
         try:
             return {**empty, **self.describe_compiled(result)}
         except Exception as error:
@@ -146,20 +144,20 @@ class Watch:
             return empty
 
     def _describe_compiled(self, result: Any) -> Dict[str, Any]:
-        if self.call.kernel.mode == "interpreter":
+        if self.call.kernel.mode == word.mode.interpreter:
             return {}
         return compiled.describe(self.session, result, self.call.kernel.name, self.call.kernel.arg_names)
 
     def _remember_last(self, kept: Any) -> List[Any]:
         """``--last N``: takes ``kept`` in; gives what has to make room for it, off the counts."""
-        limit = self.session.options.get("last")
+        limit = self.session.options.last
         gone: List[Any] = []
         if not limit:
             return gone
         with self.session.lock:
             ring: Deque[Any] = self.session.resources.setdefault("last", collections.deque())
             ring.append((self.counters, kept))
-            while len(ring) > int(limit):
+            while len(ring) > limit:
                 counters, oldest = ring.popleft()
                 counters.captured -= 1
                 gone.append(oldest)
@@ -176,5 +174,5 @@ class Watch:
             done = done or session.selection.range_done(session.all_counters())
         if outcome in ("kept", "failed"):
             session.write_counts()
-        if done and outcome == "kept" and session.options.get("stop"):
+        if done and outcome == "kept" and session.options.stop:
             session.stop()

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import operator
-from typing import Any, Callable, Dict, Mapping
+from typing import Any, Callable, Dict, List, Mapping
+
+from .contract import word
 
 _COMPARE: Dict[str, Callable[[Any, Any], Any]] = {
     "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le,
-    ">": operator.gt, ">=": operator.ge, "in": lambda a, b: a in b,
+    ">": operator.gt, ">=": operator.ge, word.step.within: lambda a, b: a in b,
 }  # fmt: skip
 _ARITHMETIC: Dict[str, Callable[[Any, Any], Any]] = {
     "+": operator.add, "-": operator.sub, "*": operator.mul, "//": operator.floordiv, "%": operator.mod,
@@ -19,49 +21,60 @@ class Unanswerable(Exception):
     """The expression has no answer for this launch: a name that it lacks, a value that can't be compared."""
 
 
-def holds(expression: Any, names: Mapping[str, Any]) -> bool:
+def holds(steps: List[List[Any]], names: Mapping[str, Any]) -> bool:
     """Whether a launch with these values is chosen. Raises Unanswerable with the reason to count."""
-    try:
-        return bool(_evaluate(expression, names))
-    except Unanswerable:
-        raise
-    except Exception as error:
-        raise Unanswerable(f"{type(error).__name__}: {error}") from None
+    stack: List[Any] = []  # values, and the Unanswerable in place of one that this launch does not have
+    for step in steps:
+        try:
+            stack.append(_result(stack, step, names))
+        except Unanswerable as error:
+            stack.append(error)
+        except Exception as error:
+            stack.append(Unanswerable(f"{type(error).__name__}: {error}"))
+    return bool(_plain(stack.pop()))
 
 
-def _evaluate(node: Any, names: Mapping[str, Any]) -> Any:
-    kind = node[0]
-    if kind == "and":
-        return _evaluate(node[1], names) and _evaluate(node[2], names)
-    if kind == "or":
-        return _evaluate(node[1], names) or _evaluate(node[2], names)
-    if kind == "not":
-        return not _evaluate(node[1], names)
-    if kind == "const":
-        return tuple(node[1]) if isinstance(node[1], list) else node[1]
-    if kind in ("name", "attr", "item"):
-        return _plain(_refer(node, names))
+def _result(stack: List[Any], step: List[Any], names: Mapping[str, Any]) -> Any:
+    """One step of the expression, which is in postfix order (docs/session.md). It takes its operands."""
+    kind = step[0]
+    if kind == word.step.constant:
+        return step[1]
+    if kind == word.step.name:
+        if step[1] not in names:
+            raise Unanswerable(f"no name {step[1]}")
+        return names[step[1]]
+    if kind == word.step.list:
+        first = len(stack) - step[1]
+        items = tuple(stack[first:])
+        del stack[first:]
+        return items
+    last = stack.pop()
+    if kind == word.step.attribute:
+        return _attribute(_answered(last), step[1])
+    if kind == word.step.item:
+        return _plain(last)[step[1]]
+    if kind == word.step.negated:
+        return not _plain(last)
+    left = _plain(stack.pop())
+    if kind in (word.step.both, word.step.either):
+        # As Python has it: the second side counts only if the first leaves it open.
+        return last if bool(left) is (kind == word.step.both) else left
+    return _combined(kind, left, _plain(last))
+
+
+def _combined(kind: str, left: Any, right: Any) -> Any:
     apply = _COMPARE.get(kind) or _ARITHMETIC.get(kind)
     if apply is None:
         raise Unanswerable(f"unknown operation {kind}")
-    left, right = _evaluate(node[1], names), _evaluate(node[2], names)
     if kind in ("*", "//", "%") and not (_is_number(left) and _is_number(right)):
         raise Unanswerable(f"{kind} needs numbers")  # also keeps "x" * 10**9 out
     return apply(left, right)
 
 
-def _refer(node: Any, names: Mapping[str, Any]) -> Any:
-    kind = node[0]
-    if kind == "name":
-        if node[1] not in names:
-            raise Unanswerable(f"no name {node[1]}")
-        return names[node[1]]
-    if kind == "attr":
-        return _attribute(_refer(node[1], names), node[2])
-    if kind == "item":
-        index = _evaluate(node[2], names) if isinstance(node[2], list) else node[2]
-        return _plain(_refer(node[1], names))[index]
-    return _evaluate(node, names)
+def _answered(value: Any) -> Any:
+    if isinstance(value, Unanswerable):
+        raise value
+    return value
 
 
 def _attribute(value: Any, name: str) -> Any:
@@ -85,6 +98,8 @@ def _attribute(value: Any, name: str) -> Any:
 
 
 def _plain(value: Any) -> Any:
+    """An operand. Raises Unanswerable for a value that only has attributes."""
+    _answered(value)
     if type(value).__name__ == "constexpr":
         value = value.value
     if isinstance(value, _PLAIN):

@@ -1,4 +1,4 @@
-"""Appends session records; the layout is shims/include/kerncap/records.h."""
+"""Appends session records; shims/contract/records.h says how they lie there."""
 
 from __future__ import annotations
 
@@ -6,24 +6,18 @@ import contextlib
 import errno
 import json
 import os
-import struct
 import threading
 import zlib
 from typing import Any, Dict, Tuple
 
+from .contract import ALIGNMENT, HEADER, MAGIC, VERSION, RecordKind
 from .quiet_signals import QuietSignals
 
-MAGIC = 0x5243434B
-VERSION = 1
-HEADER = struct.Struct("<IHHQII")
 
-PROCESS, SEEN, LAUNCH, COMPLETE, DROPPED, FAILED, COUNTS, END, ANNOTATION = range(1, 10)
-
-
-def encode(kind: int, payload: Dict[str, Any]) -> bytes:
+def encode(kind: RecordKind, payload: Dict[str, Any]) -> bytes:
     body = json.dumps(payload, separators=(",", ":")).encode()
     head = HEADER.pack(MAGIC, kind, VERSION, len(body), zlib.crc32(body), 0)
-    return head + body + b"\0" * (-len(body) % 8)
+    return head + body + b"\0" * (-len(body) % ALIGNMENT)
 
 
 def write_whole(fd: int, data: bytes) -> None:
@@ -89,7 +83,7 @@ class RecordFile:
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
         return OwnDescriptor(os.open(self._path, flags, 0o600))
 
-    def append(self, kind: int, payload: Dict[str, Any]) -> None:
+    def append(self, kind: RecordKind, payload: Dict[str, Any]) -> None:
         """Raises OSError; the file then ends with the record before."""
         data = encode(kind, payload)
         with self._lock, QuietSignals():

@@ -40,7 +40,7 @@ json::Value written(Rows& rows, const void* owner) {
   return value;
 }
 
-double number(const json::Value& of, const char* name) {
+double number(const json::Value& of, Key name) {
   const json::Value* found = of.find(name);
   CHECK(found != nullptr && found->kind == json::Value::Kind::number);
   return found->number;
@@ -97,13 +97,13 @@ CASE(rows_tell_launches_apart) {
   CHECK(rows.count(&other, node, 0, "") == of_graph);
   for (uint64_t time : {30, 10, 20}) rows.add_time(first, time);
   json::Value all = written(rows, &one);
-  CHECK(number(all, "time_ns") == 60 && number(all, "timed") == 3);
-  CHECK(number(all, "min_ns") == 10 && number(all, "max_ns") == 30);
-  const json::Value* list = all.find("rows");
-  CHECK(list != nullptr && list->items.size() == 4 && number(list->items[0], "launches") == 2);
-  CHECK(list->items[1].find("min_ns")->kind == json::Value::Kind::null);
-  CHECK(list->items[3].find("config")->text == "BLOCK=64");
-  CHECK(written(rows, &other).find("rows")->items[0].find("route")->text == "cuGraphLaunch");
+  CHECK(number(all, key::time_ns) == 60 && number(all, key::timed) == 3);
+  CHECK(number(all, key::min_ns) == 10 && number(all, key::max_ns) == 30);
+  const json::Value* list = all.find(key::rows);
+  CHECK(list != nullptr && list->items.size() == 4 && number(list->items[0], key::launches) == 2);
+  CHECK(list->items[1].find(key::min_ns)->kind == json::Value::Kind::null);
+  CHECK(list->items[3].find(key::config)->text == "BLOCK=64");
+  CHECK(written(rows, &other).find(key::rows)->items[0].find(key::route)->text == "cuGraphLaunch");
 }
 
 CASE(rows_are_bounded) {
@@ -113,16 +113,18 @@ CASE(rows_are_bounded) {
   for (uint32_t i = 0; i < 1030; ++i) rest = rows.count(&one, launch_of(one, i), 0, "");
   rows.add_time(rest, 5);
   json::Value all = written(rows, &one);
-  const std::vector<json::Value>& list = all.find("rows")->items;
+  const std::vector<json::Value>& list = all.find(key::rows)->items;
   CHECK(list.size() == Rows::most_of_a_kernel + 1);
-  CHECK(list.back().find("rest")->truth && number(list.back(), "launches") == 6);
-  CHECK(list.back().find("grid")->kind == json::Value::Kind::null && number(list.back(), "time_ns") == 5);
+  CHECK(list.back().find(key::rest)->truth && number(list.back(), key::launches) == 6);
+  CHECK(list.back().find(key::grid)->kind == json::Value::Kind::null &&
+        number(list.back(), key::time_ns) == 5);
   for (int k = 0; k < 10; ++k) {
     Kernel& more = kernel("more");
     for (uint32_t i = 0; i < 1000; ++i) rows.count(&more, launch_of(more, i), 0, "");
     all = written(rows, &more);
   }
-  CHECK(all.find("rows")->items.size() == 1 && number(all.find("rows")->items[0], "launches") == 1000);
+  CHECK(all.find(key::rows)->items.size() == 1 &&
+        number(all.find(key::rows)->items[0], key::launches) == 1000);
 }
 
 CASE(rows_told_by_their_looks) {
@@ -130,7 +132,9 @@ CASE(rows_told_by_their_looks) {
   rows.keep_order();
   Kernel& one = kernel("one");
   KernelLooks looks{"one", {1, 1, 1}, {64, 1, 1}, 0};
-  auto times_of = [&](size_t row) { return number(written(rows, &one).find("rows")->items[row], "time_ns"); };
+  auto times_of = [&](size_t row) {
+    return number(written(rows, &one).find(key::rows)->items[row], key::time_ns);
+  };
   // Two launches in one range before another row is known, then in turns: each has the times of its own.
   for (ranges::Path range : {1, 1, 2, 1, 2}) rows.count(&one, launch_of(one, 1), range, "");
   for (uint64_t time : {1, 10, 100, 1000, 10000}) rows.add_time(looks, time);
@@ -145,7 +149,7 @@ CASE(rows_told_by_their_looks) {
   rows.add_time(looks, 6);
   looks.name = "nobody";
   rows.add_time(looks, 7);
-  CHECK(number(written(rows, &one), "time_ns") == 11116);
+  CHECK(number(written(rows, &one), key::time_ns) == 11116);
 }
 
 CASE(stacks_as_the_interpreter_writes_them) {

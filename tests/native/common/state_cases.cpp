@@ -154,11 +154,11 @@ CASE(state_stripes_hold_every_byte) {
   json::Writer json;
   file.describe(json);
   json::Value described;
-  CHECK(json::parse(json.text(), &described) && described.find("file")->text == "1.pre");
+  CHECK(json::parse(json.text(), &described) && described.find(key::file)->text == "1.pre");
   uint64_t stripes = 1, stripe_bytes = size;
   if (writer_count() > 1) {
-    stripes = static_cast<uint64_t>(described.find("stripes")->number);
-    stripe_bytes = static_cast<uint64_t>(described.find("stripe_bytes")->number);
+    stripes = static_cast<uint64_t>(described.find(key::stripes)->number);
+    stripe_bytes = static_cast<uint64_t>(described.find(key::stripe_bytes)->number);
     CHECK(stripes == writer_count());
   }
   for (uint64_t o : {uint64_t{0}, stripe_bytes - 1, stripe_bytes, stripe_bytes * 2 + 5, size - 1}) {

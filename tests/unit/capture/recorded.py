@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from kerncap.capture.seal import Sealer
-from kerncap.capture.session import Session
+from kerncap.capture.session_folder import Session
 from kerncap.format import records
 from kerncap.format.records import RecordKind
 from kerncap.format.schema import CHUNK_BYTES

@@ -14,8 +14,8 @@ import pytest
 
 import kerncap.capture.source.native as native_source
 from kerncap.capture.answers import Answers
-from kerncap.capture.options import CaptureOptions
 from kerncap.capture.server import SessionServer
+from tests.session_options import capture_options
 from tests.unit.capture.built_images import PTX_TEXT, cubin, entry, fatbin
 
 MANGLED = "_ZN2ns5scaleIfLi2EEEvPT_i"
@@ -36,7 +36,7 @@ def match(**changes: Any) -> dict[str, Any]:
 
 
 def answers(folder: Path, **options: Any) -> Answers:
-    return Answers(folder, CaptureOptions(("app",), **options))
+    return Answers(folder, capture_options(**options))
 
 
 # --- match -----------------------------------------------------------------------------------------

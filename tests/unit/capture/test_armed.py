@@ -15,46 +15,45 @@ from kerncap.api.arm import _Watcher, arm
 from kerncap.capture import armed
 from kerncap.capture.answers import Answers
 from kerncap.capture.collect import Collector
-from kerncap.capture.options import CaptureOptions
+from kerncap.capture.options import Selection
 from kerncap.capture.outcome import ArmedCapture, ArmResult
-from kerncap.capture.session import Session
+from kerncap.capture.session_folder import Session
 from kerncap.errors import CaptureError, UsageError
 from kerncap.format.records import RecordKind
 from kerncap.report.arm_text import render_arm
+from tests.session_options import capture_options
 from tests.unit.capture.recorded import RecordedProcess
 from tests.unit.capture.recorded import sealer as make_sealer
 
-DORMANT = CaptureOptions(("app",), dormant=True, memory="args", max_size=1 << 20)
+DORMANT = capture_options(dormant=True, memory="args", max_size=1 << 20)
 
 
 @pytest.fixture
 def session(tmp_path: Path) -> Iterator[Session]:
-    made = Session.create(CaptureOptions(("app",), output=tmp_path, dormant=True, memory="args"), {})
+    made = Session.create(capture_options(output=tmp_path, dormant=True, memory="args"), {})
     yield made
     made.remove()
 
 
-def selecting(**changes: object) -> CaptureOptions:
-    return CaptureOptions(("?",), **changes)  # type: ignore[arg-type]
+def selecting(**changes: object) -> Selection:
+    return Selection(**changes)  # type: ignore[arg-type]
 
 
 def test_a_generation_is_written_before_it_is_raised(session: Session) -> None:
     dormant = armed.DormantSession.open(session.folder)
-    assert armed.generation_of(session.folder) == 0 and dormant.base.memory == "args"
+    assert armed.generation_of(session.folder) == 0 and dormant.file.keep.memory == "args"
     assert dormant.arm(selecting(kernel="add", launch=(2, 4), range="step", ranks=(0, 2))) == 1
     assert dormant.arm(selecting(kernel="mul")) == 2
     assert armed.generation_of(session.folder) == 2
     first = json.loads((session.folder / "session-1.json").read_bytes())
     assert (first["generation"], first["dormant"]) == (1, False)
-    assert first["select"] == {
-        "kernel": "add", "launch": [2, 4], "per_config": False, "where": None, "default": False,
-        "range": "step", "ranks": [0, 2],
+    assert first["selection"] == {
+        "kernel": "add", "launch": [2, 4], "per_config": False, "where": None, "range": "step",
+        "ranks": [0, 2], "on_fault": False, "fault_timeout_s": 60.0, "when": None, "last": None,
+        "stop": False,
     }  # fmt: skip
-    assert first["token"] == dormant.token
-    conf = (session.folder / "session-1.conf").read_text().splitlines()
-    assert {"generation=1", "range=1", "ranks=0,2", "launch_first=2"} <= set(conf)
-    assert not any(line.startswith("dormant") for line in conf)
-    assert armed.options_of(session.folder, 2).kernel == "mul"
+    assert first["token"] == dormant.file.token and first["by_default"] is False
+    assert armed.session_file_of(session.folder, 2).selection.kernel == "mul"
     assert (session.folder / "session-1.json").stat().st_mode & 0o777 == 0o600
     assert not list(session.folder.glob("*.tmp-*"))
 
@@ -69,7 +68,9 @@ def test_shims_are_answered_by_the_generation_that_they_name(session: Session, t
     assert answers.answer(within) == {"match": True}
     assert answers.answer({**within, "range": "outer/step"}) == {"match": False}
     assert answers.answer({**within, "generation": 7}) == {}, "there is none"
-    assert Answers(tmp_path, selecting(range="x")).answer({"ask": "range", "range": ""}) == {"match": False}
+    assert Answers(tmp_path, capture_options(range="x")).answer({"ask": "range", "range": ""}) == {
+        "match": False
+    }
 
 
 def test_two_at_once_is_one_line(session: Session) -> None:
@@ -90,11 +91,11 @@ def test_what_cannot_be_armed_says_why(session: Session, tmp_path: Path) -> None
     with pytest.raises(UsageError, match="no session.json in it and no dormant session"):
         armed.find_session(empty)
     assert armed.find_session(tmp_path) == session.folder, "the output folder stands for the one in it"
-    awake = Session.create(CaptureOptions(("app",), output=tmp_path), {})
+    awake = Session.create(capture_options(output=tmp_path), {})
     with pytest.raises(UsageError, match="not started with --dormant"):
         armed.DormantSession.open(awake.folder)
     awake.remove()
-    other = Session.create(CaptureOptions(("app",), output=tmp_path, dormant=True), {})
+    other = Session.create(capture_options(output=tmp_path, dormant=True), {})
     with pytest.raises(UsageError, match="2 dormant sessions"):
         armed.find_session(tmp_path)
     other.remove()
@@ -108,7 +109,7 @@ def test_a_name_that_no_folder_can_have_is_said(tmp_path: Path) -> None:
 def test_what_was_captured_is_told_by_any_path(tmp_path: Path) -> None:
     """A folder's name is bytes; these are no UTF-8."""
     output = Path(os.fsdecode(os.fsencode(tmp_path) + b"/out\xff"))
-    session = Session.create(CaptureOptions(("app",), output=output, dormant=True), {})
+    session = Session.create(capture_options(output=output, dormant=True), {})
     process = RecordedProcess(session.folder)
     process.launch(0, generation=1)
     process.complete(0)

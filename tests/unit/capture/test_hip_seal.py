@@ -11,10 +11,10 @@ import pytest
 import kerncap.capture.source.native as native_source
 from kerncap.api.inspect import inspect
 from kerncap.capture.answers import Answers
-from kerncap.capture.options import CaptureOptions
 from kerncap.format import Reproducer, schema
 from kerncap.report.inspect_text import render
 from tests.golden.make import HIDDEN, HSACO
+from tests.session_options import capture_options
 from tests.unit.capture.recorded import BASE, BYTES, DEMANGLED, LAYOUT, MANGLED, PARAMETERS, post_bytes
 from tests.unit.capture.test_code_objects import BUNDLE, code_object, kernel, with_section
 from tests.unit.capture.test_native_seal import Run
@@ -182,7 +182,7 @@ def test_the_answer_has_variables_and_explicit_parameters(tmp_path: Path) -> Non
     code.mkdir(parents=True)
     (code / "elf-1").write_bytes(COMPILED)
     ask = {"ask": "globals", "process": "12-0", "image": "code/elf-1", "kernel": MANGLED, "arch": "gfx90a"}
-    answers = Answers(tmp_path, CaptureOptions(("app",)))
+    answers = Answers(tmp_path, capture_options())
     assert answers.answer(ask) == {"globals": ["coef"], "statics": [], "parameters": LAYOUT}
     # Another kernel of the same image is another question.
     assert answers.answer({**ask, "kernel": "other"}) == {"globals": ["coef"], "statics": []}
@@ -210,5 +210,5 @@ def test_whether_the_source_is_known_is_read_in_the_image(
         where
     ]
     question = {"ask": "match", "process": "12-0", "kernel": MANGLED, "image": {"kind": "elf", **facts}}
-    assert Answers(tmp_path, CaptureOptions(("app",))).answer(question) == {"match": True}
+    assert Answers(tmp_path, capture_options()).answer(question) == {"match": True}
     assert looked == [None if where == "nowhere" else COMPILED]

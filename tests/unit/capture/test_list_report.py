@@ -22,6 +22,7 @@ from kerncap.report.listing_groups import DIMENSIONS, groups
 from kerncap.report.listing_json import listing_document
 from kerncap.report.listing_names import MAX_WIDTH, condensed, short_names
 from kerncap.report.listing_text import render_listing
+from tests.session_options import capture_options
 
 COMMAND = ("python", "my app.py")
 LONG = "void at::native::(anonymous namespace)::vectorized<4, at::Add<float>, std::array<char*, 3ul>>(int)"
@@ -52,7 +53,7 @@ def result(*kernels: KernelSummary, wall_ns: int = 1000, pids: tuple[int, ...] =
         spans=tuple(Span(pid, 0, wall_ns) for pid in pids),
     )
     return CaptureResult(
-        COMMAND, TargetResult(0, pid=1), [], list(kernels), list_only=True, listing=listing,
+        capture_options(*COMMAND, list_only=True), TargetResult(0, pid=1), [], list(kernels), listing=listing,
         wall_ns=wall_ns,
     )  # fmt: skip
 

@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
-from kerncap.capture.options import CaptureOptions, check_regex, parse_launch, parse_ranks, parse_size
+from kerncap.capture.options import check_regex, parse_launch, parse_ranks, parse_size
+from kerncap.capture.session_file import SessionFile
 from kerncap.errors import UsageError
+from tests.session_options import capture_options
 
 
 @pytest.mark.parametrize(
@@ -63,7 +65,7 @@ def test_a_bad_regex_names_the_place() -> None:
 )
 def test_contradictions_are_refused(changes: dict[str, Any]) -> None:
     with pytest.raises(UsageError):
-        CaptureOptions(**{"command": ("true",), **changes})
+        capture_options(**{"command": ("true",), **changes})
 
 
 @pytest.mark.parametrize(
@@ -73,7 +75,7 @@ def test_contradictions_are_refused(changes: dict[str, Any]) -> None:
         ({"no_values": True, "stop": True}, True),
         ({"kernel": "a"}, False),
         ({"launch": (0, 1)}, False),
-        ({"where": ["name", "n"]}, False),
+        ({"where": [["name", "n"]]}, False),
         ({"per_config": True}, False),
         ({"on_fault": True}, False),
         ({"when": "differs"}, False),
@@ -81,8 +83,7 @@ def test_contradictions_are_refused(changes: dict[str, Any]) -> None:
     ],
 )
 def test_the_default_selection_is_the_one_without_a_selector(changes: dict[str, Any], default: bool) -> None:
-    options = CaptureOptions(command=("true",), **changes)
-    assert options.for_hook("t", "/s")["select"]["default"] is default
+    assert SessionFile.of(capture_options(**changes), "t", "/s").by_default is default
 
 
 def test_ranks_are_numbers_with_commas() -> None:
@@ -93,23 +94,13 @@ def test_ranks_are_numbers_with_commas() -> None:
 
 
 def test_a_range_is_a_selector_and_a_rank_is_none() -> None:
-    assert not CaptureOptions(("app",), range="step").default_selection
-    assert CaptureOptions(("app",), ranks=(0,)).default_selection
+    assert not capture_options(range="step").selection.is_default
+    assert capture_options(ranks=(0,)).selection.is_default
     with pytest.raises(UsageError, match=r"--range '\(': .* column 1"):
-        CaptureOptions(("app",), range="(")
+        capture_options(range="(")
 
 
 @pytest.mark.parametrize("changes", [{"kernel": "add"}, {"ranks": (0,)}, {"on_fault": True}, {"stop": True}])
 def test_dormant_takes_no_selector(changes: dict[str, Any]) -> None:
     with pytest.raises(UsageError, match="--dormant"):
-        CaptureOptions(("app",), dormant=True, **changes)
-
-
-def test_the_hook_and_the_shim_are_told_the_same() -> None:
-    options = CaptureOptions(("app",), range="step", ranks=(0, 2), generation=3)
-    stored = options.for_hook("t", "/s")
-    assert (stored["select"]["range"], stored["select"]["ranks"]) == ("step", [0, 2])
-    assert (stored["generation"], stored["dormant"]) == (3, False)
-    conf = options.for_shim("t", "/s").decode().splitlines()
-    assert {"range=1", "ranks=0,2", "generation=3"} <= set(conf)
-    assert "dormant=1" in CaptureOptions(("app",), dormant=True).for_shim("t", "/s").decode().splitlines()
+        capture_options(dormant=True, **changes)

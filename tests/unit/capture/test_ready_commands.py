@@ -11,6 +11,7 @@ from kerncap.capture.payloads import KernelCounts, LastLaunch, LastRecord, SeenR
 from kerncap.capture.target import TargetResult
 from kerncap.report.capture_text import capture_command, capture_document, render_capture
 from kerncap.report.listing_text import render_listing
+from tests.session_options import capture_options
 
 COMMAND = ("python", "my app.py", "--name=it's", "$HOME", "*.py")
 
@@ -22,9 +23,8 @@ def kernel(qualified_name: str, **filtered: int) -> KernelSummary:
 
 
 def result(*kernels: KernelSummary, output: Path | None = None) -> CaptureResult:
-    return CaptureResult(
-        COMMAND, TargetResult(0, pid=1), kernels=list(kernels), output=output, default_selection=True
-    )
+    options = capture_options(*COMMAND, **({} if output is None else {"output": output}))
+    return CaptureResult(options, TargetResult(0, pid=1), kernels=list(kernels))
 
 
 def chosen(command: str, kernels: list[KernelSummary]) -> list[str]:
@@ -138,6 +138,6 @@ def test_the_last_launches_come_with_the_command_that_keeps_the_next_fault() -> 
 
 def test_with_on_fault_the_last_launches_are_not_news() -> None:
     whole = result(*NATIVE)
-    whole.last, whole.on_fault = LAST, True
+    whole.last, whole.options = LAST, capture_options(*COMMAND, on_fault=True)
     assert "--on-fault" not in render_capture(whole)
     assert capture_document(whole)["fault_command"] is None

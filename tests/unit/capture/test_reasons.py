@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from kerncap import env
-from kerncap.capture.options import CaptureOptions
 from kerncap.capture.outcome import KernelSummary
 from kerncap.capture.payloads import KernelCounts, ProcessRecord, SeenRecord
 from kerncap.capture.process_log import ProcessLog
 from kerncap.capture.reasons import Started, explain_nothing
+from tests.session_options import capture_options
 
 
 @pytest.fixture(autouse=True)
@@ -49,7 +49,7 @@ def reason(
     started: Started = IMPORTED,
     **options: Any,
 ) -> str:
-    asked = CaptureOptions(**{"command": ("python", "app.py"), **options})
+    asked = capture_options(**{"command": ("python", "app.py"), **options})
     return explain_nothing(asked, processes, kernels, failed or [], started)
 
 

@@ -12,15 +12,16 @@ import pytest
 
 from kerncap.api.capture import capture
 from kerncap.capture.options import CaptureOptions
-from kerncap.capture.session import Session
+from kerncap.capture.session_folder import Session
 from kerncap.errors import UsageError
+from tests.session_options import capture_options
 
 
 def starting(output: Path) -> CaptureOptions:
-    return CaptureOptions(("true",), output=output, self_check=False)
+    return capture_options("true", output=output, self_check=False)
 
 
-@pytest.mark.parametrize("full", ["context.json", "session.conf", "arm"])
+@pytest.mark.parametrize("full", ["context.json", "session.json", "arm"])
 def test_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, full: str) -> None:
     write = Session._write
 
@@ -32,7 +33,7 @@ def test_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, full: str)
     monkeypatch.setattr(Session, "_write", until_it_is_full)
     output = tmp_path / "out"
     with pytest.raises(UsageError, match="output folder .*out: No space left on device"):
-        capture(CaptureOptions(("true",), output=output, dormant=True))
+        capture(capture_options("true", output=output, dormant=True))
     assert not output.exists()
     assert "kerncap-socket" not in {thread.name for thread in threading.enumerate()}
 

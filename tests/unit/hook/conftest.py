@@ -18,6 +18,8 @@ from typing import Any
 import pytest
 
 from kerncap.format.records import RecordKind, decode
+from tests.contract import check_keys
+from tests.session_options import session_json
 
 HOOK = Path(__file__).resolve().parents[3] / "shims" / "triton"
 CHUNK = 262144
@@ -33,23 +35,13 @@ def add(x, y, out, n, BLOCK: tl.constexpr):
 
 
 def options(**changes: Any) -> dict[str, Any]:
-    """A session.json; keyword arguments replace entries, those of ``select`` and ``limits`` too."""
-    select = {
-        "kernel": None, "launch": None, "per_config": False, "where": None, "default": False,
-        "range": None, "ranks": None,
-    }  # fmt: skip
-    limits = {"kernels": 10, "bytes": 4 << 30, "max_size": 8 << 30}
-    base: dict[str, Any] = {
-        "version": 1, "token": "secret", "socket": None, "backend": "auto", "on_fault": False,
-        "fault_timeout_s": 60.0, "when": None, "last": None, "stop": False, "no_values": False,
-        "list_only": False, "drain_timeout_s": 5.0, "chunk_bytes": CHUNK, "memory": "reachable",
-    }  # fmt: skip
-    for part in (select, limits):
-        part.update({key: changes.pop(key) for key in list(changes) if key in part})
-    select["default"] = not any(
-        [*(select[key] for key in ("kernel", "launch", "per_config", "where", "range")), changes.get("last")]
+    """A session.json; keyword arguments replace entries of any part of it."""
+    session = session_json(**{"chunk_bytes": CHUNK, **changes})
+    selectors = ("kernel", "launch", "per_config", "where", "range", "last")
+    session["by_default"] = changes.get(
+        "by_default", not any(session["selection"][name] for name in selectors)
     )
-    return {**base, "select": select, "limits": limits, **changes}
+    return session
 
 
 @dataclass
@@ -239,6 +231,8 @@ def run(tmp_path: Path, warm: Warm) -> Iterator[Run]:
             name = file.parent.name
             memfds = {number: fd for (process, number), fd in kept.items() if process == name}
             records = [(record.kind, record.payload) for record in decode(file.read_bytes())]
+            for kind, payload in records:
+                check_keys(kind, payload)
             processes.append(Process(file.parent, records, memfds))
         return Outcome(status, stdout, stderr, processes)
 

@@ -265,7 +265,7 @@ def test_last_counts_what_the_shim_has_left(run_over: RunOver) -> None:
 
 
 def test_the_default_limit_counts_storages(run_over: RunOver) -> None:
-    outcome, log = run_over(JIT + ONE, bytes=2000)
+    outcome, log = run_over(JIT + ONE, limit_bytes=2000)
     assert outcome.only.counts("__main__.add")["filtered"] == {"limit": 1}
     assert not annotated(outcome.only)[0] and not calls(log, "choose")
 

@@ -40,8 +40,8 @@ def captured(outcome: Outcome) -> list[tuple[str, int]]:
         pytest.param({"launch": [4, 5]}, [("add", 4), ("twice", 4)], marks=pytest.mark.long),
         ({"kernel": "add", "per_config": True}, [("add", 0), ("add", 1), ("add", 3)]),
         pytest.param({"kernel": "nothing"}, [], marks=pytest.mark.long),
-        pytest.param({"kernels": 1}, [("add", 0)], marks=pytest.mark.long),
-        ({"bytes": 100}, []),
+        pytest.param({"limit_kernels": 1}, [("add", 0)], marks=pytest.mark.long),
+        ({"limit_bytes": 100}, []),
     ],
 )
 def test_selection(run: Run, changes: dict[str, Any], expected: list[tuple[str, int]]) -> None:

@@ -10,10 +10,11 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from kerncap.capture import armed
+from kerncap.capture import armed, session_file
 from kerncap.capture.answers import Answers
 from kerncap.capture.options import CaptureOptions
 from kerncap.capture.server import SessionServer, remove_abandoned_socket
+from kerncap.capture.session_file import SessionFile
 from kerncap.errors import CaptureError, UsageError
 
 PREFIX = ".kerncap-session-"
@@ -35,7 +36,7 @@ class Session:
         ``context`` holds what a later ``kerncap seal`` needs: command line, environment, time.
         Raises UsageError if the output folder can't be made or written.
         """
-        output = options.output
+        output = options.run.output
         try:
             output.mkdir(parents=True, exist_ok=True)
             folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=output.resolve()))
@@ -52,7 +53,7 @@ class Session:
     @classmethod
     def reopen(cls, folder: Path) -> Session:
         """A session that its kerncap left behind; its memfds went with that process."""
-        if not (folder / "session.json").is_file():
+        if not (folder / session_file.NAME).is_file():
             raise CaptureError(f"{folder}: no session.json in it, so it is no session folder")
         try:
             context = json.loads((folder / CONTEXT_FILE).read_bytes())
@@ -89,14 +90,10 @@ class Session:
     def _fill(self, options: CaptureOptions) -> None:
         token = secrets.token_hex(16)
         self.server = SessionServer(self.folder, token, Answers(self.folder, options).answer)
-        self._write_json(CONTEXT_FILE, self.context)
-        self._write_json("session.json", options.for_hook(token, self.server.path))
-        self._write("session.conf", options.for_shim(token, self.server.path))
-        if options.dormant:
+        self._write(CONTEXT_FILE, json.dumps(self.context, indent=1).encode())
+        self._write(session_file.NAME, SessionFile.of(options, token, self.server.path).encode())
+        if options.run.dormant:
             self._write(armed.PAGE, bytes(armed.PAGE_BYTES))
-
-    def _write_json(self, name: str, data: dict[str, Any]) -> None:
-        self._write(name, json.dumps(data, indent=1).encode())
 
     def _write(self, name: str, data: bytes) -> None:
         descriptor = os.open(self.folder / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

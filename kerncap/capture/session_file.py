@@ -1,0 +1,85 @@
+"""session.json: what the hook and the shims of a session are told (docs/session.md)."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from kerncap.capture.options import CaptureOptions, Keep, Selection
+from kerncap.errors import CaptureError, UsageError
+from kerncap.format.contract import Backend, default
+
+NAME = "session.json"
+VERSION = 1
+MAX_BYTES = 1 << 20
+
+
+@dataclass(frozen=True)
+class SessionFile:
+    """The file, encoded and decoded. A later generation's differs in what `armed` changes."""
+
+    version: int
+    token: str
+    socket: str
+    selection: Selection
+    keep: Keep
+    backend: Backend
+    by_default: bool = default.by_default
+    list_only: bool = default.list_only
+    dormant: bool = default.dormant
+    generation: int = default.generation
+    limit_kernels: int = default.limit_kernels
+    limit_bytes: int = default.limit_bytes
+    drain_timeout_s: float = default.drain_timeout_s
+    chunk_bytes: int = default.chunk_bytes
+
+    @classmethod
+    def of(cls, options: CaptureOptions, token: str, socket: str) -> SessionFile:
+        return cls(
+            version=VERSION,
+            token=token,
+            socket=socket,
+            selection=options.selection,
+            keep=options.keep,
+            backend=options.run.backend,
+            by_default=options.selection.is_default,
+            list_only=options.run.list_only,
+            dormant=options.run.dormant,
+        )
+
+    def armed(self, selection: Selection, generation: int) -> SessionFile:
+        """What this generation selects; all else is as the capture was started."""
+        return replace(
+            self,
+            selection=selection,
+            by_default=selection.is_default,
+            generation=generation,
+            dormant=False,
+        )
+
+    def encode(self) -> bytes:
+        # Not msgspec's encoder: a path may hold bytes that are no UTF-8.
+        return json.dumps(msgspec.to_builtins(self), indent=1).encode()
+
+    @classmethod
+    def read(cls, path: Path) -> SessionFile:
+        """Raises CaptureError for what can't be read, or is not what `encode` gives."""
+        try:
+            flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+            with os.fdopen(os.open(path, flags), "rb") as file:
+                data: Any = json.loads(file.read(MAX_BYTES + 1))
+            return msgspec.convert(data, cls)
+        except OSError as error:
+            raise CaptureError(f"{path}: {error.strerror}") from error
+        except (ValueError, RecursionError, UsageError) as error:
+            raise CaptureError(f"{path}: not what kerncap wrote there: {error}") from error
+
+
+def name_of(generation: int) -> str:
+    """The file of a generation of `kerncap arm`; 0 is the one that the capture was started with."""
+    return f"session-{generation}.json" if generation else NAME

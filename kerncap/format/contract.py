@@ -1,0 +1,334 @@
+"""The session's contract for what reads it.
+
+Written by tools/contract.py from shims/contract: edit that instead.
+"""
+
+# ruff: noqa: E501, UP006, UP035, UP045
+# fmt: off
+from __future__ import annotations
+
+import enum
+import struct
+from typing import Any, Final, List, Literal, Optional, Tuple
+
+MAGIC = 0x5243434B
+VERSION = 1
+ALIGNMENT = 8
+MAX_PAYLOAD = (256 * 1024 * 1024)
+HEADER = struct.Struct("<IHHQII")
+
+
+class RecordKind(enum.IntEnum):
+    PROCESS = 1
+    SEEN = 2
+    LAUNCH = 3
+    COMPLETE = 4
+    DROPPED = 5
+    FAILED = 6
+    COUNTS = 7
+    END = 8
+    ANNOTATION = 9
+    LAST = 10
+    PROGRESS = 11
+
+
+class key:
+    """Keys of payloads, by object in shims/contract/payloads.def."""
+
+    address = "address"
+    annotation = "annotation"
+    arch = "arch"
+    arguments = "arguments"
+    argv = "argv"
+    ask = "ask"
+    autotune = "autotune"
+    base = "base"
+    bindings = "bindings"
+    block = "block"
+    bytes = "bytes"
+    captured = "captured"
+    chosen = "chosen"
+    chunks = "chunks"
+    clock = "clock"
+    clock_reason = "clock_reason"
+    closure = "closure"
+    cluster = "cluster"
+    code = "code"
+    compiled = "compiled"
+    complete = "complete"
+    condition = "condition"
+    config = "config"
+    configs = "configs"
+    consistency = "consistency"
+    cooperative = "cooperative"
+    copy_ns = "copy_ns"
+    cwd = "cwd"
+    demangled = "demangled"
+    detail = "detail"
+    device = "device"
+    dimensions = "dimensions"
+    dispatch = "dispatch"
+    divisibility = "divisibility"
+    done = "done"
+    driver = "driver"
+    dtype = "dtype"
+    duration_ns = "duration_ns"
+    error = "error"
+    executable = "executable"
+    file = "file"
+    filtered = "filtered"
+    generation = "generation"
+    globals = "globals"
+    graph = "graph"
+    grid = "grid"
+    grid_source = "grid_source"
+    group_bytes = "group_bytes"
+    headers = "headers"
+    id = "id"
+    image = "image"
+    image_kind = "image_kind"
+    included_bytes = "included_bytes"
+    index = "index"
+    itemsize = "itemsize"
+    keep = "keep"
+    kernel = "kernel"
+    kernels = "kernels"
+    key = "key"
+    keyword_only = "keyword_only"
+    kind = "kind"
+    kwargs = "kwargs"
+    launch = "launch"
+    launch_attributes = "launch_attributes"
+    launches = "launches"
+    layout = "layout"
+    left_out = "left_out"
+    left_out_bytes = "left_out_bytes"
+    line = "line"
+    local_rank = "local_rank"
+    lowered = "lowered"
+    mangled = "mangled"
+    mapped_from = "mapped_from"
+    match = "match"
+    matched = "matched"
+    max_ns = "max_ns"
+    memfd = "memfd"
+    memory_bytes = "memory_bytes"
+    min_ns = "min_ns"
+    mode = "mode"
+    module = "module"
+    name = "name"
+    notes = "notes"
+    nvrtc = "nvrtc"
+    offset = "offset"
+    options = "options"
+    oracle = "oracle"
+    ordinal = "ordinal"
+    origin = "origin"
+    overhead_ns = "overhead_ns"
+    packages = "packages"
+    parameters = "parameters"
+    parent_folder = "parent_folder"
+    pid = "pid"
+    post = "post"
+    pre = "pre"
+    pre_hook = "pre_hook"
+    pre_offsets = "pre_offsets"
+    private_bytes = "private_bytes"
+    process = "process"
+    python = "python"
+    python_stack = "python_stack"
+    qualified_name = "qualified_name"
+    range = "range"
+    rank = "rank"
+    reason = "reason"
+    region = "region"
+    regions = "regions"
+    requires_grad = "requires_grad"
+    reset_to_zero = "reset_to_zero"
+    rest = "rest"
+    restore_value = "restore_value"
+    role = "role"
+    route = "route"
+    rows = "rows"
+    shape = "shape"
+    shared_bytes = "shared_bytes"
+    shim = "shim"
+    signature = "signature"
+    size = "size"
+    source = "source"
+    source_known = "source_known"
+    stack = "stack"
+    stage = "stage"
+    statics = "statics"
+    status = "status"
+    storage = "storage"
+    stream = "stream"
+    strides = "strides"
+    stripe_bytes = "stripe_bytes"
+    stripes = "stripes"
+    time_ns = "time_ns"
+    timed = "timed"
+    token = "token"
+    total = "total"
+    unresolved = "unresolved"
+    value = "value"
+    views = "views"
+    work_items = "work_items"
+
+
+class word:
+    """Words that stand for one of several things, by set."""
+
+    class shim:
+        cuda: Final = "cuda"
+        hip: Final = "hip"
+        triton: Final = "triton"
+
+    class backend:
+        automatic: Final = "auto"
+        cuda: Final = "cuda"
+        hip: Final = "hip"
+        triton: Final = "triton"
+
+    class mode:
+        interpreter: Final = "interpreter"
+        jit: Final = "jit"
+        inductor: Final = "inductor"
+        native: Final = "native"
+
+    class when:
+        nonfinite: Final = "nonfinite"
+        differs: Final = "differs"
+
+    class condition:
+        on_fault: Final = "on_fault"
+        nonfinite: Final = "nonfinite"
+        differs: Final = "differs"
+
+    class memory:
+        reachable: Final = "reachable"
+        args: Final = "args"
+        all: Final = "all"
+
+    class consistency:
+        gated: Final = "gated"
+        cooperative: Final = "cooperative"
+
+    class status:
+        complete: Final = "complete"
+        fault: Final = "fault"
+        timeout: Final = "timeout"
+
+    class oracle:
+        trusted: Final = "trusted"
+        suspect: Final = "suspect"
+        fault: Final = "fault"
+        timeout: Final = "timeout"
+
+    class device_kind:
+        cpu: Final = "cpu"
+        cuda: Final = "cuda"
+        hip: Final = "hip"
+
+    class region_kind:
+        device: Final = "device"
+        managed: Final = "managed"
+        host: Final = "host"
+        variable: Final = "global"
+
+    class image_kind:
+        fatbin: Final = "fatbin"
+        elf: Final = "elf"
+        ptx: Final = "ptx"
+        unknown: Final = "unknown"
+
+    class role:
+        runtime: Final = "runtime"
+        constexpr_: Final = "constexpr"
+
+    class filter:
+        name: Final = "name"
+        where: Final = "where"
+        range: Final = "range"
+        rank: Final = "rank"
+        ordinal: Final = "ordinal"
+        config: Final = "config"
+        autotuner: Final = "autotuner"
+        no_source: Final = "no source"
+        no_answer: Final = "no answer"
+        no_space: Final = "no space"
+        limit: Final = "limit"
+        failed: Final = "failed"
+        dormant: Final = "dormant"
+
+    class clock:
+        cupti: Final = "cupti"
+        events: Final = "events"
+        hsa: Final = "hsa"
+        host: Final = "host"
+
+    class ask:
+        match: Final = "match"
+        range: Final = "range"
+        globals: Final = "globals"
+
+    class step:
+        name: Final = "name"
+        constant: Final = "const"
+        list: Final = "list"
+        attribute: Final = "attr"
+        item: Final = "item"
+        both: Final = "and"
+        either: Final = "or"
+        negated: Final = "not"
+        within: Final = "in"
+
+
+Shim = Literal["cuda", "hip", "triton"]
+Backend = Literal["auto", "cuda", "hip", "triton"]
+Mode = Literal["interpreter", "jit", "inductor", "native"]
+When = Literal["nonfinite", "differs"]
+Condition = Literal["on_fault", "nonfinite", "differs"]
+Memory = Literal["reachable", "args", "all"]
+Consistency = Literal["gated", "cooperative"]
+Status = Literal["complete", "fault", "timeout"]
+Oracle = Literal["trusted", "suspect", "fault", "timeout"]
+DeviceKind = Literal["cpu", "cuda", "hip"]
+RegionKind = Literal["device", "managed", "host", "global"]
+ImageKind = Literal["fatbin", "elf", "ptx", "unknown"]
+Role = Literal["runtime", "constexpr"]
+Filter = Literal["name", "where", "range", "rank", "ordinal", "config", "autotuner", "no source", "no answer", "no space", "limit", "failed", "dormant"]
+Clock = Literal["cupti", "events", "hsa", "host"]
+Ask = Literal["match", "range", "globals"]
+Step = Literal["name", "const", "list", "attr", "item", "and", "or", "not", "in"]
+
+
+class default:
+    """Of the options of session.json."""
+
+    version: int = 0
+    token: str = ""
+    socket: str = ""
+    backend: Backend = "auto"
+    list_only: bool = False
+    dormant: bool = False
+    generation: int = 0
+    by_default: bool = False
+    limit_kernels: int = 10
+    limit_bytes: int = 4294967296
+    drain_timeout_s: float = 5.0
+    chunk_bytes: int = 262144
+    kernel: Optional[str] = None
+    launch: Optional[Tuple[int, int]] = None
+    per_config: bool = False
+    where: Optional[List[List[Any]]] = None
+    range: Optional[str] = None
+    ranks: Optional[List[int]] = None
+    on_fault: bool = False
+    fault_timeout_s: float = 60.0
+    when: Optional[When] = None
+    last: Optional[int] = None
+    stop: bool = False
+    memory: Memory = "reachable"
+    max_size: int = 8589934592
+    no_values: bool = False

@@ -1,0 +1,387 @@
+"""The session's contract for the hook.
+
+Written by tools/contract.py from shims/contract: edit that instead.
+"""
+
+# ruff: noqa: E501
+# fmt: off
+from __future__ import annotations
+
+import ctypes
+import enum
+import struct
+from typing import Any, Final, List, Optional, Tuple
+
+MAGIC = 0x5243434B
+VERSION = 1
+ALIGNMENT = 8
+MAX_PAYLOAD = (256 * 1024 * 1024)
+HEADER = struct.Struct("<IHHQII")
+
+
+class RecordKind(enum.IntEnum):
+    PROCESS = 1
+    SEEN = 2
+    LAUNCH = 3
+    COMPLETE = 4
+    DROPPED = 5
+    FAILED = 6
+    COUNTS = 7
+    END = 8
+    ANNOTATION = 9
+    LAST = 10
+    PROGRESS = 11
+
+
+class key:
+    """Keys of payloads, by object in shims/contract/payloads.def."""
+
+    address = "address"
+    annotation = "annotation"
+    arch = "arch"
+    arguments = "arguments"
+    argv = "argv"
+    ask = "ask"
+    autotune = "autotune"
+    base = "base"
+    bindings = "bindings"
+    block = "block"
+    bytes = "bytes"
+    captured = "captured"
+    chosen = "chosen"
+    chunks = "chunks"
+    clock = "clock"
+    clock_reason = "clock_reason"
+    closure = "closure"
+    cluster = "cluster"
+    code = "code"
+    compiled = "compiled"
+    complete = "complete"
+    condition = "condition"
+    config = "config"
+    configs = "configs"
+    consistency = "consistency"
+    cooperative = "cooperative"
+    copy_ns = "copy_ns"
+    cwd = "cwd"
+    demangled = "demangled"
+    detail = "detail"
+    device = "device"
+    dimensions = "dimensions"
+    dispatch = "dispatch"
+    divisibility = "divisibility"
+    done = "done"
+    driver = "driver"
+    dtype = "dtype"
+    duration_ns = "duration_ns"
+    error = "error"
+    executable = "executable"
+    file = "file"
+    filtered = "filtered"
+    generation = "generation"
+    globals = "globals"
+    graph = "graph"
+    grid = "grid"
+    grid_source = "grid_source"
+    group_bytes = "group_bytes"
+    headers = "headers"
+    id = "id"
+    image = "image"
+    image_kind = "image_kind"
+    included_bytes = "included_bytes"
+    index = "index"
+    itemsize = "itemsize"
+    keep = "keep"
+    kernel = "kernel"
+    kernels = "kernels"
+    key = "key"
+    keyword_only = "keyword_only"
+    kind = "kind"
+    kwargs = "kwargs"
+    launch = "launch"
+    launch_attributes = "launch_attributes"
+    launches = "launches"
+    layout = "layout"
+    left_out = "left_out"
+    left_out_bytes = "left_out_bytes"
+    line = "line"
+    local_rank = "local_rank"
+    lowered = "lowered"
+    mangled = "mangled"
+    mapped_from = "mapped_from"
+    match = "match"
+    matched = "matched"
+    max_ns = "max_ns"
+    memfd = "memfd"
+    memory_bytes = "memory_bytes"
+    min_ns = "min_ns"
+    mode = "mode"
+    module = "module"
+    name = "name"
+    notes = "notes"
+    nvrtc = "nvrtc"
+    offset = "offset"
+    options = "options"
+    oracle = "oracle"
+    ordinal = "ordinal"
+    origin = "origin"
+    overhead_ns = "overhead_ns"
+    packages = "packages"
+    parameters = "parameters"
+    parent_folder = "parent_folder"
+    pid = "pid"
+    post = "post"
+    pre = "pre"
+    pre_hook = "pre_hook"
+    pre_offsets = "pre_offsets"
+    private_bytes = "private_bytes"
+    process = "process"
+    python = "python"
+    python_stack = "python_stack"
+    qualified_name = "qualified_name"
+    range = "range"
+    rank = "rank"
+    reason = "reason"
+    region = "region"
+    regions = "regions"
+    requires_grad = "requires_grad"
+    reset_to_zero = "reset_to_zero"
+    rest = "rest"
+    restore_value = "restore_value"
+    role = "role"
+    route = "route"
+    rows = "rows"
+    shape = "shape"
+    shared_bytes = "shared_bytes"
+    shim = "shim"
+    signature = "signature"
+    size = "size"
+    source = "source"
+    source_known = "source_known"
+    stack = "stack"
+    stage = "stage"
+    statics = "statics"
+    status = "status"
+    storage = "storage"
+    stream = "stream"
+    strides = "strides"
+    stripe_bytes = "stripe_bytes"
+    stripes = "stripes"
+    time_ns = "time_ns"
+    timed = "timed"
+    token = "token"
+    total = "total"
+    unresolved = "unresolved"
+    value = "value"
+    views = "views"
+    work_items = "work_items"
+
+
+class word:
+    """Words that stand for one of several things, by set."""
+
+    class shim:
+        cuda: Final = "cuda"
+        hip: Final = "hip"
+        triton: Final = "triton"
+
+    class backend:
+        automatic: Final = "auto"
+        cuda: Final = "cuda"
+        hip: Final = "hip"
+        triton: Final = "triton"
+
+    class mode:
+        interpreter: Final = "interpreter"
+        jit: Final = "jit"
+        inductor: Final = "inductor"
+        native: Final = "native"
+
+    class when:
+        nonfinite: Final = "nonfinite"
+        differs: Final = "differs"
+
+    class condition:
+        on_fault: Final = "on_fault"
+        nonfinite: Final = "nonfinite"
+        differs: Final = "differs"
+
+    class memory:
+        reachable: Final = "reachable"
+        args: Final = "args"
+        all: Final = "all"
+
+    class consistency:
+        gated: Final = "gated"
+        cooperative: Final = "cooperative"
+
+    class status:
+        complete: Final = "complete"
+        fault: Final = "fault"
+        timeout: Final = "timeout"
+
+    class oracle:
+        trusted: Final = "trusted"
+        suspect: Final = "suspect"
+        fault: Final = "fault"
+        timeout: Final = "timeout"
+
+    class device_kind:
+        cpu: Final = "cpu"
+        cuda: Final = "cuda"
+        hip: Final = "hip"
+
+    class region_kind:
+        device: Final = "device"
+        managed: Final = "managed"
+        host: Final = "host"
+        variable: Final = "global"
+
+    class image_kind:
+        fatbin: Final = "fatbin"
+        elf: Final = "elf"
+        ptx: Final = "ptx"
+        unknown: Final = "unknown"
+
+    class role:
+        runtime: Final = "runtime"
+        constexpr_: Final = "constexpr"
+
+    class filter:
+        name: Final = "name"
+        where: Final = "where"
+        range: Final = "range"
+        rank: Final = "rank"
+        ordinal: Final = "ordinal"
+        config: Final = "config"
+        autotuner: Final = "autotuner"
+        no_source: Final = "no source"
+        no_answer: Final = "no answer"
+        no_space: Final = "no space"
+        limit: Final = "limit"
+        failed: Final = "failed"
+        dormant: Final = "dormant"
+
+    class clock:
+        cupti: Final = "cupti"
+        events: Final = "events"
+        hsa: Final = "hsa"
+        host: Final = "host"
+
+    class ask:
+        match: Final = "match"
+        range: Final = "range"
+        globals: Final = "globals"
+
+    class step:
+        name: Final = "name"
+        constant: Final = "const"
+        list: Final = "list"
+        attribute: Final = "attr"
+        item: Final = "item"
+        both: Final = "and"
+        either: Final = "or"
+        negated: Final = "not"
+        within: Final = "in"
+
+
+class default:
+    """Of the options of session.json."""
+
+    version: int = 0
+    token: str = ""
+    socket: str = ""
+    backend: str = "auto"
+    list_only: bool = False
+    dormant: bool = False
+    generation: int = 0
+    by_default: bool = False
+    limit_kernels: int = 10
+    limit_bytes: int = 4294967296
+    drain_timeout_s: float = 5.0
+    chunk_bytes: int = 262144
+    kernel: Optional[str] = None
+    launch: Optional[Tuple[int, int]] = None
+    per_config: bool = False
+    where: Optional[List[List[Any]]] = None
+    range: Optional[str] = None
+    ranks: Optional[List[int]] = None
+    on_fault: bool = False
+    fault_timeout_s: float = 60.0
+    when: Optional[str] = None
+    last: Optional[int] = None
+    stop: bool = False
+    memory: str = "reachable"
+    max_size: int = 8589934592
+    no_values: bool = False
+
+
+class Options:
+    """session.json. Raises ValueError for what is none."""
+
+    version: int = default.version
+    token: str = default.token
+    socket: str = default.socket
+    backend: str = default.backend
+    list_only: bool = default.list_only
+    dormant: bool = default.dormant
+    generation: int = default.generation
+    by_default: bool = default.by_default
+    limit_kernels: int = default.limit_kernels
+    limit_bytes: int = default.limit_bytes
+    drain_timeout_s: float = default.drain_timeout_s
+    chunk_bytes: int = default.chunk_bytes
+    kernel: Optional[str] = default.kernel
+    launch: Optional[Tuple[int, int]] = default.launch
+    per_config: bool = default.per_config
+    where: Optional[List[List[Any]]] = default.where
+    range: Optional[str] = default.range
+    ranks: Optional[List[int]] = default.ranks
+    on_fault: bool = default.on_fault
+    fault_timeout_s: float = default.fault_timeout_s
+    when: Optional[str] = default.when
+    last: Optional[int] = default.last
+    stop: bool = default.stop
+    memory: str = default.memory
+    max_size: int = default.max_size
+    no_values: bool = default.no_values
+
+    def __init__(self, data: Any) -> None:
+        for group, names in _GROUPS:
+            part = data.get(group) if group != "session" and isinstance(data, dict) else data
+            if not isinstance(part, dict):
+                raise ValueError("not the options of a session")
+            for name in names:
+                if name in part:
+                    setattr(self, name, part[name])
+
+
+_GROUPS: Tuple[Tuple[str, Tuple[str, ...]], ...] = (
+    ("selection", ("kernel", "launch", "per_config", "where", "range", "ranks", "on_fault", "fault_timeout_s", "when", "last", "stop",)),
+    ("keep", ("memory", "max_size", "no_values",)),
+    ("session", ("version", "token", "socket", "backend", "list_only", "dormant", "generation", "by_default", "limit_kernels", "limit_bytes", "drain_timeout_s", "chunk_bytes",)),
+)
+
+
+class Functions:
+    """kerncap_<vendor>_<name> of a native shim in this process; None for what it lacks."""
+
+    def __init__(self, library: Any, vendor: str) -> None:
+        def function(name: str, result: Any, *parameters: Any) -> Any:
+            found = getattr(library, f"kerncap_{vendor}_{name}", None)
+            if found is not None:
+                found.restype, found.argtypes = result, parameters
+            return found
+
+        self.live = function("live", ctypes.c_int)
+        self.own = function("own", None, ctypes.c_char_p)
+        self.choose = function("choose", None, ctypes.c_char_p, ctypes.c_uint64, ctypes.c_char_p)
+        self.choose_types = function("choose_types", None, ctypes.c_uint64, ctypes.c_char_p)
+        self.outcome = function("outcome", ctypes.c_int, ctypes.c_uint64, ctypes.c_char_p, ctypes.c_ulong)
+        self.config = function("config", None, ctypes.c_char_p)
+        self.disarmed = function("disarmed", ctypes.c_int)
+        self.choose_in_graph = function("choose_in_graph", None, ctypes.c_char_p, ctypes.c_uint64, ctypes.c_char_p)
+        self.range = function("range", ctypes.c_long, ctypes.c_char_p, ctypes.c_ulong)
+        self.mirror_wait = function("mirror_wait", ctypes.c_uint64)
+        self.mirror_answer = function("mirror_answer", None, ctypes.c_uint64, ctypes.c_void_p, ctypes.c_long)
+        self.mirror_offer = function("mirror_offer", None, ctypes.c_void_p, ctypes.c_long)

@@ -1,0 +1,31 @@
+"""The session's contract as tools/contract.py reads it, and what it says of payloads."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from typing import Any
+
+from kerncap.format.records import RecordKind
+
+TOOL = Path(__file__).parents[1] / "tools" / "contract.py"
+
+
+def load() -> Any:
+    """The tool as a module."""
+    spec = importlib.util.spec_from_file_location("kerncap_contract_tool", TOOL)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+CONTRACT = load().Contract.read()
+_KEYS = {name: {one.name for one in fields} for name, fields in CONTRACT.objects.items()}
+
+
+def check_keys(kind: RecordKind, payload: dict[str, Any]) -> None:
+    """Fails for a record with a key that its kind does not have."""
+    assert set(payload) <= _KEYS[kind.name], (kind.name, set(payload) - _KEYS[kind.name])
