@@ -27,6 +27,7 @@ check "import-linter" "$bin/lint-imports" --cache-dir .import_linter_cache
 
 check "words" "$bin/python" tools/words.py
 check "contract (its mirrors)" "$bin/python" tools/contract.py --check
+check "contract (literals)" "$bin/python" tools/contract_check.py
 
 if [[ ${#cpp[@]} -gt 0 ]]; then
     check "clang-format" "$bin/clang-format" --dry-run --Werror "${cpp[@]}"

@@ -1,0 +1,151 @@
+"""Looks for keys, options and words of the session's contract that are spelled outside of shims/contract.
+
+    python tools/contract_check.py [FOLDER]    one line each, exit status 1 if there is one (make lint)
+
+C++ makes its keys of the .def files by type; what is looked for there is a literal in their place, and a
+word. In Python: keys and options as a key of a dict display, in a subscript or as the first argument of get,
+pop and setdefault; words in a comparison, as a value that is returned, and as a value of a dict display.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from contract import ROOT, Contract
+
+CPP = ("shims/common", "shims/cuda", "shims/hip")
+HOOK = "shims/triton/kerncap_triton"
+READERS = (
+    *(f"kerncap/capture/{name}.py" for name in (
+        "annotation", "answers", "armed", "collect", "listed", "options", "payloads", "process_log",
+        "reasons", "server", "session", "session_conf", "session_file", "session_folder",
+    )),
+    "kerncap/api/arm.py",
+    "kerncap/api/capture.py",
+)  # fmt: skip
+# Another language than the session's: values and source graphs of FORMAT.md, and what --where knows by name.
+OTHER = {
+    "contract.py",
+    "values.py",
+    "source_graph.py",
+    "source_nodes.py",
+    "source_text.py",
+    "source_values.py",
+}
+_WHERE = "a name that --where knows"
+_TRITON = "Triton's or torch's own word"
+_RESOURCES = "a name among the session's resources"
+ALLOWED = {
+    "shims/common/selection.cpp": {_WHERE: ("device", "name", "range", "rank")},
+    f"{HOOK}/annotate.py": {_TRITON: ("constexpr",)},
+    f"{HOOK}/call.py": {
+        _WHERE: ("device", "range", "rank"),
+        _TRITON: ("constexpr",),
+        "a Value's key": ("kind",),
+    },
+    f"{HOOK}/compiled.py": {_RESOURCES: ("code",), "a Value's keys": ("kind", "value")},
+    f"{HOOK}/cuda.py": {"a key of __cuda_array_interface__": ("shape", "version")},
+    f"{HOOK}/generations.py": {_TRITON: ("triton",)},
+    f"{HOOK}/inductor.py": {_TRITON: ("stream", "signature", "configs", "device")},
+    f"{HOOK}/kernels.py": {_TRITON: ("constexpr",)},
+    f"{HOOK}/launch.py": {_TRITON: ("grid",)},
+    f"{HOOK}/memory.py": {"a torch device's type": ("cpu", "cuda")},
+    f"{HOOK}/mirror.py": {"a key of torch's memory snapshot": ("address", "size")},
+    f"{HOOK}/ranges.py": {_WHERE: ("range",)},
+    f"{HOOK}/selection.py": {"what became of a capture": ("failed",)},
+    f"{HOOK}/session.py": {_RESOURCES: ("last", "clock")},
+    f"{HOOK}/timing.py": {_RESOURCES: ("clock",), _WHERE: ("stream",)},
+    f"{HOOK}/watch.py": {_RESOURCES: ("last",), "what became of a capture": ("failed",)},
+    f"{HOOK}/where.py": {_WHERE: ("device",), _TRITON: ("constexpr",)},
+    "kerncap/api/capture.py": {"a key of context.json": ("time_ns",)},
+    "kerncap/capture/reasons.py": {"a package": ("triton",)},
+}
+_LITERAL = re.compile(r'"((?:[^"\\\n]|\\.)*)"')
+_KEY_CALL = re.compile(r'\b(?:field|key|null_field|find|text_or_null)\((?:json, )?"(\w+)"')
+
+
+class Scan(ast.NodeVisitor):
+    """Of one Python file: line and text of each literal that the contract has."""
+
+    def __init__(self, keys: set[str], words: set[str]) -> None:
+        self.keys = keys
+        self.words = words
+        self.found: list[tuple[int, str]] = []
+
+    def _take(self, node: ast.expr | None, known: set[str]) -> None:
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value in known:
+            self.found.append((node.lineno, node.value))
+
+    def visit_Dict(self, node: ast.Dict) -> None:
+        for key in node.keys:
+            self._take(key, self.keys)
+        for value in node.values:
+            self._take(value, self.words)
+        self.generic_visit(node)
+
+    def visit_Subscript(self, node: ast.Subscript) -> None:
+        self._take(node.slice, self.keys)
+        self.generic_visit(node)
+
+    def visit_Call(self, node: ast.Call) -> None:
+        if (
+            isinstance(node.func, ast.Attribute)
+            and node.func.attr in ("get", "pop", "setdefault")
+            and node.args
+        ):
+            self._take(node.args[0], self.keys)
+        self.generic_visit(node)
+
+    def visit_Compare(self, node: ast.Compare) -> None:
+        for side in (node.left, *node.comparators):
+            for one in side.elts if isinstance(side, (ast.Tuple, ast.Set, ast.List)) else (side,):
+                self._take(one, self.words)
+        self.generic_visit(node)
+
+    def visit_Return(self, node: ast.Return) -> None:
+        self._take(node.value, self.words)
+        self.generic_visit(node)
+
+
+def _is_allowed(file: str, text: str) -> bool:
+    return any(text in texts for texts in ALLOWED.get(file, {}).values())
+
+
+def literals(root: Path, contract: Contract) -> Iterator[tuple[str, int, str]]:
+    """File, line and text of each."""
+    keys = {*contract.keys, *(one.name for one in contract.options)}
+    words = {text for group in contract.words.values() for _, text, _ in group}
+    for folder in CPP:
+        for path in sorted((root / folder).glob("*.[ch]*")):
+            name = str(path.relative_to(root))
+            for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+                code = line.split("//")[0]
+                found = {
+                    *_KEY_CALL.findall(code),
+                    *(text for text in _LITERAL.findall(code) if text in words),
+                }
+                yield from ((name, number, text) for text in sorted(found) if not _is_allowed(name, text))
+    hook = [path for path in sorted((root / HOOK).glob("*.py")) if path.name not in OTHER]
+    for path in (*hook, *(root / name for name in READERS if (root / name).exists())):
+        scan = Scan(keys, words)
+        scan.visit(ast.parse(path.read_text(encoding="utf-8")))
+        name = str(path.relative_to(root))
+        yield from ((name, line, text) for line, text in scan.found if not _is_allowed(name, text))
+
+
+def main() -> int:
+    root = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT
+    count = 0
+    for name, line, text in literals(root, Contract.read()):
+        count += 1
+        print(f"{name}:{line}: {text!r} is the contract's; use its name")
+    print(f"{count} literals of the contract outside of it", file=sys.stderr)
+    return 1 if count else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
