@@ -77,7 +77,7 @@ def test_two_at_once_is_one_line(session: Session) -> None:
     dormant = armed.DormantSession.open(session.folder)
     held = os.open(session.folder / armed.LOCK, os.O_RDWR | os.O_CREAT)
     fcntl.flock(held, fcntl.LOCK_EX)
-    with pytest.raises(CaptureError, match="another kerncap arm is at work"):
+    with pytest.raises(CaptureError, match="another kerncap arm is using it"):
         dormant.arm(selecting(kernel="add"))
     os.close(held)
     assert dormant.arm(selecting(kernel="add")) == 1, "a lock goes with its process"
