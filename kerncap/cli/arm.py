@@ -23,15 +23,15 @@ WAIT_S = 600.0
     is_flag=False,
     flag_value=WAIT_S,
     type=SECONDS,
-    help=f"Wait for the capture, S seconds at most ({WAIT_S:g}), and print where it went.",
+    help=f"Wait for a capture, at most S seconds ({WAIT_S:g}), and print its path.",
 )
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout; the rest to stderr.")
 def command(session: Path, wait: float | None, as_json: bool, **given: Any) -> int:
     """Choose launches of a program that runs under `kerncap capture --dormant`.
 
-    SESSION is the folder that it has printed, or the output folder that holds it. What was armed
-    before is replaced; launches are counted from now. Without a selector: the first launch of each
-    kernel whose source is known.
+    SESSION is the folder that capture printed, or the output folder that holds it. The new selection
+    replaces the last one, and launches are counted from now. Without a selector, the first launch of
+    each kernel with known source is captured.
     """
     from kerncap import log
     from kerncap.api.arm import arm

@@ -15,19 +15,23 @@ from kerncap.format.contract import Backend, Memory, default
 
 @click.command("capture")
 @selection_options
-@click.option("--dormant", is_flag=True, help="Take nothing until `kerncap arm` says what.")
+@click.option(
+    "--dormant", is_flag=True, help="Start with nothing selected; choose launches with `kerncap arm`."
+)
 @click.option(
     "--memory",
     type=click.Choice(get_args(Memory)),
-    help="Which memory comes along: what the launch can reach (default), its arguments', or all of it.",
+    help="Memory to capture: what the launch can reach (default), its arguments', or all of it.",
 )
-@click.option("--max-size", metavar="S", default="8GiB", show_default=True, help="Refuse larger launches.")
+@click.option(
+    "--max-size", metavar="S", default="8GiB", show_default=True, help="Refuse launches with more memory."
+)
 @click.option(
     "--backend",
     type=click.Choice(get_args(Backend)),
     default=default.backend,
     show_default=True,
-    help="What captures: the CUDA shim, the HIP shim, the Triton hook, or each where it can.",
+    help="Backend that captures: CUDA shim, HIP shim or Triton hook; auto uses all available.",
 )
 @click.option(
     "--source-dir",
@@ -35,7 +39,7 @@ from kerncap.format.contract import Backend, Memory, default
     metavar="DIR",
     multiple=True,
     type=click.Path(file_okay=False, exists=True, path_type=Path),
-    help="Look for sources of CUDA and HIP kernels here too. May be repeated.",
+    help="Folder with sources of CUDA and HIP kernels. Repeatable.",
 )
 @click.option(
     "-o",
@@ -43,12 +47,12 @@ from kerncap.format.contract import Backend, Memory, default
     type=click.Path(file_okay=False, path_type=Path),
     default=Path("kerncap-out"),
     show_default=True,
-    help="Where reproducers go.",
+    help="Folder for reproducers.",
 )
-@click.option("--no-values", is_flag=True, help="Leave the memory's contents out.")
+@click.option("--no-values", is_flag=True, help="Leave out the memory's contents.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout; the rest to stderr.")
-@click.option("--keep-session", is_flag=True, help="Leave the session folder in place.")
-@click.option("--no-self-check", is_flag=True, help="Do not replay each reproducer once.")
+@click.option("--keep-session", is_flag=True, help="Keep the session folder.")
+@click.option("--no-self-check", is_flag=True, help="Skip the replay of each reproducer after the capture.")
 @click.option(
     "--self-check-timeout",
     metavar="SECONDS",
@@ -57,14 +61,14 @@ from kerncap.format.contract import Backend, Memory, default
     show_default=True,
     envvar="KERNCAP_SELF_CHECK_TIMEOUT",
     show_envvar=True,
-    help="For each; four times as long for all of them.",
+    help="Limit for each self-check, in seconds; for all together, four times that.",
 )
 @click.argument("command", metavar="-- CMD...", nargs=-1, required=True, type=click.UNPROCESSED)
 def command(as_json: bool, **given: Any) -> int:
-    """Run a program, unchanged, and take kernel launches out of it.
+    """Run a program, unchanged, and capture kernel launches from it.
 
-    Without a selector: the first launch of each kernel whose source is known. The program's
-    output and exit status are passed through; kerncap's own lines go to stderr.
+    Without a selector, the first launch of each kernel with known source is captured. The program's
+    output and exit status are passed through; kerncap's lines go to stderr.
     """
     from kerncap import log
     from kerncap.api.capture import capture

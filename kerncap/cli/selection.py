@@ -17,26 +17,37 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 _OPTIONS = (
     click.option(
-        "-k", "--kernel", metavar="REGEX", help="Kernels whose name matches; the first match is taken."
+        "-k",
+        "--kernel",
+        metavar="REGEX",
+        help="Only kernels whose name matches REGEX; the first launch is captured.",
     ),
-    click.option("--launch", metavar="N[:M]", help="These launches of each kernel, 0-based, M excluded."),
-    click.option("--per-config", is_flag=True, help="The first launch of each distinct configuration."),
+    click.option("--launch", metavar="N[:M]", help="Only launches N to M-1 of each kernel, counted from 0."),
     click.option(
-        "--where", metavar="EXPR", help="Launches for which it holds, as in 'n > 1024 and x.ndim == 2'."
+        "--per-config", is_flag=True, help="Capture the first launch of each distinct configuration."
     ),
-    click.option("--range", metavar="REGEX", help="Launches inside of an NVTX range that matches."),
-    click.option("--rank", metavar="N[,M]", help="Processes of these ranks of a distributed program alone."),
-    click.option("--on-fault", is_flag=True, help="Keep the launch that faults, hangs or aborts."),
+    click.option(
+        "--where",
+        metavar="EXPR",
+        help="Only launches for which EXPR is true, such as 'n > 1024 and x.ndim == 2'.",
+    ),
+    click.option("--range", metavar="REGEX", help="Only launches inside an NVTX range that matches REGEX."),
+    click.option("--rank", metavar="N[,M]", help="Only processes of these ranks of a distributed program."),
+    click.option("--on-fault", is_flag=True, help="Keep only the launch that faults, hangs or aborts."),
     click.option(
         "--fault-timeout",
         metavar="S",
         type=SECONDS,
         default=default.fault_timeout_s,
         show_default=True,
-        help="A hang.",
+        help="Seconds after which a launch counts as hung.",
     ),
-    click.option("--when", type=click.Choice(get_args(When)), help="Keep launches with such a result."),
-    click.option("--last", metavar="N", type=COUNT, help="Keep the last N launches that match."),
+    click.option(
+        "--when",
+        type=click.Choice(get_args(When)),
+        help="Keep only launches that produce NaN or Inf, or differ when run again.",
+    ),
+    click.option("--last", metavar="N", type=COUNT, help="Keep only the last N launches that match."),
     click.option("--stop", is_flag=True, help="End the program once everything chosen is captured."),
 )
 
