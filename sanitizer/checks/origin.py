@@ -68,7 +68,7 @@ def by_habit_text(operation: Operation) -> str:
     loads = list(dict.fromkeys(one for value in operation.operands for one in operations_behind(value)))
     loads = [one for one in loads if _leaves_lanes_undefined(one)]
     where = f" ({_load(loads[0])})" if len(loads) == 1 else ""
-    return f"right only as this target puts zeros into lanes that a load without `other` leaves out{where}"
+    return f"right only as this target puts zeros into lanes that a load leaves out{where}"
 
 
 def _cause(values: Iterable[Value], of_lanes: str, of_result: str) -> str:
@@ -90,12 +90,15 @@ def _cause(values: Iterable[Value], of_lanes: str, of_result: str) -> str:
 def _load(operation: Operation) -> str:
     named = operation.results and operation.results[0].location.name
     name = f" of {operation.results[0].source_name}" if named else ""
-    return f"the masked load{name}{_line(operation)}"
+    kind = "load by block pointer" if operation.attributes.get("boundaryCheck") else "masked load"
+    return f"the {kind}{name}{_line(operation)}"
 
 
 def _leaves_lanes_undefined(operation: Operation) -> bool:
     if operation.name != "tt.load":
         return False
+    if operation.attributes.get("boundaryCheck"):
+        return operation.attributes.get("padding") is None
     return operation.segment("mask") is not None and operation.segment("other") is None
 
 

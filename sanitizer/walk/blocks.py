@@ -4,8 +4,22 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from kerncap.sanitizer.symbolic.expr import FALSE, Expr, add, boolean, const, ge, land, lor, lt, mul, wrap
+from kerncap.sanitizer.symbolic.expr import (
+    FALSE,
+    TRUE,
+    Expr,
+    add,
+    boolean,
+    const,
+    ge,
+    land,
+    lor,
+    lt,
+    mul,
+    wrap,
+)
 from kerncap.sanitizer.ttir.ir import DescriptorType, IntType, Operation, PointerType, TensorType, Type, Value
+from kerncap.sanitizer.walk import left_out
 from kerncap.sanitizer.walk.access import DescriptorUse, Target
 from kerncap.sanitizer.walk.recording import loaded, record
 from kerncap.sanitizer.walk.values import (
@@ -16,7 +30,15 @@ from kerncap.sanitizer.walk.values import (
     choose,
     lane_expressions,
 )
-from kerncap.sanitizer.walk.walker import Handler, Unsupported, Walker, bytes_of, element_of, shape_of
+from kerncap.sanitizer.walk.walker import (
+    Handler,
+    Unsupported,
+    Walker,
+    bytes_of,
+    element_of,
+    shape_of,
+    with_undefined,
+)
 
 
 def _make_block(walker: Walker, operation: Operation) -> None:
@@ -113,10 +135,11 @@ def load_block(walker: Walker, operation: Operation, block: BlockPointer) -> Non
         walker, operation, "load", where, inside, FALSE, None, expr, _block_element(pointer.type),
         pointer_operand=pointer,
     )  # fmt: skip
-    # With no padding option the lanes outside are said to be undefined; every lowering gives zeros, and
-    # kernels in use rely on it.
     if used:
-        walker.define(operation, _padded(result, value, inside))
+        padded = _padded(result, value, inside)
+        if inside is not TRUE and operation.attributes.get("padding") is None:
+            padded = with_undefined(padded, lor(padded.undefined, left_out.outside(inside)))
+        walker.define(operation, padded)
 
 
 def store_block(

@@ -55,6 +55,14 @@ def left_out(mask: Expr) -> Expr:
     return land(lnot(mask), eq(var(_LEFT_OUT), _ONE))
 
 
+def outside(inside: Expr) -> Expr:
+    """The mark of a block pointer's lanes outside of its shape, with no padding option: right by habit.
+
+    Kernels in use rely on these zeros everywhere, so that they are never an error.
+    """
+    return land(lnot(inside), eq(var(_BY_HABIT), _ONE))
+
+
 def is_marked(undefined: Expr) -> bool:
     return not undefined.variables.isdisjoint((_LEFT_OUT, _BY_HABIT))
 

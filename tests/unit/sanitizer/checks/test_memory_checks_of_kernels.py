@@ -27,6 +27,7 @@ from kerncap.sanitizer.walk import walk  # noqa: E402
 from kerncap.sanitizer.walk.access import Access  # noqa: E402
 from tests.unit.sanitizer.checks.memory_launches import ArrayContents  # noqa: E402
 from tests.unit.sanitizer.compiled import launch_of  # noqa: E402
+from tests.unit.sanitizer.concrete.launches import launch_of as launch_of_text  # noqa: E402
 
 BLOCK = 64
 
@@ -285,6 +286,30 @@ def test_left_out_lanes_that_are_combined(how: str) -> None:
         assert isinstance(settled(analysis, store.operation, "uninit"), Violated)
     else:
         assert verdict is None
+
+
+@pytest.mark.parametrize("padding", ["", ", padding = 1 : i32"])
+def test_lanes_outside_of_a_block_pointer_s_shape(padding: str) -> None:
+    """Triton 3.9 has no block pointers any more; older texts have."""
+    body = f"""
+    %one = arith.constant 1 : i64
+    %three = arith.constant 3 : i64
+    %zero = arith.constant 0 : i32
+    %b = tt.make_tensor_ptr %x, [%three], [%one], [%zero] {{order = array<i32: 0>}} : <tensor<4xi32>>
+    %v = tt.load %b {{boundaryCheck = array<i32: 0>{padding}}} : !tt.ptr<tensor<4xi32>>
+    %i = tt.make_range {{end = 4 : i32, start = 0 : i32}} : tensor<4xi32>
+    %s = tt.splat %out : !tt.ptr<i32> -> tensor<4x!tt.ptr<i32>>
+    %p = tt.addptr %s, %i : tensor<4x!tt.ptr<i32>>, tensor<4xi32>
+    tt.store %p, %v : tensor<4x!tt.ptr<i32>>
+    tt.return
+    """
+    text = "module {\n  tt.func public @kernel(%x: !tt.ptr<i32>, %out: !tt.ptr<i32>) {\n" + body + "  }\n}\n"
+    arguments = {"x": np.arange(3, dtype=np.int32), "out": np.zeros(4, np.int32)}
+    report = sanitize(launch_of_text(text, (1,), arguments, frozenset()))
+    assert not report.findings
+    noted = [f for one in report.settled if isinstance(one.verdict, Violated) for f in one.verdict.findings]
+    assert [(one.note, one.place.lane) for one in noted] == ([] if padding else [("portability", (3,))])
+    assert all("load by block pointer" in one.message for one in noted)
 
 
 @triton.jit
