@@ -23,6 +23,7 @@ from kerncap.sanitizer.checks.events.watchers import (
     OverflowWatcher,
     UninitWatcher,
     Watcher,
+    counts_left_out,
     stores_in_doubt,
 )
 from kerncap.sanitizer.checks.make_finding import finding_of_witness
@@ -119,7 +120,7 @@ def _evaluate(
     limits = Limits(analysis.options.evaluation_limit, analysis.options.evaluation_timeout_s)
     outcome = _run(
         analysis, addresses_only, _Everyone(analysis.launch, (*watchers.values(), order), races), limits,
-        Track(undefined="uninit" in by_check, overflow="overflow" in watchers),
+        Track("uninit" in by_check, "overflow" in watchers, left_out=counts_left_out(analysis)),
     )  # fmt: skip
 
     def again(observer: Observer, results: Results) -> Outcome:

@@ -96,6 +96,14 @@ def stores_in_doubt(analysis: Analysis, operations: Collection[Operation]) -> fr
     return frozenset(one for one in operations if one.name not in LOADS and one not in defined)
 
 
+def counts_left_out(analysis: Analysis) -> bool:
+    """Whether an evaluation is to tell left-out lanes: only if one may be used, as far as the walk knows."""
+    accesses = analysis.walked.accesses
+    return not accesses or any(
+        one.undefined is not FALSE or one.steered_by_undefined is not FALSE for one in accesses
+    )
+
+
 class UninitWatcher(Watcher):
     """Fresh memory that is read, and undefined lanes that reach a store, an address or a mask."""
 
@@ -103,9 +111,9 @@ class UninitWatcher(Watcher):
         super().__init__(operations)
         self._values = stores_in_doubt(analysis, operations)
         accesses = analysis.walked.accesses
-        # By the walk no undefined value decides where these go, whatever a left-out lane would do.
-        followed = {one.operation for one in accesses if one.steered_by_undefined is not FALSE}
-        self._steady = frozenset(one.operation for one in accesses) - followed
+        # If left-out lanes count: by the walk no undefined value decides where these go.
+        steady = {one.operation for one in accesses if counts_left_out(analysis)}
+        self._steady = steady - {one.operation for one in accesses if one.steered_by_undefined is not FALSE}
         self._masks = frozenset(one.operation for one in accesses if one.mask_undefined is not FALSE)
         self._shadow = ShadowMemory(analysis.launch)
         self._function = analysis.function

@@ -313,6 +313,28 @@ def test_lanes_outside_of_a_block_pointer_s_shape(padding: str) -> None:
 
 
 @triton.jit
+def in_a_branch(x, count, y, n, BLOCK: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    value = tl.load(x + offs, mask=offs < n)
+    if n // tl.load(count) > -1:
+        tl.store(y + offs, tl.load(x + offs, mask=offs < n), mask=offs < n)
+    tl.store(y + offs, value, mask=offs < n)
+
+
+def test_a_branch_on_what_has_no_value_is_told_from_one_by_a_left_out_lane() -> None:
+    """The evaluation, which decides it, tells a division by zero and no left-out lane."""
+    for count, verdict in ((1, Proved), (0, Violated)):
+        launch = launch_of(
+            in_a_branch, (4,), {"x": "*fp32", "count": "*i32", "y": "*fp32", "n": "i32"}, {"BLOCK": BLOCK},
+            x=(256,), count=(1,), y=(256,), n=200,
+        )  # fmt: skip
+        contents = {"x": np.ones(256, np.float32), "count": np.full(1, count, np.int32)}
+        analysis = analysis_of(with_memory(launch, contents=contents))
+        load = accesses(analysis, "load")[-1]
+        assert isinstance(settled(analysis, load.operation, "uninit"), verdict)
+
+
+@triton.jit
 def in_blocks(x, y, n, HOW: tl.constexpr, BLOCK: tl.constexpr):
     offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     if HOW == "shifted":
