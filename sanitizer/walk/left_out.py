@@ -85,14 +85,17 @@ def on_target(undefined: Expr) -> Expr:
 def combined(undefined: Expr, lane: Variable | None) -> Expr:
     """The mark of what was made of all lanes along an axis, of which the left-out ones added nothing.
 
-    Where all of them were left out, so is what became of them. The first and the last one stand for all.
+    Where all of them were left out, so is what became of them.
     """
-    if not is_marked(undefined):
-        return undefined
+    return _combined(undefined, all_left_out(undefined, lane)) if is_marked(undefined) else undefined
+
+
+def all_left_out(undefined: Expr, lane: Variable | None) -> Expr:
+    """Where all lanes along an axis were left out: the first and the last one stand for all."""
     here = in_lane(undefined)
-    if lane is not None:
-        here = land(*(substitute(here, {lane: const(end)}) for end in (lane.low, lane.high)))
-    return _combined(undefined, here)
+    if lane is None:
+        return here
+    return land(*(substitute(here, {lane: const(end)}) for end in (lane.low, lane.high)))
 
 
 def accumulated(undefined: Expr, counter: Variable) -> Expr:
@@ -102,9 +105,9 @@ def accumulated(undefined: Expr, counter: Variable) -> Expr:
     return _combined(undefined, substitute(in_lane(undefined), {counter: _ZERO}))
 
 
-def _combined(undefined: Expr, all_left_out: Expr) -> Expr:
+def _combined(undefined: Expr, nothing_else: Expr) -> Expr:
     by_habit = substitute(undefined, {_LEFT_OUT: var(_BY_HABIT)})
-    return lor(by_habit, land(all_left_out, eq(var(_LEFT_OUT), _ONE)))
+    return lor(by_habit, land(nothing_else, eq(var(_LEFT_OUT), _ONE)))
 
 
 def all_along(condition: Expr, along: Variable | None, solver: Solver, path: Expr) -> Expr:

@@ -58,7 +58,10 @@ def _combined(walker: Walker, operand: Tile, combiner: Block, lane: Variable | N
     if not left_out.is_marked(operand.undefined):
         return operand
     nothing = left_out.adds_nothing(combiner, operand.expr, lane)
-    matters = _possible(walker, land(left_out.in_lane(operand.undefined), lnot(nothing)))
+    among_others = land(
+        left_out.in_lane(operand.undefined), lnot(left_out.all_left_out(operand.undefined, lane))
+    )
+    matters = _possible(walker, land(among_others, lnot(nothing)))
     return replace(operand, undefined=lor(left_out.combined(operand.undefined, lane), matters))
 
 
@@ -257,7 +260,9 @@ def _dot(walker: Walker, operation: Operation) -> None:
     if any(left_out.is_marked(one.tile.undefined) for one in (rows, columns)):
         left = lor(*(one.placed(left_out.in_lane(one.tile.undefined)) for one in (rows, columns)))
         no_part = lor(land(rows.zero, lnot(columns.from_memory)), land(columns.zero, lnot(rows.from_memory)))
-        marks.append(_possible(walker, land(left, lnot(no_part))))
+        # A row or column that was left out whole is one in the product, whatever it is multiplied by.
+        whole = (one.placed(left_out.all_left_out(one.tile.undefined, one.lane)) for one in (rows, columns))
+        marks.append(_possible(walker, land(left, lnot(no_part), *map(lnot, whole))))
         if added is not None and left_out.holds(added.expr, 0) is TRUE:
             nothing = lor(rows.zero_all_along(walker), columns.zero_all_along(walker))
             expression = ite(nothing, added.expr, expression)

@@ -407,6 +407,8 @@ def product(a, b, y, n, HOW: tl.constexpr, BLOCK: tl.constexpr):
     made = tl.dot(rows, columns)
     if HOW == "exp":
         made = tl.dot(tl.exp(made), columns)
+    elif HOW == "exp and ones":
+        made = tl.dot(tl.exp(made), tl.load(b + i * BLOCK + j, mask=(i < n) & (j < n), other=1.0))
     elif HOW == "sum of exp":
         made = tl.exp(made) / tl.sum(tl.exp(made), 1)[:, None]
     elif HOW == "twice":
@@ -416,7 +418,14 @@ def product(a, b, y, n, HOW: tl.constexpr, BLOCK: tl.constexpr):
 
 @pytest.mark.parametrize(
     ("how", "counts"),
-    [("plain", False), ("twice", False), ("memory", True), ("exp", True), ("sum of exp", True)],
+    [
+        ("plain", False),
+        ("twice", False),
+        ("memory", True),
+        ("exp", False),  # exp(0) times 0
+        ("exp and ones", True),
+        ("sum of exp", True),
+    ],
 )
 def test_left_out_lanes_in_a_product_of_matrices(how: str, counts: bool) -> None:
     launch = launch_of(
