@@ -18,8 +18,8 @@ in the formulas that say where a value is undefined, each a variable that is 0 o
 A left-out lane that does add something (zero under a maximum, ``exp(0)`` in a sum, zero times what memory
 holds, which may be NaN) makes the result undefined without a mark.
 
-Source: Triton 3.9's output for sm_75, sm_90, sm_100, gfx942, gfx950 and gfx1100; its interpreter; Triton 3.6
-on an H100 (`tools/left_out_lanes.py`).
+Source: Triton 3.9's output for sm_75, sm_80, sm_90, sm_100, gfx942, gfx950 and gfx1100, and its interpreter.
+`tools/left_out_lanes.py` shows what the lanes hold on a device.
 """
 
 from __future__ import annotations
