@@ -44,7 +44,7 @@ class _Operation:
         base = schema.name.rpartition("::")[2]
         self.moves = base in _MOVES or base.endswith("_copy")
         self.copies = base in ("clone", "_to_copy")  # each element, to the same index
-        self.resizes = base in ("resize_", "resize_as_", "set_")
+        self.resizes = base in ("resize_", "resize_as_")
         self.read: List[Tuple[int, str]] = []
         aliases = any(one.alias_info is not None and not one.alias_info.is_write for one in schema.returns)
         if aliases or base.startswith(_READ_NOTHING):  # a view

@@ -42,6 +42,10 @@ later.sum()
 torch.nn.Linear(64, 64)(torch.ones(2, 64)).sum().backward()
 torch.zeros_like(torch.empty(10, 64)).sum(), torch.empty(10, 64).shape
 torch.empty(10, 64).new_zeros(3).sum()
+adopted = torch.empty(0).set_(torch.ones(64).untyped_storage(), 0, (64,), (1,))
+assert adopted.eq(1).all()  # memory that a tensor takes over keeps what it holds
+torch.save(adopted, "adopted.pt")
+assert torch.load("adopted.pt").eq(1).all()
 
 stored(torch.empty(10, 64)).sum()  # used
 a = stored(torch.empty(10, 64))
@@ -71,14 +75,13 @@ class Late(torch.autograd.Function):
         unwritten = torch.empty_like(gradient)
         return unwritten * gradient  # used
 Late.apply(torch.ones(64, requires_grad=True)).sum().backward()
-compiled = torch.compile(lambda x: x * 2, backend="aot_eager", fullgraph=True)
-assert compiled(torch.ones(64)).eq(2).all()
 """
 
 
 @pytest.fixture(scope="module")
 def result(tmp_path_factory: pytest.TempPathFactory) -> SanitizeResult:
-    return run_script(tmp_path_factory.mktemp("reads"), PROGRAM, analysed())
+    folder = tmp_path_factory.mktemp("reads")
+    return run_script(folder, f"os.chdir({str(folder)!r})" + PROGRAM, analysed())
 
 
 def test_uses_are_found_and_moves_are_not(result: SanitizeResult) -> None:
@@ -93,6 +96,18 @@ def test_both_places_are_said(result: SanitizeResult) -> None:
     mean = by_line["a.clone().mean()  # used"]
     assert lines[mean.allocated[-1][1] - 1] == "a = stored(torch.empty(10, 64))"
     assert (mean.operation, mean.unwritten, mean.first, mean.shape) == ("aten::mean", 128, (8, 0), (10, 64))
+
+
+@pytest.mark.long
+def test_what_is_compiled_is_watched_too(tmp_path: Path) -> None:
+    program = """
+compiled = torch.compile(lambda x: x * 2, backend="aot_eager", fullgraph=True)
+assert compiled(torch.ones(64)).eq(2).all()
+compiled(torch.empty(64))
+"""
+    result = run_script(tmp_path, program, analysed())
+    assert result.target_status == 0
+    assert [read.operation for read in result.host_reads] == ["aten::mul"]
 
 
 def test_nothing_is_looked_at_where_unwritten_memory_is_not_asked_for(tmp_path: Path) -> None:
