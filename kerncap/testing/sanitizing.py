@@ -62,8 +62,8 @@ class Sanitizing:
         unknown = [name for name in names if name not in CHECKS]
         if unknown or not names:
             raise pytest.UsageError(
-                f"--kerncap-sanitize={checks}: {', '.join(unknown) or 'nothing'} is no check; "
-                f"there are {', '.join(CHECKS)}"
+                f"--kerncap-sanitize={checks}: {', '.join(unknown) or 'nothing'} is not a check; "
+                f"choose from {', '.join(CHECKS)}"
             )
         try:
             self._here: SanitizedHere = SanitizedHere(Options(checks=frozenset(names), bounds=bounds))

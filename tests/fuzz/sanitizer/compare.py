@@ -109,7 +109,7 @@ def compare(case: Case) -> Outcome:
     except Undecidable as reason:
         outcome.skipped = str(reason)
         return outcome
-    outcome.buggy = bool(verdict.must)
+    outcome.buggy = bool(verdict.must) or verdict.uses_unwritten
     outcome.decided = outcome.buggy or not verdict.any_order
     outcome.seconds["oracle"] = clock() - start
     start = clock()
@@ -168,6 +168,9 @@ class _Comparison:
                 self._differs(MISSED, f"{key[2]} is left at line {key[1]}, and the launch is said to be safe")
         if self.outcome.answer == "pass" and self.verdict.steered & compiled:
             self._differs(MISSED, f"an undefined mask at {self.verdict.steered}, and all is said to be safe")
+        read = {key[1] for key in self.verdict.unwritten}
+        if self.outcome.answer == "pass" and self.verdict.uses_unwritten and read <= compiled:
+            self._differs(MISSED, f"what nobody wrote is used, of line {sorted(read)}, and all is said safe")
         for finding in self.report.findings:
             if not self.verdict.any_order:
                 self._justified(finding)

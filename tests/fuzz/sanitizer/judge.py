@@ -35,11 +35,27 @@ class Verdict:
     steered: set[int] = field(default_factory=set)  # lines of accesses by an undefined mask
     any_order: bool = False  # other orders of programs were not all tried
     outside: set[Key] = field(default_factory=set)  # accesses that leave their storage, however they came to
+    # Reads of what nobody wrote: wrong only if what stood there shows in what the launch does.
+    unwritten: dict[Key, set[Point]] = field(default_factory=lambda: defaultdict(set))
+    uses_unwritten: bool = False
+
+    def settle_unwritten(self, used: bool) -> None:
+        """``used``: other garbage in unwritten memory makes the launch do something else.
+
+        Of several reads it is then not known which one shows, only that the launch is wrong.
+        """
+        self.uses_unwritten = used
+        if used and len(self.unwritten) == 1:
+            self.must.update(self.unwritten)
+        else:
+            self.may |= set(self.unwritten)
 
     def add(self, other: Verdict) -> None:
         """What another order of programs does."""
         for key, points in other.must.items():
             self.must[key] |= points
+        for key, points in other.unwritten.items():
+            self.unwritten[key] |= points
         for mine, theirs in (
             (self.may, other.may), (self.placeless, other.placeless), (self.races, other.races),
             (self.identical, other.identical), (self.lines, other.lines), (self.outside, other.outside),
@@ -85,8 +101,9 @@ def _one(verdict: Verdict, event: Event, machine: Machine, programs: Any, views:
             "overflow": sure & event.wrong,
             "uninit": here & (event.undefined_place | event.undefined_value),
         }
-        if event.unwritten is not None:
-            found["uninit"] = found["uninit"] | (here & event.unwritten)
+        if event.unwritten is not None and (here & event.unwritten).any():
+            key = ("uninit", event.line, argument.name)
+            verdict.unwritten[key] |= _points(event, here & event.unwritten, programs)
         for check, bad in found.items():
             if bad.any():
                 verdict.must[check, event.line, argument.name] |= _points(event, bad, programs)

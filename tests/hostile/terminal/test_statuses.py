@@ -25,7 +25,7 @@ def test_the_table_has_every_status() -> None:
     }
     answered = {exit_status(answer) for answer in Answer}
     assert raised | answered == {int(status) for status in found if status.isdigit()}
-    assert f"{streams.NobodyReads.exit_status}: whoever read stdout has gone" in page
+    assert f"{streams.NobodyReads.exit_status}: the reader of stdout has gone" in page
 
 
 def test_no_page_repeats_it() -> None:

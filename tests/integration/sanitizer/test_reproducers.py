@@ -247,13 +247,13 @@ def test_a_module_that_ends_its_process_is_said(
     from kerncap.api import compiled_ttir
 
     quiet = tmp_path / "python"
-    quiet.write_text("#!/bin/sh\ncase \"$1\" in *compile_source*) echo no more >&2; exit 7;; esac\n"
+    quiet.write_text("#!/bin/sh\ncase \"$*\" in *compile_source*) echo no more >&2; exit 7;; esac\n"
                      f'exec {sys.executable} "$@"\n')  # fmt: skip
     quiet.chmod(0o755)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(captured[1]))
     with pytest.raises(BackendUnavailable, match="ended with status 7 as it compiled the source: no more"):
         sanitize_reproducer(captured[0], python=str(quiet))
-    quiet.write_text("#!/bin/sh\ncase \"$1\" in *compile_source*) sleep 100;; esac\n"
+    quiet.write_text("#!/bin/sh\ncase \"$*\" in *compile_source*) sleep 100;; esac\n"
                      f'exec {sys.executable} "$@"\n')  # fmt: skip
     monkeypatch.setattr(compiled_ttir, "TIMEOUT_S", 0.2)
     with pytest.raises(BackendUnavailable, match=r"for cuda:90 took longer than 0\.2 s"):

@@ -80,7 +80,7 @@ def test_kernels_are_recognised_by_name(compare: Any) -> None:
     ("a", "b", "said"),
     [
         (verified(), listed(), "of kerncap verify, .* of kerncap list"),
-        ({"x": 1}, {"x": 1}, "no document that a kerncap command prints"),
+        ({"x": 1}, {"x": 1}, "not a document that a kerncap command prints"),
     ],
 )
 def test_documents_of_two_commands(compare: Any, a: dict, b: dict, said: str) -> None:

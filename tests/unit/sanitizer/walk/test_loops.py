@@ -236,7 +236,7 @@ def test_an_undefined_lane_lives_on_in_an_accumulator() -> None:
         Solver().satisfiable(only(clean, "store").undefined), type(Solver().satisfiable(_false()))
     )
     tail = only(walked(accumulated, (1,), signature, BLOCK=4, x_ptr=(9,), y_ptr=(4,), n=9), "store")
-    lanes = {point["lane0"] for point in _points(tail.undefined)}
+    lanes = {point["lane0"] for point in _points(tail.by_habit)}
     assert lanes == {1, 2, 3}
 
 
