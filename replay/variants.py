@@ -307,7 +307,7 @@ class Variants:
         return folder / path.name
 
     def _is_strangers(self, path: Path) -> bool:
-        """Whether a module's Python would run in the worker, and is none of what was captured."""
+        """Whether a module's Python would run in the worker and was not captured."""
         own = self._connection.job.folder / "source"
         return self.launcher in ("jit", "binary") and path.suffix == ".py" and own not in path.parents
 

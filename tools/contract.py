@@ -271,7 +271,7 @@ def hook_module(contract: Contract) -> str:
         "",
         "",
         "class Options:",
-        '    """session.json. Raises ValueError for what is none."""',
+        '    """session.json. Raises ValueError if the file is not one."""',
         "",
         *(f"    {one.name}: {OPTION_TYPES[one.type][0]} = default.{one.name}" for one in contract.options),
         "",

@@ -1,4 +1,4 @@
-"""session.json: what the hook and the shims of a session are told (docs/session.md)."""
+"""session.json: the options that the hook and the shims of a session read (docs/session.md)."""
 
 from __future__ import annotations
 

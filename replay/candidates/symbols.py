@@ -15,7 +15,7 @@ _IDENTIFIER = re.compile(r"[A-Za-z_$][\w$]*")
 
 
 def kernels_of_cubin(data: bytes) -> tuple[str, ...]:
-    """Mangled names of the kernels in a cubin. Raises ValueError for what is none."""
+    """Mangled names of the kernels in a cubin. Raises ValueError if it is not one."""
     elf = Elf(data)
     sections = {section.name for section in elf.sections}
     return tuple(

@@ -216,7 +216,7 @@ def _scan(walker: Walker, operation: Operation) -> None:
         operands[0].shape,
         [_some_along(_combined(walker, one, combiner, lane), axis, extent) for one in operands],
     )
-    # A lane that was left out is none of the data's, whatever the lanes before it add up to.
+    # A lane that was left out holds no data, whatever the lanes before it add up to.
     own = (one.undefined for one in operands if left_out.is_marked(one.undefined))
     undefined = lor(undefined, *own)
     for position, result in enumerate(operation.results):

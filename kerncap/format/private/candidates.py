@@ -159,12 +159,12 @@ def _have_prefix(block: _Bytes, places: _Places) -> _Flags:
 
 
 def _outside(block: _Bytes, letters: bytes) -> _Places:
-    """Where bytes are that are none of the letters, and the end of the block."""
+    """Where bytes that are not among the letters are, and the end of the block."""
     return np.append(np.flatnonzero(_flags(letters, True)[block]), len(block))
 
 
 def _skip(block: _Bytes, letters: bytes, places: _Places, most: int) -> _Places:
-    """From each place the next that is none of the letters, at most so many further."""
+    """From each place the next byte that is not among the letters, up to a limit of bytes further."""
     places = places.copy()
     going = np.arange(len(places))
     for _ in range(most):

@@ -242,7 +242,7 @@ NEXT:
   ret;
 }
 
-// Keeps the device busy for so many nanoseconds: work that is queued meanwhile does not wait for the host.
+// Keeps the device busy for that many nanoseconds: work that is queued meanwhile does not wait for the host.
 .visible .entry kerncap_hold(.param .u64 p_ns)
 {
   .reg .pred %p<3>;

@@ -317,7 +317,7 @@ class default:
 
 
 class Options:
-    """session.json. Raises ValueError for what is none."""
+    """session.json. Raises ValueError if the file is not one."""
 
     version: int = default.version
     token: str = default.token

@@ -350,7 +350,7 @@ def in_blocks(x, y, n, HOW: tl.constexpr, BLOCK: tl.constexpr):
     [("exp", 200, False), ("exp", 100, True), ("sum", 100, False), ("shifted", 256, False)],
 )
 def test_a_block_that_is_left_out_whole(how: str, n: int, counts: bool) -> None:
-    """Of four blocks of 64: what is made of the last one's zeros is none of the data's."""
+    """Of four blocks of 64: the last one's zeros hold no data, and neither does the result."""
     launch = launch_of(
         in_blocks, (4,), {"x": "*fp32", "y": "*fp32", "n": "i32"}, {"BLOCK": BLOCK, "HOW": how},
         x=(256,), y=(4,), n=n,
