@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from kerncap import child
+from kerncap import child, scratch
 from kerncap.errors import BackendUnavailable, ReplayError
 from kerncap.replay.tuning import point as points
 from kerncap.replay.tuning import worker_tasks as tasks
@@ -191,9 +191,13 @@ class Cluster:
     def _connect(self, address: str | None, count: int) -> None:
         import logging
 
+        import dask
+
         distributed = self._distributed
         try:
             if address is None:
+                scratch_folder = self._stack.enter_context(scratch.temporary("dask"))
+                self._stack.enter_context(dask.config.set({"temporary-directory": scratch_folder}))
                 # Whatever is said of the dashboard, its port is opened: any, for there may be other searches.
                 cluster = distributed.LocalCluster(
                     n_workers=count, threads_per_worker=_THREADS, processes=True, host="127.0.0.1",
@@ -203,7 +207,7 @@ class Cluster:
                 client = distributed.Client(cluster, timeout=_START_S, set_as_default=False)
             else:
                 client = distributed.Client(address, timeout=_START_S, set_as_default=False)
-        except (OSError, TimeoutError, ValueError) as error:
+        except (OSError, TimeoutError, ValueError, RuntimeError) as error:  # the last: it failed to start
             where = f"the Dask scheduler {address}" if address else "a Dask cluster here"
             raise BackendUnavailable(where, str(error) or type(error).__name__) from error
         self._client = client
