@@ -1,4 +1,4 @@
-"""The cheats that evaluators of kernels have met in public: each is told by name, and honest rewrites pass.
+"""The cheats that evaluators of kernels have met in public: each is reported by name, and honest rewrites pass.
 
 Each candidate says in its docstring what it does, where that was seen, and what has to be said of it.
 """

@@ -30,7 +30,7 @@ _of_process: Dict[Any, str] = {}  # ranges from start to end, in the order of th
 
 def names() -> List[str]:
     """The open ranges around this thread's next launch, outermost first."""
-    shim = native.find(word.shim.cuda)  # NVTX's ranges are told to no other
+    shim = native.find(word.shim.cuda)  # only it gets NVTX's ranges
     found = shim.ranges() if shim is not None else None
     if found is not None:
         return found

@@ -161,7 +161,7 @@ def main() -> int:
 
 
 def _share(available: list[int], wanted: int) -> int:
-    """How many of each kernel make so many in all."""
+    """How many mutants of each kernel give the wanted total."""
     share = 1
     while sum(min(count, share) for count in available) < wanted and share < max(available, default=1):
         share += 1

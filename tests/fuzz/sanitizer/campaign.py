@@ -141,7 +141,7 @@ def tallies(seeds: Iterable[int], processes: int) -> Iterator[tuple[int, Tally]]
 
 
 def hunt(launches: int, first: int, processes: int, journal: Path) -> Tally:
-    """Until so many launches were compared, those of the journal among them; disagreements are printed."""
+    """Until that many launches were compared, including those in the journal; disagreements are printed."""
     whole, done = Tally(), set()
     if journal.exists():
         for line in journal.read_text().splitlines():

@@ -258,7 +258,7 @@ def _bounded(data: Any, exact: Any, kind: str, undefined: Any, wrapped: bool) ->
     low = ((data + half) & ((1 << bits) - 1)) - half
     differs = low != data
     if differs if isinstance(differs, bool | np.bool_) else differs.any():
-        # TTIR has no unsigned types: what wraps there is told by neither side.
+        # TTIR has no unsigned types: neither side reports what wraps there.
         known = None if kind[0] == "u" else data if exact is None else exact
         return Value(low, kind, known, undefined, True)
     return Value(data, kind, exact, undefined, wrapped)

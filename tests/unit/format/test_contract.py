@@ -77,7 +77,7 @@ def test_no_object_is_left_out() -> None:
     ("group", "reader"), [("selection", Selection), ("keep", Keep), ("session", SessionFile)]
 )
 def test_options_have_one_default(group: str, reader: Any) -> None:
-    """`version`, `token` and `socket` have none in Python: a session without them is none."""
+    """`version`, `token` and `socket` have no default in Python: there is no session without them."""
     told = {field.name: field.default for field in msgspec.inspect.type_info(reader).fields}  # type: ignore[attr-defined]
     wanted = {one.name: one.default for one in CONTRACT.options if one.group == group}
     assert {name for name in told if name not in ("selection", "keep")} == set(wanted)
