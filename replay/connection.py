@@ -103,6 +103,16 @@ class Connection:
         """The end of what kernel and worker printed."""
         return self._worker.log_tail() if self._worker is not None else ""
 
+    def log_size(self) -> int:
+        """How much kernel and worker have printed, in bytes."""
+        return self.job.log.stat().st_size if self.job.log.exists() else 0
+
+    def log_from(self, start: int, limit: int) -> bytes:
+        """What they printed from ``start`` on, up to ``limit`` bytes."""
+        with self.job.log.open("rb") as file:
+            file.seek(start)
+            return file.read(limit)
+
     # --- masks, which go through files -----------------------------------------------------------------
 
     def save(self, name: str, mask: Bits) -> None:

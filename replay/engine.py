@@ -182,6 +182,12 @@ class Engine(WorkerMemory):
             return dataclasses.replace(outcome, doubt=self._doubt_of_ending(which))
         return outcome
 
+    def printed(self, which: str, limit: int) -> tuple[Outcome, bytes]:
+        """Run one launch in memory as it is; and what was printed meanwhile, up to ``limit`` bytes."""
+        at = self.connection.log_size()
+        outcome = self.launch(which)
+        return outcome, self.connection.log_from(at, limit)
+
     @functools.cached_property
     def side_inputs(self) -> SideInputs:
         """What the captured code reads beside its memory; on the host that is nothing."""

@@ -12,7 +12,7 @@ from typing import Any
 
 from kerncap.answer import Answer
 from kerncap.format.schema import Manifest
-from kerncap.replay import bias, bitmap, in_place
+from kerncap.replay import bias, bitmap, in_place, printed_text
 from kerncap.replay.bitmap import Bits
 from kerncap.replay.byte_effects import SEED_A, SEED_B, Measured, poison
 from kerncap.replay.engine import CANDIDATE, ORIGINAL, Engine
@@ -127,7 +127,9 @@ def judge(
         return ended
     verdict = _Comparison(engine, measured, which, tolerance).judge()
     if verdict.passed and not measured.written_bytes:
-        return nothing_written(engine.side_inputs.prints)
+        return (
+            printed_text.judge(engine) if which == CANDIDATE else nothing_written(engine.side_inputs.prints)
+        )
     if verdict.passed and not verdict.poisoned_bytes and not _changes_anything(engine):
         verdict.notes.append(
             "the launch leaves every byte as it was: its stores are known from its code or other contents"

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ..common import printed
 from ..common.failures import Fault, KernelError, Refused
 from ..common.state_operations import StateOperations
 from ..cuda.device import Bytes
@@ -142,6 +143,8 @@ class Session(StateOperations[States], Judging):
             return {"outcome": {"status": "error", "message": str(error)}}
         self.device.finish(limit_s)
         ns = time.perf_counter_ns() - start
+        self.device.finish()  # a query is not enough for the driver to write what the kernel printed
+        printed.flush()
         launcher.variables.leave()
         return {"outcome": {"status": "ok", "ns": ns}}
 

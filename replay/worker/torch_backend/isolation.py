@@ -23,6 +23,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from ..common import printed
 from ..common.failures import Refused
 from . import confine, guard
 
@@ -118,8 +119,8 @@ def _child(load: Callable[[], Callable[[], None]], write_fd: int, rights: Rights
             outcome = {"status": "refused", "message": problem}
         if rights is not None and _DENIED.search(outcome.get("message", "")):
             outcome["message"] += " (while it is judged a candidate writes no file and opens no connection)"
+        printed.flush()  # before it is read
         os.write(write_fd, json.dumps(outcome).encode()[: 1 << 20] + b"\n")
-        sys.stdout.flush()
         sys.stderr.flush()
     finally:
         os._exit(0)  # no exit handlers: they belong to the process that forked

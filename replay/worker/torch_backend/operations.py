@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from ..common import printed
 from ..common.failures import Fault, KernelError, Refused
 from ..common.state_operations import StateOperations
 from . import compare_views, confine, guard, warm_triton
@@ -205,6 +206,7 @@ class Session(StateOperations[States], Judging, Timed):
             self.memory.synchronize()
 
         outcome = run_here(whole)
+        printed.flush()
         if outcome["status"] == "error" and self.memory.is_lost():
             raise Fault(outcome["message"])
         return {"outcome": outcome}

@@ -1,6 +1,7 @@
 // Kernels for the stand-in driver that only replay's tests need; the others are the rig's own clients'.
 #include <unistd.h>
 
+#include <cstdio>
 #include <cstring>
 
 #include "rig.h"
@@ -111,4 +112,23 @@ KERNEL(apart) {
   auto* edition = static_cast<uint32_t*>(rig_global(launch, "rig_variant", nullptr));
   uint32_t first = edition && *edition ? 0 : (state >> 12) % n, step = first ? 17 : 1;
   for (uint32_t i = 0; i < n; ++i) block[4 * n + i] = in[(first + i * step) % n];
+}
+
+// printing(in, n): writes nothing, and prints each element, as a device does when it is waited for. Image
+// edition 1 is off by one in the last line, 2 prints 0, 1, 2, …, whatever it is given, 3 prints nothing, 4 a
+// number that grows with each run, and 5 more than a device keeps.
+KERNEL(printing) {
+  static unsigned runs = 0;
+  uint32_t n = rig_parameter<uint32_t>(launch, 1);
+  auto* in = rig_array<float>(pointer(launch, 0), n);
+  auto* given = static_cast<uint32_t*>(rig_global(launch, "rig_variant", nullptr));
+  uint32_t edition = given ? *given : 0;
+  ++runs;
+  for (uint32_t k = 0; k < n; ++k) {
+    uint32_t i = runs % 2 ? k : n - 1 - k;  // no two runs need have the same order
+    float shown = edition == 2 ? static_cast<float>(i) : edition == 4 ? runs : in[i];
+    if (edition == 1 && i == n - 1) shown += 1;
+    if (edition != 3) std::printf("element %u is %g\n", i, shown);
+  }
+  for (uint32_t i = 0; edition == 5 && i < 4000; ++i) std::printf("and more of it\n");
 }

@@ -71,6 +71,22 @@ def test_what_can_be_judged_still_is(
     judge.rejects(path, compile_candidate(source, awkward.reproducers[path].device.arch))
 
 
+@pytest.mark.parametrize("text, status", [("printed %d", 0), ("Printed %d", 1), ("printed %d again", 1)])
+def test_a_candidate_is_judged_by_what_it_prints(
+    awkward: Captured, judge: Judge, text: str, status: int, tmp_path: Path
+) -> None:
+    path = awkward.one("kc_print")
+    source = tmp_path / "prints.cu"
+    source.write_text(
+        "#include <cstdio>\n__global__ void kc_print(int n) {\n"
+        f'  if (!threadIdx.x) printf("{text}\\n", n);\n}}\n'
+    )
+    candidate = compile_candidate(source, awkward.reproducers[path].device.arch)
+    [done] = judge.ask(("verify", "--json", str(path), "--candidate", str(candidate)))
+    assert done.status == status, done.stdout + done.stderr
+    assert "captured kernel" in done.document["summary"]
+
+
 # Where no other contents show the stores, nothing can be compared: undecided, never a no.
 _STORES = {"masked_fill": (0, 5), "FillFunctor": (0,), "clamp": (0, 5), "copy_kernel": (0,)}
 

@@ -1,0 +1,103 @@
+"""Launches that only print: the captured kernel and a candidate are compared by what they print in replays."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kerncap.answer import Answer
+from kerncap.api.replay import ReplayOptions, ReplayResult, replay
+from kerncap.api.verify import VerifyOptions, verify
+
+from . import build, rig
+from .native import Native
+
+
+@pytest.fixture(scope="module")
+def own_kernels(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return rig.kernels(tmp_path_factory.mktemp("kernels"))
+
+
+@pytest.fixture
+def stand_in(own_kernels: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rig.use(monkeypatch, own_kernels)
+
+
+def run(folder: Path, captured: int | None = None, candidate: int | None = 0) -> ReplayResult:
+    """The answer on one edition of the kernel `printing` for a launch of another one."""
+    launch = Native("printing").array(np.arange(8, dtype=np.float32)).integer(8)
+    launch.code = {"ptx": launch.image(edition=captured)}
+    options: dict[str, Any] = {}
+    if candidate is not None:
+        options["candidate"] = folder / "candidate.ptx"
+        options["candidate"].write_bytes(launch.image(edition=candidate))
+    return replay(launch.seal(folder), ReplayOptions(timed_runs=0, timeout_s=10.0, **options))
+
+
+@pytest.mark.usefixtures("stand_in")
+def test_a_candidate_that_prints_the_same_passes(tmp_path: Path) -> None:
+    """In any order, on the captured values and on others."""
+    verdict = run(tmp_path).verdict
+    assert verdict.answer is Answer.YES, verdict.reasons
+    assert (
+        "prints the same as the captured kernel in a replay (8 lines, and on other values)" in verdict.summary
+    )
+    assert verdict.notes == ["what the application itself printed is not kept"]
+
+
+@pytest.mark.usefixtures("stand_in")
+@pytest.mark.parametrize(
+    "edition, said",
+    [
+        (1, "prints 'element 7 is 7' 0 times, the captured kernel 1 times"),
+        (2, "on other values: prints 'element "),
+        (3, "prints 'element 0 is 0' 0 times, the captured kernel 1 times"),
+        (5, "prints 'and more of it' 4,000 times, the captured kernel 0 times"),
+    ],
+)
+def test_a_candidate_that_prints_something_else_fails(tmp_path: Path, edition: int, said: str) -> None:
+    verdict = run(tmp_path, candidate=edition).verdict
+    assert verdict.answer is Answer.NO, verdict.summary
+    assert verdict.summary.startswith(said)
+
+
+@pytest.mark.usefixtures("stand_in")
+@pytest.mark.parametrize(
+    "captured, candidate, said",
+    [
+        (None, None, "the launch writes nothing that was captured"),
+        (3, 3, "the launch writes nothing that was captured"),
+        (4, 4, "what the captured kernel prints is not the same in two replays"),
+        (5, 5, "more than 32,768 bytes are printed, of which a device may lose some"),
+    ],
+)
+def test_what_text_does_not_decide_is_undecided(
+    tmp_path: Path, captured: int | None, candidate: int | None, said: str
+) -> None:
+    verdict = run(tmp_path, captured, candidate).verdict
+    assert verdict.answer is Answer.UNDECIDED, verdict.summary
+    assert said in verdict.summary
+
+
+PRINTS = (
+    build.HEADER
+    + """@triton.jit
+def show(x_ptr):
+    tl.device_print("x", tl.load(x_ptr + tl.program_id(0)))
+"""
+)
+
+
+@pytest.mark.long
+def test_text_of_the_interpreter_is_compared_too(tmp_path: Path) -> None:
+    launch = build.Launch(PRINTS, "show", grid=(2, 1, 1))
+    path = launch.tensor("x_ptr", np.arange(2, dtype=np.float32)).seal(tmp_path)
+    right, wrong = tmp_path / "right.py", tmp_path / "wrong.py"
+    right.write_text(PRINTS)
+    wrong.write_text(PRINTS.replace('"x"', '"y"'))
+    assert verify(path, VerifyOptions(candidate=right)).answer is Answer.YES
+    result = verify(path, VerifyOptions(candidate=wrong))
+    assert result.answer is Answer.NO and "times, the captured kernel" in result.verdict.summary
