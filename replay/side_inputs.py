@@ -12,18 +12,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kerncap.format import Reproducer
+from kerncap.format import Reproducer, device_calls
 from kerncap.format.code_object import MACHINE as AMDGPU
 from kerncap.format.elf import FUNCTION, Elf, ElfProblem
 
 _CUDA = 190  # EM_CUDA
 _MOST_BYTES = 64 << 20  # of an image that is looked through
 
-# Source: the PTX ISA manual, "Special Registers" and "Atom"; "System calls" of the calling convention.
+# Source: the PTX ISA manual, "Special Registers" and "Atom".
 _PTX_CLOCKS = re.compile(r"%(clock(?:64|_hi)?|globaltimer(?:_lo|_hi)?|smid|warpid)\b")
 _PTX_ATOMIC = re.compile(r"\batom\.[\w.]+\s+(%?\w+)\s*,")
-_PTX_CALLED = re.compile(r"\b(malloc|free|vprintf)\b")
-_PTX_COMMENT = re.compile(r"//[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)  # an open one goes to the end: once
 
 # 128-bit instructions of sm_70 and later: the operation in bits 0 to 8, the destination in 16 to 23, the
 # special register in 72 to 79. As nvdisasm shows what ptxas made for sm_80 and sm_90.
@@ -74,18 +72,16 @@ def of_reproducer(reproducer: Reproducer) -> SideInputs:
 
 
 def _of_ptx(data: bytes, name: str) -> SideInputs | None:
-    text = data.decode(errors="replace")
-    text = _PTX_COMMENT.sub(" ", text)
-    statements = (each for each in text.split(";") if "call" in each)
-    calls = {name for each in statements for name in _PTX_CALLED.findall(each)}
+    text = device_calls.without_comments(data.decode(errors="replace"))
+    calls = device_calls.of_ptx(text)
     here = _entry(text, name)
     results = {each for each in _PTX_ATOMIC.findall(here) if each != "_"}
     said = Counter(re.findall(r"%?\w+", here)) if results else Counter[str]()
     return SideInputs(
         clocks=tuple(sorted({_register(each) for each in _PTX_CLOCKS.findall(here)})),
         order=any(said[each] > 1 for each in results),
-        heap=bool(calls & {"malloc", "free"}),
-        prints="vprintf" in calls,
+        heap=calls.heap,
+        prints=calls.prints,
     )
 
 
@@ -110,7 +106,7 @@ def _of_image(data: bytes, name: str) -> SideInputs | None:
             return _of_code_object(elf, name)
         if elf.machine != _CUDA:
             return None
-        undefined = {symbol.name for symbol in elf.symbols() if not symbol.section}
+        calls = device_calls.of_elf(elf)
         clocks, order = set[str](), False
         for section in elf.sections:
             # Functions that are called have sections of their own; other kernels have constants, too.
@@ -122,9 +118,7 @@ def _of_image(data: bytes, name: str) -> SideInputs | None:
             order = order or ordered
     except ElfProblem:
         return None
-    return SideInputs(
-        tuple(sorted(clocks)), order, bool(undefined & {"malloc", "free"}), "vprintf" in undefined
-    )
+    return SideInputs(tuple(sorted(clocks)), order, calls.heap, calls.prints)
 
 
 def _of_sass(code: bytes) -> tuple[set[str], bool]:

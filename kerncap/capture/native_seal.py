@@ -16,8 +16,9 @@ from kerncap.capture.kernel_folder_names import short_name
 from kerncap.capture.payloads import LaunchRecord
 from kerncap.capture.process_log import ProcessLog
 from kerncap.errors import CaptureError
-from kerncap.format import schema
+from kerncap.format import device_calls, schema
 from kerncap.format.code_object import CodeObject, KernelMetadata
+from kerncap.format.elf import Elf, ElfProblem
 
 MAX_IMAGE_READ = 2 << 30
 MAX_FATBIN_STORED = 64 << 20  # a library's may have hundreds of MB for every architecture there is
@@ -99,6 +100,17 @@ def read_image(process: ProcessLog, launch: LaunchRecord) -> Image:
     if len(data) > MAX_FATBIN_STORED and not notes:
         notes.append(f"Of an image of {log.size(len(data))} only what this device runs is in here.")
     return Image(tuple(stages.items()), chosen.cubin, chosen.ptx, chosen.hsaco, metadata, facts, tuple(notes))
+
+
+def uses_heap(image: Image) -> bool:
+    """Whether the module calls the device's malloc, so that a launch may reach what no closure has."""
+    try:
+        if image.cubin is not None:
+            return device_calls.of_elf(Elf(image.cubin)).heap
+    except ElfProblem:
+        return False
+    text = (image.ptx or b"").decode(errors="replace")
+    return device_calls.of_ptx(device_calls.without_comments(text)).heap
 
 
 def native_source(

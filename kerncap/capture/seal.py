@@ -29,6 +29,10 @@ SAY_SIZE_ABOVE = 100 * 1000 * 1000
 MAX_CODE_BYTES = 1 << 30
 MAX_SOURCE_GRAPH_BYTES = 256 << 20
 SOURCE_NAME = "kernel.py"
+_HEAP = (
+    "its module calls the device's malloc; what earlier launches left on that heap is not captured, and a "
+    "replay that reaches it is undecided"
+)
 
 
 @dataclass(frozen=True)
@@ -166,6 +170,9 @@ class Sealer:
             image = native_seal.read_image(process, launch)
             notes += image.notes
             code += [writer.add_code(stage, data) for stage, data in image.stages]
+            if native_seal.uses_heap(image):
+                log.line(f"{log.one_line(launch.kernel.name, 80)}: {_HEAP}")
+                notes.append(f"{_HEAP[0].upper()}{_HEAP[1:]}.")
             launch = native_seal.with_arguments(launch, image)
             launch, source = self._write_native_source(writer, process, launch, image, notes)
             functions: tuple[str, ...] = ()

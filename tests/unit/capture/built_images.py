@@ -33,8 +33,9 @@ def cubin(
     kernels: Mapping[str, Sequence[tuple[int, int]]] | None = None,
     variables: Sequence[tuple[str, str]] = (),
     abi: int = 8,
+    calls: str = "vprintf",
 ) -> bytes:
-    """An ELF file for CUDA; ``variables`` are (name, section)."""
+    """An ELF file for CUDA; ``variables`` are (name, section), ``calls`` a function of the device's runtime."""
     kernels = {"_Z3addPf": [(0, 8)]} if kernels is None else kernels
     sections: list[tuple[str, int, bytes, int]] = [("", 0, b"", 0)]
     symbols = [struct.pack("<IBBHQQ", 0, 0, 0, 0, 0, 0)]
@@ -55,7 +56,7 @@ def cubin(
     for name, section in variables:
         sections.append((section, 8 if section == ".nv.global" else 1, bytes(8), 0))
         symbols.append(struct.pack("<IBBHQQ", name_at(name), 0x01, 0, len(sections) - 1, 0, 8))
-    symbols.append(struct.pack("<IBBHQQ", name_at("vprintf"), 0x12, 0, 0, 0, 0))  # defined elsewhere
+    symbols.append(struct.pack("<IBBHQQ", name_at(calls), 0x12, 0, 0, 0, 0))  # defined elsewhere
     sections.append((".strtab", 3, strings, 0))
     sections.append((".symtab", 2, b"".join(symbols), len(sections) - 1))
     names = b""

@@ -98,6 +98,20 @@ def test_a_native_launch_is_sealed_with_everything(run: Run) -> None:
         assert reproducer.code("cubin") == CUBIN
 
 
+@pytest.mark.parametrize("calls", ["malloc", "free", "vprintf"])
+def test_a_module_with_a_heap_is_named_at_capture(
+    run: Run, calls: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What earlier launches left there can't be put back: a replay that needs it is undecided."""
+    process = run.process()
+    process.native(0, cubin(90, {MANGLED: [(0, 8), (8, 8), (16, 4), (24, 8), (32, 16)]}, calls=calls))
+    process.complete(0)
+    run.finish(process)
+    heap = calls != "vprintf"
+    assert ("scale: its module calls the device's malloc" in capsys.readouterr().err) == heap
+    assert any("is not captured" in note for note in run.only().notes) == heap
+
+
 def test_parameters_are_read_with_the_types_of_the_name(run: Run) -> None:
     process = run.process()
     process.native(0, CUBIN)
