@@ -35,7 +35,7 @@ def cubin(
     abi: int = 8,
     calls: str = "vprintf",
 ) -> bytes:
-    """An ELF file for CUDA; ``variables`` are (name, section), ``calls`` a function of the device's runtime."""
+    """An ELF file for CUDA; ``variables`` are (name, section), ``calls`` a function of the device."""
     kernels = {"_Z3addPf": [(0, 8)]} if kernels is None else kernels
     sections: list[tuple[str, int, bytes, int]] = [("", 0, b"", 0)]
     symbols = [struct.pack("<IBBHQQ", 0, 0, 0, 0, 0, 0)]

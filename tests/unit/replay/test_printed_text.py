@@ -1,4 +1,4 @@
-"""Launches that only print: the captured kernel and a candidate are compared by what they print in replays."""
+"""Launches that only print: captured kernel and candidate are compared by their text in replays."""
 
 from __future__ import annotations
 
