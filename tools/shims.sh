@@ -7,6 +7,6 @@ cd "$(dirname "$0")/.."
 generator=()
 if ninja=$(command -v ninja); then generator=(-G Ninja -DCMAKE_MAKE_PROGRAM="$ninja"); fi
 cmake -S shims -B build/shims "${generator[@]}" \
-    -DPython_EXECUTABLE="$1" -DKERNCAP_REQUIRE_CUDA=ON --log-level=WARNING >/dev/null
+    -DPython_EXECUTABLE="$1" -DKERNCAP_REQUIRE_CUDA=ON -DKERNCAP_TESTS=ON --log-level=WARNING >/dev/null
 cmake --build build/shims --parallel "${JOBS:-2}"
 ls -l build/shims/cuda/libkerncap_cuda.so build/shims/hip/libkerncap_hip.so

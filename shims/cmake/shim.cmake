@@ -1,6 +1,10 @@
-# kerncap_compiled(NAME): how everything is compiled that becomes part of a shim.
-function(kerncap_compiled name)
+# kerncap_compiled(NAME INCLUDE): how everything is compiled that becomes part of a shim. INCLUDE: a vendor's
+# headers, or "".
+function(kerncap_compiled name vendor_include)
   target_include_directories(${name} PRIVATE "${CMAKE_CURRENT_FUNCTION_LIST_DIR}/..")
+  if(vendor_include)
+    target_include_directories(${name} SYSTEM PRIVATE "${vendor_include}")
+  endif()
   # Every version of every driver function under its own name: see cuda/cuda_api.h.
   target_compile_definitions(${name} PRIVATE __CUDA_API_VERSION_INTERNAL)
   # Functions that cuda.h calls deprecated are still called by programs.
@@ -14,14 +18,10 @@ function(kerncap_compiled name)
   endif()
 endfunction()
 
-# kerncap_shim(NAME INCLUDE SOURCES…): a shared library that is loaded into somebody else's process. INCLUDE: a
-# vendor's headers, or "".
+# kerncap_shim(NAME INCLUDE SOURCES…): a shared library that is loaded into somebody else's process.
 function(kerncap_shim name vendor_include)
   add_library(${name} SHARED ${ARGN})
-  kerncap_compiled(${name})
-  if(vendor_include)
-    target_include_directories(${name} SYSTEM PRIVATE "${vendor_include}")
-  endif()
+  kerncap_compiled(${name} "${vendor_include}")
   # -Bsymbolic-functions: our own pointers to what we export are ours, whoever else defines the name.
   # nodelete: what was handed out as a pointer must stay. exclude-libs: the C++ library's symbols stay
   # inside. Lazy binding: a process that calls none of these functions resolves none of ours.
@@ -30,10 +30,6 @@ function(kerncap_shim name vendor_include)
   if(KERNCAP_SANITIZE)
     # The runtime comes with the program; it must be the first library, and it resolves the rest.
     target_link_options(${name} PRIVATE -fsanitize=${KERNCAP_SANITIZE} -Wl,-z,undefs)
-    # The sanitizer's own start asks dlsym for what it wraps, and is answered by these.
-    set_source_files_properties("${CMAKE_CURRENT_FUNCTION_LIST_DIR}/../cuda/interpose_dlsym.cpp"
-                                "${CMAKE_CURRENT_FUNCTION_LIST_DIR}/../cuda/loaded.cpp"
-                                PROPERTIES COMPILE_OPTIONS "-fno-sanitize=all")
   else()
     target_link_options(${name} PRIVATE -static-libstdc++ -static-libgcc)
   endif()

@@ -20,27 +20,16 @@ from kerncap.capture.server import SessionServer
 from kerncap.format import records
 from kerncap.format.records import RecordKind
 from tests.contract import check_keys
-from tests.native.building import ROOT, build, require_sanitizer
+from tests.native.building import PLAIN_AND_SANITIZED, shims
 from tests.session_options import session_json
 
 SOURCES = Path(__file__).parent / "common"
 TOKEN = "0123456789abcdef"
 
 
-@pytest.fixture(
-    scope="session",
-    params=[
-        "plain",
-        *(pytest.param(s, marks=pytest.mark.sanitized) for s in ("thread", "address,undefined")),
-    ],
-)
-def program(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    option = []
-    if request.param != "plain":
-        require_sanitizer(request.param, tmp_path_factory.mktemp("probe"))
-        option = [f"-DKERNCAP_SANITIZE={request.param}"]
-    name = f"common-{request.param.replace(',', '-')}"
-    return build(SOURCES, ROOT / "build" / name, *option) / "common_tests"
+@pytest.fixture(scope="session", params=PLAIN_AND_SANITIZED)
+def program(request: pytest.FixtureRequest) -> Path:
+    return shims("common_tests", request.param) / "tests/common/common_tests"
 
 
 def cases() -> list[str]:

@@ -18,7 +18,7 @@ import pytest
 from kerncap.capture.server import SessionServer
 from kerncap.format import records
 from kerncap.format.records import RecordKind
-from tests.native.building import ROOT, build, require_sanitizer
+from tests.native.building import PLAIN_AND_SANITIZED, ROOT, shims
 from tests.session_options import session_json
 
 pytestmark = pytest.mark.long  # the shim on a runtime of our own; tests/integration/hip has ROCm's
@@ -28,19 +28,9 @@ SHIM = ROOT / "shims" / "hip"
 TOKEN = "0123456789abcdef"
 
 
-@pytest.fixture(
-    scope="session",
-    params=[
-        "plain",
-        *(pytest.param(s, marks=pytest.mark.sanitized) for s in ("thread", "address,undefined")),
-    ],
-)
-def program(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    option = []
-    if request.param != "plain":
-        require_sanitizer(request.param, tmp_path_factory.mktemp("probe"))
-        option = [f"-DKERNCAP_SANITIZE={request.param}"]
-    return build(SOURCES, ROOT / "build" / f"hip-{request.param.replace(',', '-')}", *option) / "hip_tests"
+@pytest.fixture(scope="session", params=PLAIN_AND_SANITIZED)
+def program(request: pytest.FixtureRequest) -> Path:
+    return shims("hip_tests", request.param) / "tests/hip/hip_tests"
 
 
 class Run:

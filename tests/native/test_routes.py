@@ -13,9 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.native.building import ROOT, build, stand_in
+from tests.native.building import shims, stand_in
 
-SOURCES = ROOT / "tests" / "native" / "routes"
 RUNTIMES = {"": None, "address": "libasan.so", "thread": "libtsan.so"}
 
 
@@ -34,8 +33,7 @@ def built(request: pytest.FixtureRequest) -> Built:
     """The programs, built into the repository's build folder, so that a second run only relinks."""
     sanitizer: str = request.param
     rig = stand_in(sanitizer)
-    folder = ROOT / "build" / (f"routes-{sanitizer}" if sanitizer else "routes")
-    build(SOURCES, folder, f"-DKERNCAP_SANITIZE={sanitizer}", f"-DKERNCAP_RIG={rig}")
+    folder = shims("routes", sanitizer) / "tests/routes"
     library = RUNTIMES[sanitizer]
     runtime = None
     if library is not None:

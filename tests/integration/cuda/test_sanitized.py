@@ -12,7 +12,7 @@ import pytest
 
 from tests.integration.conftest import CommandLine
 from tests.integration.cuda.conftest import Rig
-from tests.native.building import ROOT, build, stand_in
+from tests.native.building import shims, stand_in
 
 # The command line with another shim: there is no option for it, for no user needs one.
 RUN = """
@@ -45,9 +45,8 @@ class Instrumented:
 
 @pytest.fixture(scope="session", params=["thread", "address"])
 def instrumented(request: pytest.FixtureRequest) -> Instrumented:
-    shims = ROOT / "build" / f"shims-{request.param}"
-    build(ROOT / "shims", shims, f"-DKERNCAP_SANITIZE={request.param}")
-    return Instrumented(Rig(stand_in(request.param)), shims / "cuda" / "libkerncap_cuda.so")
+    library = shims("kerncap_cuda", request.param) / "cuda/libkerncap_cuda.so"
+    return Instrumented(Rig(stand_in(request.param)), library)
 
 
 @pytest.mark.sanitized

@@ -21,7 +21,7 @@ from kerncap import env
 from kerncap.format import Reproducer
 from kerncap.format.schema import Manifest
 from tests.integration.conftest import CommandLine, Finished
-from tests.native.building import ROOT, build
+from tests.native.building import ROOT, shims
 from tests.rigs import amd_gpu
 from tests.rigs.amd_gpu import Rig
 
@@ -178,7 +178,7 @@ def rig() -> Rig:
 def shim() -> Path:
     """The shim that `kerncap capture` makes a tool of ROCr: installed, or the checkout's, up to date."""
     if Path(package.__file__).resolve().parent == ROOT / "kerncap":
-        build(ROOT / "shims", ROOT / "build" / "shims")
+        shims("kerncap_hip")
     path = env.hip_shim()
     if path is None:
         pytest.skip("this installation of kerncap has no HIP shim (make shims)")
