@@ -15,7 +15,7 @@ from kerncap.replay import doubts
 from kerncap.replay.choose import Choice, choose, image_instead
 from kerncap.replay.connection import Connection
 from kerncap.replay.outcome import Compiled, Config, Facts, Outcome, Repeated
-from kerncap.replay.process import Standby, TargetError, WorkerDied, WorkerTimeout
+from kerncap.replay.process import Standby, TargetError, WorkerDied, WorkerKilled, WorkerTimeout
 from kerncap.replay.side_inputs import SideInputs, of_reproducer
 from kerncap.replay.staging import Job, stage
 from kerncap.replay.variants import CANDIDATE, CAPTURED, ORIGINAL, REBUILT, Variants
@@ -173,6 +173,9 @@ class Engine(WorkerMemory):
         except WorkerTimeout:
             self.connection.start()
             return Outcome("timeout", f"the kernel did not end within {limit:g} s")
+        except WorkerKilled:
+            self.connection.start()
+            return Outcome("killed")
         except WorkerDied as death:
             self.connection.start()
             return Outcome("fault", str(death), doubt=self._doubt_of_ending(which))
@@ -293,7 +296,8 @@ class Engine(WorkerMemory):
             return Repeated(ended=Outcome("timeout", f"{n} replays did not end within {limit:g} s"))
         except WorkerDied as death:
             self.connection.start()
-            return Repeated(ended=Outcome("fault", str(death)))
+            status = "killed" if isinstance(death, WorkerKilled) else "fault"
+            return Repeated(ended=Outcome(status, str(death)))
         except TargetError as error:
             return Repeated(ended=Outcome("error", str(error)))
         return Repeated(**{key: value for key, value in reply.items() if key != "ok"})

@@ -10,6 +10,7 @@ from typing import Any
 from kerncap.errors import ReplayError
 
 Scalar = int | float | bool | str | None
+KILLED = "the worker was killed, probably for memory"
 
 
 class CandidateError(ReplayError):
@@ -79,7 +80,7 @@ class Compiled:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How one launch ended: ``ok``, ``error`` (it raised), ``fault`` or ``timeout``.
+    """How one launch ended: ``ok``, ``error`` (it raised), ``fault``, ``timeout`` or ``killed`` (SIGKILL).
 
     ``line`` of the source (from 1) is where an error was raised, where that is known. ``doubt`` is what
     else than the kernel may have led to a bad end, if anything may.
@@ -99,6 +100,8 @@ class Outcome:
     @property
     def ending(self) -> str:
         """How it ended, for people; empty where it ended well."""
+        if self.status == "killed":
+            return KILLED
         return f"the kernel raised: {self.message}" if self.status == "error" else self.message
 
 

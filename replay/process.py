@@ -15,6 +15,7 @@ from typing import Any
 
 from kerncap import child, failure
 from kerncap.errors import ReplayError
+from kerncap.replay.outcome import KILLED
 
 _BOOTSTRAP = Path(__file__).parent / "worker" / "bootstrap.py"
 _HELLO_TIMEOUT_S = 120.0
@@ -23,6 +24,13 @@ _LOG_TAIL_BYTES = 8192
 
 class WorkerDied(Exception):
     """The worker's process is gone; the message says how."""
+
+
+class WorkerKilled(WorkerDied):
+    """It got SIGKILL, and not from us: that says nothing of the kernel."""
+
+    def __init__(self) -> None:
+        super().__init__(KILLED)
 
 
 class WorkerTimeout(Exception):
@@ -141,6 +149,7 @@ class Worker:
             started = standby.become(log, arguments)
         else:
             started = Started(python, environment, arguments, log, prefix)
+        self._ended_by_us = False
         self._process, self._requests, self._replies = started.process, started.requests, started.replies
         try:
             hello = self._read(_HELLO_TIMEOUT_S)
@@ -165,13 +174,15 @@ class Worker:
                 line = line[os.write(self._requests, line) :]
         except OSError as error:
             self.close()
-            raise WorkerDied(self._how_it_ended()) from error
+            raise self._death() from error
         reply = self._read(timeout_s)
         if reply.get("ok"):
             return reply
         kind, message = reply.get("kind"), str(reply.get("message"))
         if kind == "refused":
             raise Refusal(message)
+        if kind == "killed":
+            raise WorkerKilled
         if kind == "error":
             raise TargetError(message, str(reply.get("detail", "")), reply.get("place"))
         if kind in ("fault", "timeout"):
@@ -202,6 +213,7 @@ class Worker:
             return ""
 
     def _kill(self) -> None:
+        self._ended_by_us = True
         self._process.end()  # with its group: a launch on the host runs in a child of the worker
 
     def _read(self, timeout_s: float) -> dict[str, Any]:
@@ -215,7 +227,7 @@ class Worker:
             data = os.read(self._replies, 1 << 20)
             if not data:
                 self.close()
-                raise WorkerDied(self._how_it_ended())
+                raise self._death()
             self._buffer += data
         line, _, self._buffer = self._buffer.partition(b"\n")
         try:
@@ -225,9 +237,11 @@ class Worker:
             self.close()
             raise WorkerDied("its answer can't be read: something else writes to its pipe") from None
 
-    def _how_it_ended(self) -> str:
+    def _death(self) -> WorkerDied:
         code = self._process.returncode
+        if code == -signal.SIGKILL and not self._ended_by_us:
+            return WorkerKilled()
         if code is not None and code < 0:
-            return f"the kernel died with {signal.Signals(-code).name}"
+            return WorkerDied(f"the kernel died with {signal.Signals(-code).name}")
         last = self.log_tail().splitlines()[-1:] or ["it printed nothing"]
-        return f"the replay worker ended with status {code}: {last[0]}"
+        return WorkerDied(f"the replay worker ended with status {code}: {last[0]}")

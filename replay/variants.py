@@ -16,7 +16,7 @@ from kerncap.errors import BackendUnavailable, KerncapError, ReplayError, UsageE
 from kerncap.format import Reproducer
 from kerncap.replay.connection import START_TIMEOUT_S, Connection
 from kerncap.replay.outcome import CandidateError, Compiled, Config, Facts, Loaded
-from kerncap.replay.process import Refusal, TargetError
+from kerncap.replay.process import Refusal, TargetError, WorkerKilled
 
 if TYPE_CHECKING:
     from kerncap.replay.candidates.triton_image import Image
@@ -255,6 +255,8 @@ class Variants:
             raise
         except (BackendUnavailable, ReplayError) as error:
             cause = error.__cause__
+            if isinstance(cause, WorkerKilled):
+                raise
             detail, place = "", {}
             if isinstance(cause, TargetError):
                 detail, place = cause.detail, cause.place

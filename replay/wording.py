@@ -60,9 +60,11 @@ def nothing_written(prints: bool = False) -> Verdict:
 
 
 def badly_ended(outcome: Outcome) -> Verdict:
-    """On a launch that raised or faulted, or that was ended since it took longer than it may."""
+    """On a launch that raised or faulted, or that was ended: by kerncap for its time, or by the system."""
     if outcome.status == "timeout":
         verdict = undecided(f"{outcome.ending}; a longer --timeout would decide it", outcome.ending)
+    elif outcome.status == "killed":
+        verdict = undecided(f"{outcome.ending}; a run with more memory would decide it", outcome.ending)
     elif outcome.doubt:
         verdict = undecided(f"{outcome.ending}: {outcome.doubt}", outcome.ending, outcome.doubt)
     else:

@@ -44,6 +44,8 @@ def end_again(engine: Engine, which: str) -> Verdict:
     expected = oracle.kind
     engine.restore()
     outcome = engine.launch(which)
+    if outcome.status == "killed":
+        return badly_ended(outcome)
     again = outcome.status == "timeout" if expected == "timeout" else outcome.status in ("fault", "error")
     if which == CANDIDATE:
         if outcome.ok:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterable
 from dataclasses import astuple, dataclass
 
@@ -19,6 +20,7 @@ from kerncap.sanitizer.findings import (
 from kerncap.sanitizer.ttir.ir import Location
 
 NO_PROGRAM = Program()
+_KILLED = 128 + signal.SIGKILL
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,8 @@ class Counts:
 
     @property
     def program_ending(self) -> str:
+        if self.program_status == _KILLED:
+            return "the program was killed, probably for memory"
         return f"the program ended with status {self.program_status}"
 
     @property

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from .common.failures import Fault, KernelError, Refused, TimedOut
+from .common.failures import Fault, KernelError, Killed, Refused, TimedOut
 
 
 def serve(job_path: str, read_fd: int, write_fd: int, relocate: bool) -> None:
@@ -61,6 +61,8 @@ def _answer_all(
             answer({"ok": True, **session.handle(request)})
         except Refused as error:
             answer({"ok": False, "kind": "refused", "message": str(error)})
+        except Killed:
+            answer({"ok": False, "kind": "killed"})
         except KernelError as error:
             answer({
                 "ok": False, "kind": "error", "message": str(error), "detail": error.detail,

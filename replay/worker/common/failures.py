@@ -13,6 +13,10 @@ class Fault(Exception):
     """The device or the kernel died: what was in memory is lost and so is this process's context."""
 
 
+class Killed(Exception):
+    """The system killed a process that the job needs; that says nothing of the kernel."""
+
+
 class KernelError(Exception):
     """The kernel (or the user's file) raised; ``detail`` holds the traceback.
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 import gc
 import json
 import os
+import signal
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..common.failures import Fault
+from ..common.failures import Fault, Killed
 from .isolation import Rights, run_isolated
 from .launch_values import Values
 from .launchers.config import configured, with_scalars
@@ -57,14 +58,20 @@ class Apart:
             while data:
                 data = data[os.write(self._requests, data) :]
         except OSError as error:
-            raise Fault(f"the process that launches is gone: {error}") from error
+            raise self._gone() from error
         reply = b""
         while not reply.endswith(b"\n"):
             part = os.read(self._replies, _REPLY_BYTES)
             if not part:
-                raise Fault("the process that launches is gone")
+                raise self._gone()
             reply += part
         return dict(json.loads(reply))
+
+    def _gone(self) -> Exception:
+        _, status = os.waitpid(self._pid, 0)
+        if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL:
+            return Killed()
+        return Fault("the process that launches is gone")
 
 
 @dataclass(frozen=True)

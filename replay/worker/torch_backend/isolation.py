@@ -47,7 +47,7 @@ class Rights:
 def run_isolated(
     load: Callable[[], Callable[[], None]], timeout_s: float, rights: Rights | None = None
 ) -> dict[str, Any]:
-    """The outcome of the launch that ``load`` gives: ok (with ``ns``), error, fault or timeout, and why.
+    """How the launch that ``load`` gives ended, and why: ok (with ``ns``), error, fault, timeout or killed.
 
     A load that fails is an error, or ``refused``. The time limit is that of the launch alone. With ``rights``
     the module has no others.
@@ -75,8 +75,10 @@ def run_isolated(
         what, limit_s = ("the kernel", timeout_s) if loaded else ("the module's own code", load_s)
         return {"status": "timeout", "message": f"{what} did not end within {limit_s:g} s"}
     if os.WIFSIGNALED(status):
-        name = signal.Signals(os.WTERMSIG(status)).name
-        return {"status": "fault", "message": f"the kernel died with {name}"}
+        number = signal.Signals(os.WTERMSIG(status))
+        if number is signal.SIGKILL:  # which no instruction of a kernel raises
+            return {"status": "killed", "message": "its process was killed"}
+        return {"status": "fault", "message": f"the kernel died with {number.name}"}
     outcome = _outcome(data)
     if outcome is None:
         message = f"the kernel ended its process with status {os.WEXITSTATUS(status)}"

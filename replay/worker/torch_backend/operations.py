@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from ..common import printed
-from ..common.failures import Fault, KernelError, Refused
+from ..common.failures import Fault, KernelError, Killed, Refused
 from ..common.state_operations import StateOperations
 from . import compare_views, confine, guard, warm_triton
 from .isolation import Rights, run_here
@@ -159,6 +159,8 @@ class Session(StateOperations[States], Judging, Timed):
     def _check_import(outcome: dict[str, Any], name: str) -> None:
         if outcome["status"] == "refused":
             raise Refused(outcome["message"])
+        if outcome["status"] == "killed":
+            raise Killed
         if outcome["status"] != "ok":
             text = outcome["message"].replace("the kernel", "the module's own code")
             message = text if text.startswith(name) else f"{name} does not import: {text}"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,10 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from kerncap.answer import UNDECIDED_STATUS
 from kerncap.api.replay import ReplayOptions, ReplayResult, replay
 from kerncap.api.verify import VerifyOptions, verify
+from kerncap.errors import ReplayError
 from kerncap.format import schema
 from kerncap.replay.outcome import CandidateError
+from kerncap.replay.process import Worker
 from kerncap.replay.wording import Tolerance
 from tests.parameters import first_of
 
@@ -379,6 +384,29 @@ WILD = build.ADD + "    tl.store((tl.program_id(0) + 8).to(tl.int64).to(tl.point
 
 def test_a_crash_is_reported(adder: Resident) -> None:
     assert adder.judge(WILD).line == "Result: FAIL (the kernel died with SIGSEGV)"
+    assert adder.judge(build.ADD).exact
+
+
+_WHY = "the worker was killed, probably for memory; a run with more memory would decide it"
+KILLED = f"Result: UNDECIDED ({_WHY})"
+
+
+def test_a_worker_that_the_system_kills_says_nothing_of_the_kernel(
+    adder: Resident, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    while_imported = "import os\nimport signal\n\nos.kill(os.getpid(), signal.SIGKILL)\n"
+    with pytest.raises(ReplayError, match="was killed, probably for memory") as lost:
+        adder.judge(while_imported + build.ADD)
+    assert lost.value.exit_status == UNDECIDED_STATUS
+    while_launched = build.ADD + "    __import__('os').kill(__import__('os').getpid(), 9)\n"
+    assert adder.judge(while_launched).line == KILLED
+    assert adder.judge(build.ADD).exact
+    monkeypatch.setattr(Worker, "alive", True)  # what nobody has noticed yet
+    worker = adder.engine.connection._worker
+    assert worker is not None
+    os.kill(worker._process.pid, signal.SIGKILL)
+    assert adder.engine.launch().status == "killed"
+    monkeypatch.undo()
     assert adder.judge(build.ADD).exact
 
 

@@ -85,7 +85,7 @@ def test_usage(capsys: pytest.CaptureFixture[str], arguments: list[str], message
     [
         (["sh", "-c", "exit 0"], 0, 5, "no launch; a run that launches a Triton kernel would decide it"),
         (["sh", "-c", "exit 1"], 1, 5, "no launch: the program ended with status 1"),
-        (["sh", "-c", "kill -9 $$"], 137, 5, "no launch: the program ended with status 137"),
+        (["sh", "-c", "kill -9 $$"], 137, 5, "no launch: the program was killed, probably for memory"),
         (["no-such-program"], 127, 127, "no launch: the program ended with status 127"),
     ],
 )
