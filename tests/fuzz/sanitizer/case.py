@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from tests.fuzz.sanitizer.judge import Verdict, judge
-from tests.fuzz.sanitizer.language import GENERATED, Argument, Machine, Store, dtype_of
-from tests.fuzz.sanitizer.tile import Value, distinct
+from tests.fuzz.sanitizer.language import Argument, Machine, Store, dtype_of
+from tests.fuzz.sanitizer.tile import GENERATED, RUN, Value, distinct
 
 Programs = list[tuple[int, int, int]]
 ELASTIC = 4096  # elements that an elastic storage repeats
@@ -109,9 +109,17 @@ def brute_force(case: Case) -> Verdict:
     return found
 
 
+# All other bits, and numbers that are larger than any of the contents, of either sign.
+_GARBAGE = (0xFF, 0x55, 0xAA)
+
+
 def _garbage_shows(case: Case) -> bool:
-    """Whether the launch does the same whatever stands in memory that nobody wrote: two runs tell."""
-    one, other = interpret(case), interpret(case, garbled=True)
+    """Whether the launch does something else with other bits in memory that nobody wrote."""
+    one = interpret(case)
+    return any(_differ(one, interpret(case, garbled=bits)) for bits in _GARBAGE)
+
+
+def _differ(one: Machine, other: Machine) -> bool:
     if len(one.events) != len(other.events) or one.steered != other.steered:
         return True
     for a, b in zip(one.events, other.events, strict=True):
@@ -125,8 +133,13 @@ def _garbage_shows(case: Case) -> bool:
     )
 
 
-def _judged(case: Case, order: Programs) -> Verdict:
-    machine = interpret(case, order)
+def with_zeros(case: Case) -> Verdict:
+    """Of one order of programs, if a sum takes left-out lanes for zeros."""
+    return _judged(case, case.programs, zeros=True)
+
+
+def _judged(case: Case, order: Programs, zeros: bool = False) -> Verdict:
+    machine = interpret(case, order, zeros=zeros)
     return judge(machine, order, _views(case, machine) if case.view_bounds else None)
 
 
@@ -137,8 +150,11 @@ def _orders(case: Case) -> Iterator[Programs]:
         yield choose.sample(case.programs, len(case.programs))
 
 
-def interpret(case: Case, order: Programs | None = None, garbled: bool = False) -> Machine:
-    """Runs every program, one after the other. ``garbled``: with other bits in memory that nobody wrote."""
+def interpret(case: Case, order: Programs | None = None, garbled: int = 0, zeros: bool = False) -> Machine:
+    """Runs every program, one after the other.
+
+    ``garbled``: bits that are turned over in each byte that nobody wrote. ``zeros``: see `tile.Run`.
+    """
     machine = Machine([], [], case.grid)
     by_name: dict[str, int] = {}
     for tensor in case.tensors:
@@ -147,7 +163,7 @@ def interpret(case: Case, order: Programs | None = None, garbled: bool = False) 
             elastic = owner.size is None
             contents = contents_of(case, owner, ELASTIC if elastic else owner.size or 0)
             if garbled and owner.fresh:
-                contents = (~contents.view(np.uint8)).view(contents.dtype)
+                contents = (contents.view(np.uint8) ^ np.uint8(garbled)).view(contents.dtype)
             written = np.full(contents.size, not owner.fresh)
             by_name[owner.name] = len(machine.stores)
             machine.stores.append(Store(contents, written, elastic))
@@ -159,6 +175,7 @@ def interpret(case: Case, order: Programs | None = None, garbled: bool = False) 
         kind = "i32" if -(1 << 31) <= number < (1 << 31) else "i64"
         # Triton makes a constexpr of a 1.
         given[name] = number if name in case.constexprs or number == 1 else Value(number, kind)
+    RUN.zeros, RUN.failed = zeros, machine.failed
     with np.errstate(all="ignore"):
         for machine.number, machine.program in enumerate(order or case.programs):
             scope["kernel"](**given)

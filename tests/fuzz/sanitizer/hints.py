@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.fuzz.sanitizer.tile import Undecidable, Value, lift
+from tests.fuzz.sanitizer.tile import Undecidable, Value, lift, line_of_kernel
 
 ALIGNMENT_BYTES = 16  # of a descriptor's base and of its rows
 
@@ -78,7 +78,7 @@ class Descriptor:
         self._shape = [_number(one) for one in shape]
         self._strides = [_number(one) for one in strides]
         self._block = [_number(one) for one in block]
-        self._line = machine.line()
+        self._line = line_of_kernel()
 
     def load(self, offsets: Any) -> Value:
         loaded: Value = self._machine.load(*self._place(offsets), 0)

@@ -38,6 +38,7 @@ class Verdict:
     # Reads of what nobody wrote: wrong only if what stood there shows in what the launch does.
     unwritten: dict[Key, set[Point]] = field(default_factory=lambda: defaultdict(set))
     uses_unwritten: bool = False
+    failed: set[tuple[int, str]] = field(default_factory=set)  # see `tile.Run`
 
     def settle_unwritten(self, used: bool) -> None:
         """``used``: other garbage in unwritten memory makes the launch do something else.
@@ -59,14 +60,14 @@ class Verdict:
         for mine, theirs in (
             (self.may, other.may), (self.placeless, other.placeless), (self.races, other.races),
             (self.identical, other.identical), (self.lines, other.lines), (self.outside, other.outside),
-            (self.steered, other.steered),
+            (self.steered, other.steered), (self.failed, other.failed),
         ):  # fmt: skip
             mine |= theirs
 
 
 def judge(machine: Machine, programs: list[tuple[int, int, int]], views: list[Any] | None = None) -> Verdict:
     """``views``: per argument, the elements of its storage that are the tensor's; None: storages bound."""
-    verdict = Verdict()
+    verdict = Verdict(failed=set(machine.failed))
     for event in machine.events:
         verdict.lines.add(event.line)
         _one(verdict, event, machine, programs, views)

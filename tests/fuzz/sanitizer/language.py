@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass, field
 from functools import partial
 from types import SimpleNamespace
@@ -25,6 +24,7 @@ from tests.fuzz.sanitizer.tile import (
     gathered,
     interleaved,
     lift,
+    line_of_kernel,
     magnitude,
     place_of,
     running_sum,
@@ -32,7 +32,6 @@ from tests.fuzz.sanitizer.tile import (
 )
 
 MOST_ACCESSES = 60_000
-GENERATED = "/generated/"  # how the file names of kernels begin
 
 
 @dataclass
@@ -88,6 +87,7 @@ class Machine:
     promises: list[Promise] = field(default_factory=list)
     # Descriptors that break their contract, where they are used: line, argument, program.
     misused: list[tuple[int, str, int]] = field(default_factory=list)
+    failed: set[tuple[int, str]] = field(default_factory=set)  # see `tile.Run`
 
     def pointer(self, position: int) -> Value:
         return Value((position << REGION_BITS) + HALF_REGION, f"p:{self.arguments[position].kind}")
@@ -97,15 +97,6 @@ class Machine:
         address = int(pointer.data)
         region = address >> REGION_BITS
         return self.arguments[region], address - (region << REGION_BITS) - HALF_REGION
-
-    @staticmethod
-    def line() -> int:
-        """Of the kernel, which is running."""
-        frame = sys._getframe(1)
-        while not frame.f_code.co_filename.startswith(GENERATED):
-            assert frame.f_back is not None
-            frame = frame.f_back
-        return frame.f_lineno
 
     # --- what kernels call ---------------------------------------------------------------------------
 
@@ -199,7 +190,7 @@ class Machine:
         region = addresses >> REGION_BITS
         element = addresses - (region << REGION_BITS) - HALF_REGION
         lanes = np.flatnonzero(live)
-        line = self.line()
+        line = line_of_kernel()
         if condition.undefined is not False and np.any(condition.undefined):
             self.steered.append((line, int(region[0]), self.number))
         if lanes.size:
@@ -240,7 +231,7 @@ class Machine:
         one = lift(value)
         if np.any(one.undefined):
             raise Undecidable("a promise about an undefined value")
-        self.promises.append(Promise(kind, self.line(), self.number, one.data, int(amount)))
+        self.promises.append(Promise(kind, line_of_kernel(), self.number, one.data, int(amount)))
         return value
 
     def namespace(self) -> dict[str, Any]:

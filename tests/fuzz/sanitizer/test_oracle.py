@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.fuzz.sanitizer.case import Case, Tensor, brute_force, contents_of, interpret
+from tests.fuzz.sanitizer.case import Case, Tensor, brute_force, contents_of, interpret, with_zeros
 from tests.fuzz.sanitizer.judge import Verdict
 
 HEAD = "@triton.jit\ndef kernel(x, y, n):\n    p = tl.program_id(0)\n    o = p * 4 + tl.arange(0, 4)\n"
@@ -54,6 +54,25 @@ def test_a_lane_without_other_is_undefined_where_it_is_stored() -> None:
 def test_fresh_memory_is_unwritten_until_somebody_writes() -> None:
     assert set(verdict("tl.store(y + o, tl.load(x + o))", fresh=True).must) == {("uninit", 5, "x")}
     assert not verdict("tl.store(x + o, 1.0)\ntl.store(y + o, tl.load(x + o))", fresh=True).must
+
+
+@pytest.mark.parametrize("operation", ["tl.atomic_max(x + o, 1.0)", "tl.atomic_add(x + o, 1.0)"])
+def test_garbage_is_larger_than_what_the_contents_are_taken_from(operation: str) -> None:
+    assert verdict(operation, fresh=True).uses_unwritten
+
+
+def test_left_out_lanes_of_a_sum_are_zeros_where_that_is_asked_for() -> None:
+    body = "v = tl.sum(tl.load(x + o, mask=o < 11), 0)\ntl.store(y + p, v)"
+    source = HEAD + "".join(f"    {line}\n" for line in body.splitlines())
+    case = Case(1, source, (Tensor("x", "f32", size=12), Tensor("y", "f32", size=3)), grid=(3, 1, 1))
+    case = replace(case, numbers={"n": 12})
+    assert ("uninit", 6, "y") in brute_force(case).must
+    assert not with_zeros(case).must
+
+
+def test_what_gave_no_value_is_told_by_line_and_operation() -> None:
+    assert verdict("w = o % (p - 1)\ntl.store(y + (w & 7), 1.0)").failed == {(5, "rem")}
+    assert verdict("w = o << (p + 31)\ntl.store(y + (w & 7), 1.0)").failed == {(5, "shl")}
 
 
 @pytest.mark.parametrize("text, key", [("o * 1000000000", "overflow"), ("(o * 1000000000) & 7", None)])

@@ -6,7 +6,9 @@ the compiler's reading or in the sanitizer is not repeated here. Floats are of n
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -14,6 +16,33 @@ import numpy as np
 BITS = {"i1": 1, "i8": 8, "i16": 16, "i32": 32, "i64": 64, "u8": 8, "u16": 16, "u32": 32}
 REGION_BITS = 44  # of one argument's made-up addresses, in elements
 HALF_REGION = 1 << (REGION_BITS - 1)
+
+
+GENERATED = "/generated/"  # how the file names of kernels begin
+
+
+def line_of_kernel() -> int:
+    """Of the kernel, which is running."""
+    frame = sys._getframe(1)
+    while not frame.f_code.co_filename.startswith(GENERATED):
+        assert frame.f_back is not None
+        frame = frame.f_back
+    return frame.f_lineno
+
+
+@dataclass
+class Run:
+    """What goes with one run of a launch, beside its values.
+
+    ``failed``: line and operation (div, rem, shl, shr) of what gave no value, which a compiler may have
+    removed. ``zeros``: a sum takes left-out lanes for the zeros that each target puts there.
+    """
+
+    zeros: bool = False
+    failed: set[tuple[int, str]] = field(default_factory=set)
+
+
+RUN = Run()  # the one that is under way: operators know of nothing else
 
 
 class Undecidable(Exception):
@@ -308,7 +337,7 @@ def _arithmetic(name: str, left: Any, right: Any) -> Value:
     operation = _INTEGER[name]
     data = operation(left.data, right.data)
     if name in ("div", "rem"):
-        undefined = _without(undefined, np.asarray(right.data) == 0)
+        undefined = _without(undefined, np.asarray(right.data) == 0, name)
     if undefined is not False and name in ("rem", "mul"):
         # What is taken times 0, or modulo 1, is 0 whatever it is.
         sides = [right] if name == "rem" else [left, right]
@@ -329,9 +358,12 @@ def _settles(sides: list[Value], numbers: tuple[int, ...]) -> Any:
     return np.asarray(found)
 
 
-def _without(undefined: Any, failed: Any) -> Any:
+def _without(undefined: Any, failed: Any, name: str) -> Any:
     """``undefined`` with the lanes that have no value: a division by zero, a shift too far."""
-    return _either(undefined, failed) if np.any(failed) else undefined
+    if not np.any(failed):
+        return undefined
+    RUN.failed.add((line_of_kernel(), name))
+    return _either(undefined, failed)
 
 
 def _bitwise(name: str, left: Any, right: Any) -> Value:
@@ -364,7 +396,7 @@ def _bitwise(name: str, left: Any, right: Any) -> Value:
         undefined = np.logical_and(undefined, ~_settles([left, right], (number,)))
     if name in ("shl", "shr"):
         too_far = (np.asarray(b) < 0) | (np.asarray(b) >= BITS[kind])
-        undefined = _without(undefined, too_far)
+        undefined = _without(undefined, too_far, name)
         b = np.where(too_far, 0, b) if np.any(too_far) else b
     if name == "shl":
         return _bounded(_shifted(a, b), None, kind, undefined, wrapped)
@@ -419,7 +451,9 @@ def fold(value: Value, axis: int, operation: Any) -> Value:
     """``tl.sum``, ``tl.max``, ``tl.min`` along an axis."""
     undefined: Any = False
     if value.undefined is not False:
-        undefined = spread(value.undefined, value.shape).any(axis=axis)
+        flags = spread(value.undefined, value.shape)
+        left_out = RUN.zeros and operation is np.sum and not RUN.failed
+        undefined = flags.all(axis=axis) if left_out else flags.any(axis=axis)
     if value.kind[0] == "f":
         return Value(operation(value.data, axis=axis), value.kind, None, undefined)
     kind = "i32" if value.kind in ("i1", "i8", "i16") else value.kind
