@@ -22,6 +22,7 @@ from kerncap.sanitizer.symbolic.expr import (
     ge,
     land,
     le,
+    lnot,
     lor,
     lt,
     ne,
@@ -57,7 +58,7 @@ def sides_of(analysis: Analysis, access: Access) -> list[Side]:
     groups = storage_groups(analysis.launch)
     sides = []
     for target in access.targets:
-        condition = land(access.path, access.mask, target.guard)
+        condition = land(access.path, access.mask, target.guard, lnot(access.steered_by_undefined))
         if condition is FALSE:
             continue
         argument = None if target.argument is None else analysis.launch.arguments[target.argument]

@@ -1,0 +1,54 @@
+"""Launches of which the hunt found that the sanitizer or brute force was wrong: they agree now."""
+
+from __future__ import annotations
+
+import importlib.util
+
+import pytest
+
+if not all(map(importlib.util.find_spec, ("torch", "triton"))):
+    pytest.skip("torch or triton is not installed", allow_module_level=True)
+
+from tests.fuzz.sanitizer.campaign import complaint
+from tests.fuzz.sanitizer.case import Case, Tensor
+from tests.fuzz.sanitizer.compare import Outcome, compare
+
+
+def outcome(body: str, tensors: tuple[Tensor, ...], programs: int = 4, **numbers: int) -> Outcome:
+    head = f"@triton.jit\ndef kernel({', '.join([*(one.name for one in tensors), *numbers])}):\n"
+    source = head + "    p = tl.program_id(0)\n" + "".join(f"    {line}\n" for line in body.splitlines())
+    found = compare(Case(1, source, tensors, dict(numbers), grid=(programs, 1, 1)))
+    assert not found.disagreements, complaint(found)
+    return found
+
+
+X, Y = Tensor("x", "f32", size=64), Tensor("y", "f32", size=64)
+
+
+def test_an_address_without_a_value_is_no_side_of_a_race() -> None:
+    """It has no place at which it meets anybody: that it has none is the finding."""
+    body = "tl.store(y + p, tl.load(x + p // n))\ntl.store(x + p + 1, 1.0)"
+    assert outcome(body, (X, Y), n=0).answer == "fail"
+
+
+def test_a_left_out_lane_as_an_address_is_no_side_of_a_race() -> None:
+    body = "i = tl.load(z + p, mask=p < n)\ntl.store(y + i, 1.0)\ntl.store(y + p, p * 1.0)"
+    outcome(body, (Tensor("z", "i32", (20, 30), size=4), Y), n=2)
+
+
+@pytest.mark.parametrize("text", ["p % p", "0 // (p - n)", "0 % (p - n)"])
+def test_what_the_compiler_has_removed_has_a_value(text: str) -> None:
+    found = outcome(f"tl.store(y + p + ({text}), 1.0)", (Y,), n=2)
+    assert found.skipped == "the compiler has removed what gives no value"
+
+
+def test_a_sum_that_is_right_by_zeros_need_not_be_noted() -> None:
+    body = (
+        "total = tl.sum(tl.load(x + p * 4 + tl.arange(0, 4), mask=p * 4 + tl.arange(0, 4) < n), 0)\n"
+        "low = p * 0\nhigh = p * 0 + 4\n"
+        "while low < high:\n    middle = (low + high) // 2\n    if tl.load(z + middle) < p:\n"
+        "        low = middle + 1\n    else:\n        high = middle - 1\n"
+        "tl.store(y + p, total + tl.load(x + low))"
+    )
+    found = outcome(body, (X, Y, Tensor("z", "i32", (0, 3), rising=True, size=5)), n=15)
+    assert found.answer == "pass", found.reasons
