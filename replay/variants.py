@@ -26,7 +26,6 @@ CANDIDATE = "candidate"
 CAPTURED = "captured"
 REBUILT = "rebuilt"
 
-_MOST_COPIED = 64 << 20  # bytes of modules beside a hostile candidate
 IMAGES = (".cubin", ".fatbin", ".ptx")
 CODE_OBJECTS = (".hsaco", ".co")
 TRITON_STAGES = (".ttir", ".ttgir", ".llir", ".ptx", ".cubin")
@@ -94,7 +93,6 @@ class Variants:
             raise ReplayError(f"{path}: no such candidate file")
         path = path.resolve()
         self._check_suffix(path)
-        path = self._private(path)
         self.unload(name)
         started = time.monotonic()
         loaded, cached = self._image(name, path) if self.launcher == "native" else (Loaded(str(path)), False)
@@ -122,7 +120,7 @@ class Variants:
         if path is not None and not path.is_file():
             raise ReplayError(f"{path}: no such candidate file")
         self.unload(name)
-        file = self._loaded[ORIGINAL].path if path is None else str(self._private(path.resolve()))
+        file = self._loaded[ORIGINAL].path if path is None else str(path.resolve())
         self._tried(name, Loaded(file, config=config))
         return self._compiled[name]
 
@@ -287,26 +285,6 @@ class Variants:
             return loaded.path, loaded.launch
         config = None if loaded.config is None else _plain(loaded.config)
         return self._compiled_apart(Path(loaded.path), {"config": config, "scalars": loaded.scalars})
-
-    def _private(self, path: Path) -> Path:
-        """A module that nobody exchanges while it is judged: a copy, with what lies beside it to be imported.
-
-        Of a hostile candidate only: errors point into the copy.
-        """
-        if not self._connection.choice.hostile or path.suffix != ".py":
-            return path
-        folder = self._connection.job.folder / f"private-{next(self._numbers)}"
-        folder.mkdir()
-        copies = [path, *(each for each in path.parent.glob("*.py") if each != path and each.is_file())]
-        left = _MOST_COPIED
-        for each in copies:
-            left -= each.stat().st_size
-            if left < 0:
-                raise UsageError(f"{path.parent}: more than {_MOST_COPIED >> 20} MiB of modules next to it")
-            shutil.copyfile(each, folder / each.name)
-        for package in (each.parent for each in path.parent.glob("*/__init__.py")):
-            shutil.copytree(package, folder / package.name, ignore=shutil.ignore_patterns("__pycache__"))
-        return folder / path.name
 
     def _is_strangers(self, path: Path) -> bool:
         """Whether a module's Python would run in the worker and was not captured."""

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
+from kerncap import scratch
 from kerncap.api.candidate_settings import SettingError, settings_of
 from kerncap.errors import UsageError
 from kerncap.printable import visible
 from kerncap.replay.engine import CANDIDATE, Engine
 from kerncap.replay.outcome import CandidateError
+from kerncap.replay.variants import CODE_OBJECTS, IMAGES, TRITON_STAGES
 from kerncap.replay.wording import Verdict, undecided
 from kerncap.search_path import inside_reproducer
+
+_COPIED = frozenset((".py", *IMAGES, *CODE_OBJECTS, *TRITON_STAGES))
+_MOST_COPIED = 64 << 20  # bytes, with the modules beside a candidate
 
 
 def load_as_asked(engine: Engine, file: Path) -> None:
@@ -29,25 +38,82 @@ def load_as_asked(engine: Engine, file: Path) -> None:
         engine.load_configured(CANDIDATE, config, file)
 
 
-def text_of(file: Path | None) -> bytes:
-    """What a candidate's file holds; nothing where it can't be read."""
+@dataclass(frozen=True)
+class Kept:
+    """A candidate's file as it was when it began to be judged: it is read from ``path``, and nowhere else."""
+
+    given: Path
+    path: Path
+    text: bytes
+
+    def close(self, verdict: Verdict, *lists: list[str]) -> Verdict:
+        """The verdict by the file's own name; undecided if another text is there now.
+
+        ``lists`` of what is said are changed in place.
+        """
+        if self.path != self.given:
+            for each in (verdict.reasons, verdict.notes, *lists):
+                each[:] = map(self.named, each)
+            verdict.summary = self.named(verdict.summary)
+        if _text_of(self.given) == self.text:
+            return verdict
+        why = f"{self.given.name} was changed while it was judged: this is no verdict on what it holds now"
+        open_ = undecided(f"{why}; judging it again would decide it", why, *verdict.reasons)
+        open_.notes = verdict.notes
+        return open_
+
+    def named(self, text: str) -> str:
+        """A text with the file's own place in it."""
+        return text.replace(str(self.path.parent), str(self.given.parent))
+
+
+@contextmanager
+def kept(file: Path | None) -> Iterator[Kept | None]:
+    """A private copy of a candidate, of a module with the modules beside it, which it may import.
+
+    Sources of CUDA and HIP are read once anyway, with what lies around them. Raises UsageError for more
+    modules than are copied.
+    """
+    if file is None:
+        yield None
+    elif file.suffix not in _COPIED:
+        yield Kept(file, file, _text_of(file))
+    else:
+        with scratch.temporary("candidate") as folder:
+            copies = _modules_beside(file) if file.suffix == ".py" else []
+            _copy(file.parent, [file, *copies], Path(folder))
+            copy = Path(folder) / file.name
+            yield Kept(file, copy, copy.read_bytes())
+
+
+def _modules_beside(file: Path) -> list[Path]:
+    """The other modules of a file's folder, and the packages in it with all that they hold."""
+    packages = (each.parent for each in file.parent.glob("*/__init__.py"))
+    found = [each for ending in ("*.py", "*.so") for each in file.parent.glob(ending)]
+    found += [each for package in packages for each in package.rglob("*") if "__pycache__" not in each.parts]
+    return [each for each in found if each != file and each.is_file()]
+
+
+def _copy(folder: Path, files: list[Path], target: Path) -> None:
+    left = _MOST_COPIED
+    for each in files:
+        left -= each.stat().st_size
+        if left < 0:
+            raise UsageError(
+                f"{visible(folder)}: more than {_MOST_COPIED >> 20} MiB of modules next to the candidate; "
+                "move it to a folder with only what it imports"
+            )
+        copy = target / each.relative_to(folder)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(each, copy)
+
+
+def _text_of(file: Path) -> bytes:
+    """What a file holds; nothing if it can't be read."""
     try:
-        return b"" if file is None else file.read_bytes()
+        return file.read_bytes()
     except OSError:
         return b""
-
-
-def of_one_text(file: Path, before: bytes, verdict: Verdict) -> Verdict:
-    """The verdict, undecided if the candidate's file is another one than when it was begun to be judged.
-
-    Its launches may each have loaded another text: whatever came out says nothing of the one that is there.
-    """
-    if text_of(file) == before:
-        return verdict
-    why = f"{file.name} was changed while it was judged: this is no verdict on what it holds now"
-    open_ = undecided(f"{why}; judging it again would decide it", why, *verdict.reasons)
-    open_.notes = verdict.notes
-    return open_
 
 
 def refuse_inside(option: str, file: Path) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 from kerncap.answer import Answer, of_all
 from kerncap.api.bad_endings import end_again
-from kerncap.api.candidate_file import load_as_asked
+from kerncap.api.candidate_file import kept, load_as_asked
 from kerncap.api.replay import (
     ReplayOptions,
     opened,
@@ -182,9 +182,18 @@ def compare(
     """
     _check(which, options, max_ratio)
     engine_name = _engine_name(path, which, options)
-    with opened(path, dataclasses.replace(options, engine=engine_name)) as (reproducer, engine):
+    with (
+        opened(path, dataclasses.replace(options, engine=engine_name)) as (reproducer, engine),
+        kept(options.candidate) as candidate,
+    ):
+        if candidate is not None:
+            options = dataclasses.replace(options, candidate=candidate.path)
         comparison = _Comparison(reproducer, engine, options)
         variants = [comparison.variant(name) for name in which]
+        for variant in variants:
+            if candidate is not None and variant.name == CANDIDATE:
+                variant.problem, variant.detail = map(candidate.named, (variant.problem, variant.detail))
+                variant.verdict = variant.verdict and candidate.close(variant.verdict)
         comparison.time(variants)
         base = comparison.stages(variants[0])
         differences = [

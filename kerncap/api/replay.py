@@ -13,7 +13,7 @@ from typing import Any
 
 from kerncap.answer import Answer
 from kerncap.api.bad_endings import end_again
-from kerncap.api.candidate_file import load_as_asked, of_one_text, refuse_inside, text_of
+from kerncap.api.candidate_file import kept, load_as_asked, refuse_inside
 from kerncap.api.candidate_settings import described
 from kerncap.api.unseen_stores import add_unseen_stores
 from kerncap.errors import KerncapError, UsageError
@@ -144,11 +144,11 @@ def replay(path: Path, options: ReplayOptions = ReplayOptions()) -> ReplayResult
 
     Raises FormatError, UsageError, BackendUnavailable or ReplayError; a wrong result is no exception.
     """
-    with opened(path, options) as (reproducer, engine):
-        text = text_of(options.candidate)
-        result = _replayed(reproducer, engine, options)
-        if options.candidate is not None:
-            result.verdict = of_one_text(options.candidate, text, result.verdict)
+    with opened(path, options) as (reproducer, engine), kept(options.candidate) as candidate:
+        if candidate is None:
+            return _replayed(reproducer, engine, options)
+        result = _replayed(reproducer, engine, dataclasses.replace(options, candidate=candidate.path))
+        result.verdict = candidate.close(result.verdict)
         return result
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from kerncap import scratch
 from kerncap.answer import Answer
 from kerncap.api.bad_endings import asserts_again
-from kerncap.api.candidate_file import of_one_text, refuse_inside, text_of
+from kerncap.api.candidate_file import kept, refuse_inside
 from kerncap.api.replay import load_candidate, opened, outcome_result, runs_at_all, without_values, write_set
 from kerncap.api.verify import (
     determinism_stage,
@@ -55,12 +55,17 @@ def verify(path: Path, options: VerifyOptions = _BY_DEFAULT) -> VerifyResult:
     if options.reference is not None:
         refuse_inside("--reference", options.reference)
     wanted = [name for name in STAGES if name in options.stages and name != "smoke"]
-    with opened(path, options) as (reproducer, engine), scratch.temporary("verify") as folder:  # fmt: skip
-        which = CANDIDATE if options.candidate else ORIGINAL
-        text = text_of(options.candidate)
-        result = judged(Case(reproducer, engine, which, options, Path(folder)), wanted)
-        if options.candidate is not None:
-            result.verdict = of_one_text(options.candidate, text, result.verdict)
+    with (
+        opened(path, options) as (reproducer, engine),
+        scratch.temporary("verify") as folder,
+        kept(options.candidate) as candidate,
+    ):
+        if candidate is None:
+            return judged(Case(reproducer, engine, ORIGINAL, options, Path(folder)), wanted)
+        options = dataclasses.replace(options, candidate=candidate.path)
+        result = judged(Case(reproducer, engine, CANDIDATE, options, Path(folder)), wanted)
+        said = [words for s in result.stages for words in (s.reasons, s.shown, s.not_shown)]
+        result.verdict = candidate.close(result.verdict, *said)
         return result
 
 

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from kerncap.answer import Answer
+from kerncap.api.candidate_file import kept
 from kerncap.api.replay import ReplayOptions, load_candidate, outcome_result, replay
 from kerncap.api.verify import VerifyOptions, verify
 from kerncap.errors import UsageError
@@ -141,7 +142,7 @@ def test_a_file_that_changes_while_it_is_judged_fails(
 ) -> None:
     file = tmp_path / "own.py"
     file.write_text(build.ADD)
-    result = SimpleNamespace(verdict=Verdict(Answer.YES, "identical"))
+    result = SimpleNamespace(verdict=Verdict(Answer.YES, "identical"), stages=[])
 
     def judging(*_: object) -> SimpleNamespace:
         file.write_text(file.read_text().replace("+", "-", edits.pop()))
@@ -158,6 +159,35 @@ def test_a_file_that_changes_while_it_is_judged_fails(
     assert changed.answer is Answer.UNDECIDED
     why = "own.py was changed while it was judged: this is no verdict on what it holds now"
     assert changed.reasons == [why] and changed.summary == f"{why}; judging it again would decide it"
+
+
+def test_what_is_judged_is_one_text_with_all_that_it_imports(tmp_path: Path) -> None:
+    """A file that is another one for a while, and the old one again, was never what ran."""
+    (tmp_path / "parts").mkdir()
+    files = [tmp_path / name for name in ("own.py", "beside.py", "parts/__init__.py", "parts/inner.py")]
+    for file in files:
+        file.write_text("before")
+    verdict = Verdict(Answer.NO, "wrong", ["wrong"], [])
+    with kept(files[0]) as candidate:
+        assert candidate is not None
+        for file in files:
+            file.write_text("after")
+        copies = [candidate.path.parent / file.relative_to(tmp_path) for file in files]
+        assert [copy.read_text() for copy in copies] == ["before"] * 4
+        files[0].write_text("before")
+        verdict.reasons.append(f"{candidate.path}, line 3")
+        judged = candidate.close(verdict)
+    assert judged.answer is Answer.NO and judged.reasons == ["wrong", f"{files[0]}, line 3"]
+    assert not candidate.path.exists()
+
+
+def test_more_modules_than_are_copied_is_a_wrong_use(tmp_path: Path) -> None:
+    (tmp_path / "own.py").touch()
+    with (tmp_path / "large.py").open("wb") as file:
+        file.truncate(65 << 20)
+    with pytest.raises(UsageError, match="more than 64 MiB of modules next to the candidate"):
+        with kept(tmp_path / "own.py"):
+            pass
 
 
 def test_a_candidate_is_launched_as_its_file_asks(adder: Resident) -> None:
