@@ -230,8 +230,13 @@ class Variants:
         choice = self._connection.choice
         if self._is_triton:
             return self._of_triton(path, out), False
+        job = self._connection.job.folder
+        stranger = choice.hostile and job / "source" not in path.parents and name != REBUILT
+        hidden = (job / "regions", self._reproducer.path) if stranger else None
         try:
-            built = candidates.compile_candidate(self._reproducer, path, self._facts.arch, out, choice.python)
+            built = candidates.compile_candidate(
+                self._reproducer, path, self._facts.arch, out, choice.python, hidden
+            )
         except ReplayError as error:
             detail = getattr(error, "detail", "")
             place = candidates.first_place(detail or str(error))

@@ -16,7 +16,7 @@ from kerncap.format import Reproducer
 from kerncap.format.code_object import CodeObject, CodeObjectProblem
 from kerncap.format.kernel_names import KernelName, parse
 from kerncap.replay.candidates import cache, symbols, tools
-from kerncap.replay.candidates.compilers import Compiled, NvccCompiler, NvrtcCompiler
+from kerncap.replay.candidates.compilers import Compiled, Confined, NvccCompiler, NvrtcCompiler
 from kerncap.replay.candidates.errors import BuildError
 from kerncap.replay.candidates.hip_compiler import HipCompiler
 from kerncap.replay.candidates.tools import Tool
@@ -56,9 +56,17 @@ def build(reproducer: Reproducer, path: Path, arch: str, out: Path, python: str 
 
 
 def compile_candidate(
-    reproducer: Reproducer, path: Path, arch: str, out: Path, python: str | None = None
+    reproducer: Reproducer,
+    path: Path,
+    arch: str,
+    out: Path,
+    python: str | None = None,
+    hidden: tuple[Path, ...] | None = None,
 ) -> Built:
-    """As `build`, with what the compiler said. ``python``: whose site-packages may hold NVIDIA's wheels."""
+    """As `build`, with what the compiler said. ``python``: whose site-packages may hold NVIDIA's wheels.
+
+    ``hidden``: the source is a stranger's. The compiler is confined, and reads nothing of these folders.
+    """
     if path.suffix not in SUFFIXES:
         raise UsageError(f"{path}: a candidate to build is one of {', '.join(sorted(SUFFIXES))}")
     if path.suffix == ".ptx":
@@ -76,7 +84,8 @@ def compile_candidate(
     if data is None:
         with private_folder() as folder:
             staged.write(Path(folder))
-            made = _Builder(reproducer, staged, tool, Path(folder), exact).make()
+            confined = None if hidden is None else _confined(staged, tool, path, hidden)
+            made = _Builder(reproducer, staged, tool, Path(folder), exact, confined).make()
         data, log = made.data, made.log
         if keeps:
             cache.put(key, data, made.read)
@@ -91,7 +100,13 @@ class _Builder:
     """Tries what may give the captured kernel's name, the plain way first."""
 
     def __init__(
-        self, reproducer: Reproducer, staged: StagedUnit, tool: Tool, folder: Path, arch: str
+        self,
+        reproducer: Reproducer,
+        staged: StagedUnit,
+        tool: Tool,
+        folder: Path,
+        arch: str,
+        confined: Confined | None,
     ) -> None:
         manifest = reproducer.manifest
         self.captured = symbols.captured_names(manifest)
@@ -99,10 +114,10 @@ class _Builder:
         self.name = parse(self.mangled, manifest.kernel.qualified_name)
         self.staged = staged
         self.folder = folder
-        self.nvcc = NvccCompiler(tool, staged, folder, arch) if tool.name == "nvcc" else None
-        self.nvrtc = NvrtcCompiler(tool, staged, folder, arch) if tool.name == "nvrtc" else None
+        self.nvcc = NvccCompiler(tool, staged, folder, arch, confined) if tool.name == "nvcc" else None
+        self.nvrtc = NvrtcCompiler(tool, staged, folder, arch, confined) if tool.name == "nvrtc" else None
         on_hip = staged.build.tool in HIP_TOOLS
-        self.hip = HipCompiler(tool, staged, folder, arch) if on_hip else None
+        self.hip = HipCompiler(tool, staged, folder, arch, confined) if on_hip else None
         self.parameters = manifest.launch.parameters
 
     def make(self) -> Compiled:
@@ -242,6 +257,16 @@ def _compiler(staged: StagedUnit, python: str | None) -> Tool:
         if isinstance(second, Tool):
             return second
     raise BackendUnavailable(staged.build.tool if staged.build.tool == "nvcc" else "NVRTC", found)
+
+
+def _confined(staged: StagedUnit, tool: Tool, path: Path, hidden: tuple[Path, ...]) -> Confined:
+    """The toolkit, the headers that the application was built with, and what is installed may be read."""
+    named = [os.environ.get(name, "") for name in (*tools.PREFIXES, *tools.ROCM_PREFIXES)]
+    toolkit = [str(tool.path), str(tool.path.resolve().parent.parent), str(tool.include or ""), *named]
+    headers = [folder for _, folder in staged.include_folders(Path("/nowhere")) if os.path.isdir(folder)]
+    files = [os.path.expanduser(name) for name in (*staged.build.headers, staged.build.name or "")]
+    originals = [os.path.dirname(file) for file in files if os.path.isabs(file)]
+    return Confined(path, hidden, tuple(dict.fromkeys(filter(None, [*toolkit, *headers, *originals]))))
 
 
 def _exact_arch(arch: str, recorded: str | None) -> str:

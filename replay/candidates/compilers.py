@@ -20,6 +20,7 @@ from kerncap.replay.candidates.tools import Tool
 from kerncap.replay.candidates.unit import GIVEN_HEADERS, StagedUnit
 
 TIMEOUT_S = 900.0
+_BOOTSTRAP = Path(__file__).parents[1] / "worker" / "bootstrap.py"
 _MAX_LOG = 64 * 1024
 
 
@@ -33,14 +34,31 @@ class Compiled:
     read: tuple[str, ...] = ()  # files outside of the unit that it was made of
 
 
+@dataclass(frozen=True)
+class Confined:
+    """What a compiler of a stranger's source does not read (``hidden``: results), and what it does."""
+
+    source: Path
+    hidden: tuple[Path, ...]
+    readable: tuple[str, ...] = ()
+
+    def prefix(self, folder: Path) -> list[str]:
+        """The words before its command line: a Python that gives up all other rights, and becomes it."""
+        words = [str(folder), str(self.source), *map(str, self.hidden), "--", *self.readable, "--"]
+        return child.python(sys.executable, _BOOTSTRAP, "confined_program", *words)
+
+
 # Where nobody wrote down how the unit was compiled: these change no code, they only allow more.
 _WITHOUT_RECORD = ("--extended-lambda", "--expt-relaxed-constexpr")
 
 
 class NvccCompiler:
-    """nvcc on a unit that was written below ``folder``."""
+    """nvcc on a unit that was written below ``folder``; ``confined`` as for `run_tool`."""
 
-    def __init__(self, tool: Tool, staged: StagedUnit, folder: Path, arch: str) -> None:
+    def __init__(
+        self, tool: Tool, staged: StagedUnit, folder: Path, arch: str, confined: Confined | None
+    ) -> None:
+        self.confined = confined
         self.tool = tool
         self.staged = staged
         self.folder = folder
@@ -88,7 +106,7 @@ class NvccCompiler:
     def _run(self, mode: str, inputs: list[str], name: str, words: list[str]) -> tuple[str, bytes]:
         made = self.folder / name
         command = [str(self.tool.path), mode, f"-arch={self.arch}", *words, *inputs, "-o", str(made)]
-        done = run_tool(command, self.folder, f"nvcc {self.tool.version}")
+        done = run_tool(command, self.folder, f"nvcc {self.tool.version}", confined=self.confined)
         log = readable_log(done.stdout + done.stderr, self.folder)
         if done.returncode or not made.is_file():
             raise BuildError(
@@ -98,9 +116,12 @@ class NvccCompiler:
 
 
 class NvrtcCompiler:
-    """NVRTC, in a process that it may take down."""
+    """NVRTC, in a process that it may take down; ``confined`` as for `run_tool`."""
 
-    def __init__(self, tool: Tool, staged: StagedUnit, folder: Path, arch: str) -> None:
+    def __init__(
+        self, tool: Tool, staged: StagedUnit, folder: Path, arch: str, confined: Confined | None
+    ) -> None:
+        self.confined = confined
         self.tool = tool
         self.staged = staged
         self.folder = folder
@@ -135,7 +156,8 @@ class NvrtcCompiler:
             "expressions": list(expressions),
         }
         process = Path(__file__).with_name("nvrtc_process.py")
-        done = run_tool([sys.executable, "-I", "-S", str(process)], self.folder, "NVRTC", json.dumps(request))
+        command = [sys.executable, "-I", "-S", str(process)]
+        done = run_tool(command, self.folder, "NVRTC", json.dumps(request), confined=self.confined)
         try:
             answer = json.loads(done.stdout)
         except ValueError:
@@ -199,9 +221,15 @@ def run_tool(
     what: str,
     text: str | None = None,
     environment: Mapping[str, str] | None = None,
+    confined: Confined | None = None,
 ) -> subprocess.CompletedProcess[str]:
-    """A compiler to its end, working in ``folder``. Raises BuildError where it has none."""
+    """A compiler to its end, working in ``folder``, without any rights that it does not need if ``confined``.
+
+    Raises BuildError where it has no end.
+    """
     environment = {**os.environ, **(environment or {}), "TMPDIR": str(folder)}
+    if confined is not None:
+        command = [*confined.prefix(folder), child.program(command[0]), *command[1:]]
     try:
         return child.run_text(command, cwd=folder, env=environment, data=text, timeout=TIMEOUT_S)
     except subprocess.TimeoutExpired as error:

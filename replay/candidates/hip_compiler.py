@@ -14,7 +14,14 @@ from pathlib import Path
 
 from kerncap.errors import BackendUnavailable
 from kerncap.format.build_options import is_accepted, is_plain_path
-from kerncap.replay.candidates.compilers import Compiled, first_error, outside_files, readable_log, run_tool
+from kerncap.replay.candidates.compilers import (
+    Compiled,
+    Confined,
+    first_error,
+    outside_files,
+    readable_log,
+    run_tool,
+)
 from kerncap.replay.candidates.errors import BuildError
 from kerncap.replay.candidates.tools import Tool
 from kerncap.replay.candidates.unit import StagedUnit
@@ -28,9 +35,15 @@ _UNKNOWN_ARCH = re.compile(
 
 
 class HipCompiler:
-    """hipcc (or a clang) on a unit that was written below ``folder``. ``arch``: "gfx90a:xnack-"."""
+    """hipcc (or a clang) on a unit that was written below ``folder``. ``arch``: "gfx90a:xnack-".
 
-    def __init__(self, tool: Tool, staged: StagedUnit, folder: Path, arch: str) -> None:
+    ``confined`` as for `run_tool`.
+    """
+
+    def __init__(
+        self, tool: Tool, staged: StagedUnit, folder: Path, arch: str, confined: Confined | None
+    ) -> None:
+        self.confined = confined
         self.tool = tool
         self.staged = staged
         self.folder = folder
@@ -52,7 +65,7 @@ class HipCompiler:
             str(self._overlay()), "-x", "hip", "-c", self._input(), "-o", str(made),
         ]  # fmt: skip
         what = f"{self.tool.name} {self.tool.version}"
-        done = run_tool(command, self.folder, what, environment=_ENVIRONMENT)
+        done = run_tool(command, self.folder, what, environment=_ENVIRONMENT, confined=self.confined)
         log = self._readable(done.stdout + done.stderr)
         if done.returncode or not made.is_file():
             unknown = _UNKNOWN_ARCH.search(log)

@@ -14,8 +14,8 @@ from pathlib import Path
 from kerncap import child
 from kerncap.search_path import kept
 
-_PREFIXES = ("CUDA_HOME", "CUDA_PATH", "CUDA_ROOT")
-_ROCM_PREFIXES = ("ROCM_PATH", "HIP_PATH")
+PREFIXES = ("CUDA_HOME", "CUDA_PATH", "CUDA_ROOT")
+ROCM_PREFIXES = ("ROCM_PATH", "HIP_PATH")
 _NO_HIPCC = "there is no hipcc: install ROCm's, or name it in HIPCC"
 _VERSION_TIMEOUT_S = 30.0
 
@@ -74,7 +74,7 @@ def nvrtc(python: str | None = None) -> Tool | str:
 def hipcc(python: str | None = None) -> Tool | str:
     """hipcc of HIPCC (which may name a clang), ROCM_PATH, HIP_PATH, PATH or the usual folder."""
     named = os.environ.get("HIPCC")
-    folders = [Path(prefix) / "bin" for prefix in _named_folders(_ROCM_PREFIXES)]
+    folders = [Path(prefix) / "bin" for prefix in _named_folders(ROCM_PREFIXES)]
     on_path = child.find("hipcc")
     folders += [Path(on_path).parent] if on_path else []
     found = [folder / "hipcc" for folder in (*folders, Path("/opt/rocm/bin"))]
@@ -129,7 +129,7 @@ def _library_folders(python: str | None) -> Iterator[Path]:
 
 
 def _prefixes() -> list[str]:
-    return _named_folders(_PREFIXES)
+    return _named_folders(PREFIXES)
 
 
 def _absolute(named: str) -> str | None:

@@ -41,6 +41,10 @@ def main(folder: str, what: str, *given: str) -> None:
         from _kerncap_worker.torch_backend import confine
 
         confine.run_script(*given)
+    elif what == "confined_program":
+        from _kerncap_worker.torch_backend import confine
+
+        confine.run_program(*given)
     elif what == "measure":
         from _kerncap_worker.limits import measure  # type: ignore[import-not-found]
 

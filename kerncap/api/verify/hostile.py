@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kerncap.api.verify.verify_result import Case, StageResult
+from kerncap.replay.candidates import SUFFIXES
 
 _SANDBOX = "no file of others, no connection, no other process"
 
@@ -26,9 +27,12 @@ def say(case: Case, stage: StageResult) -> None:
         stage.shown.append(
             f"its Python ran where it was compiled ({_SANDBOX}), and not where it was launched"
         )
+    elif candidate.suffix in SUFFIXES - {".ptx"}:
+        stage.shown.append(
+            f"it has no code that runs on the host, and its compiler was confined ({_SANDBOX})"
+        )
     else:
         stage.shown.append("it has no code that runs on the host")
-        stage.not_shown.append("its compiler, if it took one, was not confined")
     if choice.launcher == "native":
         stage.not_shown.append("that the device's memory holds no result while it runs")
     if missing:

@@ -17,6 +17,7 @@ from ..common.failures import Fault, KernelError, Refused
 from ..common.state_operations import StateOperations
 from ..cuda.device import Bytes
 from ..cuda.placement import is_own_global
+from ..torch_backend import confine
 from . import compare_arrays, reference
 from .bulk import Bulk
 from .cuda_launcher import with_scalars
@@ -67,7 +68,7 @@ class Session(StateOperations[States], Judging):
             "torch": "", "triton": "", "pid": os.getpid(), "driver": self.device.driver_version,
             "relocated": {str(region): old for region, old in self.memory.relocated.items()},
             "device": self.device.name, "arch": self.device.arch, "notes": self.memory.notes,
-            "bulk": "device" if self.bulk.on_device else "host",
+            "bulk": "device" if self.bulk.on_device else "host", "unconfined": confine.missing(),
         }  # fmt: skip
 
     def op_load(

@@ -106,6 +106,20 @@ def run_script(out: str, source: str, *given: str) -> None:
     runpy.run_path(script, run_name="__main__")
 
 
+def run_program(out: str, source: str, *given: str) -> None:
+    """Become a program that can write to ``out`` only.
+
+    ``given``: hidden folders, --, what it may read beside what a compiler needs, --, its command line.
+    """
+    end = given.index("--")
+    hidden, rest = given[:end], given[end + 1 :]
+    end = rest.index("--")
+    kept = [Path(folder).resolve() for folder in hidden]
+    more = [each for path in rest[:end] for each in _without(Path(path).resolve(), kept)]
+    use_only(Path(source), out, hidden, more)
+    os.execv(rest[end + 1], rest[end + 1 :])
+
+
 def use_only(source: Path, out: str, hidden: Sequence[str], more: Sequence[str] = ()) -> None:
     """Give up all but what compiling ``source`` needs; caches and temporary files go to ``out``.
 

@@ -168,6 +168,21 @@ def test_the_unedited_source_is_the_captured_code(
     assert again.cached and again.path.read_bytes() == data
 
 
+def test_a_confined_one_reads_the_application_and_nothing_of_others(
+    reproducer: Reproducer, tmp_path: Path
+) -> None:
+    secret = tmp_path / "hidden" / "secret.h"
+    secret.parent.mkdir()
+    secret.write_text("#define SECRET 1")
+    hidden = (secret.parent, reproducer.path)
+    candidate = edited(reproducer, tmp_path / "mine", "apply.hip", "+ EXTRA", "- EXTRA")
+    built = compile_candidate(reproducer, candidate, ARCH, tmp_path, hidden=hidden)
+    assert CodeObject(built.path.read_bytes()).kernel(KERNEL) is not None and not built.cached
+    candidate.write_text(f'#include "{secret}"\n{candidate.read_text()}')
+    with pytest.raises(BuildError, match="secret.h"):
+        compile_candidate(reproducer, candidate, ARCH, tmp_path, hidden=hidden)
+
+
 @first_of(
     ("name", "old", "new"),
     [

@@ -92,6 +92,27 @@ class TestNvcc:
         )
         assert code(built, SCALE[0]) == code(original, SCALE[0])
 
+    def test_a_confined_one_reads_the_application_and_nothing_of_others(
+        self, tmp_path: Path, make: Make
+    ) -> None:
+        reproducer = make(project(tmp_path / "app"), *SCALE)
+        secret, mine = tmp_path / "hidden" / "secret.h", tmp_path / "mine" / "scale.cu"
+        for file in (secret, mine):
+            file.parent.mkdir()
+        secret.write_text("#define SECRET 1")
+        mine.write_bytes((reproducer.path / "source/src/scale.cu").read_bytes())
+
+        def built() -> Path:
+            hidden = (secret.parent, reproducer.path)
+            made = candidates.compile_candidate(reproducer, mine, ARCH, tmp_path / "a.cubin", hidden=hidden)
+            assert not made.cached
+            return made.path
+
+        assert kernels(built()) == (SCALE[0],)
+        mine.write_text(f'#include "{secret}"\n{mine.read_text()}')
+        with pytest.raises(BuildError, match="secret.h"):
+            built()
+
     def test_an_edited_header_takes_effect(self, tmp_path: Path, make: Make) -> None:
         reproducer = make(project(tmp_path / "app"), *SCALE)
         plain = candidates.compile_candidate(

@@ -77,6 +77,22 @@ class TestNvrtc:
         assert built.tool.startswith("nvrtc ")
         assert MANGLED in symbols.kernels_of_cubin(built.path.read_bytes())
 
+    def test_a_confined_one_reads_the_application_and_nothing_of_others(
+        self, tmp_path: Path, make: Make
+    ) -> None:
+        reproducer = make(recorded(tmp_path / "session"), MANGLED, "void fill<float>(float*)")
+        secret, mine = tmp_path / "hidden" / "secret.h", tmp_path / "mine" / "fill_program.cu"
+        for file in (secret, mine):
+            file.parent.mkdir()
+        secret.write_text("#define SECRET 1")
+        mine.write_text(SOURCE)
+        hidden = (secret.parent, reproducer.path)
+        built = candidates.compile_candidate(reproducer, mine, ARCH, tmp_path / "a.cubin", hidden=hidden)
+        assert MANGLED in symbols.kernels_of_cubin(built.path.read_bytes())
+        mine.write_text(f'#include "{secret}"\n{SOURCE}')
+        with pytest.raises(BuildError, match="secret.h"):
+            candidates.compile_candidate(reproducer, mine, ARCH, tmp_path / "b.cubin", hidden=hidden)
+
     def test_edits_of_both_kinds_of_headers_take_effect(self, tmp_path: Path, make: Make) -> None:
         reproducer = make(recorded(tmp_path / "session"), MANGLED, "void fill<float>(float*)")
         made = set()
