@@ -13,7 +13,7 @@ from kerncap.replay.limits.work import Work
 
 _VECTOR = ("fp32", "fp64", "fp16", "bf16", "special")
 NEAR = 0.6  # of a ceiling: below it, that ceiling is not what holds the launch back
-_SPREAD = 1.02  # of what is measured twice: up to it a share is all of a ceiling, above it no share at all
+SPREAD = 1.02  # of what is measured twice: up to it a share is all of a ceiling, above it no share at all
 _LATENCY = 0.5  # of the time: from it on a launch is as long as it is because it is a launch
 
 
@@ -119,7 +119,7 @@ class LimitReport:
             return None
         found = [(one, self._certain_ms(one)) for one in self.bounds]
         worst = max(found, key=lambda each: each[1], default=None)
-        return worst if worst is not None and worst[1] > _SPREAD * head[1] else None
+        return worst if worst is not None and worst[1] > SPREAD * head[1] else None
 
     def _certain_ms(self, bound: Bound) -> float:
         if bound.name == "DRAM" and self._state == "cold" and self.ceilings is not None:
@@ -223,4 +223,4 @@ def _floor(amount: float, rate: float | None) -> float | None:
 
 
 def _share(share: float) -> float | None:
-    return None if share > _SPREAD else min(share, 1.0)
+    return None if share > SPREAD else min(share, 1.0)

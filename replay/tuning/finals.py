@@ -85,6 +85,10 @@ class Finals:
         best: float | None = None
         for name in sorted(names, key=lambda each: median(times[each])):
             given, ms = names[name], median(times[name])
+            problem = launch.impossible(ms)
+            if problem:
+                found.append(Final(given, digest, problem=problem))
+                continue
             # All were verified before they were timed. What is in place may not have shown anything then.
             if best is None or (launch.has_in_place and ms <= WITHIN * best):
                 problem = self._judged(launch, digest, name, given)
@@ -121,6 +125,9 @@ class Finals:
                     found.append(Final(given, digest, problem=verdict.summary))
                     continue
                 times = launch.engine.interleaved([ORIGINAL, CANDIDATE], rounds, launch.dirty)
+                if problem := launch.impossible(median(times[CANDIDATE])):
+                    found.append(Final(given, digest, problem=problem))
+                    continue
                 found.append(Final(given, digest, times[CANDIDATE], times[ORIGINAL]))
             except KerncapError as error:
                 found.append(Final(given, digest, problem=first_line(error)))

@@ -12,6 +12,7 @@ from kerncap.format import Reproducer
 from kerncap.replay.byte_effects import Measured, load
 from kerncap.replay.choose import Choice
 from kerncap.replay.engine import ORIGINAL, Engine
+from kerncap.replay.limits.floor import Floor, of_launch
 from kerncap.replay.measure_write_set import measure
 from kerncap.replay.process import Standby
 from kerncap.replay.statistics import median
@@ -81,6 +82,14 @@ class OpenLaunch:
     def has_in_place(self) -> bool:
         """Whether it reads anything that it writes."""
         return any(self.measured.in_place(region).any() for region in self.measured.written)
+
+    @cached_property
+    def _floor(self) -> Floor | None:
+        return of_launch(self.engine, self.measured)
+
+    def impossible(self, ms: float) -> str:
+        """Why no launch can have taken this time; nothing if one can."""
+        return "" if self._floor is None else self._floor.problem(ms)
 
     def unload(self, names: Sequence[str]) -> None:
         """Forget these configurations, whatever became of them."""

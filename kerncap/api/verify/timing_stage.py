@@ -1,7 +1,8 @@
 """The timing stage: candidate and captured kernel in turns, and whether what is timed is what was judged.
 
 Each timed launch begins on the restored memory, by the judge's clock. What works while it is judged, and not
-while it is timed, or does many launches' work in one, leaves something else in memory.
+while it is timed, or does many launches' work in one, leaves something else in memory. A time in which the
+device can't have written the result is a suspicion, and no success.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from kerncap.api.verify.verify_result import Case, StageResult
 from kerncap.errors import KerncapError
 from kerncap.replay import statistics
 from kerncap.replay.engine import CANDIDATE, ORIGINAL
+from kerncap.replay.limits.floor import of_launch
 from kerncap.replay.resident import dirtied
 from kerncap.replay.verdict import judge_timed
 
@@ -28,25 +30,34 @@ def stage(case: Case) -> StageResult:
     found = StageResult("timing")
     rounds = _DEVICE_ROUNDS if engine.choice.on_device else _HOST_ROUNDS
     dirty = sorted(measured.written)
+    doubts: list[str] = []
     try:
+        floor = of_launch(engine, measured)
         for cold in (False, True):
             if cold and not (engine.choice.on_device and engine.choice.launcher != "native"):
                 continue
             engine.restore()
             times = engine.interleaved((ORIGINAL, CANDIDATE), rounds, dirty, dirtied(measured), cold)
             ratio = statistics.ratio(times[ORIGINAL], times[CANDIDATE])
+            if floor is not None and (doubt := floor.problem(statistics.median(times[CANDIDATE]))):
+                doubts.append(doubt)
             cache = "with other data in the cache" if cold else "with the restored data in the cache"
             found.shown.append(
                 f"{statistics.median(times[CANDIDATE]):.3g} ms, {ratio.median:.3g} of the captured kernel's "
                 f"time ({ratio.low:.3g} to {ratio.high:.3g}), {cache if engine.choice.on_device else 'here'}"
             )
         engine.restore()
-        engine.time(CANDIDATE, _WARMUP, rounds, dirty)
+        if engine.choice.launcher == "native":  # which times launches in turns only
+            engine.interleaved((CANDIDATE,), rounds, dirty, dirtied(measured))
+        else:
+            engine.time(CANDIDATE, _WARMUP, rounds, dirty)
         verdict = judge_timed(engine, measured, CANDIDATE, case.options.tolerance)
     except KerncapError as error:
         return found.undecided(f"it can't be timed: {str(error).splitlines()[0]}")
     if verdict.answer is Answer.UNDECIDED:
         return found.undecided(*verdict.reasons)
+    if verdict.answer is Answer.YES and doubts:
+        return found.undecided(*doubts)
     if verdict.answer is Answer.YES:
         found.shown.append("what timed launches leave in memory is the result, too")
     return found.failed(*verdict.reasons)

@@ -1,0 +1,68 @@
+"""Times in which no device can have done the work."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kerncap.answer import Answer
+from kerncap.api.verify import VerifyOptions, verify
+from kerncap.errors import BackendUnavailable
+from kerncap.replay.limits import ceilings, floor
+from kerncap.replay.limits.ceilings import Ceilings
+from tests.unit.replay import native, rig
+
+
+def device(memory: float = 3e12, cache: float = 6e12) -> Ceilings:
+    rates = {"dram_write_bytes_per_s": memory, "l2_bytes_per_s": cache}
+    return Ceilings("a", "sm_90", "13.0", 132, 1, 1, 1, 50 << 20, rates, {}, {})
+
+
+@pytest.mark.parametrize(
+    "changed, ms, possible",
+    [
+        (1 << 30, 0.4, True),
+        (1 << 30, 0.3, False),  # 1 GiB less the cache at 3 TB/s: 0.34 ms
+        (50 << 20, 0.01, True),  # it fits into the cache
+        (50 << 20, 0.005, False),  # and the cache has a rate, too
+        (1 << 30, 100.0, True),
+        (0, 0.0, True),
+    ],
+)
+def test_what_is_written_takes_its_time(changed: int, ms: float, possible: bool) -> None:
+    problem = floor.Floor(changed, "python", 0, device()).problem(ms)
+    assert bool(problem) != possible, problem
+    assert possible or f"{ms:.3g} ms is less than the " in problem
+
+
+def test_a_slow_launch_asks_for_no_measurement(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ceilings, "of_device", lambda *_: pytest.fail("measured"))
+    assert floor.Floor(1 << 20, "python", 0).problem(1.0) == ""
+
+
+def test_a_device_that_can_not_be_measured_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: object) -> Ceilings:
+        raise BackendUnavailable("the device's ceilings", "no numpy")
+
+    monkeypatch.setattr(ceilings, "of_device", refused)
+    assert floor.Floor(1 << 30, "python", 0).problem(0.001) == ""
+
+
+@pytest.mark.parametrize("memory, answer", [(1e15, Answer.YES), (1.0, Answer.UNDECIDED)])
+def test_a_candidate_that_is_too_fast_is_no_success(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, memory: float, answer: Answer
+) -> None:
+    rig.use(monkeypatch, rig.kernels(tmp_path))
+    monkeypatch.setattr(floor, "_ALWAYS_POSSIBLE", 0.0)
+    monkeypatch.setattr(ceilings, "of_device", lambda *_: device(memory, memory))
+    launch = native.add()
+    candidate = tmp_path / "same.ptx"
+    candidate.write_bytes(launch.image())
+    result = verify(
+        launch.seal(tmp_path),
+        VerifyOptions(candidate=candidate, stages=("smoke", "oracle", "timing"), timeout_s=20.0),
+    )
+    assert result.answer is answer, result.verdict.reasons
+    if answer is Answer.UNDECIDED:
+        assert "bytes takes at the measured rate" in result.verdict.summary
