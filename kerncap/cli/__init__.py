@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 import click
 
@@ -40,6 +41,7 @@ COMMANDS = {
     "mcp": "Serve the commands to an agent over the Model Context Protocol.",
 }
 # `color`: click would drop what looks like a colour, where `streams` shows it as what it is.
+_HELP: Any = getattr(click.exceptions, "NoArgsIsHelpError", ())  # before click 8.2 no error
 _SETTINGS = {"help_option_names": ["-h", "--help"], "color": True}
 
 
@@ -106,7 +108,10 @@ def _status(arguments: Sequence[str] | None) -> int:
     except click.exceptions.Exit as error:
         return error.exit_code
     except click.ClickException as error:
-        error.show()
+        if isinstance(error, _HELP):
+            error.show()
+        else:
+            log.line(_usage(error))
         return error.exit_code
     except click.Abort:
         raise
@@ -115,6 +120,16 @@ def _status(arguments: Sequence[str] | None) -> int:
     except Exception as error:
         return _failed(error)
     return result if isinstance(result, int) else 0
+
+
+def _usage(error: click.ClickException) -> str:
+    """What click found wrong with the words of the command line, in one line as every other error."""
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    command = context.command_path if context is not None else "kerncap"
+    message = " ".join(error.format_message().split()).rstrip(".?")
+    subject = command.partition(" ")[2]
+    problem = f"{subject}: {message[:1].lower()}{message[1:]}" if subject else message
+    return f"{problem}; see {command} --help"
 
 
 def _failed(error: Exception) -> int:

@@ -9,13 +9,14 @@ from typing import Any
 import click
 
 from kerncap.cli.numbers import SECONDS
+from kerncap.cli.paths import PATH
 from kerncap.cli.selection import selection_of, selection_options
 
 WAIT_S = 600.0
 
 
 @click.command("arm")
-@click.argument("session", type=click.Path(path_type=Path))
+@click.argument("session", type=PATH)
 @selection_options
 @click.option(
     "--wait",

@@ -9,6 +9,7 @@ from typing import Any, get_args
 import click
 
 from kerncap.cli.numbers import SECONDS
+from kerncap.cli.paths import OUTPUT_FOLDER
 from kerncap.cli.selection import selection_of, selection_options
 from kerncap.format.contract import Backend, Memory, default
 
@@ -44,7 +45,7 @@ from kerncap.format.contract import Backend, Memory, default
 @click.option(
     "-o",
     "--output",
-    type=click.Path(file_okay=False, path_type=Path),
+    type=OUTPUT_FOLDER,
     default=Path("kerncap-out"),
     show_default=True,
     help="Folder for reproducers.",

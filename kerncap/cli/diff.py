@@ -9,12 +9,13 @@ import click
 
 from kerncap.answer import exit_status
 from kerncap.cli.numbers import COUNT_OR_NONE, Finite
+from kerncap.cli.paths import PATH
 from kerncap.cli.strict import strict_option
 
 
 @click.command("diff")
-@click.argument("a", type=click.Path(path_type=Path))
-@click.argument("b", type=click.Path(path_type=Path))
+@click.argument("a", type=PATH)
+@click.argument("b", type=PATH)
 @click.option(
     "--code", "stages", multiple=True, metavar="STAGE",
     help="Show the whole difference of a stage: ttir, ttgir, llir, ptx, sass, amdgcn or isa. Repeatable.",

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import click
 
+from kerncap.cli.paths import PATH
+
 _NOTHING_WORKS = 4
 
 
@@ -15,7 +17,7 @@ _NOTHING_WORKS = 4
 @click.option(
     "-o",
     "--output",
-    type=click.Path(path_type=Path),
+    type=PATH,
     default=Path("kerncap-out"),
     show_default=True,
     help="Folder where reproducers would go.",

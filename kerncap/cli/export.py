@@ -8,15 +8,17 @@ from typing import Any
 
 import click
 
+from kerncap.cli.paths import PATH
+
 
 @click.command("export")
-@click.argument("reproducer", type=click.Path(path_type=Path))
+@click.argument("reproducer", type=PATH)
 @click.option(
     "--as", "kind", required=True, type=click.Choice(["script", "cmake", "pytest"]),
     help="script: a Python script (Triton). cmake: a CUDA or HIP project. pytest: one of these as a test.",
 )  # fmt: skip
 @click.option(
-    "-o", "--output", type=click.Path(path_type=Path), metavar="DIR",
+    "-o", "--output", type=PATH, metavar="DIR",
     help="Where to write it; FILE.py makes a script with its data inside. Default: named after REPRODUCER.",
 )  # fmt: skip
 @click.option(

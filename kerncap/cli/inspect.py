@@ -8,11 +8,12 @@ from pathlib import Path
 import click
 
 from kerncap.api.inspect import inspect
+from kerncap.cli.paths import PATH
 from kerncap.report import inspect_text
 
 
 @click.command("inspect")
-@click.argument("reproducer", type=click.Path(path_type=Path))
+@click.argument("reproducer", type=PATH)
 @click.option("--verify", is_flag=True, help="Unpack and check every chunk of memory, however large.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
 def command(reproducer: Path, verify: bool, as_json: bool) -> int:

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from kerncap.cli.numbers import COUNT_OR_NONE
+from kerncap.cli.paths import OUTPUT_FILE
 
 TOP = 20
 
@@ -37,7 +38,7 @@ TOP = 20
 @click.option(
     "--save",
     metavar="FILE.json",
-    type=click.Path(dir_okay=False, writable=True, path_type=Path),
+    type=OUTPUT_FILE,
     help="Write the document of --json to a file too.",
 )
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout; the rest to stderr.")
@@ -64,7 +65,7 @@ def command(
     from kerncap.report.listing_text import render_listing
 
     if save is not None and not save.absolute().parent.is_dir():
-        raise UsageError(f"--save {save}: no folder {save.parent}")
+        raise UsageError(f"--save {save}: no folder {save.parent}; make it, or name another place")
     result = list_kernels(command, stdout_to_stderr=as_json, backend=backend)
     not_saved = None
     if save is not None:

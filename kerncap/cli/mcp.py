@@ -7,10 +7,12 @@ from pathlib import Path
 
 import click
 
+from kerncap.cli.paths import PATH
+
 
 @click.command("mcp")
 @click.option(
-    "--root", "roots", metavar="DIR", multiple=True, type=click.Path(path_type=Path),
+    "--root", "roots", metavar="DIR", multiple=True, type=PATH,
     help="Folder that paths must be in; commands run in the first. Repeatable.  "
     "[default: the working directory]",
 )  # fmt: skip

@@ -9,13 +9,14 @@ from typing import Any
 import click
 
 from kerncap.cli.numbers import Finite
+from kerncap.cli.paths import OUTPUT_FOLDER, PATH
 from kerncap.cli.replay_options import replay_options
 
 
 @click.command("minimize")
-@click.argument("repro", type=click.Path(path_type=Path))
+@click.argument("repro", type=PATH)
 @click.option(
-    "-o", "--output", type=click.Path(file_okay=False, path_type=Path),
+    "-o", "--output", type=OUTPUT_FOLDER,
     help="Where the new folder goes. Default: next to REPRO.",
 )  # fmt: skip
 @click.option(

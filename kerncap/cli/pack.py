@@ -7,13 +7,15 @@ from pathlib import Path
 
 import click
 
+from kerncap.cli.paths import OUTPUT_FILE, PATH
+
 
 @click.command("pack")
-@click.argument("reproducer", type=click.Path(path_type=Path))
+@click.argument("reproducer", type=PATH)
 @click.option(
     "-o",
     "--output",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=OUTPUT_FILE,
     help="FILE.zip. Default: named after the folder.",
 )
 @click.option(

@@ -8,24 +8,25 @@ from typing import Any
 
 import click
 
+from kerncap.cli.paths import PATH
 from kerncap.errors import UsageError
 
 
 @click.command("profile")
-@click.argument("repro", type=click.Path(path_type=Path), required=False)
+@click.argument("repro", type=PATH, required=False)
 @click.option(
     "--engine", type=click.Choice(["auto", "binary", "jit"]), default="auto", show_default=True,
     help="binary: the captured image. jit: a Triton kernel's source.",
 )  # fmt: skip
 @click.option("--device", default="auto", show_default=True, metavar="auto|cuda:N", help="Device to run on.")
 @click.option(
-    "--candidate", type=click.Path(path_type=Path), metavar="FILE",
+    "--candidate", type=PATH, metavar="FILE",
     help="Profile this instead of the captured kernel: a source (.py) or an image (.cubin, .ptx).",
 )  # fmt: skip
 @click.option("--python", metavar="PATH", help="Python with torch and triton. Default: kerncap's own.")
-@click.option("--output", type=click.Path(path_type=Path), metavar="FILE.ncu-rep", help="Keep ncu's report.")
+@click.option("--output", type=PATH, metavar="FILE.ncu-rep", help="Keep ncu's report.")
 @click.option(
-    "--import-report", type=click.Path(path_type=Path), metavar="FILE.ncu-rep",
+    "--import-report", type=PATH, metavar="FILE.ncu-rep",
     help="Explain an existing report of ncu; nothing is run.",
 )  # fmt: skip
 @click.option(

@@ -11,6 +11,7 @@ import click
 from kerncap import output
 from kerncap.answer import Answer, exit_status
 from kerncap.cli.numbers import COUNT, COUNT_OR_NONE
+from kerncap.cli.paths import PATH
 from kerncap.cli.replay_options import replay_options
 from kerncap.cli.strict import strict_option
 from kerncap.errors import KerncapError, UsageError
@@ -21,7 +22,7 @@ _STDOUT = Path("-")
 
 
 @click.command("replay")
-@click.argument("repro", type=click.Path(path_type=Path), required=False)
+@click.argument("repro", type=PATH, required=False)
 @replay_options
 @strict_option
 @click.option(
@@ -45,7 +46,7 @@ _STDOUT = Path("-")
     help="Stage to edit: the source, or a compiled stage.",
 )  # fmt: skip
 @click.option(
-    "--copy", "copy_folder", type=click.Path(path_type=Path), metavar="DIR",
+    "--copy", "copy_folder", type=PATH, metavar="DIR",
     help="Folder of the working copy. Default: ./<kernel>-edit.",
 )  # fmt: skip
 @click.option("--once", is_flag=True, help="Verify the working copy, or the file of --watch, once.")

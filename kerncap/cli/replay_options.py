@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, TypeVar
 
 import click
+
+from kerncap.cli.paths import PATH
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -28,14 +29,14 @@ _OPTIONS = (
     ),  # fmt: skip
     click.option(
         "--emulator",
-        type=click.Path(path_type=Path),
+        type=PATH,
         metavar="FOLDER",
         help="Run a HIP kernel on the emulated AMD GPU in FOLDER (see `make amd-gpu`). "
         "Default: $KERNCAP_AMD_EMULATOR.",
     ),
     click.option(
         "--candidate",
-        type=click.Path(path_type=Path),
+        type=PATH,
         metavar="FILE",
         help="Run this instead of the captured kernel: a source (.py, .cu, .hip), or an image (.cubin, .ptx, "
         ".hsaco).",

@@ -7,17 +7,19 @@ from pathlib import Path
 
 import click
 
+from kerncap.cli.paths import OUTPUT_FILE, PATH
+
 
 @click.command("report")
-@click.argument("reproducer", type=click.Path(path_type=Path))
+@click.argument("reproducer", type=PATH)
 @click.option(
     "-o",
     "--output",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=OUTPUT_FILE,
     help="FILE.html. Default: named after the folder.",
 )
 @click.option(
-    "--with", "results", multiple=True, metavar="FILE.json", type=click.Path(path_type=Path),
+    "--with", "results", multiple=True, metavar="FILE.json", type=PATH,
     help="Add the --json output of verify, replay (also --limits), tune, sanitize or profile. Repeatable.",
 )  # fmt: skip
 @click.option("--no-sanitize", is_flag=True, help="Leave out the sanitizer's answer.")

@@ -12,6 +12,7 @@ import click
 from kerncap import output
 from kerncap.answer import exit_status
 from kerncap.cli.numbers import Finite
+from kerncap.cli.paths import PATH
 from kerncap.cli.strict import strict_option
 from kerncap.errors import UsageError
 
@@ -34,7 +35,7 @@ class _Command(click.Command):
 
 
 @click.command("sanitize", cls=_Command)
-@click.argument("path", metavar="REPRO|FILE.ttir|-- CMD...", required=False, type=click.Path(path_type=Path))
+@click.argument("path", metavar="REPRO|FILE.ttir|-- CMD...", required=False, type=PATH)
 @click.option(
     "--check", "checks", metavar="LIST",
     help="Checks to make: oob, race, uninit, overflow, promise, alignment, descriptor. Default: all.",
@@ -72,7 +73,7 @@ class _Command(click.Command):
 @click.option(
     "--at", metavar="FILE:LINE", help="Show only the findings of this line; the result stays that of all."
 )
-@click.option("--sarif", metavar="FILE", type=click.Path(path_type=Path), help="Write SARIF 2.1.0 as well.")
+@click.option("--sarif", metavar="FILE", type=PATH, help="Write SARIF 2.1.0 as well.")
 @strict_option
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout; the rest to stderr.")
 @click.pass_context

@@ -7,13 +7,15 @@ from pathlib import Path
 
 import click
 
+from kerncap.cli.paths import OUTPUT_FOLDER, PATH
+
 
 @click.command("seal")
-@click.argument("session", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.argument("session", type=PATH)
 @click.option(
     "-o",
     "--output",
-    type=click.Path(file_okay=False, path_type=Path),
+    type=OUTPUT_FOLDER,
     help="Where reproducers go. Default: the folder that holds the session.",
 )
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout; the rest to stderr.")

@@ -11,11 +11,12 @@ import click
 from kerncap import log, output
 from kerncap.answer import exit_status
 from kerncap.cli.numbers import COUNT, PROCESSES, SECONDS, Finite
+from kerncap.cli.paths import PATH
 from kerncap.cli.strict import strict_option
 
 
 @click.command("tune")
-@click.argument("repros", type=click.Path(path_type=Path), nargs=-1, required=True, metavar="REPRO...")
+@click.argument("repros", type=PATH, nargs=-1, required=True, metavar="REPRO...")
 @click.option(
     "--space", metavar="FILE",
     help="Parameters, values and constraints (TOML or JSON); 'listed': only the @triton.autotune list.",
@@ -50,7 +51,7 @@ from kerncap.cli.strict import strict_option
 @click.option(
     "--html",
     "html_path",
-    type=click.Path(path_type=Path),
+    type=PATH,
     metavar="FILE",
     help="Write an HTML page with a plot.",
 )

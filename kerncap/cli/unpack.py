@@ -7,11 +7,13 @@ from pathlib import Path
 
 import click
 
+from kerncap.cli.paths import OUTPUT_FOLDER, PATH
+
 
 @click.command("unpack")
-@click.argument("archive", type=click.Path(path_type=Path))
+@click.argument("archive", type=PATH)
 @click.option(
-    "-o", "--output", type=click.Path(file_okay=False, path_type=Path), default=Path("."),
+    "-o", "--output", type=OUTPUT_FOLDER, default=Path("."),
     help="Where the folder goes. Default: the working directory.",
 )  # fmt: skip
 @click.option("--max-size", default="8GiB", show_default=True, help="Limit for the unpacked size.")

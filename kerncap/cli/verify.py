@@ -9,16 +9,17 @@ from typing import Any
 import click
 
 from kerncap.answer import exit_status
+from kerncap.cli.paths import PATH
 from kerncap.cli.replay_options import replay_options
 from kerncap.cli.strict import strict_option
 
 
 @click.command("verify")
-@click.argument("repro", type=click.Path(path_type=Path))
+@click.argument("repro", type=PATH)
 @replay_options
 @strict_option
 @click.option(
-    "--reference", type=click.Path(path_type=Path), metavar="FILE",
+    "--reference", type=PATH, metavar="FILE",
     help="Python file with reference(args), which returns {name: tensor} or changes tensors in place.",
 )  # fmt: skip
 @click.option(
