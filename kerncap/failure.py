@@ -20,7 +20,7 @@ _LONGEST = 2000
 _OF_A_PATH = {
     errno.EACCES: "change its permissions, or run as the user who owns it",
     errno.EPERM: "change its permissions, or run as the user who owns it",
-    errno.ENOENT: "if it was there a moment ago, something removed it: run the command again",
+    errno.ENOENT: "look at the path; if it was there a moment ago, something removed it",
     errno.ENOTDIR: "give another path",
     errno.EISDIR: "give the path of a file",
     errno.ELOOP: "give a path without links",
@@ -55,6 +55,13 @@ def explained(error: BaseException) -> KerncapError:
     return InternalError(raised + _place(error))
 
 
+def about(path: os.PathLike[str] | str, error: OSError, what: str) -> KerncapError:
+    """What ``error`` is to the user who named ``path``; ``what``: "can't be read" or "can't be written"."""
+    if _is_of_tmpdir(error):
+        return explained(error)
+    return explained(OSError(error.errno, f"{what}: {error.strerror or error}", os.fspath(path)))
+
+
 def details(error: BaseException) -> list[str]:
     """The lines of the traceback for whoever asks by KERNCAP_DEBUG; else none."""
     return debugged("".join(traceback.format_exception(error)))
@@ -73,15 +80,22 @@ def _of_system(error: OSError) -> KerncapError | None:
         return OutOfMemory()
     if error.errno == errno.EAGAIN:
         return _no_process()
-    if error.filename is None:
-        if error.errno == errno.ENOENT and _working_folder_is_gone():
-            return UsageError("the working folder: it was deleted; change to one that exists")
-        if error.errno not in _OF_THE_MACHINE:
-            return None
     named = [_text(path) for path in (error.filename, error.filename2) if path is not None]
+    if error.errno == errno.ENOENT:
+        if not any(map(os.path.isabs, named)) and _working_folder_is_gone():
+            return UsageError("the working folder: it was deleted; change to one that exists")
+        if _is_of_tmpdir(error):
+            return UsageError("TMPDIR: no folder for temporary files can be written; set it to one that can")
+    if not named and error.errno not in _OF_THE_MACHINE:
+        return None
     remedy = {**_OF_A_PATH, **_OF_THE_MACHINE}.get(error.errno or 0, "look at the path, and run it again")
     reason = error.strerror or type(error).__name__
     return UsageError(f"{' to '.join(named) or 'a file'}: {reason}; {remedy}")
+
+
+def _is_of_tmpdir(error: OSError) -> bool:
+    """Whether the module tempfile has found no place."""
+    return error.filename is None and "temporary directory" in str(error)
 
 
 def _no_process() -> KerncapError:

@@ -26,8 +26,25 @@ def writing(target: Path) -> Iterator[None]:
     except OSError as error:
         if not _is_of(error.filename, target):
             raise failure.explained(error) from error
-        reason = f"can't be written: {error.strerror or error}"
-        raise failure.explained(OSError(error.errno, reason, os.fspath(target))) from error
+        raise failure.about(target, error, "can't be written") from error
+
+
+@contextlib.contextmanager
+def output_folder(folder: Path) -> Iterator[None]:
+    """``folder`` is there in the block; if it was made for that and nothing is in it, it goes again.
+
+    Raises UsageError if it can't be written: before the work, not after it.
+    """
+    was_there = folder.exists()
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        scratch.file("file", folder, hidden=True).remove()
+    try:
+        yield
+    finally:
+        if not was_there:
+            with contextlib.suppress(OSError):  # it holds something, as it should
+                folder.rmdir()
 
 
 def _is_of(name: object, target: Path) -> bool:

@@ -152,6 +152,19 @@ def _new(what: str, place: Path | None, hidden: bool, mode: int, is_folder: bool
             continue
 
 
+def place_of(name: str, made: Path) -> Path:
+    """Where the file ``name`` (a plain relative path) of the folder ``made`` goes, the folders in it made.
+
+    Never ``made`` itself: if something deleted that, it would come back as a folder that nobody removes.
+    Raises OSError.
+    """
+    *folders, last = name.split("/")
+    for folder in folders:
+        made = made / folder
+        made.mkdir(exist_ok=True)
+    return made / last
+
+
 def remove_all() -> None:
     """Take away everything that this process has made and not yet given a name."""
     for each in list(_living.values()):
@@ -279,5 +292,7 @@ def _about(place: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
+        while is_scratch(place.name):
+            place = place.parent
         error.filename = str(place)
         raise

@@ -13,7 +13,7 @@ import contextlib
 import hashlib
 from pathlib import Path
 
-from kerncap import log
+from kerncap import failure, log
 from kerncap.errors import UsageError
 from kerncap.format import Reproducer
 from kerncap.printable import visible
@@ -73,7 +73,13 @@ def require(reproducer: Reproducer, trust: bool, why: str = ". Replaying it") ->
     Raises UsageError that lists what would execute, or names what others may exchange.
     """
     _refuse_exposed(reproducer)
-    if _is_agreed(reproducer):
+    try:
+        agreed = _is_agreed(reproducer)
+    except OSError as error:
+        if not trust:
+            raise failure.about(trusted_file.path(), error, "can't be read") from error
+        agreed = False
+    if agreed:
         agree(reproducer.manifest_sha256)  # for `check`, which must not depend on the file once more
         return
     if trust:

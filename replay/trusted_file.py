@@ -26,9 +26,14 @@ def path() -> Path:
 
 
 def read() -> set[str]:
-    """All digests; none without a file. Raises UsageError for a file that others can change."""
+    """All digests; none without a file.
+
+    Raises UsageError for a file that others can change, PermissionError for one that this user can't read.
+    """
     file = path()
-    if not os.path.exists(file):
+    try:
+        os.close(os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC))
+    except (FileNotFoundError, NotADirectoryError):
         return set()
     with open_regular(file, _MAX_BYTES) as opened:
         _refuse(file, os.fstat(opened.fileno()))

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from kerncap import env, log, scratch
+from kerncap import env, failure, log, scratch
 from kerncap.capture import armed, listed, reasons, unwritten
 from kerncap.capture.collect import Collector, collect_left_behind
 from kerncap.capture.options import CaptureOptions, Run
@@ -25,6 +25,7 @@ from kerncap.capture.session_folder import Session
 from kerncap.capture.target import Target, TargetResult
 from kerncap.errors import CaptureError, KerncapError, UsageError
 from kerncap.format.private.command import without_secrets
+from kerncap.output import output_folder
 from kerncap.replay import trust
 from kerncap.report.capture_text import dormant_line
 
@@ -64,36 +65,33 @@ def capture(options: CaptureOptions) -> CaptureResult:
 def _resolved(output: Path) -> Path:
     try:
         return output.resolve()
-    except (OSError, RuntimeError) as error:  # no working directory; before Python 3.13 a loop of links
-        reason = error.strerror if isinstance(error, OSError) else error
-        where = "" if output.is_absolute() else " (relative to the working directory: is that still there?)"
-        raise UsageError(f"output folder {output}: {reason}{where}") from error
+    except OSError as error:
+        raise failure.about(f"output folder {output}", error, "can't be written") from error
+    except RuntimeError as error:  # before Python 3.13 a loop of links
+        raise UsageError(f"output folder {output}: {error}; -o chooses another") from error
 
 
 def seal_session(folder: Path, output: Path | None = None) -> CaptureResult:
     """Seal what a session holds whose kerncap was killed; launches kept in its memory are lost.
 
-    Raises CaptureError for no session, or one whose target still runs.
+    Raises UsageError for no session, CaptureError for one whose target still runs.
     """
     session = Session.reopen(folder)
     command = session.context.get("command")
     environment = session.context.get("environment")
     source_dirs = session.context.get("source_dirs")
     words = tuple(str(part) for part in command) if isinstance(command, list) else ()
+    place = output if output is not None else folder.resolve().parent
     sealer = Sealer(
         session,
-        output if output is not None else folder.resolve().parent,
+        place,
         words,
         {str(k): str(v) for k, v in environment.items()} if isinstance(environment, dict) else {},
         keep_raw=True,
         source_dirs=[Path(str(part)) for part in source_dirs] if isinstance(source_dirs, list) else [],
     )
-    if output is not None:
-        try:
-            output.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise UsageError(f"output folder {output}: {error.strerror}; -o chooses another") from error
-    collector = collect_left_behind(folder, sealer)
+    with output_folder(place):
+        collector = collect_left_behind(folder, sealer)
     result = _result(CaptureOptions(Run(words or ("?",))), TargetResult(0), collector)
     result.is_left_behind = True
     if not result.captured:
@@ -174,9 +172,9 @@ def _result(options: CaptureOptions, target: TargetResult, collector: Collector)
     }
     failed = list(collector.failed)
     for process in processes:
-        for failure in process.failed:
-            kernel = f"{failure.kernel}: " if failure.kernel else ""
-            failed.append(log.one_line(kernel + unwritten.with_remedy(failure.reason)))
+        for each in process.failed:
+            kernel = f"{each.kernel}: " if each.kernel else ""
+            failed.append(log.one_line(kernel + unwritten.with_remedy(each.reason)))
         failed += process.complaints
     return CaptureResult(
         options=options,

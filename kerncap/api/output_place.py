@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from kerncap.errors import UsageError
@@ -28,4 +29,4 @@ def outside(folder: Path, reproducer: Path) -> Path:
 
 
 def is_inside(path: Path, reproducer: Path) -> bool:
-    return (reproducer / MANIFEST_PATH).is_file() and path.resolve().is_relative_to(reproducer.resolve())
+    return os.path.isfile(reproducer / MANIFEST_PATH) and path.resolve().is_relative_to(reproducer.resolve())

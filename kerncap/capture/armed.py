@@ -18,7 +18,7 @@ from pathlib import Path
 
 from kerncap.capture import session_file
 from kerncap.capture.options import Selection
-from kerncap.capture.session_file import SessionFile
+from kerncap.capture.session_file import SessionFile, SessionFileError
 from kerncap.errors import CaptureError, UsageError
 
 PAGE = "arm"
@@ -40,11 +40,13 @@ class DormantSession:
     @classmethod
     def open(cls, folder: Path) -> DormantSession:
         """Raises UsageError for what is no such session, CaptureError for one that is over."""
-        if not (folder / session_file.NAME).is_file():
-            raise UsageError(f"{folder}: no session.json in it, so it is no session folder")
+        if not session_file.is_in(folder):
+            raise UsageError(f"{folder}: no session.json in it; give the folder that kerncap capture named")
         stored = SessionFile.read(folder / session_file.NAME)
         if not stored.dormant or not (folder / PAGE).is_file():
-            raise UsageError(f"{folder}: was not started with --dormant, so nothing in it can be armed")
+            raise UsageError(
+                f"{folder}: nothing in it can be armed: it was not started with --dormant; start it so"
+            )
         _check_alive(folder, stored.socket)
         return cls(folder, stored)
 
@@ -79,22 +81,27 @@ class DormantSession:
                 file.write(data)
             os.rename(unfinished, self.folder / name)
         except OSError as error:
-            raise CaptureError(f"{self.folder / name}: {error.strerror}") from error
+            raise SessionFileError(self.folder / name, error, "can't be written") from error
 
 
 def find_session(place: Path) -> Path:
     """``place`` itself, or the one dormant session in the output folder that it is."""
-    if os.path.exists(place / session_file.NAME):
+    if session_file.is_in(place):
         return place
     if not os.path.isdir(place):  # also what can't be asked: a name that is too long, a closed folder
         raise UsageError(
             f"{place}: no such folder: the session is over, or it is another one "
             "(kerncap capture --dormant prints its path)"
         )
-    found = sorted(page.parent for page in place.glob(f".kerncap-session-*/{PAGE}"))
+    try:
+        names = sorted(os.listdir(place))
+    except OSError as error:
+        raise SessionFileError(place, error, "can't be read") from error
+    folders = [place / name for name in names if name.startswith(session_file.FOLDERS)]
+    found = [folder for folder in folders if os.path.exists(folder / PAGE)]
     if len(found) > 1:
-        names = ", ".join(str(folder) for folder in found[:5])
-        raise UsageError(f"{place}: {len(found)} dormant sessions in it, name one: {names}")
+        some = ", ".join(str(folder) for folder in found[:5])
+        raise UsageError(f"{place}: {len(found)} dormant sessions in it, name one: {some}")
     if not found:
         raise UsageError(f"{place}: no session.json in it and no dormant session; is it over?")
     return found[0]
@@ -157,7 +164,7 @@ def _opened(path: Path, flags: int = os.O_RDWR | os.O_CREAT) -> Iterator[int]:
     try:
         descriptor = os.open(path, flags | _OPEN_FLAGS, 0o600)
     except OSError as error:
-        raise CaptureError(f"{path}: {error.strerror}") from error
+        raise SessionFileError(path, error, "can't be opened") from error
     try:
         yield descriptor
     finally:

@@ -4,19 +4,46 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from kerncap import failure
 from kerncap.capture.options import CaptureOptions, Keep, Selection
 from kerncap.errors import CaptureError, UsageError
 from kerncap.format.contract import Backend, default
 
 NAME = "session.json"
+FOLDERS = ".kerncap-session-"  # how the name of a session's folder begins
 VERSION = 1
 MAX_BYTES = 1 << 20
+
+
+class SessionFileError(CaptureError):
+    """A file of a session that this user can't read or write."""
+
+    exit_status = 2
+
+    def __init__(self, path: Path, error: OSError, what: str) -> None:
+        super().__init__(str(failure.about(path, error, what)))
+
+
+class DamagedSession(CaptureError):
+    exit_status = 3
+
+
+def is_in(folder: Path) -> bool:
+    """Whether there is a session.json in ``folder``. Raises SessionFileError if that can't be told."""
+    try:
+        return stat.S_ISREG(os.stat(folder / NAME).st_mode)
+    except PermissionError as error:
+        raise SessionFileError(folder, error, "can't be read") from error
+    except OSError:
+        os.path.abspath(folder)  # says so if the working folder is gone
+        return False
 
 
 @dataclass(frozen=True)
@@ -75,9 +102,9 @@ class SessionFile:
                 data: Any = json.loads(file.read(MAX_BYTES + 1))
             return msgspec.convert(data, cls)
         except OSError as error:
-            raise CaptureError(f"{path}: {error.strerror}") from error
+            raise SessionFileError(path, error, "can't be read") from error
         except (ValueError, RecursionError, UsageError) as error:
-            raise CaptureError(f"{path}: not what kerncap wrote there: {error}") from error
+            raise DamagedSession(f"{path}: not what kerncap wrote there: {error}") from error
 
 
 def name_of(generation: int) -> str:

@@ -10,14 +10,14 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from kerncap import failure
 from kerncap.capture import armed, session_file
 from kerncap.capture.answers import Answers
 from kerncap.capture.options import CaptureOptions
 from kerncap.capture.server import SessionServer, remove_abandoned_socket
-from kerncap.capture.session_file import SessionFile
-from kerncap.errors import CaptureError, UsageError
+from kerncap.capture.session_file import SessionFile, SessionFileError
+from kerncap.errors import UsageError
 
-PREFIX = ".kerncap-session-"
 CONTEXT_FILE = "context.json"  # what `kerncap seal` needs to know of the run
 
 
@@ -39,22 +39,26 @@ class Session:
         output = options.run.output
         try:
             output.mkdir(parents=True, exist_ok=True)
-            folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=output.resolve()))
+            folder = Path(tempfile.mkdtemp(prefix=session_file.FOLDERS, dir=output.resolve()))
         except OSError as error:
-            raise UsageError(f"output folder {output}: {error.strerror}; -o chooses another") from error
+            raise failure.about(f"output folder {output}", error, "can't be written") from error
         session = cls(folder, None, context)
         try:
             session._fill(options)
         except OSError as error:
             session.remove()
-            raise UsageError(f"output folder {output}: {error.strerror}; -o chooses another") from error
+            raise failure.about(f"output folder {output}", error, "can't be written") from error
         return session
 
     @classmethod
     def reopen(cls, folder: Path) -> Session:
         """A session that its kerncap left behind; its memfds went with that process."""
-        if not (folder / session_file.NAME).is_file():
-            raise CaptureError(f"{folder}: no session.json in it, so it is no session folder")
+        if not session_file.is_in(folder):
+            raise UsageError(f"{folder}: no session.json in it; give the folder that kerncap capture named")
+        try:
+            os.listdir(folder)
+        except OSError as error:
+            raise SessionFileError(folder, error, "can't be read") from error
         try:
             context = json.loads((folder / CONTEXT_FILE).read_bytes())
         except (OSError, ValueError):

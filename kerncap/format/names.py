@@ -12,9 +12,8 @@ import stat
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
-from kerncap.errors import UsageError
+from kerncap import failure
 from kerncap.format.stored import MAX_PATH_DEPTH, format_error, path_problem
-from kerncap.printable import visible
 
 MANIFEST_PATH = "manifest.json"
 MANIFEST_DIGEST_PATH = "manifest.sha256"
@@ -129,7 +128,7 @@ def _walk(root: Path, root_fd: int) -> Iterator[tuple[str, bool]]:
                     if stat.S_ISDIR(mode):
                         pending.append(f"{name}/")
         except OSError as error:
-            raise UsageError(f"{visible(root / folder)}: can't be read ({error.strerror})") from error
+            raise failure.about(root / folder, error, "can't be read") from error
         finally:
             os.close(fd)
 
@@ -144,7 +143,7 @@ def _open_folder(root: Path, root_fd: int, folder: str) -> int:
         # Not a duplicate: those share the position that a folder is read at.
         return os.open(".", _DIRECTORY_FLAGS, dir_fd=fd)
     except OSError as error:
-        raise UsageError(f"{visible(root / folder)}: can't be read ({error.strerror})") from error
+        raise failure.about(root / folder, error, "can't be read") from error
     finally:
         os.close(fd)
 

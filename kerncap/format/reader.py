@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import errno
 import hashlib
 import os
 import re
@@ -20,7 +21,7 @@ from typing import Any
 
 import msgspec
 
-from kerncap import others
+from kerncap import failure, others
 from kerncap.errors import FormatError, KerncapError, UsageError
 from kerncap.format import schema
 from kerncap.format.checks_file import MAX_CHECKS_BYTES, Checks, decode_checks, encode_checks
@@ -41,6 +42,7 @@ from kerncap.format.stored import (
     check_digest,
     check_size,
     digest_file,
+    exists,
     format_error,
     open_file,
     read_file,
@@ -84,13 +86,17 @@ class Reproducer:
         try:
             self._root_fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except FileNotFoundError:
-            raise UsageError(f"{visible(path)}: no such reproducer") from None
+            raise UsageError(f"{visible(path)}: no such reproducer; look at the path") from None
         except OSError as error:
             if _is_zip(path):
                 message = f"{visible(path)}: packed; `kerncap unpack` makes the folder of it"
                 raise UsageError(message) from error
-            reason = error.strerror or error
-            raise UsageError(f"{visible(path)}: not a reproducer folder ({reason})") from error
+            if error.errno in (errno.ENOTDIR, errno.ENAMETOOLONG):
+                message = (
+                    f"{visible(path)}: not a reproducer folder; give the folder that has a manifest.json"
+                )
+                raise UsageError(message) from error
+            raise failure.about(path, error, "can't be read") from error
         self._closing.callback(os.close, self._root_fd)
 
     @classmethod
@@ -242,11 +248,10 @@ class Reproducer:
 
     def checks(self) -> Checks | None:
         """What was found out after sealing; None if there is nothing, or only for another manifest."""
-        where = self.path / CHECKS_PATH
-        if not os.path.lexists(where):
+        if not exists(self.path, self._root_fd, CHECKS_PATH):
             return None
         data = read_file(self.path, self._root_fd, CHECKS_PATH, MAX_CHECKS_BYTES)
-        checks = decode_checks(data, where)
+        checks = decode_checks(data, self.path / CHECKS_PATH)
         if checks.manifest_sha256 != self.manifest_sha256:
             note = "checks.json belongs to another manifest and is ignored"
             if note not in self.notes:
@@ -317,7 +322,7 @@ class Reproducer:
     # --- inside ------------------------------------------------------------------------------
 
     def _load(self) -> None:
-        if not os.path.lexists(self.path / MANIFEST_PATH):
+        if not exists(self.path, self._root_fd, MANIFEST_PATH):
             message = f"the file is missing{_what_is_inside(self.path)}"
             raise format_error(self.path / MANIFEST_PATH, 0, message)
         data = read_file(self.path, self._root_fd, MANIFEST_PATH, MAX_MANIFEST_BYTES)

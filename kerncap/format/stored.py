@@ -6,11 +6,13 @@ following links, so that neither a name nor a link (nor a swap of one while we r
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import stat
 from pathlib import Path
 
+from kerncap import failure
 from kerncap.errors import FormatError
 from kerncap.printable import visible
 
@@ -19,6 +21,8 @@ _READ_BYTES = 1 << 20
 _DIRECTORY_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 # O_NONBLOCK: opening a FIFO must not wait for a writer.
 _FILE_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+# Links, files in place of folders, sockets, names: it was made so. Anything else is this machine's matter.
+_MADE_SO = (errno.ELOOP, errno.EMLINK, errno.ENOTDIR, errno.ENXIO, errno.ENAMETOOLONG)
 
 
 def format_error(path: Path | str, offset: int, message: object) -> FormatError:
@@ -50,7 +54,7 @@ def open_file(root: Path, root_fd: int, name: str) -> tuple[int, int]:
     """Open the regular file ``name`` for reading; gives (descriptor, size in bytes).
 
     The caller closes the descriptor. Raises FormatError for a name that is not plain, a link
-    anywhere on the way, a file that is missing or not regular.
+    anywhere on the way, a file that is missing or not regular; UsageError for one that this user can't read.
     """
     problem = path_problem(name)
     if problem:
@@ -64,11 +68,14 @@ def open_file(root: Path, root_fd: int, name: str) -> tuple[int, int]:
             os.close(folder_fd)
             folder_fd = below
         fd = os.open(last, _FILE_FLAGS, dir_fd=folder_fd)
-    except FileNotFoundError:
+    except FileNotFoundError as error:
+        if not os.fstat(root_fd).st_nlink:
+            raise failure.about(root, error, "can't be read") from error
         raise format_error(where, 0, "the file is missing") from None
     except OSError as error:
-        reason = error.strerror or str(error)
-        raise format_error(where, 0, f"not a regular file that can be read ({reason})") from error
+        if error.errno not in _MADE_SO:
+            raise failure.about(where, error, "can't be read") from error
+        raise format_error(where, 0, f"not a regular file that can be read ({error.strerror})") from error
     finally:
         os.close(folder_fd)
     try:
@@ -79,6 +86,19 @@ def open_file(root: Path, root_fd: int, name: str) -> tuple[int, int]:
     except BaseException:
         os.close(fd)
         raise
+
+
+def exists(root: Path, root_fd: int, name: str) -> bool:
+    """Whether there is anything of this plain name; raises UsageError if the folder does not let us look."""
+    try:
+        os.stat(name, dir_fd=root_fd, follow_symlinks=False)
+    except FileNotFoundError as error:
+        if not os.fstat(root_fd).st_nlink:  # nor of the folder
+            raise failure.about(root, error, "can't be read") from error
+        return False
+    except OSError as error:
+        raise failure.about(root / name, error, "can't be read") from error
+    return True
 
 
 def read_file(root: Path, root_fd: int, name: str, limit: int, expected: int | None = None) -> bytes:

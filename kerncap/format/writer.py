@@ -103,9 +103,7 @@ class ReproducerWriter:
         stored = schema.StoredFile(path=relpath, size=len(data), sha256=hashlib.sha256(data).hexdigest())
         if self._files.get(relpath) == stored:
             return stored
-        path = self._folder / relpath
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with open(path, "xb") as file:
+        with open(scratch.place_of(relpath, self._folder), "xb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())

@@ -194,6 +194,7 @@ class Cluster:
         import dask
 
         distributed = self._distributed
+        os.getcwd()  # a worker fails without a word in a folder that was deleted
         try:
             if address is None:
                 scratch_folder = self._stack.enter_context(scratch.temporary("dask"))

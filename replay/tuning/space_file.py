@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from kerncap import failure
 from kerncap.errors import BackendUnavailable, UsageError
 from kerncap.replay.tuning.point import Scalar
 
@@ -42,7 +43,7 @@ def read(path: str) -> SpaceFile:
     try:
         data = Path(path).read_bytes()
     except OSError as error:
-        raise UsageError(f"--space {path}: {error.strerror or error}") from error
+        raise failure.about(path, error, "can't be read") from error
     if len(data) > _MAX_BYTES:
         raise UsageError(f"--space {path}: {len(data):,} bytes are no small file")
     content = _decoded(path, data)

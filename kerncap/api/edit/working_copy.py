@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from kerncap import output
+from kerncap import failure, output
 from kerncap.api.output_place import is_inside, outside
 from kerncap.errors import UsageError
 from kerncap.format import Reproducer
@@ -188,7 +188,7 @@ class WorkingCopy:
         try:
             self.state_folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise UsageError(f"{self.state_folder}: can't be written: {error.strerror}") from error
+            raise failure.about(self.state_folder, error, "can't be written") from error
         state = json.dumps(self._state, indent=1)
         output.write(self.state_folder / "state.json", state, durable=False)
 

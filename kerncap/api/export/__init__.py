@@ -71,7 +71,7 @@ def export(
     inline = kind == "script" and target.suffix == ".py"
     parent = target.resolve().parent
     if not parent.is_dir():
-        raise UsageError(f"{parent}: no such folder")
+        raise UsageError(f"{parent}: no such folder; make it, or name another with -o")
     with shareable(path, keep_private, parent) as shared:
         shared.reproducer.max_expanded = max_size
         require_expandable(shared.reproducer)

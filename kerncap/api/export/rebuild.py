@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from kerncap import scratch
 from kerncap.errors import UsageError
 from kerncap.format import Reproducer
 from kerncap.format.build_options import is_accepted, is_plain_path
@@ -47,9 +48,7 @@ def rebuild(reproducer: Reproducer, folder: Path, vendor: str, name: str) -> tup
         return "", ()
     files = (source.file, *source.originals)
     for stored in files:
-        target = folder / stored.path
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes(reproducer.file(stored))
+        scratch.place_of(stored.path, folder).write_bytes(reproducer.file(stored))
     build = source.build
     if build is None:
         return "", ("source/ is only for reading: it is unknown how it was compiled",)

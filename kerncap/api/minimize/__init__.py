@@ -20,6 +20,7 @@ from kerncap.api.output_place import beside
 from kerncap.api.replay import ReplayOptions, opened, replay, without_values, write_set
 from kerncap.errors import KerncapError, ReplayError, UsageError
 from kerncap.format import Reproducer
+from kerncap.output import output_folder
 from kerncap.replay import bitmap, trust
 from kerncap.replay.byte_effects import Measured, load
 from kerncap.replay.engine import Engine
@@ -73,10 +74,14 @@ def minimize(
     """
     path, options = Path(path), options or ReplayOptions()
     parent = beside(path, output, "") if output is not None else path.resolve().parent
-    try:
-        parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UsageError(f"{parent}: can't be written: {error.strerror or error}") from error
+    with output_folder(parent):
+        return _minimize(path, parent, options, keep_failing, seconds, progress)
+
+
+def _minimize(
+    path: Path, parent: Path, options: ReplayOptions, keep_failing: str | None, seconds: float,
+    progress: Progress,
+) -> Minimized:  # fmt: skip
     started = time.monotonic()
     deadline = started + seconds
     if keep_failing is not None:

@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Collection
 from pathlib import Path
 
+from kerncap import failure
 from kerncap.api.output_place import beside
 from kerncap.api.pack.shareable import shareable
 from kerncap.errors import UsageError
@@ -38,7 +39,7 @@ def pack(
     if os.path.lexists(target):
         raise UsageError(f"{target}: already there; give another name with -o")
     if not target.resolve().parent.is_dir():
-        raise UsageError(f"{target}: can't be written: {os.strerror(errno.ENOENT)}")
+        raise failure.about(target, OSError(errno.ENOENT, os.strerror(errno.ENOENT)), "can't be written")
     with shareable(path, keep_private, target.resolve().parent) as shared:
         reproducer = shared.reproducer
         files = tuple(packed_files(reproducer))

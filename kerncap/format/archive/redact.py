@@ -65,7 +65,6 @@ def redact(reproducer: Reproducer, parent: Path, scrubber: Scrubber) -> Path:
     first. Raises FormatError, UsageError.
     """
     with writing(parent):
-        parent.mkdir(parents=True, exist_ok=True)
         with scratch.folder("redact", parent, hidden=True, mode=0o755) as made:
             digest = _write(reproducer, made.path, scrubber)
             _bring_checks(reproducer, made.path, scrubber)
@@ -85,7 +84,7 @@ def _write(reproducer: Reproducer, folder: Path, scrubber: Scrubber) -> str:
 
     for old, stored in _listed(reproducer).items():
         name = scrubber.path(old)  # names can be private, too: the manifest has the same
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        scratch.place_of(name, folder)
         if old in (CHUNKS_PATH, INDEX_PATH):
             _copy(reproducer, old, folder / name)
             continue

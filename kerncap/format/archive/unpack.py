@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from kerncap import others, scratch
+from kerncap import failure, others, scratch
 from kerncap.errors import FormatError, KerncapError, UsageError
 from kerncap.format.archive.directory import check_directory
 from kerncap.format.archive.place import place
@@ -77,7 +77,7 @@ def unpack(archive: Path, parent: Path, max_size: int) -> Path:
             inside = Path(error.path).relative_to(temporary)
             raise format_error(archive, error.offset, f"{inside}: {error.message}") from error
         except OSError as error:
-            raise UsageError(f"{parent}: can't be written: {error.strerror or error}") from error
+            raise failure.about(parent, error, "can't be written") from error
 
 
 def is_packed(path: Path) -> bool:
@@ -137,8 +137,7 @@ class _Archive:
             (folder / name).write_bytes(content)
         for name, size in sizes.items():
             try:
-                (folder / name).parent.mkdir(parents=True, exist_ok=True)
-                out = open(folder / name, "xb")  # noqa: SIM115 (closed below)
+                out = open(scratch.place_of(name, folder), "xb")  # noqa: SIM115 (closed below)
             except OSError as error:
                 if error.errno not in _BAD_NAMES:
                     raise

@@ -92,7 +92,7 @@ def test_what_cannot_be_armed_says_why(session: Session, tmp_path: Path) -> None
         armed.find_session(empty)
     assert armed.find_session(tmp_path) == session.folder, "the output folder stands for the one in it"
     awake = Session.create(capture_options(output=tmp_path), {})
-    with pytest.raises(UsageError, match="not started with --dormant"):
+    with pytest.raises(UsageError, match="not started with --dormant; start it so"):
         armed.DormantSession.open(awake.folder)
     awake.remove()
     other = Session.create(capture_options(output=tmp_path, dormant=True), {})

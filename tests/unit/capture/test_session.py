@@ -32,14 +32,14 @@ def test_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, full: str)
 
     monkeypatch.setattr(Session, "_write", until_it_is_full)
     output = tmp_path / "out"
-    with pytest.raises(UsageError, match="output folder .*out: No space left on device"):
+    with pytest.raises(UsageError, match="output folder .*out: can't be written: No space left on device"):
         capture(capture_options("true", output=output, dormant=True))
     assert not output.exists()
     assert "kerncap-socket" not in {thread.name for thread in threading.enumerate()}
 
 
 def test_a_name_that_no_folder_can_have(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="output folder .*: File name too long"):
+    with pytest.raises(UsageError, match="output folder .*: can't be written: File name too long"):
         capture(starting(tmp_path / ("a" * 300)))
 
 
@@ -55,7 +55,7 @@ def test_a_working_directory_that_is_gone(tmp_path: Path, monkeypatch: pytest.Mo
     gone.mkdir()
     monkeypatch.chdir(gone)
     gone.rmdir()
-    with pytest.raises(UsageError, match="output folder out: No such file .*working directory"):
+    with pytest.raises(UsageError, match="the working folder: it was deleted"):
         capture(starting(Path("out")))
 
 
