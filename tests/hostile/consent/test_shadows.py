@@ -11,7 +11,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -213,9 +213,9 @@ def test_the_users_own_pythonpath_is_kept(
 
 def ask(
     script: Path, root: Path, calls: list[tuple[str, dict[str, Any]]], *options: str,
-    environment: Mapping[str, str] | None = None,
+    environment: Mapping[str, str] | None = None, before: Callable[[], None] | None = None,
 ) -> list[Any]:  # fmt: skip
-    """The answers of an MCP server for ``root`` that is started in it."""
+    """The answers of an MCP server for ``root`` that is started in it; ``before`` its exec."""
     requests: list[dict[str, Any]] = [
         {"id": 0, "method": "initialize", "params": {
             "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "0"},
@@ -228,7 +228,7 @@ def ask(
     ]  # fmt: skip
     server = subprocess.Popen(
         [sys.executable, str(script), "mcp", "--root", ".", *options], cwd=root, env=environment or hostile(),
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, preexec_fn=before,
     )  # fmt: skip
     assert server.stdin is not None and server.stdout is not None
     answers = {}
