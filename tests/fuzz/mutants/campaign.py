@@ -13,6 +13,7 @@ import json
 import multiprocessing
 import os
 import random
+import re
 import subprocess
 import sys
 import tempfile
@@ -31,7 +32,9 @@ TARGETS = (
     ROOT / "tests/fuzz/mutants/small_samples.py",
     ROOT / "tests/integration/triton/targets/liger_ops.py",
 )
-_SLICE = 8  # mutants of a kernel before the next kernel's turn
+_SLICE = 32  # mutants of a kernel before the next kernel's turn: each turn starts two processes with torch
+_ELSEWHERE = "differs elsewhere"  # equal as it was captured, and not in the launch that verify names
+_SIZES = re.compile(r"on ((?:\w+ = -?\d+(?:, )?)+): ")
 _INTERPRETED = {"TRITON_INTERPRET": "1", "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"}
 
 
@@ -68,6 +71,7 @@ def chosen(path: Path, count: int, seed: int) -> list[tuple[int, Mutant]]:
 
 def judge_kernel(path: Path, *, count: int, seed: int, done: frozenset[tuple[str, int]]) -> list[list[Any]]:
     """Of one kernel: [kernel, number, what was changed, the judge's word, verify's, verify's summary]."""
+    from kerncap.answer import Answer
     from kerncap.api.replay import opened
     from kerncap.api.verify import VerifyOptions
     from kerncap.api.verify.run import judged
@@ -92,6 +96,10 @@ def judge_kernel(path: Path, *, count: int, seed: int, done: frozenset[tuple[str
             case.options = dataclasses.replace(options, candidate=file)
             case.verdict, case.judged_by = None, ""
             result = judged(case, ("oracle",))
+            sizes = _SIZES.match(result.verdict.summary)
+            if word == EQUAL and result.verdict.answer is Answer.NO and sizes is not None:
+                numbers = {key: int(n) for key, n in re.findall(r"(\w+) = (-?\d+)", sizes[1])}
+                word = _ELSEWHERE if judge.answer(file, name, numbers) == DIFFERS else word
             found.append(
                 [path.name, number, f"line {mutant.line}: {mutant.what}", word, result.verdict.answer.value,
                  result.verdict.summary]

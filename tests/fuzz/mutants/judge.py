@@ -30,11 +30,14 @@ class Judge:
         self._process: Any = None
         self._pipe: Any = None
 
-    def answer(self, candidate: Path, name: str) -> str:
-        """DIFFERS on the captured values, EQUAL on all, ENDED by an error, or UNCLEAR."""
+    def answer(self, candidate: Path, name: str, numbers: dict[str, int] | None = None) -> str:
+        """DIFFERS on the captured values, EQUAL on all, ENDED by an error, or UNCLEAR.
+
+        ``numbers``: of a launch with other values of these arguments.
+        """
         if self._process is None or not self._process.is_alive():
             self._start()
-        self._pipe.send((str(candidate), name))
+        self._pipe.send((str(candidate), name, numbers or {}))
         try:
             if self._pipe.poll(_LIMIT_S):
                 return str(self._pipe.recv())
@@ -63,12 +66,13 @@ def _serve(pipe: Any, script: str) -> None:
     sys.stdout = sys.stderr = open(os.devnull, "w")  # noqa: SIM115  (for as long as the process lives)
     module = _module(script, "exported")
     module.GUARD = _GUARD_BYTES
-    own = [_results(module, module.KERNEL, contents) for contents in range(_CONTENTS)]
+    own = [_results(module, module.KERNEL, contents, {}) for contents in range(_CONTENTS)]
     while True:
-        candidate, name = pipe.recv()
+        candidate, name, numbers = pipe.recv()
         try:
             kernel = getattr(_module(candidate, f"mutant_{os.path.basename(candidate)[:-3]}"), name)
-            pipe.send(_compared(module, kernel, own))
+            expected = [_results(module, module.KERNEL, 0, numbers)] if numbers else own
+            pipe.send(_compared(module, kernel, expected, numbers))
         except Exception:
             pipe.send(ENDED)
 
@@ -82,7 +86,7 @@ def _module(path: str, name: str) -> Any:
     return module
 
 
-def _results(module: Any, kernel: Any, contents: int) -> list[list[Any]]:
+def _results(module: Any, kernel: Any, contents: int, numbers: dict[str, int]) -> list[list[Any]]:
     """Of each fill of the guards: the tensors afterwards, and how many bytes beside them were written."""
     import torch
 
@@ -104,19 +108,19 @@ def _results(module: Any, kernel: Any, contents: int) -> list[list[Any]]:
                     if (tensor < 0).all() or (tensor >= 0).all()
                     else values
                 )
-        kernel[module.GRID](**module.arguments(tensors))
+        kernel[module.GRID](**{**module.arguments(tensors), **numbers})
         found.append(
             [*(one.clone() for one in tensors.values()), sum(b.written_outside() for b in memory.values())]
         )
     return found
 
 
-def _compared(module: Any, kernel: Any, own: list[list[list[Any]]]) -> str:
+def _compared(module: Any, kernel: Any, own: list[list[list[Any]]], numbers: dict[str, int]) -> str:
     import torch
 
     alike = True
     for contents, expected in enumerate(own):
-        found = _results(module, kernel, contents)
+        found = _results(module, kernel, contents, numbers)
         for one, other in zip(found, expected, strict=True):
             alike &= one[-1] == other[-1] and all(
                 torch.equal(module.bits(a), module.bits(b)) for a, b in zip(one[:-1], other[:-1], strict=True)
