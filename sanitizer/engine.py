@@ -98,7 +98,7 @@ def _sanitize(launch: Launch, options: Options, started: float) -> LaunchReport:
         settled = _unfollowed(analysis, notes[-1])
     settled = _without_unused(analysis, _evaluate(analysis, settled, notes))
     settled.sort(key=lambda one: one.order)
-    if limited is not None and limited.needed_bytes:
+    if limited is not None and limited.told is not None:
         notes.append(limited.told)
     return _report(launch, tuple(settled), tuple(dict.fromkeys(notes)), started)
 

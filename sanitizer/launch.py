@@ -13,7 +13,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-Bytes = npt.NDArray[np.uint8]
+from kerncap.sanitizer.paged_bytes import PagedBytes
 
 
 @dataclass(frozen=True)
@@ -101,20 +101,10 @@ class Unwritten:
 
 
 class Contents(Protocol):
-    """The bytes of a launch's storages, before the launch; asked for only where they are needed.
+    """The bytes of a launch's storages, before the launch; asked for only where they are needed."""
 
-    A storage may be far larger than what the launch touches, and lie in memory that nothing backs: what is
-    made of its contents has to stay in proportion to what is there.
-    """
-
-    def read(self, storage: int) -> Bytes | None:
-        """All bytes of a storage (read-only array), or None where they are not available."""
-
-    def held(self, storage: int) -> int | None:
-        """How many of a storage's bytes a copy of it takes up; None: that is not known, all of them may."""
-
-    def digest(self, storage: int) -> str | None:
-        """Equal for equal bytes; None where `read` gives None."""
+    def read(self, storage: int) -> PagedBytes | None:
+        """The bytes of a storage, or None where they are not available."""
 
     def unwritten(self, storage: int) -> Unwritten | None:
         """The bytes that nobody wrote since they were allocated; None where that is not known."""
@@ -123,13 +113,7 @@ class Contents(Protocol):
 class NoContents:
     """For a front end that has only shapes."""
 
-    def read(self, storage: int) -> Bytes | None:
-        return None
-
-    def held(self, storage: int) -> int | None:
-        return 0
-
-    def digest(self, storage: int) -> str | None:
+    def read(self, storage: int) -> PagedBytes | None:
         return None
 
     def unwritten(self, storage: int) -> Unwritten | None:

@@ -3,54 +3,50 @@
 from __future__ import annotations
 
 from kerncap.log import size
-from kerncap.sanitizer.launch import Bytes, Launch, Unwritten
+from kerncap.sanitizer.launch import Launch, Unwritten
+from kerncap.sanitizer.paged_bytes import Ints, NotReadable, PagedBytes
 
 _COPIES = 2  # what is read, and what the evaluation writes to
 
 
 class LimitedContents:
-    """`Contents` of which a storage is not available if its copies do not fit beside those before it."""
+    """`Contents` of which no page is brought whose copies do not fit beside those before it."""
 
     def __init__(self, launch: Launch, limit_bytes: int) -> None:
         self._inner = launch.contents
         self._storages = launch.storages
         self._limit_bytes = limit_bytes
-        self._taken: dict[int, int] = {}
-        self._refused: dict[int, int] = {}
+        self._bytes: dict[int, PagedBytes | None] = {}
+        self._taken = 0
+        self._refused: dict[int, int] = {}  # bytes by storage
 
     @property
-    def needed_bytes(self) -> int:
-        """What all that was asked for takes; 0 if it fits."""
-        return sum(self._taken.values()) + sum(self._refused.values()) if self._refused else 0
-
-    @property
-    def told(self) -> str:
-        """What was left out, and what would let it in."""
+    def told(self) -> str | None:
+        """What was left out, and what would let it in; None if all fits."""
+        if not self._refused:
+            return None
         names = (self._storages[one].name or f"storage {one}" for one in sorted(self._refused))
+        needed = size(self._taken + sum(self._refused.values()))
         return (
-            f"contents of {', '.join(names)} were not read: that needs {size(self.needed_bytes)}, and "
+            f"contents of {', '.join(names)} were not all read: that needs at least {needed}, and "
             f"--max-memory is {size(self._limit_bytes)}"
         )
 
-    def held(self, storage: int) -> int | None:
-        return self._inner.held(storage)
-
-    def read(self, storage: int) -> Bytes | None:
-        return self._inner.read(storage) if self._fits(storage) else None
-
-    def digest(self, storage: int) -> str | None:
-        return self._inner.digest(storage) if self._fits(storage) else None
+    def read(self, storage: int) -> PagedBytes | None:
+        if storage not in self._bytes:
+            inner = self._inner.read(storage)
+            self._bytes[storage] = None if inner is None else self._limited(storage, inner)
+        return self._bytes[storage]
 
     def unwritten(self, storage: int) -> Unwritten | None:
-        return self._inner.unwritten(storage) if self._fits(storage) else None
+        return self._inner.unwritten(storage)
 
-    def _fits(self, storage: int) -> bool:
-        if storage in self._taken:
-            return True
-        if storage in self._refused:
-            return False
-        held = self._inner.held(storage)
-        needed = _COPIES * (self._storages[storage].size_bytes if held is None else held)
-        fits = sum(self._taken.values()) + needed <= self._limit_bytes
-        (self._taken if fits else self._refused)[storage] = needed
-        return fits
+    def _limited(self, storage: int, inner: PagedBytes) -> PagedBytes:
+        def take(pages: Ints) -> None:
+            needed = _COPIES * min(len(pages) * inner.page, inner.size)
+            if self._taken + needed > self._limit_bytes:
+                self._refused[storage] = max(needed, self._refused.get(storage, 0))
+                raise NotReadable(f"contents of {self._storages[storage].name} are more than --max-memory")
+            self._taken += needed
+
+        return inner.watched(take)

@@ -8,25 +8,27 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kerncap.sanitizer.launch import Bytes, DescriptorArgument, Launch, TensorArgument
+from kerncap.sanitizer.launch import DescriptorArgument, Launch, TensorArgument
+from kerncap.sanitizer.paged_bytes import Bytes, NotReadable, PagedBytes
 from kerncap.sanitizer.symbolic.expr import Buffer
+from kerncap.sanitizer.symbolic.node import Interval
 
 Values = npt.NDArray[Any]
 
 _LITTLE = np.dtype("<i8")
+MOST_LOOKED_THROUGH = 64 << 20  # bytes, for the least and the greatest value
 
 
 class ContentsSource:
     """The `symbolic.solve.ReadSource` of one launch, over ``launch.contents``.
 
-    A storage is fetched at most once, and only when something asks for it. Nothing here sees what the
+    Nothing here sees what the
     launch itself stores: a `read` is a value from before it.
     """
 
     def __init__(self, launch: Launch) -> None:
         self._launch = launch
-        self._bytes: dict[int, Bytes | None] = {}
-        self._bounds: dict[Buffer, tuple[int, int] | None] = {}
+        self._bounds: dict[tuple[Buffer, int, int], tuple[int, int] | None] = {}
 
     def values(self, buffer: Buffer, offsets: npt.NDArray[np.int64]) -> Values | None:
         """Values at byte ``offsets`` from the storage's start, of the same shape.
@@ -36,40 +38,53 @@ class ContentsSource:
         others int64; an unsigned 64-bit buffer gives Python integers (object) where one needs it.
         None where the contents are not available.
         """
-        data = self._contents(buffer.storage)
-        if data is None:
+        contents = self._launch.contents.read(buffer.storage)
+        if contents is None:
             return None
+        data = contents.data[: contents.size]
         wanted = np.asarray(offsets, dtype=np.int64)
         if data.size < buffer.itemsize:
             return np.zeros(wanted.shape, np.bool_ if buffer.bits == 1 else np.int64)
         starts = np.clip(wanted, 0, data.size - buffer.itemsize)
+        try:
+            contents.need(starts, buffer.itemsize)
+        except NotReadable:
+            return None
         # One gather per byte of the item: any offset will do, and nothing is copied but what is asked for.
         items = np.zeros((*wanted.shape, 8), np.uint8)
         for byte in range(buffer.itemsize):
             items[..., byte] = data[starts + byte]
         return _integers(items.view(_LITTLE)[..., 0], buffer)
 
-    def bounds(self, buffer: Buffer) -> tuple[int, int] | None:
+    def bounds(self, buffer: Buffer, offsets: Interval = (None, None)) -> tuple[int, int] | None:
         """Least and greatest value in the storage, read at the alignments that its tensors have.
 
-        A read at another alignment is a finding of the alignment check already. None where the contents
-        are not available.
+        A read at another alignment is a finding of the alignment check already. Of a large storage only what
+        begins at ``offsets``. None where the contents are not available, and where that is much.
         """
-        if buffer not in self._bounds:
-            self._bounds[buffer] = self._find_bounds(buffer)
-        return self._bounds[buffer]
-
-    def _contents(self, storage: int) -> Bytes | None:
-        if storage not in self._bytes:
-            data = self._launch.contents.read(storage)
-            flat = None if data is None else np.ascontiguousarray(data).view(np.uint8).reshape(-1)
-            self._bytes[storage] = flat
-        return self._bytes[storage]
-
-    def _find_bounds(self, buffer: Buffer) -> tuple[int, int] | None:
-        data = self._contents(buffer.storage)
-        if data is None:
+        contents = self._launch.contents.read(buffer.storage)
+        if contents is None:
             return None
+        start, end = 0, contents.size
+        if end > MOST_LOOKED_THROUGH:
+            last = end - buffer.itemsize
+            low, high = (at if at is None else min(max(at, 0), last) for at in offsets)
+            if low is None or high is None or high - low > MOST_LOOKED_THROUGH:
+                return None
+            start, end = low // buffer.itemsize * buffer.itemsize, min(high + 2 * buffer.itemsize, end)
+        key = (buffer, start, end)
+        if key not in self._bounds:
+            self._bounds[key] = self._find_bounds(buffer, contents, start, end)
+        return self._bounds[key]
+
+    def _find_bounds(
+        self, buffer: Buffer, contents: PagedBytes, start: int, end: int
+    ) -> tuple[int, int] | None:
+        try:
+            contents.need_range(start, end)
+        except NotReadable:
+            return None
+        data = contents.data[start:end]
         lows: list[int] = []
         highs: list[int] = []
         starts = {0, max(0, data.size - buffer.itemsize)}  # the second: where `values` moves what is beyond
@@ -80,8 +95,8 @@ class ContentsSource:
             values = _plain(data[phase : phase + items * buffer.itemsize], buffer)
             lows.append(int(values.min()))
             highs.append(int(values.max()))
-        ends = self.values(buffer, np.array(sorted(starts), np.int64))
-        assert ends is not None  # there are contents
+        ends = self.values(buffer, np.array(sorted(starts), np.int64) + start)
+        assert ends is not None  # they are there
         lows += [int(value) for value in ends]
         highs += [int(value) for value in ends]
         return min(lows), max(highs)

@@ -15,13 +15,13 @@ from kerncap.sanitizer.launch import (
     ScalarArgument,
     TensorArgument,
 )
+from kerncap.sanitizer.paged_bytes import PagedBytes, runs_of, zeros
 
 Array = npt.NDArray[Any]
 Bytes = npt.NDArray[np.uint8]
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
-_AT_ONCE = 64 << 10  # bytes
 ABSOLUTE = -1
 NOWHERE = -1
 
@@ -38,47 +38,44 @@ class Gathered:
 
 
 class _Bytes:
-    """One storage's bytes: its own copy from the first write on."""
+    """One storage's bytes: its own copy from the first write on, of the pages that are touched."""
 
-    def __init__(self, name: str, size_bytes: int, bytes_: Bytes | None) -> None:
+    def __init__(self, name: str, size_bytes: int, before: PagedBytes | None) -> None:
         self.name = name
         self.size_bytes = size_bytes
-        self.known: Bools | None = None  # per byte; None: all of them
-        self.unknown_reason = ""
-        self.written = False
+        self.before = None if before is None or before.size < size_bytes else before
+        self.unknown_reason = f"contents of {name} are not available" if self.before is None else ""
+        self._now = self.before  # None: zeros that nobody knows
+        self._stored: Bools | None = None  # per page of the copy: whether it was written to
+        # Per byte: what is known if nothing was before, else what no longer is; None: all of it, nothing.
+        self._known: Bools | None = None
+        self._forgotten: Bools | None = None
         self._views: dict[int, Array] = {}
-        if bytes_ is not None and bytes_.nbytes < size_bytes:
-            bytes_ = None
-        self.has_contents = bytes_ is not None
-        if bytes_ is None:
-            self.unknown_reason = f"contents of {name} are not available"
-        self._bytes: Bytes | None = None if bytes_ is None else np.ascontiguousarray(bytes_).reshape(-1)
+
+    @property
+    def has_contents(self) -> bool:
+        return self._now is not None
+
+    @property
+    def written(self) -> bool:
+        return self._stored is not None
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether all bytes are here, and all are known."""
+        return (
+            self._now is not None and self._now.complete and self._known is None and self._forgotten is None
+        )
+
+    def need(self, offsets: Ints, width: int) -> None:
+        """Before elements at these offsets are read from `view` or `bytes`; they lie inside."""
+        if self._now is not None:
+            self._now.need(offsets, width)
 
     @property
     def bytes(self) -> Bytes:
-        if self._bytes is None:
-            self._own()
-        assert self._bytes is not None
-        return self._bytes
-
-    def _own(self) -> None:
-        # Eight bytes more, so that every width has a view that reaches the last byte.
-        copy = np.zeros(self.size_bytes + 8, dtype=np.uint8)
-        if self._bytes is None:
-            self.known = np.zeros(self.size_bytes, dtype=np.bool_)
-        else:
-            for at in range(0, self.size_bytes, _AT_ONCE):
-                part = self._bytes[at : min(at + _AT_ONCE, self.size_bytes)]
-                if part.any():  # pages of zeros stay what they are: backed by nothing
-                    copy[at : at + part.size] = part
-        self._bytes = copy
-        self._views = {}
-
-    def writable(self) -> Bytes:
-        if not self.written:
-            self._own()
-            self.written = True
-        return self.bytes
+        assert self._now is not None
+        return self._now.data
 
     def view(self, width: int) -> Array:
         """The bytes as unsigned integers of a width, from the first byte on."""
@@ -89,20 +86,76 @@ class _Bytes:
             self._views[width] = found
         return found
 
+    def writable(self, offsets: Ints, width: int) -> Bytes:
+        """To be written to at these offsets."""
+        if self._stored is None:
+            if self.before is None:
+                self._known = zeros(self.size_bytes).view(np.bool_)
+                self._now = PagedBytes.of(zeros(self.size_bytes + 8))
+            else:
+                self._now = self.before.copied()
+            self._views = {}
+            self._stored = np.zeros(-(-self.size_bytes // self._page), dtype=np.bool_)
+        self.need(offsets, width)
+        if offsets.size:
+            self._stored[offsets // self._page] = True
+            self._stored[(offsets + (width - 1)) // self._page] = True
+        return self.bytes
+
+    @property
+    def _page(self) -> int:
+        assert self._now is not None
+        return self._now.page
+
+    def learn(self, start: Ints, width: int) -> None:
+        """Bytes are known from here on: those of the elements at ``start``."""
+        for byte in range(width):
+            if self._known is not None:
+                self._known[start + byte] = True
+            elif self._forgotten is not None:
+                self._forgotten[start + byte] = False
+
     def forget(self, reason: str, start: Ints | None = None, width: int = 0) -> None:
         """Bytes are no longer known: those of the elements at ``start``, or all."""
-        if self.known is None:
-            self.known = np.ones(self.size_bytes, dtype=np.bool_)
         self.unknown_reason = self.unknown_reason or reason
         if start is None:
-            self.known[:] = False
-        else:
-            for byte in range(width):
-                self.known[start + byte] = False
+            self._known, self._forgotten = zeros(self.size_bytes).view(np.bool_), None
+            return
+        if self._known is None and self._forgotten is None:
+            self._forgotten = zeros(self.size_bytes).view(np.bool_)
+        for byte in range(width):
+            if self._known is not None:
+                self._known[start + byte] = False
+            elif self._forgotten is not None:
+                self._forgotten[start + byte] = True
+
+    def knows(self, start: Ints, width: int) -> bool:
+        """Whether all bytes of the elements at ``start`` are known."""
+        for byte in range(width):
+            if self._known is not None and not self._known[start + byte].all():
+                return False
+            if self._forgotten is not None and self._forgotten[start + byte].any():
+                return False
+        return True
+
+    @property
+    def knows_all(self) -> bool:
+        if self._known is not None:
+            return bool(self._known.all())
+        return self._forgotten is None or not self._forgotten.any()
+
+    def changed(self) -> list[tuple[int, Bytes | None, Bytes]]:
+        """Runs of pages that were written to: the offset, the bytes before and after."""
+        if self._stored is None:
+            return []
+        return [
+            (start, None if self.before is None else self.before.data[start:end], self.bytes[start:end])
+            for start, end in runs_of(np.flatnonzero(self._stored), self._page, self.size_bytes)
+        ]
 
 
 class Memory:
-    """Private copies of a launch's storages, made on the first write.
+    """Private copies of what is touched of a launch's storages, made on the first write.
 
     A place is an argument's index and a byte offset from that argument's address; with ABSOLUTE in
     place of the index, the offset is an address. An element that is not wholly inside of the storage
@@ -217,12 +270,16 @@ class Memory:
             valid = (offsets >= 0) & (offsets <= last)
             if mask is not None:
                 valid &= mask
-        if not held.has_contents and not held.written:
+        if not held.has_contents:
             if valid is None or valid.any():
                 return Gathered(np.zeros(offsets.shape, dtype=kind), held.unknown_reason)
             return Gathered(np.zeros(offsets.shape, dtype=kind))
         if last < 0:
             return Gathered(np.zeros(offsets.shape, dtype=kind))
+        reached = offsets
+        if not held.is_settled:
+            reached = offsets if valid is None else offsets[valid]
+            held.need(reached, width)
         if aligned:
             bits = held.view(width).take(offsets >> _shift(width), mode="clip")
         else:
@@ -231,17 +288,7 @@ class Memory:
             bits = np.ascontiguousarray(parts).view(kind)[..., 0]
         if valid is not None and valid is not mask:
             bits = np.where(valid, bits, kind.type(0))
-        return Gathered(bits, self._unknown(held, offsets, valid, width))
-
-    @staticmethod
-    def _unknown(held: _Bytes, offsets: Ints, valid: Bools | None, width: int) -> str | None:
-        if held.known is None:
-            return None
-        start = offsets.reshape(-1) if valid is None else offsets[valid]
-        for byte in range(width):
-            if not held.known[start + byte].all():
-                return held.unknown_reason
-        return None
+        return Gathered(bits, None if held.knows(reached, width) else held.unknown_reason)
 
     # --- writing -------------------------------------------------------------------------------------
 
@@ -266,8 +313,8 @@ class Memory:
         if not start.size:
             return
         held = self.storage(storage)
-        whole = held.writable()
         width = bits.itemsize
+        whole = held.writable(start, width)
         self.version += 1
         if width == 1 or not (start & (width - 1)).any():
             held.view(width)[start >> _shift(width)] = values
@@ -276,9 +323,7 @@ class Memory:
             # Element by element where they overlap in part: the later one stays.
             for byte in range(width):
                 whole[start + byte] = parts[:, byte]
-        if held.known is not None:
-            for byte in range(width):
-                held.known[start + byte] = True
+        held.learn(start, width)
 
     def _valid(
         self, storage: int, offsets: Ints, mask: Bools | None, width: int
@@ -308,7 +353,7 @@ class Memory:
                 here = storage == one if mask is None else (storage == one) & mask
             start, _ = self._valid(int(one), inside, here, width)
             held = self.storage(int(one))
-            held.writable()
+            held.writable(start, width)
             held.forget(reason, start, width)
             self.version += 1
 
@@ -316,26 +361,25 @@ class Memory:
         """Nothing is known of a storage from here on (NOWHERE: of any of them)."""
         for one in range(len(self._launch.storages)) if storage == NOWHERE else [storage]:
             held = self.storage(one)
-            held.writable()
+            held.writable(np.zeros(0, dtype=np.int64), 1)
             held.forget(reason)
         self.version += 1
 
     # --- what came of it -----------------------------------------------------------------------------
 
-    def changed(self) -> dict[int, Bytes]:
-        """All bytes of each storage that was written to, by the storage's index."""
-        return {
-            index: held.bytes[: held.size_bytes]
-            for index, held in sorted(self._storages.items())
-            if held.written
-        }
+    def changed(self) -> dict[int, list[tuple[int, Bytes | None, Bytes]]]:
+        """By the storage's index, runs that were written to: the offset, the bytes before and after.
+
+        Before: None where the contents are not available.
+        """
+        return {index: held.changed() for index, held in sorted(self._storages.items()) if held.written}
 
     def unknown(self) -> dict[int, str]:
         """Storages with bytes that the evaluation wrote and does not know, with the reason."""
         return {
             index: held.unknown_reason
             for index, held in sorted(self._storages.items())
-            if held.written and held.known is not None and not held.known.all()
+            if held.written and not held.knows_all
         }
 
 

@@ -40,6 +40,7 @@ from kerncap.sanitizer.concrete.values import (
     where,
 )
 from kerncap.sanitizer.launch import DescriptorArgument, Launch, ScalarArgument
+from kerncap.sanitizer.paged_bytes import NotReadable
 from kerncap.sanitizer.ttir.ir import (
     DescriptorType,
     Function,
@@ -118,6 +119,8 @@ def evaluate(
                     _finish(_start(shared, chunk))
         except Incomplete as incomplete:
             reason = str(incomplete)
+        except NotReadable as error:
+            reason = str(error)
         except MemoryError:
             reason = "too large: not enough memory"
         except StopEvaluation:

@@ -8,7 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from kerncap.errors import KerncapError
-from kerncap.sanitizer.launch import Bytes, Launch
+from kerncap.sanitizer.launch import Launch
+from kerncap.sanitizer.paged_bytes import Bytes
 from kerncap.sanitizer.sources.described_launch import module_of
 from kerncap.sanitizer.walk.provenance import written_storages
 
@@ -68,14 +69,13 @@ def _changes(launch: Launch) -> dict[int, list[tuple[int, Bytes]]]:
     for storage, reason in outcome.unknown_contents:
         raise CarryOutError(f"what it stores in {launch.storages[storage].name} is not known: {reason}")
     found: dict[int, list[tuple[int, Bytes]]] = {}
-    for storage, after in memory.changed().items():
-        before = launch.contents.read(storage)
-        if before is None:
-            raise CarryOutError(f"contents of {launch.storages[storage].name} are not available")
-        new = np.frombuffer(after, np.uint8)
-        stretches = [(start, new[start:end]) for start, end in changed_stretches(before, new)]
-        if stretches:
-            found[storage] = stretches
+    for storage, runs in memory.changed().items():
+        for offset, before, after in runs:
+            if before is None:
+                raise CarryOutError(f"contents of {launch.storages[storage].name} are not available")
+            stretches = [(offset + low, after[low:high]) for low, high in changed_stretches(before, after)]
+            if stretches:
+                found.setdefault(storage, []).extend(stretches)
     return found
 
 

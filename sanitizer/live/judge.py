@@ -17,9 +17,9 @@ import numpy as np
 from kerncap import log
 from kerncap.sanitizer.analysis import Options
 from kerncap.sanitizer.findings import NOT_SANITISED, HostRead, LaunchReport, Violated
-from kerncap.sanitizer.launch import Bytes, Contents, Launch, Unwritten
+from kerncap.sanitizer.launch import Contents, Launch, Unwritten
+from kerncap.sanitizer.paged_bytes import Ints, NotReadable, PagedBytes
 from kerncap.sanitizer.sources.described_launch import launch_of
-from kerncap.sanitizer.sources.fetched_contents import digest_of
 
 MAX_KNOWN = 1 << 14  # analysed launches that are kept for comparison
 MAX_OF_ONE_KEY = 64  # that differ in contents alone
@@ -32,8 +32,8 @@ Engine = Callable[[Launch, Options], LaunchReport]
 
 
 class _Looked(NamedTuple):
-    what: str  # "bytes", "unwritten"
     storage: int
+    pages: tuple[int, ...] | None  # None: which bytes are unwritten
 
 
 @dataclasses.dataclass(frozen=True)
@@ -160,7 +160,7 @@ class Judge:
         if len(group) >= MAX_OF_ONE_KEY:
             group.pop(0)
             self._count -= 1
-        looked = tuple(sorted(seen.looked))
+        looked = seen.looked()
         group.append(_Known(looked, tuple(seen.value(one) for one in looked), index))
         self._count += 1
 
@@ -172,14 +172,8 @@ class _Without:
         self._inner = inner
         self._lost = lost
 
-    def read(self, storage: int) -> Bytes | None:
+    def read(self, storage: int) -> PagedBytes | None:
         return None if storage in self._lost else self._inner.read(storage)
-
-    def held(self, storage: int) -> int | None:
-        return self._inner.held(storage)
-
-    def digest(self, storage: int) -> str | None:
-        return None if storage in self._lost else self._inner.digest(storage)
 
     def unwritten(self, storage: int) -> Unwritten | None:
         return None if storage in self._lost else self._inner.unwritten(storage)
@@ -190,29 +184,43 @@ class _Seen:
 
     def __init__(self, launch: Launch) -> None:
         self._inner = launch.contents
-        self.looked: set[_Looked] = set()
+        self._bytes: dict[int, PagedBytes | None] = {}
+        self._pages: dict[int, list[Ints]] = {}
+        self._unwritten: set[int] = set()
 
-    def read(self, storage: int) -> Bytes | None:
-        self.looked.add(_Looked("bytes", storage))
-        return self._inner.read(storage)
-
-    def held(self, storage: int) -> int | None:
-        return self._inner.held(storage)
-
-    def digest(self, storage: int) -> str | None:
-        self.looked.add(_Looked("bytes", storage))
-        return self._inner.digest(storage)
+    def read(self, storage: int) -> PagedBytes | None:
+        if storage not in self._bytes:
+            pages = self._pages[storage] = []
+            inner = self._inner.read(storage)
+            self._bytes[storage] = None if inner is None else inner.watched(pages.append)
+        return self._bytes[storage]
 
     def unwritten(self, storage: int) -> Unwritten | None:
-        self.looked.add(_Looked("unwritten", storage))
+        self._unwritten.add(storage)
         return self._inner.unwritten(storage)
+
+    def looked(self) -> tuple[_Looked, ...]:
+        """All looks so far."""
+        return (
+            *(
+                _Looked(storage, tuple(sorted(int(page) for part in parts for page in part)))
+                for storage, parts in sorted(self._pages.items())
+            ),
+            *(_Looked(storage, None) for storage in sorted(self._unwritten)),
+        )
 
     def value(self, looked: _Looked) -> str | None:
         """What a look gives now."""
-        if looked.what == "bytes":
-            return self._inner.digest(looked.storage)
+        if looked.pages is not None:
+            contents = self._inner.read(looked.storage)
+            try:
+                return None if contents is None else contents.digest(np.array(looked.pages, dtype=np.int64))
+            except NotReadable:
+                return None
         runs = self._inner.unwritten(looked.storage)
-        return None if runs is None else digest_of(np.concatenate((runs.starts, runs.ends)).view(np.uint8))
+        if runs is None:
+            return None
+        return hashlib.blake2b(np.concatenate((runs.starts, runs.ends)).data, digest_size=16).hexdigest()
 
 
 def _key_of(launch: Launch) -> str:

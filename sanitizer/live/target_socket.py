@@ -13,15 +13,15 @@ import os
 import socket
 import struct
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from kerncap.sanitizer.launch import Bytes
 from kerncap.sanitizer.live.carry import CarryOutError, carry_out
 from kerncap.sanitizer.live.judge import Judge
+from kerncap.sanitizer.paged_bytes import Bytes, NotReadable, Run
 from kerncap.sanitizer.sources.described_launch import host_read_of
 from kerncap.sanitizer.sources.fetched_contents import FetchedContents
 
@@ -29,7 +29,8 @@ MAX_MESSAGE = 256 << 20
 HELLO_TIMEOUT_S = 5.0
 LAST_TIMEOUT_S = 60.0  # for each answer, once the program itself has ended
 _LENGTH = struct.Struct(">I")
-_AT_ONCE = 1 << 30
+_AT_ONCE = 64 << 20  # bytes of one request, which is what the memfd takes
+_RUNS_AT_ONCE = 1 << 12
 
 
 class LiveServer:
@@ -106,6 +107,21 @@ class LiveServer:
                 self._open.pop(thread, None)
 
 
+def _parts(runs: Sequence[Run]) -> Iterator[list[Run]]:
+    """In requests that go through a memfd of some size; one for no runs."""
+    part: list[Run] = []
+    room = _AT_ONCE
+    for start, end in runs:
+        while start < end:
+            if not room or len(part) == _RUNS_AT_ONCE:
+                yield part
+                part, room = [], _AT_ONCE
+            step = min(room, end - start)
+            part.append((start, start + step))
+            start, room = start + step, room - step
+    yield part
+
+
 class _Process:
     """The conversation with one process of the target."""
 
@@ -178,10 +194,10 @@ class _Process:
     def _launch(self, message: dict[str, Any]) -> None:
         record = self._lengthened(message["launch"])
         contents = FetchedContents(
-            self._read,
+            self._fetch,
             [int(one["size"]) for one in record["storages"]],
             [None if pattern is None else bytes.fromhex(pattern) for pattern in message["fresh"]],
-            self._held,
+            self._backed,
         )
         report, launch = self._judge.judge(record, contents)
         answer: dict[str, Any] = {"done": True, "findings": len(report.findings), "carried": False}
@@ -219,45 +235,37 @@ class _Process:
         self._tell({"write": listed})
         self._hear()
 
-    def _read(self, storage: int, size: int) -> Bytes | None:
-        """A storage's bytes; None where the target can't read it, or is gone."""
+    def _fetch(self, storage: int, runs: Sequence[Run], data: Bytes) -> bool:
+        """Runs of a storage's bytes; False where the target can't read it, or is gone."""
         try:
-            self._tell({"read": storage})
-            if self._hear().get("size") != size:
-                return None
-            data = np.zeros(size, np.uint8)  # pages that nothing is read into are backed by nothing
-            for at, end in self._filled(size):
-                while at < end:
-                    got = os.preadv(self._memory, [data.data[at : min(at + _AT_ONCE, end)]], at)
-                    if not got:
-                        return None
-                    at += got
-            data.flags.writeable = False
-            return data
+            for part in _parts(runs):
+                self._tell({"read": storage, "runs": part})
+                size = self._hear().get("size")
+                if size != sum(end - start for start, end in part):
+                    return False
+                if os.fstat(self._memory).st_size < size:
+                    return False  # a read would end early, and a hole is no zero that was said
+                taken = 0
+                for start, end in part:
+                    while start < end:
+                        got = os.preadv(self._memory, [data.data[start:end]], taken)
+                        if not got:
+                            return False
+                        start, taken = start + got, taken + got
+            return True
         except (OSError, ValueError):
-            return None
+            return False
 
-    def _held(self, storage: int) -> int | None:
-        """How many of a storage's bytes memory backs in the target; None where it does not say."""
+    def _backed(self, storage: int) -> list[Run]:
+        """The runs of a storage's bytes that memory backs in the target. Raises NotReadable."""
         try:
-            self._tell({"held": storage})
-            size = self._hear().get("size")
-        except (OSError, ValueError):
-            return None
-        return size if isinstance(size, int) else None
-
-    def _filled(self, size: int) -> Iterator[tuple[int, int]]:
-        """[start, end) of what the memfd holds, less its holes. Raises ValueError if it is too short."""
-        if os.fstat(self._memory).st_size < size:
-            raise ValueError("the memfd is shorter than what was announced")
-        end = 0
-        while end < size:
-            try:
-                start = os.lseek(self._memory, end, os.SEEK_DATA)
-            except OSError:  # no data from here on
-                return
-            end = min(os.lseek(self._memory, start, os.SEEK_HOLE), size)
-            yield start, end
+            self._tell({"backed": storage})
+            runs = self._hear().get("runs")
+            if isinstance(runs, list):
+                return [(int(start), int(end)) for start, end in runs]
+        except (OSError, ValueError, TypeError):
+            pass
+        raise NotReadable("the program does not say what of its memory is backed")
 
     def _lengthened(self, record: dict[str, Any]) -> dict[str, Any]:
         """Texts that were said before, by their digests."""

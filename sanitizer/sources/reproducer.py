@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import accumulate
-
-import numpy as np
 
 from kerncap.format import Reproducer, schema
 from kerncap.sanitizer.binding import expand
 from kerncap.sanitizer.launch import (
     Argument,
-    Bytes,
     DescriptorArgument,
     Launch,
     PointerArgument,
@@ -23,6 +20,7 @@ from kerncap.sanitizer.launch import (
     TensorArgument,
     Unwritten,
 )
+from kerncap.sanitizer.paged_bytes import Bytes, PagedBytes, Run
 from kerncap.sanitizer.sources.origins import texts_of
 from kerncap.sanitizer.ttir import read_module
 
@@ -50,25 +48,23 @@ class ReproducerContents:
         self._reproducer = reproducer
         self._pieces = pieces  # per storage
         self._sizes = sizes
-        self._read: dict[int, Bytes] = {}
+        self._read: dict[int, PagedBytes] = {}
 
-    def read(self, storage: int) -> Bytes | None:
+    def read(self, storage: int) -> PagedBytes | None:
         known = self._read.get(storage)
         if known is None:
-            known = np.empty(self._sizes[storage], dtype=np.uint8)
-            for piece in self._pieces[storage]:
-                target = memoryview(known.data)[piece.at : piece.at + piece.size]
-                self._reproducer.read_into("pre", piece.region, piece.offset, target)
-            known.setflags(write=False)
+            page = self._reproducer.index.chunk_bytes
+            known = PagedBytes.fetched(self._sizes[storage], partial(self._fetch, storage), page)
             self._read[storage] = known
         return known
 
-    def held(self, storage: int) -> int | None:
-        return sum(piece.size for piece in self._pieces[storage])
-
-    def digest(self, storage: int) -> str | None:
-        data = self.read(storage)
-        return None if data is None else hashlib.blake2b(data.data, digest_size=16).hexdigest()
+    def _fetch(self, storage: int, runs: Sequence[Run], data: Bytes) -> None:
+        for start, end in runs:
+            for piece in self._pieces[storage]:
+                low, high = max(start, piece.at), min(end, piece.at + piece.size)
+                if low < high:
+                    target = data.data[low:high]
+                    self._reproducer.read_into("pre", piece.region, piece.offset + low - piece.at, target)
 
     def unwritten(self, storage: int) -> Unwritten | None:
         """Not known: a reproducer holds bytes, not who wrote them."""

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kerncap.sanitizer.symbolic.division import fits, signed_range
-from kerncap.sanitizer.symbolic.node import Buffer, Expr, Variable
+from kerncap.sanitizer.symbolic.node import Buffer, Expr, Interval, Variable
 from kerncap.sanitizer.symbolic.order import nodes_of
 
 Array = npt.NDArray[Any]
@@ -31,8 +31,11 @@ class ReadSource(Protocol):
     def values(self, buffer: Buffer, offsets: npt.NDArray[np.int64]) -> Array | None:
         """The elements at byte offsets from the start of the storage, in their shape; outside: clipped."""
 
-    def bounds(self, buffer: Buffer) -> tuple[int, int] | None:
-        """The smallest and the largest element of the storage; None where contents are not available."""
+    def bounds(self, buffer: Buffer, offsets: Interval = (None, None)) -> tuple[int, int] | None:
+        """The smallest and the largest element of the storage, or of what begins at these offsets at least.
+
+        None where contents are not available, and of too many elements.
+        """
 
 
 class Unevaluable(Exception):

@@ -185,7 +185,7 @@ class _Question:
             return None
         for node in self.condition.reads:
             if node.sort == "int":
-                bounds = self.memory.bounds(node.payload)
+                bounds = self.memory.bounds(node.payload, (node.args[0].low, node.args[0].high))
                 if bounds is not None:
                     self.known[node] = bounds
                     self.contents = True

@@ -82,7 +82,7 @@ def _values(analysis: Analysis, base: Expr) -> tuple[int, int]:
     low, high = base.low, base.high
     memory = analysis.solver.memory
     if isinstance(base.payload, Buffer) and memory is not None:
-        low, high = memory.bounds(base.payload) or (low, high)
+        low, high = memory.bounds(base.payload, (base.args[0].low, base.args[0].high)) or (low, high)
     return (0 if low is None else low), ((1 << 64) if high is None else high)
 
 

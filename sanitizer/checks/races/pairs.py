@@ -151,7 +151,7 @@ def _evaluates(pair: _Pair) -> bool:
     if launch.program_count > MAX_PROGRAMS_EVALUATED:
         return False
     reads = {one for s in (pair.left, pair.right) for e in (s.address, s.condition) for one in e.reads}
-    return all(launch.contents.digest(one.payload.storage) is not None for one in reads)
+    return all(launch.contents.read(one.payload.storage) is not None for one in reads)
 
 
 def _relation(left: Side, right: Side, ranges: Ranges) -> Relation:

@@ -90,7 +90,7 @@ class Ranges:
             places = np.arange(low, high + 1, _step(low, one.args[0]), dtype=np.int64)
             found = memory.values(one.payload, places)
         if found is None:
-            return memory.bounds(one.payload)
+            return memory.bounds(one.payload, (low, high))
         for part in conjuncts(condition):
             if part.kind in _COMPARE and part.args[0] is one:
                 found = found[_COMPARE[part.kind](found, part.payload)]

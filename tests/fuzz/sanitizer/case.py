@@ -243,10 +243,6 @@ class _Known:
     def read(self, storage: int) -> Any:
         return self._contents.read(storage)
 
-    def digest(self, storage: int) -> str | None:
-        found: str | None = self._contents.digest(storage)
-        return found
-
     def unwritten(self, storage: int) -> Any:
         from kerncap.sanitizer.launch import Unwritten
 

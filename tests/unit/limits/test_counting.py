@@ -19,7 +19,8 @@ from kerncap.sanitizer.concrete.memory import Memory
 from kerncap.sanitizer.concrete.plan import STEPS
 from kerncap.sanitizer.concrete.run import evaluate
 from kerncap.sanitizer.concrete.values import shape_of
-from kerncap.sanitizer.launch import Bytes, Launch
+from kerncap.sanitizer.launch import Launch
+from kerncap.sanitizer.paged_bytes import PagedBytes
 from kerncap.sanitizer.ttir import read_module
 from tests.unit.limits import kernels
 from tests.unit.sanitizer.compiled import launch_of
@@ -32,15 +33,10 @@ class Held:
     launch: Launch
     values: dict[str, np.ndarray[Any, Any]]
 
-    def read(self, storage: int) -> Bytes | None:
+    def read(self, storage: int) -> PagedBytes | None:
         described = self.launch.storages[storage]
         given = self.values.get(described.name)
-        if given is None:
-            return np.zeros(described.size_bytes, dtype=np.uint8)
-        return np.ascontiguousarray(given).view(np.uint8).reshape(-1)
-
-    def digest(self, storage: int) -> str | None:
-        return None
+        return PagedBytes.of(np.zeros(described.size_bytes, dtype=np.uint8) if given is None else given)
 
     def unwritten(self, storage: int) -> None:
         return None

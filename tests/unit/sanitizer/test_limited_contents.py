@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
 from kerncap.sanitizer import engine
 from kerncap.sanitizer.analysis import Options
 from kerncap.sanitizer.findings import LaunchReport, Proved, Unproven
-from kerncap.sanitizer.launch import Bytes, Launch, NoContents, ScalarArgument, Storage, TensorArgument
+from kerncap.sanitizer.launch import Launch, NoContents, ScalarArgument, Storage, TensorArgument
 from kerncap.sanitizer.limited_contents import LimitedContents
+from kerncap.sanitizer.paged_bytes import PAGE, Bytes, NotReadable, PagedBytes, Run
 
 TTIR = """
 module {
@@ -29,18 +30,17 @@ module {
 
 
 class Held(NoContents):
-    """Zeros, of which ``held`` bytes are backed."""
+    """Zeros; ``brought`` counts their bytes as they are fetched."""
 
-    def __init__(self, size: int, held: int | None) -> None:
-        self._size, self._held = size, held
-        self.reads = 0
+    def __init__(self, size: int) -> None:
+        self.brought = 0
+        self._contents = PagedBytes.fetched(size, self._fetch)
 
-    def held(self, storage: int) -> int | None:
-        return self._held
+    def _fetch(self, runs: Sequence[Run], data: Bytes) -> None:
+        self.brought += sum(end - start for start, end in runs)
 
-    def read(self, storage: int) -> Bytes | None:
-        self.reads += 1
-        return np.zeros(self._size, np.uint8)
+    def read(self, storage: int) -> PagedBytes:
+        return self._contents
 
 
 def launch(contents: Held, size: int) -> Launch:
@@ -53,8 +53,8 @@ def launch(contents: Held, size: int) -> Launch:
     return Launch("kernel", TTIR, (1, 1, 1), arguments, storages, contents)
 
 
-def sanitized(held: int | None, limit: int, size: int = 1 << 20) -> tuple[LaunchReport, Held]:
-    contents = Held(size, held)
+def sanitized(limit: int, size: int = 1 << 20) -> tuple[LaunchReport, Held]:
+    contents = Held(size)
     return engine.sanitize(launch(contents, size), Options(max_memory_bytes=limit)), contents
 
 
@@ -63,26 +63,30 @@ def bounds_of_the_store(report: LaunchReport) -> object:
     return found
 
 
-@pytest.mark.parametrize("held", [1 << 20, None])
-def test_what_does_not_fit_is_not_read_and_said(held: int | None) -> None:
-    report, contents = sanitized(held, limit=1 << 20)
+def test_what_does_not_fit_is_not_read_and_said() -> None:
+    report, contents = sanitized(limit=1 << 20)
     assert isinstance(bounds_of_the_store(report), Unproven)
-    assert contents.reads == 0
-    needed = "contents of index were not read: that needs 2.0 MiB, and --max-memory is 1.0 MiB"
+    assert contents.brought == 0
+    needed = "contents of index were not all read: that needs at least 2.0 MiB, and --max-memory is 1.0 MiB"
     assert needed in report.notes
 
 
-def test_only_what_is_backed_counts() -> None:
-    report, _ = sanitized(4096, limit=1 << 20)
+def test_only_pages_that_are_touched_count() -> None:
+    report, contents = sanitized(limit=1 << 20, size=1 << 33)
     assert isinstance(bounds_of_the_store(report), Proved)
-    assert not report.notes
+    assert contents.brought == PAGE and not report.notes
 
 
 def test_storages_count_together() -> None:
-    two = launch(Held(400, 400), 400)
+    two = launch(Held(400), 400)
     two = replace(two, storages=(two.storages[0], replace(two.storages[1], size_bytes=400)))
     limited = LimitedContents(two, 1000)
-    assert limited.read(0) is not None
-    assert limited.read(1) is None
-    assert limited.read(0) is not None
-    assert limited.needed_bytes == 1600
+    first, second = limited.read(0), limited.read(1)
+    assert first is not None and second is not None
+    first.need_range(0, 4)
+    with pytest.raises(NotReadable):
+        second.need_range(0, 4)
+    first.need_range(0, 400)
+    assert (
+        limited.told is not None and "of out were not all read: that needs at least 1.6 KiB" in limited.told
+    )

@@ -12,6 +12,7 @@ from kerncap.sanitizer.analysis import Analysis
 from kerncap.sanitizer.checks.races.points import Points, count_of, full_domain, points_of, ranges_of
 from kerncap.sanitizer.checks.races.sides import Side, program_axes, sides_of
 from kerncap.sanitizer.diagnose.place import tensor_of
+from kerncap.sanitizer.paged_bytes import NotReadable
 from kerncap.sanitizer.symbolic.expr import Expr, Unevaluable, conjuncts, land
 from kerncap.sanitizer.ttir.ir import Location, Operation
 from kerncap.sanitizer.walk.access import Access
@@ -90,9 +91,13 @@ class Words:
         offsets = addresses - launch.storages[tensor.storage].address
         if contents is None or not len(offsets):
             return None if contents is None else np.zeros(0, dtype=np.int64)
-        if offsets.min() < 0 or offsets.max() + word.width > len(contents):
+        if offsets.min() < 0 or offsets.max() + word.width > contents.size:
             return None
-        cells = contents[offsets[:, None] + np.arange(word.width)]
+        try:
+            contents.need(offsets, word.width)
+        except NotReadable:
+            return None
+        cells = contents.data[offsets[:, None] + np.arange(word.width)]
         values = np.ascontiguousarray(cells).view(np.dtype(f"<i{word.width}")).reshape(-1)
         return values.astype(np.int64)
 

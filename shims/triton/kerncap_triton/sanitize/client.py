@@ -2,8 +2,8 @@
 
 One connection per process. A message is its length (4 bytes, big endian) and JSON. The target says
 `{"launch": …}`, `{"missed": …}`, `{"host_read": …}` or `{"note": …}`; for a launch kerncap then asks, as
-often as it likes, `{"read": storage}` (the bytes come through a memfd that was handed over at the start),
-`{"held": storage}` (how many of its bytes memory backs) or
+often as it likes, `{"read": storage, "runs": [[start, end], …]}` (the bytes come through a memfd that was
+handed over at the start), `{"backed": storage}` (the runs of its bytes that memory backs) or
 `{"write": […]}` (kerncap carried the launch out; the bytes are in the memfd), until it says `{"done": …}`.
 """
 
@@ -125,10 +125,9 @@ class _Connection:
         while True:
             asked = self._hear()
             if "read" in asked:
-                self.tell({"size": self._pass_on(reader, int(asked["read"]))})
-            elif "held" in asked:
-                held = reader.held(int(asked["held"]))
-                self.tell({"size": sum(end - start for start, end in held)})
+                self.tell({"size": self._pass_on(reader, int(asked["read"]), asked["runs"])})
+            elif "backed" in asked:
+                self.tell({"runs": reader.backed(int(asked["backed"]))})
             elif "write" in asked:
                 self._take_over(reader, asked["write"])
                 self.tell({"written": True})
@@ -168,19 +167,21 @@ class _Connection:
         digest = self._said[text] = hashlib.sha256(text.encode()).hexdigest()
         return {"sha": digest, "text": text}
 
-    def _pass_on(self, reader: Reader, storage: int) -> Optional[int]:
-        """A storage's bytes into the memfd, from its beginning; a hole for what nothing backs."""
-        size = reader.size(storage)
-        window = reader.window(storage)
-        if window is None:
-            return None
+    def _pass_on(self, reader: Reader, storage: int, runs: Any) -> Optional[int]:
+        """Runs of a storage's bytes into the memfd, one behind the other; a hole for what nothing backs."""
         os.ftruncate(self._memory, 0)
-        os.ftruncate(self._memory, size)
-        view = memoryview(window).cast("B")
-        for at, end in reader.held(storage):
-            while at < end:
-                at += os.pwrite(self._memory, view[at : min(at + _AT_ONCE, end)], at)
-        return size
+        os.ftruncate(self._memory, sum(end - start for start, end in runs))
+        at = 0
+        for start, end in runs or ((0, 0),):
+            for low, _, window in reader.windows(storage, start, end):
+                if window is None:
+                    return None
+                view = memoryview(window).cast("B")
+                done = 0
+                while done < len(view):
+                    done += os.pwrite(self._memory, view[done : done + _AT_ONCE], at + low - start + done)
+            at += end - start
+        return at
 
     def _take_over(self, reader: Reader, changes: Any) -> None:
         """``[storage, offset, bytes, offset in the memfd]`` each."""

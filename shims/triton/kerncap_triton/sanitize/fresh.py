@@ -14,12 +14,17 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
 from .. import cuda
 from ..call import python_stack
-from . import wrapped
+from . import resident, wrapped
 
 # No value of any type that a program is likely to compute.
 PATTERN = bytes((0x7B, 0xE3, 0x95, 0xC1, 0x5D, 0xA9, 0xF6, 0xFD))
 # Bytes. On the host filling commits memory that the program may never touch; a device's is committed already.
 MAX_FILL = {"cpu": 256 << 20, "cuda": 4 << 30}
+# On the host memory of this size is a mapping of its own, of which nothing is backed that nobody wrote: only
+# its ends are filled, where a write of part of a page is likely. Source: glibc, DEFAULT_MMAP_THRESHOLD_MAX
+_MAPPED_FROM = 32 << 20
+_END = 1 << 20
+_NO_HUGE_PAGES = 15  # MADV_NOHUGEPAGE, of Linux
 WORD = int.from_bytes(PATTERN, "little", signed=True)
 NOT_FILLED = b""
 _PATTERN_IN = re.compile(re.escape(PATTERN))
@@ -39,6 +44,7 @@ class _Filled(NamedTuple):
     reference: Any  # weak, to the storage
     size: int  # bytes
     made: Stack  # the allocation, the innermost frame last; empty on a device
+    by_page: bool = False  # what nothing backs is unwritten, and is not filled
 
 
 def patch(torch: Any) -> None:
@@ -59,7 +65,8 @@ def pattern_of(holders: List[Any], address: int, size: int) -> Optional[bytes]:
     known = _known(holders[0])
     if known is None or known.size != size:
         return None
-    return PATTERN if size <= MAX_FILL[str(holders[0].device.type)] else NOT_FILLED
+    device = str(holders[0].device.type)
+    return PATTERN if device == "cpu" or size <= MAX_FILL[device] else NOT_FILLED
 
 
 def _known(storage: Any) -> Optional["_Filled"]:
@@ -77,7 +84,11 @@ def any_left() -> bool:
 def may_be_unwritten(storage: Any) -> bool:
     """Whether the storage was filled, and was not seen written since."""
     known = _known(storage)
-    return known is not None and known.size <= MAX_FILL["cpu"] and known.size == int(storage.nbytes())
+    if known is None or known.size > MAX_FILL["cpu"] or known.size != int(storage.nbytes()):
+        return False
+    if known.by_page:
+        _fill_pages(int(storage.data_ptr()), known)
+    return True
 
 
 def holds_pattern(storage: Any) -> bool:
@@ -149,13 +160,16 @@ def _fill(tensor: Any) -> None:
     address, size = int(storage.data_ptr()), int(storage.nbytes())
     if not address or size < 4:
         return
-    if size > MAX_FILL[device]:
+    by_page = device == "cpu" and size >= _MAPPED_FROM and not address % len(PATTERN)
+    if by_page:
+        _fill_ends(address, size)
+    elif size > MAX_FILL[device]:
         pass
     elif device == "cpu":
         fill_host(address, size)
     elif not _fill_device(torch, storage, tensor.device, size):
         return
-    _remember(torch, storage, address, size, python_stack() if device == "cpu" else [])
+    _remember(torch, storage, address, size, python_stack() if device == "cpu" else [], by_page)
 
 
 def _is_traced(torch: Any) -> bool:
@@ -181,6 +195,28 @@ def fill_host(address: int, size: int) -> None:
         done += step
 
 
+def _fill_ends(address: int, size: int) -> None:
+    """Of a mapping, whose pages are backed one by one as they are written."""
+    inner = -(-address // resident.PAGE) * resident.PAGE
+    length = (address + size - inner) // resident.PAGE * resident.PAGE
+    ctypes.CDLL(None).madvise(ctypes.c_void_p(inner), ctypes.c_size_t(length), _NO_HUGE_PAGES)
+    # To the ends of pages: the rest of a page that is backed would count as written.
+    fill_host(address, -(-(address + _END) // resident.PAGE) * resident.PAGE - address)
+    last = (address + size - _END) // resident.PAGE * resident.PAGE
+    fill_host(last, address + size - last)
+
+
+def _fill_pages(address: int, known: "_Filled") -> None:
+    """Fill what nobody wrote, before torch reads it: a read backs it with zeros."""
+    at = 0
+    for start, end in [*resident.ranges(address, known.size), (known.size, known.size)]:
+        if at < start:
+            fill_host(address + at, start - at)
+        at = end
+    with _lock:
+        _filled[address] = known._replace(by_page=False)
+
+
 def _fill_device(torch: Any, storage: Any, device: Any, size: int) -> bool:
     """On the current stream, as any other kernel that would write it."""
     if device.type == "cuda" and cuda.is_capturing():
@@ -197,11 +233,11 @@ def _fill_device(torch: Any, storage: Any, device: Any, size: int) -> bool:
     return True
 
 
-def _remember(torch: Any, storage: Any, address: int, size: int, made: Stack) -> None:
+def _remember(torch: Any, storage: Any, address: int, size: int, made: Stack, by_page: bool = False) -> None:
     global _purge_at
     reference = _weak(torch)(storage)
     with _lock:
-        _filled[address] = _Filled(reference, size, made)
+        _filled[address] = _Filled(reference, size, made, by_page)
         if len(_filled) >= _purge_at:
             for known in [at for at, one in _filled.items() if one.reference.expired()]:
                 del _filled[known]

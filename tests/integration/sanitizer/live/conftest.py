@@ -39,9 +39,10 @@ class Analysed:
         notes = []
         for argument in launch.arguments:
             if argument.name in self.looks_at.get(launch.kernel, ()):
-                data = launch.contents.read(argument.storage)  # type: ignore[union-attr]
+                contents = launch.contents.read(argument.storage)  # type: ignore[union-attr]
                 fresh = launch.contents.unwritten(argument.storage)  # type: ignore[union-attr]
-                assert data is not None and fresh is not None
+                assert contents is not None and fresh is not None
+                data = contents.whole()
                 written = data.size - int((fresh.ends - fresh.starts).sum())
                 notes.append(f"{argument.name}: {written} of {data.size} bytes written")
         return LaunchReport(

@@ -132,3 +132,26 @@ def test_a_large_reservation_is_not_committed(tmp_path: Path) -> None:
     assert status == 0, said
     assert "Result: PASS" in said
     assert used.ru_maxrss < 1 << 20  # KiB; of the largest of its processes, the program among them
+
+
+BY_PAGE = """
+    @triton.jit
+    def copy_bytes(x, out, at, B: tl.constexpr):
+        tl.store(out + tl.arange(0, B), tl.load(x + at + tl.arange(0, B)))
+
+    out = torch.zeros(64, dtype=torch.uint8)
+    for number, at in enumerate((0, 40 << 20, 60 << 20, (64 << 20) - 64)):
+        x = torch.empty(64 << 20, dtype=torch.uint8)
+        x[:64] = 1
+        x[40 << 20:(40 << 20) + 64] = 1
+        copy_bytes[(1,)](x, out, at, B=64)
+    x[:32 << 20].sum()
+"""
+
+
+@pytest.mark.long
+def test_of_a_large_tensor_pages_that_nothing_backs_are_unwritten(tmp_path: Path) -> None:
+    result = run_script(tmp_path, BY_PAGE)
+    assert [len(report.findings) for report in of(result, "copy_bytes")] == [0, 0, 1, 1]
+    assert [read.operation for read in result.host_reads] == ["aten::sum"]
+    assert result.host_reads[0].unwritten == (32 << 20) - 64

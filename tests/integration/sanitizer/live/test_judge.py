@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -11,13 +12,18 @@ from kerncap.sanitizer.findings import LaunchReport
 from kerncap.sanitizer.launch import Launch, ScalarArgument, Storage, TensorArgument
 from kerncap.sanitizer.live.carry import changed_stretches
 from kerncap.sanitizer.live.judge import Judge
+from kerncap.sanitizer.paged_bytes import Bytes, Run
 from kerncap.sanitizer.sources.fetched_contents import FetchedContents
 
 BASE = 1 << 20
 
 
 def launch(data: bytes, base: int = BASE, grid: int = 2, n: int = 4, pattern: bytes | None = None) -> Launch:
-    fetched = np.frombuffer(data, np.uint8)
+    def fetch(storage: int, runs: Sequence[Run], into: Bytes) -> bool:
+        for start, end in runs:
+            into[start:end] = np.frombuffer(data[start:end], np.uint8)
+        return True
+
     return Launch(
         kernel="k",
         ttir="module {}",
@@ -27,14 +33,16 @@ def launch(data: bytes, base: int = BASE, grid: int = 2, n: int = 4, pattern: by
             ScalarArgument("n", n),
         ),
         storages=(Storage(base, len(data), base, len(data), "x"),),
-        contents=FetchedContents(lambda storage, size: fetched, [len(data)], [pattern], lambda storage: None),
+        contents=FetchedContents(fetch, [len(data)], [pattern], lambda storage: [(0, len(data))]),
     )
 
 
 def looking(what: str) -> Judge:
     def engine(one: Launch, options: Options) -> LaunchReport:
         if what == "bytes":
-            one.contents.read(0)
+            contents = one.contents.read(0)
+            assert contents is not None
+            contents.whole()
         elif what == "written":
             one.contents.unwritten(0)
         return LaunchReport(one.kernel, one.grid, ())

@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 Expected = tuple[str, int, "str | None"]  # check, line, argument
 K = TypeVar("K")
@@ -148,15 +147,8 @@ class KnownWritten:
         self._fresh = fresh
         self._huge = huge
 
-    def read(self, storage: int) -> npt.NDArray[np.uint8] | None:
-        if storage in self._huge:
-            return None
-        result: npt.NDArray[np.uint8] | None = self._contents.read(storage)
-        return result
-
-    def digest(self, storage: int) -> str | None:
-        digest = None if storage in self._huge else self._contents.digest(storage)
-        return None if digest is None else f"{digest}, fresh: {storage in self._fresh}"
+    def read(self, storage: int) -> Any:
+        return None if storage in self._huge else self._contents.read(storage)
 
     def unwritten(self, storage: int) -> Any:
         from kerncap.sanitizer.launch import Unwritten

@@ -21,6 +21,7 @@ from kerncap.sanitizer.launch import (
     Storage,
     TensorArgument,
 )
+from kerncap.sanitizer.paged_bytes import PagedBytes
 from kerncap.sanitizer.symbolic.expr import FALSE, TRUE, Expr, Variable, const, mul, var
 from kerncap.sanitizer.symbolic.solve import Solver
 from kerncap.sanitizer.ttir.ir import Block, Frame, Function, Location, Module, Operation, Region
@@ -37,9 +38,9 @@ class Held(NoContents):
     def __init__(self, contents: Sequence[npt.NDArray[Any] | None]) -> None:
         self._contents = contents
 
-    def read(self, storage: int) -> npt.NDArray[np.uint8] | None:
+    def read(self, storage: int) -> PagedBytes | None:
         array = self._contents[storage] if storage < len(self._contents) else None
-        return None if array is None else np.ascontiguousarray(array).view(np.uint8).reshape(-1)
+        return None if array is None else PagedBytes.of(array)
 
 
 @dataclass

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from kerncap.sanitizer.concrete.events import AccessEvent
 from kerncap.sanitizer.launch import Launch, Storage, TensorArgument, Unwritten
+from kerncap.sanitizer.paged_bytes import PagedBytes
 from kerncap.sanitizer.ttir.ir import Operation
 
 BASE = 0x7F00_0000_0000
@@ -25,13 +26,9 @@ class ArrayContents:
         self._arrays = list(arrays)
         self._written = list(written) or [None] * len(self._arrays)
 
-    def read(self, storage: int) -> npt.NDArray[np.uint8] | None:
+    def read(self, storage: int) -> PagedBytes | None:
         array = self._arrays[storage]
-        return None if array is None else np.ascontiguousarray(array).view(np.uint8).reshape(-1)
-
-    def digest(self, storage: int) -> str | None:
-        data = self.read(storage)
-        return None if data is None else str(hash(data.tobytes()))
+        return None if array is None else PagedBytes.of(array)
 
     def unwritten(self, storage: int) -> Unwritten | None:
         written = self._written[storage]

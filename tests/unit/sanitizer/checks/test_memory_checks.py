@@ -56,9 +56,6 @@ class Fresh:
     def read(self, storage: int) -> None:
         return None
 
-    def digest(self, storage: int) -> None:
-        return None
-
     def unwritten(self, storage: int) -> Unwritten | None:
         ranges = self._fresh.get(storage, [])
         if ranges is None:

@@ -65,15 +65,3 @@ def test_bounds_hold_for_a_tensor_that_begins_between_items() -> None:
     reads = ContentsSource(launch_of([2], shift=2, contents=[data[:10]]))
     low, high = reads.bounds(Buffer(0, 32)) or (0, 0)
     assert low <= -7 and high >= 70000
-
-
-def test_contents_are_fetched_once() -> None:
-    launch = launch_of([4], contents=[np.arange(4, dtype=np.int32)])
-    calls = []
-    original = launch.contents.read
-    launch.contents.read = lambda storage: calls.append(storage) or original(storage)  # type: ignore[method-assign,func-returns-value]
-    reads = ContentsSource(launch)
-    reads.values(Buffer(0, 32), np.array([0]))
-    reads.bounds(Buffer(0, 32))
-    reads.values(Buffer(0, 8), np.array([3]))
-    assert calls == [0]

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from kerncap.sanitizer.concrete.run import Memory, Outcome, evaluate
-from kerncap.sanitizer.launch import Bytes, Launch, ScalarArgument, Storage, TensorArgument
+from kerncap.sanitizer.launch import Launch, ScalarArgument, Storage, TensorArgument
+from kerncap.sanitizer.paged_bytes import Bytes, PagedBytes
 from kerncap.sanitizer.ttir import read_module
 from kerncap.sanitizer.ttir.ir import Module
 from tests.unit.sanitizer.compiled import ttir_of
@@ -25,12 +26,9 @@ class Held:
     def __init__(self, arrays: list[Array | None]) -> None:
         self.arrays = arrays
 
-    def read(self, storage: int) -> Bytes | None:
+    def read(self, storage: int) -> PagedBytes | None:
         array = self.arrays[storage]
-        return None if array is None else array.reshape(-1).view(np.uint8)
-
-    def digest(self, storage: int) -> str | None:
-        return None
+        return None if array is None else PagedBytes.of(array)
 
     def unwritten(self, storage: int) -> None:
         return None
@@ -74,6 +72,11 @@ def module_of(name: str) -> Module:
     return read_module(ttir_of(case.kernel, signature, case.constants))
 
 
+def bytes_after(memory: Memory) -> dict[int, Bytes]:
+    """All bytes of the storages that were written to, by index; none of them is larger than a page."""
+    return {storage: after for storage, runs in memory.changed().items() for _, _, after in runs}
+
+
 def run(
     name: str, case: Case | None = None, absent: frozenset[str] = frozenset(), **options: Any
 ) -> tuple[Outcome, dict[str, Array]]:
@@ -84,7 +87,7 @@ def run(
     memory = Memory(launch)
     outcome = evaluate(module, module.kernel, launch, memory, **options)
     after: dict[str, Array] = {}
-    for storage, data in memory.changed().items():
+    for storage, data in bytes_after(memory).items():
         argument = launch.storages[storage].name
         before = case.arguments[argument]
         assert isinstance(before, Tensor)

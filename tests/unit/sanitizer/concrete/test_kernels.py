@@ -17,7 +17,7 @@ from kerncap.sanitizer.concrete.run import Memory, evaluate
 from kerncap.sanitizer.launch import DescriptorArgument, Launch, ScalarArgument, Storage, TensorArgument
 from kerncap.sanitizer.ttir import read_module
 from tests.unit.sanitizer.compiled import ttir_of
-from tests.unit.sanitizer.concrete.launches import Array, Held, launch_of
+from tests.unit.sanitizer.concrete.launches import Array, Held, bytes_after, launch_of
 
 _random = np.random.default_rng(11)
 CUDA, HIP = ("cuda", 90, 32), ("hip", "gfx942", 64)
@@ -38,7 +38,7 @@ def _last(
     assert outcome.complete, outcome.reason
     assert outcome.notes == () and outcome.unknown_contents == ()
     before = list(arguments.values())[-1]
-    result: Array = memory.changed()[len(launch.storages) - 1].view(before.dtype).reshape(before.shape)
+    result: Array = bytes_after(memory)[len(launch.storages) - 1].view(before.dtype).reshape(before.shape)
     return result
 
 
@@ -162,7 +162,7 @@ def test_a_host_descriptor_has_a_shape_of_its_own() -> None:
     assert load.argument == 0 and load.kind == "load" and reduce.kind == "atomic"
     assert (load.offsets[load.mask] // 4).tolist() == [12, 13, 14, 15]
     assert (reduce.offsets[reduce.mask] // 4).tolist() == [2, 3, 4, 8, 9, 10, 14, 15, 16]
-    after = memory.changed()[0].view("f4").reshape(5, 6)
+    after = bytes_after(memory)[0].view("f4").reshape(5, 6)
     wanted = x.copy()
     wanted[0, 2:5] += x[2, 0:3]
     np.testing.assert_array_equal(after, wanted)

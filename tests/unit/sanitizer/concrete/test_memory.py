@@ -6,7 +6,7 @@ import numpy as np
 
 from kerncap.sanitizer.concrete.memory import ABSOLUTE, Memory
 from kerncap.sanitizer.launch import Launch, PointerArgument, Storage, TensorArgument
-from tests.unit.sanitizer.concrete.launches import Array, Held
+from tests.unit.sanitizer.concrete.launches import Array, Held, bytes_after
 
 A, B = 4096, 8192
 
@@ -40,7 +40,7 @@ def test_elements_that_are_not_wholly_inside_read_zero_and_take_no_store() -> No
     assert read(memory, 0, [-9, -8, 52, 53, 10**12, -(10**12)]) == [0, ones, ones, 0, 0, 0]
     offsets = np.array([-12, 53, 52], dtype=np.int64)
     memory.scatter(0, offsets, None, np.array([7, 8, 9], dtype=np.uint32))
-    after = memory.changed()[1].view("i4")
+    after = bytes_after(memory)[1].view("i4")
     assert after.tolist() == [-1] * 15 + [9]
     assert list(memory.changed()) == [1]
 
@@ -49,7 +49,7 @@ def test_unaligned_elements() -> None:
     memory, _ = memory_of(np.arange(64, dtype="u1"))
     assert read(memory, 0, [1], 2) == [0x0A09]
     memory.scatter(0, np.array([1], dtype=np.int64), None, np.array([0x0102030405060708], dtype=np.uint64))
-    assert memory.changed()[1][9:17].tolist() == [8, 7, 6, 5, 4, 3, 2, 1]
+    assert bytes_after(memory)[1][9:17].tolist() == [8, 7, 6, 5, 4, 3, 2, 1]
 
 
 def test_the_launch_keeps_its_own_bytes() -> None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from kerncap.sanitizer.concrete.run import Memory, Outcome, evaluate
 from kerncap.sanitizer.ttir import read_module
-from tests.unit.sanitizer.concrete.launches import Array, launch_of
+from tests.unit.sanitizer.concrete.launches import Array, bytes_after, launch_of
 
 TYPES = {"f2": "f16", "f4": "f32", "f8": "f64", "i1": "i8", "i2": "i16", "i4": "i32", "i8": "i64"}
 
@@ -35,7 +35,7 @@ def run_text(
     memory = Memory(launch)
     outcome = evaluate(module, module.kernel, launch, memory, **options)
     after = {name: value.copy() for name, value in arguments.items() if isinstance(value, np.ndarray)}
-    for storage, data in memory.changed().items():
+    for storage, data in bytes_after(memory).items():
         before = after[launch.storages[storage].name]
         after[launch.storages[storage].name] = data.view(before.dtype).reshape(before.shape)
     return outcome, after
