@@ -173,10 +173,14 @@ def _for(plan: Plan, operation: Operation) -> Flow:
     def flow(m: Machine) -> Progress:
         start, end, step = bound(m, lower), bound(m, upper), bound(m, by)
         native = m.known(lower, what).data.dtype
-        # A step of zero or less is undefined: the loop is not run.
-        trips = np.where(step > 0, -((start - end) // np.maximum(step, 1)), 0)
-        trips = np.maximum(trips, 0)
+        trips = np.maximum(np.where(step > 0, -((start - end) // np.maximum(step, 1)), 0), 0)
         before, unsure = m.active, m.unsure
+        # Python would not enter it; compiled code does, and counts until the number wraps.
+        endless = (step <= 0) & (start < end)
+        if np.any(endless if before is None else endless & before):
+            raise Incomplete(
+                f"the step of {where(operation)} is not positive, and its start is below its end"
+            )
         for limit in (lower, upper, by):
             _steer(m, m.env[limit])
         inside = m.unsure

@@ -42,6 +42,13 @@ def test_what_the_compiler_has_removed_has_a_value(text: str) -> None:
     assert found.skipped == "the compiler has removed what gives no value"
 
 
+def test_a_step_below_zero_is_not_what_it_is_in_python() -> None:
+    """Seen on an H100: the loop that Python does not enter counts down, and reads far outside."""
+    body = "for i in range(p, n, step):\n    tl.store(y + i, 1.0)\ntl.store(x + p, 1.0)"
+    found = outcome(body, (X, Y), n=11, step=-1)
+    assert found.answer == "undecided" and any("is not positive" in reason for reason in found.reasons)
+
+
 def test_a_sum_that_is_right_by_zeros_need_not_be_noted() -> None:
     body = (
         "total = tl.sum(tl.load(x + p * 4 + tl.arange(0, 4), mask=p * 4 + tl.arange(0, 4) < n), 0)\n"

@@ -63,7 +63,7 @@ def test_what_brute_force_takes_for_safe_is_safe_on_the_device(tmp_path: Path) -
     print(len(lines), "launches:", dict(Counter(f"{one['unsafe']}: {one['answer']}" for one in lines)))
     assert len(lines) >= LAUNCHES - UNSAFE
     assert not wrong(lines)
-    assert not [one for one in lines if one["kernel"] in complained]
+    assert not [one for one in lines if one["kernel"] in complained and one["answer"] == "pass"]
     assert not [one for one in lines if one.get("failed") or one.get("differs")]
 
 

@@ -201,6 +201,24 @@ def test_branches_to_blocks_with_a_way_back() -> None:
     assert after["out"].tolist() == [0, 1, 3, 6, 10, 15]
 
 
+@pytest.mark.parametrize(
+    ("start", "step", "runs"), [(5, -1, True), (4, 0, True), (3, -1, False), (3, 0, False)]
+)
+def test_a_step_that_is_not_positive(start: int, step: int, runs: bool) -> None:
+    body = f"""
+    %start = arith.constant {start} : i32
+    %end = arith.constant 4 : i32
+    %step = arith.constant {step} : i32
+    scf.for %i = %start to %end step %step : i32 {{
+      tt.store %out, %i : !tt.ptr<i32>
+    }}
+    tt.return
+    """
+    outcome, after = run_text(body, {"out": np.full(1, 9, "i4")})
+    assert outcome.complete is runs and after["out"].tolist() == [9]
+    assert runs or "is not positive" in str(outcome.reason)
+
+
 def test_block_pointers_check_only_the_axes_that_are_named() -> None:
     body = """
     %one = arith.constant 1 : i64
