@@ -163,9 +163,17 @@ def test_a_python_that_is_asked_what_it_has(fifo: Fifo, tmp_path: Path) -> None:
 
 
 @LONG
-def test_what_compiles_for_the_sanitizer(fifo: Fifo, reproducer: Path) -> None:
-    with fifo.hanging(kerncap("sanitize", reproducer, "--trust"), fifo.environment):
-        pass
+def test_what_compiles_for_the_sanitizer(fifo: Fifo, tmp_path: Path) -> None:
+    """The Python of its process hangs: a reproducer's own code is confined there, and opens no FIFO."""
+    python = tmp_path / "python"
+    shell, _, hangs = TOOL.partition("\n")
+    python.write_text(
+        f'{shell}\ncase "$*" in *" confined "*) ;; *) exec {sys.executable} "$@" ;; esac\n{hangs}'
+    )
+    python.chmod(0o755)
+    words = kerncap("sanitize", add().seal(tmp_path), "--trust", "--python", python)
+    with fifo.hanging(words, fifo.environment) as (parent, said):
+        assert said == parent
 
 
 @LONG
