@@ -35,13 +35,14 @@ _SIGN = re.compile(
 _QUOTED = re.compile(
     rb"[rbfuRBFU]{0,2}\\{0,3}(?P<quote>[\"'`])(?P<value>[^\"'`\r\n\0]{1,4096}?)\\{0,3}(?P=quote)"
 )
+_BEFORE_QUOTED = frozenset(bytes([letter]) for letter in b"rbfuRBFU\\\"'`")
 _BARE = re.compile(rb"[^\s\"'`<>,;&|(){}\[\]\0\\]{1,4096}")
 _REST = re.compile(rb"\\{0,3}[\"'`]?(?P<value>[^\"'`\r\n\0]{1,8192})")
 _WHOLE_LINE = ("authorization", "cookie")
 _USERINFO = re.compile(rb"://(?P<all>[^\s/\"'<>@\0]{1,512}@|[^\s/\"'<>@:\0]{0,256}:[^\s/\"'<>\0]{1,512}@)")
 _IS_OPTION = re.compile(rb"--?[\w-]{1,64}")
 _SCHEMES = ("bearer", "basic")
-_NETRC = (b"password", b"passwd", b"login")
+_NETRC = ("password", "passwd", "login")
 
 _NAMED = "a value that its name calls secret"
 _URL = "a user and password of a URL"
@@ -84,9 +85,11 @@ def named(data: bytes, begin: int, end: int) -> Iterator[tuple[int, int, str]]:
 
 @dataclass(frozen=True)
 class _Name:
-    plain: str
     grade: Grade | None
     is_option: bool
+    is_scheme: bool
+    is_header: bool  # the value is the whole line
+    is_of_netrc: bool
 
 
 @functools.lru_cache(maxsize=4096)
@@ -96,33 +99,36 @@ def _name(raw: bytes) -> _Name | None:
     plain, graded = text.lower().strip("-_."), grade(text)
     if graded is None and plain not in _SCHEMES:
         return None
-    return _Name(plain, graded, text.startswith("-") and _IS_OPTION.fullmatch(raw) is not None)
+    return _Name(
+        graded, text.startswith("-") and _IS_OPTION.fullmatch(raw) is not None, plain in _SCHEMES,
+        plain.endswith(_WHOLE_LINE), plain in _NETRC,
+    )  # fmt: skip
 
 
 def _value(data: bytes, start: int, name: _Name, sign: re.Match[bytes]) -> tuple[int, int, str] | None:
-    plain, graded, option = name.plain, name.grade, name.is_option
+    graded, option, begin = name.grade, name.is_option, sign.end()
     told = sign["sign"].strip()
-    if plain in _SCHEMES and not told:
+    if name.is_scheme and not told:
         token = _BARE.match(data, sign.end())
         if token is not None and len(token[0]) >= 8 and looks_random(token[0].decode("latin-1")):
             return (*token.span(), "a credential of a header")
         return None
     if graded is None:
         return None
-    if told in (b":", b"=", b",") and plain.endswith(_WHOLE_LINE):
+    if name.is_header and told in (b":", b"=", b","):
         rest = _REST.match(data, sign.end())
         if rest is not None and (told == b":" or b" " in rest["value"] or b"=" in rest["value"]):
-            return _kept(rest["value"], rest.span("value"), "a header")
-    netrc = plain.encode() in _NETRC and not told and b"machine" in data[max(0, start - 512) : start]
+            return _kept(rest["value"].decode("latin-1"), rest.span("value"), "a header")
+    netrc = name.is_of_netrc and not told and b"machine" in data[max(0, start - 512) : start]
     if (not told and not (option or netrc)) or (told == b"," and not option):
         return None
-    quoted = _QUOTED.match(data, sign.end())
+    quoted = _QUOTED.match(data, begin) if data[begin : begin + 1] in _BEFORE_QUOTED else None
     if quoted is not None:
         text = quoted["value"].decode("latin-1")
         if graded == "certain" or option or looks_random(text) or _before_query(data, start):
-            return _kept(quoted["value"], quoted.span("value"), _NAMED)
+            return _kept(text, quoted.span("value"), _NAMED)
         return None
-    bare = _BARE.match(data, sign.end())
+    bare = _BARE.match(data, begin)
     if bare is None:
         return None
     text = bare[0].decode("latin-1")
@@ -131,7 +137,7 @@ def _value(data: bytes, start: int, name: _Name, sign: re.Match[bytes]) -> tuple
     spaced = told in (b"=", b":=", b"==") and sign["sign"] != told  # as in code: the value is an expression
     certain = graded == "certain" and not spaced or netrc or (option and not told)
     if certain and len(text) >= 3 or looks_random(text) or (_before_query(data, start) and len(text) >= 4):
-        return _kept(bare[0], bare.span(), _NAMED)
+        return _kept(text, bare.span(), _NAMED)
     return None
 
 
@@ -151,6 +157,6 @@ def _before_query(data: bytes, start: int) -> bool:
     return start > 0 and data[start - 1 : start] in (b"?", b"&", b"#")
 
 
-def _kept(value: bytes, span: tuple[int, int], what: str) -> tuple[int, int, str] | None:
-    text = value.decode("latin-1").strip()
+def _kept(text: str, span: tuple[int, int], what: str) -> tuple[int, int, str] | None:
+    text = text.strip()
     return None if not text or is_placeholder(text) else (*span, what)

@@ -40,7 +40,7 @@ class Finding:
 
 def hint(value: str, kind: Kind) -> str:
     """What of a private text may be shown to who owns it: names in full, of a secret next to nothing."""
-    text = "".join(c if c.isprintable() else "." for c in value)
+    text = value if value.isprintable() else "".join(c if c.isprintable() else "." for c in value)
     if kind in ("user", "host"):
         return text[:80]
     return f"{text[:2] if len(text) >= 12 else ''}… ({len(text)} characters)"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 import re
 import urllib.parse
@@ -10,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 
 from kerncap.format.private.finding import KEPT, Finding, Kind, hint
 from kerncap.format.private.people import KnownNames, Names, homes_in
-from kerncap.format.private.pieces import merged, secrets_of
+from kerncap.format.private.pieces import Span, merged, secrets_of
 from kerncap.format.private.ptx_bytes import PtxBytes
 from kerncap.format.private.source_strings import Code
 from kerncap.format.private.words import REDACTED, is_placeholder
@@ -32,6 +33,7 @@ class Scrubber:
         self._users = dict.fromkeys(names.users)
         self._hosts = dict.fromkeys(names.hosts)
         self._left: set[str] = set()
+        self._looked_at: dict[str, tuple[bytes, list[Span]]] = {}  # by file: digest, and what was found
         self._values: dict[bytes, None] = {}
         self._placeholders: dict[tuple[Kind, bytes], str] = {}
         self._known: tuple[KnownNames, KnownNames, tuple[tuple[bytes, bool], ...]] | None = None
@@ -46,7 +48,9 @@ class Scrubber:
         code = Code.of(name, data)
         if code is not None and name.endswith((".py", ".cu", ".cuh", ".h", ".hpp", ".hip", ".cpp")):
             self._left |= code.identifiers()
-        for start, stop, _ in self._secrets(name, data, searched):
+        found = self._secrets(name, data, searched)
+        self._looked_at[name] = hashlib.sha256(data).digest(), found
+        for start, stop, _ in found:
             self.learn(data[start:stop])
 
     def learn(self, value: bytes) -> None:
@@ -111,9 +115,10 @@ class Scrubber:
 
     # --- finding -------------------------------------------------------------------------------
 
-    def _secrets(
-        self, name: str, data: bytes, searched: Searched | None = None
-    ) -> list[tuple[int, int, str]]:
+    def _secrets(self, name: str, data: bytes, searched: Searched | None = None) -> list[Span]:
+        digest, before = self._looked_at.get(name, (None, []))
+        if digest is not None and digest == hashlib.sha256(data).digest():
+            return before.copy()  # a search takes twenty times as long as a digest
         image = b"\0" in data
         found = [
             one

@@ -45,6 +45,7 @@ _PLACEHOLDER = re.compile(
     r"[x*.]*|REDACTED.*|\$\{?\w*\}?|<[^<>]*>|\{\{?[^{}]*\}?\}|%\(\w+\)s|none|null|nil|true|false|undefined|str|bytes|bool|int",
     re.IGNORECASE,
 )
+_NO_PLACEHOLDER = frozenset("acdeghjklmopqvwyzACDEGHJKLMOPQVWYZ0123456789-+/=~")  # none begins so
 _LEAST_BITS = 2.8  # of a character: words and repeated letters have less
 _CODED_BITS = 3.5
 
@@ -80,7 +81,8 @@ def grade(name: str) -> Grade | None:
 @functools.lru_cache(maxsize=4096)
 def is_placeholder(value: str) -> bool:
     """Whether a value stands for another one, or for none: ``$TOKEN``, ``<token>``, ``xxxx``, ``None``."""
-    return _PLACEHOLDER.fullmatch(value.strip("\"' ")) is not None
+    value = value.strip("\"' ")
+    return value[:1] not in _NO_PLACEHOLDER and _PLACEHOLDER.fullmatch(value) is not None
 
 
 @functools.lru_cache(maxsize=4096)

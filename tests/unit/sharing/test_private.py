@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
-from kerncap.format.private import Names, Scrubber
+from kerncap.format.private import Names, Scrubber, people
 from kerncap.format.private.pieces import secrets_of
 
 SECRETS = {
@@ -147,3 +149,20 @@ def test_a_secret_is_not_shown() -> None:
     scrubber = Scrubber(Names())
     scrubber.file("f", SECRETS["a GitHub token"].encode())
     assert [str(one) for one in scrubber.findings] == ["f:1: GitHub Token (gh… (40 characters)) -> REDACTED"]
+
+
+_PIECES = (
+    b"/home/", b"/Users/", b"source/home/", b"%2Fhome%2F", b"C:\\Users\\", b"home", b"Users", b"/", b"ada",
+    b" ", b"homes", b".", b"-", b"\0", b"a" * 70, b"\n", b"'",
+)  # fmt: skip
+
+
+def test_home_folders_are_found_as_by_a_search_of_the_whole_text() -> None:
+    """Only the surroundings of a few words are searched; what is cut off there is nobody's name."""
+    draw, count = random.Random(3), 0
+    for _ in range(3000):
+        text = b"".join(draw.choice(_PIECES) for _ in range(draw.randrange(1, 30))) + b" " * 3000
+        expected = [match.span() for match in people._HOMES.finditer(text)]
+        assert [match.span() for match in people._matches_of_homes(text)] == expected, text
+        count += len(expected)
+    assert count > 1000
