@@ -181,7 +181,9 @@ def _verdict(report: LimitReport) -> str:
             f"Limit: not known: {took} is less than all of the counted work takes by {_limit(bound)}: "
             "part of it was saved by a cache, or was counted as an upper bound"
         )
-    line = f"Limit: {_limit(bound)}: {percent(achieved)} of it is reached ({state}, {milliseconds(time_ms)})"
+    least = "at least " if bound.fraction(state, time_ms) is None else ""
+    line = f"Limit: {_limit(bound)}: {least}{percent(achieved)} of it is reached "
+    line += f"({state}, {milliseconds(time_ms)})"
     if achieved < NEAR:
         line += "; nothing is near its limit: look at latency, at the grid, at work that is not counted here"
     headroom = report.headroom or 1.0

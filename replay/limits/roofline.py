@@ -131,11 +131,17 @@ class LimitReport:
 
     @property
     def achieved(self) -> float | None:
-        """The share of the binding ceiling, at most 1; None where a share says nothing."""
+        """The share of the binding ceiling, at most 1; None where a share says nothing.
+
+        Of memory's bandwidth it is the least that it can be, if what is written last may be in the cache.
+        """
         bound, head = self.binding, self.times.headline
         if bound is None or head is None or self.latency_ms is not None or self.too_fast is not None:
             return None
-        return bound.fraction(self._state, head[1])
+        share = bound.fraction(self._state, head[1])
+        if share is None and bound.name == "DRAM" and self.work.exact:
+            return min(1.0, self._certain_ms(bound) / head[1]) or None  # the rest may still be in the cache
+        return share
 
     @property
     def headroom(self) -> float | None:
