@@ -11,6 +11,8 @@ _DTYPES = {
     "fp32": "float32", "fp64": "float64", "i1": "bool", "u1": "bool", "i8": "int8", "i16": "int16",
     "i32": "int32", "i64": "int64", "u8": "uint8", "u16": "uint16", "u32": "uint32", "u64": "uint64",
 }  # fmt: skip
+# What an object has that a library passes in a tensor's place, to give its memory another shape.
+_OF_A_TENSOR = ("untyped_storage", "data_ptr", "element_size", "dtype", "device", "shape", "stride")
 _SIZES = {"float64": 8, "int64": 8, "uint64": 8, "float32": 4, "int32": 4, "uint32": 4, "float16": 2,
           "bfloat16": 2, "int16": 2, "uint16": 2}  # fmt: skip
 
@@ -168,7 +170,9 @@ def tensors(values: Any) -> Iterator[Any]:
 
 def is_tensor(value: Any) -> bool:
     torch = sys.modules.get("torch")
-    return torch is not None and isinstance(value, torch.Tensor)
+    if torch is None:
+        return False
+    return isinstance(value, torch.Tensor) or all(hasattr(value, name) for name in _OF_A_TENSOR)
 
 
 def unwrapped(value: Any) -> Any:

@@ -288,7 +288,7 @@ def _is_on_cpu(args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> bool:
     """
     found = False
     for tensor in tensors([*args, *kwargs.values()]):
-        if tensor.device.type != "cpu" or (cuda.is_live() and tensor.is_pinned()):
+        if tensor.device.type != "cpu" or (cuda.is_live() and getattr(tensor, "is_pinned", bool)()):
             return False
         found = True
     return found or not targets.has_gpu()

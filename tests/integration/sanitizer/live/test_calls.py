@@ -154,6 +154,34 @@ def test_reinterpreted_and_empty_tensors() -> None:
     assert (first.dtype, first.itemsize, first.shape, first.strides) == ("int32", 4, (8, 1), (1, 1))
 
 
+class Reversed:
+    """The rows of a tensor from the last to the first, which torch has no view for."""
+
+    def __init__(self, base: torch.Tensor) -> None:
+        self.base, self.dtype, self.device, self.shape = base, base.dtype, base.device, base.shape
+
+    def data_ptr(self) -> int:
+        return self.base.data_ptr() + self.base[:-1].numel() * self.base.element_size()
+
+    def stride(self) -> tuple[int, ...]:
+        return (-self.base.stride(0), *self.base.stride()[1:])
+
+    def element_size(self) -> int:
+        return self.base.element_size()
+
+    def untyped_storage(self) -> torch.UntypedStorage:
+        return self.base.untyped_storage()
+
+
+def test_an_object_in_the_place_of_a_tensor_has_its_memory() -> None:
+    x = torch.zeros(8, 4)
+    (launch,) = launches_of(copy, (1,), (x, Reversed(x), 8), {"B": 8})
+    first, second = launch.arguments[:2]
+    assert isinstance(first, TensorArgument) and isinstance(second, TensorArgument)
+    assert [storage.size_bytes for storage in launch.storages] == [128]
+    assert (second.address - first.address, second.strides) == (28 * 4, (-4, 1))
+
+
 def test_alignment_specialises() -> None:
     x, y = torch.zeros(64), torch.zeros(64)
     (aligned,) = launches_of(copy, (1,), (x, y, 16), {"B": 8})
