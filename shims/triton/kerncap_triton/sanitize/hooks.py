@@ -241,19 +241,37 @@ def _describe(
     numbers = grid_of(grid, bound.arguments)
     options = dict(compilation.options_of(bound, given))
     description = describe(fn, bound, text, numbers, target, options, _state.label, watcher.allocations)
-    description.result = Carried(str(fn.__name__), text, bound.options)
+    description.result = Carried(fn, text, bound, target)
     return description
 
 
 class Carried:
-    """What a launch on the CPU returns in place of Triton's CompiledKernel."""
+    """What a launch on the CPU returns in place of a CompiledKernel; ``[grid](…)`` launches it again."""
 
     n_regs = n_spills = 0
 
-    def __init__(self, name: str, ttir: str, options: Any) -> None:
-        self.name = name
+    def __init__(self, fn: Any, ttir: str, bound: Any, target: Any) -> None:
+        self.name = str(fn.__name__)
         self.asm = {"ttir": ttir}
-        self.metadata = options
+        self.metadata = bound.options
+        self._fn, self._bound, self._target = fn, bound, target
+
+    def __getitem__(self, grid: Any) -> Callable[..., None]:
+        return functools.partial(self._launch, grid)
+
+    def _launch(self, grid: Any, *args: Any, stream: Any = None) -> None:
+        watcher = current()
+        if watcher is None:
+            raise CannotCarryOut(f"kerncap sanitize: {self.name}: nobody carries out this launch")
+        bound = self._bound
+        names = list(self._fn.arg_names)
+        if len(args) != len(names):  # as Triton 3.1 and 3.2 have it
+            names = [name for name in names if bound.signature.get(name) != "constexpr"]
+        arguments = {**bound.arguments, **dict(zip(names, args))}
+        bound = compilation.Bound(
+            arguments, bound.signature, bound.constants, bound.attributes, bound.options, bound.key
+        )
+        _launch_bound(watcher, self._fn, bound, self.asm["ttir"], grid_of(tuple(grid), {}), self._target)
 
 
 def launch_compiled(source: Any, grid: Tuple[int, int, int], arguments: Tuple[Any, ...]) -> None:
@@ -262,22 +280,22 @@ def launch_compiled(source: Any, grid: Tuple[int, int, int], arguments: Tuple[An
     fn = getattr(source, "fn", None)
     if watcher is None or fn is None:
         raise CannotCarryOut("kerncap sanitize: only kernels of @triton.jit can be carried out with no GPU")
-    kernel = str(fn.__name__)
-    _state.busy = True
+    target = targets.parse(watcher.target or targets.current())
+    text = quietly(lambda: compilation.compile_source(source, None, target))
+    names = [str(name) for name in fn.arg_names]
+    constants = dict(getattr(source, "constants", None) or {})
+    bound = compilation.Bound(dict(zip(names, arguments)), dict(source.signature), constants, {}, None, "")
+    _launch_bound(watcher, fn, bound, text, grid, target)
+
+
+def _launch_bound(watcher: Watcher, fn: Any, bound: Any, text: str, grid: Any, target: Any) -> None:
     try:
-        target = targets.parse(watcher.target or targets.current())
-        text = compilation.compile_source(source, None, target)
-        names = [str(name) for name in fn.arg_names]
-        constants = dict(getattr(source, "constants", None) or {})
-        bound = compilation.Bound(
-            dict(zip(names, arguments)), dict(source.signature), constants, {}, None, ""
+        description = quietly(
+            lambda: describe(fn, bound, text, grid, target, {}, _state.label, watcher.allocations)
         )
-        description = describe(fn, bound, text, grid, target, {}, _state.label, watcher.allocations)
     except Undescribable as error:
-        watcher.missed(kernel, str(error))
-        raise CannotCarryOut(f"kerncap sanitize: {kernel}: {error}") from error
-    finally:
-        _state.busy = False
+        watcher.missed(str(fn.__name__), str(error))
+        raise CannotCarryOut(f"kerncap sanitize: {fn.__name__}: {error}") from error
     hand_over(watcher, description, carry_out=not _state.checks_only)
 
 

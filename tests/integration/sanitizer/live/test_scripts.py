@@ -78,6 +78,10 @@ compiled = ahead.warmup(y, 64, grid=(1,))
 compiled[(1, 1, 1)](y, 64)
 assert y.eq(1).all(), y
 
+kept = scale[(1,)](y, 64, B=64)  # as libraries keep what a first launch returned
+kept[(2, 1, 1)](y, 32, 32)
+assert y[:32].eq(4).all() and y[32:].eq(2).all(), y
+
 print("the program's own output", flush=True)
 sys.exit(3)
 """
@@ -105,10 +109,11 @@ def test_what_changes_in_contents_that_were_looked_at_is_analysed_anew(ran: Ran)
 
 
 def test_equal_launches_are_analysed_once(ran: Ran) -> None:
-    first, empty, strided = of(ran.result, "scale")
-    assert first.repeats == 99  # its contents changed each time, and nobody had looked at them
+    first, empty, strided, again = of(ran.result, "scale")
+    assert first.repeats == 100  # its contents changed each time, and nobody had looked at them
     assert (empty.grid, empty.notes) == ((0, 1, 1), ("the grid is empty: nothing runs",))
     assert strided.repeats == 0
+    assert (again.grid, again.configuration["B"]) == ((2, 1, 1), "64")
 
 
 def test_every_configuration_is_looked_at_and_one_is_carried_out(ran: Ran) -> None:
