@@ -1,0 +1,343 @@
+"""Libraries from PyPI, at several versions, under `kerncap sanitize` with no GPU.
+
+Each public operation is called forward and backward at awkward sizes (zoo/*_calls.py). A version is installed
+into a folder of its own in build/zoo, on first use; a call that is in the journal there is not made again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from _harness import KERNCAP, ROOT
+
+from kerncap.sanitizer.findings import NOT_SANITISED
+
+sys.path.insert(0, str(Path(__file__).resolve().parent / "zoo"))
+from pairs import PAIRS, Pair
+
+FOLDER = Path(__file__).resolve().parent / "zoo"
+PLACE = ROOT / "build" / "zoo"
+JOURNAL = PLACE / "journal.jsonl"
+TOGETHER = 100  # calls in one process, to import torch once for them
+LIMIT_S = 900  # for these
+# Triton 3.9 has no block pointers, which older versions of some libraries use.
+OLDER = ("triton==3.6.0", "torch==2.13.0", "numpy", "packaging", "pyyaml", "sqlalchemy")
+
+
+@dataclass(frozen=True)
+class Library:
+    """``packages``: names on PyPI, with the first version that each is for, and ``needs``, what these import.
+    Versions before ``newer_triton`` are for `OLDER`."""
+
+    packages: tuple[tuple[str, str], ...]
+    versions: str  # the newest last
+    needs: tuple[str, ...] = ()
+    newer_triton: str = "0"
+    environment: tuple[tuple[str, str], ...] = ()
+
+
+LIBRARIES = {
+    "fla": Library(
+        (("flash-linear-attention", "0"), ("fla-core", "0.3.2")),
+        "0.2.0 0.2.1 0.2.2 0.3.0 0.3.1 0.3.2 0.4.0 0.4.1 0.4.2 0.5.0 0.5.1 0.5.2 0.6.0",
+        needs=("einops",),
+        newer_triton="0.5.2",
+    ),
+    "liger": Library(
+        (("liger-kernel", "0"),),
+        "0.1.0 0.2.0 0.3.0 0.3.1 0.4.0 0.4.2 0.5.0 0.5.2 0.5.3 0.5.5 0.5.8 0.5.10 0.6.0 0.6.2 0.6.4 0.6.5 "
+        "0.7.0 0.8.0 0.8.2 0.8.4 0.8.5",
+    ),
+    "gems": Library(
+        (("flag_gems", "0"),), "4.2.0 5.0.0 5.0.2", newer_triton="6", environment=(("GEMS_VENDOR", "nvidia"),)
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Row:
+    """One call. ``errors`` and ``notes`` count causes (a check at a line), the others memory operations."""
+
+    library: str
+    version: str
+    call: str
+    outcome: str  # "made", "absent" (not in this version), "raised", "stopped" (at the limit of time)
+    error: str
+    seconds: float
+    launches: int
+    operations: int
+    unproven: int
+    undecided: int  # launches that could not be looked at
+    errors: tuple[str, ...]
+    notes: tuple[str, ...]
+    reasons: tuple[str, ...]  # of what is unproven or undecided
+
+    def line(self) -> str:
+        outcome = "" if self.outcome == "made" else f"  {self.outcome}: {self.error[:90]}"
+        return (
+            f"{self.version:9} {self.call:52.52} {self.launches:4} {self.seconds:7.1f} {len(self.errors):6} "
+            f"{len(self.notes):5} {self.unproven:8} {self.undecided:9}{outcome}"
+        )
+
+
+HEADER = f"{'version':9} {'call':52} runs seconds errors notes unproven undecided"
+
+
+def number(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split("."))
+
+
+def installed(name: str, version: str) -> Path:
+    """The folder of one version of a library."""
+    package = next(
+        one for one, first in reversed(LIBRARIES[name].packages) if number(version) >= number(first)
+    )
+    folder = PLACE / f"{package}-{version}"
+    if not folder.exists():
+        with tempfile.TemporaryDirectory(dir=PLACE) as unfinished:
+            subprocess.run(
+                [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-compile", "--target",
+                 unfinished + "/it", f"{package}=={version}", *LIBRARIES[name].needs],
+                check=True,
+            )  # fmt: skip
+            for module in Path(unfinished, "it").glob("*/"):  # else one that is installed here is imported
+                if any(module.glob("*.py")) or any(module.glob("*/__init__.py")):
+                    (module / "__init__.py").touch()
+            Path(unfinished, "it").rename(folder)
+    return folder
+
+
+def python_of(name: str, version: str) -> str:
+    """The interpreter that runs the calls."""
+    if number(version) >= number(LIBRARIES[name].newer_triton):
+        return sys.executable
+    folder = PLACE / "triton-3.6"
+    if not (folder / ".ready").exists():
+        subprocess.run([sys.executable, "-m", "venv", "--clear", "--without-pip", str(folder)], check=True)
+        pip = [sys.executable, "-m", "pip", "--python", str(folder / "bin" / "python"), "install", "--quiet"]
+        subprocess.run([*pip, *OLDER], check=True)
+        (folder / ".ready").touch()
+    return str(folder / "bin" / "python")
+
+
+def names_of(name: str, version: str) -> list[str]:
+    """All calls of a library's file."""
+    done = subprocess.run(
+        [python_of(name, version), str(FOLDER / "run.py"), f"{name}_calls.py", "-"],
+        env=environment(name, version), capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    return done.stdout.split("\n")[:-1]
+
+
+def environment(name: str, version: str) -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(installed(name, version)), **dict(LIBRARIES[name].environment)}
+
+
+def rows_of(name: str, version: str, calls: list[str]) -> Iterator[Row]:
+    """Makes calls in one process; one that does not end is left out of the next."""
+    while calls:
+        with tempfile.TemporaryDirectory() as folder:
+            said = Path(folder, "said")
+            command = [
+                python_of(name, version),
+                str(FOLDER / "run.py"),
+                f"{name}_calls.py",
+                str(said),
+                *calls,
+            ]
+            started = time.perf_counter()
+            process = subprocess.Popen(
+                [*KERNCAP, "sanitize", "--json", "--one-config", "--", *command],
+                env=environment(name, version), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+                start_new_session=True,
+            )  # fmt: skip
+            try:
+                document = json.loads(process.communicate(timeout=LIMIT_S)[0] or "null")
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+                document = None
+            lines = [json.loads(line) for line in said.read_text().splitlines()] if said.exists() else []
+        ended = {line["call"]: line for line in lines if "outcome" in line}
+        if document is not None and len(ended) == len(calls):
+            yield from (row_of(name, version, ended[call], document) for call in calls)
+            return
+        unfinished = next((call for call in calls if call not in ended), calls[-1])
+        seconds = time.perf_counter() - started
+        yield Row(name, version, unfinished, "stopped", "", round(seconds, 2), 0, 0, 0, 0, (), (), ())
+        calls = [call for call in calls if call != unfinished]
+
+
+def row_of(name: str, version: str, said: dict[str, Any], document: dict[str, Any]) -> Row:
+    """The launches of a call have its name in their stack; equal ones belong to the first."""
+    call = said["call"]
+    launches = [one for one in document["launches"] if is_of(call, one["python_stack"])]
+    errors = [cause(one) for launch in launches for one in launch["findings"]]
+    errors += [read_by_host(one) for one in document["host_reads"] if is_of(call, one["python_stack"])]
+    notes = [f"{one['note']} {cause(one)}" for launch in launches for one in launch["noted"]]
+    missed = [launch for launch in launches if any(n.startswith(NOT_SANITISED) for n in launch["notes"])]
+    unproven = [one for launch in launches for one in launch["unproven"]]
+    reasons = [f"{place(one)}: {one['check']}: {one['reason']}" for one in unproven]
+    reasons += [f"{launch['kernel']}: {note}" for launch in missed for note in launch["notes"]]
+    proved = sum(launch["proved"] + launch["violated"] for launch in launches)
+    open_ones = len(
+        {(id(launch), one["line"], one["column"]) for launch in launches for one in launch["unproven"]}
+    )
+    return Row(
+        name, version, call, said["outcome"], said["error"], round(said["seconds"], 2),
+        sum(1 + launch["repeats"] for launch in launches), proved + open_ones, open_ones, len(missed),
+        tuple(dict.fromkeys(errors)), tuple(dict.fromkeys(notes)), tuple(dict.fromkeys(reasons)),
+    )  # fmt: skip
+
+
+def is_of(call: str, stack: list[list[Any]]) -> bool:
+    return any(frame[2] == call for frame in stack)
+
+
+def place(found: dict[str, Any]) -> str:
+    """The last two parts of the file, and the line."""
+    return f"{'/'.join(Path(found['file'] or '?').parts[-2:])}:{found['line']}"
+
+
+def cause(found: dict[str, Any]) -> str:
+    return f"{found['check']} {place(found)} {found['argument'] or ''}".strip()
+
+
+def read_by_host(read: dict[str, Any]) -> str:
+    file, line, _ = read["python_stack"][-1]
+    return f"uninit {place({'file': file, 'line': line})} {read['operation']}"
+
+
+def journal() -> list[Row]:
+    if not JOURNAL.exists():
+        return []
+    return [
+        Row(
+            **{
+                key: tuple(value) if isinstance(value, list) else value
+                for key, value in json.loads(line).items()
+            }
+        )
+        for line in JOURNAL.read_text().splitlines()
+    ]
+
+
+def run(name: str, version: str, only: str, again: bool) -> Iterator[Row]:
+    """Rows of the chosen calls, those in the journal first."""
+    done = (
+        {} if again else {row.call: row for row in journal() if (row.library, row.version) == (name, version)}
+    )
+    calls = [call for call in names_of(name, version) if re.search(only, call)]
+    yield from (done[call] for call in calls if call in done)
+    wanted = [call for call in calls if call not in done]
+    for start in range(0, len(wanted), TOGETHER):
+        for row in rows_of(name, version, wanted[start : start + TOGETHER]):
+            with JOURNAL.open("a") as file:
+                print(json.dumps(asdict(row)), file=file)
+            yield row
+
+
+def pairs_of(pairs: list[Pair], again: bool) -> Iterator[tuple[Pair, bool, tuple[str, ...], str]]:
+    """Each pair with whether its error is there before, the call's errors after, and how that call ended."""
+    calls: dict[tuple[str, str], set[str]] = {}
+    for pair in pairs:
+        for version in (pair.before, pair.after):
+            calls.setdefault((pair.library, version), set()).add(pair.call)
+    rows = {}
+    for (name, version), wanted in calls.items():
+        for row in run(name, version, "^(" + "|".join(map(re.escape, sorted(wanted))) + ")$", again):
+            rows[name, version, row.call] = row
+    for pair in pairs:
+        before = rows[pair.library, pair.before, pair.call]
+        after = rows[pair.library, pair.after, pair.call]
+        yield pair, any(e.startswith(pair.error) for e in before.errors), after.errors, after.outcome
+
+
+def summary(rows: list[Row]) -> str:
+    made = [row for row in rows if row.outcome == "made"]
+    places = {(row.library, error) for row in rows for error in row.errors}
+    operations, unproven = sum(row.operations for row in made), sum(row.unproven for row in made)
+    median = statistics.median([row.seconds for row in made] or [0])
+    return (
+        f"{len(made)} calls made, {len(rows) - len(made)} not; errors at {len(places)} places in "
+        f"{sum(bool(row.errors) for row in rows)} calls; {unproven} of {operations} operations unproven "
+        f"({unproven / max(operations, 1):.2%}), {sum(row.undecided for row in rows)} launches undecided; "
+        f"{median:.1f} s a call (median)"
+    )
+
+
+def show_pairs(options: argparse.Namespace) -> int:
+    """1 if a bug is not an error before, or anything is one after."""
+    chosen = [
+        pair
+        for pair in PAIRS
+        if pair.library in (options.library or LIBRARIES) and re.search(options.only, pair.call)
+    ]
+    shown = list(pairs_of(chosen, options.again))
+    hold = sum(
+        found and not after and ending == ("raised" if pair.refused else "made")
+        for pair, found, after, ending in shown
+    )
+    if options.json:
+        document = [
+            {**asdict(pair), "found": found, "errors_after": after, "call_after": ending}
+            for pair, found, after, ending in shown
+        ]
+        print(json.dumps({"benchmark": "zoo --pairs", "pairs": document}))
+        return 0 if hold == len(shown) else 1
+    for pair, found, after, ending in shown:
+        print(f"{pair.library} {pair.before} -> {pair.after}: {pair.call}: {pair.change}")
+        print(f"    before: {pair.error if found else 'NOT FOUND'}")
+        ended = "" if ending == "made" else f" (the call {ending})"
+        print(f"    after:  {'; '.join(after) or 'no error'}{ended}")
+    print(f"{hold} of {len(shown)} pairs: an error before, and none after")
+    return 0 if hold == len(shown) else 1
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--library", choices=LIBRARIES, action="append", help="default: all")
+    parser.add_argument("--versions", help="A,B,C or all; default: the newest")
+    parser.add_argument("--only", default="", metavar="REGEX", help="calls whose name it is found in")
+    parser.add_argument("--again", action="store_true", help="also the calls that are in the journal")
+    parser.add_argument(
+        "--pairs", action="store_true", help="bugs that a later version mended (zoo/pairs.py)"
+    )
+    parser.add_argument("--json", action="store_true", help="one JSON document in place of the table")
+    options = parser.parse_args()
+    PLACE.mkdir(parents=True, exist_ok=True)
+    if options.pairs:
+        return show_pairs(options)
+    rows: list[Row] = []
+    for name in options.library or LIBRARIES:
+        known = LIBRARIES[name].versions.split()
+        versions = known if options.versions == "all" else (options.versions or known[-1]).split(",")
+        for version in versions:
+            if not options.json:
+                print(f"{name} {version}\n{HEADER}")
+            for row in run(name, version, options.only, options.again):
+                rows.append(row)
+                if not options.json:
+                    print("\n".join([row.line(), *(f"    {error}" for error in row.errors)]), flush=True)
+    if options.json:
+        print(json.dumps({"benchmark": "zoo", "rows": [asdict(row) for row in rows]}))
+    else:
+        print(summary(rows))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

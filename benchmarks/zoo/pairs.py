@@ -1,0 +1,31 @@
+"""Bugs that a later version mended: an error before, and none after."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Pair:
+    """``error`` is how it begins: the check, then the place in the version before."""
+
+    library: str
+    before: str
+    after: str
+    call: str
+    error: str
+    change: str  # by the later version
+    refused: bool = False  # the later version raises an error of its own
+
+
+PAIRS = [
+    Pair(
+        "fla", "0.2.0", "0.2.1", "fused_recurrent_rwkv4(B=2, T=17, D=60)", "race rwkv4/fused_recurrent.py",
+        "the gradients of w and u are stored for each batch entry and added up behind the kernel",
+    ),
+    Pair(
+        "liger", "0.5.3", "0.5.5", "cross_entropy_target_out_of_range(N=3, V=100)",
+        "oob ops/cross_entropy.py",
+        "targets are compared with the size of the vocabulary", refused=True,
+    ),
+]  # fmt: skip
