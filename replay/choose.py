@@ -37,7 +37,7 @@ class Choice:
 
     ``emulator``: what stands in for the GPU of a HIP launch, if anything does. ``source``: a code object is
     launched that is compiled from the stored source, not the captured one. ``hostile``: candidates are taken
-    to attack whatever judges them.
+    to attack whatever judges them; ``stranger``: so is the stored source.
     """
 
     python: str
@@ -47,6 +47,7 @@ class Choice:
     emulator: hip.Emulator | None = None
     source: bool = False
     hostile: bool = False
+    stranger: bool = False
 
     @property
     def name(self) -> str:

@@ -47,11 +47,12 @@ class Engine(WorkerMemory):
         choice: Choice | None = None,
         standby: Standby | None = None,
         hostile: bool = False,
+        stranger: bool = False,
     ) -> None:
         """``choice``: what was chosen already for a launch of this kind, so that nothing is asked again.
 
         ``standby``: a process that was started ahead, and is taken where it fits. ``hostile``: no Python of a
-        candidate runs where anything of the oracle can be reached.
+        candidate runs where anything of the oracle can be reached; ``stranger``: nor of the stored source.
         """
         self.reproducer = reproducer
         self.manifest = reproducer.manifest
@@ -60,7 +61,9 @@ class Engine(WorkerMemory):
         self._source_notes: list[str] = []
         self._of_places: dict[tuple[int, ...], str] = {}  # by the regions that lie elsewhere
         chosen = choice or choose(self.manifest, engine, device, python, target_python, emulator)
-        chosen = dataclasses.replace(chosen, hostile=hostile or chosen.hostile)
+        chosen = dataclasses.replace(
+            chosen, hostile=hostile or stranger or chosen.hostile, stranger=stranger or chosen.stranger
+        )
         try:
             self._open(chosen, standby)
         except (BackendUnavailable, ReplayError) as error:
@@ -76,7 +79,9 @@ class Engine(WorkerMemory):
     def _open(self, choice: Choice, standby: Standby | None) -> None:
         """A worker with the original in it."""
         self.choice = choice
-        self._job: Job = stage(self.reproducer, choice.launcher, choice.memory, choice.device, choice.hostile)
+        self._job: Job = stage(
+            self.reproducer, choice.launcher, choice.memory, choice.device, choice.hostile, choice.stranger
+        )
         self.connection = Connection(choice, self._job, self._opened, standby)
         self._variants = Variants(self.reproducer, self.connection, self.facts, self.timeout_s)
         try:
@@ -122,6 +127,13 @@ class Engine(WorkerMemory):
         load, UsageError for an engine that compiles nothing.
         """
         return self._variants.configured(name, config, path)
+
+    def build_ahead(self, config: Config) -> None:
+        """Compile the stored source of a stranger for another configuration, for `load_configured`.
+
+        From any thread. Raises CandidateError where it does not compile.
+        """
+        self._variants.build_ahead(config)
 
     def load_captured(self, name: str = CAPTURED) -> None:
         """Load the captured image as variant ``name``. Raises BackendUnavailable where there is none."""

@@ -109,3 +109,12 @@ def until_differs(
 def follows_itself(measured: Measured) -> bool:
     """Whether a launch may run again on what it left: none of what it writes is also input."""
     return not any(bitmap.count(measured.in_place(region)) for region in measured.written)
+
+
+def run_timed(engine: Engine, measured: Measured, which: str, rounds: int) -> list[float]:
+    """Milliseconds of ``rounds`` launches, each on the restored memory, which is as the last one left it."""
+    dirty = sorted(measured.written)
+    engine.restore()
+    if engine.choice.launcher == "native":  # which times launches in turns only
+        return engine.interleaved((which,), rounds, dirty, dirtied(measured))[which]
+    return engine.time(which, 1, rounds, dirty)

@@ -43,10 +43,18 @@ class Job:
         self._made.remove()
 
 
-def stage(reproducer: Reproducer, launcher: str, memory: str, device: int, hostile: bool = False) -> Job:
+def stage(
+    reproducer: Reproducer,
+    launcher: str,
+    memory: str,
+    device: int,
+    hostile: bool = False,
+    stranger: bool = False,
+) -> Job:
     """Write the job folder of ``reproducer`` for one launcher, memory and device ordinal.
 
-    ``hostile``: the worker keeps what it knows of the result from candidates.
+    ``hostile``: the worker keeps what it knows of the result from candidates; ``stranger``: and from the
+    stored source.
 
     Regions become sparse files; a region that the launch did not change has no post file.
     What is laid out was checked as it was read, and nobody else can reach it. Raises UsageError for what
@@ -60,7 +68,8 @@ def stage(reproducer: Reproducer, launcher: str, memory: str, device: int, hosti
     made = None
     try:
         made = scratch.folder("job", place)
-        content = {**_content(reproducer, launcher, memory, device), "hostile": hostile}
+        content = _content(reproducer, launcher, memory, device)
+        content |= {"hostile": hostile, "stranger": stranger}
         _write_files(reproducer, content, made.path)
         (made.path / "job.json").write_text(json.dumps(content))
         return Job(made, content)

@@ -7,8 +7,10 @@ import hashlib
 import itertools
 import json
 import shutil
+import threading
 import time
 from collections.abc import Mapping
+from concurrent.futures import Future
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -45,7 +47,8 @@ class Variants:
         self._compiled: dict[str, Compiled] = {}
         self._builds: dict[str, Path] = {}  # variant -> the folder of its built image
         self._numbers = itertools.count()
-        self._apart: dict[str, Image] = {}  # by the text of a module and what it was compiled for
+        self._apart: dict[str, Future[Image]] = {}  # by the text of a module and what it is compiled for
+        self._lock = threading.Lock()
 
     @property
     def launcher(self) -> str:
@@ -123,6 +126,11 @@ class Variants:
         file = self._loaded[ORIGINAL].path if path is None else str(path.resolve())
         self._tried(name, Loaded(file, config=config))
         return self._compiled[name]
+
+    def build_ahead(self, config: Config) -> None:
+        """Compile the original's source apart, so that `configured` finds it; from any thread."""
+        path = Path(self._loaded[ORIGINAL].path)
+        self._compiled_apart(path, {"config": _plain(config), "scalars": {}})
 
     def with_scalars(self, which: str, scalars: Mapping[str, str]) -> str:
         """``which`` with other values of numeric arguments, loaded under the name that this gives."""
@@ -231,7 +239,8 @@ class Variants:
         if self._is_triton:
             return self._of_triton(path, out), False
         job = self._connection.job.folder
-        stranger = choice.hostile and job / "source" not in path.parents and name != REBUILT
+        own = job / "source" in path.parents or name == REBUILT
+        stranger = choice.stranger or (choice.hostile and not own)
         hidden = (job / "regions", self._reproducer.path) if stranger else None
         try:
             built = candidates.compile_candidate(
@@ -292,23 +301,31 @@ class Variants:
         return self._compiled_apart(Path(loaded.path), {"config": config, "scalars": loaded.scalars})
 
     def _is_strangers(self, path: Path) -> bool:
-        """Whether a module's Python would run in the worker and was not captured."""
+        """Whether a module's Python would run in the worker and is not to be trusted."""
         own = self._connection.job.folder / "source"
-        return self.launcher in ("jit", "binary") and path.suffix == ".py" and own not in path.parents
+        strange = self._connection.choice.stranger or own not in path.parents
+        return self.launcher in ("jit", "binary") and path.suffix == ".py" and strange
 
     def _compiled_apart(self, path: Path, request: dict[str, Any]) -> tuple[str, dict[str, Any] | None]:
         """The image of a module, and what its compiler says of it, from a process that is confined."""
         from kerncap.replay.candidates.triton_image import compile_triton
 
         key = json.dumps([hashlib.sha256(path.read_bytes()).hexdigest(), request], sort_keys=True)
-        if key not in self._apart:
+        with self._lock:
+            is_new = key not in self._apart
+            built = self._apart.setdefault(key, Future())
+        if is_new:
             out = self._connection.job.folder / f"apart-{next(self._numbers)}"
-            out.mkdir()
-            self._apart[key] = compile_triton(
-                self._connection.job.path, path, self._facts.arch, out, self._connection.choice.python,
-                START_TIMEOUT_S + self._timeout_s, request,
-            )  # fmt: skip
-        image = self._apart[key]
+            try:
+                out.mkdir()
+                built.set_result(compile_triton(
+                    self._connection.job.path, path, self._facts.arch, out, self._connection.choice.python,
+                    START_TIMEOUT_S + self._timeout_s, request,
+                ))  # fmt: skip
+            except BaseException as error:
+                self._apart.pop(key)
+                built.set_exception(error)
+        image = built.result()
         return str(image.path), image.launch
 
     def _facts_of(self, found: dict[str, Any]) -> Compiled:

@@ -72,6 +72,10 @@ from kerncap.cli.strict import strict_option
 @click.option(
     "--trust", is_flag=True, help="Allow reproducers that were not captured here to run; remembered."
 )
+@click.option(
+    "--hostile", is_flag=True,
+    help="Take the source for an attacker: its Python confined and never where the result is. Slower.",
+)  # fmt: skip
 @strict_option
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
 def command(repros: tuple[Path, ...], as_json: bool, html_path: Path | None, **options: Any) -> int:

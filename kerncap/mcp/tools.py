@@ -112,7 +112,7 @@ def _sanitize_program(given: inputs.SanitizeProgram, _context: Context) -> list[
 def _tune(given: inputs.Tune, context: Context) -> list[str]:
     repros = [_repro(each, context) for each in given.repros]
     options = _options(trials=given.trials, time=given.seconds, python=context.python)
-    return ["tune", "--json", *options, *repros]
+    return ["tune", "--json", *(["--hostile"] if given.hostile else []), *options, *repros]
 
 
 def _minimize(given: inputs.Minimize, context: Context) -> list[str]:

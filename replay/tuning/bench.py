@@ -88,6 +88,7 @@ class Bench:
             "torch": first.facts.torch,
             "python": first.choice.python,
             "compiled": first.choice.launcher != "interpreter",
+            "unconfined": first.facts.unconfined,
             "original_ms": {digest: each.original_ms for digest, each in self._launches.items()},
         }
 

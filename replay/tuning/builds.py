@@ -33,7 +33,8 @@ class Builds:
     """What compiles the configurations of several launches; started before their engines are there.
 
     ``ahead``: configurations of the application's own list, compiled from the start. ``standby``: a process
-    that compiles, if one was started already. Native images are compiled by threads, which wait for nvcc.
+    that compiles, if one was started already. Native images are compiled by threads, which wait for nvcc, and
+    so is a stranger's Triton source, by a confined process for each configuration.
     """
 
     def __init__(
@@ -48,7 +49,11 @@ class Builds:
         self._lock = threading.Lock()
         self._announced: set[tuple[str, str]] = set()
         self._stack = contextlib.ExitStack()
-        if choice.launcher == "jit":
+        self._apart = options.hostile and choice.launcher == "jit"
+        if self._apart:
+            self._builders = ThreadPoolExecutor(options.processes or _BUILDERS)
+            self._stack.callback(self._builders.shutdown, cancel_futures=True)
+        elif choice.launcher == "jit":
             limit_s = max(60.0, options.timeout_s)
             self._pool = CompilePool(
                 opened, choice.python, choice.device, processes=options.processes, limit_s=limit_s,
@@ -86,6 +91,8 @@ class Builds:
                 return
             if self._pool is not None:
                 self._pool.submit(digest, config)
+            elif self._builders is not None and self._apart:
+                self._builders.submit(launch.engine.build_ahead, config)
             elif self._builders is not None:
                 self._image(launch, digest, given)
 
@@ -138,7 +145,8 @@ def _build(launch: OpenLaunch, given: Point, folder: Path) -> Path:
     folder.mkdir()
     path = folder / Path(source.file.path).name
     path.write_text(cuda_text.edited(launch.reproducer, given), encoding="utf-8")
-    engine = launch.engine
+    engine, job = launch.engine, launch.engine.connection.job.folder
+    hidden = (job / "regions", launch.reproducer.path) if launch.hostile else None
     return candidates.compile_candidate(
-        launch.reproducer, path, engine.facts.arch, folder, engine.choice.python
+        launch.reproducer, path, engine.facts.arch, folder, engine.choice.python, hidden
     ).path

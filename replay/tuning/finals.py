@@ -7,16 +7,19 @@ from concurrent.futures import ThreadPoolExecutor
 
 from kerncap.answer import Answer
 from kerncap.errors import KerncapError
-from kerncap.replay import in_place
+from kerncap.replay import contents, in_place, spread
 from kerncap.replay.byte_effects import SEED_B
 from kerncap.replay.engine import CANDIDATE, ORIGINAL
+from kerncap.replay.resident import run_timed
 from kerncap.replay.statistics import median
 from kerncap.replay.tuning.builds import Builds
-from kerncap.replay.tuning.launches import OpenLaunch, first_line
+from kerncap.replay.tuning.launches import HOST_RUNS, OpenLaunch, first_line
 from kerncap.replay.tuning.point import Point
 from kerncap.replay.tuning.trial import WITHIN, Final
-from kerncap.replay.verdict import judge
+from kerncap.replay.verdict import judge, judge_timed
 from kerncap.replay.wording import Tolerance, Verdict
+
+_TIMED = 10  # launches, of which the last one's memory is judged
 
 
 class Finals:
@@ -90,7 +93,7 @@ class Finals:
                 found.append(Final(given, digest, problem=problem))
                 continue
             # All were verified before they were timed. What is in place may not have shown anything then.
-            if best is None or (launch.has_in_place and ms <= WITHIN * best):
+            if best is None or ((launch.has_in_place or launch.hostile) and ms <= WITHIN * best):
                 problem = self._judged(launch, digest, name, given)
                 if problem:
                     found.append(Final(given, digest, problem=problem))
@@ -105,13 +108,35 @@ class Finals:
             problem = launch.checker.problem(name, SEED_B)
             if problem is not None:
                 return problem
-            if not launch.has_in_place:
+            if not launch.has_in_place and not launch.hostile:
                 return ""
             self._builds.load(launch, digest, given, CANDIDATE)
+            if launch.hostile and (problem := self._as_a_candidate(launch)):
+                return problem
+            if not launch.has_in_place:
+                return ""
             launch.checker.problem(CANDIDATE)
             verdict = in_place.judge(launch.engine, launch.measured, Verdict(Answer.YES, ""), self._tolerance)
         except KerncapError as error:
             return first_line(error)
+        return "" if verdict.passed else verdict.summary
+
+    def _as_a_candidate(self, launch: OpenLaunch) -> str:
+        """What is wrong with the variant CANDIDATE, judged as a candidate of verify is: on other values too,
+        and by the memory that timed launches leave."""
+        engine, measured, tolerance = launch.engine, launch.measured, self._tolerance
+        verdict = judge(engine, measured, CANDIDATE, tolerance)
+        if not verdict.passed:
+            return verdict.summary
+        for shown in (
+            contents.on_other_values(engine, measured, tolerance),
+            contents.on_other_counts(engine, measured, tolerance),
+            spread.on_wider_values(engine, measured, tolerance, coarse=True),
+        ):
+            if shown.reasons or shown.open:
+                return (shown.reasons or shown.open)[0]
+        run_timed(engine, measured, CANDIDATE, _TIMED if launch.on_device else HOST_RUNS)
+        verdict = judge_timed(engine, measured, CANDIDATE, tolerance)
         return "" if verdict.passed else verdict.summary
 
     def _images_in_turn(self, digest: str, points: Sequence[Point], rounds: int) -> list[Final]:
@@ -121,8 +146,9 @@ class Finals:
             try:
                 self._builds.load(launch, digest, given, CANDIDATE)
                 verdict = judge(launch.engine, launch.measured, CANDIDATE, self._tolerance)
-                if not verdict.passed:
-                    found.append(Final(given, digest, problem=verdict.summary))
+                problem = "" if verdict.passed else verdict.summary
+                if problem := problem or (self._as_a_candidate(launch) if launch.hostile else ""):
+                    found.append(Final(given, digest, problem=problem))
                     continue
                 times = launch.engine.interleaved([ORIGINAL, CANDIDATE], rounds, launch.dirty)
                 if problem := launch.impossible(median(times[CANDIDATE])):

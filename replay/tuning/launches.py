@@ -27,7 +27,10 @@ _LEAST_LIMIT_S = 5.0
 
 @dataclass(frozen=True)
 class BenchOptions:
-    """How trials are run; ``slow``: the factor to the best at which one is given up after a cheap timing."""
+    """How trials are run; ``slow``: the factor to the best at which one is given up after a cheap timing.
+
+    ``hostile``: the source is a stranger's, and attacks what judges its configurations.
+    """
 
     engine: str = "auto"
     device: str = "auto"
@@ -36,6 +39,7 @@ class BenchOptions:
     tolerance: Tolerance = BY_DTYPE
     slow: float = 1.5
     processes: int | None = None  # that compile
+    hostile: bool = False
 
 
 class OpenLaunch:
@@ -51,8 +55,9 @@ class OpenLaunch:
         self.space = LaunchSpace(reproducer)
         self.engine = Engine(
             reproducer, options.engine, options.device, options.python, options.timeout_s, choice=choice,
-            standby=standby,
+            standby=standby, stranger=options.hostile,
         )  # fmt: skip
+        self.hostile = options.hostile
         try:
             kept = load(reproducer)
             self.measured: Measured = kept if kept is not None else measure(self.engine)

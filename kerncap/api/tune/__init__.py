@@ -60,6 +60,7 @@ class TuneOptions:
     rtol: float | None = None
     atol: float | None = None
     trust: bool = False
+    hostile: bool = False
 
 
 @dataclass
@@ -130,9 +131,20 @@ def tune(
             *space.notes,
             *found.notes,
             *executor.notes(),
+            *(_of_hostile(facts.get("unconfined", [])) if options.hostile else []),
             *([journal.problem] if journal.problem else []),
         ]
         return _result(reproducers, spaces, space, legal, found, facts, sampler.name, notes, options, journal)
+
+
+def _of_hostile(unconfined: Sequence[str]) -> list[str]:
+    """What was done about a source that attacks its judge, and what this system lacks for it."""
+    done = (
+        "the source's Python ran confined, and never where the results are; finalists were judged as "
+        "verify judges candidates"
+    )
+    missing = f"the kernel of this system lacks {' and '.join(unconfined)}: what ran could do more"
+    return [done, missing] if unconfined else [done]
 
 
 def wishes_of(options: TuneOptions) -> Wishes:
@@ -204,6 +216,7 @@ def _executor(
         options.python,
         options.timeout_s,
         Tolerance(options.rtol, options.atol),
+        hostile=options.hostile,
     )
     if options.scheduler is None:
         count = options.workers or _local_workers(where, options.device)

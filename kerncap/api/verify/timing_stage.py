@@ -13,11 +13,10 @@ from kerncap.errors import KerncapError
 from kerncap.replay import statistics
 from kerncap.replay.engine import CANDIDATE, ORIGINAL
 from kerncap.replay.limits.floor import of_launch
-from kerncap.replay.resident import dirtied
+from kerncap.replay.resident import dirtied, run_timed
 from kerncap.replay.verdict import judge_timed
 
 _DEVICE_ROUNDS, _HOST_ROUNDS = 20, 2
-_WARMUP = 1
 
 
 def stage(case: Case) -> StageResult:
@@ -46,11 +45,7 @@ def stage(case: Case) -> StageResult:
                 f"{statistics.median(times[CANDIDATE]):.3g} ms, {ratio.median:.3g} of the captured kernel's "
                 f"time ({ratio.low:.3g} to {ratio.high:.3g}), {cache if engine.choice.on_device else 'here'}"
             )
-        engine.restore()
-        if engine.choice.launcher == "native":  # which times launches in turns only
-            engine.interleaved((CANDIDATE,), rounds, dirty, dirtied(measured))
-        else:
-            engine.time(CANDIDATE, _WARMUP, rounds, dirty)
+        run_timed(engine, measured, CANDIDATE, rounds)
         verdict = judge_timed(engine, measured, CANDIDATE, case.options.tolerance)
     except KerncapError as error:
         return found.undecided(f"it can't be timed: {str(error).splitlines()[0]}")

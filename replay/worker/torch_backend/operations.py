@@ -139,8 +139,9 @@ class Session(StateOperations[States], Judging, Timed):
         limit_s: float,
     ) -> dict[str, Any]:  # fmt: skip
         started = time.perf_counter()
-        # What was captured is what all is held against: it runs as it ran there.
-        rights = None if self.folder / "source" in path.parents else self._rights(path)
+        # What was captured is what all is held against: it runs as it ran there, unless it is a stranger's.
+        own = self.folder / "source" in path.parents and not self.job.get("stranger")
+        rights = None if own else self._rights(path)
         launcher = self._apart.launch(path, config, scalars, rights)
         self._check_import(launcher.outcome(limit_s, only_load=True), path.name)
         self._launchers[which] = launcher

@@ -55,6 +55,15 @@ def test_a_flag_that_changes_the_result_is_wrong_and_tried_no_further(kerncap: C
     assert "<svg" in page and "http" not in page
 
 
+def test_a_hostile_source_is_launched_as_images(kerncap: CommandLine) -> None:
+    [path] = kerncap.capture("-k", "scaled", target=kerncap.target(FLAG))
+    done = kerncap("tune", path, "--json", "--device", "cuda:0", "--hostile", "--trials", "8")
+    assert done.status == 0, done.stderr
+    result = done.document
+    assert any("never where the results are" in note for note in result["notes"])
+    assert {trial["state"] for trial in result["trials"]} >= {"timed"}, result["trials"]
+
+
 def test_two_workers_on_one_device(kerncap: CommandLine) -> None:
     [path] = kerncap.capture("-k", "matmul_kernel", target=SAMPLE)
     done = kerncap("tune", path, "--json", "--workers", "2", "--trials", "12")
