@@ -8,9 +8,9 @@ not be in every element: a large median says that it is in half of them.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+
+from kerncap.replay.worker.protocol import ErrorStatistics
 
 # Median error, in units in the last place, that rounding alone may explain. A tolerance of 16 bits spans
 # no more than a few ulps, float64's spans millions.
@@ -23,24 +23,24 @@ _SHARE, _SHARE_OF_FEW, _FEW = 0.35, 0.5, 256
 _SHARE_ON_ONE_SIDE = 0.2  # what is on one side is no chance, and is let pass where it is small all the same
 
 
-def uses_up(stats: dict[str, Any], dtype: str) -> str:
+def uses_up(stats: ErrorStatistics, dtype: str) -> str:
     """Why a view that agrees within tolerance does not pass; nothing if its errors look like rounding."""
     most = _ROUNDING_ULPS.get(dtype)
-    finite = int(stats["finite"])
-    differing = int(stats["positive"]) + int(stats["negative"])
+    finite = stats.finite
+    differing = stats.positive + stats.negative
     if most is None or finite < _LEAST_ELEMENTS:
         return ""
-    if float(stats["ulp_median"]) <= most:
+    if stats.ulp_median <= most:
         return ""
-    one_sided = max(stats["positive"], stats["negative"]) >= _ONE_SIDED * differing
-    share = float(stats["share_mean"])
+    one_sided = max(stats.positive, stats.negative) >= _ONE_SIDED * differing
+    share = stats.share_mean
     most_share = _SHARE if finite >= _FEW else _SHARE_OF_FEW
     if share <= (_SHARE_ON_ONE_SIDE if one_sided else most_share):
         return ""
     direction = " in the same direction" if one_sided else ""
     return (
-        f"{stats['name']}: {differing:,} of {finite:,} elements are off{direction}, by {share:.2g} of the "
-        f"tolerance on average (median {stats['ulp_median']:.3g} ulps): no rounding, but an error that uses "
+        f"{stats.name}: {differing:,} of {finite:,} elements are off{direction}, by {share:.2g} of the "
+        f"tolerance on average (median {stats.ulp_median:.3g} ulps): no rounding, but an error that uses "
         "up the tolerance"
     )
 
@@ -68,13 +68,13 @@ class Shift:
         return 1 / _ALIKE <= self.size / other.size <= _ALIKE
 
 
-def shifts(stats: Mapping[str, Any], dtype: str) -> list[Shift]:
+def shifts(stats: ErrorStatistics, dtype: str) -> list[Shift]:
     """What of a view's error has one sign: added to every element, or away from (towards) zero everywhere."""
-    n, magnitude = int(stats["finite"]), float(stats["magnitude_mean"])
+    n, magnitude = stats.finite, stats.magnitude_mean
     least = _LEAST_SHIFT.get(dtype, _LEAST_SHIFT_ELSE)
     found = []
-    for outward, mean in ((False, float(stats["signed_mean"])), (True, float(stats["outward_mean"]))):
-        deviation = math.sqrt(max(0.0, float(stats["error_square_mean"]) - mean * mean) / max(1, n))
+    for outward, mean in ((False, stats.signed_mean), (True, stats.outward_mean)):
+        deviation = math.sqrt(max(0.0, stats.error_square_mean - mean * mean) / max(1, n))
         if n >= _FEWEST and abs(mean) > least * magnitude > 0 and abs(mean) > _DEVIATIONS * deviation:
             found.append(Shift(outward, mean / magnitude if outward else mean, abs(mean) / magnitude))
     return found

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -15,6 +14,8 @@ from kerncap.errors import BackendUnavailable, UsageError
 from kerncap.format.schema import Manifest
 from kerncap.replay import hip
 from kerncap.replay.staging import NATIVE_STAGES
+from kerncap.replay.worker import typed_json
+from kerncap.replay.worker.protocol import Packages
 
 ENGINES = ("auto", "binary", "jit", "interpreter")
 
@@ -81,16 +82,17 @@ def probe(python: str) -> Probe:
     """
     try:
         done = child.run(child.python(python, _BOOTSTRAP, "packages"), timeout=60, check=True)
-        found = json.loads(done.stdout)
-    except (OSError, subprocess.SubprocessError, ValueError) as error:
+        found = typed_json.read(Packages, done.stdout)
+    except (OSError, subprocess.SubprocessError, typed_json.Unreadable) as error:
         detail = (
             error.stderr.decode(errors="replace").strip()[-300:]
             if hasattr(error, "stderr") and error.stderr
             else error
         )
         raise BackendUnavailable(f"the Python {python}", str(detail)) from error
-    missing = tuple(name for name in ("torch", "triton", "numpy") if not found[name])
-    return Probe(python, missing, found["cuda"], found["cuda_reason"])
+    there = {"torch": found.torch, "triton": found.triton, "numpy": found.numpy}
+    missing = tuple(name for name, is_there in there.items() if not is_there)
+    return Probe(python, missing, found.cuda, found.cuda_reason)
 
 
 def choose(

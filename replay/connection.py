@@ -6,7 +6,7 @@ import contextlib
 import itertools
 import os
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -16,12 +16,15 @@ from kerncap.replay import hip
 from kerncap.replay.choose import Choice
 from kerncap.replay.process import Refusal, Standby, TargetError, Worker, WorkerDied, WorkerTimeout
 from kerncap.replay.staging import Job
+from kerncap.replay.worker.protocol import Backend, Opened
 
 START_TIMEOUT_S = 300.0  # torch and Triton from a cold disk
 _OPERATION_TIMEOUT_S = 600.0
 _PLACEMENT_TRIES = 3
 
 Bits = npt.NDArray[np.uint8]
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 def environment_of(launcher: str) -> dict[str, str]:
@@ -38,7 +41,7 @@ class Connection:
     """
 
     def __init__(
-        self, choice: Choice, job: Job, opened: Callable[[dict[str, Any]], None],
+        self, choice: Choice, job: Job, opened: Callable[[Opened], None],
         standby: Standby | None = None,
     ) -> None:  # fmt: skip
         """``standby`` becomes the first worker, where it fits; else it stays whoever's it is."""
@@ -70,7 +73,7 @@ class Connection:
                 self._worker = worker
                 break
             worker.close()
-        self._opened(self.call("open", START_TIMEOUT_S))
+        self._opened(self.call_within(START_TIMEOUT_S, Backend.open))
 
     def close(self) -> None:
         """End the worker; nothing happens the second time."""
@@ -78,26 +81,37 @@ class Connection:
             self._worker.close()
             self._worker = None
 
-    def request(self, timeout_s: float, op: str, **arguments: Any) -> dict[str, Any]:
-        """The reply to an operation that may kill the worker: WorkerDied and WorkerTimeout come through."""
+    def request(
+        self, timeout_s: float, operation: Callable[Concatenate[Backend, P], R], *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> R:  # fmt: skip
+        """The result of an operation that may kill the worker: WorkerDied and WorkerTimeout come through."""
         if self._worker is None or not self._worker.alive:
             self.start()
         assert self._worker is not None
-        return self._worker.request(timeout_s, op, **arguments)
+        return self._worker.request(timeout_s, operation, *args, **kwargs)
 
-    def call(self, op: str, timeout_s: float = _OPERATION_TIMEOUT_S, **arguments: Any) -> dict[str, Any]:
-        """The reply to an operation that is not expected to kill the worker.
+    def call(self, operation: Callable[Concatenate[Backend, P], R], *args: P.args, **kwargs: P.kwargs) -> R:
+        """The result of an operation that is not expected to kill the worker, or to take long."""
+        return self.call_within(_OPERATION_TIMEOUT_S, operation, *args, **kwargs)
+
+    def call_within(
+        self, timeout_s: float, operation: Callable[Concatenate[Backend, P], R], *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> R:  # fmt: skip
+        """The result of an operation that is not expected to kill the worker.
 
         Raises BackendUnavailable for what is refused, ReplayError for all else that goes wrong.
         """
         try:
-            return self.request(timeout_s, op, **arguments)
+            return self.request(timeout_s, operation, *args, **kwargs)
         except Refusal as refusal:
             raise BackendUnavailable(f"the {self.choice.name} engine", str(refusal)) from refusal
         except TargetError as error:
             raise ReplayError(f"{error}\n{error.detail}".strip()) from error
         except (WorkerDied, WorkerTimeout) as error:
-            raise ReplayError(f"the replay worker was lost in {op}: {error}\n{self._log_text()}") from error
+            lost = f"the replay worker was lost in {operation.__name__}: {error}"
+            raise ReplayError(f"{lost}\n{self._log_text()}") from error
 
     def log_tail(self) -> str:
         """The end of what kernel and worker printed."""
@@ -139,13 +153,13 @@ class Connection:
             (self.job.folder / name).unlink(missing_ok=True)
 
     @contextlib.contextmanager
-    def mask_files(self, masks: dict[int, Bits]) -> Iterator[dict[str, str]]:
+    def mask_files(self, masks: dict[int, Bits]) -> Iterator[dict[int, str]]:
         """The names of files with the regions' masks for one exchange."""
         with contextlib.ExitStack() as files:
             names = {}
             for region, bits in masks.items():
-                names[str(region)] = files.enter_context(self.file("mask"))
-                self.save(names[str(region)], bits)
+                names[region] = files.enter_context(self.file("mask"))
+                self.save(names[region], bits)
             yield names
 
     # --- starting --------------------------------------------------------------------------------------

@@ -8,7 +8,6 @@ held against each other.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 from kerncap.replay import bias, bitmap
 from kerncap.replay.byte_effects import SEED_B, Measured, poison
@@ -19,6 +18,7 @@ from kerncap.replay.tolerance import view_tolerance
 from kerncap.replay.units import outside_views, place_name, units, view_name
 from kerncap.replay.verdict import gap_reasons
 from kerncap.replay.wording import BY_DTYPE, Tolerance, mismatch
+from kerncap.replay.worker.protocol import Difference
 
 Perturbed = tuple[list[int], int, bitmap.Bits]  # views, their region, the bytes that may change
 
@@ -179,16 +179,16 @@ class Differential:
             return [problem]
         found = self._compare(self._known_noise())
         reasons = self._elsewhere()
-        if any(stats["outside"] for stats in found):
+        if any(stats.outside for stats in found):
             return reasons + self._mismatches(found)
-        if self.tolerance == BY_DTYPE and any(stats["different"] for stats in found):
-            differing = [self._limits(int(stats["view"]), {}) for stats in found if stats["different"]]
+        if self.tolerance == BY_DTYPE and any(stats.different for stats in found):
+            differing = [self._limits(stats.view, {}) for stats in found if stats.different]
             for stats in errors(self.engine, differing, EXPECTED):
-                dtype = self.manifest.views[stats["view"]].dtype
+                dtype = self.manifest.views[stats.view].dtype
                 if reason := bias.uses_up(stats, dtype):
                     reasons.append(reason)
                 if dtype.startswith(FLOATS):
-                    self._shown.shifts[int(stats["view"])] = bias.shifts(stats, dtype)
+                    self._shown.shifts[stats.view] = bias.shifts(stats, dtype)
         return reasons
 
     def _known_noise(self) -> dict[int, float]:
@@ -199,7 +199,7 @@ class Differential:
         races = known.races(self.manifest)
         return {view: largest for view, largest in known.views.items() if view not in races}
 
-    def _compare(self, noise: dict[int, float]) -> list[dict[str, Any]]:
+    def _compare(self, noise: dict[int, float]) -> list[Difference]:
         wanted = [
             self._limits(number, noise)
             for number, view in enumerate(self.manifest.views)
@@ -212,35 +212,35 @@ class Differential:
         limits = view_tolerance(dtype, noise.get(view, 0.0), self.tolerance.rtol, self.tolerance.atol)
         return (view, *limits)
 
-    def _mismatches(self, found: list[dict[str, Any]]) -> list[str]:
+    def _mismatches(self, found: list[Difference]) -> list[str]:
         """Reasons that hold against the candidate even where the captured kernel differs from itself."""
-        limits = [self._limits(int(stats["view"]), {}) for stats in found if stats["outside"]]
+        limits = [self._limits(stats.view, {}) for stats in found if stats.outside]
         places = where(self.engine, limits, EXPECTED)
         as_before = set()
         if self._changes:
             post = self.engine.compare(limits, "post")
-            as_before = {int(stats["view"]) for stats in post if not stats["outside"]}
+            as_before = {stats.view for stats in post if not stats.outside}
         self.engine.snapshot(_FOUND)
         self._prepare()
         if not self._launch(self.original):
             noise = self._known_noise()
             for stats in self._compare({}):
-                if stats["different"]:
-                    view = int(stats["view"])
-                    noise[view] = max(noise.get(view, 0.0), float(stats["max_abs"]))
+                if stats.different:
+                    view = stats.view
+                    noise[view] = max(noise.get(view, 0.0), stats.max_abs)
             if noise:
                 self.engine.restore(_FOUND)
                 found = self._compare(noise)
         reasons = []
         for stats in found:
-            view = int(stats["view"])
-            if not stats["outside"]:
+            view = stats.view
+            if not stats.outside:
                 continue
             if view in as_before:
                 why = "cached or stored, not computed"
                 if self.perturbed:
                     why = "what was there before is not used"
-                reasons.append(f"{stats['name']} is the result for the captured values again: {why}")
+                reasons.append(f"{stats.name} is the result for the captured values again: {why}")
             else:
                 place = f"; {places[view]}" if view in places else ""
                 reasons.append(f"differs from the captured kernel: {mismatch(stats)}{place}")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import TypeVar
 
 from kerncap.errors import BackendUnavailable, ReplayError, UsageError
 from kerncap.format import Reproducer
@@ -19,12 +19,14 @@ from kerncap.replay.process import Standby, TargetError, WorkerDied, WorkerKille
 from kerncap.replay.side_inputs import SideInputs, of_reproducer
 from kerncap.replay.staging import Job, stage
 from kerncap.replay.variants import CANDIDATE, CAPTURED, ORIGINAL, REBUILT, Variants
+from kerncap.replay.worker.protocol import Backend, Image, Opened, Replays, Timings
 from kerncap.replay.worker_memory import WorkerMemory
 
 __all__ = ["CANDIDATE", "CAPTURED", "ORIGINAL", "REBUILT", "Engine"]
 
+S = TypeVar("S")
+
 _LONGEST_REPEAT_S = 24 * 3600.0
-_OUTCOME = tuple(field.name for field in dataclasses.fields(Outcome))
 _GRACE_S = 15.0  # beyond a launch's own limit, for what the worker does around it
 
 
@@ -157,7 +159,7 @@ class Engine(WorkerMemory):
         """Whether a variant of that name can be launched."""
         return self._variants.is_loaded(name)
 
-    def loadable(self, which: str) -> tuple[Path, dict[str, Any] | None]:
+    def loadable(self, which: str) -> tuple[Path, Image | None]:
         """The file that a loaded variant was made of in the worker, and what its compiler says of it."""
         return self._variants.loadable(which)
 
@@ -179,8 +181,8 @@ class Engine(WorkerMemory):
         """Run one launch in memory as it is. A dead worker is an outcome too, and is replaced."""
         limit = self.timeout_s if timeout_s is None else timeout_s
         try:
-            reply = self.connection.request(
-                limit + max(limit, _GRACE_S) + _GRACE_S, "launch", which=which, limit_s=limit
+            ended = self.connection.request(
+                limit + max(limit, _GRACE_S) + _GRACE_S, Backend.launch, which, limit_s=limit
             )
         except WorkerTimeout:
             self.connection.start()
@@ -191,8 +193,7 @@ class Engine(WorkerMemory):
         except WorkerDied as death:
             self.connection.start()
             return Outcome("fault", str(death), doubt=self._doubt_of_ending(which))
-        said = reply["outcome"]
-        outcome = Outcome(**{name: said[name] for name in _OUTCOME if name in said})
+        outcome = Outcome(ended.status, ended.message, ended.detail, ended.ns, ended.line)
         if outcome.status in ("fault", "error"):
             return dataclasses.replace(outcome, doubt=self._doubt_of_ending(which))
         return outcome
@@ -233,11 +234,9 @@ class Engine(WorkerMemory):
         ``cold``: the device's cache holds other data, where a Triton launch runs on one.
         """
         limit = self.timeout_s * (warmup + n)
-        reply = self.connection.call(
-            "time", limit + _GRACE_S, which=which, warmup=warmup, n=n, limit_s=limit, dirty=dirty,
-            **self._cold(cold),
-        )  # fmt: skip
-        return [float(t) for t in reply["times_ms"]]
+        return self.connection.call_within(
+            limit + _GRACE_S, Backend.time, which, warmup=warmup, n=n, limit_s=limit, dirty=dirty, cold=cold
+        )
 
     def interleaved(
         self,
@@ -263,14 +262,10 @@ class Engine(WorkerMemory):
         limit = min(self.timeout_s * len(whichs) * (rounds + 1), _LONGEST_REPEAT_S)
         sizes = [region.size for region in self.manifest.regions]
         wanted = [(r, 0, sizes[r]) for r in dirty] if ranges is None else list(ranges)
-        reply = self.connection.call(
-            "interleaved", limit + _GRACE_S, whichs=list(whichs), rounds=rounds, ranges=wanted, limit_s=limit,
-            **self._cold(cold),
+        return self.connection.call_within(
+            limit + _GRACE_S, Backend.interleaved, list(whichs), rounds=rounds, ranges=wanted, limit_s=limit,
+            cold=cold,
         )  # fmt: skip
-        return {name: [float(t) for t in reply["times_ms"][name]] for name in whichs}
-
-    def _cold(self, cold: bool) -> dict[str, bool]:
-        return {"cold": True} if cold and self.choice.launcher != "native" else {}
 
     def repeat(self, which: str, n: int, state: str, ranges: list[tuple[int, int, int]]) -> Repeated:
         """``n`` native replays, queued without waiting, each from ``ranges`` (region, start, stop).
@@ -278,31 +273,31 @@ class Engine(WorkerMemory):
         The ranges are taken from ``state``; memory is as the last replay left it. One that does not end
         well ends them all.
         """
-        return self._repeated("repeat", which=which, n=n, state=state, ranges=ranges)
+        return self._repeated(Backend.repeat, which, n, state, ranges)
 
     def until(self, which: str, n: int, state: str, expected: str) -> Repeated:
         """Up to ``n`` native replays, until one differs from a state; memory is as the first such left it."""
-        return self._repeated("until", which=which, n=n, state=state, expected=expected)
+        return self._repeated(Backend.until, which, n, state, expected)
 
     def timings(
         self, which: str, ranges: list[tuple[int, int, int]], dirty: list[int], again: bool
-    ) -> dict[str, float | None]:
-        """``warm_ms`` and ``cold_ms`` of a launch, None where they can't be had.
+    ) -> Timings:
+        """Milliseconds of a launch with a warm and with a cold cache.
 
         ``ranges`` are what it dirties, ``dirty`` the regions of these; ``again``: it may follow itself.
         """
         limit = 2 * self.timeout_s
-        native = self.choice.launcher == "native"
-        arguments: dict[str, Any] = {"ranges": ranges} if native else {"dirty": dirty}
-        reply = self.connection.call(
-            "timings", limit + _GRACE_S, which=which, again=again, limit_s=limit, **arguments
+        return self.connection.call_within(
+            limit + _GRACE_S, Backend.timings, which, ranges=ranges, dirty=dirty, again=again, limit_s=limit
         )
-        return {name: reply[name] for name in ("warm_ms", "cold_ms")}
 
-    def _repeated(self, op: str, *, n: int, **arguments: Any) -> Repeated:
+    def _repeated(
+        self, operation: Callable[[Backend, str, int, str, S, float], Replays], which: str, n: int,
+        state: str, more: S,
+    ) -> Repeated:  # fmt: skip
         limit = min(self.timeout_s * n, _LONGEST_REPEAT_S)
         try:
-            reply = self.connection.request(limit + _GRACE_S, op, n=n, limit_s=limit, **arguments)
+            ran = self.connection.request(limit + _GRACE_S, operation, which, n, state, more, limit)
         except WorkerTimeout:
             self.connection.start()
             return Repeated(ended=Outcome("timeout", f"{n} replays did not end within {limit:g} s"))
@@ -312,18 +307,17 @@ class Engine(WorkerMemory):
             return Repeated(ended=Outcome(status, str(death)))
         except TargetError as error:
             return Repeated(ended=Outcome("error", str(error)))
-        return Repeated(**{key: value for key, value in reply.items() if key != "ok"})
+        return Repeated(ran.runs, ran.different, ran.first, times_ms=ran.times_ms, seconds=ran.seconds)
 
     # --- the process -------------------------------------------------------------------------------
 
-    def _opened(self, reply: dict[str, Any]) -> None:
+    def _opened(self, opened: Opened) -> None:
         """A new worker is there: what it says of itself, and everything loaded into it again."""
         facts = self.facts
-        facts.device, facts.torch, facts.triton = (str(reply[name]) for name in ("device", "torch", "triton"))
-        facts.driver, facts.arch = str(reply.get("driver", "")), str(reply.get("arch", ""))
-        facts.unconfined = [str(name) for name in reply.get("unconfined", [])]
-        facts.relocated = sorted(int(r) for r in reply["relocated"])
-        facts.pointers, facts.notes = None, [*self._source_notes, *reply.get("notes", [])]
+        facts.device, facts.torch, facts.triton = opened.device, opened.torch, opened.triton
+        facts.driver, facts.arch, facts.unconfined = opened.driver, opened.arch, opened.unconfined
+        facts.relocated = opened.relocated
+        facts.pointers, facts.notes = None, [*self._source_notes, *opened.notes]
         if self.choice.emulator is not None:
             facts.notes.insert(0, f"on an emulated AMD GPU ({self.choice.emulator.folder})")
         self._variants.reload()

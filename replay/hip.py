@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 from collections.abc import Mapping
@@ -12,6 +11,8 @@ from pathlib import Path
 from kerncap import child
 from kerncap.errors import BackendUnavailable, UsageError
 from kerncap.format.schema import Manifest
+from kerncap.replay.worker import typed_json
+from kerncap.replay.worker.protocol import Agents
 
 EMULATOR_VARIABLE = "KERNCAP_AMD_EMULATOR"
 _ARCH_VARIABLE = "AMD_GPU_GFX"
@@ -85,15 +86,15 @@ def probe(python: str, emulated: Emulator | None) -> Probe:
     try:
         words = [*prefix, *child.python(python, _BOOTSTRAP, "agents")]
         done = child.run(words, timeout=_PROBE_TIMEOUT_S, env=environment(os.environ, emulated))
-        found = json.loads(done.stdout)
+        found = typed_json.read(Agents, done.stdout)
     except (OSError, subprocess.SubprocessError) as error:
         raise BackendUnavailable(who, str(error)) from error
-    except ValueError as error:
+    except typed_json.Unreadable as error:
         said = done.stderr.decode(errors="replace").strip()[-_TAIL:]
         raise BackendUnavailable(who, said or f"it ended with status {done.returncode}") from error
-    if not found["numpy"]:
+    if not found.numpy:
         raise BackendUnavailable("replay", f"{python} has no numpy; name one that has it with --python")
-    return Probe(python, tuple(found["agents"]), str(found["reason"]))
+    return Probe(python, tuple(found.agents), found.reason)
 
 
 def ordinal(device: str, manifest: Manifest, found: Probe) -> int:

@@ -7,7 +7,6 @@ captured kernel and the candidate both run on other contents, and are held again
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from kerncap.errors import KerncapError
 from kerncap.replay import bitmap
@@ -18,6 +17,7 @@ from kerncap.replay.scalars import described, scalar_variants
 from kerncap.replay.tolerance import view_tolerance
 from kerncap.replay.units import Unit, units, view_name
 from kerncap.replay.wording import Tolerance, Verdict, fail, mismatch, undecided
+from kerncap.replay.worker.protocol import Difference
 
 _BEFORE, _EXPECTED = "perturbed", "expected on perturbed contents"
 _FLOATS = ("float", "bfloat")
@@ -145,11 +145,11 @@ class _Differential:
 
     def _candidate(self, scalars: dict[str, str], where: str) -> list[str]:
         found = self._compared(CANDIDATE, scalars, {})
-        if isinstance(found, list) and any(stats["outside"] for stats in found):
+        if isinstance(found, list) and any(stats.outside for stats in found):
             # Only now is it worth knowing how far the captured kernel differs from itself.
             again = self._compared(ORIGINAL, scalars, {})
             if isinstance(again, list):
-                noise = {int(stats["view"]): float(stats["max_abs"]) for stats in again if stats["different"]}
+                noise = {stats.view: stats.max_abs for stats in again if stats.different}
                 if noise:
                     found = self._compared(CANDIDATE, scalars, noise)
         if isinstance(found, str):
@@ -157,12 +157,12 @@ class _Differential:
         return [
             f"differs from the captured kernel on {where}: {mismatch(stats)}"
             for stats in found
-            if stats["outside"]
+            if stats.outside
         ]
 
     def _compared(
         self, which: str, scalars: dict[str, str], noise: dict[int, float]
-    ) -> list[dict[str, Any]] | str:
+    ) -> list[Difference] | str:
         """Statistics of each written view against the captured kernel's; or why there are none."""
         problem = self._run(which, scalars)
         if problem:

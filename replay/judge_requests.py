@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,36 +11,35 @@ from kerncap.format.schema import Manifest
 from kerncap.replay.byte_effects import Measured
 from kerncap.replay.engine import Engine
 from kerncap.replay.units import units, view_name
+from kerncap.replay.worker.protocol import REFERENCE, Backend, ErrorStatistics, Limits, Spread
 
-Limits = tuple[int, float, float]  # view, rtol, atol
 FLOATS = ("float", "bfloat")
 
 
-def errors(engine: Engine, wanted: Sequence[Limits], against: str) -> list[dict[str, Any]]:
-    """Statistics of views against a state or ``reference``: see `worker/common/numeric_errors.py`."""
-    return list(engine.connection.call("errors", views=_plain(wanted), against=against)["views"])
+def errors(engine: Engine, wanted: Sequence[Limits], against: str) -> list[ErrorStatistics]:
+    """Statistics of views against a state or `REFERENCE`."""
+    return engine.connection.call(Backend.errors, list(wanted), against, file=None)
 
 
-def errors_against(engine: Engine, wanted: Limits, expected: npt.NDArray[np.float64]) -> dict[str, Any]:
+def errors_against(engine: Engine, wanted: Limits, expected: npt.NDArray[np.float64]) -> ErrorStatistics:
     """The same for one view against values of its shape."""
-    view, rtol, atol = wanted
     with engine.connection.file("expected") as name:
         np.save(engine.connection.job.folder / name, expected)
-        asked = {"view": view, "rtol": rtol, "atol": atol, "file": name}
-        return dict(engine.connection.call("errors", views=[asked], against="file")["views"][0])
+        [found] = engine.connection.call(Backend.errors, [wanted], REFERENCE, file=name)
+        return found
 
 
 def values(engine: Engine, view: int) -> npt.NDArray[np.float64]:
     """A view's values as they are in memory."""
     with engine.connection.file("values") as name:
-        engine.connection.call("export", view=view, out=name)
+        engine.connection.call(Backend.export, view, out=name)
         found: npt.NDArray[np.float64] = np.load(engine.connection.job.folder / name, allow_pickle=False)
         return found
 
 
 def stream_problem(engine: Engine, which: str, regions: list[int]) -> str:
     """What is wrong with the stream that a launch on a device works in; nothing if it keeps to its own."""
-    return str(engine.connection.call("streams", which=which, regions=regions)["problem"])
+    return engine.connection.call(Backend.streams, which, regions=regions)
 
 
 def redrawable(manifest: Manifest, measured: Measured) -> list[int]:
@@ -66,15 +63,6 @@ def redrawable(manifest: Manifest, measured: Measured) -> list[int]:
     return floats or integers
 
 
-@dataclass(frozen=True)
-class Spread:
-    """How floats leave the range that was captured: see `torch_backend/redraw.py`."""
-
-    factor: float = 1.0
-    signs: bool = False
-    jitter: float = 0.0
-
-
 def redraw(
     engine: Engine, views: list[int], seed: int, repeats: bool = False, spread: Spread | None = None
 ) -> list[int]:
@@ -82,37 +70,30 @@ def redraw(
 
     ``repeats``: integers do not just change places, each second one is given twice (not of native launches).
     """
-    more: dict[str, Any] = {"repeats": True} if repeats else {}
-    if spread is not None:
-        more["spread"] = asdict(spread)
-    return [int(view) for view in engine.connection.call("redraw", views=views, seed=seed, **more)["changed"]]
+    return engine.connection.call(Backend.redraw, views, seed=seed, repeats=repeats, spread=spread)
 
 
 def where(engine: Engine, wanted: Sequence[Limits], against: str) -> dict[int, str]:
     """By view where its errors are, if that is one part of it: ``differs only in out[992:1000]``."""
     found = {}
-    for boxes in engine.connection.call("boxes", views=_plain(wanted), against=against)["views"]:
-        view = engine.manifest.views[boxes["view"]]
-        name = view_name(engine.manifest, boxes["view"])
-        inside, outside = boxes["inside"], boxes["outside"]
+    for boxes in engine.connection.call(Backend.boxes, list(wanted), against):
+        view = engine.manifest.views[boxes.view]
+        name = view_name(engine.manifest, boxes.view)
+        inside, outside = boxes.inside, boxes.outside
         if outside is None or len(outside) != len(view.shape):
             continue  # nothing, or the parts of elements that have several
         if inside is None:
-            found[boxes["view"]] = f"no element of {name} agrees"
+            found[boxes.view] = f"no element of {name} agrees"
         elif _is_part(outside, view.shape):
-            found[boxes["view"]] = f"differs only in {name}[{_slices(outside)}]"
+            found[boxes.view] = f"differs only in {name}[{_slices(outside)}]"
         elif _is_part(inside, view.shape):
-            found[boxes["view"]] = f"agrees only in {name}[{_slices(inside)}]"
+            found[boxes.view] = f"agrees only in {name}[{_slices(inside)}]"
     return found
 
 
-def _plain(wanted: Sequence[Limits]) -> list[dict[str, Any]]:
-    return [{"view": view, "rtol": rtol, "atol": atol} for view, rtol, atol in wanted]
-
-
-def _is_part(box: list[list[int]], shape: Sequence[int]) -> bool:
+def _is_part(box: Sequence[tuple[int, int]], shape: Sequence[int]) -> bool:
     return any(stop - start <= 0.9 * length for (start, stop), length in zip(box, shape, strict=True))
 
 
-def _slices(box: list[list[int]]) -> str:
+def _slices(box: Sequence[tuple[int, int]]) -> str:
     return ", ".join(f"{start}:{stop}" for start, stop in box)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from kerncap.format.schema import Manifest
 from kerncap.replay import bitmap
@@ -18,11 +17,12 @@ from kerncap.replay.outcome import Outcome
 from kerncap.replay.tolerance import view_tolerance
 from kerncap.replay.units import Unit, units
 from kerncap.replay.wording import BY_DTYPE, Tolerance
+from kerncap.replay.worker.protocol import View
 
 _MOST_OUTPUTS = 64  # of a stretch that no view describes: of more, all that is noisy there is one
 _LARGEST_RELATIVE = 0.05  # of the largest magnitude: sums in another order differ by less
 
-Wanted = tuple[int | dict[str, Any], float, float]
+Wanted = tuple[int | View, float, float]
 
 
 @dataclass
@@ -31,7 +31,7 @@ class Inferred:
 
     region: int
     bits: Bits
-    view: dict[str, Any]
+    view: View
     largest: float
 
 
@@ -67,10 +67,10 @@ class Noise:
         if not self.bytes:
             return
         for stats in engine.compare([(v, 0.0, 0.0) for v in range(len(manifest.views))], against):
-            if stats["different"]:
-                view = int(stats["view"])
-                self.views[view] = max(self.views.get(view, 0.0), float(stats["max_abs"]))
-                self.scales[view] = max(self.scales.get(view, 0.0), float(stats["scale"]))
+            if stats.different:
+                view = stats.view
+                self.views[view] = max(self.views.get(view, 0.0), stats.max_abs)
+                self.scales[view] = max(self.scales.get(view, 0.0), stats.scale)
         for unit in units(manifest):
             if not unit.views and unit.region in found:
                 self._observe_untyped(engine, unit, found[unit.region], against)
@@ -92,7 +92,7 @@ class Noise:
                 known = Inferred(unit.region, span, view, 0.0)
                 self.inferred.append(known)
             stats = engine.compare([(known.view, 0.0, 0.0)], against)[0]
-            known.largest = max(known.largest, float(stats["max_abs"]))
+            known.largest = max(known.largest, stats.max_abs)
 
     def _outputs(self, unit: Unit, size: int) -> Sequence[tuple[int, int]]:
         """The stretches of a unit that are written, as far as that is known."""
@@ -144,7 +144,7 @@ class Noise:
             dtype = engine.manifest.views[v].dtype
             found.append((v, *view_tolerance(dtype, largest, tolerance.rtol, tolerance.atol)))
         for inferred in self.inferred:
-            limits = view_tolerance(inferred.view["dtype"], inferred.largest, tolerance.rtol, tolerance.atol)
+            limits = view_tolerance(inferred.view.dtype, inferred.largest, tolerance.rtol, tolerance.atol)
             found.append((inferred.view, *limits))
         return found
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from kerncap.errors import ReplayError
+from kerncap.replay.worker.protocol import Config, Image, Scalar, Variation
 
-Scalar = int | float | bool | str | None
 KILLED = "the worker was killed, probably for memory"
+__all__ = ["CandidateError", "Compiled", "Config", "Facts", "Loaded", "Outcome", "Repeated", "Scalar"]
 
 
 class CandidateError(ReplayError):
@@ -36,20 +36,6 @@ class CandidateError(ReplayError):
         self.file = file
         self.line = line
         self.column = column
-
-
-@dataclass(frozen=True)
-class Config:
-    """How a Triton launch is compiled and launched other than as it was captured.
-
-    ``arguments`` are values of constexpr (or scalar) parameters by name, ``options`` the compiler's
-    (num_warps, num_stages, num_ctas, maxnreg); what is not named stays as captured, and so does the grid if
-    it is None.
-    """
-
-    arguments: Mapping[str, Scalar] = field(default_factory=dict)
-    options: Mapping[str, int] = field(default_factory=dict)
-    grid: tuple[int, int, int] | None = None
 
 
 @dataclass(frozen=True)
@@ -129,9 +115,8 @@ class Loaded:
     """What a launcher in the worker is made of, so that another worker can have it too."""
 
     path: str
-    scalars: dict[str, str] = field(default_factory=dict)
-    config: Config | None = None
-    launch: dict[str, Any] | None = None  # what of the launch follows from this file
+    variation: Variation = field(default_factory=Variation)
+    image: Image | None = None  # what its compiler said of it
 
 
 @dataclass(frozen=True)

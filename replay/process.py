@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import contextlib
-import json
+import functools
 import os
-import select
 import signal
 import subprocess
-import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Concatenate, ParamSpec, TypeVar
 
 from kerncap import child, failure
 from kerncap.errors import ReplayError
 from kerncap.replay.outcome import KILLED
+from kerncap.replay.worker import protocol, typed_json
+from kerncap.replay.worker.protocol import Backend, Failure, Hello, Order, Place
+
+P = ParamSpec("P")
+R = TypeVar("R")
+T = TypeVar("T")
 
 _BOOTSTRAP = Path(__file__).parent / "worker" / "bootstrap.py"
 _HELLO_TIMEOUT_S = 120.0
@@ -42,15 +46,12 @@ class Refusal(Exception):
 
 
 class TargetError(Exception):
-    """The kernel or a user's file raised while loading; ``detail`` is the traceback.
+    """The kernel or a user's file raised while loading; ``detail`` is the traceback."""
 
-    ``place`` has its ``file``, ``line`` and ``column``, as far as these are known.
-    """
-
-    def __init__(self, message: str, detail: str, place: dict[str, Any] | None = None) -> None:
+    def __init__(self, message: str, detail: str, place: Place | None = None) -> None:
         super().__init__(message)
         self.detail = detail
-        self.place = place or {}
+        self.place = place
 
 
 class Started:
@@ -107,10 +108,8 @@ class Standby:
         """Go on as if it were started with these. Raises ReplayError where it is gone."""
         assert self._started is not None
         started, self._started = self._started, None
-        order = json.dumps({"log": str(log), "arguments": list(arguments)}).encode() + b"\n"
         try:
-            while order:
-                order = order[os.write(started.requests, order) :]
+            typed_json.send(started.requests, typed_json.line(Order(str(log), list(arguments))))
         except OSError as error:
             bury(started)
             raise ReplayError(
@@ -143,7 +142,6 @@ class Worker:
         prefix: Sequence[str] = (), standby: Standby | None = None,
     ) -> None:  # fmt: skip
         self._log = log
-        self._buffer = b""
         arguments = ["serve", str(job), "1" if relocate else "0"]
         if standby is not None:
             started = standby.become(log, arguments)
@@ -151,45 +149,49 @@ class Worker:
             started = Started(python, environment, arguments, log, prefix)
         self._ended_by_us = False
         self._process, self._requests, self._replies = started.process, started.requests, started.replies
+        self._lines = typed_json.Lines(self._replies)
         try:
-            hello = self._read(_HELLO_TIMEOUT_S)
+            hello = self._read(_HELLO_TIMEOUT_S, functools.partial(typed_json.read, Hello))
         except BaseException:
             self.close()
             raise
-        self.refused: str | None = hello.get("refused")
-        self.taken: list[int] = hello.get("taken", [])
+        self.refused, self.taken = hello.refused, hello.taken
 
     @property
     def alive(self) -> bool:
         return self._process.poll() is None
 
-    def request(self, timeout_s: float, op: str, **arguments: Any) -> dict[str, Any]:
-        """The reply to one operation.
+    def request(
+        self, timeout_s: float, operation: Callable[Concatenate[Backend, P], R], *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> R:  # fmt: skip
+        """The result of one operation.
 
         Raises Refusal, TargetError, WorkerDied or WorkerTimeout; after the last two the worker is gone.
         """
-        line = json.dumps({"op": op, **arguments}).encode() + b"\n"
         try:
-            while line:
-                line = line[os.write(self._requests, line) :]
+            typed_json.send(self._requests, protocol.request(operation, *args, **kwargs))
         except OSError as error:
             self.close()
             raise self._death() from error
-        reply = self._read(timeout_s)
-        if reply.get("ok"):
-            return reply
-        kind, message = reply.get("kind"), str(reply.get("message"))
-        if kind == "refused":
-            raise Refusal(message)
-        if kind == "killed":
-            raise WorkerKilled
-        if kind == "error":
-            raise TargetError(message, str(reply.get("detail", "")), reply.get("place"))
-        if kind in ("fault", "timeout"):
-            self.close()
-            raise WorkerDied(message) if kind == "fault" else WorkerTimeout(message)
-        detail = "; ".join(failure.debugged(str(reply.get("detail", ""))))
-        raise ReplayError(f"the replay worker failed in {op}: {message}{detail and '; ' + detail}")
+        result = self._read(timeout_s, functools.partial(protocol.read_reply, operation))
+        if isinstance(result, Failure):
+            raise self._error(operation.__name__, result)
+        return result
+
+    def _error(self, operation: str, failed: Failure) -> Exception:
+        if failed.kind == "refused":
+            return Refusal(failed.message)
+        if failed.kind == "error":
+            return TargetError(failed.message, failed.detail, failed.place)
+        if failed.kind == "internal":
+            detail = "; ".join(failure.debugged(failed.detail))
+            message = f"the replay worker failed in {operation}: {failed.message}"
+            return ReplayError(f"{message}{detail and '; ' + detail}")
+        if failed.kind == "killed":
+            return WorkerKilled()
+        self.close()
+        return WorkerDied(failed.message) if failed.kind == "fault" else WorkerTimeout(failed.message)
 
     def close(self) -> None:
         """End the process; nothing happens the second time."""
@@ -216,26 +218,22 @@ class Worker:
         self._ended_by_us = True
         self._process.end()  # with its group: a launch on the host runs in a child of the worker
 
-    def _read(self, timeout_s: float) -> dict[str, Any]:
-        deadline = time.monotonic() + timeout_s
-        while b"\n" not in self._buffer:
-            ready, _, _ = select.select([self._replies], [], [], max(0.0, deadline - time.monotonic()))
-            if not ready:
-                self._kill()
-                self.close()
-                raise WorkerTimeout(f"no answer within {timeout_s:g} s")
-            data = os.read(self._replies, 1 << 20)
-            if not data:
-                self.close()
-                raise self._death()
-            self._buffer += data
-        line, _, self._buffer = self._buffer.partition(b"\n")
+    def _read(self, timeout_s: float, decode: Callable[[bytes], T]) -> T:
         try:
-            return dict(json.loads(line))
-        except (ValueError, TypeError):
+            line = self._lines.next(timeout_s)
+            if line is not None:
+                return decode(line)
+        except TimeoutError:
             self._kill()
             self.close()
-            raise WorkerDied("its answer can't be read: something else writes to its pipe") from None
+            raise WorkerTimeout(f"no answer within {timeout_s:g} s") from None
+        except typed_json.Unreadable as error:
+            self._kill()
+            self.close()
+            why = f"its answer can't be read: something else writes to its pipe ({error})"
+            raise WorkerDied(why) from None
+        self.close()
+        raise self._death()
 
     def _death(self) -> WorkerDied:
         code = self._process.returncode

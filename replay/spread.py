@@ -15,9 +15,10 @@ from kerncap.replay import bias
 from kerncap.replay.byte_effects import SEED_B, Measured, poison
 from kerncap.replay.contents import EXPECTED, Differential, Shown
 from kerncap.replay.engine import Engine
-from kerncap.replay.judge_requests import FLOATS, Spread, redraw, redrawable
+from kerncap.replay.judge_requests import FLOATS, redraw, redrawable
 from kerncap.replay.units import view_name
 from kerncap.replay.wording import Tolerance
+from kerncap.replay.worker.protocol import Spread
 
 _SEED = 5
 _FACTOR = 4.0
@@ -68,7 +69,7 @@ def _nonfinite_of_capture(engine: Engine, measured: Measured) -> int:
 def _nonfinite(engine: Engine, measured: Measured) -> int:
     """NaN and infinities in what is written, as memory is."""
     views = [v for v, view in enumerate(engine.manifest.views) if view.region in measured.written]
-    return sum(int(stats["nonfinite"]) for stats in engine.nonfinite(views, measured.written))
+    return sum(stats.nonfinite for stats in engine.nonfinite(views, measured.written))
 
 
 @dataclass
@@ -95,7 +96,7 @@ class _Beyond(Differential):
         self._prepare(self.jitter)
         if problem := self._launch(self.original):
             return problem
-        self._floor = {int(stats["view"]): float(stats["max_abs"]) for stats in self._compare({})}
+        self._floor = {stats.view: stats.max_abs for stats in self._compare({})}
         self.engine.restore(EXPECTED)
         return ""
 

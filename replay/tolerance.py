@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from kerncap.replay.worker.protocol import Difference
 
 # rtol, atol. Source: torch.testing.assert_close; the 8-bit floats get one unit in the last place.
 _BY_DTYPE: dict[str, tuple[float, float]] = {
@@ -35,6 +35,6 @@ def view_tolerance(
     return relative, absolute + _NOISE_FACTOR * noise
 
 
-def exceeds(stats: dict[str, Any]) -> bool:
+def exceeds(stats: Difference) -> bool:
     """Whether a view's statistics lie outside of what they were compared with."""
-    return int(stats["outside"]) > 0
+    return stats.outside > 0

@@ -5,23 +5,24 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import itertools
-import json
 import shutil
 import threading
 import time
 from collections.abc import Mapping
 from concurrent.futures import Future
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kerncap.errors import BackendUnavailable, KerncapError, ReplayError, UsageError
 from kerncap.format import Reproducer
 from kerncap.replay.connection import START_TIMEOUT_S, Connection
 from kerncap.replay.outcome import CandidateError, Compiled, Config, Facts, Loaded
 from kerncap.replay.process import Refusal, TargetError, WorkerKilled
+from kerncap.replay.worker import protocol
+from kerncap.replay.worker.protocol import Backend, Image, Place, Variation
 
 if TYPE_CHECKING:
-    from kerncap.replay.candidates.triton_image import Image
+    from kerncap.replay.candidates.triton_image import Made
 
 ORIGINAL = "original"
 CANDIDATE = "candidate"
@@ -47,7 +48,7 @@ class Variants:
         self._compiled: dict[str, Compiled] = {}
         self._builds: dict[str, Path] = {}  # variant -> the folder of its built image
         self._numbers = itertools.count()
-        self._apart: dict[str, Future[Image]] = {}  # by the text of a module and what it is compiled for
+        self._apart: dict[str, Future[Made]] = {}  # by the text of a module and what it is compiled for
         self._lock = threading.Lock()
 
     @property
@@ -71,12 +72,12 @@ class Variants:
 
     def config(self, name: str) -> Config | None:
         """The configuration of a variant that is loaded, in place of the captured one."""
-        return self._loaded[name].config
+        return self._loaded[name].variation.config
 
-    def loadable(self, name: str) -> tuple[Path, dict[str, Any] | None]:
+    def loadable(self, name: str) -> tuple[Path, Image | None]:
         """The file that the worker made a loaded variant of, and what its compiler says of it."""
-        path, launch = self._resolved(self._loaded[name])
-        return Path(path), launch
+        path, image = self._resolved(self._loaded[name])
+        return Path(path), image
 
     def compiled(self, name: str) -> Compiled:
         """What a variant was compiled to. Raises ReplayError for one that is not loaded."""
@@ -87,7 +88,7 @@ class Variants:
     def unload(self, name: str) -> None:
         """Free what a variant holds, and what was derived from it; one that is not loaded is none."""
         for each in [key for key in self._loaded if key == name or key.startswith(f"{name} with ")]:
-            self._connection.call("unload", which=each)
+            self._connection.call(Backend.unload, each)
             self._forget(each)
 
     def candidate(self, name: str, path: Path) -> None:
@@ -124,13 +125,13 @@ class Variants:
             raise ReplayError(f"{path}: no such candidate file")
         self.unload(name)
         file = self._loaded[ORIGINAL].path if path is None else str(path.resolve())
-        self._tried(name, Loaded(file, config=config))
+        self._tried(name, Loaded(file, Variation(config)))
         return self._compiled[name]
 
     def build_ahead(self, config: Config) -> None:
         """Compile the original's source apart, so that `configured` finds it; from any thread."""
         path = Path(self._loaded[ORIGINAL].path)
-        self._compiled_apart(path, {"config": _plain(config), "scalars": {}})
+        self._compiled_apart(path, Variation(config))
 
     def with_scalars(self, which: str, scalars: Mapping[str, str]) -> str:
         """``which`` with other values of numeric arguments, loaded under the name that this gives."""
@@ -138,7 +139,9 @@ class Variants:
             return which
         name = f"{which} with {', '.join(f'{key}={value}' for key, value in scalars.items())}"
         if name not in self._loaded:
-            self._load(name, dataclasses.replace(self._loaded[which], scalars=dict(scalars)))
+            loaded = self._loaded[which]
+            varied = dataclasses.replace(loaded.variation, scalars=dict(scalars))
+            self._load(name, dataclasses.replace(loaded, variation=varied))
         return name
 
     def image_of_capture(self, name: str) -> None:
@@ -258,7 +261,7 @@ class Variants:
         job, python = self._connection.job.path, self._connection.choice.python
         limit_s = START_TIMEOUT_S + self._timeout_s
         made = compile_triton(job, path, self._facts.arch, out, python, limit_s)
-        return Loaded(str(made.path), launch=made.launch)
+        return Loaded(str(made.path), image=made.said)
 
     def _tried(self, name: str, loaded: Loaded) -> None:
         try:
@@ -269,36 +272,32 @@ class Variants:
             cause = error.__cause__
             if isinstance(cause, WorkerKilled):
                 raise
-            detail, place = "", {}
-            if isinstance(cause, TargetError):
-                detail, place = cause.detail, cause.place
             text = str(cause if isinstance(cause, Refusal | TargetError) else error)
-            raise CandidateError(text, detail, **place) from error
+            if not isinstance(cause, TargetError):
+                raise CandidateError(text) from error
+            raise CandidateError(text, cause.detail, **vars(cause.place or Place())) from error
 
     def _load(self, which: str, loaded: Loaded) -> None:
         self._forget_stages(which)
         stages = f"stages-{next(self._numbers)}"
-        config = None if loaded.config is None else _plain(loaded.config)
-        path, launch = self._resolved(loaded)
-        reply = self._connection.call(
-            "load", START_TIMEOUT_S + self._timeout_s,
-            which=which, path=path, scalars=loaded.scalars, limit_s=self._timeout_s, stages=stages,
-            config=config, **({} if launch is None else {"launch": launch}),
+        path, image = self._resolved(loaded)
+        made = self._connection.call_within(
+            START_TIMEOUT_S + self._timeout_s, Backend.load, which, path, stages,
+            variation=loaded.variation, limit_s=self._timeout_s, image=image,
         )  # fmt: skip
         self._loaded[which] = loaded
-        self._compiled[which] = self._facts_of(reply.get("compiled", {}))
-        if which in (ORIGINAL, CANDIDATE) and "pointers" in reply:
+        self._compiled[which] = self._facts_of(made.compiled)
+        if which in (ORIGINAL, CANDIDATE) and made.pointers is not None:
             facts = self._facts
-            facts.pointers = int(reply["pointers"])
-            facts.relocated = sorted({*facts.relocated, *map(int, reply["moved_variables"])})
-            facts.notes += [note for note in reply["notes"] if note not in facts.notes]
+            facts.pointers = made.pointers
+            facts.relocated = sorted({*facts.relocated, *made.moved_variables})
+            facts.notes += [note for note in made.notes if note not in facts.notes]
 
-    def _resolved(self, loaded: Loaded) -> tuple[str, dict[str, Any] | None]:
+    def _resolved(self, loaded: Loaded) -> tuple[str, Image | None]:
         """What the worker is given: the file itself, or the image that a hostile module was made into."""
         if not (self._connection.choice.hostile and self._is_strangers(Path(loaded.path))):
-            return loaded.path, loaded.launch
-        config = None if loaded.config is None else _plain(loaded.config)
-        return self._compiled_apart(Path(loaded.path), {"config": config, "scalars": loaded.scalars})
+            return loaded.path, loaded.image
+        return self._compiled_apart(Path(loaded.path), loaded.variation)
 
     def _is_strangers(self, path: Path) -> bool:
         """Whether a module's Python would run in the worker and is not to be trusted."""
@@ -306,11 +305,11 @@ class Variants:
         strange = self._connection.choice.stranger or own not in path.parents
         return self.launcher in ("jit", "binary") and path.suffix == ".py" and strange
 
-    def _compiled_apart(self, path: Path, request: dict[str, Any]) -> tuple[str, dict[str, Any] | None]:
+    def _compiled_apart(self, path: Path, variation: Variation) -> tuple[str, Image]:
         """The image of a module, and what its compiler says of it, from a process that is confined."""
         from kerncap.replay.candidates.triton_image import compile_triton
 
-        key = json.dumps([hashlib.sha256(path.read_bytes()).hexdigest(), request], sort_keys=True)
+        key = repr((hashlib.sha256(path.read_bytes()).hexdigest(), variation))
         with self._lock:
             is_new = key not in self._apart
             built = self._apart.setdefault(key, Future())
@@ -320,26 +319,18 @@ class Variants:
                 out.mkdir()
                 built.set_result(compile_triton(
                     self._connection.job.path, path, self._facts.arch, out, self._connection.choice.python,
-                    START_TIMEOUT_S + self._timeout_s, request,
+                    START_TIMEOUT_S + self._timeout_s, variation,
                 ))  # fmt: skip
             except BaseException as error:
                 self._apart.pop(key)
                 built.set_exception(error)
-        image = built.result()
-        return str(image.path), image.launch
+        made = built.result()
+        return str(made.path), made.said
 
-    def _facts_of(self, found: dict[str, Any]) -> Compiled:
+    def _facts_of(self, found: protocol.Compiled) -> Compiled:
         folder = self._connection.job.folder
-        known = {name: found.get(name) for name in _NUMBERS}
-        return Compiled(
-            **known,
-            occupancy=found.get("occupancy"),
-            compile_ms=float(found.get("compile_ms", 0.0)),
-            cached=bool(found.get("cached", False)),
-            grid=_three(found.get("grid")),
-            block=_three(found.get("block")),
-            stages={name: folder / path for name, path in found.get("stages", {}).items()},
-        )
+        stages = {name: folder / path for name, path in found.stages.items()}
+        return Compiled(**{**vars(found), "stages": stages})
 
     def _forget(self, name: str) -> None:
         self._forget_stages(name)
@@ -354,23 +345,3 @@ class Variants:
         for folder in {path.parent for path in compiled.stages.values()} if compiled else ():
             if folder.parent == self._connection.job.folder and folder.name.startswith("stages-"):
                 shutil.rmtree(folder, ignore_errors=True)
-
-
-_NUMBERS = (
-    "registers", "spilled_bytes", "shared_bytes", "max_threads", "num_warps", "num_stages", "blocks_per_sm",
-    "dynamic_shared_bytes",
-)  # fmt: skip
-
-
-def _plain(config: Config) -> dict[str, Any]:
-    return {
-        "arguments": dict(config.arguments), "options": dict(config.options),
-        "grid": None if config.grid is None else list(config.grid),
-    }  # fmt: skip
-
-
-def _three(numbers: Any) -> tuple[int, int, int] | None:
-    if numbers is None:
-        return None
-    x, y, z = numbers
-    return int(x), int(y), int(z)

@@ -39,6 +39,7 @@ from kerncap.replay.wording import (
     undecided,
     within,
 )
+from kerncap.replay.worker.protocol import Difference
 
 _BASELINE_RUNS = 3
 _MORE_RUNS = 17
@@ -167,7 +168,7 @@ def judge_timed(
         if view.region in measured.written
     ]
     noise: Noise = measured.noise or Noise()
-    found = [s for s in engine.compare(wanted, "post") if s["outside"] and int(s["view"]) not in noise.views]
+    found = [s for s in engine.compare(wanted, "post") if s.outside and s.view not in noise.views]
     if found:
         reasons = [f"after timed runs: {mismatch(stats)}" for stats in found]
         return fail(reasons[0], *reasons)
@@ -319,7 +320,7 @@ class _Comparison:
         ]
         places = where(self.engine, wanted, "post")
         for stats in self.engine.compare([(v, 0.0, 0.0) for v, *_ in wanted], "post"):
-            if stats["different"]:
+            if stats.different:
                 self.reasons.append(_placed(stats, places))
 
     def _by_view(self, different: dict[int, Bits]) -> Verdict:
@@ -339,15 +340,15 @@ class _Comparison:
             )
         wanted = noise.wanted(self.engine, self._views_of(different), self.tolerance)
         found = self.engine.compare(wanted, "post")
-        outside = [stats for stats in found if stats["outside"]]
+        outside = [stats for stats in found if stats.outside]
         races = noise.races(self.manifest)
         for view in sorted(noise.without_floor(self.manifest)):
             text = (
                 f"{view_name(self.manifest, view)} differs from run to run by up to {noise.views[view]:.3g}, "
                 "which is more than rounding"
             )
-            stats = next((each for each in found if int(each["view"]) == view), {})
-            if stats.get("outside" if view in races else "different"):
+            stats = next((each for each in found if each.view == view), Difference())
+            if stats.outside if view in races else stats.different:
                 self.open.append(f"{text}: no value of it can be judged")
                 outside = [each for each in outside if each is not stats]
             elif view in races:
@@ -371,35 +372,35 @@ class _Comparison:
         if self.engine.choice.memory == "host" or beside or not all(d.startswith(FLOATS) for d in dtypes):
             return False
         wanted = Noise().wanted(self.engine, views, self.tolerance)
-        return not any(stats["outside"] for stats in self.engine.compare(wanted, "post"))
+        return not any(stats.outside for stats in self.engine.compare(wanted, "post"))
 
-    def _perhaps_an_order(self, found: list[dict[str, Any]]) -> None:
+    def _perhaps_an_order(self, found: list[Difference]) -> None:
         """Say of errors that are small beside the largest value near them what else can judge them.
 
         Large numbers that add up to a small one leave more than its own tolerance allows.
         """
         for stats in found:
-            if not stats["outside"] or stats["nan"] or int(stats["view"]) < 0:
+            if not stats.outside or stats.nan or stats.view < 0:
                 continue
-            relative, absolute = view_tolerance(self.manifest.views[int(stats["view"])].dtype)
-            if 0 < stats["max_abs"] <= absolute + relative * stats["scale"]:
-                share = stats["max_abs"] / stats["scale"]
+            relative, absolute = view_tolerance(self.manifest.views[stats.view].dtype)
+            if 0 < stats.max_abs <= absolute + relative * stats.scale:
+                share = stats.max_abs / stats.scale
                 self.notes.append(
-                    f"{stats['name']}: off by no more than {share:.2g} of the largest value near, as a sum "
+                    f"{stats.name}: off by no more than {share:.2g} of the largest value near, as a sum "
                     "in another order may be: verify --stages smoke,numerics compares with float64, "
-                    f"--atol {1.1 * stats['max_abs']:.2g} allows for it"
+                    f"--atol {1.1 * stats.max_abs:.2g} allows for it"
                 )
 
-    def _used_up(self, found: list[dict[str, Any]], noise: Noise) -> None:
+    def _used_up(self, found: list[Difference], noise: Noise) -> None:
         """Errors within the dtypes' own tolerance that are none of rounding."""
-        differing = {int(stats["view"]) for stats in found if stats["different"]}
+        differing = {stats.view for stats in found if stats.different}
         wanted = [
             (v, *view_tolerance(self.manifest.views[v].dtype))
             for v in sorted(differing - noise.views.keys())
             if v >= 0
         ]
         for stats in errors(self.engine, wanted, "post") if wanted else ():
-            if reason := bias.uses_up(stats, self.manifest.views[stats["view"]].dtype):
+            if reason := bias.uses_up(stats, self.manifest.views[stats.view].dtype):
                 self.reasons.append(reason)
 
     def _untyped(self, different: dict[int, Bits], noise: Noise) -> None:
@@ -455,8 +456,8 @@ class _Comparison:
         return noise
 
 
-def _placed(stats: dict[str, Any], places: dict[int, str]) -> str:
-    place = places.get(int(stats["view"]))
+def _placed(stats: Difference, places: dict[int, str]) -> str:
+    place = places.get(stats.view)
     return f"{mismatch(stats)}; {place}" if place else mismatch(stats)
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 from kerncap.answer import Answer, result_line
 from kerncap.replay.outcome import Outcome
+from kerncap.replay.worker.protocol import Difference
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Verdict:
     notes: list[str] = field(default_factory=list)
     compared_bytes: int = 0
     poisoned_bytes: int = 0
-    views: list[dict[str, Any]] = field(default_factory=list)
+    views: list[Difference] = field(default_factory=list)
     exact: bool = False
 
     @property
@@ -74,26 +74,25 @@ def badly_ended(outcome: Outcome) -> Verdict:
     return verdict
 
 
-def mismatch(stats: dict[str, Any]) -> str:
+def mismatch(stats: Difference) -> str:
     """One line about a view that differs."""
-    name = stats["name"] or f"view {stats['view']}"
-    count = stats["outside"] or stats["different"]
-    first = stats["first"]
-    text = f"{name}: {count:,} of {stats['elements']:,} elements differ"
-    if first:
-        index = ", ".join(map(str, first["index"]))
-        text += f", first at {name}[{index}]: expected {first['expected']}, found {first['found']}"
-    text += f"; max abs {stats['max_abs']:.3g}, max rel {stats['max_rel']:.3g}"
-    if stats["nan"]:
-        text += f"; {stats['nan']:,} elements are NaN on one side only"
+    name = stats.name or f"view {stats.view}"
+    count = stats.outside or stats.different
+    text = f"{name}: {count:,} of {stats.elements:,} elements differ"
+    if first := stats.first:
+        index = ", ".join(map(str, first.index))
+        text += f", first at {name}[{index}]: expected {first.expected}, found {first.found}"
+    text += f"; max abs {stats.max_abs:.3g}, max rel {stats.max_rel:.3g}"
+    if stats.nan:
+        text += f"; {stats.nan:,} elements are NaN on one side only"
     return text
 
 
-def within(found: list[dict[str, Any]]) -> str:
+def within(found: list[Difference]) -> str:
     """The summary of a pass by tolerance."""
-    worst = max(found, key=lambda stats: float(stats["max_rel"]), default=None)
+    worst = max(found, key=lambda stats: stats.max_rel, default=None)
     if worst is None:
         return "within tolerance: bytes that differ between baseline replays"
-    name = worst["name"] or f"view {worst['view']}"
-    largest = max(float(stats["max_abs"]) for stats in found)
-    return f"within tolerance: max abs {largest:.3g}, max rel {worst['max_rel']:.3g} in {name}"
+    name = worst.name or f"view {worst.view}"
+    largest = max(stats.max_abs for stats in found)
+    return f"within tolerance: max abs {largest:.3g}, max rel {worst.max_rel:.3g} in {name}"

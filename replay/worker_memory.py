@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from kerncap.format.schema import Manifest
 from kerncap.replay import bitmap
 from kerncap.replay.connection import Bits, Connection
+from kerncap.replay.worker.protocol import Backend, Difference, Nonfinite, View
 
 
 class WorkerMemory:
@@ -18,33 +18,31 @@ class WorkerMemory:
     connection: Connection
 
     def restore(self, state: str = "pre") -> None:
-        self.connection.call("restore", state=state)
+        self.connection.call(Backend.restore, state)
 
     def snapshot(self, name: str) -> None:
-        self.connection.call("snapshot", name=name)
+        self.connection.call(Backend.snapshot, name)
 
     def reload(self) -> None:
         """Take the captured states from their files again, where the worker keeps copies on the device."""
         if self.connection.choice.launcher == "native":
-            self.connection.call("reload")
+            self.connection.call(Backend.reload)
 
     def drop(self, name: str) -> None:
-        self.connection.call("drop", name=name)
+        self.connection.call(Backend.drop, name)
 
     def fill(self, region: int, start: int, stop: int, seed: int, mask: Bits | None = None) -> None:
         """Poison bytes [start, stop) of a region, or those of them that ``mask`` (packed bits) names."""
-        if mask is None:
-            self.connection.call("fill", region=region, start=start, stop=stop, seed=seed)
-            return
         with self.connection.file("mask") as name:
-            self.connection.save(name, mask)
-            self.connection.call("fill", region=region, start=start, stop=stop, seed=seed, mask=name)
+            if mask is not None:
+                self.connection.save(name, mask)
+            self.connection.call(Backend.fill, region, start, stop, seed, None if mask is None else name)
 
     def put(self, state: str, region: int, mask: Bits) -> None:
         """Put the bytes of ``mask`` as a state has them."""
         with self.connection.file("mask") as name:
             self.connection.save(name, mask)
-            self.connection.call("put", state=state, region=region, mask=name)
+            self.connection.call(Backend.put, state, region, name)
 
     def perturb(self, views: list[int], masks: dict[int, Bits]) -> int:
         """Give other contents, the same each time, to the elements of ``views`` in the regions' masks.
@@ -52,25 +50,24 @@ class WorkerMemory:
         How many elements were changed.
         """
         with self.connection.mask_files(masks) as files:
-            return int(self.connection.call("perturb", views=views, masks=files)["changed"])
+            return self.connection.call(Backend.perturb, views, files)
 
     def differing(self, state: str) -> list[int]:
         """The regions that differ from a state anywhere."""
-        return [int(region) for region in self.connection.call("differing", state=state)["regions"]]
+        return self.connection.call(Backend.differing, state)
 
     def diff(self, region: int, against: str, seed: int = 0) -> Bits:
         """Packed bitmap of the bytes that differ from a state, or from ``poison`` of a seed."""
         with self.connection.file("diff") as name:
-            reply = self.connection.call("diff", region=region, against=against, out=name, seed=seed)
-            if reply.get("none"):
-                return bitmap.empty(self.manifest.regions[region].size)
-            return self.connection.load(name)
+            if self.connection.call(Backend.diff, region, against, out=name, seed=seed):
+                return self.connection.load(name)
+            return bitmap.empty(self.manifest.regions[region].size)
 
     def gap_writes(self) -> list[tuple[int, int, int]]:
         """(first address, last address, bytes) written in each stretch of memory that is in no region."""
-        return [(a, b, n) for a, b, n in self.connection.call("gap_writes")["writes"]]
+        return self.connection.call(Backend.gap_writes)
 
-    def infer(self, region: int, start: int, stop: int, mask: Bits, against: str) -> dict[str, Any] | None:
+    def infer(self, region: int, start: int, stop: int, mask: Bits, against: str) -> View | None:
         """The view of bytes [start, stop) as the floating type that explains how they differ from a state at
         the bytes of ``mask``; None where none does, and for engines of which all arguments are typed."""
         if self.connection.choice.launcher != "native" or not mask.any():
@@ -78,42 +75,36 @@ class WorkerMemory:
         hint = self.manifest.kernel.qualified_name
         with self.connection.file("mask") as name:
             self.connection.save(name, mask)
-            found = self.connection.call(
-                "infer", region=region, start=start, stop=stop, mask=name, against=against, hint=hint
-            )
-        if found["dtype"] is None:
+            found = self.connection.call(Backend.infer, region, start, stop, name, against, hint)
+        if found is None:
             return None
-        return {
-            "region": region, "offset": start + found["offset"], "dtype": found["dtype"],
-            "itemsize": found["itemsize"], "shape": [found["elements"]], "strides": [1],
-            "name": f"region {region}{f' from byte {start}' if start else ''} as {found['dtype']} (inferred)",
-        }  # fmt: skip
+        where = f"region {region}{f' from byte {start}' if start else ''}"
+        return View(
+            region, start + found.offset, found.dtype, found.itemsize, [found.elements], [1],
+            f"{where} as {found.dtype} (inferred)",
+        )  # fmt: skip
 
-    def compare(
-        self, views: Sequence[tuple[int | dict[str, Any], float, float]], against: str
-    ) -> list[dict[str, Any]]:
-        """Statistics of each ``(view, rtol, atol)`` against a state or ``reference``.
+    def compare(self, views: Sequence[tuple[int | View, float, float]], against: str) -> list[Difference]:
+        """Statistics of each ``(view, rtol, atol)`` against a state or `REFERENCE`.
 
         A view is the number of one, or (for native launches) one as `infer` makes it.
         """
-        wanted = [{"view": v, "rtol": rtol, "atol": atol} for v, rtol, atol in views]
-        return list(self.connection.call("compare", views=wanted, against=against)["views"])
+        return self.connection.call(Backend.compare, list(views), against)
 
-    def within(self, views: Sequence[tuple[int | dict[str, Any], float, float]], against: str) -> bool:
+    def within(self, views: Sequence[tuple[int | View, float, float]], against: str) -> bool:
         """Whether `compare` would find nothing outside: where no more is asked, much less is to be done."""
         if self.connection.choice.launcher == "native":
-            return not any(stats["outside"] for stats in self.compare(views, against))
-        wanted = [{"view": v, "rtol": rtol, "atol": atol} for v, rtol, atol in views]
-        return bool(self.connection.call("within", views=wanted, against=against)["within"])
+            return not any(stats.outside for stats in self.compare(views, against))
+        return self.connection.call(Backend.within, list(views), against)
 
-    def nonfinite(self, views: list[int], written: dict[int, Bits]) -> list[dict[str, Any]]:
+    def nonfinite(self, views: list[int], written: dict[int, Bits]) -> list[Nonfinite]:
         """NaN and infinities among the written elements of ``views``."""
         with self.connection.mask_files(written) as masks:
-            return list(self.connection.call("nonfinite", views=views, masks=masks)["views"])
+            return self.connection.call(Backend.nonfinite, views, masks)
 
     def reference(self, path: Path) -> list[int]:
         """Run the user's reference on the pre-state; the views that it gives values for."""
-        return list(self.connection.call("reference", path=str(path.resolve()))["views"])
+        return self.connection.call(Backend.reference, str(path.resolve()))
 
     def pre_files(self) -> list[Path]:
         """The regions' bytes before the launch, one file each."""

@@ -132,7 +132,7 @@ class ReplayResult:
             "poisoned_bytes": verdict.poisoned_bytes,
             "placement": {"honoured": self.regions - len(self.relocated), "relocated": self.relocated},
             "notes": [*self.notes, *verdict.notes],
-            "views": verdict.views,
+            "views": [dataclasses.asdict(view) for view in verdict.views],
             "runs": self.runs,
             "different": self.different,
             "timing": None if self.timing is None else vars(self.timing),
@@ -344,9 +344,8 @@ def _timed(
 def _cached_times(engine: Engine, measured: Measured, which: str) -> dict[str, Any]:
     """Warm and cold times; none where the launch can't be timed so."""
     try:
-        return dict(
-            engine.timings(which, dirtied(measured), sorted(measured.written), follows_itself(measured))
-        )
+        ranges, again = dirtied(measured), follows_itself(measured)
+        return vars(engine.timings(which, ranges, sorted(measured.written), again)).copy()
     except KerncapError:
         return {}
 

@@ -17,6 +17,8 @@ from typing import Any
 from kerncap import child
 from kerncap.errors import BackendUnavailable, UsageError
 from kerncap.regular_file import read_regular_text
+from kerncap.replay.worker import typed_json
+from kerncap.replay.worker.protocol import Device, Failure
 
 VERSION = 1
 _BOOTSTRAP = Path(__file__).parents[1] / "worker" / "bootstrap.py"
@@ -107,8 +109,8 @@ def folder() -> Path:
     return Path(root) / "kerncap" / "ceilings"
 
 
-def _file(facts: Mapping[str, Any]) -> Path:
-    words = [str(facts[name]) for name in ("device", "driver", "sm_count", "clock_khz", "memory_clock_khz")]
+def _file(of: Device) -> Path:
+    words = map(str, (of.device, of.driver, of.sm_count, of.clock_khz, of.memory_clock_khz))
     return folder() / (re.sub(r"[^A-Za-z0-9.]+", "-", "-".join(words)) + ".json")
 
 
@@ -144,12 +146,12 @@ def of_device(python: str, ordinal: int, again: bool = False) -> Ceilings:
 
     ``python`` needs numpy. Raises BackendUnavailable where the device can't be measured.
     """
-    facts = _ask(python, "device", ordinal)
-    path = _file(facts)
+    device: Device = _ask(python, "device", ordinal, Device)
+    path = _file(device)
     if not again and path.is_file():
         with contextlib.suppress(UsageError):  # of another version, or damaged: measured again
             return read(path)
-    document = _ask(python, "measure", ordinal)
+    document: dict[str, Any] = _ask(python, "measure", ordinal, dict[str, Any])
     document["measured_at"] = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     try:
         measured = from_dict(document, str(path))
@@ -174,18 +176,18 @@ def _keep(path: Path, document: Mapping[str, Any]) -> None:
             raise
 
 
-def _ask(python: str, question: str, ordinal: int) -> dict[str, Any]:
-    """The document that a child prints. Raises BackendUnavailable."""
+def _ask(python: str, question: str, ordinal: int, kind: Any) -> Any:
+    """What a child prints, as ``kind``. Raises BackendUnavailable."""
     what = "the device's ceilings"
     try:
         done = child.run(child.python(python, _BOOTSTRAP, question, str(ordinal)), timeout=_TIMEOUT_S)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise BackendUnavailable(what, str(error)) from error
     try:
-        found = json.loads(done.stdout)
-    except ValueError as error:
+        found = typed_json.fit(Failure | kind, typed_json.parse(done.stdout))
+    except typed_json.Unreadable as error:
         said = done.stderr.decode(errors="replace").strip().splitlines()[-1:] or ["it said nothing"]
         raise BackendUnavailable(what, f"the measurement ended with {done.returncode}: {said[0]}") from error
-    if not isinstance(found, dict) or "refused" in found:
-        raise BackendUnavailable(what, str(found.get("refused") if isinstance(found, dict) else found))
+    if isinstance(found, Failure):
+        raise BackendUnavailable(what, found.message)
     return found

@@ -6,37 +6,33 @@ All requests are in a file, the replies come to another; the worker ends when it
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 from kerncap import child
-from kerncap.errors import BackendUnavailable, ReplayError
+from kerncap.errors import BackendUnavailable, KerncapError, ReplayError
+from kerncap.regular_file import read_regular
 from kerncap.replay.choose import Choice
 from kerncap.replay.staging import Job
+from kerncap.replay.worker import protocol, typed_json
+from kerncap.replay.worker.protocol import Backend, Ended, Failure, Hello, Image, Variation
+from kerncap.replay.worker.typed_json import MAX_LINE_BYTES, Unreadable
 
 _BOOTSTRAP = Path(__file__).parents[1] / "worker" / "bootstrap.py"
 
 
-def command(
-    job: Job, choice: Choice, file: Path, limit_s: float, compiled: dict[str, Any] | None = None
-) -> list[str]:
+def command(job: Job, choice: Choice, file: Path, limit_s: float, image: Image | None = None) -> list[str]:
     """The program that restores ``job``'s memory and launches ``file`` once.
 
-    ``compiled`` is what is known of an image that was made of a candidate.
+    ``image`` is what is known of one that was made of a candidate.
     """
     requests = job.folder / "requests"
-    load = {"op": "load", "which": "original", "path": str(file), "limit_s": limit_s, "stages": "stages"}
-    asked: list[dict[str, Any]] = [
-        {"op": "open"},
-        load if compiled is None else {**load, "launch": compiled},
-        {"op": "restore", "state": "pre"},
-        {"op": "launch", "which": "original", "limit_s": limit_s},
-    ]
-    requests.write_text("".join(json.dumps(one) + "\n" for one in asked))
+    which = "original"
+    load = protocol.request(Backend.load, which, str(file), "stages", Variation(), limit_s, image)
+    launch = protocol.request(Backend.launch, which, limit_s)
+    requests.write_bytes(load + protocol.request(Backend.restore, "pre") + launch)
     _replies(job).unlink(missing_ok=True)
     words = ("once", str(job.path), str(requests), str(_replies(job)))
     return child.python(choice.python, _BOOTSTRAP, *words)
@@ -77,23 +73,31 @@ def output(tool: str, command: Sequence[str], folder: Path, limit_s: float) -> s
 
 def problem(job: Job, tool: str) -> str:
     """Why the launch did not end well under ``tool``, as the worker answered; empty where it says nothing."""
-    with contextlib.suppress(OSError, ValueError, AttributeError):
-        for line in _replies(job).read_text(errors="replace").splitlines():
-            reply = json.loads(line)
-            outcome = reply.get("outcome", {})
-            if "refused" in reply:
-                return f"the replay worker did not start under {tool}: {reply['refused']}"
-            if reply.get("ok") is False or outcome.get("status", "ok") != "ok":
-                said = reply.get("message") or outcome.get("message")
-                return f"the launch did not end well under {tool}: {said}"
+    hello, answers = _answers(job)
+    if hello is not None and hello.refused is not None:
+        return f"the replay worker did not start under {tool}: {hello.refused}"
+    for answer in answers:
+        if isinstance(answer, Failure) or isinstance(answer, Ended) and answer.status != "ok":
+            return f"the launch did not end well under {tool}: {answer.message}"
     return ""
 
 
 def ended(job: Job) -> bool:
     """Whether the worker answered for the launch, whatever it said."""
-    with contextlib.suppress(OSError, ValueError):
-        return any("outcome" in json.loads(line) for line in _replies(job).read_text().splitlines())
-    return False
+    return any(isinstance(answer, Ended) for answer in _answers(job)[1])
+
+
+def _answers(job: Job) -> tuple[Hello | None, list[object]]:
+    """What the worker said, as far as it came, and as far as it can be read."""
+    hello: Hello | None = None
+    answers: list[object] = []
+    operations: list[Callable[..., object]] = [Backend.load, Backend.restore, Backend.launch]
+    with contextlib.suppress(KerncapError, Unreadable):
+        lines = read_regular(_replies(job), MAX_LINE_BYTES).splitlines()
+        hello = typed_json.read(Hello, lines[0]) if lines else None
+        for operation, line in zip(operations, lines[1:]):  # noqa: B905
+            answers.append(protocol.read_reply(operation, line))
+    return hello, answers
 
 
 def _replies(job: Job) -> Path:

@@ -6,8 +6,6 @@ what can be wrong with one is a size, a mask or a race: nothing that hides withi
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from kerncap.replay import bitmap
@@ -18,6 +16,7 @@ from kerncap.replay.noise import Noise, Wanted, of_replays
 from kerncap.replay.units import extent, outside_views, place_name, units
 from kerncap.replay.verdict import gap_reasons, outside_reasons
 from kerncap.replay.wording import BY_DTYPE, Tolerance, mismatch
+from kerncap.replay.worker.protocol import Difference
 
 _BASELINE_RUNS = {"cuda": 3, "host": 2}  # of the interpreter, which is as sure as it is slow
 _EXPECTED = "expected"
@@ -75,7 +74,7 @@ class Checker:
         if engine.within(wanted, oracle):
             return ""
         for asked, stats in zip(wanted, engine.compare(wanted, oracle), strict=True):
-            if stats["outside"] and not self._is_rounding(asked, stats, oracle):
+            if stats.outside and not self._is_rounding(asked, stats, oracle):
                 return mismatch(stats)
         return ""
 
@@ -144,14 +143,13 @@ class Checker:
             return ""
         return f"the kernel raised: {outcome.message}" if outcome.status == "error" else outcome.message
 
-    def _is_rounding(self, asked: Wanted, stats: dict[str, Any], oracle: str) -> bool:
+    def _is_rounding(self, asked: Wanted, stats: Difference, oracle: str) -> bool:
         """Whether no element is farther off than the dtype's relative tolerance of the largest one near.
 
         Another tile sums in another order: what that changes is of the size of what is summed, and so more
         than the tolerance of a sum that happens to be small. The user's own tolerance is taken as it is.
         """
         view, rtol, atol = asked
-        scale = float(stats.get("scale", 0.0))
-        if self.tolerance != BY_DTYPE or not rtol or not scale:
+        if self.tolerance != BY_DTYPE or not rtol or not stats.scale:
             return False
-        return self.engine.within([(view, rtol, atol + rtol * scale)], oracle)
+        return self.engine.within([(view, rtol, atol + rtol * stats.scale)], oracle)

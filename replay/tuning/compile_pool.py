@@ -7,13 +7,12 @@ each compilation. Launches that specialise alike (same types, alignments, consta
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import subprocess
 import threading
 from collections.abc import Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +25,8 @@ from kerncap.replay.connection import environment_of
 from kerncap.replay.outcome import Config
 from kerncap.replay.process import Standby, Started
 from kerncap.replay.tuning.grid import has_value, plain
+from kerncap.replay.worker import typed_json
+from kerncap.replay.worker.protocol import Compilation, CompilerReply, Compiling, Failure, Target
 
 _MOST_PROCESSES = 32
 
@@ -39,14 +40,6 @@ class Built:
     shared_bytes: int = 0
     ms: float = 0.0
     lost: bool = False
-
-
-@dataclass(frozen=True)
-class Target:
-    """What is compiled for: the compute capability (90), the shared memory that a block may ask for."""
-
-    capability: int
-    shared_bytes: int | None
 
 
 class CompilePool:
@@ -72,13 +65,13 @@ class CompilePool:
         self._by_key: dict[str, Future[Built]] = {}
         self._by_id: dict[int, Future[Built]] = {}
         self._lock = threading.Lock()
-        self._target: Future[Target] = Future()
+        self._target: Future[Compiling] = Future()
         self._closed = False
         self._made = scratch.folder("compile")
         self._folder = self._made.path
         count = min(_MOST_PROCESSES, processes or _cores())
         try:
-            self._start(reproducers, python, {"device": device, "capability": capability}, count, standby)
+            self._start(reproducers, python, Target(device, capability), count, standby)
         except BaseException:
             self._made.remove()
             raise
@@ -90,8 +83,8 @@ class CompilePool:
         self.close()
 
     @property
-    def target(self) -> Target:
-        """What is compiled for. Raises BackendUnavailable where the pool can't work."""
+    def target(self) -> Compiling:
+        """What is compiled for. Raises BackendUnavailable if the pool can't work."""
         return self._target.result()
 
     def submit(self, digest: str, config: Config) -> Future[Built]:
@@ -104,15 +97,10 @@ class CompilePool:
             found = self._by_key[key] = Future()
             number = len(self._by_id)
             self._by_id[number] = found
-            request = {
-                "id": number, "job": self._jobs[digest], "arguments": dict(config.arguments),
-                "options": dict(config.options), "grid": list(config.grid or (1, 1, 1)),
-                "limit_s": self.limit_s,
-            }  # fmt: skip
-            data = json.dumps(request).encode() + b"\n"
+            wanted = replace(config, grid=config.grid or (1, 1, 1))
+            asked = Compilation(number, self._jobs[digest], wanted, self.limit_s)
             try:
-                while data:
-                    data = data[os.write(self._requests, data) :]
+                typed_json.send(self._requests, typed_json.line(asked))
             except OSError as error:
                 self._fail(found, f"the compile processes are gone: {error}")
         return found
@@ -132,7 +120,7 @@ class CompilePool:
         self._made.remove()
 
     def _start(
-        self, reproducers: Mapping[str, Reproducer], python: str, target: dict[str, Any], count: int,
+        self, reproducers: Mapping[str, Reproducer], python: str, target: Target, count: int,
         standby: Standby | None,
     ) -> None:  # fmt: skip
         jobs = []
@@ -149,7 +137,7 @@ class CompilePool:
                 "path": str(path), "folder": str(folder), "source": path.name, "entry": source.entry,
                 **{name: job[name] for name in ("arguments", "views", "regions", "launch")},
             })  # fmt: skip
-        (self._folder / "jobs.json").write_text(json.dumps({"target": target, "jobs": jobs}))
+        (self._folder / "jobs.json").write_bytes(typed_json.line({"target": target, "jobs": jobs}))
         arguments = ["compile", str(self._folder / "jobs.json"), str(count)]
         log, environment = self._folder / "log", environment_of("jit")
         if standby is not None and standby.fits(python, environment):
@@ -161,31 +149,37 @@ class CompilePool:
         self._reader.start()
 
     def _read(self, fd: int, log: Path) -> None:
-        with open(fd, encoding="utf-8") as replies:
-            for line in replies:
-                reply = json.loads(line)
-                if "refused" in reply:
-                    self._refuse(str(reply["refused"]))
-                elif "ready" in reply:
-                    self._target.set_result(Target(int(reply["capability"]), reply.get("shared_bytes")))
-                else:
-                    with self._lock:
-                        future = self._by_id[int(reply["id"])]
-                    future.set_result(
-                        Built(
-                            "" if reply["ok"] else str(reply["error"]), str(reply.get("detail", "")),
-                            int(reply.get("shared_bytes", 0)), float(reply.get("ms", 0.0)),
-                        )
-                    )  # fmt: skip
+        problem = ""
+        try:
+            self._read_lines(typed_json.Lines(fd))
+        except typed_json.Unreadable as error:
+            problem = f"its answer can't be read: {error}"
+        os.close(fd)
         try:
             last = log.read_text(errors="replace").strip().splitlines()[-1:]
         except OSError:
             last = []
-        why = f"the compile process ended{': ' + last[0] if last else ''}"
+        said = problem or (last[0] if last else "")
+        why = f"the compile process ended{said and ': ' + said}"
         self._refuse(why)
         with self._lock:
             for future in self._by_id.values():
                 self._fail(future, why)
+
+    def _read_lines(self, lines: typed_json.Lines) -> None:
+        """Raises Unreadable."""
+        while (line := lines.next()) is not None:
+            reply: CompilerReply = typed_json.fit(CompilerReply, typed_json.parse(line))
+            if isinstance(reply, Failure):
+                self._refuse(reply.message)
+            elif isinstance(reply, Compiling):
+                self._target.set_result(reply)
+            else:
+                with self._lock:
+                    future = self._by_id.get(reply.id)
+                if future is None or future.done():
+                    raise typed_json.Unreadable(f"id: {reply.id} was not asked for")
+                future.set_result(Built(reply.error, reply.detail, reply.shared_bytes, reply.ms))
 
     def _refuse(self, why: str) -> None:
         if not self._target.done():

@@ -1,13 +1,15 @@
-"""Questions about the Python that runs this, and the machine: each answer is one JSON document on stdout."""
+"""Questions about the Python that runs this, and the machine: each answer is one line on stdout."""
 
 from __future__ import annotations
 
 import ctypes
 import importlib.util
-import json
 import os
 import sys
 from typing import Any
+
+from . import typed_json
+from .protocol import Agents, Device, Failure, Packages
 
 _GPU = 1  # HSA_DEVICE_TYPE_GPU
 _NAME, _DEVICE = 0, 17  # HSA_AGENT_INFO_NAME, HSA_AGENT_INFO_DEVICE
@@ -16,24 +18,23 @@ _NAME, _DEVICE = 0, 17  # HSA_AGENT_INFO_NAME, HSA_AGENT_INFO_DEVICE
 def main(what: str, *given: str) -> None:
     """``packages``, ``agents`` or ``device ORDINAL``."""
     if what == "packages":
-        found = _packages()
+        found: Packages | Agents | Device | Failure = _packages()
     elif what == "agents":
         found = _agents()
     else:
         found = _device(int(given[0]))
-    sys.stdout.write(json.dumps(found))
+    sys.stdout.buffer.write(typed_json.line(found))
     sys.stdout.flush()
     if what == "agents":
         os._exit(0)  # ROCr's orderly end may wait
 
 
-def _packages() -> dict[str, Any]:
+def _packages() -> Packages:
     """What there is of torch, triton and numpy; looks without importing, for torch takes seconds.
 
     cuInit alone says whether a device is there.
     """
-    names = ("torch", "triton", "numpy")
-    found: dict[str, Any] = {name: importlib.util.find_spec(name) is not None for name in names}
+    torch, triton, numpy = (_is_there(name) for name in ("torch", "triton", "numpy"))
     count, reason = ctypes.c_int(), ""
     try:
         cuda = ctypes.CDLL("libcuda.so.1")
@@ -42,10 +43,14 @@ def _packages() -> dict[str, Any]:
             reason = f"the CUDA driver answers error {status}"
     except OSError:
         reason = "there is no CUDA driver (libcuda.so.1)"
-    return {**found, "cuda": count.value, "cuda_reason": reason}
+    return Packages(torch, triton, numpy, count.value, reason)
 
 
-def _agents() -> dict[str, Any]:
+def _is_there(name: str) -> bool:
+    return importlib.util.find_spec(name) is not None
+
+
+def _agents() -> Agents:
     """The architectures of AMD GPUs, asked of ROCr itself: hsa_init keeps threads and maps memory."""
     agents: list[str] = []
     try:
@@ -56,7 +61,7 @@ def _agents() -> dict[str, Any]:
             reason = "/dev/kfd may not be opened by this user (is it in the groups render and video?)"
     except OSError as error:
         reason = f"there is no ROCm runtime ({error})"
-    return {"numpy": importlib.util.find_spec("numpy") is not None, "agents": agents, "reason": reason}
+    return Agents(_is_there("numpy"), agents, reason)
 
 
 def _look(hsa: Any, agents: list[str]) -> str:
@@ -81,24 +86,23 @@ def _look(hsa: Any, agents: list[str]) -> str:
     return "" if agents else "ROCm finds no GPU"
 
 
-def _device(ordinal: int) -> dict[str, Any]:
+def _device(ordinal: int) -> Device | Failure:
     """Which CUDA device it is, without torch: kept ceilings are found at no cost."""
     try:
         cuda = ctypes.CDLL("libcuda.so.1")
     except OSError as error:
-        return {"refused": f"there is no CUDA driver ({error})"}
+        return Failure("refused", f"there is no CUDA driver ({error})")
     device, driver, name = ctypes.c_int(), ctypes.c_int(), ctypes.create_string_buffer(256)
-    wanted = (("sm_count", 16), ("clock_khz", 13), ("memory_clock_khz", 36))  # CUdevice_attribute
-    values = {key: ctypes.c_int() for key, _ in wanted}
+    wanted = (16, 13, 36)  # CUdevice_attribute: multiprocessors, the clock, the memory's
+    values = [ctypes.c_int() for _ in wanted]
     calls: list[tuple[Any, ...]] = [
         ("cuInit", 0), ("cuDeviceGet", ctypes.byref(device), ordinal),
         ("cuDeviceGetName", name, 256, device), ("cuDriverGetVersion", ctypes.byref(driver)),
-        *(("cuDeviceGetAttribute", ctypes.byref(values[key]), number, device) for key, number in wanted),
+        *(("cuDeviceGetAttribute", ctypes.byref(values[i]), wanted[i], device) for i in range(len(wanted))),
     ]  # fmt: skip
     for call, *arguments in calls:
         status = getattr(cuda, call)(*arguments)
         if status:
-            return {"refused": f"{call}: error {status}"}
+            return Failure("refused", f"{call}: error {status}")
     version = f"{driver.value // 1000}.{driver.value % 1000 // 10}"
-    numbers = {key: value.value for key, value in values.items()}
-    return {"device": name.value.decode(errors="replace"), "driver": version, **numbers}
+    return Device(name.value.decode(errors="replace"), version, *(value.value for value in values))

@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import inspect
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Concatenate, Literal, ParamSpec, Protocol, TypeVar
 
@@ -22,9 +22,27 @@ VERSION = 2  # of all that is in this file; a worker refuses the job of another 
 
 Scalar = int | float | bool | str | None
 Limits = tuple[int, float, float]  # view, rtol, atol
+Three = tuple[int, int, int]  # x, y, z
 Range = tuple[int, int, int]  # region, start, stop
+REFERENCE = "reference"  # in place of a state: what the user's file expects
+VARIATION_FILE, MADE_FILE = "request.json", "made.json"  # of a compilation in a folder of its own
+
+
+def three(numbers: Iterable[int]) -> Three:
+    """The dimensions of a grid or a block. Raises ValueError for other than three."""
+    x, y, z = numbers
+    return int(x), int(y), int(z)
+
 
 # --- the start -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Order:
+    """What a process that was started ahead becomes: the arguments of one, and where it prints to."""
+
+    log: str
+    arguments: list[str]
 
 
 @dataclass(frozen=True)
@@ -40,10 +58,11 @@ class Failure:
     """Why an operation has no result.
 
     refused: it can't be done here as asked; error: the kernel or a user's file raised; fault, timeout: the
-    worker ends; internal: a defect of ours. ``detail`` is a traceback.
+    worker ends; killed: the system ended a process that was needed; internal: a defect of ours. ``detail`` is
+    a traceback.
     """
 
-    kind: Literal["refused", "error", "fault", "timeout", "internal"]
+    kind: Literal["refused", "error", "fault", "timeout", "killed", "internal"]
     message: str
     detail: str = ""
     place: Place | None = None
@@ -72,7 +91,34 @@ class Config:
 
     arguments: dict[str, Scalar] = field(default_factory=dict)
     options: dict[str, int] = field(default_factory=dict)
-    grid: tuple[int, int, int] | None = None
+    grid: Three | None = None
+
+
+@dataclass(frozen=True)
+class Variation:
+    """A launch other than as it was captured: a configuration, values of numeric arguments by name."""
+
+    config: Config | None = None
+    scalars: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Cubin:
+    """What Triton's compiler says of a cubin: its metadata, the signature of its parameters."""
+
+    metadata: dict[str, Any]
+    signature: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class CodeObject:
+    """What Triton's compiler says of a code object: its LDS, its workgroup."""
+
+    shared_bytes: int
+    block: Three
+
+
+Image = Cubin | CodeObject
 
 
 @dataclass(frozen=True)
@@ -137,8 +183,8 @@ class Compiled:
     occupancy: float | None = None
     compile_ms: float = 0.0
     cached: bool = False
-    grid: list[int] | None = None
-    block: list[int] | None = None
+    grid: Three | None = None
+    block: Three | None = None
     stages: dict[str, str] = field(default_factory=dict)
 
 
@@ -157,7 +203,7 @@ class Loaded:
 class Ended:
     """How a launch ended; ``line`` of the source (from 1) is where an error was raised, if that is known."""
 
-    status: Literal["ok", "error", "fault", "timeout", "refused"]
+    status: Literal["ok", "error", "fault", "timeout", "refused", "killed"]
     message: str = ""
     detail: str = ""
     ns: int = 0
@@ -286,27 +332,99 @@ class InferredType:
     elements: int
 
 
+# --- questions: one line each, of `probe.py` and `limits/measure.py` ----------------------------------------
+
+
+@dataclass(frozen=True)
+class Packages:
+    """What there is of packages, how many CUDA devices there are, and why there are none."""
+
+    torch: bool
+    triton: bool
+    numpy: bool
+    cuda: int
+    cuda_reason: str
+
+
+@dataclass(frozen=True)
+class Agents:
+    """The architectures of AMD GPUs, or the reason why there are none."""
+
+    numpy: bool
+    agents: list[str]
+    reason: str
+
+
+@dataclass(frozen=True)
+class Device:
+    """Which CUDA device it is; clocks in kHz."""
+
+    device: str
+    driver: str
+    sm_count: int
+    clock_khz: int
+    memory_clock_khz: int
+
+
+# --- compiling ahead: lines of `torch_backend/compile_ahead.py` --------------------------------------------
+
+
+@dataclass(frozen=True)
+class Target:
+    """What is compiled for: a capability (90), or that of CUDA device ``device``."""
+
+    device: int
+    capability: int | None = None
+
+
+@dataclass(frozen=True)
+class Compilation:
+    """What is asked: a configuration of the job of that number."""
+
+    id: int
+    job: int
+    config: Config
+    limit_s: float
+
+
+@dataclass(frozen=True)
+class Compiling:
+    """The first line: what is compiled for, and the shared memory that a block may ask for."""
+
+    capability: int
+    shared_bytes: int | None
+
+
+@dataclass(frozen=True)
+class CompilationEnded:
+    """How a compilation ended; ``error`` is empty if it went well."""
+
+    id: int
+    error: str = ""
+    detail: str = ""
+    shared_bytes: int = 0
+    ms: float = 0.0
+
+
+CompilerReply = Compiling | CompilationEnded | Failure
+
 # --- the operations ----------------------------------------------------------------------------------------
 
 
 class Backend(Protocol):
     """What a worker does with its one job. ``which`` names a loaded variant, ``state`` a copy of all regions:
-    pre, post or a snapshot. ``against`` is a state, or ``reference``. A mask is the name of a file with one
+    pre, post or a snapshot. ``against`` is a state, or `REFERENCE`. A mask is the name of a file with one
     bit for each byte of a region; ``masks`` are by region."""
-
-    name: str
 
     def open(self) -> Opened:
         """The worker as it is, with its memory placed."""
 
     def load(
-        self, which: str, path: str, stages: str, scalars: dict[str, str], config: Config | None,
-        limit_s: float, launch: dict[str, Any] | None,
-    ) -> Loaded:  # fmt: skip
-        """Make a launcher of a file, the job's own or a candidate's.
+        self, which: str, path: str, stages: str, variation: Variation, limit_s: float, image: Image | None
+    ) -> Loaded:
+        """Make a launcher of a file, the job's own or a candidate's; ``image``: what its compiler said of it.
 
-        ``scalars`` are values of numeric arguments that the launch did not have, ``launch`` what the compiler
-        said of an image. ``stages`` is a folder for what the compiler makes on its way.
+        ``stages`` is a folder for what the compiler makes on its way.
         """
 
     def unload(self, which: str) -> None:
@@ -436,25 +554,32 @@ def read_request(line: str) -> Request:
     operation = OPERATIONS.get(asked.operation)
     if operation is None:
         raise Unreadable(f"operation: {asked.operation} is unknown")
-    kinds = {name: kind for name, kind in _types(operation).items() if name != "return"}
-    return Request(asked.operation, typed_json.fields(kinds, asked.arguments))
+    return Request(asked.operation, _arguments(operation)(asked.arguments))
 
 
 def read_reply(operation: Callable[Concatenate[Backend, P], R], line: bytes) -> R | Failure:
     """What a worker answered to an operation. Raises Unreadable for anything else."""
-    reply = typed_json.parse(line)
-    if type(reply) is dict and reply.keys() == {"failure"}:
-        failure: Failure = typed_json.fit(Failure, reply["failure"])
-        return failure
-    if type(reply) is not dict or reply.keys() != {"result"}:
-        raise Unreadable("neither a result nor a failure")
-    result: R = typed_json.fit(_types(operation)["return"], reply["result"])
+    result: R | Failure = read_result(_types(operation)["return"], line)
     return result
+
+
+def read_result(kind: Any, line: bytes) -> Any:
+    """A result of that kind, or a Failure. Raises Unreadable."""
+    reply = typed_json.parse(line)
+    if type(reply) is not dict or reply.keys() not in ({"result"}, {"failure"}):
+        raise Unreadable("neither a result nor a failure")
+    [(word, value)] = reply.items()
+    return typed_json.fit(kind if word == "result" else Failure, value)
 
 
 def reply(result: Any) -> bytes:
     """The line that answers a request: a result or a Failure."""
     return typed_json.line({"failure" if isinstance(result, Failure) else "result": result})
+
+
+@functools.cache
+def _arguments(operation: Callable[..., Any]) -> Callable[[Any], dict[str, Any]]:
+    return typed_json.fields({name: kind for name, kind in _types(operation).items() if name != "return"})
 
 
 @functools.cache

@@ -9,34 +9,41 @@ import sys
 import traceback
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
+from . import protocol, typed_json
 from .common.failures import Fault, KernelError, Killed, Refused, TimedOut
+from .protocol import Failure, Hello
+
+
+class Session(protocol.Backend, Protocol):
+    """A backend with its job open."""
+
+    def handle(self, request: protocol.Request) -> Any:
+        """Carry out one request. Raises Refused, KernelError, Killed, Fault or TimedOut."""
 
 
 def serve(job_path: str, read_fd: int, write_fd: int, relocate: bool) -> None:
     """Place the job's regions, say hello, then answer requests until the pipe closes.
 
-    The first reply is ``{"placed": bool, "taken": [region, …]}``; a worker that could not place every
-    region and was not told to relocate ends there, and a fresh process tries again.
+    A worker that could not place every region and was not told to relocate ends after its hello, and a fresh
+    process tries again.
     """
     # Nothing that maps much memory (numpy, torch) is loaded before this, but in a process that was started
     # ahead of its job.
     job = json.loads(Path(job_path).read_text())
     requests = open(read_fd, encoding="utf-8")  # noqa: SIM115
-    replies = open(write_fd, "w", encoding="utf-8")  # noqa: SIM115
 
-    def answer(reply: dict[str, Any]) -> None:
-        replies.write(json.dumps(reply) + "\n")
-        replies.flush()
+    def answer(line: bytes) -> None:
+        typed_json.send(write_fd, line)
 
     try:
         memory = _memory(job)
         taken = memory.reserve(relocate)
     except Refused as error:
-        answer({"refused": str(error)})
+        answer(typed_json.line(Hello(refused=str(error))))
         return
-    answer({"placed": not taken, "taken": taken})
+    answer(typed_json.line(Hello(taken)))
     if taken and not relocate:
         _end(memory)
         return
@@ -48,40 +55,36 @@ def serve(job_path: str, read_fd: int, write_fd: int, relocate: bool) -> None:
 
 
 def _answer_all(
-    job: dict[str, Any], folder: Path, memory: Any, requests: Any, answer: Callable[[dict[str, Any]], None]
+    job: dict[str, Any], folder: Path, memory: Any, requests: Any, answer: Callable[[bytes], None]
 ) -> None:
     session = None
     for line in requests:
-        request = json.loads(line)
+        result: Any
         try:
             if session is None:
                 session = _session(job, folder, memory)
                 gc.freeze()
                 gc.enable()
-            answer({"ok": True, **session.handle(request)})
+            result = session.handle(protocol.read_request(line))
         except Refused as error:
-            answer({"ok": False, "kind": "refused", "message": str(error)})
+            result = Failure("refused", str(error))
         except Killed:
-            answer({"ok": False, "kind": "killed"})
+            result = Failure("killed", "its process was killed")
         except KernelError as error:
-            answer({
-                "ok": False, "kind": "error", "message": str(error), "detail": error.detail,
-                "place": error.place,
-            })  # fmt: skip
+            result = Failure("error", str(error), error.detail, error.place)
         except Fault as error:
-            answer({"ok": False, "kind": "fault", "message": str(error)})
+            answer(protocol.reply(Failure("fault", str(error))))
             if memory.kind == "hip":
                 os._exit(0)  # an orderly end needs the device: ROCr would wait for it
             return
         except TimedOut as error:
-            answer({"ok": False, "kind": "timeout", "message": str(error)})
+            answer(protocol.reply(Failure("timeout", str(error))))
             os._exit(0)  # an orderly end would wait for what the device still runs
         except Exception as error:  # the engine must learn of it, whatever it is
             traceback.print_exc()
             sys.stderr.flush()
-            answer(
-                {"ok": False, "kind": "internal", "message": repr(error), "detail": traceback.format_exc()}
-            )
+            result = Failure("internal", repr(error), traceback.format_exc())
+        answer(protocol.reply(result))
     _end(memory, session)
 
 
@@ -125,12 +128,12 @@ def _vendor(memory: str) -> Any:
     return cuda_vendor
 
 
-def _session(job: dict[str, Any], folder: Path, memory: Any) -> Any:
+def _session(job: dict[str, Any], folder: Path, memory: Any) -> Session:
     if job["launcher"] == "native":
         from .native import operations as native
 
         native.check(job)
-        return native.Session(job, folder, memory, _vendor(job["memory"]))
-    from .torch_backend.operations import Session  # loads torch
+        return native.NativeBackend(job, folder, memory, _vendor(job["memory"]))
+    from .torch_backend.operations import TorchBackend  # loads torch
 
-    return Session(job, folder, memory)
+    return TorchBackend(job, folder, memory)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import importlib
-import json
 import os
 import threading
 
+from . import typed_json
+from .protocol import Order
 from .torch_backend import warm_triton
 
 
@@ -30,13 +31,13 @@ def wait(read_fd: int, device: bool) -> list[str]:
         if not part:
             os._exit(0)
         line += part
-    order = json.loads(line)
-    log = os.open(order["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    order = typed_json.read(Order, line)
+    log = os.open(order.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
     os.dup2(log, 1)
     os.dup2(log, 2)
     os.close(log)
-    os.chdir(os.path.dirname(order["log"]))
-    return [str(each) for each in order["arguments"]]
+    os.chdir(os.path.dirname(order.log))
+    return order.arguments
 
 
 def _load_driver() -> None:

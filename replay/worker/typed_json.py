@@ -21,6 +21,7 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 MAX_LINE_BYTES = 16 << 20  # what is written comes to some MB: errors of 4,096 views, 100,000 times
 _PART_BYTES = 1 << 20
+_encode = json.JSONEncoder(default=vars).encode
 _SHOWN = 40  # characters of a name that is not known
 
 
@@ -33,7 +34,7 @@ class Unreadable(ValueError):
 
 def line(message: Any) -> bytes:
     """One line: a dataclass becomes an object of all its fields."""
-    return json.dumps(message, default=vars).encode() + b"\n"
+    return _encode(message).encode() + b"\n"
 
 
 def send(fd: int, message: bytes) -> None:
@@ -96,11 +97,6 @@ def parse(text: bytes | str) -> Any:
 def fit(kind: Any, value: Any) -> Any:
     """A JSON value as ``kind`` has it. Raises Unreadable for one that does not fit."""
     return _reader(kind)(value)
-
-
-def fields(kinds: dict[str, Any], value: Any) -> dict[str, Any]:
-    """The fields of an object, each as its kind; no other may be there. Raises Unreadable."""
-    return _fields({name: _reader(kind) for name, kind in kinds.items()}, value)
 
 
 @functools.cache
@@ -216,25 +212,27 @@ def _dict(keys: type, reader: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 def _object(kind: Any) -> Callable[[Any], Any]:
     hints = typing.get_type_hints(kind)
-    readers = {each.name: _reader(hints[each.name]) for each in dataclasses.fields(kind)}
+    read = fields({each.name: hints[each.name] for each in dataclasses.fields(kind)})
+    return lambda value: kind(**read(value))
 
-    def reads(value: Any) -> Any:
-        return kind(**_fields(readers, value))
+
+def fields(kinds: dict[str, Any]) -> Callable[[Any], dict[str, Any]]:
+    """What reads an object of these fields, each as its kind, and no other. It raises Unreadable."""
+    readers = {name: _reader(kind) for name, kind in kinds.items()}
+
+    def reads(value: Any) -> dict[str, Any]:
+        if type(value) is not dict:
+            raise _differs("object", value)
+        if value.keys() != readers.keys():
+            more, less = sorted(value.keys() - readers.keys()), sorted(readers.keys() - value.keys())
+            unknown = f"an unknown field {ascii(more[0])[:_SHOWN]}" if more else f"no field {less[0]}"
+            raise Unreadable(unknown)
+        found = {}
+        for name, reader in readers.items():
+            try:
+                found[name] = reader(value[name])
+            except Unreadable as error:
+                raise Unreadable(f"{name}: {error}") from None
+        return found
 
     return reads
-
-
-def _fields(readers: dict[str, Callable[[Any], Any]], value: Any) -> dict[str, Any]:
-    if type(value) is not dict:
-        raise _differs("object", value)
-    if value.keys() != readers.keys():
-        more, less = sorted(value.keys() - readers.keys()), sorted(readers.keys() - value.keys())
-        unknown = f"an unknown field {ascii(more[0])[:_SHOWN]}" if more else f"no field {less[0]}"
-        raise Unreadable(unknown)
-    found = {}
-    for name, reader in readers.items():
-        try:
-            found[name] = reader(value[name])
-        except Unreadable as error:
-            raise Unreadable(f"{name}: {error}") from None
-    return found

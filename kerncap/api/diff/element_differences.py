@@ -117,10 +117,10 @@ class Difference:
         names = ["abs_max", "abs_mean", "rel_max", "rel_mean", "scale", "special_differs"]
         if self.floating:
             names += ["ulp_max", "ulp_mean", "ulp_median", "ulp_p99"]
-        kept = {name: _plain(found[name]) for name in names}
-        for kind in ("nan", "inf"):
-            kept[f"{kind}_a"], kept[f"{kind}_b"] = found[f"{kind}_expected"], found[f"{kind}_found"]
-        kept["larger"], kept["smaller"] = found["positive"], found["negative"]
+        kept = {name: _plain(getattr(found, name)) for name in names}
+        kept["nan_a"], kept["nan_b"] = found.nan_expected, found.nan_found
+        kept["inf_a"], kept["inf_b"] = found.inf_expected, found.inf_found
+        kept["larger"], kept["smaller"] = found.positive, found.negative
         return kept
 
 

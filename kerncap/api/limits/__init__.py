@@ -22,6 +22,7 @@ from kerncap.replay.limits.ncu_csv import KernelRow
 from kerncap.replay.limits.roofline import LimitReport, Times, bounds
 from kerncap.replay.limits.work import SECTOR_BYTES, Traffic, Work
 from kerncap.replay.resident import dirtied, follows_itself
+from kerncap.replay.worker.protocol import Timings
 from kerncap.sanitizer.sources.reproducer import launch_from_reproducer
 
 __all__ = ["LimitReport", "limits"]
@@ -144,7 +145,7 @@ def _profiled(
 def _times(engine: Engine, which: str, measured: Measured | None) -> Times:
     """Warm and cold medians, and that of timed runs where those can't be had."""
     written = sorted(measured.written) if measured is not None else []
-    found: dict[str, float | None] = {}
+    found = Timings(None, None)
     try:
         ranges = dirtied(measured) if measured is not None else []
         again = measured is not None and follows_itself(measured)
@@ -152,13 +153,13 @@ def _times(engine: Engine, which: str, measured: Measured | None) -> Times:
     except KerncapError:
         pass
     median = None
-    if not found.get("warm_ms") or not found.get("cold_ms"):
+    if not found.warm_ms or not found.cold_ms:
         try:
             times = sorted(engine.time(which, 3, _TIMED_RUNS, written))
             median = times[len(times) // 2]
         except KerncapError:
             pass
-    return Times(found.get("warm_ms"), found.get("cold_ms"), median)
+    return Times(found.warm_ms, found.cold_ms, median)
 
 
 # --- the work ----------------------------------------------------------------------------------------

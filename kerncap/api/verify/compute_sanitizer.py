@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from kerncap import child, scratch
 from kerncap.api.verify.verify_result import Case, StageResult
@@ -21,8 +20,9 @@ from kerncap.replay import candidates
 from kerncap.replay.engine import CANDIDATE
 from kerncap.replay.limits import once
 from kerncap.replay.staging import Job, stage
+from kerncap.replay.worker.protocol import Image
 
-Loadable = tuple[Path, dict[str, Any] | None]  # a file, and what its compiler says of it, if that is needed
+Loadable = tuple[Path, Image | None]  # a file, and what its compiler says of it, if that is needed
 
 TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
 _START_S = 30.0  # torch and Triton, instrumented: 7 s on an H200

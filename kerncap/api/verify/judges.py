@@ -23,6 +23,7 @@ from kerncap.replay.wording import (
     undecided,
     within,
 )
+from kerncap.replay.worker.protocol import REFERENCE
 
 AGREEING_REPLAYS = 3
 
@@ -69,17 +70,17 @@ def by_reference(engine: Engine, measured: Measured, which: str, file: Path, tol
     ]
     assert engine.generation == generation
     hit = settle(engine, measured, SEED_A)
-    found = engine.compare(wanted, "reference")
+    found = engine.compare(wanted, REFERENCE)
     reasons = (
         gap_reasons(engine)
         + outside_reasons(manifest, hit)
         + outside_reasons(manifest, _spoiled(engine, measured))
     )
-    reasons += [mismatch(stats) for stats in found if stats["outside"]]
+    reasons += [mismatch(stats) for stats in found if stats.outside]
     if reasons:
         return Verdict(Answer.NO, reasons[0], reasons, views=found)
-    names = ", ".join(str(stats["name"]) for stats in found)
-    exact = not any(stats["different"] for stats in found)
+    names = ", ".join(stats.name for stats in found)
+    exact = not any(stats.different for stats in found)
     summary = f"{names} as the reference has it" + ("" if exact else f", {within(found)}")
     verdict = Verdict(Answer.YES, summary, views=found, exact=exact)
     if unjudged := _unjudged(engine, measured, views):
@@ -119,14 +120,14 @@ def by_finiteness(engine: Engine, measured: Measured, which: str) -> Verdict:
     hit = settle(engine, measured, SEED_A)
     views = [n for n, view in enumerate(manifest.views) if view.region in measured.written]
     found = engine.nonfinite(views, measured.written)
-    elements = sum(int(stats["elements"]) for stats in found)
+    elements = sum(stats.elements for stats in found)
     reasons = gap_reasons(engine) + outside_reasons(manifest, hit)
     for stats in found:
-        if stats["nonfinite"]:
-            index = ", ".join(map(str, stats["first"]["index"]))
+        if stats.nonfinite and stats.first is not None:
+            index = ", ".join(map(str, stats.first.index))
             reasons.append(
-                f"{stats['name']}: {stats['nonfinite']:,} of {stats['elements']:,} written elements "
-                f"are not finite, first {stats['name']}[{index}] = {stats['first']['found']}"
+                f"{stats.name}: {stats.nonfinite:,} of {stats.elements:,} written elements "
+                f"are not finite, first {stats.name}[{index}] = {stats.first.found}"
             )
     if reasons:
         return Verdict(Answer.NO, reasons[0], reasons)
@@ -148,7 +149,7 @@ def by_agreement(engine: Engine, measured: Measured, which: str) -> Verdict:
     differing = [
         (view_name(engine.manifest, v), views[v].dtype, largest) for v, largest in noise.views.items()
     ]
-    differing += [(i.view["name"], i.view["dtype"], i.largest) for i in noise.inferred]
+    differing += [(i.view.name, i.view.dtype, i.largest) for i in noise.inferred]
     for name, dtype, largest in differing:
         rtol, atol = view_tolerance(dtype)
         if largest > atol + rtol * largest or not dtype.startswith(("float", "bfloat")):

@@ -18,9 +18,10 @@ from kerncap.api.verify.wider import derive_wide, multiplies_in_tf32, reduces
 from kerncap.errors import KerncapError
 from kerncap.replay import bitmap
 from kerncap.replay.engine import CANDIDATE, ORIGINAL
-from kerncap.replay.judge_requests import FLOATS, Limits, errors, errors_against, values
+from kerncap.replay.judge_requests import FLOATS, errors, errors_against, values
 from kerncap.replay.outcome import Outcome
 from kerncap.replay.units import extent, view_name
+from kerncap.replay.worker.protocol import REFERENCE, ErrorStatistics, Limits
 
 # Half the distance of neighbours at 1. Source: IEEE 754-2019 table 3.5; bfloat16 has 8 bits, TF32 11.
 _UNIT = {"float64": 2.0**-53, "float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
@@ -67,7 +68,7 @@ def stage(case: Case) -> StageResult:
     original = _errors(case, ORIGINAL, views, expected)
     if isinstance(original, Outcome):
         return found.ended(original, "the captured kernel: ")
-    if unlike := [s["name"] for s in original.values() if s["abs_max"] > _UNLIKE * s["scale"] and expected]:
+    if unlike := [s.name for s in original.values() if s.abs_max > _UNLIKE * s.scale and expected]:
         return StageResult.skipped(
             "numerics", f"in wider types the source gives something else for {', '.join(unlike)}: "
             "what it does depends on its types"
@@ -107,59 +108,59 @@ def _length(case: Case, text: str) -> int:
 
 
 def _judge(
-    case: Case, view: int, original: dict[str, Any], candidate: dict[str, Any] | None, found: StageResult
+    case: Case, view: int, original: ErrorStatistics, candidate: ErrorStatistics | None, found: StageResult
 ) -> None:
     (_, rtol, atol), length = limits(case, view)
     name = view_name(case.engine.manifest, view)
-    scale = float(original["scale"]) or 1.0
+    scale = original.scale or 1.0
     allowed = rtol * scale + atol * (scale if case.options.atol is None else 1.0)
     for who, stats in (("the captured kernel", original), ("the candidate", candidate)):
         if stats is None:
             continue
         found.shown.append(f"{name}, {who}: {described(stats)}")
-        if stats["special_differs"]:
+        if stats.special_differs:
             found.reasons.append(
-                f"{name}, {who}: NaN or infinity differs from the reference in {stats['special_differs']:,} "
+                f"{name}, {who}: NaN or infinity differs from the reference in {stats.special_differs:,} "
                 f"elements ({specials(stats)})"
             )
         judged = candidate is None or who == "the candidate"
-        most = max(allowed, _NOT_WORSE * float(original["abs_max"]) if candidate is not None else 0.0)
-        if judged and stats["abs_max"] > most:
-            index = ", ".join(map(str, stats["worst"] or []))
+        most = max(allowed, _NOT_WORSE * original.abs_max if candidate is not None else 0.0)
+        if judged and stats.abs_max > most:
+            index = ", ".join(map(str, stats.worst or []))
             found.reasons.append(
-                f"{name}, {who}: off by up to {stats['abs_max']:.3g} (allowed {most:.3g} for "
+                f"{name}, {who}: off by up to {stats.abs_max:.3g} (allowed {most:.3g} for "
                 f"{case.engine.manifest.views[view].dtype} and sums of {length:,}), most ulps at [{index}]"
             )
         elif judged and candidate is not None and _less_exact(original, stats):
             found.reasons.append(
-                f"{name}, {who}: its mean error is {stats['ulp_mean']:.3g} ulps, the captured kernel's "
-                f"{original['ulp_mean']:.3g}: within tolerance, and less exact throughout"
+                f"{name}, {who}: its mean error is {stats.ulp_mean:.3g} ulps, the captured kernel's "
+                f"{original.ulp_mean:.3g}: within tolerance, and less exact throughout"
             )
 
 
-def _less_exact(original: dict[str, Any], candidate: dict[str, Any]) -> bool:
+def _less_exact(original: ErrorStatistics, candidate: ErrorStatistics) -> bool:
     """Whether a candidate is much worse on average: more than rounding in another order makes of it."""
-    return bool(
-        candidate["ulp_median"] > 8.0 and candidate["ulp_median"] > 16.0 * max(1.0, original["ulp_median"])
-    )
+    return bool(candidate.ulp_median > 8.0 and candidate.ulp_median > 16.0 * max(1.0, original.ulp_median))
 
 
-def described(stats: dict[str, Any]) -> str:
+def described(stats: ErrorStatistics) -> str:
     """Errors in ulps and relative, on one line."""
     text = (
-        f"ulps max {stats['ulp_max']:.3g}, mean {stats['ulp_mean']:.2g}, p99 {stats['ulp_p99']:.3g}; "
-        f"relative max {stats['rel_max']:.2g}, mean {stats['rel_mean']:.2g}, p99 {stats['rel_p99']:.2g}"
+        f"ulps max {stats.ulp_max:.3g}, mean {stats.ulp_mean:.2g}, p99 {stats.ulp_p99:.3g}; "
+        f"relative max {stats.rel_max:.2g}, mean {stats.rel_mean:.2g}, p99 {stats.rel_p99:.2g}"
     )
-    return f"{text}; {specials(stats)}" if stats["nan_found"] or stats["inf_found"] else text
+    return f"{text}; {specials(stats)}" if stats.nan_found or stats.inf_found else text
 
 
-def specials(stats: dict[str, Any]) -> str:
+def specials(stats: ErrorStatistics) -> str:
     """How many NaN and infinities, and where the first are."""
     parts = []
-    for kind, word in (("nan", "NaN"), ("inf", "infinite")):
-        count, first = stats[f"{kind}_found"], stats[f"first_{kind}"]
+    for word, count, expected, first in (
+        ("NaN", stats.nan_found, stats.nan_expected, stats.first_nan),
+        ("infinite", stats.inf_found, stats.inf_expected, stats.first_inf),
+    ):
         where = f", first at [{', '.join(map(str, first))}]" if first is not None else ""
-        parts.append(f"{count:,} {word} (reference {stats[f'{kind}_expected']:,}{where})")
+        parts.append(f"{count:,} {word} (reference {expected:,}{where})")
     return ", ".join(parts)
 
 
@@ -176,7 +177,7 @@ def _wide(case: Case, views: list[int]) -> dict[int, npt.NDArray[Any]]:
 
 def _errors(
     case: Case, which: str, views: list[int], expected: dict[int, npt.NDArray[Any]]
-) -> dict[int, dict[str, Any]] | Outcome:
+) -> dict[int, ErrorStatistics] | Outcome:
     """Statistics by view of one run, or how it ended badly."""
     engine = case.engine
     engine.restore()
@@ -184,7 +185,7 @@ def _errors(
     if not outcome.ok:
         return outcome
     if not expected:
-        return {int(s["view"]): s for s in errors(engine, [(v, 0.0, 0.0) for v in views], "reference")}
+        return {s.view: s for s in errors(engine, [(v, 0.0, 0.0) for v in views], REFERENCE)}
     return {view: errors_against(engine, (view, 0.0, 0.0), expected[view]) for view in views}
 
 

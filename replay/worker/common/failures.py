@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from ..protocol import Place
 
 
 class Refused(Exception):
@@ -18,15 +18,12 @@ class Killed(Exception):
 
 
 class KernelError(Exception):
-    """The kernel (or the user's file) raised; ``detail`` holds the traceback.
+    """The kernel or the user's file raised; ``detail`` holds the traceback."""
 
-    ``place`` has the ``file``, ``line`` and ``column`` (from 1) of the user's file, as far as they are known.
-    """
-
-    def __init__(self, message: str, detail: str = "", place: dict[str, Any] | None = None) -> None:
+    def __init__(self, message: str, detail: str = "", place: Place | None = None) -> None:
         super().__init__(message)
         self.detail = detail
-        self.place = place or {}
+        self.place = place
 
 
 class TimedOut(Exception):

@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from ..protocol import ErrorBoxes, ErrorStatistics
+
 # Precision in bits (the hidden one included) and least exponent of a normal number.
 # Source: IEEE 754-2019 table 3.5; OCP 8-bit Floating Point Specification 1.0; bfloat16 has float32's range.
 FORMATS = {
@@ -117,24 +119,41 @@ class Errors:
         share = np.divide(absolute, limit, out=1.0 * (absolute > 0), where=limit > 0)
         self._sums["share"] += float(share.sum())
 
-    def result(self) -> dict[str, Any]:
+    def result(self) -> ErrorStatistics:
         n = max(1, self._counts["finite"])
-        found: dict[str, Any] = {**self._counts, "scale": self._max["scale"]}
-        found["rms"] = math.sqrt(self._sums["square"] / n)
-        found["share_mean"] = self._sums["share"] / n  # of the tolerance
-        found["signed_mean"] = self._sums["signed"] / n
-        found["outward_mean"] = self._sums["outward"] / n  # positive: away from zero
-        found["error_square_mean"] = self._sums["error_square"] / n
-        found["magnitude_mean"] = self._sums["magnitude"] / n
-        found["ulp_median"] = self._ulps.at(0.5, self._max["ulp"])
-        for name in ("abs", "rel", "ulp"):
-            found[f"{name}_max"] = self._max[name]
-            found[f"{name}_mean"] = self._sums[name] / n
-        found["ulp_p99"] = self._ulps.at(0.99, self._max["ulp"])
-        found["rel_p99"] = self._relative.at(0.99, self._max["rel"])
-        found["first_nan"], found["first_inf"] = self._first["nan"], self._first["inf"]
-        found["worst"] = self._first["worst"]
-        return found
+        sums, largest, counts = self._sums, self._max, self._counts
+        return ErrorStatistics(
+            elements=counts["elements"],
+            finite=counts["finite"],
+            different=counts["different"],
+            positive=counts["positive"],
+            negative=counts["negative"],
+            outside=counts["outside"],
+            nan_found=counts["nan_found"],
+            nan_expected=counts["nan_expected"],
+            inf_found=counts["inf_found"],
+            inf_expected=counts["inf_expected"],
+            special_differs=counts["special_differs"],
+            scale=largest["scale"],
+            rms=math.sqrt(sums["square"] / n),
+            share_mean=sums["share"] / n,
+            signed_mean=sums["signed"] / n,
+            outward_mean=sums["outward"] / n,
+            error_square_mean=sums["error_square"] / n,
+            magnitude_mean=sums["magnitude"] / n,
+            abs_max=largest["abs"],
+            abs_mean=sums["abs"] / n,
+            rel_max=largest["rel"],
+            rel_mean=sums["rel"] / n,
+            rel_p99=self._relative.at(0.99, largest["rel"]),
+            ulp_max=largest["ulp"],
+            ulp_mean=sums["ulp"] / n,
+            ulp_median=self._ulps.at(0.5, largest["ulp"]),
+            ulp_p99=self._ulps.at(0.99, largest["ulp"]),
+            first_nan=self._first["nan"],
+            first_inf=self._first["inf"],
+            worst=self._first["worst"],
+        )
 
     def _index(self, flat: int) -> list[int]:
         return [int(i) for i in np.unravel_index(flat, self._shape)] if self._shape else []
@@ -145,7 +164,7 @@ class Boxes:
 
     def __init__(self, shape: tuple[int, ...], rtol: float, atol: float) -> None:
         self._shape, self._rtol, self._atol = shape, rtol, atol
-        self._boxes: dict[bool, list[list[int]] | None] = {True: None, False: None}
+        self._boxes: dict[bool, list[tuple[int, int]] | None] = {True: None, False: None}
         self._at = 0
 
     def add(self, found: Any, expected: Any) -> None:
@@ -156,14 +175,14 @@ class Boxes:
             flat = np.flatnonzero(inside == kind)
             if flat.size and self._shape:
                 axes = np.unravel_index(flat + self._at, self._shape)
-                self._widen(kind, [[int(axis.min()), int(axis.max()) + 1] for axis in axes])
+                self._widen(kind, [(int(axis.min()), int(axis.max()) + 1) for axis in axes])
         self._at += found.size
 
-    def _widen(self, kind: bool, box: list[list[int]]) -> None:
+    def _widen(self, kind: bool, box: list[tuple[int, int]]) -> None:
         old = self._boxes[kind]
         if old is not None:
-            box = [[min(a, c), max(b, d)] for (a, b), (c, d) in zip(old, box, strict=True)]
+            box = [(min(a, c), max(b, d)) for (a, b), (c, d) in zip(old, box, strict=True)]
         self._boxes[kind] = box
 
-    def result(self) -> dict[str, Any]:
-        return {"inside": self._boxes[True], "outside": self._boxes[False]}
+    def result(self) -> ErrorBoxes:
+        return ErrorBoxes(self._boxes[True], self._boxes[False])

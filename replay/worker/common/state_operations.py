@@ -1,12 +1,13 @@
-"""What every backend shares: how a request finds its operation, and the operations on states."""
+"""What every backend shares: how a request finds its method, and the operations on states."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, NoReturn, Protocol, TypeVar
 
 import numpy as np
 
+from ..protocol import Request
 from .failures import Refused
 
 
@@ -34,48 +35,50 @@ S = TypeVar("S", bound=States)
 
 
 class StateOperations(Generic[S]):
-    """Every operation is one method named ``op_…``; ``states`` and ``folder`` come from the backend."""
+    """The operations of `protocol.Backend` on states; ``states`` and ``folder`` come from the backend."""
 
     backend: str
     folder: Path
     states: S
 
-    def perform(self, request: dict[str, Any]) -> dict[str, Any]:
+    def perform(self, request: Request) -> Any:
         """Carry out one request. Raises Refused for an operation that this backend lacks."""
-        arguments = {key: value for key, value in request.items() if key != "op"}
-        operation = getattr(self, f"op_{request['op']}", None)
-        if operation is None:
-            raise Refused(f"{request['op']}: the {self.backend} backend has no such operation")
-        return dict(operation(**arguments) or {})
+        operation = getattr(type(self), request.operation)
+        if operation is lacking:
+            raise Refused(f"{request.operation}: the {self.backend} backend has no such operation")
+        return operation(self, **request.arguments)
 
-    def op_restore(self, state: str = "pre") -> None:
+    def restore(self, state: str) -> None:
         self.states.restore(state)
 
-    def op_snapshot(self, name: str) -> None:
+    def snapshot(self, name: str) -> None:
         self.states.snapshot(name)
 
-    def op_drop(self, name: str) -> None:
+    def drop(self, name: str) -> None:
         self.states.drop(name)
 
-    def op_fill(self, region: int, start: int, stop: int, seed: int, mask: str | None = None) -> None:
+    def fill(self, region: int, start: int, stop: int, seed: int, mask: str | None) -> None:
         self.states.fill(region, start, stop, seed, self._mask(mask) if mask else None)
 
-    def op_put(self, state: str, region: int, mask: str) -> None:
+    def put(self, state: str, region: int, mask: str) -> None:
         self.states.put(state, region, self._mask(mask))
 
-    def op_differing(self, state: str) -> dict[str, Any]:
-        return {"regions": self.states.differing(state)}
+    def differing(self, state: str) -> list[int]:
+        return self.states.differing(state)
 
-    def op_diff(self, region: int, against: str, out: str, seed: int = 0) -> dict[str, Any]:
-        """Write the bitmap of differing bytes to ``out``, if there are any; whether there are."""
+    def diff(self, region: int, against: str, out: str, seed: int) -> bool:
         bits = self.states.diff(region, against, seed)
-        if bits is None:
-            return {"none": True}
-        np.save(self.folder / out, bits)
-        return {"none": False}
+        if bits is not None:
+            np.save(self.folder / out, bits)
+        return bits is not None
 
-    def op_gap_writes(self) -> dict[str, Any]:
-        return {"writes": self.states.gap_writes()}
+    def gap_writes(self) -> list[tuple[int, int, int]]:
+        return self.states.gap_writes()
 
     def _mask(self, path: str) -> Any:
         return np.load(self.folder / path, allow_pickle=False)
+
+
+def lacking(_: Any, /, *given: Any, **named: Any) -> NoReturn:
+    """In place of an operation that a backend lacks."""
+    raise AssertionError("refused by name before it is called")

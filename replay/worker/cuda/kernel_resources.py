@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
-from typing import Any
 
 from ..common.failures import Refused
+from ..protocol import Compiled, three
 from . import driver as cu
 
 _WARP = 32
@@ -14,31 +14,30 @@ _WARP = 32
 
 def of_function(
     driver: cu.Driver, ordinal: int, function: ctypes.c_void_p, config: cu.LaunchConfig, cluster: int = 1
-) -> dict[str, Any]:
-    """Facts of a function as it is launched by ``config``, in clusters of ``cluster`` blocks.
-
-    What this driver does not tell is left out.
-    """
-    block = [int(n) for n in config.block]
+) -> Compiled:
+    """Facts of a function as it is launched by ``config``, in clusters of ``cluster`` blocks."""
+    block = three(config.block)
     threads = block[0] * block[1] * block[2]
-    found: dict[str, Any] = {
-        "grid": [int(n) for n in config.grid], "block": block, "num_warps": -(-threads // _WARP),
-        "dynamic_shared_bytes": int(config.shared_bytes),
-    }  # fmt: skip
-    for name, which in _ATTRIBUTES:
-        value = _attribute(driver, which, function)
-        if value is not None:
-            found[name] = value
-    if "shared_bytes" in found:
-        found["shared_bytes"] += int(config.shared_bytes)
+    warps = -(-threads // _WARP)
+    static_bytes = _attribute(driver, cu.FUNC_SHARED_SIZE_BYTES, function)
+    found = Compiled(
+        grid=three(config.grid),
+        block=block,
+        num_warps=warps,
+        dynamic_shared_bytes=int(config.shared_bytes),
+        shared_bytes=None if static_bytes is None else static_bytes + int(config.shared_bytes),
+        max_threads=_attribute(driver, cu.FUNC_MAX_THREADS_PER_BLOCK, function),
+        spilled_bytes=_attribute(driver, cu.FUNC_LOCAL_SIZE_BYTES, function),
+        registers=_attribute(driver, cu.FUNC_NUM_REGS, function),
+    )
     try:
         blocks = _blocks(driver, ordinal, function, config, threads, cluster)
         room = driver.attribute(cu.DEVICE_MAX_THREADS_PER_MULTIPROCESSOR, ordinal) // _WARP
     except (cu.CudaError, Refused):
         return found
     if blocks is not None and room:
-        found["blocks_per_sm"] = blocks
-        found["occupancy"] = min(1.0, blocks * found["num_warps"] / room)
+        found.blocks_per_sm = blocks
+        found.occupancy = min(1.0, blocks * warps / room)
     return found
 
 
@@ -57,14 +56,6 @@ def launch_config(
         config.attributes = (cu.LaunchAttribute * 1)(attribute)
         config.attribute_count = 1
     return config
-
-
-_ATTRIBUTES = (
-    ("max_threads", cu.FUNC_MAX_THREADS_PER_BLOCK),
-    ("shared_bytes", cu.FUNC_SHARED_SIZE_BYTES),
-    ("spilled_bytes", cu.FUNC_LOCAL_SIZE_BYTES),
-    ("registers", cu.FUNC_NUM_REGS),
-)
 
 
 def _attribute(driver: cu.Driver, which: int, function: ctypes.c_void_p) -> int | None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from ..common.failures import Fault, KernelError, Refused
 from ..native.variables import Variables
+from ..protocol import Compiled, three
 from . import hsa
 from .device import Device
 from .hidden import Dispatched, fill
@@ -52,21 +53,22 @@ class Launcher:
                 raise Fault(self._device.runtime.lost) from error
             raise KernelError(str(error)) from error
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> Compiled:
         """Facts of the kernel as it is launched."""
         of = self._dispatched
         threads = of.workgroup[0] * of.workgroup[1] * of.workgroup[2]
-        found: dict[str, Any] = {
-            "grid": [-(-n // size) for n, size in zip(of.work_items, of.workgroup, strict=True)],
-            "block": list(of.workgroup), "dynamic_shared_bytes": of.dynamic_group_bytes,
-            "shared_bytes": int(self._packet.group_bytes), "spilled_bytes": int(self._packet.private_bytes),
-        }  # fmt: skip
         metadata = self.image.metadata
         wavefront = metadata.wavefront if metadata else self._device.number(hsa.AGENT_WAVEFRONT_SIZE)
-        found["num_warps"] = -(-threads // max(1, wavefront))
-        if metadata is not None:
-            found["registers"], found["max_threads"] = metadata.vgprs, metadata.max_threads
-        return found
+        return Compiled(
+            grid=three(-(-n // size) for n, size in zip(of.work_items, of.workgroup, strict=True)),
+            block=three(of.workgroup),
+            dynamic_shared_bytes=of.dynamic_group_bytes,
+            shared_bytes=int(self._packet.group_bytes),
+            spilled_bytes=int(self._packet.private_bytes),
+            num_warps=-(-threads // max(1, wavefront)),
+            registers=metadata.vgprs if metadata else None,
+            max_threads=metadata.max_threads if metadata else None,
+        )
 
     def _make_packet(self, launch: dict[str, Any]) -> hsa.DispatchPacket:
         of, dispatch = self._dispatched, launch.get("dispatch") or {}

@@ -13,6 +13,7 @@ from typing import Any
 from ..native.bulk import Bulk
 from ..native.cuda_repeat import Ranges, Repeat
 from ..native.states import States
+from ..protocol import Replays, Timings
 from ..torch_backend.device_timing import turns
 from .device import Device
 from .launcher import Launcher
@@ -54,7 +55,7 @@ class HipRepeat(Repeat):
     _device: Any
     _launcher: Any
 
-    def times(self, n: int, state: str, ranges: Ranges, limit_s: float) -> dict[str, Any]:
+    def times(self, n: int, state: str, ranges: Ranges, limit_s: float) -> Replays:
         """``n`` replays; milliseconds of each launch, and how long all of it took.
 
         Raises TimedOut or Fault.
@@ -74,9 +75,9 @@ class HipRepeat(Repeat):
                 times.append(took)
         seconds = time.perf_counter() - begin
         self._launcher.variables.leave()
-        return {"times_ms": times, "seconds": seconds, "runs": n}
+        return Replays(n, times_ms=times, seconds=seconds)
 
-    def until(self, n: int, state: str, expected: str, limit_s: float) -> dict[str, Any]:
+    def until(self, n: int, state: str, expected: str, limit_s: float) -> Replays:
         """As for CUDA, one by one: nothing of ours runs on the device to compare there."""
         return self._until_one_by_one(n, state, expected, time.monotonic() + limit_s)
 
@@ -84,7 +85,7 @@ class HipRepeat(Repeat):
 def timings(
     device: Device, _bulk: Bulk, states: States, launcher: Launcher, ranges: Ranges, again: bool,
     limit_s: float,
-) -> dict[str, Any]:  # fmt: skip
+) -> Timings:  # fmt: skip
     """Medians in milliseconds, None where they can't be had here.
 
     ``warm_ms``: of launches that follow each other, where ``again`` says that one may follow itself with no
@@ -100,7 +101,7 @@ def timings(
         warm = statistics.median(found[_WARMUP_RUNS:])
     cold = _cold(device, launcher, restore, deadline)
     launcher.variables.leave()
-    return {"warm_ms": warm, "cold_ms": cold}
+    return Timings(warm, cold)
 
 
 def interleaved(

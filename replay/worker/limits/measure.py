@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import json
 import statistics
 import sys
 import time
@@ -11,10 +10,12 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from .. import typed_json
 from ..common.failures import Fault, Refused
 from ..cuda import driver as cu
 from ..cuda.device import Device
 from ..native.cuda_repeat import Events
+from ..protocol import Failure
 from . import benchmark_kernels
 
 _MEMORY_BYTES = 2 << 30  # of both buffers together: a stream of it takes half a millisecond and more
@@ -269,7 +270,7 @@ class Measurement:
 
 
 def main(ordinal: int) -> None:
-    """Print what was measured, or ``{"refused": reason}``."""
+    """Print what was measured, as a file of ceilings has it, or a `protocol.Failure`."""
     try:
         driver = cu.Driver()
         device, context = ctypes.c_int(), ctypes.c_void_p()
@@ -277,8 +278,7 @@ def main(ordinal: int) -> None:
         driver.call("cuDeviceGet", ctypes.byref(device), ctypes.c_int(ordinal))
         driver.call("cuDevicePrimaryCtxRetain", ctypes.byref(context), device)
         driver.call("cuCtxSetCurrent", context)
-        document = Measurement(driver, ordinal).run()
+        found: dict[str, Any] | Failure = Measurement(driver, ordinal).run()
     except (cu.CudaError, Refused, Fault) as error:
-        document = {"refused": str(error)}
-    json.dump(document, sys.stdout)
-    sys.stdout.write("\n")
+        found = Failure("refused", str(error))
+    sys.stdout.buffer.write(typed_json.line(found))

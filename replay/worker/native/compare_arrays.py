@@ -12,6 +12,7 @@ import numpy as np
 
 from ..common.poison import words
 from ..cuda.device import Bytes
+from ..protocol import Difference, Element, Nonfinite
 from .dtypes import BITS, Number
 
 ELEMENTS = 2 * 1024 * 1024  # per step; float64 differences of a step are held at once
@@ -65,19 +66,14 @@ def _index(block: tuple[Any, ...], flat: int, shape: tuple[int, ...]) -> list[in
 
 def compare(
     kind: Number, now: Any, expected: Any, rtol: float, atol: float, guessed: bool = False
-) -> dict[str, Any]:
+) -> Difference:
     """Statistics of ``now`` against ``expected``, arrays of bits of one shape.
 
-    ``different``: elements whose bits differ; ``outside``: those beyond ``atol + rtol * |expected|`` or
-    whose NaN or infinity does not match; ``first``: the first of these, or of the merely different;
-    ``scale``: the largest magnitude near any that differ. Where the type was ``guessed``, bits that no sum
-    gives (NaN, infinities, numbers below the least normal one) may be something else, such as integers:
-    no tolerance is theirs.
+    Outside is what is beyond ``atol + rtol * |expected|`` or whose NaN or infinity does not match. If the
+    type was ``guessed``, bits that no sum gives (NaN, infinities, numbers below the least normal one) may be
+    something else, such as integers: no tolerance is theirs.
     """
-    result: dict[str, Any] = {
-        "elements": int(now.size), "different": 0, "outside": 0, "nan": 0,
-        "max_abs": 0.0, "max_rel": 0.0, "scale": 0.0, "first": None,
-    }  # fmt: skip
+    result = Difference(elements=int(now.size))
     first_is_outside = False
     for block in _blocks(now.shape):
         a, b = np.atleast_1d(now[block]), np.atleast_1d(expected[block])
@@ -85,22 +81,20 @@ def compare(
         count = int(unequal.sum())
         if not count:
             continue
-        result["different"] += count
+        result.different += count
         outside = _judge(kind, a, b, unequal, rtol, atol, result, guessed)
         has_outside = bool(outside.any())
-        if result["first"] is None or (has_outside and not first_is_outside):
+        if result.first is None or (has_outside and not first_is_outside):
             flat = int(np.argmax((outside if has_outside else unequal).reshape(-1)))
-            result["first"] = {
-                "index": _index(block, flat, a.shape if now.shape else ()),
-                "found": kind.text(int(a.reshape(-1)[flat])),
-                "expected": kind.text(int(b.reshape(-1)[flat])),
-            }
+            index = _index(block, flat, a.shape if now.shape else ())
+            found, wanted = (kind.text(int(each.reshape(-1)[flat])) for each in (a, b))
+            result.first = Element(index, found, wanted)
             first_is_outside = has_outside
     return result
 
 
 def _judge(
-    kind: Number, a: Any, b: Any, unequal: Any, rtol: float, atol: float, result: dict[str, Any],
+    kind: Number, a: Any, b: Any, unequal: Any, rtol: float, atol: float, result: Difference,
     guessed: bool = False,
 ) -> Any:  # fmt: skip
     """Add one block to the statistics; its elements that lie outside of the tolerance."""
@@ -115,14 +109,14 @@ def _judge(
             outside = unequal & (difference > atol) if atol else unequal
         if guessed:
             outside = outside | unequal & (special | _is_subnormal(kind, x) | _is_subnormal(kind, y))
-        result["nan"] += int((np.isnan(x) != np.isnan(y)).sum())
-        result["outside"] += int(outside.sum())
+        result.nan += int((np.isnan(x) != np.isnan(y)).sum())
+        result.outside += int(outside.sum())
         finite = np.where(special, 0.0, difference)
         magnitude = np.where(special, 0.0, np.maximum(np.abs(x), np.abs(y)))
-        result["scale"] = max(result["scale"], float(magnitude.max()))
-        result["max_abs"] = max(result["max_abs"], float(finite.max()))
+        result.scale = max(result.scale, float(magnitude.max()))
+        result.max_abs = max(result.max_abs, float(finite.max()))
         relative = np.where(special | (y == 0), 0.0, finite / np.where(y == 0, 1.0, np.abs(y)))
-        result["max_rel"] = max(result["max_rel"], float(relative.max()))
+        result.max_rel = max(result.max_rel, float(relative.max()))
     return outside
 
 
@@ -131,24 +125,22 @@ def _is_subnormal(kind: Number, values: Any) -> Any:
     return (magnitude > 0) & (magnitude < LEAST_NORMAL.get(kind.name, 2.0**-126))
 
 
-def nonfinite(kind: Number, now: Any, written: Any | None) -> dict[str, Any]:
+def nonfinite(kind: Number, now: Any, written: Any | None) -> Nonfinite:
     """How many elements (of those whose first byte was ``written``) are NaN or infinite, and the first."""
-    result: dict[str, Any] = {"elements": 0, "nonfinite": 0, "first": None}
+    result = Nonfinite()
     if not kind.floating:
         return result
     for block in _blocks(now.shape):
         a = np.atleast_1d(now[block])
         counted = np.ones(a.shape, bool) if written is None else np.atleast_1d(written[block]) != 0
         bad = ~np.isfinite(kind.decode(a)) & counted
-        result["elements"] += int(counted.sum())
+        result.elements += int(counted.sum())
         count = int(bad.sum())
-        result["nonfinite"] += count
-        if count and result["first"] is None:
+        result.nonfinite += count
+        if count and result.first is None:
             flat = int(np.argmax(bad.reshape(-1)))
-            result["first"] = {
-                "index": _index(block, flat, a.shape if now.shape else ()),
-                "found": kind.text(int(a.reshape(-1)[flat])),
-            }
+            index = _index(block, flat, a.shape if now.shape else ())
+            result.first = Element(index, kind.text(int(a.reshape(-1)[flat])))
     return result
 
 

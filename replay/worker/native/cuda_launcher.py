@@ -13,6 +13,7 @@ from ..cuda import driver as cu
 from ..cuda.device import Device
 from ..cuda.image import Image, Layout
 from ..cuda.kernel_resources import of_function
+from ..protocol import Compiled
 from .variables import Variables
 
 _DEFAULT_SHARED_BYTES = 48 * 1024  # beyond it a kernel must ask
@@ -80,7 +81,7 @@ class Launcher:
                 raise Fault(message)
             raise KernelError(message)
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> Compiled:
         """Facts of the function as it is launched."""
         x, y, z = self._cluster
         return of_function(self._driver, self._device.ordinal, self.image.function, self._config, x * y * z)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..cuda.device import Device
+from ..protocol import Range, Replays
 from .bulk import MAX_COUNTERS, Bulk, pieces
 from .cuda_launcher import Launcher
 from .states import States
@@ -19,7 +20,7 @@ _HOLD_MARGIN = 1.5
 _LONGEST_HOLD_S = 20e-3
 _MOST_TIMES = 100_000
 
-Ranges = list[list[int]]  # region, start, stop
+Ranges = list[Range]
 
 
 class Events:
@@ -94,7 +95,7 @@ class Repeat:
         self._states = states
         self._launcher = launcher
 
-    def times(self, n: int, state: str, ranges: Ranges, limit_s: float) -> dict[str, Any]:
+    def times(self, n: int, state: str, ranges: Ranges, limit_s: float) -> Replays:
         """``n`` replays; milliseconds of each launch by events, with the device held busy while the host
         queues, and how many replays came in a second. Raises TimedOut or Fault."""
         launcher, variables = self._launcher, self._launcher.variables
@@ -120,7 +121,7 @@ class Repeat:
         variables.leave()
         self._device.finish()
         events.close()
-        return {"times_ms": times, "seconds": took, "runs": n}
+        return Replays(n, times_ms=times, seconds=took)
 
     def _host_cost(self, restore: Restore, deadline: float) -> float:
         """Seconds that the host needs to queue one replay, after a warm-up."""
@@ -135,14 +136,14 @@ class Repeat:
 
     # --- until one differs -------------------------------------------------------------------------
 
-    def until(self, n: int, state: str, expected: str, limit_s: float) -> dict[str, Any]:
+    def until(self, n: int, state: str, expected: str, limit_s: float) -> Replays:
         """Up to ``n`` replays, each with all of memory from ``state`` and compared with ``expected``.
 
         Ends after the batch in which one differed: how many ran, how many differed, which was the first
         (from 0, -1 for none); memory then is as the first that differed left it.
         """
         sizes = self._states.sizes
-        ranges = [[region, 0, size] for region, size in enumerate(sizes) if size]
+        ranges = [(region, 0, size) for region, size in enumerate(sizes) if size]
         restore = Restore(self._device, self._states, self._launcher, state, ranges)
         other = self._states.resident(expected)
         deadline = time.monotonic() + limit_s
@@ -155,16 +156,17 @@ class Repeat:
 
     def _until_on_device(
         self, n: int, restore: Restore, expected: list[int], kept: list[int], deadline: float
-    ) -> dict[str, Any]:
+    ) -> Replays:
         batch = min(_COUNTED, MAX_COUNTERS)
         spans = [
             (self._launcher.variables.home(region) + at, expected[region] + at, kept[region] + at, size)
             for region, whole in enumerate(self._states.sizes)
             for at, size in pieces(whole)
         ]
-        result = {"runs": 0, "different": 0, "first": -1}
-        while result["runs"] < n and not result["different"]:
-            count = min(batch, n - result["runs"])
+        runs = different = 0
+        first = -1
+        while runs < n and not different:
+            count = min(batch, n - runs)
             self._bulk.clear(count)
             for run in range(count):
                 restore.queue()
@@ -176,18 +178,18 @@ class Repeat:
             self._device.finish(max(0.001, deadline - time.monotonic()))
             counts = np.array(self._bulk.counts(count))
             if counts.any():
-                result["different"] = int((counts > 0).sum())
-                result["first"] = result["runs"] + int(np.argmax(counts > 0))
-            result["runs"] += count
-        if result["different"]:
+                different = int((counts > 0).sum())
+                first = runs + int(np.argmax(counts > 0))
+            runs += count
+        if different:
             self._states.restore("first that differs", list(range(len(self._states.sizes))))
         else:
             self._launcher.variables.leave()
         self._device.finish()
         self._states.drop("first that differs")
-        return result
+        return Replays(runs, different, first)
 
-    def _until_one_by_one(self, n: int, state: str, expected: str, deadline: float) -> dict[str, Any]:
+    def _until_one_by_one(self, n: int, state: str, expected: str, deadline: float) -> Replays:
         regions = list(range(len(self._states.sizes)))
         for run in range(n):
             self._states.restore(state, regions)
@@ -196,5 +198,5 @@ class Repeat:
             self._device.finish(max(0.001, deadline - time.monotonic()))
             self._launcher.variables.leave()
             if self._states.differing(expected):
-                return {"runs": run + 1, "different": 1, "first": run}
-        return {"runs": n, "different": 0, "first": -1}
+                return Replays(run + 1, 1, run)
+        return Replays(n)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import ctypes
 import statistics
 import time
-from typing import Any
 
 from ..common.failures import Refused
 from ..cuda import driver as cu
 from ..cuda.device import Device
+from ..protocol import Timings
 from ..torch_backend.device_timing import turns
 from .bulk import Bulk
 from .cuda_launcher import Launcher
@@ -29,7 +29,7 @@ _GRAPH_CALLS = (
 def timings(
     device: Device, bulk: Bulk, states: States, launcher: Launcher, ranges: Ranges, again: bool,
     limit_s: float,
-) -> dict[str, Any]:  # fmt: skip
+) -> Timings:  # fmt: skip
     """Medians in milliseconds, None where they can't be had here.
 
     ``warm_ms``: of launches that follow each other in a graph, where ``again`` says that one may follow
@@ -44,7 +44,7 @@ def timings(
     cold = _cold(device, bulk, launcher, restore, deadline)
     launcher.variables.leave()
     device.finish()
-    return {"warm_ms": warm, "cold_ms": cold}
+    return Timings(warm, cold)
 
 
 def interleaved(

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..cuda.device import Bytes
+from ..protocol import InferredType
 from .compare_arrays import LEAST_NORMAL
 from .dtypes import BITS, Number
 
@@ -26,8 +27,8 @@ _WIDE_DECADES = 8.0  # float16 read as bfloat16 seems to span more
 _FEW = 3  # words: of less it is not seen that they are always the lower half of something
 
 
-def infer(now: Bytes, other: Bytes, chosen: Any, base: int, hint: str) -> dict[str, Any]:
-    """``{dtype, itemsize, offset, elements}`` for the bytes at ``chosen``, or ``{dtype: None}``.
+def infer(now: Bytes, other: Bytes, chosen: Any, base: int, hint: str) -> InferredType | None:
+    """The type for the bytes at ``chosen``, if one explains them.
 
     ``base`` is the address of the first byte (elements are aligned), ``hint`` the kernel's name.
     """
@@ -46,13 +47,10 @@ def infer(now: Bytes, other: Bytes, chosen: Any, base: int, hint: str) -> dict[s
             found[kind.name] = units
     name = _best(found, (chosen + base) // 4, hint)
     if name is None:
-        return {"dtype": None}
+        return None
     kind = next(kind for kind in _CANDIDATES if kind.name == name)
     skew = -base % kind.itemsize
-    return {
-        "dtype": name, "itemsize": kind.itemsize, "offset": skew,
-        "elements": (len(now) - skew) // kind.itemsize,
-    }  # fmt: skip
+    return InferredType(name, kind.itemsize, skew, (len(now) - skew) // kind.itemsize)
 
 
 def _best(found: dict[str, float], words: Any, hint: str) -> str | None:

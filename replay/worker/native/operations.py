@@ -1,12 +1,12 @@
 """One opened native job: its memory, states and launchers, and the operations on them.
 
-The same requests as those of the engines that need torch; see `torch_backend/operations.py`.
+The same operations as those of the engines that need torch; see `torch_backend/operations.py`.
 """
 
 from __future__ import annotations
 
-import os
 import time
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +14,26 @@ import numpy as np
 
 from ..common import printed
 from ..common.failures import Fault, KernelError, Refused
-from ..common.state_operations import StateOperations
+from ..common.state_operations import StateOperations, lacking
 from ..cuda.device import Bytes
 from ..cuda.placement import is_own_global
+from ..protocol import (
+    REFERENCE,
+    CodeObject,
+    Difference,
+    Ended,
+    Image,
+    InferredType,
+    Loaded,
+    Nonfinite,
+    Opened,
+    Range,
+    Replays,
+    Request,
+    Timings,
+    Variation,
+    View,
+)
 from ..torch_backend import confine
 from . import compare_arrays, reference
 from .bulk import Bulk
@@ -30,10 +47,11 @@ from .variables import Site, Variables
 from .vendor import Layout, Vendor
 
 
-class Session(StateOperations[States], Judging):
-    """Answers the engine's requests; every operation is one method named ``op_…``."""
+class NativeBackend(StateOperations[States], Judging):
+    """Answers the engine's requests: `protocol.Backend` says what each operation does."""
 
     backend = "native"
+    time = within = streams = export = lacking
 
     def __init__(self, job: dict[str, Any], folder: Path, memory: Any, vendor: Vendor) -> None:
         self.job = job
@@ -53,7 +71,7 @@ class Session(StateOperations[States], Judging):
         self._layout: Layout | None = None  # of the captured kernel, as the driver sees it
         self._sites: list[Site] | None = None
 
-    def handle(self, request: dict[str, Any]) -> dict[str, Any]:
+    def handle(self, request: Request) -> Any:
         try:
             return self.perform(request)
         except self.vendor.Error as error:
@@ -63,31 +81,22 @@ class Session(StateOperations[States], Judging):
 
     # --- running -----------------------------------------------------------------------------------
 
-    def op_open(self) -> dict[str, Any]:
-        return {
-            "torch": "", "triton": "", "pid": os.getpid(), "driver": self.device.driver_version,
-            "relocated": {str(region): old for region, old in self.memory.relocated.items()},
-            "device": self.device.name, "arch": self.device.arch, "notes": self.memory.notes,
-            "bulk": "device" if self.bulk.on_device else "host", "unconfined": confine.missing(),
-        }  # fmt: skip
+    def open(self) -> Opened:
+        return Opened(
+            self.device.name, self.device.arch, sorted(self.memory.relocated), self.memory.notes,
+            driver=self.device.driver_version, bulk="device" if self.bulk.on_device else "host",
+            unconfined=confine.missing(),
+        )  # fmt: skip
 
-    def op_load(
-        self,
-        which: str,
-        path: str,
-        stages: str,
-        scalars: dict[str, str] | None = None,
-        config: dict[str, Any] | None = None,
-        limit_s: float = 60.0,
-        launch: dict[str, Any] | None = None,
-    ) -> dict[str, Any]:
-        """Make a launcher of the captured images or of a candidate's; what it is, what was moved for it.
-
-        ``launch``: what of the launch is another one's with this image.
-        """
-        if config is not None:
+    def load(
+        self, which: str, path: str, stages: str, variation: Variation, limit_s: float, image: Image | None
+    ) -> Loaded:
+        if variation.config is not None:
             raise Refused("a native launch has no configuration but its own")
-        launched = {**self.job["launch"], **(launch or {})}
+        launched = self.job["launch"]
+        if isinstance(image, CodeObject):  # what follows from its source
+            own_block = {"shared_bytes": image.shared_bytes, "block": list(image.block), "dispatch": None}
+            launched = {**launched, **own_block}
         started = time.perf_counter()
         own = {str(self.folder / file) for file in self.job["images"]}
         symbol = self.job["symbol"]
@@ -103,10 +112,10 @@ class Session(StateOperations[States], Judging):
         variables = Variables(self.device, self.memory.regions, loaded, whole=path in own)
         if variables.moves:
             variables.set_sites(self._variable_sites())
-        parameters = with_scalars(launched, self.job["arguments"], scalars or {})
+        parameters = with_scalars(launched, self.job["arguments"], variation.scalars)
         pointers = self.moves.changed + self.moves.apply_to(parameters)
         to_variables = Moves(variables.moves).apply_to(parameters) + variables.sites
-        self.op_unload(which)
+        self.unload(which)
         try:
             launcher = self.vendor.Launcher(self.device, loaded, variables, launched, parameters)
         except BaseException:
@@ -114,26 +123,23 @@ class Session(StateOperations[States], Judging):
             raise
         self._launchers[which] = launcher
         files = self.job["images"] if path in own else []
-        return {
-            "compiled": {
-                **launcher.facts(),
-                "compile_ms": (time.perf_counter() - started) * 1e3,
-                "stages": {file.rpartition(".")[2]: file for file in files} or {Path(path).suffix[1:]: path},
-            },
-            "pointers": pointers + to_variables,
-            "moved_variables": sorted(variables.at) if to_variables else [],
-            "notes": [f"the candidate has {what}" for what in variables.missing] + launcher.notes,
-        }
+        compiled = launcher.facts()
+        compiled.compile_ms = (time.perf_counter() - started) * 1e3
+        compiled.stages = {file.rpartition(".")[2]: file for file in files} or {Path(path).suffix[1:]: path}
+        return Loaded(
+            compiled,
+            pointers + to_variables,
+            sorted(variables.at) if to_variables else [],
+            [f"the candidate has {what}" for what in variables.missing] + launcher.notes,
+        )
 
-    def op_unload(self, which: str) -> None:
-        """Free the module of a launcher; one that is not there has none."""
+    def unload(self, which: str) -> None:
         old = self._launchers.pop(which, None)
         if old is not None:
             self.device.finish()
             old.image.unload()
 
-    def op_launch(self, which: str, limit_s: float) -> dict[str, Any]:
-        """Run one launch to its end: ok or error; a fault or a timeout ends the worker."""
+    def launch(self, which: str, limit_s: float) -> Ended:
         launcher = self._launchers[which]
         launcher.variables.enter()
         self.device.finish()
@@ -141,51 +147,47 @@ class Session(StateOperations[States], Judging):
         try:
             launcher.run()
         except KernelError as error:
-            return {"outcome": {"status": "error", "message": str(error)}}
+            return Ended("error", str(error))
         self.device.finish(limit_s)
         ns = time.perf_counter_ns() - start
         self.device.finish()  # a query is not enough for the driver to write what the kernel printed
         printed.flush()
         launcher.variables.leave()
-        return {"outcome": {"status": "ok", "ns": ns}}
+        return Ended("ok", ns=ns)
 
-    def op_repeat(
-        self, which: str, n: int, state: str, ranges: list[list[int]], limit_s: float
-    ) -> dict[str, Any]:
-        """``n`` replays, queued, each from ``ranges`` (region, start, stop) of a state; memory as the last
-        left it."""
-        return dict(self._repeat(which).times(n, state, ranges, limit_s))
+    def repeat(self, which: str, n: int, state: str, ranges: list[Range], limit_s: float) -> Replays:
+        times: Replays = self._repeat(which).times(n, state, ranges, limit_s)
+        return times
 
-    def op_until(self, which: str, n: int, state: str, expected: str, limit_s: float) -> dict[str, Any]:
-        """Up to ``n`` replays from a state, until one differs from ``expected``, which is left in memory."""
-        return dict(self._repeat(which).until(n, state, expected, limit_s))
+    def until(self, which: str, n: int, state: str, expected: str, limit_s: float) -> Replays:
+        until: Replays = self._repeat(which).until(n, state, expected, limit_s)
+        return until
 
-    def op_timings(self, which: str, ranges: list[list[int]], again: bool, limit_s: float) -> dict[str, Any]:
-        """Medians with a warm and with a cold cache. ``again``: the launch may follow itself."""
+    def timings(
+        self, which: str, ranges: list[Range], dirty: list[int], again: bool, limit_s: float
+    ) -> Timings:
         return self.vendor.timings(
             self.device, self.bulk, self.states, self._launchers[which], ranges, again, limit_s
         )
 
-    def op_interleaved(
-        self, whichs: list[str], rounds: int, ranges: list[list[int]], limit_s: float
-    ) -> dict[str, Any]:
-        """Milliseconds of ``rounds`` launches of each, in turns, each on the pre-state of what is dirtied."""
+    def interleaved(
+        self, whichs: list[str], rounds: int, ranges: list[Range], limit_s: float, cold: bool
+    ) -> dict[str, list[float]]:
         launchers = [self._launchers[which] for which in whichs]
         found = self.vendor.interleaved(
             self.device, self.bulk, self.states, launchers, rounds, ranges, limit_s
         )
-        return {"times_ms": dict(zip(whichs, found, strict=True))}
+        return dict(zip(whichs, found, strict=True))
 
     def _repeat(self, which: str) -> Any:
         return self.vendor.Repeat(self.device, self.bulk, self.states, self._launchers[which])
 
     # --- states ------------------------------------------------------------------------------------
 
-    def op_reload(self) -> None:
+    def reload(self) -> None:
         self.states.reload()
 
-    def op_perturb(self, views: list[int], masks: dict[str, str]) -> dict[str, Any]:
-        """Other contents, the same each time, for those elements of ``views`` that are in a mask."""
+    def perturb(self, views: list[int], masks: dict[int, str]) -> int:
         changed = 0
         for index in views:
             view = as_parts(self.job["views"][index])
@@ -193,56 +195,43 @@ class Session(StateOperations[States], Judging):
             start, stop = compare_arrays.extent(view)
             kind, data = number(view), self.states.read(None, region, start, stop)
             bits = compare_arrays.strided(data, start, view)
-            chosen = self._chosen(view, self._mask(masks[str(region)]))
+            chosen = self._chosen(view, self._mask(masks[region]))
             changed += compare_arrays.perturb(kind, bits, chosen, index)
             self.device.upload(self.states.base(region) + start, data)
-        return {"changed": changed}
+        return changed
 
     # --- comparing typed views ---------------------------------------------------------------------
 
-    def op_compare(self, views: list[dict[str, Any]], against: str) -> dict[str, Any]:
-        """Statistics per view ``{view, rtol, atol}`` against a state, or ``reference``.
-
-        ``view`` is an index, or a view of the engine's own making.
-        """
+    def compare(self, views: list[tuple[int | View, float, float]], against: str) -> list[Difference]:
         found = []
-        for wanted in views:
-            index = wanted["view"]
-            view = self.job["views"][index] if isinstance(index, int) else index
+        for index, rtol, atol in views:
+            guessed = isinstance(index, View)
+            number_of = -1 if isinstance(index, View) else index
+            view = asdict(index) if isinstance(index, View) else self.job["views"][index]
             kind, now = self._typed(view, None)
-            expected = self._expected[index] if against == "reference" else self._typed(view, against)[1]
-            number_of = index if isinstance(index, int) else -1
-            stats = compare_arrays.compare(
-                kind, now, expected, wanted["rtol"], wanted["atol"], guessed=number_of < 0
-            )  # fmt: skip
-            found.append({"view": number_of, "name": view.get("name", ""), **stats})
-        return {"views": found}
+            expected = self._expected[number_of] if against == REFERENCE else self._typed(view, against)[1]
+            stats = compare_arrays.compare(kind, now, expected, rtol, atol, guessed)
+            found.append(replace(stats, view=number_of, name=view.get("name", "")))
+        return found
 
-    def op_nonfinite(self, views: list[int], masks: dict[str, str]) -> dict[str, Any]:
-        """NaN and infinities among the written elements of each view."""
+    def nonfinite(self, views: list[int], masks: dict[int, str]) -> list[Nonfinite]:
         found = []
         for index in views:
             view = self.job["views"][index]
-            parts = as_parts(view)
             written = None
-            if str(view["region"]) in masks:
-                written = self._chosen(parts, self._mask(masks[str(view["region"])]))
-            kind, now = self._typed(view, None)
-            found.append({"view": index, "name": view.get("name", ""),
-                          **compare_arrays.nonfinite(kind, now, written)})  # fmt: skip
-        return {"views": found}
+            if view["region"] in masks:
+                written = self._chosen(as_parts(view), self._mask(masks[view["region"]]))
+            stats = compare_arrays.nonfinite(*self._typed(view, None), written)
+            found.append(replace(stats, view=index, name=view.get("name", "")))
+        return found
 
-    def op_infer(
+    def infer(
         self, region: int, start: int, stop: int, mask: str, against: str, hint: str
-    ) -> dict[str, Any]:
-        """The floating type that explains how memory differs from a state at the bytes of a mask."""
-        now, other = (
-            self.states.read(None, region, start, stop),
-            self.states.read(against, region, start, stop),
-        )
-        return infer(
-            now, other, set_bits(self._mask(mask), start, stop), self.states.base(region) + start, hint
-        )
+    ) -> InferredType | None:
+        now = self.states.read(None, region, start, stop)
+        other = self.states.read(against, region, start, stop)
+        chosen = set_bits(self._mask(mask), start, stop)
+        return infer(now, other, chosen, self.states.base(region) + start, hint)
 
     def _chosen(self, view: dict[str, Any], mask: Bytes) -> Any:
         """For each element of a view 1 if its first byte is in the mask of its region, else 0."""
@@ -264,8 +253,7 @@ class Session(StateOperations[States], Judging):
 
     # --- the user's reference ----------------------------------------------------------------------
 
-    def op_reference(self, path: str) -> dict[str, Any]:
-        """Run the user's ``reference(args)`` on the pre-state; the views that it speaks of."""
+    def reference(self, path: str) -> list[int]:
         named = {
             a["name"]: a["value"]["view"] for a in self.job["arguments"] if a["value"]["kind"] == "tensor"
         }
@@ -279,7 +267,7 @@ class Session(StateOperations[States], Judging):
             view = as_parts(self.job["views"][named[name]])
             bits = number(view).encode(values)
             self._expected[named[name]] = np.ascontiguousarray(bits).astype(BITS[view["itemsize"]])
-        return {"views": sorted(self._expected)}
+        return sorted(self._expected)
 
     # --- variables ---------------------------------------------------------------------------------
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from ..common.failures import Refused
 from ..common.numeric_errors import FORMATS, Boxes, Errors
 from ..common.poison import words
+from ..protocol import REFERENCE, ErrorBoxes, ErrorStatistics, Limits, Spread
 from . import compare_arrays
 from .dtypes import Number, as_parts, number
 
@@ -23,35 +25,34 @@ class Judging:
     """Operations of a native session."""
 
     job: dict[str, Any]
-    folder: Path
     states: Any
     device: Any
     _expected: dict[int, Any]
 
-    def op_errors(self, views: list[dict[str, Any]], against: str) -> dict[str, Any]:
-        """Statistics of each ``{view, rtol, atol}`` against a state, or ``reference``."""
+    def errors(self, views: list[Limits], against: str, file: str | None) -> list[ErrorStatistics]:
+        if file is not None:
+            raise Refused("errors against values in a file: the native backend has no such operation")
         found = []
-        for wanted in views:
-            view = as_parts(self.job["views"][wanted["view"]])
-            errors = Errors(view["dtype"], tuple(view["shape"]), wanted["rtol"], wanted["atol"])
-            for now, expected in self._blocks(wanted, against):
+        for index, rtol, atol in views:
+            view = as_parts(self.job["views"][index])
+            errors = Errors(view["dtype"], tuple(view["shape"]), rtol, atol)
+            for now, expected in self._blocks(index, against):
                 errors.add(now, expected)
-            found.append({"view": wanted["view"], "name": view.get("name", ""), **errors.result()})
-        return {"views": found}
+            found.append(replace(errors.result(), view=index, name=view.get("name", "")))
+        return found
 
-    def op_boxes(self, views: list[dict[str, Any]], against: str) -> dict[str, Any]:
-        """Where each ``{view, rtol, atol}`` differs from a state, and where it does not."""
+    def boxes(self, views: list[Limits], against: str) -> list[ErrorBoxes]:
         found = []
-        for wanted in views:
-            view = as_parts(self.job["views"][wanted["view"]])
-            boxes = Boxes(tuple(view["shape"]), wanted["rtol"], wanted["atol"])
-            for now, expected in self._blocks(wanted, against):
+        for index, rtol, atol in views:
+            boxes = Boxes(tuple(as_parts(self.job["views"][index])["shape"]), rtol, atol)
+            for now, expected in self._blocks(index, against):
                 boxes.add(now, expected)
-            found.append({"view": wanted["view"], **boxes.result()})
-        return {"views": found}
+            found.append(replace(boxes.result(), view=index))
+        return found
 
-    def op_redraw(self, views: list[int], seed: int, spread: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Other values for whole views, of the same kind or with a spread; those that changed."""
+    def redraw(self, views: list[int], seed: int, repeats: bool, spread: Spread | None) -> list[int]:
+        if repeats:
+            raise Refused("values given twice: the native backend keeps integers as they are")
         changed = []
         for index in views:
             view = as_parts(self.job["views"][index])
@@ -60,12 +61,11 @@ class Judging:
             if redraw(number(view), compare_arrays.strided(data, start, view), seed, index, spread):
                 self.device.upload(self.states.base(view["region"]) + start, data)
                 changed.append(index)
-        return {"changed": changed}
+        return changed
 
-    def _blocks(self, wanted: dict[str, Any], against: str) -> Iterator[tuple[Any, Any]]:
-        index = wanted["view"]
+    def _blocks(self, index: int, against: str) -> Iterator[tuple[Any, Any]]:
         kind, now = self._typed(self.job["views"][index], None)  # type: ignore[attr-defined]
-        if against == "reference":
+        if against == REFERENCE:
             expected = self._expected[index]
         else:
             expected = self._typed(self.job["views"][index], against)[1]  # type: ignore[attr-defined]
@@ -77,7 +77,7 @@ class Judging:
             )
 
 
-def redraw(kind: Number, bits: Any, seed: int, view: int, spread: dict[str, Any] | None = None) -> bool:
+def redraw(kind: Number, bits: Any, seed: int, view: int, spread: Spread | None = None) -> bool:
     """Change an array of bits in place, as `torch_backend/redraw.py` does it; whether anything changed."""
     if not 0 < bits.size <= _MOST_ELEMENTS or not kind.floating:
         return False  # integers of a native launch may be anything: they are kept
@@ -96,17 +96,18 @@ def redraw(kind: Number, bits: Any, seed: int, view: int, spread: dict[str, Any]
         places = (np.arange(values.size) * step + values.size // 3 + seed) % values.size
         x[finite] = (u + 0.05) * 0.25 if not values.any() else values[places] * (0.75 + 0.25 * u)
     if spread is not None:
-        x[finite] = _spread(x[finite], view, FORMATS.get(kind.name, (1, 0))[0], **spread)
+        x[finite] = _spread(x[finite], view, FORMATS.get(kind.name, (1, 0))[0], spread)
     new = np.where(np.isfinite(x), kind.encode(np.where(np.isfinite(x), x, 0.0)), bits.reshape(-1))
     changed = bool((new != bits.reshape(-1)).any())
     bits[...] = new.reshape(bits.shape)
     return changed
 
 
-def _spread(x: Any, view: int, precision: int, factor: float, signs: bool, jitter: float) -> Any:
-    """Finite values beyond their range, as `Spread` in `torch_backend/redraw.py` has them."""
+def _spread(x: Any, view: int, precision: int, spread: Spread) -> Any:
+    """Finite values beyond their range, as `torch_backend/redraw.py` has them."""
     u, v = words(np, _SPREAD_SEED, view, 0, 2 * x.size).reshape(2, -1).astype(np.float64) / 255
     if not (x.size > 2 and x[0] != x[-1] and bool((np.diff(x) >= 0).all())):
         x = np.where(x == 0, (u + 0.05) * 0.25, x)
-        x = np.where(u < 0.5, -x, x) if signs else x
-    return x * factor * (1 + (max(jitter, 2.0 ** (1 - precision)) if jitter else 0.0) * (2 * v - 1))
+        x = np.where(u < 0.5, -x, x) if spread.signs else x
+    jitter = max(spread.jitter, 2.0 ** (1 - precision)) if spread.jitter else 0.0
+    return x * spread.factor * (1 + jitter * (2 * v - 1))

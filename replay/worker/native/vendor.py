@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
+from ..protocol import Timings
+
 Layout = list[tuple[int, int]]  # (offset, size) of each parameter
 
 
@@ -39,7 +41,7 @@ class Vendor(Protocol):
 
     def timings(
         self, device: Any, bulk: Any, states: Any, launcher: Any, ranges: Any, again: bool, limit_s: float
-    ) -> dict[str, Any]:
+    ) -> Timings:
         """Warm and cold times."""
 
     def interleaved(

@@ -7,21 +7,31 @@ the launch's memory, and no result of it. The two processes share no more than t
 from __future__ import annotations
 
 import gc
-import json
 import os
 import signal
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from .. import typed_json
 from ..common.failures import Fault, Killed
+from ..protocol import Ended, Variation
 from .isolation import Rights, run_isolated
 from .launch_values import Values
-from .launchers.config import configured, with_scalars
+from .launchers.config import varied
 from .launchers.interpreter import Interpreter, prepare
 
-_REPLY_BYTES = 1 << 16
+
+@dataclass(frozen=True)
+class Request:
+    """One launch of the module in ``path``; ``only_load``: it is imported, and no more."""
+
+    path: str
+    variation: Variation
+    rights: Rights | None
+    limit_s: float = 0.0
+    only_load: bool = False
 
 
 class Apart:
@@ -31,7 +41,8 @@ class Apart:
         """Fork. ``memory`` is placed, and shared with whatever is forked from here on."""
         prepare()
         requests, self._requests = os.pipe()
-        self._replies, replies = os.pipe()
+        replies_read, replies = os.pipe()
+        self._replies = typed_json.Lines(replies_read)
         self._pid = os.fork()
         if self._pid == 0:
             try:
@@ -42,30 +53,23 @@ class Apart:
         os.close(requests)
         os.close(replies)
 
-    def launch(
-        self, path: Path, config: dict[str, Any] | None, scalars: dict[str, str] | None, rights: Rights | None
-    ) -> Launch:
+    def launch(self, path: Path, variation: Variation, rights: Rights | None) -> Launch:
         """A launch of the module in ``path``, as often as it is asked for its outcome."""
-        return Launch(self, {
-            "path": str(path), "config": config, "scalars": scalars,
-            "rights": None if rights is None else rights.as_dict(),
-        })  # fmt: skip
+        return Launch(self, Request(str(path), variation, rights))
 
-    def ask(self, request: dict[str, Any]) -> dict[str, Any]:
-        """The outcome of one launch."""
-        data = json.dumps(request).encode() + b"\n"
+    def ask(self, request: Request) -> Ended:
+        """How one launch ends."""
         try:
-            while data:
-                data = data[os.write(self._requests, data) :]
+            typed_json.send(self._requests, typed_json.line(request))
         except OSError as error:
             raise self._gone() from error
-        reply = b""
-        while not reply.endswith(b"\n"):
-            part = os.read(self._replies, _REPLY_BYTES)
-            if not part:
-                raise self._gone()
-            reply += part
-        return dict(json.loads(reply))
+        try:
+            reply = self._replies.next()
+            if reply is not None:
+                return typed_json.read(Ended, reply)
+        except typed_json.Unreadable as error:
+            raise Fault(f"the process that launches answers {error}") from error
+        raise self._gone()
 
     def _gone(self) -> Exception:
         _, status = os.waitpid(self._pid, 0)
@@ -79,11 +83,11 @@ class Launch:
     """One module with the arguments of one launch."""
 
     apart: Apart
-    request: dict[str, Any]
+    request: Request
 
-    def outcome(self, limit_s: float, only_load: bool = False) -> dict[str, Any]:
+    def outcome(self, limit_s: float, only_load: bool = False) -> Ended:
         """What came of running it: see `run_isolated`. ``only_load``: its module is imported, and no more."""
-        return self.apart.ask({**self.request, "limit_s": limit_s, "only_load": only_load})
+        return self.apart.ask(replace(self.request, limit_s=limit_s, only_load=only_load))
 
 
 def _keep_only(*kept: int) -> None:
@@ -101,19 +105,17 @@ def _serve(job: dict[str, Any], memory: Any, requests: int, replies: int) -> Non
     gc.enable()
     with open(requests, encoding="utf-8") as lines:
         for line in lines:
-            answer = json.dumps(_outcome(job, memory, json.loads(line))).encode() + b"\n"
-            while answer:
-                answer = answer[os.write(replies, answer) :]
+            ended = _outcome(job, memory, typed_json.read(Request, line))
+            typed_json.send(replies, typed_json.line(ended))
 
 
-def _outcome(job: dict[str, Any], memory: Any, request: dict[str, Any]) -> dict[str, Any]:
+def _outcome(job: dict[str, Any], memory: Any, request: Request) -> Ended:
     def load() -> Callable[[], None]:
-        asked = with_scalars(configured(job, request["config"]), request["scalars"])
-        loaded = Interpreter(Path(request["path"]), asked, Values(asked, memory))
-        return _nothing if request["only_load"] else loaded.run
+        asked = varied(job, request.variation)
+        loaded = Interpreter(Path(request.path), asked, Values(asked, memory))
+        return _nothing if request.only_load else loaded.run
 
-    given = request["rights"]
-    return run_isolated(load, request["limit_s"], None if given is None else Rights(**given))
+    return run_isolated(load, request.limit_s, request.rights)
 
 
 def _nothing() -> None:

@@ -10,6 +10,8 @@ from typing import Any
 
 import torch
 
+from ..protocol import Difference, Element, Nonfinite
+
 ELEMENTS = 2 * 1024 * 1024  # per step; float64 differences of a step are held at once
 _ON_DEVICE = 8 * ELEMENTS  # per step where memory is plenty, and each step costs its launches
 
@@ -108,17 +110,12 @@ def within(now: Any, expected: Any, rtol: float, atol: float) -> bool:
     return not bool(found)
 
 
-def compare(now: Any, expected: Any, rtol: float, atol: float) -> dict[str, Any]:
+def compare(now: Any, expected: Any, rtol: float, atol: float) -> Difference:
     """Statistics of ``now`` against ``expected`` (same shape and dtype).
 
-    ``different``: elements whose bits differ; ``outside``: those beyond ``atol + rtol * |expected|`` or
-    whose NaN or infinity does not match; ``first``: the first of these, or of the merely different;
-    ``scale``: the largest magnitude near any that differ.
+    Outside is what is beyond ``atol + rtol * |expected|`` or whose NaN or infinity does not match.
     """
-    result: dict[str, Any] = {
-        "elements": now.numel(), "different": 0, "outside": 0, "nan": 0,
-        "max_abs": 0.0, "max_rel": 0.0, "scale": 0.0, "first": None,
-    }  # fmt: skip
+    result = Difference(elements=now.numel())
     if now.dtype == torch.bool:
         now, expected = now.view(torch.uint8), expected.view(torch.uint8)
     first_is_outside = False
@@ -127,45 +124,39 @@ def compare(now: Any, expected: Any, rtol: float, atol: float) -> dict[str, Any]
         count = int(unequal.sum())
         if not count:
             continue
-        result["different"] += count
+        result.different += count
         x, y, special, difference, outside = _differences(a, b, unequal, rtol, atol)
-        result["nan"] += int((torch.isnan(x) != torch.isnan(y)).sum())
-        result["outside"] += int(outside.sum())
+        result.nan += int((torch.isnan(x) != torch.isnan(y)).sum())
+        result.outside += int(outside.sum())
         finite = torch.where(special, torch.zeros_like(difference), difference)
         magnitude = torch.where(special, torch.zeros_like(x), torch.maximum(x.abs(), y.abs()))
-        result["scale"] = max(result["scale"], float(magnitude.max()))
-        result["max_abs"] = max(result["max_abs"], float(finite.max()))
+        result.scale = max(result.scale, float(magnitude.max()))
+        result.max_abs = max(result.max_abs, float(finite.max()))
         relative = torch.where(y == 0, torch.zeros_like(finite), finite / y.abs())
         relative = torch.where(special, torch.zeros_like(relative), relative)
-        result["max_rel"] = max(result["max_rel"], float(relative.max()))
+        result.max_rel = max(result.max_rel, float(relative.max()))
         has_outside = bool(outside.any())
-        if result["first"] is None or (has_outside and not first_is_outside):
+        if result.first is None or (has_outside and not first_is_outside):
             flat = int((outside if has_outside else unequal).reshape(-1).to(torch.uint8).argmax())
-            result["first"] = {
-                "index": _index(start, flat, tuple(a.shape)),
-                "found": _number(a.reshape(-1)[flat]),
-                "expected": _number(b.reshape(-1)[flat]),
-            }
+            index = _index(start, flat, tuple(a.shape))
+            result.first = Element(index, _number(a.reshape(-1)[flat]), _number(b.reshape(-1)[flat]))
             first_is_outside = has_outside
     return result
 
 
-def nonfinite(now: Any, written: Any | None) -> dict[str, Any]:
+def nonfinite(now: Any, written: Any | None) -> Nonfinite:
     """How many elements (of those whose first byte was ``written``) are NaN or infinite, and the first."""
-    result: dict[str, Any] = {"elements": 0, "nonfinite": 0, "first": None}
+    result = Nonfinite()
     if not now.dtype.is_floating_point:
         return result
     chosen = written if written is not None else torch.ones(now.shape, dtype=torch.uint8, device=now.device)
     for start, a, w in pieces(now, chosen):
         counted = w.to(torch.bool)
         bad = ~torch.isfinite(a.to(torch.float64)) & counted
-        result["elements"] += int(counted.sum())
+        result.elements += int(counted.sum())
         count = int(bad.sum())
-        result["nonfinite"] += count
-        if count and result["first"] is None:
+        result.nonfinite += count
+        if count and result.first is None:
             flat = int(bad.reshape(-1).to(torch.uint8).argmax())
-            result["first"] = {
-                "index": _index(start, flat, tuple(a.shape)),
-                "found": _number(a.reshape(-1)[flat]),
-            }
+            result.first = Element(_index(start, flat, tuple(a.shape)), _number(a.reshape(-1)[flat]))
     return result

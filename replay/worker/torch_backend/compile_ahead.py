@@ -19,10 +19,13 @@ import sys
 import time
 import traceback
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from .. import typed_json
 from ..common.failures import KernelError, Refused
+from ..protocol import Compilation, CompilationEnded, CompilerReply, Compiling, Config, Failure, Target
 
 _NOT_OPTIONS = ("stream", "device", "grid", "warmup")
 _DEVICE_MAJOR, _DEVICE_MINOR = 75, 76
@@ -33,14 +36,15 @@ _REPLY_BYTES = 1 << 16
 class _Pool:
     """The children and what they were asked; this process loops in `serve`."""
 
-    def __init__(self, jobs: list[dict[str, Any]], processes: int, reply: Any) -> None:
+    def __init__(
+        self, jobs: list[dict[str, Any]], capability: int, processes: int, reply: Callable[[Any], None]
+    ) -> None:
         self.jobs = jobs
+        self.capability = capability
         self.processes = processes
         self.reply = reply
-        self.waiting: list[dict[str, Any]] = []
-        self.running: dict[
-            int, tuple[int, dict[str, Any], bytes, float]
-        ] = {}  # fd -> pid, request, data, end
+        self.waiting: list[Compilation] = []
+        self.running: dict[int, tuple[int, Compilation, bytes, float]] = {}  # fd -> pid, request, data, end
         self.ties: dict[int, int] = {}  # pid -> fd; the kernel ends its group when this process ends
 
     def start_some(self) -> None:
@@ -55,11 +59,11 @@ class _Pool:
                 os.setpgid(0, 0)  # with what it starts (ptxas) it is ended
                 os.close(read_fd)
                 os.close(tie)  # else its own end would be waited for
-                _child(self.jobs[request["job"]], request, write_fd)
+                _child(self.jobs[request.job], self.capability, request, write_fd)
             os.close(write_fd)
             _bind(held, pid)
             self.ties[pid] = tie
-            self.running[read_fd] = (pid, request, b"", time.monotonic() + float(request["limit_s"]))
+            self.running[read_fd] = (pid, request, b"", time.monotonic() + request.limit_s)
 
     def hear(self, ready: list[int]) -> None:
         for fd in ready:
@@ -84,20 +88,19 @@ class _Pool:
                 os.kill(pid, signal.SIGKILL)
         _, status = os.waitpid(pid, 0)
         os.close(self.ties.pop(pid))
-        answer: dict[str, Any]
         if timed_out:
-            answer = {"ok": False, "error": f"it did not compile within {request['limit_s']:g} s"}
+            answer = CompilationEnded(request.id, f"it did not compile within {request.limit_s:g} s")
         else:
             try:
-                answer = json.loads(data)
-            except ValueError:
+                answer = typed_json.read(CompilationEnded, data)
+            except typed_json.Unreadable:
                 how = (
                     signal.Signals(os.WTERMSIG(status)).name
                     if os.WIFSIGNALED(status)
                     else f"status {os.WEXITSTATUS(status)}"
                 )
-                answer = {"ok": False, "error": f"the compiler died with {how}"}
-        self.reply({"id": request["id"], **answer})
+                answer = CompilationEnded(request.id, f"the compiler died with {how}")
+        self.reply(replace(answer, id=request.id))
 
     def end(self) -> None:
         for pid, *_ in self.running.values():
@@ -125,25 +128,21 @@ def serve(jobs_path: str, read_fd: int, write_fd: int, processes: int) -> None:
     for fd in (read_fd, write_fd):
         os.set_inheritable(fd, False)
 
-    def reply(answer: dict[str, Any]) -> None:
-        data = json.dumps(answer).encode() + b"\n"
-        while data:
-            data = data[os.write(write_fd, data) :]
+    def reply(answer: CompilerReply) -> None:
+        typed_json.send(write_fd, typed_json.line(answer))
 
     try:
-        asked = _ask(jobs["target"])
+        asked = _ask(typed_json.fit(Target, jobs["target"]))
         _import()
         target = asked()
-        _load_backend(target["capability"])
+        _load_backend(target.capability)
         gc.freeze()  # a child that looks for garbage would copy the pages of all that is loaded
         gc.enable()
     except BaseException as error:
-        reply({"refused": f"{type(error).__name__}: {error}"})
+        reply(Failure("refused", f"{type(error).__name__}: {error}"))
         return
-    reply({"ready": True, **target})
-    for job in jobs["jobs"]:
-        job["target"] = target
-    pool = _Pool(jobs["jobs"], processes, reply)
+    reply(target)
+    pool = _Pool(jobs["jobs"], target.capability, processes, reply)
     buffer = b""
     while True:
         pool.start_some()
@@ -157,7 +156,7 @@ def serve(jobs_path: str, read_fd: int, write_fd: int, processes: int) -> None:
                 os._exit(0)  # an orderly end of a Python that has loaded torch takes half a second
             buffer += part
             *lines, buffer = buffer.split(b"\n")
-            pool.waiting += [json.loads(line) for line in lines]
+            pool.waiting += [typed_json.read(Compilation, line) for line in lines]
 
 
 def _import() -> None:
@@ -181,13 +180,13 @@ def _load_backend(capability: int) -> None:
         compiler.make_backend(GPUTarget("cuda", capability, 32)).hash()
 
 
-def _ask(wanted: dict[str, Any]) -> Callable[[], dict[str, Any]]:
+def _ask(wanted: Target) -> Callable[[], Compiling]:
     """Ask for architecture and shared memory of the device; what this gives waits for the answer.
 
     In a child, while this process imports: it must get no context.
     """
-    if wanted.get("capability"):
-        return lambda: {"capability": int(wanted["capability"]), "shared_bytes": wanted.get("shared_bytes")}
+    if (capability := wanted.capability) is not None:
+        return lambda: Compiling(capability, None)
     read_fd, write_fd = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -197,7 +196,7 @@ def _ask(wanted: dict[str, Any]) -> Callable[[], dict[str, Any]]:
             driver = Driver()
             driver.call("cuInit", 0)
             numbers = [
-                driver.attribute(which, int(wanted["device"]))
+                driver.attribute(which, wanted.device)
                 for which in (_DEVICE_MAJOR, _DEVICE_MINOR, _SHARED_OPTIN)
             ]
             os.write(write_fd, json.dumps(numbers).encode())
@@ -207,14 +206,14 @@ def _ask(wanted: dict[str, Any]) -> Callable[[], dict[str, Any]]:
             os._exit(0)
     os.close(write_fd)
 
-    def answer() -> dict[str, Any]:
+    def answer() -> Compiling:
         data = os.read(read_fd, 4096)
         os.close(read_fd)
         os.waitpid(pid, 0)
         found = json.loads(data)
         if isinstance(found, str):
             raise Refused(found)
-        return {"capability": 10 * found[0] + found[1], "shared_bytes": found[2]}
+        return Compiling(10 * found[0] + found[1], found[2])
 
     return answer
 
@@ -222,17 +221,17 @@ def _ask(wanted: dict[str, Any]) -> Callable[[], dict[str, Any]]:
 # --- in a child ----------------------------------------------------------------------------------------
 
 
-def _child(job: dict[str, Any], request: dict[str, Any], write_fd: int) -> None:
+def _child(job: dict[str, Any], capability: int, request: Compilation, write_fd: int) -> None:
     try:
         start = time.perf_counter()
         try:
-            answer = {"ok": True, **_compile(job, request)}
+            answer = CompilationEnded(request.id, shared_bytes=_compile(job, capability, request.config))
         except (KernelError, Refused) as error:
-            answer = {"ok": False, "error": str(error), "detail": getattr(error, "detail", "")[-4000:]}
+            answer = CompilationEnded(request.id, str(error), getattr(error, "detail", "")[-4000:])
         except BaseException as error:
-            answer = {"ok": False, "error": _first_line(error), "detail": traceback.format_exc()[-4000:]}
-        answer["ms"] = (time.perf_counter() - start) * 1000
-        os.write(write_fd, json.dumps(answer).encode())
+            answer = CompilationEnded(request.id, _first_line(error), traceback.format_exc()[-4000:])
+        answer = replace(answer, ms=(time.perf_counter() - start) * 1000)
+        typed_json.send(write_fd, typed_json.line(answer))
         sys.stdout.flush()
         sys.stderr.flush()
     finally:
@@ -247,22 +246,16 @@ def _first_line(error: BaseException) -> str:
     return f"{type(cause).__name__}: {lines[-1].strip() if lines else ''}"[:500]
 
 
-def _compile(job: dict[str, Any], request: dict[str, Any]) -> dict[str, Any]:
+def _compile(job: dict[str, Any], capability: int, config: Config) -> int:
+    """Bytes of shared memory that it comes to."""
     from triton.backends.compiler import GPUTarget
 
     from .launchers.config import configured
 
     # Exactly as the launcher does it, so that it finds in the cache what is made here.
-    wanted = {name: request[name] for name in ("arguments", "options", "grid")}
-    target = GPUTarget("cuda", job["target"]["capability"], 32)
-    compiled = compiled_for(target, Path(job["path"]), configured(job, wanted))
-    metadata = compiled.metadata
-    return {
-        "shared_bytes": int(getattr(metadata, "shared", 0) or 0),
-        "num_warps": int(getattr(metadata, "num_warps", 0) or 0),
-        "num_stages": int(getattr(metadata, "num_stages", 0) or 0),
-        "hash": str(getattr(compiled, "hash", "")),
-    }
+    target = GPUTarget("cuda", capability, 32)
+    compiled = compiled_for(target, Path(job["path"]), configured(job, config))
+    return int(getattr(compiled.metadata, "shared", 0) or 0)
 
 
 def compiled_for(target: Any, path: Path, job: dict[str, Any]) -> Any:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-_PACKAGE = __name__.rpartition(".")[0]
+_PACKAGE = __name__.rsplit(".", 2)[0]  # all of the worker
 # Not all of torch: it replaces functions of its own when parts of it are loaded.
 _OTHERS = {
     "torch": ("arange", "as_tensor", "equal", "from_numpy", "frombuffer", "isfinite", "isnan", "where"),

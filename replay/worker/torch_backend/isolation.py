@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import faulthandler
-import json
 import os
 import re
 import select
@@ -19,17 +18,19 @@ import sys
 import time
 import traceback
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
+from .. import typed_json
 from ..common import printed
 from ..common.failures import Refused
+from ..protocol import Ended
 from . import confine, guard
 
 LEAST_LOAD_S = 10.0  # a module may take this long to load, however short a launch must be
 MODULE_PREFIX = "_kerncap_source_"  # of the names of source modules
 _PR_SET_CHILD_SUBREAPER = 36
+_MOST_TEXT, _MOST_DETAIL = 1 << 20, 20_000  # characters
 _DENIED = re.compile(r"PermissionError|Permission denied|Operation not permitted")
 
 
@@ -40,16 +41,13 @@ class Rights:
     readable: list[str] | None = None
     memory_bytes: int | None = None
 
-    def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
-
 
 def run_isolated(
     load: Callable[[], Callable[[], None]], timeout_s: float, rights: Rights | None = None
-) -> dict[str, Any]:
-    """How the launch that ``load`` gives ended, and why: ok (with ``ns``), error, fault, timeout or killed.
+) -> Ended:
+    """How the launch ended that ``load`` gives.
 
-    A load that fails is an error, or ``refused``. The time limit is that of the launch alone. With ``rights``
+    A load that fails is an error, or refused. The time limit is that of the launch alone. With ``rights``
     the module has no others.
     """
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
@@ -73,32 +71,19 @@ def run_isolated(
     _end_strays(others)
     if not finished:
         what, limit_s = ("the kernel", timeout_s) if loaded else ("the module's own code", load_s)
-        return {"status": "timeout", "message": f"{what} did not end within {limit_s:g} s"}
+        return Ended("timeout", f"{what} did not end within {limit_s:g} s")
     if os.WIFSIGNALED(status):
         number = signal.Signals(os.WTERMSIG(status))
         if number is signal.SIGKILL:  # which no instruction of a kernel raises
-            return {"status": "killed", "message": "its process was killed"}
-        return {"status": "fault", "message": f"the kernel died with {number.name}"}
-    outcome = _outcome(data)
-    if outcome is None:
-        message = f"the kernel ended its process with status {os.WEXITSTATUS(status)}"
-        return {"status": "fault", "message": message}
-    return {**outcome, "ns": ns} if outcome["status"] == "ok" else outcome
-
-
-def _outcome(data: bytes) -> dict[str, Any] | None:
-    """What the child said; None if that is no outcome: its code ended the process, or got at the pipe."""
+            return Ended("killed", "its process was killed")
+        return Ended("fault", f"the kernel died with {number.name}")
     try:
-        said = dict(json.loads(data))
-        outcome = {"status": said["status"], "message": str(said.get("message", "")),
-                   "detail": str(said.get("detail", "")), "ns": int(said.get("ns", 0))}  # fmt: skip
-        if said.get("line"):
-            outcome["line"] = int(said["line"])
-        if said.get("place"):
-            outcome["place"] = dict(said["place"])
-    except (ValueError, KeyError, TypeError):
-        return None
-    return outcome if outcome["status"] in ("ok", "error", "refused") else None
+        ended = typed_json.read(Ended, data)
+    except typed_json.Unreadable:  # its code ended the process, or got at the pipe
+        ended = Ended("fault")
+    if ended.status in ("fault", "timeout", "killed"):  # which are not the child's to say
+        return Ended("fault", f"the kernel ended its process with status {os.WEXITSTATUS(status)}")
+    return replace(ended, ns=ns if ended.status == "ok" else 0)
 
 
 def _child(load: Callable[[], Callable[[], None]], write_fd: int, rights: Rights | None) -> None:
@@ -112,34 +97,33 @@ def _child(load: Callable[[], Callable[[], None]], write_fd: int, rights: Rights
         clocks = guard.clocks()
         if rights is not None:
             confine.confine(rights.readable, memory_bytes=rights.memory_bytes)
-        outcome, launch = _loaded(load)
+        ended, launch = _loaded(load)
         if launch is not None and not (problem := guard.replaced_clocks(clocks)):
             os.write(write_fd, b"\n")
-            outcome = run_here(launch)
+            ended = run_here(launch)
             problem = guard.replaced_clocks(clocks)
         if launch is not None and problem:
-            outcome = {"status": "refused", "message": problem}
-        if rights is not None and _DENIED.search(outcome.get("message", "")):
-            outcome["message"] += " (while it is judged a candidate writes no file and opens no connection)"
+            ended = Ended("refused", problem)
+        if rights is not None and _DENIED.search(ended.message):
+            why = "while it is judged a candidate writes no file and opens no connection"
+            ended = replace(ended, message=f"{ended.message} ({why})")
         printed.flush()  # before it is read
-        os.write(write_fd, json.dumps(outcome).encode()[: 1 << 20] + b"\n")
+        typed_json.send(write_fd, typed_json.line(replace(ended, message=ended.message[:_MOST_TEXT])))
         sys.stderr.flush()
     finally:
         os._exit(0)  # no exit handlers: they belong to the process that forked
 
 
-def _loaded(load: Callable[[], Callable[[], None]]) -> tuple[dict[str, Any], Callable[[], None] | None]:
-    """The launch, or the outcome that there is none."""
+def _loaded(load: Callable[[], Callable[[], None]]) -> tuple[Ended, Callable[[], None] | None]:
+    """The launch, or why there is none."""
     try:
-        return {}, load()
+        return Ended("ok"), load()
     except Refused as error:
-        return {"status": "refused", "message": str(error)}, None
+        return Ended("refused", str(error)), None
     except BaseException as error:
         detail = getattr(error, "detail", "") or traceback.format_exc()
-        return {
-            "status": "error", "message": str(error) or repr(error), "detail": detail[-20000:],
-            "place": getattr(error, "place", {}),
-        }, None  # fmt: skip
+        message, place = str(error) or repr(error), getattr(error, "place", None)
+        return Ended("error", message, detail[-_MOST_DETAIL:], place=place), None
 
 
 def _children() -> set[int]:
@@ -162,8 +146,8 @@ def _end_strays(others: set[int]) -> None:
             os.waitpid(pid, 0)
 
 
-def run_here(launch: Callable[[], None]) -> dict[str, Any]:
-    """The outcome of ``launch`` in this process."""
+def run_here(launch: Callable[[], None]) -> Ended:
+    """How ``launch`` ends in this process."""
     start = time.perf_counter_ns()
     try:
         launch()
@@ -172,14 +156,9 @@ def run_here(launch: Callable[[], None]) -> dict[str, Any]:
         cause: BaseException = error
         while cause.__cause__ is not None:
             cause = cause.__cause__
-        outcome = {
-            "status": "error",
-            "message": f"{type(cause).__name__}: {cause}".removesuffix(": "),
-            "detail": detail[-20000:],
-        }
-        line = _line(cause) or _line(error)
-        return {**outcome, "line": line} if line else outcome
-    return {"status": "ok", "ns": time.perf_counter_ns() - start}
+        message = f"{type(cause).__name__}: {cause}".removesuffix(": ")
+        return Ended("error", message, detail[-_MOST_DETAIL:], line=_line(cause) or _line(error))
+    return Ended("ok", ns=time.perf_counter_ns() - start)
 
 
 def _line(error: BaseException) -> int | None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,25 +13,45 @@ import torch
 
 from ..common import printed
 from ..common.failures import Fault, KernelError, Killed, Refused
-from ..common.state_operations import StateOperations
+from ..common.state_operations import StateOperations, lacking
+from ..protocol import (
+    REFERENCE,
+    Backend,
+    Compiled,
+    Cubin,
+    Difference,
+    Ended,
+    Image,
+    Loaded,
+    Nonfinite,
+    Opened,
+    Request,
+    Variation,
+    View,
+    three,
+)
 from . import compare_views, confine, guard, warm_triton
 from .isolation import Rights, run_here
 from .launch_values import Values
-from .launchers.config import configured, with_scalars, with_signature
+from .launchers.config import configured, varied, with_signature
 from .launchers.source import load
 from .perturb import perturb
 from .states import States, unpack
 from .timing_ops import Timed
 from .value_ops import Judging
 
-_LAUNCHING = ("launch", "time", "interleaved", "timings", "streams")
+_LAUNCHING = {
+    each.__name__
+    for each in (Backend.launch, Backend.time, Backend.interleaved, Backend.timings, Backend.streams)
+}
 _CANDIDATES_BYTES = 16 << 30  # of memory that a hostile one may map
 
 
-class Session(StateOperations[States], Judging, Timed):
-    """Answers the engine's requests; every operation is one method named ``op_…``."""
+class TorchBackend(StateOperations[States], Judging, Timed):
+    """Answers the engine's requests: `protocol.Backend` says what each operation does."""
 
     backend = "torch"
+    reload = repeat = until = infer = lacking
 
     def __init__(self, job: dict[str, Any], folder: Path, memory: Any) -> None:
         self.job = {**job, "folder": str(folder)}
@@ -52,7 +72,7 @@ class Session(StateOperations[States], Judging, Timed):
 
         return Apart(self.job, self.memory)
 
-    def handle(self, request: dict[str, Any]) -> dict[str, Any]:
+    def handle(self, request: Request) -> Any:
         try:
             with self._hidden(request):
                 return self.perform(request)
@@ -65,9 +85,9 @@ class Session(StateOperations[States], Judging, Timed):
             raise
 
     @contextlib.contextmanager
-    def _hidden(self, request: dict[str, Any]) -> Iterator[None]:
+    def _hidden(self, request: Request) -> Iterator[None]:
         """Out of reach of a hostile candidate that this runs: what is known of the result."""
-        if not self.states.hostile or request["op"] not in _LAUNCHING:
+        if not self.states.hostile or request.operation not in _LAUNCHING:
             yield
             return
         self.states.hide(True)
@@ -78,16 +98,14 @@ class Session(StateOperations[States], Judging, Timed):
 
     # --- running -----------------------------------------------------------------------------------
 
-    def op_open(self) -> dict[str, Any]:
+    def open(self) -> Opened:
         import triton
 
-        return {
-            "torch": torch.__version__, "triton": triton.__version__, "pid": os.getpid(),
-            "relocated": {str(region): old for region, old in self.memory.relocated.items()},
-            "device": torch.cuda.get_device_name(self.job["device"]) if self.memory.kind == "cuda" else "cpu",
-            "notes": getattr(self.memory, "notes", []), "arch": self._arch(),
-            "unconfined": confine.missing(),
-        }  # fmt: skip
+        return Opened(
+            torch.cuda.get_device_name(self.job["device"]) if self.memory.kind == "cuda" else "cpu",
+            self._arch(), sorted(self.memory.relocated), getattr(self.memory, "notes", []),
+            torch=torch.__version__, triton=triton.__version__, unconfined=confine.missing(),
+        )  # fmt: skip
 
     def _arch(self) -> str:
         if self.memory.kind != "cuda":
@@ -95,58 +113,41 @@ class Session(StateOperations[States], Judging, Timed):
         major, minor = torch.cuda.get_device_capability(self.job["device"])
         return f"cuda:{major}{minor}"
 
-    def op_load(
-        self,
-        which: str,
-        path: str,
-        stages: str,
-        scalars: dict[str, str] | None = None,
-        config: dict[str, Any] | None = None,
-        limit_s: float = 60.0,
-        launch: dict[str, Any] | None = None,
-    ) -> dict[str, Any]:
-        """Make a launcher of a file, the job's own or a candidate's; what it was compiled to.
-
-        ``scalars`` are the values of numeric arguments that the launch did not have, ``config`` another
-        configuration, ``launch`` what the compiler said of an image. ``stages`` is the folder in the job's
-        for what the compiler made on its way.
-        """
+    def load(
+        self, which: str, path: str, stages: str, variation: Variation, limit_s: float, image: Image | None
+    ) -> Loaded:
         if self._apart is not None:
-            return self._on_host(which, Path(path), config, scalars, limit_s)
-        job = with_scalars(configured(self.job, config), scalars)
+            return self._on_host(which, Path(path), variation, limit_s)
+        job = varied(self.job, variation)
         values = self.values if job is self.job else Values(job, self.memory)
         if self._warming is not None:
             self._warming.join()
-        started = time.perf_counter()
         # Only a user's file can be meant to, and only where it is loaded into this very process.
         watched = (
             path.endswith(".py") and self.memory.kind == "cuda" and self.folder not in Path(path).parents
         )
         before = guard.functions() if watched else {}
-        if launch is not None:
-            launcher = self._of_image(Path(path), job, values, launch)
+        if isinstance(image, Cubin):
+            launcher = self._of_image(Path(path), job, values, image)
         else:
             launcher = self._launcher(Path(path), job, values, self.folder / stages)
         if before and (replaced := guard.replaced(before)):
             raise Fault(f"{Path(path).name} replaces {', '.join(replaced[:3])} in the process that judges it")
-        self.op_unload(which)
+        self.unload(which)
         compiled = launcher.compiled(self.folder / stages)
         self._launchers[which] = launcher
-        return {"compiled": {"compile_ms": (time.perf_counter() - started) * 1e3, **compiled}}
+        return Loaded(compiled)
 
-    def _on_host(
-        self, which: str, path: Path, config: dict[str, Any] | None, scalars: dict[str, str] | None,
-        limit_s: float,
-    ) -> dict[str, Any]:  # fmt: skip
+    def _on_host(self, which: str, path: Path, variation: Variation, limit_s: float) -> Loaded:
         started = time.perf_counter()
         # What was captured is what all is held against: it runs as it ran there, unless it is a stranger's.
         own = self.folder / "source" in path.parents and not self.job.get("stranger")
         rights = None if own else self._rights(path)
-        launcher = self._apart.launch(path, config, scalars, rights)
+        launcher = self._apart.launch(path, variation, rights)
         self._check_import(launcher.outcome(limit_s, only_load=True), path.name)
         self._launchers[which] = launcher
-        grid = configured(self.job, config)["launch"]["grid"]
-        return {"compiled": {"compile_ms": (time.perf_counter() - started) * 1e3, "grid": grid}}
+        grid = configured(self.job, variation.config)["launch"]["grid"]
+        return Loaded(Compiled(compile_ms=(time.perf_counter() - started) * 1e3, grid=three(grid)))
 
     def _rights(self, path: Path) -> Rights:
         if not self.job.get("hostile"):
@@ -157,18 +158,17 @@ class Session(StateOperations[States], Judging, Timed):
         )
 
     @staticmethod
-    def _check_import(outcome: dict[str, Any], name: str) -> None:
-        if outcome["status"] == "refused":
-            raise Refused(outcome["message"])
-        if outcome["status"] == "killed":
+    def _check_import(ended: Ended, name: str) -> None:
+        if ended.status == "refused":
+            raise Refused(ended.message)
+        if ended.status == "killed":
             raise Killed
-        if outcome["status"] != "ok":
-            text = outcome["message"].replace("the kernel", "the module's own code")
+        if ended.status != "ok":
+            text = ended.message.replace("the kernel", "the module's own code")
             message = text if text.startswith(name) else f"{name} does not import: {text}"
-            raise KernelError(message, outcome.get("detail", ""), outcome.get("place"))
+            raise KernelError(message, ended.detail, ended.place)
 
-    def op_unload(self, which: str) -> None:
-        """Free what a launcher holds on the device; one that is not there holds nothing."""
+    def unload(self, which: str) -> None:
         launcher = self._launchers.pop(which, None)
         if launcher is not None and self.memory.kind == "cuda":
             self.memory.synchronize()
@@ -189,77 +189,80 @@ class Session(StateOperations[States], Judging, Timed):
         return TritonJit(path, job, values)
 
     @staticmethod
-    def _of_image(path: Path, job: dict[str, Any], values: Values, launch: dict[str, Any]) -> Any:
+    def _of_image(path: Path, job: dict[str, Any], values: Values, said: Cubin) -> Any:
         """A candidate that another process compiled: of its Python nothing comes here."""
         from .launchers import binary, stages
 
         image = path.read_bytes()
-        made = stages.Made(image, launch["metadata"], {"cubin": image})
-        return binary.Binary(path, with_signature(job, launch["signature"]), values, made)
+        made = stages.Made(image, said.metadata, {"cubin": image})
+        return binary.Binary(path, with_signature(job, said.signature), values, made)
 
-    def op_launch(self, which: str, limit_s: float) -> dict[str, Any]:
-        """Run one launch to its end. Its outcome is data: ok, error, fault or timeout."""
+    def launch(self, which: str, limit_s: float) -> Ended:
         launcher = self._launchers[which]
         if self.memory.kind == "host":
-            outcome = launcher.outcome(limit_s)
-            return {"outcome": {**outcome, "status": outcome["status"].replace("refused", "error")}}
+            ended: Ended = launcher.outcome(limit_s)
+            return replace(ended, status="error") if ended.status == "refused" else ended
 
         def whole() -> None:
             launcher.run()
             self.memory.synchronize()
 
-        outcome = run_here(whole)
+        ended = run_here(whole)
         printed.flush()
-        if outcome["status"] == "error" and self.memory.is_lost():
-            raise Fault(outcome["message"])
-        return {"outcome": outcome}
+        if ended.status == "error" and self.memory.is_lost():
+            raise Fault(ended.message)
+        return ended
 
     # --- states ------------------------------------------------------------------------------------
 
-    def op_perturb(self, views: list[int], masks: dict[str, str]) -> dict[str, Any]:
-        """Other contents, the same each time, for those elements of ``views`` that are in a mask."""
+    def perturb(self, views: list[int], masks: dict[int, str]) -> int:
         changed = 0
         for index in views:
             view = self.job["views"][index]
-            chosen = self._chosen(view, self._mask(masks[str(view["region"])]))
+            chosen = self._chosen(view, self._mask(masks[view["region"]]))
             changed += perturb(self.values.view(index), chosen, index)
-        return {"changed": changed}
+        return changed
 
     # --- comparing typed views ---------------------------------------------------------------------
 
-    def op_compare(self, views: list[dict[str, Any]], against: str) -> dict[str, Any]:
-        """Statistics per view ``{view, rtol, atol}`` against a state, or ``reference``."""
-        found = []
-        for wanted in views:
-            now, expected = self._pair(wanted["view"], against)
-            stats = compare_views.compare(now, expected, wanted["rtol"], wanted["atol"])
-            found.append({"view": wanted["view"], "name": self._name(wanted), **stats})
-        return {"views": found}
+    def compare(self, views: list[tuple[int | View, float, float]], against: str) -> list[Difference]:
+        return [
+            replace(
+                compare_views.compare(*self._pair(index, against), rtol, atol),
+                view=index, name=self._name(index),
+            )
+            for index, rtol, atol in self._own(views)
+        ]  # fmt: skip
 
-    def op_within(self, views: list[dict[str, Any]], against: str) -> dict[str, Any]:
-        """Whether nothing of the views ``{view, rtol, atol}`` is outside of its tolerance, and no more."""
-        pairs = ((self._pair(each["view"], against), each["rtol"], each["atol"]) for each in views)
-        return {"within": all(compare_views.within(*pair, rtol, atol) for pair, rtol, atol in pairs)}
+    def within(self, views: list[tuple[int | View, float, float]], against: str) -> bool:
+        return all(
+            compare_views.within(*self._pair(index, against), rtol, atol)
+            for index, rtol, atol in self._own(views)
+        )
+
+    @staticmethod
+    def _own(views: list[tuple[int | View, float, float]]) -> Iterator[tuple[int, float, float]]:
+        for view, rtol, atol in views:
+            if isinstance(view, View):
+                raise Refused("all views of a launch with typed arguments are in the job")
+            yield view, rtol, atol
 
     def _pair(self, index: int, against: str) -> tuple[Any, Any]:
         """A view's values now, and those of a state or of the user's reference."""
         now = self._typed(index, None)
-        if against == "reference":
+        if against == REFERENCE:
             return now, self._expected[index].to(now.device)
         return now, self._typed(index, against)
 
-    def op_nonfinite(self, views: list[int], masks: dict[str, str]) -> dict[str, Any]:
-        """NaN and infinities among the written elements of each view."""
+    def nonfinite(self, views: list[int], masks: dict[int, str]) -> list[Nonfinite]:
         found = []
         for index in views:
-            view = self.job["views"][index]
-            written = None
-            if str(view["region"]) in masks:
-                written = self._chosen(view, self._mask(masks[str(view["region"])]))
-            now = self._typed(index, None)
-            stats = compare_views.nonfinite(now, None if written is None else written.to(now.device))
-            found.append({"view": index, "name": view.get("name", ""), **stats})
-        return {"views": found}
+            view, now, written = self.job["views"][index], self._typed(index, None), None
+            if view["region"] in masks:
+                written = self._chosen(view, self._mask(masks[view["region"]])).to(now.device)
+            stats = compare_views.nonfinite(now, written)
+            found.append(replace(stats, view=index, name=self._name(index)))
+        return found
 
     def _chosen(self, view: dict[str, Any], mask: Any) -> Any:
         """For each element of a view 1 if its first byte is in the mask of its region, else 0."""
@@ -282,8 +285,7 @@ class Session(StateOperations[States], Judging, Timed):
 
     # --- the user's reference ----------------------------------------------------------------------
 
-    def op_reference(self, path: str) -> dict[str, Any]:
-        """Run the user's ``reference(args)`` on copies of the pre-state; the views that it speaks of."""
+    def reference(self, path: str) -> list[int]:
         self.states.restore("pre")
         module = load(Path(path))
         function = getattr(module, "reference", None)
@@ -308,7 +310,7 @@ class Session(StateOperations[States], Judging, Timed):
             raise KernelError(f"reference() raised {error!r}", traceback.format_exc()) from error
         expected = self._expected_of(returned, arguments, originals, named, path)
         self._expected = {named[name]: tensor for name, tensor in expected.items()}
-        return {"views": sorted(self._expected)}
+        return sorted(self._expected)
 
     def _plain(self, value: dict[str, Any], name: str) -> Any:
         try:
@@ -324,7 +326,7 @@ class Session(StateOperations[States], Judging, Timed):
             changed = {}
             for name in named:
                 now, old = arguments[name], originals[name]
-                if compare_views.compare(now, old, 0.0, 0.0)["different"]:
+                if compare_views.compare(now, old, 0.0, 0.0).different:
                     changed[name] = now
             return changed
         if not isinstance(returned, dict):

@@ -6,12 +6,12 @@ Values change places and shrink by up to a quarter, so their range, signs, zeros
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from ..common.poison import pattern
+from ..protocol import Spread
 from .compare_views import ELEMENTS
 
 _SEED = 10  # of the numbers that values shrink by; 8 is `perturb`'s
@@ -49,7 +49,7 @@ def redraw(tensor: Any, seed: int, view: int, repeats: bool = False, spread: Spr
         else:
             new = _floats(old, seed, view, start, ordered, low, high)
             if spread is not None:
-                new = spread.apply(new, view, start, ordered, tensor.dtype)
+                new = _spread(spread, new, view, start, ordered, tensor.dtype)
         part.copy_(new.to(flat.dtype))
         changed = changed or not torch.equal(part.to(wide).nan_to_num(), old.nan_to_num())
     if not tensor.is_contiguous():  # what was changed is a copy
@@ -57,28 +57,16 @@ def redraw(tensor: Any, seed: int, view: int, repeats: bool = False, spread: Spr
     return changed
 
 
-@dataclass(frozen=True)
-class Spread:
-    """Floats beyond the range that was captured: ``factor`` times as large, and no zeros among them.
-
-    ``signs``: half of them with the other sign. ``jitter``: each moved by up to that share of it, to learn
-    how much of that the results show; no less than its own type can hold.
-    """
-
-    factor: float = 1.0
-    signs: bool = False
-    jitter: float = 0.0
-
-    def apply(self, x: Any, view: int, start: int, ordered: bool, dtype: Any) -> Any:
-        """Values as float64, from element ``start`` of a view on."""
-        u = pattern(torch, _SPREAD_SEED, view, start, 2 * x.numel(), x.device).to(torch.float64) / 255
-        u, v = u[: x.numel()], u[x.numel() :]
-        if not ordered:
-            x = torch.where(x == 0, (u + 0.05) * 0.25, x)
-        if self.signs and not ordered:
-            x = torch.where(u < 0.5, -x, x)
-        jitter = max(self.jitter, torch.finfo(dtype).eps) if self.jitter else 0.0
-        return x * self.factor * (1 + jitter * (2 * v - 1))
+def _spread(spread: Spread, x: Any, view: int, start: int, ordered: bool, dtype: Any) -> Any:
+    """Values as float64, from element ``start`` of a view on, beyond their range."""
+    u = pattern(torch, _SPREAD_SEED, view, start, 2 * x.numel(), x.device).to(torch.float64) / 255
+    u, v = u[: x.numel()], u[x.numel() :]
+    if not ordered:
+        x = torch.where(x == 0, (u + 0.05) * 0.25, x)
+    if spread.signs and not ordered:
+        x = torch.where(u < 0.5, -x, x)
+    jitter = max(spread.jitter, torch.finfo(dtype).eps) if spread.jitter else 0.0
+    return x * spread.factor * (1 + jitter * (2 * v - 1))
 
 
 def _floats(x: Any, seed: int, view: int, start: int, ordered: bool, low: float, high: float) -> Any:

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from ..common.failures import KernelError
+from ..protocol import Range, Timings
 from .device_timing import cache_filler, cold_ms, device_times, device_turns, turns, warm_ms
 
 
@@ -20,24 +21,23 @@ class Timed:
     _launchers: dict[str, Any]
     _fill_cache: tuple[Callable[[], None] | None] | None = None  # once it was asked for
 
-    def op_time(
-        self, which: str, warmup: int, n: int, limit_s: float, dirty: list[int], cold: bool = False
-    ) -> dict[str, Any]:
-        """Milliseconds of ``n`` launches, each on the pre-state; ``cold``: with other data in the cache."""
+    def time(
+        self, which: str, warmup: int, n: int, limit_s: float, dirty: list[int], cold: bool
+    ) -> list[float]:
         launcher = self._launchers[which]
         if self.memory.kind == "cuda":
             prepare = self._prepare(lambda: self.states.restore("pre", dirty), cold)
-            return {"times_ms": device_times(torch, prepare, launcher.run, warmup, n)}
+            return device_times(torch, prepare, launcher.run, warmup, n)
         times = []
         deadline = time.monotonic() + limit_s
         for i in range(warmup + n):
             self.states.restore("pre", dirty)
-            outcome = launcher.outcome(max(0.001, deadline - time.monotonic()))
-            if outcome["status"] != "ok":
-                raise KernelError(f"timed run {i}: {outcome['message']}", outcome.get("detail", ""))
+            ended = launcher.outcome(max(0.001, deadline - time.monotonic()))
+            if ended.status != "ok":
+                raise KernelError(f"timed run {i}: {ended.message}", ended.detail)
             if i >= warmup:
-                times.append(outcome["ns"] / 1e6)
-        return {"times_ms": times}
+                times.append(ended.ns / 1e6)
+        return times
 
     def _prepare(self, restore: Callable[[], None], cold: bool) -> Callable[[], None]:
         """What goes before a timed launch: the restore, no kept lines, other data in a ``cold`` cache."""
@@ -68,34 +68,32 @@ class Timed:
 
         return both
 
-    def op_interleaved(
-        self, whichs: list[str], rounds: int, ranges: list[list[int]], limit_s: float, cold: bool = False
-    ) -> dict[str, Any]:
-        """Milliseconds of ``rounds`` launches of each, in turns, each on the pre-state of what is dirtied."""
+    def interleaved(
+        self, whichs: list[str], rounds: int, ranges: list[Range], limit_s: float, cold: bool
+    ) -> dict[str, list[float]]:
         launchers = [self._launchers[which] for which in whichs]
         cold = cold and self.memory.kind == "cuda"
         prepare = self._prepare(lambda: self.states.restore_ranges("pre", ranges), cold)
         if self.memory.kind == "cuda":
             found = device_turns(torch, prepare, [launcher.run for launcher in launchers], rounds)
-            return {"times_ms": dict(zip(whichs, found, strict=True))}
+            return dict(zip(whichs, found, strict=True))
         times: dict[str, list[float]] = {which: [] for which in whichs}
         deadline = time.monotonic() + limit_s
         for number, order in enumerate([list(range(len(whichs))), *turns(len(whichs), rounds)]):
             for i in order:
                 prepare()
-                outcome = launchers[i].outcome(max(0.001, deadline - time.monotonic()))
-                if outcome["status"] != "ok":
-                    raise KernelError(f"timed run of {whichs[i]}: {outcome['message']}", outcome["detail"])
+                ended = launchers[i].outcome(max(0.001, deadline - time.monotonic()))
+                if ended.status != "ok":
+                    raise KernelError(f"timed run of {whichs[i]}: {ended.message}", ended.detail)
                 if number:  # the first round is a warm-up
-                    times[whichs[i]].append(outcome["ns"] / 1e6)
-        return {"times_ms": times}
+                    times[whichs[i]].append(ended.ns / 1e6)
+        return times
 
-    def op_timings(self, which: str, again: bool, limit_s: float, dirty: list[int]) -> dict[str, Any]:
-        """Medians with a warm cache, where the launch may follow itself, and with a cold one."""
+    def timings(
+        self, which: str, ranges: list[Range], dirty: list[int], again: bool, limit_s: float
+    ) -> Timings:
         launcher = self._launchers[which]
-
         prepare = self._prepare(lambda: self.states.restore("pre", dirty), cold=False)
-        return {
-            "warm_ms": warm_ms(torch, prepare, launcher.run) if again else None,
-            "cold_ms": cold_ms(torch, prepare, launcher.run),
-        }
+        return Timings(
+            warm_ms(torch, prepare, launcher.run) if again else None, cold_ms(torch, prepare, launcher.run)
+        )

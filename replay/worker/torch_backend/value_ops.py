@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,9 @@ import torch
 
 from ..common.failures import Fault, Refused
 from ..common.numeric_errors import Boxes, Errors
+from ..protocol import REFERENCE, ErrorBoxes, ErrorStatistics, Limits, Spread
 from .compare_views import ELEMENTS
-from .redraw import Spread, redraw
+from .redraw import redraw
 
 
 class Judging:
@@ -26,51 +28,40 @@ class Judging:
     _launchers: dict[str, Any]
     _expected: dict[int, Any]
 
-    def op_errors(self, views: list[dict[str, Any]], against: str) -> dict[str, Any]:
-        """Statistics of each ``{view, rtol, atol}`` against a state, ``reference``, or a ``file``."""
+    def errors(self, views: list[Limits], against: str, file: str | None) -> list[ErrorStatistics]:
         found = []
-        for wanted in views:
-            errors = Errors(self._dtype(wanted), self._shape(wanted), wanted["rtol"], wanted["atol"])
-            for now, expected in self._blocks(wanted, against):
+        for index, rtol, atol in views:
+            shape = tuple(self.job["views"][index]["shape"])
+            errors = Errors(self.job["views"][index]["dtype"], shape, rtol, atol)
+            for now, expected in self._blocks(index, against, file):
                 errors.add(now, expected)
-            found.append({"view": wanted["view"], "name": self._name(wanted), **errors.result()})
-        return {"views": found}
+            found.append(replace(errors.result(), view=index, name=self._name(index)))
+        return found
 
-    def op_boxes(self, views: list[dict[str, Any]], against: str) -> dict[str, Any]:
-        """Where each ``{view, rtol, atol}`` differs from a state, and where it does not."""
+    def boxes(self, views: list[Limits], against: str) -> list[ErrorBoxes]:
         found = []
-        for wanted in views:
-            boxes = Boxes(self._shape(wanted), wanted["rtol"], wanted["atol"])
-            for now, expected in self._blocks(wanted, against):
+        for index, rtol, atol in views:
+            boxes = Boxes(tuple(self.job["views"][index]["shape"]), rtol, atol)
+            for now, expected in self._blocks(index, against, None):
                 boxes.add(now, expected)
-            found.append({"view": wanted["view"], **boxes.result()})
-        return {"views": found}
+            found.append(replace(boxes.result(), view=index))
+        return found
 
-    def op_export(self, view: int, out: str, state: str | None = None) -> None:
-        """Write a view's values, as float64 in row-major order, to a file of the job folder."""
-        tensor = self._typed(view, state)  # type: ignore[attr-defined]
+    def export(self, view: int, out: str) -> None:
+        tensor = self._typed(view, None)  # type: ignore[attr-defined]
         np.save(self.folder / out, tensor.to(torch.float64).cpu().contiguous().numpy())
 
-    def op_redraw(
-        self, views: list[int], seed: int, repeats: bool = False, spread: dict[str, Any] | None = None
-    ) -> dict[str, Any]:
-        """Other values for whole views, of the same kind or with a `Spread`; those that changed."""
-        wider = None if spread is None else Spread(**spread)
-        return {
-            "changed": [
-                index for index in views if redraw(self.values.view(index), seed, index, repeats, wider)
-            ]
-        }
+    def redraw(self, views: list[int], seed: int, repeats: bool, spread: Spread | None) -> list[int]:
+        return [index for index in views if redraw(self.values.view(index), seed, index, repeats, spread)]
 
-    def op_streams(self, which: str, regions: list[int]) -> dict[str, Any]:
-        """Whether a launch on a device keeps to its stream; memory is as after a launch."""
+    def streams(self, which: str, regions: list[int]) -> str:
         if self.memory.kind != "cuda":
             raise Refused("there are no streams on the host")
         from .streams import problem
 
         launcher = self._launchers[which]
         try:
-            return {"problem": problem(torch, self.memory, regions, launcher.run)}
+            return problem(torch, self.memory, regions, launcher.run)
         except Exception as error:
             if self.memory.is_lost():
                 raise Fault(str(error)) from error
@@ -78,13 +69,12 @@ class Judging:
 
     # --- common ------------------------------------------------------------------------------------
 
-    def _blocks(self, wanted: dict[str, Any], against: str) -> Iterator[tuple[Any, Any]]:
+    def _blocks(self, index: int, against: str, file: str | None) -> Iterator[tuple[Any, Any]]:
         """Values now and expected, flat, in row-major order."""
-        index = wanted["view"]
         now = self._typed(index, None)  # type: ignore[attr-defined]
-        if against == "file":
-            expected = torch.from_numpy(np.load(self.folder / wanted["file"], allow_pickle=False))
-        elif against == "reference":
+        if file is not None:
+            expected = torch.from_numpy(np.load(self.folder / file, allow_pickle=False))
+        elif against == REFERENCE:
             expected = self._expected[index].to(now.device)
         else:
             expected = self._typed(index, against)  # type: ignore[attr-defined]
@@ -95,11 +85,5 @@ class Judging:
                 expected[start : start + ELEMENTS].to(torch.float64).cpu().numpy(),
             )
 
-    def _dtype(self, wanted: dict[str, Any]) -> str:
-        return str(self.job["views"][wanted["view"]]["dtype"])
-
-    def _shape(self, wanted: dict[str, Any]) -> tuple[int, ...]:
-        return tuple(self.job["views"][wanted["view"]]["shape"])
-
-    def _name(self, wanted: dict[str, Any]) -> str:
-        return str(self.job["views"][wanted["view"]].get("name", ""))
+    def _name(self, index: int) -> str:
+        return str(self.job["views"][index].get("name", ""))

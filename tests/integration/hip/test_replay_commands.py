@@ -90,7 +90,7 @@ def test_times_with_a_warm_and_a_cold_cache(path: Path) -> None:
     trust.agree_to_derived(path)
     with Reproducer.open(path) as reproducer, Engine(reproducer, emulator=EMULATOR) as engine:
         found = engine.timings(ORIGINAL, [(2, 0, 4000)], [2], again=True)
-        assert found["warm_ms"] and found["cold_ms"]
+        assert found.warm_ms and found.cold_ms
         times = engine.interleaved([ORIGINAL], 3, [2])
         assert len(times[ORIGINAL]) == 3 and min(times[ORIGINAL]) > 0
         engine.restore()

@@ -16,6 +16,8 @@ from kerncap.api.verify.sizes import sizes
 from kerncap.api.verify.wider import derive_wide, multiplies_in_tf32, reduces, widened
 from kerncap.format import Reproducer, schema
 from kerncap.replay.choose import Choice
+from kerncap.replay.worker import protocol, typed_json
+from kerncap.replay.worker.protocol import Compiled, Ended, Hello, Loaded
 from tests.unit.replay import build
 from tests.unit.replay.build import Launch
 
@@ -152,17 +154,18 @@ def test_what_the_worker_asked_for_in_vain_is_no_error_of_the_launch(
 class _Program:
     """A compute-sanitizer of a test's own: writes its report, runs what it is given, or does neither."""
 
-    def __init__(self, folder: Path, report: str, replies: str) -> None:
+    def __init__(self, folder: Path, report: str, replies: bytes) -> None:
         self.path = folder / "compute-sanitizer"
         self.path.write_text(
             f"#!{sys.executable}\nimport sys\nargs = sys.argv[1:]\n"
             f"open(args[args.index('--log-file') + 1], 'w').write({report!r})\n"
-            f"open(args[-1], 'w').write({replies!r})\n"
+            f"open(args[-1], 'wb').write({replies!r})\n"
         )
         self.path.chmod(0o755)
 
 
-RAN = '{"ok": true, "outcome": {"status": "ok"}}\n'
+STARTED = typed_json.line(Hello()) + protocol.reply(Loaded(Compiled())) + protocol.reply(None)
+RAN = STARTED + protocol.reply(Ended("ok"))
 CLEAN = "========= ERROR SUMMARY: 0 errors\n"
 
 
@@ -172,12 +175,13 @@ CLEAN = "========= ERROR SUMMARY: 0 errors\n"
         (CLEAN, RAN, [], ""),
         (REPORT, RAN, 2, ""),
         ("========= COMPUTE-SANITIZER\n", RAN, [], "it left no whole report"),
-        (CLEAN, "", [], "the launch was not run: it printed nothing"),
-        (CLEAN, '{"refused": "no room"}', [], "did not start under memcheck: no room"),
+        (CLEAN, b"", [], "the launch was not run: it printed nothing"),
+        (CLEAN, STARTED, [], "the launch was not run: it printed nothing"),
+        (CLEAN, typed_json.line(Hello(refused="no room")), [], "did not start under memcheck: no room"),
     ],
 )
 def test_only_a_launch_that_ran_and_a_whole_report_show_anything(
-    tmp_path: Path, report: str, replies: str, errors: Any, why_not: str
+    tmp_path: Path, report: str, replies: bytes, errors: Any, why_not: str
 ) -> None:
     program = _Program(tmp_path, report, replies)
     with Reproducer.open(copy().seal(tmp_path)) as reproducer:

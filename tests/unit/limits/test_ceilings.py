@@ -10,6 +10,7 @@ import pytest
 
 from kerncap.errors import BackendUnavailable, UsageError
 from kerncap.replay.limits import ceilings
+from kerncap.replay.worker.protocol import Failure
 from tests.unit.limits.made import DOCUMENT
 
 
@@ -61,7 +62,7 @@ def test_a_damaged_file_is_measured_anew(tmp_path: Path) -> None:
 
 
 def test_a_device_that_refuses_is_no_ceiling(tmp_path: Path) -> None:
-    python, _ = answering(tmp_path, {"refused": "cuModuleLoadData: CUDA_ERROR_UNSUPPORTED_PTX_VERSION"})
+    python, _ = answering(tmp_path, vars(Failure("refused", "CUDA_ERROR_UNSUPPORTED_PTX_VERSION")))
     with pytest.raises(BackendUnavailable, match="UNSUPPORTED_PTX_VERSION"):
         ceilings.of_device(python, 0)
     assert not list(ceilings.folder().glob("*"))

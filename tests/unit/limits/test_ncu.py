@@ -16,6 +16,8 @@ from kerncap.replay.limits import ncu
 from kerncap.replay.limits.counters import counted_by_ncu, shares
 from kerncap.replay.limits.explain import explain
 from kerncap.replay.limits.ncu_csv import KernelRow, parse
+from kerncap.replay.worker import protocol, typed_json
+from kerncap.replay.worker.protocol import Compiled, Ended, Hello, Loaded
 from kerncap.report.profile_text import render
 from tests.unit.limits.made import work
 
@@ -203,8 +205,10 @@ def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, body: str) -> Path:
     return program
 
 
-REFUSES = """open(args[-1], 'w').write('{"refused": "no room"}')"""
-FAILS = """open(args[-1], 'w').write('{"ok": true, "outcome": {"status": "error", "message": "bad"}}')"""
+HELLO, LOADED, RESTORED = typed_json.line(Hello()), protocol.reply(Loaded(Compiled())), protocol.reply(None)
+FAILED = protocol.reply(Ended("error", "bad"))
+REFUSES = f"open(args[-1], 'wb').write({typed_json.line(Hello(refused='no room'))!r})"
+FAILS = f"open(args[-1], 'wb').write({HELLO + LOADED + RESTORED + FAILED!r})"
 WRITES = """
 if '--version' in args:
     print('NVIDIA (R) Nsight Compute\\nVersion 2025.3.1.0 (build 1)')

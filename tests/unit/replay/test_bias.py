@@ -9,11 +9,12 @@ import pytest
 
 from kerncap.replay import bias
 from kerncap.replay.worker.common.numeric_errors import Errors
+from kerncap.replay.worker.protocol import ErrorStatistics
 
 N = 4096
 
 
-def statistics(found: Any, expected: Any, dtype: str = "float32") -> dict[str, Any]:
+def statistics(found: Any, expected: Any, dtype: str = "float32") -> ErrorStatistics:
     errors = Errors(dtype, (N,), 1.3e-6, 1e-5)
     errors.add(found.astype(np.float64), expected.astype(np.float64))
     return errors.result()

@@ -23,6 +23,8 @@ from kerncap.replay.engine import CANDIDATE
 from kerncap.replay.outcome import CandidateError
 from kerncap.replay.verdict import judge
 from kerncap.replay.wording import Verdict
+from kerncap.replay.worker import typed_json
+from kerncap.replay.worker.protocol import Ended
 from kerncap.replay.worker.torch_backend import guard, isolation
 
 from . import build
@@ -60,11 +62,12 @@ def test_a_module_that_patches_the_comparison_changes_nothing(adder: Resident) -
     assert adder.judge(build.ADD).exact
 
 
-PIPES = """
+_FORGED = b"\n" + typed_json.line(Ended("ok", ns=1))
+PIPES = f"""
 import os
 for fd in range(3, 64):
     try:
-        os.write(fd, b'\\n{"ok": true, "status": "ok", "ns": 1}\\n')
+        os.write(fd, {_FORGED!r})
         os.close(fd)
     except OSError:
         pass
@@ -114,15 +117,15 @@ def test_an_endless_module_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
         while True:
             pass
 
-    outcome = isolation.run_isolated(endless, 0.1)
-    assert outcome == {"status": "timeout", "message": "the module's own code did not end within 0.1 s"}
+    ended = isolation.run_isolated(endless, 0.1)
+    assert ended == Ended("timeout", "the module's own code did not end within 0.1 s")
 
 
 def test_an_error_that_says_nothing_is_told_by_its_kind() -> None:
     def launch() -> None:
         raise AssertionError
 
-    assert isolation.run_here(launch)["message"] == "AssertionError"
+    assert isolation.run_here(launch).message == "AssertionError"
 
 
 def test_a_module_may_import_what_lies_beside_it(tmp_path: Path) -> None:
@@ -266,5 +269,5 @@ def test_a_replaced_function_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None
     before = guard.functions()
     assert guard.replaced(before) == []
     monkeypatch.setattr(torch, "equal", lambda a, b: True)
-    monkeypatch.setattr(isolation.run_here, "__code__", (lambda launch: {"status": "ok"}).__code__)
+    monkeypatch.setattr(isolation.run_here, "__code__", (lambda launch: Ended("ok")).__code__)
     assert guard.replaced(before) == [f"{isolation.__name__}.run_here()", "torch.equal"]

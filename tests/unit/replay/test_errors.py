@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from kerncap.replay import bias
 from kerncap.replay.worker.common.numeric_errors import Boxes, Errors, Percentiles
+from kerncap.replay.worker.protocol import ErrorBoxes, ErrorStatistics
 
 
-def errors(found: object, expected: object, dtype: str = "float32", atol: float = 1e-5) -> dict[str, object]:
+def errors(found: object, expected: object, dtype: str = "float32", atol: float = 1e-5) -> ErrorStatistics:
     x, y = np.asarray(found, dtype=np.float64), np.asarray(expected, dtype=np.float64)
     stats = Errors(dtype, x.shape, 1.3e-6, atol)
     for start in range(0, x.size, 3):  # in blocks, as a large tensor
         stats.add(x.reshape(-1)[start : start + 3], y.reshape(-1)[start : start + 3])
-    return {"name": "out", **stats.result()}
+    return replace(stats.result(), name="out")
 
 
 @pytest.mark.parametrize(
@@ -23,20 +26,20 @@ def errors(found: object, expected: object, dtype: str = "float32", atol: float 
 )
 def test_an_ulp_is_the_distance_of_neighbours(dtype: str, neighbour: float) -> None:
     found = errors([1 + neighbour, 4 + 8 * neighbour, 0.75], [1, 4, 0.75], dtype)
-    assert (found["ulp_max"], found["ulp_mean"]) == (2.0, 1.0)
-    assert found["worst"] == [1] and found["positive"] == 2 and found["negative"] == 0
+    assert (found.ulp_max, found.ulp_mean) == (2.0, 1.0)
+    assert found.worst == [1] and found.positive == 2 and found.negative == 0
 
 
 def test_below_the_least_normal_number_ulps_do_not_shrink() -> None:
-    assert errors([2.0**-149], [0.0])["ulp_max"] == 1.0
+    assert errors([2.0**-149], [0.0]).ulp_max == 1.0
 
 
 def test_nan_and_infinity_are_mapped_and_no_errors() -> None:
     nan, inf = np.nan, np.inf
     found = errors([[1, nan, inf], [nan, -inf, 2]], [[1, nan, inf], [5, inf, 2]])
-    assert (found["nan_found"], found["nan_expected"], found["first_nan"]) == (2, 1, [0, 1])
-    assert (found["inf_found"], found["inf_expected"], found["first_inf"]) == (2, 2, [0, 2])
-    assert (found["special_differs"], found["different"], found["finite"]) == (2, 0, 2)
+    assert (found.nan_found, found.nan_expected, found.first_nan) == (2, 1, [0, 1])
+    assert (found.inf_found, found.inf_expected, found.first_inf) == (2, 2, [0, 2])
+    assert (found.special_differs, found.different, found.finite) == (2, 0, 2)
 
 
 def test_percentiles_are_at_most_a_bin_too_large() -> None:
@@ -54,7 +57,7 @@ def test_boxes_of_what_differs_and_what_agrees() -> None:
     boxes = Boxes((4, 6), 0.0, 0.5)
     for start in range(0, 24, 5):
         boxes.add(found.reshape(-1)[start : start + 5], expected.reshape(-1)[start : start + 5])
-    assert boxes.result() == {"inside": [[0, 4], [0, 6]], "outside": [[1, 3], [4, 6]]}
+    assert boxes.result() == ErrorBoxes([(0, 4), (0, 6)], [(1, 3), (4, 6)])
 
 
 RANDOM = np.random.default_rng(1)

@@ -21,6 +21,7 @@ from kerncap.replay.measure_write_set import measure
 from kerncap.replay.outcome import Outcome
 from kerncap.replay.plain_run import PlainRun
 from kerncap.replay.verdict import judge
+from kerncap.replay.worker.protocol import Backend
 
 from . import native, rig
 from .native import BASE, SPACING, Native
@@ -42,7 +43,7 @@ def stand_in(request: pytest.FixtureRequest, own_kernels: Path, monkeypatch: pyt
 
 def test_the_way_over_memory_is_the_one_meant(tmp_path: Path, stand_in: str) -> None:
     with Reproducer.open(native.add().seal(tmp_path)) as reproducer, Engine(reproducer) as engine:
-        assert engine.connection.call("open")["bulk"] == stand_in
+        assert engine.connection.call(Backend.open).bulk == stand_in
 
 
 def run(path: Path, **options: Any) -> ReplayResult:

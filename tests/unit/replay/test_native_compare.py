@@ -91,7 +91,7 @@ def test_perturbed_contents_are_the_same(dtype: str) -> None:
         dtypes.number(described), compare_arrays.strided(ours, 0, described),
         compare_arrays.strided(theirs.numpy(), 0, described), 1e-2, 0.0,
     )  # fmt: skip
-    assert difference["outside"] == 0, "but for how a tie is rounded"
+    assert difference.outside == 0, "but for how a tie is rounded"
 
 
 def test_unknown_types_are_words_and_complex_numbers_are_parts() -> None:
@@ -109,6 +109,6 @@ def test_what_only_looks_like_a_guessed_type_gets_no_tolerance() -> None:
     integers = np.array([7, 4000, 0xFFFFFFFF, 5], dtype=np.uint32)
     wrong = np.array([8, 0, 0xFFFFFFFE, 5], dtype=np.uint32)
     both = np.concatenate([now, wrong]), np.concatenate([expected, integers])
-    assert compare_arrays.compare(kind, *both, 1e-5, 1e-5)["outside"] == 0
+    assert compare_arrays.compare(kind, *both, 1e-5, 1e-5).outside == 0
     guessed = compare_arrays.compare(kind, *both, 1e-5, 1e-5, guessed=True)
-    assert (guessed["different"], guessed["outside"], guessed["first"]["index"]) == (4, 3, [2])
+    assert (guessed.different, guessed.outside, guessed.first.index) == (4, 3, [2])

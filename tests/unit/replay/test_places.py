@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from kerncap.replay.candidates import first_place
+from kerncap.replay.worker.protocol import Place
 from kerncap.replay.worker.torch_backend.launchers.places import of_error, of_log
 
 _FILE = """\
@@ -46,7 +47,7 @@ def test_a_node_of_a_function_is_found_in_its_file(path: Path) -> None:
     text = "def scale(x):\n    y = x + 1\n    return y + unknown\n"
     node = next(n for n in ast.walk(ast.parse(text)) if isinstance(n, ast.Name) and n.id == "unknown")
     found = of_error(_OfTriton(text, node), path)
-    assert found == {"file": str(path), "line": 8, "column": 20}
+    assert found == Place(str(path), 8, 20)
     assert path.read_text().split("\n")[7][19:] == "unknown"
 
 
@@ -55,9 +56,9 @@ def test_the_innermost_cause_counts_if_it_is_in_the_file(path: Path) -> None:
     tree = ast.parse(text)
     outer, inner = _OfTriton(text, tree.body[0]), NameError("unknown")
     outer.__cause__ = inner  # raised by the compiler: none of its frames is in the file
-    assert of_error(outer, path)["line"] == 6
+    assert of_error(outer, path).line == 6
     elsewhere = _OfTriton("def other(x):\n    return 2\n", ast.parse("x").body[0])
-    assert of_error(elsewhere, path) == {}
+    assert of_error(elsewhere, path) is None
 
 
 def test_the_line_of_a_traceback(path: Path) -> None:
@@ -65,7 +66,7 @@ def test_the_line_of_a_traceback(path: Path) -> None:
     exec(compile(_FILE.replace("@triton.jit", "").replace("import triton", ""), str(path), "exec"), module)
     with pytest.raises(ValueError, match="own code") as caught:
         module["main"]()  # type: ignore[operator]
-    assert of_error(caught.value, path) == {"file": str(path), "line": 12}
+    assert of_error(caught.value, path) == Place(str(path), 12)
 
 
 @pytest.mark.parametrize(
@@ -79,8 +80,8 @@ def test_the_line_of_a_traceback(path: Path) -> None:
 )
 def test_places_in_what_a_compiler_prints(log: str, line: int, column: int | None) -> None:
     found = of_log(f"Traceback (most recent call last):\n{log}\n", Path("k.ttir"))
-    assert (found["line"], found.get("column")) == (line, column)
-    assert of_log("nothing is said of a place", Path("k.ttir")) == {}
+    assert found == Place("k.ttir", line, column)
+    assert of_log("nothing is said of a place", Path("k.ttir")) is None
 
 
 @pytest.mark.parametrize(

@@ -7,13 +7,16 @@ import inspect
 import json
 import math
 import os
+import sys
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kerncap.replay.process import Worker, WorkerDied
 from kerncap.replay.worker import protocol, typed_json
 from kerncap.replay.worker.protocol import Backend, Difference, Element, Ended, Failure, Place, View
 from kerncap.replay.worker.typed_json import MAX_LINE_BYTES, Lines, Unreadable
@@ -84,8 +87,8 @@ def _reply(**changed: Any) -> bytes:
         (_reply(ns="5"), "ns: expected int, found str"),
         (_reply(ns=True), "ns: expected int, found bool"),
         (_reply(ns=5.0), "ns: expected int, found float"),
-        (_reply(status="passed"), "status: expected one of ok, error, fault, timeout, refused"),
-        (_reply(status=["ok"]), "status: expected one of ok, error, fault, timeout, refused"),
+        (_reply(status="passed"), "status: expected one of ok, error, fault, timeout, refused, killed"),
+        (_reply(status=["ok"]), "status: expected one of ok, error, fault, timeout, refused, killed"),
         (_reply(**{"\x1b[2J": 1}), r"an unknown field '\\x1b\[2J'"),
         (_reply(place={"file": 1, "line": None, "column": None}), "place: file: expected str, found int"),
         (b'{"result": []}', "expected object, found list"),
@@ -164,3 +167,28 @@ def test_a_line_that_does_not_end_is_given_up() -> None:
     finally:
         os.close(read_fd)
         flooding.join()
+
+
+@pytest.mark.parametrize(
+    ("reply", "problem"),
+    [
+        ('{"result": {"status": "ok"}}', "(no field detail)"),
+        ("\x1b[2J", "(not JSON)"),
+        ("[" * 100_000, "(not JSON)"),
+        ("null", "(neither a result nor a failure)"),
+    ],
+    ids=["half", "terminal", "nested", "null"],
+)
+def test_a_worker_that_answers_nonsense_is_lost_in_one_line(tmp_path: Path, reply: str, problem: str) -> None:
+    python = tmp_path / "python"
+    lines = typed_json.line(protocol.Hello()) + reply.encode() + b"\n"
+    python.write_text(
+        f"#!{sys.executable}\nimport os, sys\nos.write(int(sys.argv[-1]), {lines!r})\n"
+        "os.read(int(sys.argv[-2]), 1)\nos.read(int(sys.argv[-2]), 1 << 16)\n"
+    )
+    python.chmod(0o755)
+    worker = Worker(str(python), tmp_path / "job.json", tmp_path / "log", dict(os.environ), False)
+    with pytest.raises(WorkerDied) as died:
+        worker.request(60.0, Backend.launch, "original", 1.0)
+    assert str(died.value) == f"its answer can't be read: something else writes to its pipe {problem}"
+    assert not worker.alive

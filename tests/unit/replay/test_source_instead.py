@@ -15,6 +15,7 @@ from kerncap.replay.connection import Connection
 from kerncap.replay.engine import Engine
 from kerncap.replay.process import TargetError
 from kerncap.replay.variants import Variants
+from kerncap.replay.worker.protocol import Opened
 
 from .native import add
 
@@ -30,7 +31,7 @@ def launchers(monkeypatch: pytest.MonkeyPatch) -> list[str]:
             raise ReplayError("kernel.py does not compile\na traceback") from TargetError(
                 "it does not compile", ""
             )
-        self._opened({"device": "", "torch": "", "triton": "", "relocated": {}})
+        self._opened(Opened("", "", [], []))
 
     monkeypatch.setattr(Connection, "start", start)
     monkeypatch.setattr(Variants, "reload", lambda self: None)

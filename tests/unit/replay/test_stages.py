@@ -111,8 +111,8 @@ def test_what_does_not_compile_says_where(
     with pytest.raises(KernelError, match=rf"scale\.{stage} does not compile: ") as caught:
         stages.make(path, metadata, _ARCH, tmp_path / "work")
     lines = path.read_text().split("\n")
-    assert caught.value.place.get("line"), caught.value.detail
-    assert line_of in lines[caught.value.place["line"] - 1], (str(caught.value), caught.value.place)
+    assert caught.value.place is not None and caught.value.place.line, caught.value.detail
+    assert line_of in lines[caught.value.place.line - 1], (str(caught.value), caught.value.place)
 
 
 def test_what_is_no_kernel_of_that_launch_is_refused(

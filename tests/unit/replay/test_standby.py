@@ -19,6 +19,8 @@ from kerncap.replay.connection import environment_of
 from kerncap.replay.engine import Engine
 from kerncap.replay.process import Standby, bury
 from kerncap.replay.tuning.standbys import Standbys
+from kerncap.replay.worker import typed_json
+from kerncap.replay.worker.protocol import Compilation, CompilationEnded, Compiling, Config
 from tests.unit.replay.build import Launch, add
 
 SOURCE = """
@@ -136,9 +138,9 @@ def test_what_is_asked_at_once_is_heard_by_what_it_becomes(tmp_path: Path) -> No
     jobs.write_text(json.dumps({"target": {"device": 0, "capability": 90}, "jobs": [{}]}))
     with contextlib.closing(ready):
         started = ready.become(tmp_path / "log", ["compile", str(jobs), "1"])
-        os.write(started.requests, b'{"id": 5, "job": 0, "limit_s": 60}\n')
-        with open(started.replies, encoding="utf-8", closefd=False) as replies:
-            assert json.loads(replies.readline())["ready"] is True
-            answer = json.loads(replies.readline())
+        os.write(started.requests, typed_json.line(Compilation(5, 0, Config(), 60.0)))
+        lines = typed_json.Lines(started.replies)
+        assert typed_json.read(Compiling, lines.next() or b"") == Compiling(90, None)
+        answer = typed_json.read(CompilationEnded, lines.next() or b"")
         bury(started)
-    assert answer["id"] == 5 and not answer["ok"] and "KeyError" in answer["error"]
+    assert answer.id == 5 and "KeyError" in answer.error

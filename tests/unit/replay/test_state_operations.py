@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from kerncap.replay.worker.common.failures import Refused
-from kerncap.replay.worker.common.state_operations import StateOperations
+from kerncap.replay.worker.common.state_operations import StateOperations, lacking
+from kerncap.replay.worker.protocol import Request
 
 
 class Kept:
@@ -24,6 +25,7 @@ class Kept:
 
 class Backend(StateOperations[Any]):
     backend = "native"
+    streams = lacking
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -32,11 +34,11 @@ class Backend(StateOperations[Any]):
 
 def test_an_operation_gets_the_arguments_of_its_request(tmp_path: Path) -> None:
     backend = Backend(tmp_path)
-    assert backend.perform({"op": "snapshot", "name": "mine"}) == {}
+    assert backend.perform(Request("snapshot", {"name": "mine"})) is None
     assert backend.states.asked == [("snapshot", ("mine",))]
 
 
 def test_an_operation_that_a_backend_lacks_is_refused_by_name(tmp_path: Path) -> None:
     reason = re.escape("streams: the native backend has no such operation")
     with pytest.raises(Refused, match=f"^{reason}$"):
-        Backend(tmp_path).perform({"op": "streams"})
+        Backend(tmp_path).perform(Request("streams", {"which": "original", "regions": []}))

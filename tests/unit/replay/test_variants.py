@@ -85,7 +85,7 @@ def test_every_timed_launch_starts_from_the_captured_state(tmp_path: Path) -> No
         for ranges in (None, [(2, 0, 4000)]):
             found.engine.interleaved([ORIGINAL, "again"], 2, _DIRTY, ranges)
             (stats,) = found.engine.compare([(2, 1e-5, 1e-5)], "post")
-            assert not stats["outside"]
+            assert not stats.outside
 
 
 def test_an_edit_within_the_same_second_and_of_the_same_length_is_seen(adder: Resident) -> None:

@@ -21,7 +21,7 @@ def test_of_floats(dtype: str, rtol: float, atol: float) -> None:
         for expected in VALUES:
             a, b = (torch.tensor([1.0, value], dtype=getattr(torch, dtype)) for value in (now, expected))
             stats = compare_views.compare(a, b, rtol, atol)
-            assert compare_views.within(a, b, rtol, atol) == (not stats["outside"]), (now, expected, stats)
+            assert compare_views.within(a, b, rtol, atol) == (not stats.outside), (now, expected, stats)
 
 
 @pytest.mark.parametrize("atol", [0.0, 2.0])
@@ -29,9 +29,7 @@ def test_of_integers_and_flags(atol: float) -> None:
     large = 2**53
     for now, expected in ((large, large + 1), (large, large), (3, 5), (3, 6), (-1, 1)):
         a, b = torch.tensor([now]), torch.tensor([expected])
-        assert compare_views.within(a, b, 0.0, atol) == (
-            not compare_views.compare(a, b, 0.0, atol)["outside"]
-        )
+        assert compare_views.within(a, b, 0.0, atol) == (not compare_views.compare(a, b, 0.0, atol).outside)
     assert not compare_views.within(torch.tensor([True]), torch.tensor([False]), 0.0, 0.0)
     assert compare_views.within(torch.tensor([True]), torch.tensor([True]), 0.0, 0.0)
 
@@ -42,4 +40,4 @@ def test_the_last_of_several_blocks_counts(monkeypatch: pytest.MonkeyPatch) -> N
     assert compare_views.within(a, b, 0.0, 0.0)
     b[4, 3] = 1.0
     assert not compare_views.within(a, b, 0.0, 0.0)
-    assert compare_views.compare(a, b, 0.0, 0.0)["first"]["index"] == [4, 3]
+    assert compare_views.compare(a, b, 0.0, 0.0).first.index == [4, 3]

@@ -13,6 +13,7 @@ import torch
 from ...common.failures import Refused
 from ...cuda import driver as cu
 from ...cuda import kernel_resources
+from ...protocol import Compiled, three
 from ..launch_values import Values
 from . import parameters, tma
 from .stages import STAGES, Made, write_stages
@@ -49,17 +50,17 @@ class Binary:
             raise
         self._compile_ms = (time.perf_counter() - started) * 1e3 + (made.compile_ms if made else 0.0)
 
-    def compiled(self, folder: Path) -> dict[str, Any]:
+    def compiled(self, folder: Path) -> Compiled:
         """Facts of the image; stages that were made for it become files in ``folder``."""
         found = kernel_resources.of_function(
             self._driver, self._job["device"], self._function, self._config, self._ctas
         )
-        found.update({
-            "num_warps": int(self._meta.get("num_warps") or 4), "num_stages": self._meta.get("num_stages"),
-            "compile_ms": self._compile_ms,
-            "grid": self._job["launch"]["grid"],  # in clusters, as Triton counts
-        })  # fmt: skip
-        found["stages"] = self._stages(folder)
+        stages = self._meta.get("num_stages")
+        found.num_warps = int(self._meta.get("num_warps") or 4)
+        found.num_stages = stages if isinstance(stages, int) else None
+        found.compile_ms = self._compile_ms
+        found.grid = three(self._job["launch"]["grid"])  # in clusters, as Triton counts
+        found.stages = self._stages(folder)
         return found
 
     def unload(self) -> None:

@@ -5,16 +5,22 @@ from __future__ import annotations
 from typing import Any
 
 from ...common.failures import Refused
+from ...protocol import Config, Variation
 
 
-def configured(job: dict[str, Any], config: dict[str, Any] | None) -> dict[str, Any]:
-    """``job`` as ``config`` (arguments, options, grid) says; the job itself stays as it is.
+def varied(job: dict[str, Any], variation: Variation) -> dict[str, Any]:
+    """``job`` with a configuration and values of numbers. Raises Refused as `configured`."""
+    return _with_scalars(configured(job, variation.config), variation.scalars)
+
+
+def configured(job: dict[str, Any], config: Config | None) -> dict[str, Any]:
+    """``job`` as ``config`` says; the job itself stays as it is.
 
     Raises Refused for a parameter that can't be set by a value, by name.
     """
     if config is None:
         return job
-    given = dict(config["arguments"])
+    given = dict(config.arguments)
     arguments = []
     for argument in job["arguments"]:
         if argument["name"] in given:
@@ -27,17 +33,16 @@ def configured(job: dict[str, Any], config: dict[str, Any] | None) -> dict[str, 
     ]
     launch = dict(job["launch"])
     launch["options"] = {
-        **launch["options"], **{name: encoded(value) for name, value in config["options"].items()}
+        **launch["options"], **{name: encoded(value) for name, value in config.options.items()}
     }  # fmt: skip
-    if config["grid"] is not None:
-        grid = [int(n) for n in config["grid"]]
-        if len(grid) != 3 or min(grid) < 0:
-            raise Refused(f"the grid {tuple(grid)} of the configuration is none of three numbers from 0 on")
-        launch["grid"] = grid
+    if config.grid is not None:
+        if min(config.grid) < 0:
+            raise Refused(f"the grid {config.grid} of the configuration is none of three numbers from 0 on")
+        launch["grid"] = list(config.grid)
     return {**job, "arguments": arguments, "launch": launch}
 
 
-def with_scalars(job: dict[str, Any], scalars: dict[str, str] | None) -> dict[str, Any]:
+def _with_scalars(job: dict[str, Any], scalars: dict[str, str]) -> dict[str, Any]:
     """``job`` with other values of numeric arguments; the job itself stays as it is."""
     if not scalars:
         return job

@@ -6,6 +6,8 @@ import re
 from pathlib import Path
 from typing import Any
 
+from ...protocol import Place
+
 _AT = re.compile(
     r"(?:^|[\s\"'(])(?P<file>[^\s\"'():]+\.(?:ttir|ttgir|llir|ptx|mlir|ll))"
     r"\"?(?::(?P<line>\d+)(?::(?P<column>\d+))?|, line (?P<only>\d+))"
@@ -13,43 +15,40 @@ _AT = re.compile(
 _LLVM_LINE = re.compile(r"(?:lineno|line(?: number)?):? ?(\d+)")
 
 
-def of_error(error: BaseException, path: Path) -> dict[str, Any]:
-    """``file``, ``line`` and ``column`` of the innermost cause of an error that lies in ``path``.
-
-    Empty where no cause does.
-    """
+def of_error(error: BaseException, path: Path) -> Place | None:
+    """The innermost cause of an error that lies in ``path``; None if no cause does."""
     causes = [error]
     while (cause := causes[-1].__cause__ or causes[-1].__context__) is not None and cause not in causes:
         causes.append(cause)
     for cause in reversed(causes):
         place = _of_one(cause, path)
-        if place:
-            return {"file": str(path), **place}
-    return {}
+        if place is not None:
+            return place
+    return None
 
 
-def _of_one(error: BaseException, path: Path) -> dict[str, Any]:
+def _of_one(error: BaseException, path: Path) -> Place | None:
     if isinstance(error, SyntaxError):
         if error.filename != str(path) or error.lineno is None:
-            return {}
-        return {"line": error.lineno, "column": error.offset}
+            return None
+        return Place(str(path), error.lineno, error.offset)
     node: Any = getattr(error, "node", None)
     text = getattr(error, "src", None)
     if isinstance(text, str) and hasattr(node, "lineno"):  # Triton's CompilationError
         return _of_function(text, node.lineno, node.col_offset, path)
     line = line_of_traceback(error, path)
-    return {} if line is None else {"line": line}
+    return None if line is None else Place(str(path), line)
 
 
-def _of_function(text: str, line: int, column: int, path: Path) -> dict[str, Any]:
+def _of_function(text: str, line: int, column: int, path: Path) -> Place | None:
     """The place in the file of one in a function's own text, which starts at its ``def``, not indented."""
     wanted = [each.strip() for each in text.rstrip().split("\n")]
     lines = path.read_text(encoding="utf-8", errors="replace").split("\n")
     for start in range(len(lines) - len(wanted) + 1):
         if all(lines[start + i].strip() == each for i, each in enumerate(wanted)):
             indent = len(lines[start]) - len(lines[start].lstrip())
-            return {"line": start + line, "column": column + indent + 1}
-    return {}
+            return Place(str(path), start + line, column + indent + 1)
+    return None
 
 
 def line_of_traceback(error: BaseException, path: Path) -> int | None:
@@ -62,14 +61,11 @@ def line_of_traceback(error: BaseException, path: Path) -> int | None:
     return found
 
 
-def of_log(log: str, path: Path) -> dict[str, Any]:
+def of_log(log: str, path: Path) -> Place | None:
     """The first place that a compiler of an intermediate language names in what it printed."""
     at = _AT.search(log)
     if at is not None:
         column = at["column"]
-        return {
-            "file": str(path), "line": int(at["line"] or at["only"]),
-            **({"column": int(column)} if column else {}),
-        }  # fmt: skip
+        return Place(str(path), int(at["line"] or at["only"]), int(column) if column else None)
     found = _LLVM_LINE.search(log)
-    return {"file": str(path), "line": int(found[1])} if found else {}
+    return Place(str(path), int(found[1])) if found else None

@@ -13,6 +13,7 @@ from typing import Any
 from ...common.failures import KernelError
 from ...cuda import driver as cu
 from ...cuda import kernel_resources
+from ...protocol import Compiled, three
 from ..launch_values import Values
 from . import places
 from .source import SourceKernel
@@ -46,13 +47,11 @@ class TritonJit:
         positional, named = self._kernel.passed(self._kernel.arguments)
         self._kernel.function[self._grid](*positional, **named, **self._options)
 
-    def compiled(self, folder: Path) -> dict[str, Any]:
+    def compiled(self, folder: Path) -> Compiled:
         """Facts of what the launch runs; its stages become files in ``folder``."""
-        found: dict[str, Any] = {"compile_ms": self._compile_ms, "cached": self._hit}
         kernel = self._compiled
         if kernel is None:
-            return found
-        found["stages"] = write_stages(dict(kernel.asm), folder)
+            return Compiled(compile_ms=self._compile_ms, cached=self._hit)
         meta = kernel.metadata
         ctas = int(getattr(meta, "num_ctas", 1) or 1)
         x, y, z = (*self._grid, 1, 1)[:3]
@@ -62,12 +61,13 @@ class TritonJit:
         )  # fmt: skip
         if isinstance(kernel.function, int):
             function = ctypes.c_void_p(kernel.function)
-            found.update(kernel_resources.of_function(self._driver, self._device, function, config, ctas))
+            found = kernel_resources.of_function(self._driver, self._device, function, config, ctas)
         else:
-            found.update({"registers": kernel.n_regs, "block": list(config.block)})
-        found["grid"] = [x, y, z]  # in clusters, as Triton counts
-        found["num_warps"] = int(meta.num_warps)
-        found["num_stages"] = getattr(meta, "num_stages", None)
+            found = Compiled(registers=kernel.n_regs, block=three(config.block))
+        found.stages = write_stages(dict(kernel.asm), folder)
+        found.compile_ms, found.cached = self._compile_ms, self._hit
+        found.grid = x, y, z  # in clusters, as Triton counts
+        found.num_warps, found.num_stages = int(meta.num_warps), getattr(meta, "num_stages", None)
         return found
 
     def unload(self) -> None:
