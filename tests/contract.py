@@ -9,15 +9,15 @@ from typing import Any
 
 from kerncap.format.records import RecordKind
 
-TOOL = Path(__file__).parents[1] / "tools" / "contract.py"
+ROOT = Path(__file__).parents[1]
 
 
-def load() -> Any:
-    """The tool as a module."""
-    spec = importlib.util.spec_from_file_location("kerncap_contract_tool", TOOL)
+def load(name: str = "contract") -> Any:
+    """A tool as a module, under the name by which others of its folder import it."""
+    spec = importlib.util.spec_from_file_location(name, ROOT / "tools" / f"{name}.py")
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
+    sys.modules[name] = module
     spec.loader.exec_module(module)
     return module
 

@@ -1,6 +1,9 @@
-"""Looks for keys, options and words of the session's contract that are spelled outside of shims/contract.
+"""Looks for literals of two contracts outside of them: shims/contract, and the protocol of the replay worker.
 
     python tools/contract_check.py [FOLDER]    one line each, exit status 1 if there is one (make lint)
+
+Of the protocol (replay/worker/protocol.py): names of operations where one is asked for, and fields of
+messages as above, in each file that speaks it; not those that are words of the manifest too.
 
 C++ makes its keys of the .def files by type; what is looked for there is a literal in their place, and a
 word. In Python: keys and options as a key of a dict display, in a subscript or as the first argument of get,
@@ -137,10 +140,92 @@ def literals(root: Path, contract: Contract) -> Iterator[tuple[str, int, str]]:
         yield from ((name, line, text) for line, text in scan.found if not _is_allowed(name, text))
 
 
+# --- the worker's protocol -----------------------------------------------------------------------------
+
+PROTOCOL = "replay/worker/protocol.py"
+_ASK = ("call", "call_within", "request")
+_TALLIES = "its own tallies, by the same names"
+_FILE = "a key of a file of ceilings"
+WORKER_ALLOWED = {
+    "replay/choose.py": {"a package": ("numpy", "torch", "triton")},
+    "replay/limits/ceilings.py": {_FILE: ("arch", "driver")},
+    "replay/variants.py": {"a field of outcome.Compiled": ("stages",)},
+    "replay/verdict.py": {"a language": ("triton",)},
+    "replay/worker/common/numeric_errors.py": {
+        _TALLIES: (
+            "different", "elements", "finite", "inf_expected", "inf_found", "nan", "nan_expected",
+            "nan_found", "negative", "outside", "positive", "scale", "special_differs", "worst",
+        )
+    },
+    "replay/worker/limits/measure.py": {
+        _FILE: ("arch", "clock_khz", "driver", "memory_clock_khz", "seconds", "sm_count")
+    },
+    "replay/tuning/check.py": {"a kind of memory": ("cuda",)},
+    "replay/worker/torch_backend/launchers/binary.py": {
+        "Triton's metadata": ("num_stages", "num_warps"), "a stage": ("metadata",),
+    },
+    "replay/worker/torch_backend/launchers/places.py": {"a group of a pattern": ("column",)},
+    "kerncap/api/replay.py": {
+        "a key of the document": ("different", "driver", "notes", "relocated", "runs", "triton", "warm_ms")
+    },
+    "kerncap/api/verify/compute_sanitizer.py": {"a group of a pattern": ("error",)},
+}  # fmt: skip
+
+
+def _fields(path: Path) -> dict[str, set[str]]:
+    """The fields of each class of a module."""
+    classes = [
+        node for node in ast.parse(path.read_text(encoding="utf-8")).body if isinstance(node, ast.ClassDef)
+    ]
+    return {
+        each.name: {
+            field.target.id
+            for field in each.body
+            if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
+        }
+        for each in classes
+    }
+
+
+def _speaks(tree: ast.Module) -> bool:
+    names = ("protocol", "typed_json")
+    imports = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    return any(
+        (node.module or "").rpartition(".")[2] in names or any(each.name in names for each in node.names)
+        for node in imports
+    )
+
+
+def _asked(tree: ast.Module, operations: set[str]) -> Iterator[tuple[int, str]]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _ASK:
+            for given in node.args:
+                if isinstance(given, ast.Constant) and given.value in operations:
+                    yield given.lineno, str(given.value)
+
+
+def worker_literals(root: Path) -> Iterator[tuple[str, int, str]]:
+    """File, line and text of each literal of the worker's protocol."""
+    tree = ast.parse((root / PROTOCOL).read_text(encoding="utf-8"))
+    backend = next(node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == "Backend")
+    operations = {node.name for node in backend.body if isinstance(node, ast.FunctionDef)}
+    manifest = set().union(*_fields(root / "kerncap/format/schema.py").values(), {"kind"})
+    keys = set().union(*_fields(root / PROTOCOL).values()) - manifest
+    for path in sorted((*(root / "replay").rglob("*.py"), *(root / "kerncap/api").rglob("*.py"))):
+        tree, name = ast.parse(path.read_text(encoding="utf-8")), str(path.relative_to(root))
+        scan = Scan(keys, set())
+        if _speaks(tree) and name != PROTOCOL:
+            scan.visit(tree)
+        allowed = {text for texts in WORKER_ALLOWED.get(name, {}).values() for text in texts}
+        for line, text in (*scan.found, *_asked(tree, operations)):
+            if text not in allowed:
+                yield name, line, text
+
+
 def main() -> int:
     root = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT
     count = 0
-    for name, line, text in literals(root, Contract.read()):
+    for name, line, text in (*literals(root, Contract.read()), *worker_literals(root)):
         count += 1
         print(f"{name}:{line}: {text!r} is the contract's; use its name")
     print(f"{count} literals of the contract outside of it", file=sys.stderr)

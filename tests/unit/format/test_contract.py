@@ -11,7 +11,7 @@ from kerncap.capture import annotation, answers, payloads
 from kerncap.capture.options import Keep, Selection
 from kerncap.capture.session_file import SessionFile
 from kerncap.format import contract, schema
-from tests.contract import CONTRACT, load
+from tests.contract import CONTRACT, ROOT, load
 
 READERS: dict[str, Any] = {
     "PROCESS": payloads.ProcessRecord,
@@ -112,3 +112,16 @@ def test_a_mistake_in_a_file_is_named(tmp_path: Any, file: str, text: str, reaso
     tool = load()
     with pytest.raises(tool.ContractError, match=reason):
         tool.Contract.read(tmp_path)
+
+
+def test_literals_of_the_workers_protocol_are_found(tmp_path: Any) -> None:
+    for name in ("replay/worker/protocol.py", "kerncap/format/schema.py"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text((ROOT / name).read_text())
+    text = (
+        "from kerncap.replay.worker import protocol\nw.call('restore', 'pre')\nx = r['max_abs'], r['name']\n"
+    )
+    (tmp_path / "replay" / "speaks.py").write_text(text)
+    (tmp_path / "replay" / "reads.py").write_text("x = row['max_abs']\n")
+    found = list(load("contract_check").worker_literals(tmp_path))
+    assert found == [("replay/speaks.py", 3, "max_abs"), ("replay/speaks.py", 2, "restore")]
