@@ -10,6 +10,7 @@ import enum
 from collections.abc import Iterable
 
 UNDECIDED_STATUS = 5
+UNTESTABLE, ABORT = 125, 128  # for `git bisect run`: beside 0 and 1
 
 
 class Answer(enum.Enum):

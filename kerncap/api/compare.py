@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from kerncap.answer import Answer, of_all
+from kerncap.answer import ABORT, UNTESTABLE, Answer, of_all
 from kerncap.api.bad_endings import end_again
 from kerncap.api.candidate_file import kept, load_as_asked
 from kerncap.api.replay import (
@@ -36,7 +36,7 @@ from kerncap.replay.verdict import judge
 from kerncap.replay.wording import Verdict
 
 WHICH = (CAPTURED, REBUILT, CANDIDATE)
-GOOD, BAD, UNTESTABLE, ABORT = 0, 1, 125, 128  # for `git bisect run`
+GOOD, BAD = 0, 1  # for `git bisect run`
 
 _DEFAULTS = ReplayOptions()
 _DEVICE_ROUNDS, _HOST_ROUNDS = 60, 5

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kerncap import output
-from kerncap.answer import exit_status
+from kerncap.answer import ABORT, UNTESTABLE, Answer, exit_status
 from kerncap.cli.numbers import Finite
 from kerncap.cli.paths import PATH
 from kerncap.cli.strict import strict_option
-from kerncap.errors import UsageError
+from kerncap.errors import KerncapError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -74,6 +74,13 @@ class _Command(click.Command):
     "--at", metavar="FILE:LINE", help="Show only the findings of this line; the result stays that of all."
 )
 @click.option("--sarif", metavar="FILE", type=PATH, help="Write SARIF 2.1.0 as well.")
+@click.option(
+    "--baseline", metavar="FILE", type=PATH,
+    help="SARIF that an earlier run wrote: findings in it are known, and status 1 is for new ones.",
+)  # fmt: skip
+@click.option(
+    "--bisect", is_flag=True, help="Exit status for `git bisect run`: 0 good, 1 bad, 125 can't be tested."
+)
 @strict_option
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout; the rest to stderr.")
 @click.pass_context
@@ -86,6 +93,8 @@ def command(
     portable: bool,
     at: str | None,
     sarif: Path | None,
+    baseline: Path | None,
+    bisect: bool,
     **given: Any,
 ) -> int:
     """Prove that a Triton launch stays inside its memory, for all programs at once, or show where not.
@@ -94,10 +103,42 @@ def command(
     tensors carried out. Exit status 1 for a finding, 5 if not everything is proved or the program failed.
     The last line is "Result: PASS ...", "Result: FAIL ..." or "Result: UNDECIDED ...".
     """
+    try:
+        status = _sanitize(ctx, path, as_json, every, portable, at, sarif, baseline, given)
+    except KerncapError as error:
+        if not bisect:
+            raise
+        from kerncap import log
+        from kerncap.api.compare import bisect_status
+
+        log.line(log.one_line(error))
+        return bisect_status(error)
+    return _for_git(status, ctx.params["strict"]) if bisect else status
+
+
+def _for_git(status: int, strict: bool) -> int:
+    """What `git bisect run` is to see: of a program that is not there no revision can be tested."""
+    if status in (exit_status(Answer.YES), exit_status(Answer.NO)):
+        return status
+    if status != exit_status(Answer.UNDECIDED):
+        return ABORT
+    return exit_status(Answer.NO) if strict else UNTESTABLE
+
+
+def _sanitize(
+    ctx: click.Context,
+    path: Path | None,
+    as_json: bool,
+    every: bool,
+    portable: bool,
+    at: str | None,
+    sarif: Path | None,
+    baseline: Path | None,
+    given: dict[str, Any],
+) -> int:
     from kerncap.api.sanitize import parse_checks
     from kerncap.capture.target import NOT_EXECUTABLE, NOT_FOUND
-    from kerncap.report import sanitize_json, sanitize_sarif, sanitize_text
-    from kerncap.report.sanitize_counts import counts_of_all
+    from kerncap.report import sanitize_baseline, sanitize_json, sanitize_sarif, sanitize_text
     from kerncap.sanitizer.analysis import Options
     from kerncap.sanitizer.findings import Program
 
@@ -107,6 +148,7 @@ def command(
         solver_timeout_s=given["solver_timeout"],
         max_memory_bytes=_max_memory(given["max_memory"]),
     )
+    known = None if baseline is None else sanitize_baseline.read(baseline)
     command_line: tuple[str, ...] = ctx.meta.get("program", ())
     program = Program()
     notes: tuple[str, ...] = ()
@@ -124,10 +166,10 @@ def command(
         _check_options(_REPRODUCER, given)
         reports = _reproducer(path, options, given)
     if sarif is not None:
-        _write(sarif, sanitize_sarif.document(reports, program))
+        _write(sarif, sanitize_sarif.document(reports, program, known))
     if as_json:
         document = {
-            **sanitize_json.document(reports, program),
+            **sanitize_json.document(reports, program, known),
             "notes": list(notes),
             "target_status": program.status if command_line else None,
         }
@@ -135,10 +177,10 @@ def command(
     else:
         for note in notes:
             click.echo(f"note: {note}")
-        click.echo(sanitize_text.render(reports, every, program, portable, _alone(ctx), at))
+        click.echo(sanitize_text.render(reports, every, program, portable, _alone(ctx), at, known))
     if not reports and program.status in (NOT_FOUND, NOT_EXECUTABLE):
         return program.status
-    return exit_status(counts_of_all(reports, program).answer)
+    return exit_status(sanitize_baseline.counts_of_run(reports, program, known).answer)
 
 
 def _alone(ctx: click.Context) -> Callable[[str], str]:

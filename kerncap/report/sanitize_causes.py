@@ -30,12 +30,12 @@ class Cause:
         return sum(self.launches.values())
 
 
-def causes_of(reports: Sequence[LaunchReport]) -> list[Cause]:
-    """The worst kind first, then as they came. Notes are no causes."""
+def causes_of(reports: Sequence[LaunchReport], notes: bool = False) -> list[Cause]:
+    """Of the findings, or of the notes: the worst kind first, then as they came."""
     causes: dict[object, Cause] = {}
     for position, report in enumerate(reports):
-        for finding in findings_of(report):
-            key = (report.kernel, finding.check, _lines_of(finding), finding.argument)
+        for finding in once_each([one for one in all_of(report) if bool(one.note) == notes]):
+            key = (report.kernel, finding.check, finding.note, _lines_of(finding), finding.argument)
             cause = causes.setdefault(key, Cause(position, finding))
             cause.findings += 1
             cause.launches[position] = 1 + report.repeats
@@ -46,10 +46,6 @@ def causes_of(reports: Sequence[LaunchReport]) -> list[Cause]:
         cause.configurations = _configurations([reports[one] for one in cause.launches], kernel)
         cause.of_configurations = _configurations(reports, kernel)
     return sorted(causes.values(), key=lambda cause: _ORDER.index(cause.finding.check))
-
-
-def findings_of(report: LaunchReport) -> list[Finding]:
-    return once_each([finding for finding in all_of(report) if not finding.note])
 
 
 def all_of(report: LaunchReport) -> list[Finding]:

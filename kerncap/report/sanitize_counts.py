@@ -29,6 +29,7 @@ class Counts:
 
     ``contents`` are those of the proved ones that were decided on data from memory, ``promises`` those that
     were not decided. ``launches`` counts equal ones too, ``missed`` those that could not be looked at.
+    ``known`` counts causes of findings that a baseline has; ``findings`` is then the number of new ones.
     ``program_status`` is the exit status of the program that made them; 0 if none was run. Its own reads of
     unwritten memory are findings, too.
     """
@@ -42,6 +43,7 @@ class Counts:
     launches: int = 0
     missed: int = 0
     program_status: int = 0
+    known: int = 0
 
     @property
     def operations(self) -> int:

@@ -70,6 +70,11 @@ def note_line(finding: Finding) -> str:
     return f"  note[{finding.check}]: {here}: {one_line(finding.message)}"
 
 
+def known_line(finding: Finding) -> str:
+    """A finding that a baseline has, on one line."""
+    return f"  known[{finding.check}]: {place(finding.location)}: {one_line(finding.message)}"
+
+
 def place(location: Location) -> str:
     """``kernel.py:12:5``."""
     frame = location.frame

@@ -46,6 +46,11 @@ def lines_of(read: HostRead) -> Iterator[str]:
             yield f"    {name}  {visible(f'{shown_path(file)}:{line} in {function}')}"
 
 
+def known_read_line(read: HostRead) -> str:
+    """One that a baseline has."""
+    return f"  known[uninit]: {place(location_of(read))}: {visible(message_of(read))}"
+
+
 def data_of(read: HostRead) -> dict[str, Any]:
     """An entry of ``host_reads``."""
     return {

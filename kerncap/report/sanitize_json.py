@@ -5,19 +5,46 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from kerncap.report.sanitize_counts import NO_PROGRAM, counts_of, counts_of_all, unproven_of
+from kerncap.report.sanitize_baseline import Baseline, counts_of_run
+from kerncap.report.sanitize_causes import causes_of
+from kerncap.report.sanitize_counts import NO_PROGRAM, counts_of, unproven_of
+from kerncap.report.sanitize_fingerprints import of_causes
 from kerncap.report.sanitize_host_reads import data_of
 from kerncap.sanitizer.findings import Finding, LaunchReport, Place, Program, Violated
 from kerncap.sanitizer.ttir.ir import Location
 
 
-def document(reports: Sequence[LaunchReport], program: Program = NO_PROGRAM) -> dict[str, Any]:
+def document(
+    reports: Sequence[LaunchReport], program: Program = NO_PROGRAM, baseline: Baseline | None = None
+) -> dict[str, Any]:
     """``{"result": "pass" | "fail" | "undecided", "launches": […]}``; one entry per different launch."""
     return {
-        "result": counts_of_all(reports, program).answer.value,
+        "result": counts_of_run(reports, program, baseline).answer.value,
+        "causes": _causes(reports, baseline),
         "launches": [_launch(report) for report in reports],
         "host_reads": [data_of(read) for read in program.host_reads],
     }
+
+
+def _causes(reports: Sequence[LaunchReport], baseline: Baseline | None) -> list[dict[str, Any]]:
+    causes = causes_of(reports)
+    new = [] if baseline is None else baseline.new_causes(reports, causes)
+    return [
+        {
+            "check": cause.finding.check,
+            "kernel": reports[cause.position].kernel,
+            **_place(cause.finding.location),
+            "argument": cause.finding.argument,
+            "message": cause.finding.message,
+            "launches": cause.launch_count,
+            "accesses": cause.findings,
+            "configurations": cause.configurations,
+            "of_configurations": cause.of_configurations,
+            "fingerprint": fingerprint,
+            "baseline_state": None if baseline is None else "new" if cause in new else "unchanged",
+        }
+        for cause, fingerprint in zip(causes, of_causes(reports, causes), strict=True)
+    ]
 
 
 def _launch(report: LaunchReport) -> dict[str, Any]:

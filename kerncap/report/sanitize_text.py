@@ -8,10 +8,11 @@ from collections.abc import Callable, Iterator, Sequence
 from kerncap import answer
 from kerncap.answer import Answer
 from kerncap.log import one_line
+from kerncap.report.sanitize_baseline import Baseline, counts_of_run
 from kerncap.report.sanitize_causes import Cause, all_of, causes_of, line_of, once_each, seen
-from kerncap.report.sanitize_counts import NO_PROGRAM, Counts, counts_of, counts_of_all, unproven_of
-from kerncap.report.sanitize_finding import finding_lines, note_line, place, shown_path
-from kerncap.report.sanitize_host_reads import lines_of
+from kerncap.report.sanitize_counts import NO_PROGRAM, Counts, counts_of, unproven_of
+from kerncap.report.sanitize_finding import finding_lines, known_line, note_line, place, shown_path
+from kerncap.report.sanitize_host_reads import known_read_line, lines_of
 from kerncap.sanitizer.findings import LaunchReport, Program, Proved, Settled, Violated
 from kerncap.sanitizer.ttir.ir import Location
 
@@ -29,30 +30,40 @@ def render(
     portable: bool = False,
     alone: Callable[[str], str] | None = None,
     at: str | None = None,
+    baseline: Baseline | None = None,
 ) -> str:
     """All lines for people; the last one is ``Result: PASS …``, ``FAIL …`` or ``UNDECIDED …``.
 
     Findings of one cause are shown once, the worst kind first, with the launch of the strongest witness.
     ``every``: also how each check of each operation was settled. ``program``: the one that made the launches.
     ``portable``: each note, and not only how many there are. ``alone``: makes a place the command that shows
-    only its causes. ``at``: show only those, ``FILE:LINE``.
+    only its causes. ``at``: show only those, ``FILE:LINE``. A cause that ``baseline`` has takes one line.
     """
     causes = causes_of(reports)
+    new = causes if baseline is None else baseline.new_causes(reports, causes)
     if at is not None:
         causes = [cause for cause in causes if is_at(cause.finding.location, at)]
     if alone is not None and len(causes) == len(reports) == 1:
         alone = None
-    shown = list(dict.fromkeys([*(cause.position for cause in causes), *range(len(reports))]))
+    first = [*(one for one in causes if one in new), *causes]
+    shown = list(dict.fromkeys([*(cause.position for cause in first), *range(len(reports))]))
     lines: list[str] = []
     for position in shown:
         report = reports[position]
         own = [cause for cause in causes if cause.position == position]
-        for line in _launch(report, every, portable, own, alone) if own or at is None else ():
+        of_new = [one for one in own if one in new]
+        for line in _launch(report, every, portable, of_new, alone) if own or at is None else ():
             if line or (lines and lines[-1]):  # never two blank lines
                 lines.append(line)
+        if known := [known_line(one.finding) for one in own if one not in new]:
+            lines[-1:] = [*_limited(known, _SHOWN_FINDINGS, "known findings"), ""]
+    old = [] if baseline is None else baseline.known_reads(program)
     for read in program.host_reads:
-        lines += [*lines_of(read), ""]
-    return "\n".join([*lines, result_line(reports, program)])
+        if read not in old:
+            lines += [*lines_of(read), ""]
+    if old:
+        lines += [*(known_read_line(read) for read in old), ""]
+    return "\n".join([*lines, result_line(reports, program, baseline)])
 
 
 def is_at(location: Location, place: str) -> bool:
@@ -61,21 +72,31 @@ def is_at(location: Location, place: str) -> bool:
     return line is not None and f"/{line[0]}:{line[1]}".endswith(f"/{place}")
 
 
-def result_line(reports: Sequence[LaunchReport], program: Program = NO_PROGRAM) -> str:
+def result_line(
+    reports: Sequence[LaunchReport], program: Program = NO_PROGRAM, baseline: Baseline | None = None
+) -> str:
     """``Result: PASS (…)`` if all is proved; with what was proved and what was not."""
-    counts = counts_of_all(reports, program)
+    counts = counts_of_run(reports, program, baseline)
     if not counts.launches and counts.answer is not Answer.NO:
         return answer.result_line(counts.answer, counts.why_open)
     said = f"{_number(counts.launches, 'launch', 'launches')}; {_settled(counts)}"
-    if counts.answer is Answer.NO:
+    if baseline is not None:
+        said = f"{_beside(counts, baseline)}; {said}"
+    elif counts.answer is Answer.NO:
         causes = len(causes_of(reports)) + len(program.host_reads)
         of_causes = f" of {_number(causes, 'cause', 'causes')}" if causes < counts.findings else ""
         said = f"{_number(counts.findings, 'finding', 'findings')}{of_causes}; {said}"
-        if program.status:
-            said += f"; {counts.program_ending}"
+    if counts.answer is Answer.NO and program.status:
+        said += f"; {counts.program_ending}"
     elif counts.answer is Answer.UNDECIDED:
         said = f"{counts.why_open}; {said}"
     return answer.result_line(counts.answer, said)
+
+
+def _beside(counts: Counts, baseline: Baseline) -> str:
+    """``no new finding, 2 known in known.sarif``: a pass beside known findings is no proof."""
+    new = _number(counts.findings, "new finding", "new findings") if counts.findings else "no new finding"
+    return f"{new}, {counts.known:,} known in {baseline.name}"
 
 
 def _settled(counts: Counts) -> str:

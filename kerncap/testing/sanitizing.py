@@ -6,6 +6,7 @@ Kernels on CPU tensors are carried out by kerncap: the tests need no GPU, and no
 from __future__ import annotations
 
 from collections.abc import Generator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 ALL = "all"
 NAME = "kerncap-sanitize"
+BASELINE = "--kerncap-baseline"
 
 
 class SanitizeWarning(pytest.PytestWarning):
@@ -40,19 +42,30 @@ def add_options(group: pytest.OptionGroup) -> None:
         default="storage",
         help="memory that an access must stay inside (default: storage)",
     )
+    group.addoption(
+        BASELINE,
+        default=None,
+        metavar="FILE",
+        help="SARIF that kerncap sanitize wrote: findings in it are known and fail no test",
+    )
 
 
 def configure(config: pytest.Config) -> None:
     checks = config.getoption("--kerncap-sanitize")
     if checks is not None:
-        plugin = Sanitizing(checks, config.getoption("--kerncap-sanitize-bounds"), config.getoption(STRICT))
+        plugin = Sanitizing(
+            checks,
+            config.getoption("--kerncap-sanitize-bounds"),
+            config.getoption(STRICT),
+            config.getoption(BASELINE),
+        )
         config.pluginmanager.register(plugin, NAME)
 
 
 class Sanitizing:
     """Registered with the option only."""
 
-    def __init__(self, checks: str, bounds: Any, strict: bool) -> None:
+    def __init__(self, checks: str, bounds: Any, strict: bool, baseline: str | None) -> None:
         from kerncap.api.sanitize.this_process import SanitizedHere
         from kerncap.errors import KerncapError
         from kerncap.sanitizer.analysis import Options
@@ -70,7 +83,15 @@ class Sanitizing:
         except KerncapError as error:
             raise pytest.UsageError(f"--kerncap-sanitize: {error}") from error
         self._strict = strict
-        self.findings = self.undecided = 0
+        self._baseline = None
+        if baseline is not None:
+            from kerncap.report import sanitize_baseline
+
+            try:
+                self._baseline = sanitize_baseline.read(Path(baseline))
+            except KerncapError as error:
+                raise pytest.UsageError(f"{BASELINE}: {error}") from error
+        self.findings = self.undecided = self.known = 0
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, Any, Any]:
@@ -84,7 +105,7 @@ class Sanitizing:
         if self._here.launches:  # under xdist the workers have them
             terminalreporter.write_line(
                 f"kerncap sanitize: launches: {self._here.launches}, findings: {self.findings}, "
-                f"undecided: {self.undecided}"
+                f"undecided: {self.undecided}{f', known: {self.known}' if self._baseline else ''}"
             )
 
     def _judged(self, item: pytest.Item, when: str) -> Generator[None, Any, Any]:
@@ -104,21 +125,24 @@ class Sanitizing:
     def _text(self, item: pytest.Item) -> str:
         from kerncap.answer import Answer
         from kerncap.api.sanitize.this_process import NOT_SANITISED
-        from kerncap.report.sanitize_counts import counts_of
+        from kerncap.report.sanitize_baseline import counts_of_run
 
         reports = self._here.take()
         for report in reports:
             for note in report.notes:
                 if note.startswith(NOT_SANITISED):  # nobody may take silence for a proof
                     item.warn(SanitizeWarning(printable(f"{report.kernel} {note}")))
-        bad = [report for report in reports if counts_of(report).answer is Answer.NO]
-        open_ = [report for report in reports if counts_of(report).answer is Answer.UNDECIDED]
-        self.findings += sum(len(report.findings) for report in bad)
+        counts = [(report, counts_of_run([report], baseline=self._baseline)) for report in reports]
+        bad = [report for report, one in counts if one.answer is Answer.NO]
+        open_ = [report for report, one in counts if one.answer is Answer.UNDECIDED]
+        self.findings += sum(one.findings for _, one in counts)
+        self.known += sum(one.known for _, one in counts)
         self.undecided += len(open_)
         bad += open_ if self._strict else []
         if not bad:
             return ""
         from kerncap.report import sanitize_text
 
-        text = sanitize_text.render(bad).rsplit("\n", 1)[0]  # the test has its own result
+        # Without the last line: the test has its own result.
+        text = sanitize_text.render(bad, baseline=self._baseline).rsplit("\n", 1)[0]
         return printable(f"kerncap sanitize:\n{text}")

@@ -95,6 +95,23 @@ class SanitizedLaunch(Part, frozen=True, kw_only=True):
     seconds: float
 
 
+class SanitizeCause(Where, frozen=True, kw_only=True):
+    """Findings of one check, line and tensor, over configurations and launches; by the strongest witness."""
+
+    check: Check
+    kernel: str
+    argument: str | None
+    message: str
+    launches: Annotated[Count, says("Launches that have it, equal ones too.")]
+    accesses: Annotated[Count, says("Findings of all launches that are different.")]
+    configurations: Annotated[Count, says("Configurations that have it.")]
+    of_configurations: Annotated[Count, says("Configurations of the kernel.")]
+    fingerprint: Annotated[str, says("That of the SARIF result; lines and grids don't change it.")]
+    baseline_state: Annotated[
+        Literal["new", "unchanged"] | None, says("Whether --baseline has it; null without one.")
+    ]
+
+
 class SanitizeHostRead(Part, frozen=True, kw_only=True):
     """An operation of torch, outside any kernel, that uses unwritten memory."""
 
@@ -113,6 +130,7 @@ class SanitizeDocument(Document, frozen=True, kw_only=True):
     """Every launch that was checked. fail: a finding. pass: there are launches, and all is proved."""
 
     result: Word
+    causes: Annotated[tuple[SanitizeCause, ...], says("The findings, grouped; the worst kind first.")]
     launches: tuple[SanitizedLaunch, ...]
     host_reads: Annotated[tuple[SanitizeHostRead, ...], says("Findings of the program's own operations.")]
     notes: Names

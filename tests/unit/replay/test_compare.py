@@ -7,12 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from kerncap.answer import Answer
+from kerncap.answer import ABORT, UNTESTABLE, Answer
 from kerncap.api.compare import (
-    ABORT,
     BAD,
     GOOD,
-    UNTESTABLE,
     CompareResult,
     Variant,
     bisect_status,

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 from kerncap.report import sanitize_json, sanitize_sarif
 from kerncap.report.sanitize_finding import TITLES
-from kerncap.sanitizer.findings import CHECKS, Program, Proved, Settled, Violated
+from kerncap.report.sanitize_fingerprints import NAME
+from kerncap.sanitizer.findings import CHECKS, Program, Proved, Settled, Unproven, Violated
 from tests.unit.report.made import STORE, at, full, report
 
 # What is promised of each object: names and types.
@@ -76,7 +78,8 @@ def test_nothing_wrong_is_a_pass() -> None:
 
 
 def test_nothing_looked_at_is_undecided() -> None:
-    assert sanitize_json.document([]) == {"result": "undecided", "launches": [], "host_reads": []}
+    nothing = {"result": "undecided", "causes": [], "launches": [], "host_reads": []}
+    assert sanitize_json.document([]) == nothing
     assert sanitize_json.document([report()])["result"] == "undecided"
 
 
@@ -93,7 +96,7 @@ def test_sarif_has_what_the_standard_requires() -> None:
     driver = run["tool"]["driver"]
     assert driver["name"] == "kerncap" and [rule["id"] for rule in driver["rules"]] == list(CHECKS)
     assert set(TITLES) == set(CHECKS)
-    assert len(run["results"]) == 5
+    assert len(run["results"]) == 4  # the race is one
     for result in run["results"]:
         assert driver["rules"][result["ruleIndex"]]["id"] == result["ruleId"]
         assert result["level"] in ("error", "note", "none") and result["message"]["text"]
@@ -104,4 +107,26 @@ def test_sarif_has_what_the_standard_requires() -> None:
     assert [result["level"] for result in run["results"]].count("note") == 1
     (left,) = [result for result in run["results"] if result.get("kind") == "open"]
     assert left["level"] == "none" and left["ruleId"] == "oob" and "unproven: " in left["message"]["text"]
-    assert run["results"][0]["relatedLocations"][0]["message"]["text"] == "the other access: store"
+    [race] = [one for one in run["results"] if one["ruleId"] == "race" and one["level"] == "error"]
+    assert race["relatedLocations"][0]["message"]["text"] == "the other access: store"
+
+
+def test_one_cause_is_one_entry_with_how_often_it_was_seen() -> None:
+    launches = [
+        report(
+            Settled("oob", "store", at(7), Violated((replace(STORE, beyond_bytes=beyond),)), 2),
+            Settled("oob", "load", at(6), Unproven("too large"), 1),
+            configuration={"B": size},
+            repeats=repeats,
+        )
+        for beyond, size, repeats in ((96, "64", 0), (4096, "128", 4), (4, "64", 0))
+    ]
+    seen = {"launches": 7, "accesses": 3, "configurations": 2, "of_configurations": 3}
+    launches.append(report(Settled("oob", "load", at(7), Proved("interval"), 2), configuration={"B": "256"}))
+    [cause] = sanitize_json.document(launches)["causes"]
+    assert {name: cause[name] for name in seen} == seen
+    assert (cause["check"], cause["line"], cause["baseline_state"]) == ("oob", 7, None)
+    found, unproven = sanitize_sarif.document(launches)["runs"][0]["results"]
+    assert found["occurrenceCount"] == unproven["occurrenceCount"] == 7
+    assert found["partialFingerprints"] == {NAME: cause["fingerprint"]}
+    assert seen.items() <= found["properties"].items()

@@ -150,6 +150,32 @@ def test_json_and_sarif(capsys: pytest.CaptureFixture[str], ttir: Path, tmp_path
     assert (status, out) == (2, "") and "way: can't be written: No such file or directory" in err
 
 
+def test_what_a_sarif_log_has_is_known(
+    capsys: pytest.CaptureFixture[str], ttir: Path, tmp_path: Path
+) -> None:
+    log, after = tmp_path / "known.sarif", tmp_path / "after.sarif"
+    assert run(capsys, ttir, "--grid", "2", *ARGUMENTS, "--sarif", log)[0] == 1
+    status, out, err = run(capsys, ttir, "--grid", "8", *ARGUMENTS, "--baseline", log, "--sarif", after)
+    assert (status, err) == (0, "") and "  known[oob]: /app/kernels.py:9:5: store of 4 bytes at" in out
+    said = f"no new finding, 1 known in {log}; 1 launch; memory operations: 1 proved, 1 violated"
+    assert out.splitlines()[-1] == f"Result: PASS ({said})"
+    found = json.loads(after.read_text())["runs"][0]["results"]
+    assert [(one["ruleId"], one["baselineState"]) for one in found] == [
+        ("oob", "unchanged"),
+        ("uninit", "unchanged"),
+    ]
+    less = [argument.replace("x_ptr=f32[250]", "x_ptr=f32[200]") for argument in ARGUMENTS]
+    status, out, _ = run(capsys, ttir, "--grid", "2", *less, "--baseline", log, "--json")
+    document = json.loads(out)
+    assert (status, document["result"]) == (1, "fail")
+    assert sorted((one["argument"], one["baseline_state"]) for one in document["causes"]) == [
+        ("out_ptr", "unchanged"),
+        ("x_ptr", "new"),
+    ]
+    status, out, err = run(capsys, ttir, "--grid", "2", *ARGUMENTS, "--baseline", ttir)
+    assert (status, out) == (2, "") and f"{ttir}: not JSON" in err and err.count("\n") == 1
+
+
 def test_every_check_is_shown(capsys: pytest.CaptureFixture[str], ttir: Path) -> None:
     _, out, _ = run(capsys, ttir, "--grid", "2", *ARGUMENTS, "--every")
     assert "  /app/kernels.py:8:9: load oob: proved (" in out

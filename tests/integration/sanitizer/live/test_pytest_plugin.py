@@ -123,6 +123,23 @@ def test_only_the_checks_that_are_asked_for_and_a_launch_that_was_not_checked(tm
     assert "SanitizeWarning: puzzling could not be sanitised: ZeroDivisionError" in finished.stdout
 
 
+@pytest.mark.long
+def test_a_finding_that_a_log_has_fails_no_test(tmp_path: Path) -> None:
+    run(tmp_path, "--collect-only")  # writes the suite
+    log = tmp_path / "known.sarif"
+    command = [sys.executable, "-m", "pytest", "-q", "-k", "test_shift", "test_suite.py"]
+    subprocess.run(
+        [sys.executable, "-m", "kerncap", "sanitize", "--sarif", log, "--", *command],
+        cwd=tmp_path, env={**os.environ, "CUDA_VISIBLE_DEVICES": ""}, capture_output=True, check=False,
+    )  # fmt: skip
+    finished = run(tmp_path, "--kerncap-sanitize", f"--kerncap-baseline={log}", "-k", "test_shift")
+    assert finished.returncode == 0 and "findings: 0, undecided: 0, known: 2" in finished.stdout, (
+        finished.stdout
+    )
+    finished = run(tmp_path, "--kerncap-sanitize", "--kerncap-baseline=test_suite.py")
+    assert finished.returncode == 4 and "--kerncap-baseline: test_suite.py: not JSON" in finished.stderr
+
+
 def test_a_check_that_there_is_not(tmp_path: Path) -> None:
     finished = run(tmp_path, "--kerncap-sanitize=oob,raec")
     assert finished.returncode == 4
