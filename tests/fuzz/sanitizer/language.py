@@ -191,6 +191,8 @@ class Machine:
         element = addresses - (region << REGION_BITS) - HALF_REGION
         lanes = np.flatnonzero(live)
         line = line_of_kernel()
+        if region.size and not 0 <= int(region[0]) < len(self.arguments):
+            raise Undecidable("an address between the tensors")
         if condition.undefined is not False and np.any(condition.undefined):
             self.steered.append((line, int(region[0]), self.number))
         if lanes.size:

@@ -339,9 +339,9 @@ def _arithmetic(name: str, left: Any, right: Any) -> Value:
     if name in ("div", "rem"):
         undefined = _without(undefined, np.asarray(right.data) == 0, name)
     if undefined is not False and name in ("rem", "mul"):
-        # What is taken times 0, or modulo 1, is 0 whatever it is.
+        # What is taken times 0, or modulo 1, is 0 whatever it is; modulo -1 not, which may overflow.
         sides = [right] if name == "rem" else [left, right]
-        undefined = np.logical_and(undefined, ~_settles(sides, (1, -1) if name == "rem" else (0,)))
+        undefined = np.logical_and(undefined, ~_settles(sides, (1,) if name == "rem" else (0,)))
     exact = None
     if name != "rem" and (left.exact is not None or right.exact is not None):
         exact = operation(*_wide(left.free, right.free))
