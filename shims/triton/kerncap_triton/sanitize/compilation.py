@@ -29,6 +29,7 @@ class Bound:
         attributes: Dict[Tuple[int, ...], Any],
         options: Any,
         key: str,
+        specialization: str = "",
     ) -> None:
         self.arguments = arguments
         self.signature = signature
@@ -36,6 +37,7 @@ class Bound:
         self.attributes = attributes
         self.options = options
         self.key = key
+        self.specialization = specialization  # the key without the options
 
 
 class _Cached:
@@ -45,6 +47,26 @@ class _Cached:
         self.binders: Dict[Any, Tuple[Any, Any]] = {}
         self.packed: Dict[Any, Tuple[Any, Any, Any, Any]] = {}
         self.ttir: Dict[Any, str] = {}
+        # By what is specialised but for options: what was read of these, and the text that came of it.
+        self.variants: Dict[Any, List[Tuple[Dict[str, Any], str]]] = {}
+
+
+class _Read:
+    """Stands for the options in one compilation, and knows what of them it read.
+
+    Warps and stages seldom matter before the GPU's own stages: configurations that differ only in these are
+    compiled once, unless the kernel asks for them.
+    """
+
+    __slots__ = ("_options", "read")
+
+    def __init__(self, options: Any) -> None:
+        self._options = options
+        self.read: Dict[str, Any] = {}
+
+    def __getattr__(self, name: str) -> Any:
+        value = self.read[name] = getattr(self._options, name)
+        return value
 
 
 _by_id: Dict[int, Tuple[Any, _Cached]] = {}
@@ -61,7 +83,8 @@ def bind(fn: Any, args: Tuple[Any, ...], kwargs: Mapping[str, Any], target: Any)
     given = dict(kwargs)
     given["debug"] = given.get("debug", getattr(fn, "debug", None)) or _runtime_debug()
     arguments, specialization, options = binder(*args, **given)
-    key = str(([_replace_functions(one) for one in specialization], str(options)))
+    specialized = [_replace_functions(one) for one in specialization]
+    key = str((specialized, str(options)))
     packed = cached.packed.get((target, key))
     if packed is None:
         packed = fn._pack_args(backend, given, arguments, specialization, options)
@@ -69,7 +92,7 @@ def bind(fn: Any, args: Tuple[Any, ...], kwargs: Mapping[str, Any], target: Any)
             cached.packed.clear()
         cached.packed[target, key] = packed
     options, signature, constants, attributes = packed
-    return Bound(arguments, signature, constants, attributes, options, key)
+    return Bound(arguments, signature, constants, attributes, options, key, str(specialized))
 
 
 def ttir(fn: Any, bound: Bound, target: Any) -> str:
@@ -82,11 +105,28 @@ def ttir(fn: Any, bound: Bound, target: Any) -> str:
         with _lock:
             text = cached.ttir.get(key)
             if text is None:
-                with _name_that_compiles(fn):
-                    text = compile_source(_source(fn, bound), bound.options, target)
+                text = _compiled(fn, bound, target, cached)
                 if len(cached.ttir) >= MAX_VARIANTS:
                     cached.ttir.clear()
+                    cached.variants.clear()
                 cached.ttir[key] = text
+    return text
+
+
+def _compiled(fn: Any, bound: Bound, target: Any, cached: _Cached) -> str:
+    """The text of a variant whose options are equal as far as they were read, else of a new compilation."""
+    known = cached.variants.setdefault((target, bound.specialization, fn.cache_key), [])
+    missing = object()
+    for read, text in known:
+        if all(getattr(bound.options, name, missing) == value for name, value in read.items()):
+            return text
+    with _name_that_compiles(fn):
+        options = _Read(bound.options)
+        try:
+            text = compile_source(_source(fn, bound), options, target)
+        except Exception:  # the kernel's own error, or a Triton that takes no stand-in
+            return compile_source(_source(fn, bound), bound.options, target)
+    known.append((options.read, text))
     return text
 
 

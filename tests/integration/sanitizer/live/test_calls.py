@@ -16,12 +16,14 @@ triton = pytest.importorskip("triton")
 import triton.language as tl  # noqa: E402
 from triton.tools.tensor_descriptor import TensorDescriptor  # noqa: E402
 
+from kerncap.sanitizer.engine import sanitize  # noqa: E402
 from kerncap.sanitizer.launch import (  # noqa: E402
     DescriptorArgument,
     Launch,
     ScalarArgument,
     TensorArgument,
 )
+from kerncap.sanitizer.sources import triton_hook  # noqa: E402
 from kerncap.sanitizer.sources.triton_call import launches_of  # noqa: E402
 
 pytestmark = pytest.mark.skipif(
@@ -118,6 +120,44 @@ def test_configurations_of_an_autotuner() -> None:
     assert {launch.configuration["EVEN"] for launch in both} == {"False"}
     with pytest.raises(ValueError, match="Conflicting"):
         launches_of(tuned, grid, (x, y, 100), {"B": 8})
+
+
+WARPS = [triton.Config({}, num_warps=warps, num_stages=stages) for warps in (2, 4) for stages in (2, 3)]
+
+
+@triton.autotune(WARPS, key=[])
+@triton.jit
+def fill(y, B: tl.constexpr):
+    tl.store(y + tl.arange(0, B), 1.0)
+
+
+@triton.autotune(WARPS, key=[])
+@triton.jit
+def fill_by_warps(y):
+    tl.store(y + tl.arange(0, 16 * tl.extra.cuda.num_warps()), 1.0)
+
+
+def test_configurations_are_compiled_anew_only_for_options_that_the_kernel_reads(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    triton_hook.installed()
+    compilation = triton_hook.load("compilation")
+    compiled = []
+    original = compilation.compile_source
+
+    def counted(*arguments: Any) -> Any:
+        compiled.append(original(*arguments))
+        return compiled[-1]
+
+    monkeypatch.setattr(compilation, "compile_source", counted)
+    launches = launches_of(fill, (1,), (torch.zeros(64),), {"B": 32}, all_configs=True)
+    assert len(launches) == 4 and {one.ttir for one in launches} == set(compiled) and len(compiled) == 1
+    assert sorted(one.configuration["num_warps"] for one in launches) == ["2", "2", "4", "4"]
+    compiled.clear()
+    launches = launches_of(fill_by_warps, (1,), (torch.zeros(64),), all_configs=True)
+    assert len({one.ttir for one in launches}) == len(compiled) == 2
+    launches = launches_of(fill_by_warps, (1,), (torch.zeros(40),), all_configs=True)
+    assert {one.configuration["num_warps"] for one in launches if sanitize(one).findings} == {"4"}
 
 
 def test_contents_are_read_when_they_are_asked_for() -> None:
