@@ -15,7 +15,7 @@ from tests.unit.replay import native, rig
 
 
 def device(memory: float = 3e12, cache: float = 6e12) -> Ceilings:
-    rates = {"dram_write_bytes_per_s": memory, "l2_bytes_per_s": cache}
+    rates = {"dram_write_bytes_per_s": memory, "l2_bytes_per_s": cache, "event_us": 2.0}
     return Ceilings("a", "sm_90", "13.0", 132, 1, 1, 1, 50 << 20, rates, {}, {})
 
 
@@ -24,10 +24,11 @@ def device(memory: float = 3e12, cache: float = 6e12) -> Ceilings:
     [
         (1 << 30, 0.4, True),
         (1 << 30, 0.3, False),  # 1 GiB less the cache at 3 TB/s: 0.34 ms
-        (50 << 20, 0.01, True),  # it fits into the cache
-        (50 << 20, 0.005, False),  # and the cache has a rate, too
+        (50 << 20, 0.005, True),  # it fits into the cache
+        (50 << 20, 0.004, False),  # and the cache has a rate, too
         (1 << 30, 100.0, True),
-        (0, 0.0, True),
+        (0, 0.0009, False),  # half of an empty launch takes 1 us
+        (0, 0.0011, True),
     ],
 )
 def test_what_is_written_takes_its_time(changed: int, ms: float, possible: bool) -> None:
@@ -65,4 +66,4 @@ def test_a_candidate_that_is_too_fast_is_no_success(
     )
     assert result.answer is answer, result.verdict.reasons
     if answer is Answer.UNDECIDED:
-        assert "bytes takes at the measured rate" in result.verdict.summary
+        assert "bytes takes at the rate" in result.verdict.summary
