@@ -224,15 +224,11 @@ def read_by_host(read: dict[str, Any]) -> str:
 def journal() -> list[Row]:
     if not JOURNAL.exists():
         return []
-    return [
-        Row(
-            **{
-                key: tuple(value) if isinstance(value, list) else value
-                for key, value in json.loads(line).items()
-            }
-        )
-        for line in JOURNAL.read_text().splitlines()
-    ]
+    return [Row(**json.loads(line, object_hook=_with_tuples)) for line in JOURNAL.read_text().splitlines()]
+
+
+def _with_tuples(row: dict[str, Any]) -> dict[str, Any]:
+    return {key: tuple(value) if isinstance(value, list) else value for key, value in row.items()}
 
 
 def run(name: str, version: str, only: str, again: bool) -> Iterator[Row]:

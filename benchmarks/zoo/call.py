@@ -40,13 +40,21 @@ def first_of(*names: str) -> Any:
     raise missing
 
 
-def leaf(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
-    """Normal numbers of which a gradient is wanted."""
-    return torch.randn(shape, dtype=dtype, device=DEVICE).requires_grad_()
-
-
 def constant(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    """Normal numbers."""
     return torch.randn(shape, dtype=dtype, device=DEVICE)
+
+
+def leaf(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    """The same, of which a gradient is wanted."""
+    return constant(*shape, dtype=dtype).requires_grad_()
+
+
+def far_apart(rows: int, columns: int) -> torch.Tensor:
+    """Rows of which the last begins 2^31 numbers and more behind the first."""
+    step = -(-(2**31) // (rows - 1))
+    x = torch.empty_strided((rows, columns), (step, 1), dtype=torch.bfloat16, device=DEVICE)
+    return x.copy_(torch.randn(rows, columns))
 
 
 def integers(high: int, *shape: int, dtype: torch.dtype = torch.int64) -> torch.Tensor:

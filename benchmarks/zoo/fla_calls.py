@@ -43,6 +43,11 @@ def beta(*shape: int, dtype: torch.dtype = BF16) -> torch.Tensor:
     return constant(*shape).sigmoid().to(dtype).requires_grad_()
 
 
+def unit(x: torch.Tensor) -> torch.Tensor:
+    """With vectors of length 1."""
+    return F.normalize(x, dim=-1)
+
+
 def packed(lengths: tuple[int, ...]) -> dict[str, Any]:
     return {"cu_seqlens": offsets(*lengths)}
 
@@ -54,7 +59,7 @@ def chunk_gated_delta_rule(TD: tuple[int, int], **options: Any) -> Any:
     t, d = TD
     q, k, v = qkv(t, d)
     options.setdefault("output_final_state", True)
-    return chunk_gated_delta_rule(q, F.normalize(k, dim=-1), v, decay(1, t, 2), beta(1, t, 2), **options)
+    return chunk_gated_delta_rule(q, unit(k), v, decay(1, t, 2), beta(1, t, 2), **options)
 
 
 @call(LENS=PACKED)
@@ -116,7 +121,7 @@ def chunk_delta_rule(TD: tuple[int, int], **options: Any) -> Any:
 
     t, d = TD
     q, k, v = qkv(t, d)
-    return chunk_delta_rule(q, F.normalize(k, dim=-1), v, beta(1, t, 2), output_final_state=True, **options)
+    return chunk_delta_rule(q, unit(k), v, beta(1, t, 2), output_final_state=True, **options)
 
 
 @call(LENS=PACKED)
@@ -167,8 +172,8 @@ def chunk_kda(TD: tuple[int, int], **options: Any) -> Any:
     q, k, v = qkv(t, d)
     gate = decay(1, t, 2, d)
     return chunk_kda(
-        F.normalize(q, dim=-1),
-        F.normalize(k, dim=-1),
+        unit(q),
+        unit(k),
         v,
         gate,
         beta(1, t, 2),
@@ -279,7 +284,7 @@ def chunk_rwkv7(TD: tuple[int, int], **options: Any) -> Any:
 
     t, d = TD
     r, k, v = qkv(t, d)
-    direction = F.normalize(constant(1, t, 2, d), dim=-1).to(BF16)
+    direction = unit(constant(1, t, 2, d)).to(BF16)
     a, b = (-direction).requires_grad_(), (direction * 0.5).requires_grad_()
     w = (decay(1, t, 2, d) * 0.6).to(BF16).detach().requires_grad_()
     return chunk_rwkv7(r, w, k, v, a, b, output_final_state=True, **options)
@@ -333,7 +338,7 @@ def parallel_path_attn(TD: tuple[int, int], W: torch.dtype, **options: Any) -> A
 
     t, d = TD
     q, k, _ = qkv(t, d)
-    w = F.normalize(constant(1, t, 2, d), dim=-1).to(W).requires_grad_()
+    w = unit(constant(1, t, 2, d)).to(W).requires_grad_()
     gate = beta(1, t, 2, dtype=W)
     return parallel_path_attn(q, k, leaf(1, t, 2, d, dtype=BF16), w, gate, **options)
 
@@ -398,8 +403,8 @@ def chunk_mesa_net(T: int, D: int) -> Any:
     v = leaf(1, T, 2, D, dtype=BF16)
     lamb = constant(2, D).sigmoid().add(0.25).requires_grad_()
     return chunk_mesa_net(
-        F.normalize(q, dim=-1),
-        F.normalize(k, dim=-1),
+        unit(q),
+        unit(k),
         v,
         decay(1, T, 2),
         beta(1, T, 2),
@@ -413,7 +418,7 @@ def chunk_gated_delta_product(T: int, D: int) -> Any:
     from fla.ops.gated_delta_product import chunk_gated_delta_product
 
     q, _, _ = qkv(T, D)
-    k, v = F.normalize(leaf(1, T * 2, 2, D, dtype=BF16), dim=-1), leaf(1, T * 2, 2, D, dtype=BF16)
+    k, v = unit(leaf(1, T * 2, 2, D, dtype=BF16)), leaf(1, T * 2, 2, D, dtype=BF16)
     return chunk_gated_delta_product(q, k, v, decay(1, T, 2), beta(1, T * 2, 2), num_householder=2)
 
 
@@ -424,7 +429,7 @@ def chunk_ttt_linear(T: int, D: int) -> Any:
     q, k, _ = qkv(T, D)
     v = leaf(1, T, 2, D, dtype=BF16)
     eta = (constant(1, T, 2, 1) * 5e-3).to(BF16).requires_grad_()
-    return chunk_ttt_linear(q, F.normalize(k, dim=-1), v, leaf(2, D), leaf(2, D), eta)
+    return chunk_ttt_linear(q, unit(k), v, leaf(2, D), leaf(2, D), eta)
 
 
 @call(T=(1, 17, 65), D=(60,))
@@ -432,7 +437,7 @@ def chunk_iplr_delta_rule(T: int, D: int) -> Any:
     from fla.ops.generalized_delta_rule import chunk_iplr_delta_rule
 
     q, k, _ = qkv(T, D)
-    a = F.normalize(constant(1, T, 2, D), dim=-1).to(BF16)
+    a = unit(constant(1, T, 2, D)).to(BF16)
     with torch.no_grad():
         return chunk_iplr_delta_rule(q, k, leaf(1, T, 2, D, dtype=BF16), a, -a)
 
@@ -442,7 +447,7 @@ def fused_recurrent_iplr_delta_rule(T: int, D: int) -> Any:
     from fla.ops.generalized_delta_rule import fused_recurrent_iplr_delta_rule
 
     q, k, _ = qkv(T, D)
-    a = F.normalize(constant(1, T, 2, D), dim=-1).to(BF16)
+    a = unit(constant(1, T, 2, D)).to(BF16)
     return fused_recurrent_iplr_delta_rule(
         q, k, leaf(1, T, 2, D, dtype=BF16), a.requires_grad_(), (-a).requires_grad_()
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from call import DEVICE, call, constant, integers, offsets
+from call import DEVICE, call, constant, integers, leaf, offsets
 
 UNARY = (
     "abs acos angle arcsinh atan ceil celu cos elu erf exp exp2 expm1 gelu i0 isfinite isnan log log10 "
@@ -468,3 +468,175 @@ def diagonal(N: int, NAME: str) -> Any:
 @call(R=(2, 3), N=(2, 5))
 def pixel_unshuffle(R: int, N: int) -> Any:
     return op("pixel_unshuffle", constant(2, 3, N * R, N * R), R)
+
+
+def fused(name: str, *given: Any, **named: Any) -> Any:
+    import importlib
+
+    for module in ("", *_FUSED):
+        found = getattr(importlib.import_module(f"flag_gems.fused{module}"), name, None)
+        if callable(found):
+            return found(*given, **named)
+    raise AttributeError(f"flag_gems.fused has no {name}")
+
+
+_FUSED = (".mhc",)
+
+
+@call(N=(1, 17), D=(60, 100, 5000))
+def fused_norms(N: int, D: int) -> Any:
+    x, r, w, b = constant(N, D), constant(N, D), constant(D), constant(D)
+    return fused("fused_add_rms_norm", x, r, [D], w), fused(
+        "skip_layer_norm", x.clone(), r.clone(), [D], w, b
+    )
+
+
+@call(N=(1, 3), C=(1, 5), HW=(1, 17, 60))
+def instance_norm(N: int, C: int, HW: int) -> Any:
+    return fused("instance_norm", leaf(N, C, HW), leaf(C), leaf(C), constant(C), constant(C).abs())
+
+
+@call(N=(1, 17, 65), C=(5, 100), REDUCTION="mean sum none", SMOOTHING=(0.0, 0.1))
+def fused_cross_entropy(N: int, C: int, REDUCTION: str, SMOOTHING: float) -> Any:
+    return fused(
+        "cross_entropy_loss", leaf(N, C), integers(C, N), constant(C).abs(), REDUCTION, -100, SMOOTHING
+    )
+
+
+@call(N=(1, 17), D=(60, 100), NAME="geglu reglu swiglu")
+def gated(N: int, D: int, NAME: str) -> Any:
+    x = constant(N, 2 * D)
+    return fused(NAME, x), fused(f"d{NAME}", constant(N, D), x)
+
+
+@call(N=(1, 17), D=(60, 100), NAME="gelu_and_mul silu_and_mul")
+def gated_pair(N: int, D: int, NAME: str) -> Any:
+    return fused(NAME, leaf(N, D), leaf(N, D))
+
+
+@call(T=(1, 17), H=(1, 3), D=(48, 60, 96), INTERLEAVED=(False, True))
+def rotary(T: int, H: int, D: int, INTERLEAVED: bool) -> Any:
+    q, k = constant(2, T, H, D), constant(2, T, 1, D)
+    return fused("apply_rotary_pos_emb", q, k, constant(T, D // 2), constant(T, D // 2), None, INTERLEAVED)
+
+
+@call(N=(1, 17, 1000), BINS=(5, 100))
+def bincount(N: int, BINS: int) -> Any:
+    return fused("bincount", integers(BINS, N)), fused("bincount", integers(BINS, N), constant(N), BINS + 3)
+
+
+@call(N=(1, 17), EXPERTS=(4, 60), K=(1, 3))
+def topk_softmax(N: int, EXPERTS: int, K: int) -> Any:
+    indices = [torch.empty(N, K, dtype=torch.int32) for _ in range(2)]
+    return fused("topk_softmax", torch.empty(N, K), *indices, constant(N, EXPERTS))
+
+
+@call(N=(1, 17, 65), EXPERTS=(4, 5), K=(1, 2), BLOCK=(16, 32))
+def moe_align_block_size(N: int, EXPERTS: int, K: int, BLOCK: int) -> Any:
+    return fused("moe_align_block_size", integers(EXPERTS, N, K).to(torch.int32), BLOCK, EXPERTS)
+
+
+@call(N=(1, 17), K=(1, 2, 3), D=(60, 100))
+def moe_sum(N: int, K: int, D: int) -> Any:
+    return fused("moe_sum", constant(N, K, D), torch.empty(N, D))
+
+
+@call(N=(1, 17), EXPERTS=(16, 24), GROUPS=(2, 4))
+def grouped_topk(N: int, EXPERTS: int, GROUPS: int) -> Any:
+    return fused("grouped_topk", constant(N, EXPERTS), GROUPS, 1, 2, True, 1.0, constant(EXPERTS))
+
+
+@call(N=(1, 17), H=(1, 3), D=(60, 64), BLOCK=(8, 16), FLASH=(False, True))
+def reshape_and_cache(N: int, H: int, D: int, BLOCK: int, FLASH: bool) -> Any:
+    key, value = constant(N, H, D), constant(N, H, D)
+    slots = torch.randperm(4 * BLOCK)[:N]
+    slots[0] = -1
+    one = torch.ones(1)
+    if FLASH:
+        caches = torch.zeros(4, BLOCK, H, D), torch.zeros(4, BLOCK, H, D)
+        return fused("reshape_and_cache_flash", key, value, *caches, slots, "auto", one, one)
+    caches = torch.zeros(4, H, D // 4, BLOCK, 4), torch.zeros(4, H, D, BLOCK)
+    return fused("reshape_and_cache", key, value, *caches, slots, "auto", one, one)
+
+
+@call(N=(1, 17), V=(100, 5000))
+def repetition_penalties(N: int, V: int) -> Any:
+    masks = integers(2, N, V).bool(), integers(2, N, V).bool()
+    return fused("apply_repetition_penalties", constant(N, V), *masks, constant(N).abs())
+
+
+@call(M=(1, 17), N=(3, 60))
+def outer(M: int, N: int) -> Any:
+    return fused("outer", leaf(M), leaf(N))
+
+
+@call(N=(1, 17), C=(2, 5), DIM=(0, 1))
+def fused_weight_norm(N: int, C: int, DIM: int) -> Any:
+    return fused("weight_norm", leaf(N, C), leaf(N, 1) if DIM == 0 else leaf(1, C), DIM)
+
+
+@call(T=(1, 17), H=(2,), N=(48, 64))
+def rwkv(T: int, H: int, N: int) -> Any:
+    c = H * N
+    return fused("rwkv_ka_fusion", constant(T, c), constant(c), constant(T, c), constant(c), H, N)
+
+
+@call(N=(2, 17, 65), PAD=((1, 2), (0, 3)), NAME="replication_pad1d reflection_pad1d")
+def pads(N: int, PAD: tuple[int, int], NAME: str) -> Any:
+    return op(NAME, constant(2, 3, N), PAD)
+
+
+@call(N=(3, 17), NAME="replication_pad3d reflection_pad2d")
+def pads_of_more(N: int, NAME: str) -> Any:
+    if NAME == "replication_pad3d":
+        return op(NAME, constant(2, 3, N, N, N), (1, 0, 2, 1, 0, 1))
+    return op(NAME, constant(2, 3, N, N), (1, 0, 2, 1))
+
+
+@call(N=(1, 17, 65), D=(1, 60))
+def losses(N: int, D: int) -> Any:
+    x, y = constant(N, D), constant(N, D)
+    op("soft_margin_loss", x, y.sign())
+    return op("margin_ranking_loss", x, y, y.sign())
+
+
+@call(N=(1, 17, 65), C=(3, 60))
+def trivial(N: int, C: int) -> Any:
+    x = constant(N, C)
+    op("unique_consecutive", integers(3, N))
+    op("threshold", x, 0.1, 2.0), op("softshrink", x), op("celu", x, 1.0), op("glu", constant(N, 2 * C), -1)
+    return op("diag", constant(N, C)), op("t_copy", x), op("one_hot", integers(C, N), C)
+
+
+@call(D=(1, 2, 60, 64), N=(1, 17))
+def hadamard_transform(D: int, N: int) -> Any:
+    return op("hadamard_transform", constant(N, D), 1.0)
+
+
+@call(G=(1, 3), M=(1, 17), K=(16, 60), N=(48,))
+def group_mm(G: int, M: int, K: int, N: int) -> Any:
+    ends = torch.arange(1, G + 1, dtype=torch.int32) * M
+    return op(
+        "group_mm", constant(G * M, K, dtype=torch.bfloat16), constant(G, K, N, dtype=torch.bfloat16), ends
+    )
+
+
+@call(N=(1, 5), C=(3,), OUT=(3, 10), NAME="upsample_nearest3d _upsample_bicubic2d_aa")
+def more_upsample(N: int, C: int, OUT: int, NAME: str) -> Any:
+    if NAME == "upsample_nearest3d":
+        return op(NAME, constant(1, C, N, N, N), [OUT, OUT, OUT])
+    return op(NAME, constant(1, C, N, N), [OUT, OUT], False)
+
+
+@call(N=(5, 17), C=(2, 3), K=(3,), STRIDE=(1, 2))
+def depthwise(N: int, C: int, K: int, STRIDE: int) -> Any:
+    return op(
+        "_conv_depthwise2d",
+        constant(2, C, N, N),
+        constant(C, 1, K, K),
+        [K, K],
+        constant(C),
+        [STRIDE] * 2,
+        [1, 1],
+        [1, 1],
+    )

@@ -7,7 +7,7 @@ import inspect
 from typing import Any
 
 import torch
-from call import call, constant, integers, leaf
+from call import call, constant, far_apart, integers, leaf
 
 ROWS = (1, 3, 65)
 WIDTHS = (48, 60, 100)
@@ -429,3 +429,45 @@ def mhc(T: int, D: int) -> Any:
         h_res=leaf(2, T, 4, 4),
     )
     return pre, post
+
+
+def plain(module: str, function: str, **given: Any) -> Any:
+    """A function of a module by its arguments' names; one that this version lacks is left out."""
+    made = getattr(importlib.import_module(f"liger_kernel.ops.{module}"), function)
+    names = inspect.signature(made).parameters
+    return made(**{name: value for name, value in given.items() if name in names})
+
+
+@call(NAME="rms_norm layer_norm softmax sparsemax group_norm poly_norm")
+def rows_far_apart(NAME: str) -> Any:
+    x, w = far_apart(3, 64), constant(64, dtype=torch.bfloat16)
+    if NAME == "softmax":
+        return plain(NAME, "_softmax_forward", x=x)
+    if NAME == "sparsemax":
+        return plain(NAME, "_sparsemax_forward", x=x, dim=-1)
+    if NAME == "group_norm":
+        x = x.view(3, 4, 16)
+        return plain(
+            NAME, "group_norm_forward", X=x, num_channels=4, num_groups=2, W=w[:4], B=w[:4], eps=1e-6
+        )
+    if NAME == "poly_norm":
+        return plain(NAME, "poly_norm_forward", X=x, W=w[:3], B=w[:1], eps=1e-6)
+    return plain(
+        NAME, f"{NAME}_forward", X=x, W=w, B=w, eps=1e-6, offset=0.0, casting_mode="llama", row_mode=True
+    )  # fmt: skip
+
+
+@call(NAME="rms_norm layer_norm geglu swiglu softmax")
+def gradients_far_apart(NAME: str) -> Any:
+    dy, x, w = far_apart(3, 64), far_apart(3, 64), constant(64, dtype=torch.bfloat16)
+    one = torch.ones(3)
+    if NAME in ("geglu", "swiglu"):
+        return plain(NAME, f"{NAME}_backward", a=x, b=far_apart(3, 64), dc=dy)
+    if NAME == "softmax":
+        return plain(
+            NAME, "_softmax_backward", dy=dy, y=x, BLOCK_SIZE=64, num_warps=4, multi_block_launch=False
+        )
+    return plain(
+        NAME, f"{NAME}_backward", dY=dy, X=x, W=w, B=w, Mean=one, RSTD=one, offset=0.0, casting_mode=0,
+        BLOCK_SIZE=64, num_warps=4, in_place=False, row_mode=True,
+    )  # fmt: skip

@@ -18,6 +18,7 @@ class Pair:
     refused: bool = False  # the later version raises an error of its own
 
 
+FAR = "products of a row's number are computed in 64 bits"
 PAIRS = [
     Pair(
         "fla", "0.2.0", "0.2.1", "fused_recurrent_rwkv4(B=2, T=17, D=60)", "race rwkv4/fused_recurrent.py",
@@ -25,7 +26,10 @@ PAIRS = [
     ),
     Pair(
         "liger", "0.5.3", "0.5.5", "cross_entropy_target_out_of_range(N=3, V=100)",
-        "oob ops/cross_entropy.py",
-        "targets are compared with the size of the vocabulary", refused=True,
+        "oob ops/cross_entropy.py", "targets are compared with the size of the vocabulary", refused=True,
     ),
+    Pair("liger", "0.6.0", "0.6.2", "rows_far_apart(NAME=rms_norm)", "overflow ops/rms_norm.py:74", FAR),
+    Pair("liger", "0.6.0", "0.6.2", "rows_far_apart(NAME=layer_norm)", "overflow ops/layer_norm.py:55", FAR),
+    Pair("liger", "0.3.0", "0.3.1", "gradients_far_apart(NAME=geglu)", "overflow ops/geglu.py:65", FAR),
+    Pair("liger", "0.3.0", "0.3.1", "gradients_far_apart(NAME=swiglu)", "overflow ops/swiglu.py:48", FAR),
 ]  # fmt: skip
