@@ -262,7 +262,7 @@ class Carried:
     def _launch(self, grid: Any, *args: Any, stream: Any = None) -> None:
         watcher = current()
         if watcher is None:
-            raise CannotCarryOut(f"kerncap sanitize: {self.name}: nobody carries out this launch")
+            raise CannotCarryOut(f"kerncap sanitize: {self.name}: no one carries out this launch")
         bound = self._bound
         names = list(self._fn.arg_names)
         if len(args) != len(names):  # as Triton 3.1 and 3.2 have it
