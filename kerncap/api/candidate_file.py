@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -45,12 +45,14 @@ class Kept:
     given: Path
     path: Path
     text: bytes
+    note: str = ""
 
     def close(self, verdict: Verdict, *lists: list[str]) -> Verdict:
         """The verdict by the file's own name; undecided if another text is there now.
 
         ``lists`` of what is said are changed in place.
         """
+        verdict.notes += [self.note] if self.note else []
         if self.path != self.given:
             for each in (verdict.reasons, verdict.notes, *lists):
                 each[:] = map(self.named, each)
@@ -68,11 +70,11 @@ class Kept:
 
 
 @contextmanager
-def kept(file: Path | None) -> Iterator[Kept | None]:
+def kept(file: Path | None, hostile: bool = False) -> Iterator[Kept | None]:
     """A private copy of a candidate, of a module with the modules beside it, which it may import.
 
-    Sources of CUDA and HIP are read once anyway, with what lies around them. Raises UsageError for more
-    modules than are copied.
+    Sources of CUDA and HIP are read once anyway, with what lies around them. Of more modules than are copied
+    a file is judged in place, which is noted; if it is ``hostile``, UsageError is raised.
     """
     if file is None:
         yield None
@@ -80,9 +82,21 @@ def kept(file: Path | None) -> Iterator[Kept | None]:
         yield Kept(file, file, _text_of(file))
     else:
         with scratch.temporary("candidate") as folder:
-            copies = _modules_beside(file) if file.suffix == ".py" else []
-            _copy(file.parent, [file, *copies], Path(folder))
+            beside = _modules_beside(file) if file.suffix == ".py" else []
+            if sum(each.stat().st_size for each in beside) > _MOST_COPIED:
+                where, most = visible(file.parent), f"{_MOST_COPIED >> 20} MiB"
+                many = f"{where}: more than {most} of modules next to the candidate"
+                if hostile:
+                    raise UsageError(f"{many}; move it to a folder with only what it imports")
+                yield Kept(file, file, _text_of(file), f"{many}: it was judged in place, not from a copy")
+                return
             copy = Path(folder) / file.name
+            shutil.copyfile(file, copy)
+            for each in beside:
+                target = Path(folder) / each.relative_to(file.parent)
+                target.parent.mkdir(parents=True, exist_ok=True)
+                with suppress(PermissionError):  # nor can it be imported
+                    shutil.copyfile(each, target)
             yield Kept(file, copy, copy.read_bytes())
 
 
@@ -92,20 +106,6 @@ def _modules_beside(file: Path) -> list[Path]:
     found = [each for ending in ("*.py", "*.so") for each in file.parent.glob(ending)]
     found += [each for package in packages for each in package.rglob("*") if "__pycache__" not in each.parts]
     return [each for each in found if each != file and each.is_file()]
-
-
-def _copy(folder: Path, files: list[Path], target: Path) -> None:
-    left = _MOST_COPIED
-    for each in files:
-        left -= each.stat().st_size
-        if left < 0:
-            raise UsageError(
-                f"{visible(folder)}: more than {_MOST_COPIED >> 20} MiB of modules next to the candidate; "
-                "move it to a folder with only what it imports"
-            )
-        copy = target / each.relative_to(folder)
-        copy.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(each, copy)
 
 
 def _text_of(file: Path) -> bytes:

@@ -58,7 +58,7 @@ def verify(path: Path, options: VerifyOptions = _BY_DEFAULT) -> VerifyResult:
     with (
         opened(path, options) as (reproducer, engine),
         scratch.temporary("verify") as folder,
-        kept(options.candidate) as candidate,
+        kept(options.candidate, options.hostile) as candidate,
     ):
         if candidate is None:
             return judged(Case(reproducer, engine, ORIGINAL, options, Path(folder)), wanted)

@@ -184,12 +184,17 @@ def test_what_is_judged_is_one_text_with_all_that_it_imports(tmp_path: Path) -> 
     assert not candidate.path.exists()
 
 
-def test_more_modules_than_are_copied_is_a_wrong_use(tmp_path: Path) -> None:
-    (tmp_path / "own.py").touch()
+def test_a_file_with_more_modules_than_are_copied_is_judged_in_place(tmp_path: Path) -> None:
+    own = tmp_path / "own.py"
+    own.touch()
     with (tmp_path / "large.py").open("wb") as file:
         file.truncate(65 << 20)
-    with pytest.raises(UsageError, match="more than 64 MiB of modules next to the candidate"):
-        with kept(tmp_path / "own.py"):
+    with kept(own) as candidate:
+        assert candidate is not None and candidate.path == own
+        [note] = candidate.close(Verdict(Answer.YES, "")).notes
+    assert note.endswith("next to the candidate: it was judged in place, not from a copy")
+    with pytest.raises(UsageError, match="more than 64 MiB of modules next to the candidate; move it"):
+        with kept(own, hostile=True):
             pass
 
 
