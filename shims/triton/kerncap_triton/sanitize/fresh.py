@@ -84,16 +84,18 @@ def any_left() -> bool:
 def may_be_unwritten(storage: Any) -> bool:
     """Whether the storage was filled, and was not seen written since."""
     known = _known(storage)
-    if known is None or known.size > MAX_FILL["cpu"] or known.size != int(storage.nbytes()):
-        return False
-    if known.by_page:
-        _fill_pages(int(storage.data_ptr()), known)
-    return True
+    return known is not None and known.size <= MAX_FILL["cpu"] and known.size == int(storage.nbytes())
 
 
-def holds_pattern(storage: Any) -> bool:
-    """Whether any whole word of it is unwritten. In this thread alone: torch's would wait for each other."""
-    memory = (ctypes.c_char * int(storage.nbytes())).from_address(int(storage.data_ptr()))
+def holds_pattern(storage: Any, first: int, last: int) -> bool:
+    """Whether any whole word in [first, last) of it is unwritten; both are multiples of a word.
+
+    In this thread alone: torch's would wait for each other.
+    """
+    address, known = int(storage.data_ptr()), _known(storage)
+    if known is not None and known.by_page:
+        _fill_pages(address, known.size, first, last)
+    memory = (ctypes.c_char * (last - first)).from_address(address + first)
     return any(found.start() % len(PATTERN) == 0 for found in _PATTERN_IN.finditer(memory))
 
 
@@ -206,15 +208,15 @@ def _fill_ends(address: int, size: int) -> None:
     fill_host(last, address + size - last)
 
 
-def _fill_pages(address: int, known: "_Filled") -> None:
-    """Fill what nobody wrote, before torch reads it: a read backs it with zeros."""
+def _fill_pages(address: int, size: int, first: int, last: int) -> None:
+    """Fill the pages of [first, last) that nobody wrote, before torch reads there: a read backs them."""
+    low = max((address + first) // resident.PAGE * resident.PAGE, address)
+    high = min(-(-(address + last) // resident.PAGE) * resident.PAGE, address + size)
     at = 0
-    for start, end in [*resident.ranges(address, known.size), (known.size, known.size)]:
+    for start, end in [*resident.ranges(low, high - low), (high - low, high - low)]:
         if at < start:
-            fill_host(address + at, start - at)
+            fill_host(low + at, start - at)
         at = end
-    with _lock:
-        _filled[address] = known._replace(by_page=False)
 
 
 def _fill_device(torch: Any, storage: Any, device: Any, size: int) -> bool:

@@ -125,18 +125,29 @@ class Reads:
         storage = tensor.untyped_storage()
         if tensor.device.type != "cpu" or not tensor.numel() or not fresh.may_be_unwritten(storage):
             return None
-        if not fresh.holds_pattern(storage):
-            fresh.forget(storage)
+        itemsize, size = tensor.element_size(), int(storage.nbytes())
+        step = max(_WORD, itemsize)
+        steps = zip(tensor.size(), tensor.stride())
+        end = (tensor.storage_offset() + sum((n - 1) * stride for n, stride in steps) + 1) * itemsize
+        # The whole words around the tensor's elements.
+        first = tensor.storage_offset() * itemsize // step * step
+        last = min(-(-end // step) * step, size // step * step)
+        if first >= last:
             return None
-        size = int(storage.nbytes()) // _WORD * _WORD
-        words = torch.tensor([], dtype=torch.int64).set_(storage, 0, (size // _WORD,), (1,))
+        if not fresh.holds_pattern(storage, first, last):
+            if not first and last == size // step * step:
+                fresh.forget(storage)
+            return None
+        count = (last - first) // _WORD
+        words = torch.tensor([], dtype=torch.int64).set_(storage, first // _WORD, (count,), (1,))
         same = words == fresh.WORD
-        itemsize = tensor.element_size()
         elements = same.repeat_interleave(_WORD // itemsize) if itemsize <= _WORD else same.view(-1, 2).all(1)
-        short = storage.nbytes() // itemsize - elements.numel()
-        if short:
+        short = (end - first) // itemsize - elements.numel()
+        if short > 0:
             elements = torch.nn.functional.pad(elements, (0, short))
-        unwritten = elements.as_strided(tensor.size(), tensor.stride(), tensor.storage_offset())
+        unwritten = elements.as_strided(
+            tensor.size(), tensor.stride(), tensor.storage_offset() - first // itemsize
+        )
         return unwritten if bool(unwritten.any()) else None
 
     def _carry(self, operation: _Operation, carried: "list[tuple[Any, Any]]", result: Any) -> None:
