@@ -8,12 +8,16 @@ log.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 
 from kerncap.answer import Answer
+from kerncap.errors import KerncapError
+from kerncap.format.schema import IntValue
 from kerncap.printable import visible
 from kerncap.replay.engine import CANDIDATE, ORIGINAL, Engine
 from kerncap.replay.judge_requests import FLOATS, redraw
 from kerncap.replay.outcome import Outcome
+from kerncap.replay.scalars import described, scalar_variants
 from kerncap.replay.units import units
 from kerncap.replay.wording import Verdict, badly_ended, fail, nothing_written, undecided
 
@@ -24,6 +28,7 @@ Lines = Counter[bytes]  # in no order: that of blocks is another one in each run
 _SURE_BYTES = 32 << 10
 _MOST_BYTES = 1 << 20
 _SHOWN = 80
+_MOST_NUMBERS = 8
 
 
 def judge(engine: Engine) -> Verdict:
@@ -31,10 +36,9 @@ def judge(engine: Engine) -> Verdict:
 
     Undecided if the captured kernel prints nothing, or not the same in two replays.
     """
-    views = _redrawable(engine)
     texts = []
     for which in (ORIGINAL, ORIGINAL, CANDIDATE):
-        outcome, text = _printed(engine, which, [])
+        outcome, text = _printed(engine, which, [], {})
         if not outcome.ok:
             return badly_ended(outcome)
         texts.append(text)
@@ -48,30 +52,51 @@ def judge(engine: Engine) -> Verdict:
         return _open("what the captured kernel prints is not the same in two replays")
     if reason := _difference(found, first):
         return fail(reason)
-    reason, shown = _on_other_values(engine, views, first)
-    if reason:
-        return fail(reason)
+    shown = []
+    for views, scalars in _changes(engine):
+        what = described(engine.manifest, scalars) or "other values"
+        reason, told = _with(engine, views, scalars, first)
+        if reason:
+            return fail(f"on {what}: {reason}")
+        shown += [what] if told else []
     count = sum(first.values())
     return Verdict(
         Answer.YES,
         f"it prints the same as the captured kernel in a replay ({count:,} line{'s' * (count > 1)}"
-        f"{', and on other values' if shown else ''}); nothing is written",
+        f"{''.join(f', on {what} too' for what in shown)}); nothing is written",
         notes=["what the application itself printed is not kept"],
         exact=True,
     )
 
 
-def _on_other_values(engine: Engine, views: list[int], before: Lines) -> tuple[str, bool]:
+def _with(engine: Engine, views: list[int], scalars: dict[str, str], before: Lines) -> tuple[str, bool]:
     """What is wrong with the candidate's text there, and whether the captured kernel prints another there."""
-    if not views:
+    try:
+        runs = [_printed(engine, ORIGINAL, views, scalars) for _ in range(2)]
+        expected, again = (_lines(text) for _, text in runs)
+        if not all(outcome.ok for outcome, _ in runs) or expected != again or expected == before:
+            return "", False
+        outcome, text = _printed(engine, CANDIDATE, views, scalars)
+    except KerncapError:  # a number whose place among the parameters is not known
         return "", False
-    (here, text), (again, more) = (_printed(engine, ORIGINAL, views) for _ in range(2))
-    expected = _lines(text)
-    if not (here.ok and again.ok) or expected != _lines(more) or expected == before:
-        return "", False
-    outcome, text = _printed(engine, CANDIDATE, views)
-    reason = outcome.ending or _difference(_lines(text), expected)
-    return (f"on other values: {reason}" if reason else ""), True
+    return outcome.ending or _difference(_lines(text), expected), True
+
+
+def _changes(engine: Engine) -> Iterator[tuple[list[int], dict[str, str]]]:
+    """Other contents of tensors; other floats; integers that are one less, each for itself: a size may be
+    smaller, and nothing is written."""
+    views = _redrawable(engine)
+    if views:
+        yield views, {}
+    for floats in scalar_variants(engine.manifest, integers=False):
+        yield [], floats
+    numbers = [
+        (argument.name, int(argument.value.value))
+        for argument in engine.manifest.arguments
+        if argument.role == "runtime" and isinstance(argument.value, IntValue)
+    ]
+    for name, number in [each for each in numbers if each[1] > 1][:_MOST_NUMBERS]:
+        yield [], {name: str(number - 1)}
 
 
 def _redrawable(engine: Engine) -> list[int]:
@@ -84,7 +109,10 @@ def _redrawable(engine: Engine) -> list[int]:
     return kinds[0] or kinds[1]
 
 
-def _printed(engine: Engine, which: str, redrawn: list[int]) -> tuple[Outcome, bytes]:
+def _printed(
+    engine: Engine, which: str, redrawn: list[int], scalars: dict[str, str]
+) -> tuple[Outcome, bytes]:
+    which = engine.variant(which, scalars)
     engine.restore()
     if redrawn:
         redraw(engine, redrawn, 1)
