@@ -59,3 +59,13 @@ def test_a_sum_that_is_right_by_zeros_need_not_be_noted() -> None:
     )
     found = outcome(body, (X, Y, Tensor("z", "i32", (0, 3), rising=True, size=5)), n=15)
     assert found.answer == "pass", found.reasons
+
+
+def test_a_place_that_a_float_gives_is_not_told() -> None:
+    """A GPU's root may be rounded to another integer, so that the value's own finding has no offset."""
+    body = (
+        "v = tl.sum(tl.load(x + p * 4 + tl.arange(0, 4), mask=tl.arange(0, 4) < n), 0)\n"
+        "r = tl.sqrt((tl.arange(0, 8) * 8 + p).to(tl.float32)).to(tl.int32)\n"
+        "tl.store(y + p * 16 + r, v + 1.0)"
+    )
+    assert outcome(body, (X, Y), n=-1).answer == "fail"
