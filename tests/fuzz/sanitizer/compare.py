@@ -115,7 +115,7 @@ def compare(case: Case) -> Outcome:
     except Undecidable as reason:
         outcome.skipped = str(reason)
         return outcome
-    outcome.buggy = bool(verdict.must.keys() - verdict.may) or verdict.uses_unwritten
+    outcome.buggy = bool(verdict.must) or verdict.uses_unwritten
     outcome.decided = outcome.buggy or not verdict.any_order
     outcome.seconds["oracle"] = clock() - start
     start = clock()

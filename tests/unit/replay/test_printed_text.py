@@ -53,8 +53,12 @@ def test_a_candidate_that_prints_the_same_passes(tmp_path: Path) -> None:
         (1, "prints 'element 7 is 7' 0 times, the captured kernel 1 times"),
         (2, "on other values: prints 'element "),
         (6, "on arg1 = 7 in place of 8: prints 'element 7 is 7' 1 times, the captured kernel 0 times"),
-        (3, "prints 'element 0 is 0' 0 times, the captured kernel 1 times"),
-        (5, "prints 'and more of it' 4,000 times, the captured kernel 0 times"),
+        pytest.param(
+            3, "prints 'element 0 is 0' 0 times, the captured kernel 1 times", marks=pytest.mark.long
+        ),
+        pytest.param(
+            5, "prints 'and more of it' 4,000 times, the captured kernel 0 times", marks=pytest.mark.long
+        ),
     ],
 )
 def test_a_candidate_that_prints_something_else_fails(tmp_path: Path, edition: int, said: str) -> None:
@@ -68,7 +72,7 @@ def test_a_candidate_that_prints_something_else_fails(tmp_path: Path, edition: i
     "captured, candidate, said",
     [
         (None, None, "the launch writes nothing that was captured"),
-        (3, 3, "the launch writes nothing that was captured"),
+        pytest.param(3, 3, "the launch writes nothing that was captured", marks=pytest.mark.long),
         (4, 4, "what the captured kernel prints is not the same in two replays"),
         (5, 5, "more than 32,768 bytes are printed, of which a device may lose some"),
     ],
