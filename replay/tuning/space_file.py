@@ -43,7 +43,7 @@ def read(path: str) -> SpaceFile:
     try:
         data = Path(path).read_bytes()
     except OSError as error:
-        raise failure.about(path, error, "can't be read") from error
+        raise failure.about(f"--space {path}", error, "can't be read") from error
     if len(data) > _MAX_BYTES:
         raise UsageError(f"--space {path}: {len(data):,} bytes are no small file")
     content = _decoded(path, data)
