@@ -22,6 +22,7 @@ from kerncap.replay.candidates.unit import GIVEN_HEADERS, StagedUnit
 TIMEOUT_S = 900.0
 _BOOTSTRAP = Path(__file__).parents[1] / "worker" / "bootstrap.py"
 _MAX_LOG = 64 * 1024
+_NOT_STARTED = (126, 127)  # of a shell
 
 
 @dataclass(frozen=True)
@@ -231,11 +232,17 @@ def run_tool(
     if confined is not None:
         command = [*confined.prefix(folder), child.program(command[0]), *command[1:]]
     try:
-        return child.run_text(command, cwd=folder, env=environment, data=text, timeout=TIMEOUT_S)
+        done = child.run_text(command, cwd=folder, env=environment, data=text, timeout=TIMEOUT_S)
     except subprocess.TimeoutExpired as error:
         raise BuildError(f"{what} did not end within {TIMEOUT_S:g} s") from error
     except OSError as error:
         raise BackendUnavailable(what, str(error)) from error
+    if confined is not None and (done.returncode in _NOT_STARTED or "PermissionError" in done.stderr):
+        said = (done.stderr.strip().splitlines() or [f"status {done.returncode}"])[-1]
+        raise BackendUnavailable(
+            what, f"confined, a part of it can't be started ({said}); name it in CUDA_HOME or ROCM_PATH"
+        )
+    return done
 
 
 def readable_log(text: str, folder: Path) -> str:

@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 from kerncap.capture.source import native
+from kerncap.errors import BackendUnavailable
 from kerncap.format import schema
 from kerncap.format.elf import Elf
 from kerncap.replay import candidates
@@ -112,6 +113,27 @@ class TestNvcc:
         mine.write_text(f'#include "{secret}"\n{mine.read_text()}')
         with pytest.raises(BuildError, match="secret.h"):
             built()
+
+    def test_a_toolkit_that_can_not_be_started_confined_is_no_verdict(
+        self, tmp_path: Path, make: Make, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Its own folders may be read, and not where a script leads to."""
+        real = tools.nvcc()
+        assert isinstance(real, tools.Tool)
+        elsewhere, script = tmp_path / "elsewhere" / "nvcc", tmp_path / "tools" / "bin" / "nvcc"
+        for file, leads in ((elsewhere, real.path), (script, elsewhere)):
+            file.parent.mkdir(parents=True)
+            file.write_text(f'#!/bin/sh\nexec {leads} "$@"\n')
+            file.chmod(0o755)
+        monkeypatch.setenv("CUDA_HOME", str(script.parents[1]))
+        reproducer = make(project(tmp_path / "app"), *SCALE)
+        unit = reproducer.path / "source/src/scale.cu"
+        assert candidates.build(reproducer, unit, ARCH, tmp_path / "a.cubin").is_file()
+        (tmp_path / "cache").rename(tmp_path / "another")
+        with pytest.raises(BackendUnavailable, match="confined, a part of it can't be started"):
+            candidates.compile_candidate(
+                reproducer, unit, ARCH, tmp_path / "b.cubin", hidden=(tmp_path / "x",)
+            )
 
     def test_an_edited_header_takes_effect(self, tmp_path: Path, make: Make) -> None:
         reproducer = make(project(tmp_path / "app"), *SCALE)
