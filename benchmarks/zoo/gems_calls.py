@@ -640,3 +640,10 @@ def depthwise(N: int, C: int, K: int, STRIDE: int) -> Any:
         [1, 1],
         [1, 1],
     )
+
+
+@call(N=(5, 17), START=(0, 2, -3), STEP=(1, 2))
+def slice_backward_to_the_end(N: int, START: int, STEP: int) -> Any:
+    """As `x[START::STEP]` calls it: the end is the largest integer."""
+    x = constant(N, 6)
+    return op("slice_backward", torch.randn_like(x[START % N :: STEP]), [N, 6], 0, START, 2**63 - 1, STEP)

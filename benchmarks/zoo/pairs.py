@@ -32,4 +32,12 @@ PAIRS = [
     Pair("liger", "0.6.0", "0.6.2", "rows_far_apart(NAME=layer_norm)", "overflow ops/layer_norm.py:55", FAR),
     Pair("liger", "0.3.0", "0.3.1", "gradients_far_apart(NAME=geglu)", "overflow ops/geglu.py:65", FAR),
     Pair("liger", "0.3.0", "0.3.1", "gradients_far_apart(NAME=swiglu)", "overflow ops/swiglu.py:48", FAR),
+    Pair(
+        "gems", "5.0.0", "5.0.2", "slice_backward_to_the_end(N=17, START=0, STEP=1)",
+        "oob ops/slice_backward.py", "the slice's length is the gradient's, and not taken from its end",
+    ),
+    Pair(
+        "gems", "5.0.0", "5.0.2", "slice_backward_to_the_end(N=17, START=-3, STEP=2)",
+        "oob ops/slice_backward.py", "a negative start counts from the end",
+    ),
 ]  # fmt: skip
