@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.machinery
 import importlib.util
+import inspect
 import sys
 import types
 from typing import Any
@@ -331,26 +332,27 @@ def parallel_forgetting_attn_packed(LENS: tuple[int, ...]) -> Any:
     return parallel_forgetting_attn((sum(LENS), 60), **packed(LENS))
 
 
-@call(TD=[(1, 64), (17, 64), (65, 60), (127, 64)], W=(torch.float32, BF16))
-def parallel_path_attn(TD: tuple[int, int], W: torch.dtype, **options: Any) -> Any:
-    """``W``: since 0.4 it has to be float32, before it has to be that of the keys."""
-    parallel_path_attn = first_of("fla.ops.path_attn.parallel").parallel_path_attn
+@call(TD=[(1, 64), (17, 64), (65, 60), (127, 64)])
+def parallel_path_attn(TD: tuple[int, int], **options: Any) -> Any:
+    module = first_of("fla.ops.path_attn.parallel")
+    function = getattr(module, "parallel_path_attn", None) or module.parallel_path_attention  # until 0.3.1
+    # Later versions insist on float32 for these two, before they had to be as the keys.
+    kind = torch.float32 if "float32 to preserve" in inspect.getsource(module) else BF16
 
     t, d = TD
     q, k, _ = qkv(t, d)
-    w = unit(constant(1, t, 2, d)).to(W).requires_grad_()
-    gate = beta(1, t, 2, dtype=W)
-    return parallel_path_attn(q, k, leaf(1, t, 2, d, dtype=BF16), w, gate, **options)
+    w = unit(constant(1, t, 2, d)).to(kind).requires_grad_()
+    return function(q, k, leaf(1, t, 2, d, dtype=BF16), w, beta(1, t, 2, dtype=kind), **options)
 
 
-@call(TD=[(17, 64), (65, 60), (127, 64)], W=(torch.float32, BF16))
-def parallel_path_attn_gated(TD: tuple[int, int], W: torch.dtype) -> Any:
-    return parallel_path_attn(TD, W, g=decay(1, TD[0], 2))
+@call(TD=[(17, 64), (65, 60), (127, 64)])
+def parallel_path_attn_gated(TD: tuple[int, int]) -> Any:
+    return parallel_path_attn(TD, g=decay(1, TD[0], 2))
 
 
-@call(LENS=PACKED, W=(torch.float32,))
-def parallel_path_attn_packed(LENS: tuple[int, ...], W: torch.dtype) -> Any:
-    return parallel_path_attn((sum(LENS), 64), W, **packed(LENS))
+@call(LENS=PACKED)
+def parallel_path_attn_packed(LENS: tuple[int, ...]) -> Any:
+    return parallel_path_attn((sum(LENS), 64), **packed(LENS))
 
 
 @call(T=(65, 127), D=(60,))

@@ -19,7 +19,30 @@ class Pair:
 
 
 FAR = "products of a row's number are computed in 64 bits"
+EMPTY = "since 0.5.1 an empty sequence in a batch keeps its number when chunks are numbered"
+UNWRITTEN = {  # reads of memory that no kernel wrote, forward and backward, in fla-core 0.5.0
+    "chunk_gla": ("common/chunk_h.py:122 gk", "common/chunk_h.py:251 gk"),
+    "chunk_simple_gla": ("common/chunk_h.py:106 g", "common/chunk_h.py:237 g"),
+    "chunk_gated_delta_rule": ("common/chunk_delta_h.py:200 g", "common/chunk_delta_h.py:473 g"),
+    "chunk_delta_rule": ("common/chunk_delta_h.py:164 w", "common/chunk_delta_h.py:545 w"),
+    "chunk_kda": ("common/chunk_delta_h.py:219 gk", "common/chunk_delta_h.py:494 gk"),
+    "chunk_gsa": ("utils/softmax.py:37 x", "utils/softmax.py:66 dp"),
+    "chunk_rwkv6": ("common/chunk_h.py:122 gk", "rwkv6/chunk.py:467 ge"),
+}
 PAIRS = [
+    *(
+        Pair("fla", "0.5.0", "0.6.0", f"{name}_packed(LENS=(1, 0, 17, 46))", f"uninit {place}", EMPTY)
+        for name, places in UNWRITTEN.items()
+        for place in places
+    ),
+    *(
+        Pair(
+            "fla", "0.3.1", "0.6.0", "parallel_path_attn_gated(TD=(17, 64))",
+            f"oob path_attn/{place} dg_cumsum",
+            "since 0.3.2 the addition to dg_cumsum is masked by the length",
+        )
+        for place in ("parallel_path_bwd_inter_dkv.py:118", "parallel_path_bwd_inter_dqh.py:115")
+    ),
     Pair(
         "fla", "0.2.0", "0.2.1", "fused_recurrent_rwkv4(B=2, T=17, D=60)", "race rwkv4/fused_recurrent.py",
         "the gradients of w and u are stored for each batch entry and added up behind the kernel",
