@@ -79,17 +79,25 @@ class PagedBytes:
 
     def need(self, offsets: Ints, width: int = 1) -> None:
         """Elements of ``width`` bytes, which lie inside."""
-        if self.complete or not offsets.size:
-            return
+        if not self.complete and offsets.size:
+            self.need_pages(self.pages_of(offsets, width))
+
+    def has(self, start: int, end: int) -> bool:
+        """Whether all bytes of [start, end), which lie inside, are here."""
+        return self.complete or bool(self._present[start // self.page : (end - 1) // self.page + 1].all())
+
+    def pages_of(self, offsets: Ints, width: int) -> Ints:
+        """The pages of elements, in order; with those between them if they lie close together."""
         low, high = int(offsets.min()) // self.page, (int(offsets.max()) + width - 1) // self.page
-        if self._present[low : high + 1].all():
-            return
-        first = offsets.reshape(-1) // self.page
-        last = first if width == 1 else (offsets.reshape(-1) + (width - 1)) // self.page
-        wanted = np.zeros(high - low + 1, dtype=np.bool_)
-        wanted[first - low] = True
-        wanted[last - low] = True
-        self._get(np.flatnonzero(wanted & ~self._present[low : high + 1]) + low)
+        if (high - low) * self.page <= 2 * offsets.size * width:
+            return np.arange(low, high + 1)
+        touched = np.zeros(high - low + 1, dtype=np.bool_)
+        first = offsets.reshape(-1) // self.page - low
+        touched[first] = True
+        if width > 1:  # the last byte of an element may lie in the next page
+            touched[(offsets.reshape(-1) + (width - 1)) // self.page - low] = True
+        found: Ints = np.flatnonzero(touched) + low
+        return found
 
     def need_range(self, start: int, end: int) -> None:
         """All bytes of [start, end), which lie inside."""

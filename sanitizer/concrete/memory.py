@@ -60,6 +60,11 @@ class _Bytes:
     def written(self) -> bool:
         return self._stored is not None
 
+    def has(self, start: int, end: int) -> bool:
+        """Whether all bytes of [start, end) are here, and all of the storage's are known."""
+        sure = self._now is not None and self._known is None and self._forgotten is None
+        return sure and self._now is not None and self._now.has(start, end)
+
     @property
     def is_settled(self) -> bool:
         """Whether all bytes are here, and all are known."""
@@ -96,10 +101,11 @@ class _Bytes:
                 self._now = self.before.copied()
             self._views = {}
             self._stored = np.zeros(-(-self.size_bytes // self._page), dtype=np.bool_)
-        self.need(offsets, width)
+        assert self._now is not None
         if offsets.size:
-            self._stored[offsets // self._page] = True
-            self._stored[(offsets + (width - 1)) // self._page] = True
+            pages = self._now.pages_of(offsets, width)
+            self._now.need_pages(pages)
+            self._stored[pages] = True
         return self.bytes
 
     @property
@@ -277,7 +283,8 @@ class Memory:
         if last < 0:
             return Gathered(np.zeros(offsets.shape, dtype=kind))
         reached = offsets
-        if not held.is_settled:
+        inside = valid is mask and offsets.size > 0
+        if not held.is_settled and not (inside and held.has(low, high + width)):
             reached = offsets if valid is None else offsets[valid]
             held.need(reached, width)
         if aligned:
