@@ -8,9 +8,9 @@
 #include "common/device.h"
 #include "common/engine.h"
 #include "common/gate.h"
+#include "common/launch_capture.h"
 #include "common/quiet_signals.h"
-#include "common/shot.h"
-#include "common/writers.h"
+#include "common/writer_pool.h"
 
 namespace kerncap::capture {
 

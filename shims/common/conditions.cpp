@@ -3,7 +3,7 @@
 #include <cstring>
 
 #include "common/element_type.h"
-#include "common/shot.h"
+#include "common/launch_capture.h"
 #include "common/text.h"
 
 namespace kerncap {

@@ -18,7 +18,7 @@
 #include "common/quiet_signals.h"
 #include "common/socket.h"
 #include "common/text.h"
-#include "common/writers.h"
+#include "common/writer_pool.h"
 
 namespace kerncap {
 namespace {

@@ -16,7 +16,7 @@
 #include "common/device.h"
 #include "common/selection.h"
 #include "common/session.h"
-#include "common/state_file.h"
+#include "common/snapshot_file.h"
 
 namespace kerncap {
 

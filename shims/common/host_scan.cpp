@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "common/writers.h"
+#include "common/writer_pool.h"
 
 namespace kerncap {
 namespace {

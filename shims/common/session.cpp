@@ -13,7 +13,7 @@
 #include "common/clock.h"
 #include "common/quiet_signals.h"
 #include "common/rank.h"
-#include "common/state_file.h"
+#include "common/snapshot_file.h"
 #include "common/text.h"
 
 namespace kerncap {

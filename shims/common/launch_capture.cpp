@@ -1,6 +1,6 @@
 #include "common/glibc_floor.h"
 
-#include "common/shot.h"
+#include "common/launch_capture.h"
 
 #include <new>
 
@@ -8,7 +8,7 @@
 #include "common/gate.h"
 #include "common/memory_room.h"
 #include "common/text.h"
-#include "common/writers.h"
+#include "common/writer_pool.h"
 
 namespace kerncap {
 namespace {

@@ -1,7 +1,7 @@
 // One capture: gate, drain, closure, pre-state, the target's own launch, post-state, and the records of
 // all that.
-#ifndef KERNCAP_COMMON_SHOT_H
-#define KERNCAP_COMMON_SHOT_H
+#ifndef KERNCAP_COMMON_LAUNCH_CAPTURE_H
+#define KERNCAP_COMMON_LAUNCH_CAPTURE_H
 
 #include <cstdint>
 #include <memory>
@@ -12,7 +12,7 @@
 #include "common/closure.h"
 #include "common/device.h"
 #include "common/engine.h"
-#include "common/state.h"
+#include "common/snapshot.h"
 
 namespace kerncap {
 
@@ -123,4 +123,4 @@ class Reporter : public Progress {
 
 }  // namespace kerncap
 
-#endif  // KERNCAP_COMMON_SHOT_H
+#endif  // KERNCAP_COMMON_LAUNCH_CAPTURE_H

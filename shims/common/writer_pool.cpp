@@ -1,6 +1,6 @@
 #include "common/glibc_floor.h"
 
-#include "common/writers.h"
+#include "common/writer_pool.h"
 
 #include <pthread.h>
 #include <sched.h>

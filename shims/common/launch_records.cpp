@@ -1,6 +1,6 @@
 // The LAUNCH and COMPLETE records of a capture (docs/session.md).
 #include "common/clock.h"
-#include "common/shot.h"
+#include "common/launch_capture.h"
 #include "common/text.h"
 
 namespace kerncap {

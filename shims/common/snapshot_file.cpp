@@ -1,6 +1,6 @@
 #include "common/glibc_floor.h"
 
-#include "common/state_file.h"
+#include "common/snapshot_file.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -13,7 +13,7 @@
 #include "common/memory_room.h"
 #include "common/socket.h"
 #include "common/text.h"
-#include "common/writers.h"
+#include "common/writer_pool.h"
 
 namespace kerncap {
 namespace {

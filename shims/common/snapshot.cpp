@@ -1,4 +1,4 @@
-#include "common/state.h"
+#include "common/snapshot.h"
 
 #include <algorithm>
 #include <cstring>

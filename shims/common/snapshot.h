@@ -3,8 +3,8 @@
 //
 // Chunk by chunk there is a fingerprint, made on the device where it runs our kernels: chunks of zeros
 // are never copied, and of the state after a launch only those that changed.
-#ifndef KERNCAP_COMMON_STATE_H
-#define KERNCAP_COMMON_STATE_H
+#ifndef KERNCAP_COMMON_SNAPSHOT_H
+#define KERNCAP_COMMON_SNAPSHOT_H
 
 #include <cstdint>
 #include <string>
@@ -13,8 +13,8 @@
 
 #include "common/closure.h"
 #include "common/device.h"
-#include "common/state_file.h"
-#include "common/writers.h"
+#include "common/snapshot_file.h"
+#include "common/writer_pool.h"
 
 namespace kerncap {
 
@@ -94,4 +94,4 @@ bool read_now(Device& device, const Layout& layout, const Chunk& chunk, uint8_t*
 
 }  // namespace kerncap
 
-#endif  // KERNCAP_COMMON_STATE_H
+#endif  // KERNCAP_COMMON_SNAPSHOT_H

@@ -1,7 +1,7 @@
 // Where a state's bytes go: files of the process's folder, striped when they are much, or memfds that
 // the command line's process keeps.
-#ifndef KERNCAP_COMMON_STATE_FILE_H
-#define KERNCAP_COMMON_STATE_FILE_H
+#ifndef KERNCAP_COMMON_SNAPSHOT_FILE_H
+#define KERNCAP_COMMON_SNAPSHOT_FILE_H
 
 #include <sys/types.h>
 
@@ -80,4 +80,4 @@ std::string io_error_text(int error);
 
 }  // namespace kerncap
 
-#endif  // KERNCAP_COMMON_STATE_FILE_H
+#endif  // KERNCAP_COMMON_SNAPSHOT_FILE_H

@@ -7,7 +7,7 @@
 #include <memory>
 
 #include "check.h"
-#include "common/state.h"
+#include "common/snapshot.h"
 #include "fake_device.h"
 
 using namespace kerncap;

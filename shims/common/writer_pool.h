@@ -1,7 +1,7 @@
 // Moves memory to where it is wanted: pieces come through the pinned ring, threads of ours work on
 // them while the next ones are on their way.
-#ifndef KERNCAP_COMMON_WRITERS_H
-#define KERNCAP_COMMON_WRITERS_H
+#ifndef KERNCAP_COMMON_WRITER_POOL_H
+#define KERNCAP_COMMON_WRITER_POOL_H
 
 #include <cstddef>
 #include <cstdint>
@@ -46,4 +46,4 @@ bool pump(Device& device, Pieces& pieces, Progress* progress, std::string* why);
 
 }  // namespace kerncap
 
-#endif  // KERNCAP_COMMON_WRITERS_H
+#endif  // KERNCAP_COMMON_WRITER_POOL_H
