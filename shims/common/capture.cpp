@@ -138,9 +138,9 @@ int run(const Launch& launch, Call call, void* context) noexcept {
   {
     KeepErrno keep;
     QuietSignals quiet;
-    Shot shot(*engine, *device(), launch, real, std::move(wanted_here()));
+    LaunchCapture attempt(*engine, *device(), launch, real, std::move(wanted_here()));
     try {
-      shot.take();
+      attempt.take();
     } catch (const std::bad_alloc&) {
       // Its end says so.
     }

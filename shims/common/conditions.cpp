@@ -121,7 +121,7 @@ ElementType pointed_type(const std::string& parameter_type) {
   return {};
 }
 
-bool Shot::judge_nonfinite(bool* keep) {
+bool LaunchCapture::judge_nonfinite(bool* keep) {
   std::vector<std::string> types;
   std::string given = wanted_.chosen ? engine_.types_of(wanted_.choice.token) : std::string();
   if (!given.empty())
@@ -143,7 +143,8 @@ bool Shot::judge_nonfinite(bool* keep) {
   return true;
 }
 
-bool Shot::judge_parameter(size_t number, const ElementType& type, const std::vector<Chunk>& changed) {
+bool LaunchCapture::judge_parameter(size_t number, const ElementType& type,
+                                    const std::vector<Chunk>& changed) {
   const Parameter& parameter = parameters_[number];
   if (type.size == 0 || parameter.size != 8 || parameter.offset + 8 > launch_.parameters.size()) return true;
   uint64_t pointer = load(&launch_.parameters[parameter.offset], 8);
@@ -179,9 +180,9 @@ bool Shot::judge_parameter(size_t number, const ElementType& type, const std::ve
 
 // Launches again from the same pre-state, each time beside other work: what depends on the order in which
 // threads run shows more often than on an idle device. The first run's result is what the target ends with.
-bool Shot::judge_differs(bool* keep) {
-  State first(device_, *layout_);
-  StateFile file;
+bool LaunchCapture::judge_differs(bool* keep) {
+  Snapshot first(device_, *layout_);
+  SnapshotFile file;
   if (!first.measure(&why_) || !first.clone(&why_)) return false;
   bool needs_file = !first.is_cloned();
   if (needs_file && !file.create(engine_.session, std::to_string(number_) + ".after", layout_->size, &why_))
@@ -193,7 +194,7 @@ bool Shot::judge_differs(bool* keep) {
   return good;
 }
 
-bool Shot::run_again(State& first, StateFile& file, unsigned round, bool* keep) {
+bool LaunchCapture::run_again(Snapshot& first, SnapshotFile& file, unsigned round, bool* keep) {
   std::vector<Chunk> changed = differing(*layout_, pre_->prints(), first.prints()), differ;
   if (!pre_->restore(changed, pre_file_.get(), &why_)) {
     std::string ignored;
@@ -223,8 +224,8 @@ bool Shot::run_again(State& first, StateFile& file, unsigned round, bool* keep) 
   return good && ran;
 }
 
-bool Shot::describe_difference(State& first, const StateFile* file, const std::vector<Chunk>& chunks,
-                               std::string* why) {
+bool LaunchCapture::describe_difference(Snapshot& first, const SnapshotFile* file,
+                                        const std::vector<Chunk>& chunks, std::string* why) {
   if (chunks.empty()) return true;
   std::vector<Chunk> sorted = chunks;
   std::sort(sorted.begin(), sorted.end());

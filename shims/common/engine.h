@@ -45,7 +45,7 @@ struct ImageFacts {
 struct Kept {
   uint64_t launch = 0;
   Kernel* kernel = nullptr;
-  StateFilePtr pre, post;
+  SnapshotFilePtr pre, post;
   bool chosen = false;
 };
 

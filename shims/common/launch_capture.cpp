@@ -22,17 +22,17 @@ std::string seconds_text(uint64_t ns) {
 // The post-state's file, opened when it is known how much may come.
 class PostOutlet : public Outlet {
  public:
-  PostOutlet(const Session& session, const std::string& name, StateFilePtr* file)
+  PostOutlet(const Session& session, const std::string& name, SnapshotFilePtr* file)
       : session_(session), name_(name), file_(*file) {}
 
-  StateFile* open(uint64_t bound_bytes, std::string* why) override {
+  SnapshotFile* open(uint64_t bound_bytes, std::string* why) override {
     uint64_t free = free_space(session_.folder());
     if (bound_bytes > free) {
       *why = "no space: its output needs up to " + size_text(bound_bytes) + ", " + session_.folder() +
              " has " + size_text(free);
       return nullptr;
     }
-    file_ = std::make_unique<StateFile>();
+    file_ = std::make_unique<SnapshotFile>();
     if (file_->create(session_, name_, bound_bytes, why)) return file_.get();
     file_.reset();
     return nullptr;
@@ -41,7 +41,7 @@ class PostOutlet : public Outlet {
  private:
   const Session& session_;
   std::string name_;
-  StateFilePtr& file_;
+  SnapshotFilePtr& file_;
 };
 
 }  // namespace
@@ -68,7 +68,8 @@ void Reporter::done(uint64_t bytes) {
   engine_.session.write(KERNCAP_RECORD_PROGRESS, json);
 }
 
-Shot::Shot(Engine& engine, Device& device, const Launch& launch, RealLaunch& real, Wanted&& wanted) noexcept
+LaunchCapture::LaunchCapture(Engine& engine, Device& device, const Launch& launch, RealLaunch& real,
+                             Wanted&& wanted) noexcept
     : engine_(engine),
       device_(device),
       conf_(engine.conf()),
@@ -78,7 +79,7 @@ Shot::Shot(Engine& engine, Device& device, const Launch& launch, RealLaunch& rea
   wanted.kernel = nullptr;
 }
 
-Shot::~Shot() {
+LaunchCapture::~LaunchCapture() {
   try {
     if (!settled_) {
       if (why_.empty()) why_ = "memory is short";
@@ -93,7 +94,7 @@ Shot::~Shot() {
   if (gated_) gate::open();
 }
 
-void Shot::take() {
+void LaunchCapture::take() {
   bool ready = prepare() && close_gate() && before();
   leave();
   if (!ready) {
@@ -108,19 +109,19 @@ void Shot::take() {
   if (!good && !settled_) fail();
 }
 
-bool Shot::enter() {
+bool LaunchCapture::enter() {
   if (!entered_) entered_ = device_.enter(launch_, &why_);
   return entered_;
 }
 
-void Shot::leave() noexcept {
+void LaunchCapture::leave() noexcept {
   if (entered_) device_.leave();
   entered_ = false;
 }
 
 // --- before the gate closes: all that asks, allocates or may take long -----------------------------
 
-bool Shot::prepare() {
+bool LaunchCapture::prepare() {
   if (device_.is_capturing()) {
     why_ =
         "a stream capture is under way, where nothing can be copied; it can be captured when the graph is "
@@ -160,7 +161,7 @@ bool Shot::prepare() {
   return true;
 }
 
-bool Shot::close_gate() {
+bool LaunchCapture::close_gate() {
   leave();
   gated_ = gate::close(conf_.drain_timeout_ns());
   if (!gated_)
@@ -171,7 +172,7 @@ bool Shot::close_gate() {
 
 // --- from the closed gate to the launch -------------------------------------------------------------
 
-Poll Shot::drain(uint64_t timeout_ns, std::string* what) {
+Poll LaunchCapture::drain(uint64_t timeout_ns, std::string* what) {
   uint64_t deadline = now_ns() + timeout_ns;
   device_.begin_drain();
   for (Backoff backoff;; backoff.pause()) {
@@ -180,7 +181,7 @@ Poll Shot::drain(uint64_t timeout_ns, std::string* what) {
   }
 }
 
-bool Shot::before() {
+bool LaunchCapture::before() {
   if (!enter()) return false;
   if (device_.is_capturing()) {
     why_ = "a stream capture began, where nothing can be copied";
@@ -205,14 +206,14 @@ bool Shot::before() {
   return recorded_;
 }
 
-bool Shot::find_regions() {
+bool LaunchCapture::find_regions() {
   request_.mode = conf_.reach();
   if (!conf_.no_values) request_.max_size = conf_.max_size;
   request_.allocations = MemoryMap::instance().snapshot();
   return find_closure(device_, launch_, std::move(request_), &closure_, &why_);
 }
 
-bool Shot::check_sizes() {
+bool LaunchCapture::check_sizes() {
   if (conf_.no_values) return true;
   uint64_t size = closure_.included_bytes;
   if (closure_.unfinished || size > conf_.max_size) {
@@ -228,10 +229,10 @@ bool Shot::check_sizes() {
   return true;
 }
 
-bool Shot::snapshot() {
+bool LaunchCapture::snapshot() {
   uint64_t started = now_ns();
   layout_ = std::make_unique<Layout>(closure_.regions, conf_.chunk_bytes);
-  pre_ = std::make_unique<State>(device_, *layout_);
+  pre_ = std::make_unique<Snapshot>(device_, *layout_);
   if (!pre_->measure(&why_)) return false;
   // After a fault only the host's memory is there.
   if (conf_.when && !conf_.on_fault && !pre_->clone(&why_)) return false;
@@ -242,7 +243,7 @@ bool Shot::snapshot() {
   return true;
 }
 
-bool Shot::open_pre() {
+bool LaunchCapture::open_pre() {
   uint64_t needed = pre_->bytes_to_write(), free = free_space(engine_.session.folder());
   if (pre_file_ != nullptr) {
     if (memory_has_room(needed)) return pre_file_->resize(layout_->size, &why_);
@@ -253,13 +254,13 @@ bool Shot::open_pre() {
         "no space: needs " + size_text(needed) + ", " + engine_.session.folder() + " has " + size_text(free);
     return false;
   }
-  pre_file_ = std::make_unique<StateFile>();
+  pre_file_ = std::make_unique<SnapshotFile>();
   return pre_file_->create(engine_.session, std::to_string(number_) + ".pre", layout_->size, &why_);
 }
 
 // --- after the launch --------------------------------------------------------------------------------
 
-bool Shot::after() {
+bool LaunchCapture::after() {
   int status = real_.status();
   if (status != 0 && is_fault(status)) return ended_badly(Ending::fault, device_.error_text(status));
   if (status != 0) {
@@ -285,7 +286,7 @@ bool Shot::after() {
   return finish_kept();
 }
 
-bool Shot::finish_kept() {
+bool LaunchCapture::finish_kept() {
   if (pre_ != nullptr) {
     if (!pre_->fetch(*pre_file_, nullptr, &why_)) return false;
     uint64_t started = now_ns();
@@ -295,7 +296,7 @@ bool Shot::finish_kept() {
       return false;
     post_ns_ = now_ns() - started;
   }
-  for (StateFilePtr* file : {&pre_file_, &post_file_})
+  for (SnapshotFilePtr* file : {&pre_file_, &post_file_})
     if (*file != nullptr && !(*file)->finish(&why_)) return false;
   if (!write_complete(Ending::complete, "")) return false;
   settle(Outcome::kept);
@@ -304,7 +305,7 @@ bool Shot::finish_kept() {
 
 // The gate stays closed while the launch may end soon, so that a fault is this launch's; a kernel that
 // waits for another thread must not wait for us, so it opens before the launch counts as hung.
-bool Shot::after_on_fault() {
+bool LaunchCapture::after_on_fault() {
   int status = real_.status();
   if (status != 0 && is_fault(status)) return ended_badly(Ending::fault, device_.error_text(status));
   if (status != 0) {
@@ -332,7 +333,7 @@ bool Shot::after_on_fault() {
   return true;
 }
 
-bool Shot::ended_badly(Ending ending, const std::string& error) {
+bool LaunchCapture::ended_badly(Ending ending, const std::string& error) {
   if (ending == Ending::fault) engine_.saw_fault(error);
   if (pre_ != nullptr && pre_->has_clones()) {
     why_ = "the launch failed (" + error + ") while its pre-state was on the device; --on-fault keeps it";
@@ -345,7 +346,7 @@ bool Shot::ended_badly(Ending ending, const std::string& error) {
 
 // --- what became of it -------------------------------------------------------------------------------
 
-void Shot::drop(const std::string& reason) {
+void LaunchCapture::drop(const std::string& reason) {
   throw_away();
   json::Writer json;
   json.begin_object().field(key::launch, number_).field(key::reason, reason).end();
@@ -354,14 +355,14 @@ void Shot::drop(const std::string& reason) {
   settle(Outcome::dropped);
 }
 
-void Shot::fail() {
+void LaunchCapture::fail() {
   throw_away();
   engine_.session.failed(launch_.kernel->demangled, why_, recorded_ ? number_ : -1);
   settle(Outcome::failed);
 }
 
 // Nobody needs these bytes: memfds are used again, files deleted.
-void Shot::throw_away() {
+void LaunchCapture::throw_away() {
   if (pre_file_ != nullptr && pre_file_->is_memfd())
     engine_.memfds.give_back(std::move(pre_file_));
   else if (pre_file_ != nullptr)
@@ -371,7 +372,7 @@ void Shot::throw_away() {
   post_file_.reset();
 }
 
-void Shot::settle(Outcome outcome) {
+void LaunchCapture::settle(Outcome outcome) {
   settled_ = true;
   if (outcome == Outcome::kept) {
     Kept kept{static_cast<uint64_t>(number_), launch_.kernel, std::move(pre_file_), std::move(post_file_),
@@ -391,7 +392,7 @@ void Shot::settle(Outcome outcome) {
   }
 }
 
-bool Shot::judge(bool* keep) {
+bool LaunchCapture::judge(bool* keep) {
   if (pre_ == nullptr) {
     why_ = "--when needs the values, which --no-values leaves out";
     return false;

@@ -37,12 +37,13 @@ class RealLaunch {
   uint64_t call_ns_ = 0;
 };
 
-class Shot {
+class LaunchCapture {
  public:
-  Shot(Engine& engine, Device& device, const Launch& launch, RealLaunch& real, Wanted&& wanted) noexcept;
-  ~Shot();  // what was not settled has failed
-  Shot(const Shot&) = delete;
-  Shot& operator=(const Shot&) = delete;
+  LaunchCapture(Engine& engine, Device& device, const Launch& launch, RealLaunch& real,
+                Wanted&& wanted) noexcept;
+  ~LaunchCapture();  // what was not settled has failed
+  LaunchCapture(const LaunchCapture&) = delete;
+  LaunchCapture& operator=(const LaunchCapture&) = delete;
 
   // Everything, the launch in the middle of it; records what became of it.
   void take();
@@ -72,8 +73,8 @@ class Shot {
   bool judge_differs(bool* keep);
   bool judge_nonfinite(bool* keep);
   bool judge_parameter(size_t number, const ElementType& type, const std::vector<Chunk>& changed);
-  bool run_again(State& first, StateFile& file, unsigned round, bool* keep);
-  bool describe_difference(State& first, const StateFile* file, const std::vector<Chunk>& chunks,
+  bool run_again(Snapshot& first, SnapshotFile& file, unsigned round, bool* keep);
+  bool describe_difference(Snapshot& first, const SnapshotFile* file, const std::vector<Chunk>& chunks,
                            std::string* why);
 
   void write_launch();
@@ -100,8 +101,8 @@ class Shot {
   PythonStack python_stack_;
   Closure closure_;
   std::unique_ptr<Layout> layout_;
-  std::unique_ptr<State> pre_;
-  StateFilePtr pre_file_, post_file_;
+  std::unique_ptr<Snapshot> pre_;
+  SnapshotFilePtr pre_file_, post_file_;
   std::vector<Chunk> chunks_;
   std::string detail_;
   int64_t number_ = -1;  // of the launch in this process's records

@@ -127,7 +127,7 @@ void write_image(json::Writer& json, const Kernel& kernel) {
   json.text_or_null(key::mapped_from, image->mapped_from).end();
 }
 
-void Shot::write_launch() {
+void LaunchCapture::write_launch() {
   const Kernel& kernel = *launch_.kernel;
   json::Writer json;
   json.begin_object().field(key::launch, number_).field(key::mode, word::mode::native);
@@ -169,7 +169,7 @@ void Shot::write_launch() {
   recorded_ = engine_.session.write(KERNCAP_RECORD_LAUNCH, json);
 }
 
-bool Shot::write_complete(Ending ending, const std::string& error) {
+bool LaunchCapture::write_complete(Ending ending, const std::string& error) {
   static const char* const statuses[] = {word::status::complete, word::status::fault, word::status::timeout};
   const char* status = statuses[static_cast<int>(ending)];
   bool complete = ending == Ending::complete;

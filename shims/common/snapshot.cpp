@@ -97,7 +97,7 @@ class Walk : public Pieces {
 class Save : public Walk {
  public:
   Save(const Layout& layout, Prints& prints, const std::vector<bool>& measured,
-       const std::vector<uint64_t>& clones, bool cloned, StateFile& file)
+       const std::vector<uint64_t>& clones, bool cloned, SnapshotFile& file)
       : Walk(layout), prints_(prints), measured_(measured), clones_(clones), cloned_(cloned), file_(file) {}
 
   bool work(const Piece& piece, const uint8_t* bytes) noexcept override {
@@ -132,14 +132,14 @@ class Save : public Walk {
   const std::vector<bool>& measured_;
   const std::vector<uint64_t>& clones_;
   bool cloned_;
-  StateFile& file_;
+  SnapshotFile& file_;
 };
 
 // Compares regions with fingerprints; what changed goes to `out`, one chunk after the other.
 class Compare : public Walk {
  public:
   Compare(const Layout& layout, const Prints& before, Prints& now, const std::vector<bool>& measured,
-          StateFile* out)
+          SnapshotFile* out)
       : Walk(layout), before_(before), now_(now), measured_(measured), out_(out) {
     // Reserved here, on the launching thread: work() must not run out of memory.
     chunks_.reserve(before.size());
@@ -203,12 +203,12 @@ class Compare : public Walk {
   const Prints& before_;
   Prints& now_;
   const std::vector<bool>& measured_;
-  StateFile* out_;
+  SnapshotFile* out_;
   std::mutex mutex_;
   std::vector<Chunk> chunks_;
 };
 
-bool run(Device& device, Pieces& pieces, StateFile* file, Progress* progress, std::string* why) {
+bool run(Device& device, Pieces& pieces, SnapshotFile* file, Progress* progress, std::string* why) {
   if (pump(device, pieces, progress, why)) return true;
   if (file != nullptr && file->error() != 0)
     *why = "its state could not be written: " + io_error_text(file->error());
@@ -238,14 +238,14 @@ bool is_on_device(Device& device, const Region& region) {
   return region.kind == RegionKind::device && region.base % 8 == 0 && device.has_kernels(region.device);
 }
 
-bool State::measure(std::string* why) {
+bool Snapshot::measure(std::string* why) {
   prints_.assign(layout_.first_chunk.back(), Fingerprint{});
   measured_.assign(layout_.regions.size(), false);
   clones_.assign(layout_.regions.size(), 0);
   return measure_on_devices(device_, layout_, &prints_, &measured_, why);
 }
 
-uint64_t State::bytes_to_write() const {
+uint64_t Snapshot::bytes_to_write() const {
   uint64_t bytes = 0;
   for (uint32_t i = 0; i < layout_.regions.size(); ++i) {
     if (clones_[i] != 0) continue;
@@ -259,7 +259,7 @@ uint64_t State::bytes_to_write() const {
   return bytes;
 }
 
-bool State::clone(std::string* why) {
+bool Snapshot::clone(std::string* why) {
   for (uint32_t i = 0; i < layout_.regions.size(); ++i) {
     const Region& region = layout_.regions[i];
     if (!measured_[i]) continue;  // needs its fingerprints from the host's pass
@@ -272,37 +272,37 @@ bool State::clone(std::string* why) {
   return device_.finish_copies() || fail(device_, "copying on the device", why);
 }
 
-bool State::is_cloned() const {
+bool Snapshot::is_cloned() const {
   return std::all_of(clones_.begin(), clones_.end(), [](uint64_t clone) { return clone != 0; });
 }
 
-bool State::has_clones() const {
+bool Snapshot::has_clones() const {
   return std::any_of(clones_.begin(), clones_.end(), [](uint64_t clone) { return clone != 0; });
 }
 
-bool State::write_out(bool cloned, StateFile& file, Progress* progress, std::string* why) {
+bool Snapshot::write_out(bool cloned, SnapshotFile& file, Progress* progress, std::string* why) {
   Save save(layout_, prints_, measured_, clones_, cloned, file);
   return run(device_, save, &file, progress, why);
 }
 
-bool State::save(StateFile& file, Progress* progress, std::string* why) {
+bool Snapshot::save(SnapshotFile& file, Progress* progress, std::string* why) {
   return write_out(false, file, progress, why);
 }
 
-bool State::fetch(StateFile& file, Progress* progress, std::string* why) {
+bool Snapshot::fetch(SnapshotFile& file, Progress* progress, std::string* why) {
   if (!write_out(true, file, progress, why)) return false;
   drop_clones();
   return true;
 }
 
-void State::drop_clones() noexcept {
+void Snapshot::drop_clones() noexcept {
   for (uint32_t i = 0; i < clones_.size(); ++i) {
     if (clones_[i] != 0) device_.free_clone(layout_.regions[i].device, clones_[i]);
     clones_[i] = 0;
   }
 }
 
-bool State::read(const Chunk& chunk, const StateFile* file, uint8_t* bytes, std::string* why) {
+bool Snapshot::read(const Chunk& chunk, const SnapshotFile* file, uint8_t* bytes, std::string* why) {
   uint64_t at = chunk.second * layout_.chunk_bytes;
   uint32_t size = layout_.size_of(chunk);
   if (clones_[chunk.first] != 0)
@@ -313,7 +313,7 @@ bool State::read(const Chunk& chunk, const StateFile* file, uint8_t* bytes, std:
   return false;
 }
 
-bool State::restore(const std::vector<Chunk>& chunks, const StateFile* file, std::string* why) {
+bool Snapshot::restore(const std::vector<Chunk>& chunks, const SnapshotFile* file, std::string* why) {
   std::vector<uint8_t> bytes(layout_.chunk_bytes);
   for (const Chunk& chunk : chunks) {
     const Region& region = layout_.regions[chunk.first];
@@ -340,7 +340,7 @@ bool find_changed(Device& device, const Layout& layout, const Prints& before, Ou
   prints.assign(layout.first_chunk.back(), Fingerprint{});
   std::vector<bool> measured(layout.regions.size(), false);
   if (!measure_on_devices(device, layout, &prints, &measured, why)) return false;
-  StateFile* out = nullptr;
+  SnapshotFile* out = nullptr;
   if (outlet != nullptr) {
     uint64_t bound = 0;
     for (uint32_t i = 0; i < layout.regions.size(); ++i)

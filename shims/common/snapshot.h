@@ -38,12 +38,12 @@ struct Layout {
 
 using Prints = std::vector<Fingerprint>;  // by Layout::index
 
-class State {
+class Snapshot {
  public:
-  State(Device& device, const Layout& layout) : device_(device), layout_(layout) {}
-  ~State() { drop_clones(); }
-  State(const State&) = delete;
-  State& operator=(const State&) = delete;
+  Snapshot(Device& device, const Layout& layout) : device_(device), layout_(layout) {}
+  ~Snapshot() { drop_clones(); }
+  Snapshot(const Snapshot&) = delete;
+  Snapshot& operator=(const Snapshot&) = delete;
 
   // Fingerprints the regions that devices can look into; the first call of all.
   bool measure(std::string* why);
@@ -54,19 +54,19 @@ class State {
   bool is_cloned() const;   // every region
   bool has_clones() const;  // any
   // All that is in no clone goes to the file, which has layout.size bytes.
-  bool save(StateFile& file, Progress* progress, std::string* why);
+  bool save(SnapshotFile& file, Progress* progress, std::string* why);
   // What is in clones too.
-  bool fetch(StateFile& file, Progress* progress, std::string* why);
+  bool fetch(SnapshotFile& file, Progress* progress, std::string* why);
   void drop_clones() noexcept;
 
   // Bytes of a chunk as they were; `file` may be null if the region is cloned.
-  bool read(const Chunk& chunk, const StateFile* file, uint8_t* bytes, std::string* why);
-  bool restore(const std::vector<Chunk>& chunks, const StateFile* file, std::string* why);
+  bool read(const Chunk& chunk, const SnapshotFile* file, uint8_t* bytes, std::string* why);
+  bool restore(const std::vector<Chunk>& chunks, const SnapshotFile* file, std::string* why);
 
   const Prints& prints() const { return prints_; }
 
  private:
-  bool write_out(bool cloned, StateFile& file, Progress* progress, std::string* why);
+  bool write_out(bool cloned, SnapshotFile& file, Progress* progress, std::string* why);
 
   Device& device_;
   const Layout& layout_;
@@ -81,7 +81,7 @@ bool is_on_device(Device& device, const Region& region);
 // Opens a file for at most `bound_bytes`; null: `why`.
 struct Outlet {
   virtual ~Outlet() = default;
-  virtual StateFile* open(uint64_t bound_bytes, std::string* why) = 0;
+  virtual SnapshotFile* open(uint64_t bound_bytes, std::string* why) = 0;
 };
 
 // What the regions hold now, against `before`: the chunks that differ. With `outlet`

@@ -34,13 +34,13 @@ std::string error_name(int error) {
 
 }  // namespace
 
-WriteFunction state_write = plain_write;
+WriteFunction snapshot_write = plain_write;
 
 std::string io_error_text(int error) {
   return error_name(error);
 }
 
-bool StateFile::create(const Session& session, const std::string& name, uint64_t size, std::string* why) {
+bool SnapshotFile::create(const Session& session, const std::string& name, uint64_t size, std::string* why) {
   KeepErrno keep;
   name_ = name;
   size_t stripes = size > striped_from ? std::max<size_t>(writer_count(), 1) : 1;
@@ -56,17 +56,17 @@ bool StateFile::create(const Session& session, const std::string& name, uint64_t
   return resize(size, why);
 }
 
-void StateFile::adopt(OwnFd fd, uint64_t number) {
+void SnapshotFile::adopt(OwnFd fd, uint64_t number) {
   fds_.push_back(std::move(fd));
   memfd_ = static_cast<int64_t>(number);
 }
 
-bool StateFile::resize(uint64_t size, std::string* why) {
+bool SnapshotFile::resize(uint64_t size, std::string* why) {
   error_.store(0);
   return set_size(0, why) && set_size(size, why);
 }
 
-bool StateFile::set_size(uint64_t size, std::string* why) {
+bool SnapshotFile::set_size(uint64_t size, std::string* why) {
   KeepErrno keep;
   uint64_t stripes = fds_.size(), blocks = (size + stripe_bytes - 1) / stripe_bytes;
   for (uint64_t i = 0; i < stripes; ++i) {
@@ -85,13 +85,13 @@ bool StateFile::set_size(uint64_t size, std::string* why) {
   return true;
 }
 
-bool StateFile::write(uint64_t offset, const uint8_t* bytes, uint64_t size) noexcept {
+bool SnapshotFile::write(uint64_t offset, const uint8_t* bytes, uint64_t size) noexcept {
   while (size > 0) {
     if (error_.load(std::memory_order_relaxed) != 0) return false;
     uint64_t stripes = fds_.size(), block = offset / stripe_bytes, inside = offset % stripe_bytes;
     uint64_t part = stripes == 1 ? size : std::min(size, stripe_bytes - inside);
     uint64_t at = stripes == 1 ? offset : block / stripes * stripe_bytes + inside;
-    ssize_t done = state_write(fds_[block % stripes].get(), bytes, part, static_cast<off_t>(at));
+    ssize_t done = snapshot_write(fds_[block % stripes].get(), bytes, part, static_cast<off_t>(at));
     if (done < 0 && errno == EINTR) continue;
     if (done <= 0) {
       error_.store(done < 0 ? errno : ENOSPC);
@@ -104,7 +104,7 @@ bool StateFile::write(uint64_t offset, const uint8_t* bytes, uint64_t size) noex
   return true;
 }
 
-bool StateFile::read(uint64_t offset, uint8_t* bytes, uint64_t size) const noexcept {
+bool SnapshotFile::read(uint64_t offset, uint8_t* bytes, uint64_t size) const noexcept {
   while (size > 0) {
     uint64_t stripes = fds_.size(), block = offset / stripe_bytes, inside = offset % stripe_bytes;
     uint64_t part = stripes == 1 ? size : std::min(size, stripe_bytes - inside);
@@ -119,7 +119,7 @@ bool StateFile::read(uint64_t offset, uint8_t* bytes, uint64_t size) const noexc
   return true;
 }
 
-void StateFile::describe(json::Writer& json) const {
+void SnapshotFile::describe(json::Writer& json) const {
   json.begin_object();
   if (memfd_ >= 0) {
     json.field(key::memfd, memfd_);
@@ -131,7 +131,7 @@ void StateFile::describe(json::Writer& json) const {
   json.end();
 }
 
-bool StateFile::finish(std::string* why) {
+bool SnapshotFile::finish(std::string* why) {
   KeepErrno keep;
   if (memfd_ >= 0) return true;
   int error = 0;
@@ -142,23 +142,23 @@ bool StateFile::finish(std::string* why) {
   return error == 0;
 }
 
-void StateFile::close() {
+void SnapshotFile::close() {
   fds_.clear();
 }
 
-void StateFile::remove() {
+void SnapshotFile::remove() {
   KeepErrno keep;
   close();
   for (const std::string& path : paths_) ::unlink(path.c_str());
   paths_.clear();
 }
 
-StateFilePtr Memfds::take(uint64_t size) {
+SnapshotFilePtr Memfds::take(uint64_t size) {
   KeepErrno keep;
   {
     std::lock_guard<std::mutex> lock(mutex_);
     while (!free_.empty()) {
-      StateFilePtr file = std::move(free_.back());
+      SnapshotFilePtr file = std::move(free_.back());
       free_.pop_back();
       if (file->is_ours()) return file;
     }
@@ -174,12 +174,12 @@ StateFilePtr Memfds::take(uint64_t size) {
     refused_ = true;
     return nullptr;
   }
-  auto file = std::make_unique<StateFile>();
+  auto file = std::make_unique<SnapshotFile>();
   file->adopt(std::move(fd), count_++);
   return file;
 }
 
-void Memfds::give_back(StateFilePtr file) {
+void Memfds::give_back(SnapshotFilePtr file) {
   std::string ignored;
   if (!file->is_ours() || !file->resize(0, &ignored)) return;
   std::lock_guard<std::mutex> lock(mutex_);

@@ -20,9 +20,9 @@ namespace kerncap {
 
 // How the bytes reach a file; the tests put a full disk here.
 using WriteFunction = ssize_t (*)(int fd, const void* bytes, size_t size, off_t offset);
-extern WriteFunction state_write;
+extern WriteFunction snapshot_write;
 
-class StateFile {
+class SnapshotFile {
  public:
   static constexpr uint64_t stripe_bytes = 4U << 20;
   static constexpr uint64_t striped_from = 64U << 20;  // one file below that
@@ -56,7 +56,7 @@ class StateFile {
   std::atomic<int> error_{0};
 };
 
-using StateFilePtr = std::unique_ptr<StateFile>;
+using SnapshotFilePtr = std::unique_ptr<SnapshotFile>;
 
 // Memfds of launches that were dropped are used again, so their number stays small.
 class Memfds {
@@ -64,14 +64,14 @@ class Memfds {
   explicit Memfds(Session& session) : session_(session) {}
   // An empty one that the command line keeps too; null where it keeps none or memory is short.
   // Asks the command line: the gate is open.
-  StateFilePtr take(uint64_t size);
-  void give_back(StateFilePtr file);
+  SnapshotFilePtr take(uint64_t size);
+  void give_back(SnapshotFilePtr file);
   void reset_after_fork();
 
  private:
   Session& session_;
   std::mutex mutex_;
-  std::vector<StateFilePtr> free_;
+  std::vector<SnapshotFilePtr> free_;
   uint64_t count_ = 0;
   bool refused_ = false;
 };

@@ -40,7 +40,7 @@ struct Error {
 };
 Error first;
 std::atomic<bool> watching{false};
-std::atomic<int> shots{0};
+std::atomic<int> captures{0};
 
 bool note(int status) noexcept {
   int none = 0;
@@ -48,9 +48,9 @@ bool note(int status) noexcept {
 }
 
 // The process is about to end: what is being captured gets its record first.
-void let_shots_end(int status) noexcept {
+void let_captures_end(int status) noexcept {
   uint64_t deadline = now_ns() + patience_ns;
-  for (Backoff backoff; shots.load() != 0 && now_ns() < deadline;) backoff.pause();
+  for (Backoff backoff; captures.load() != 0 && now_ns() < deadline;) backoff.pause();
   capture::after_call(status);
 }
 
@@ -69,7 +69,7 @@ Status on_event(const SystemEvent* event, void*) {
   first.reasons.store(event->memory_fault.fault_reason_mask);
   first.has_address.store(true);
   note(constant::error_memory_fault);
-  let_shots_end(constant::error_memory_fault);
+  let_captures_end(constant::error_memory_fault);
   return constant::error;  // not dealt with
 }
 
@@ -102,23 +102,23 @@ void queue_failed(Status status, HsaQueue* source, void* data) {
   const auto& queue = *static_cast<const Queue*>(data);
   if (status != constant::success) {
     note(status);
-    let_shots_end(status);
+    let_captures_end(status);
   }
   if (queue.on_error != nullptr) queue.on_error(status, source, queue.error_data);
 }
 
-ShotUnderWay::ShotUnderWay() noexcept {
-  shots.fetch_add(1);
+CaptureUnderWay::CaptureUnderWay() noexcept {
+  captures.fetch_add(1);
 }
-ShotUnderWay::~ShotUnderWay() noexcept {
-  shots.fetch_sub(1);
+CaptureUnderWay::~CaptureUnderWay() noexcept {
+  captures.fetch_sub(1);
 }
 
 void forget_faults() noexcept {
   first.status.store(0);
   first.has_address.store(false);
   watching.store(false);
-  shots.store(0);
+  captures.store(0);
 }
 
 }  // namespace hip

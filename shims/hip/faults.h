@@ -20,12 +20,12 @@ void watch_faults() noexcept;
 void queue_failed(Status status, HsaQueue* source, void* queue);
 
 // While one lives, an error waits a little, so that its launch can be recorded before the process ends.
-class ShotUnderWay {
+class CaptureUnderWay {
  public:
-  ShotUnderWay() noexcept;
-  ~ShotUnderWay() noexcept;
-  ShotUnderWay(const ShotUnderWay&) = delete;
-  ShotUnderWay& operator=(const ShotUnderWay&) = delete;
+  CaptureUnderWay() noexcept;
+  ~CaptureUnderWay() noexcept;
+  CaptureUnderWay(const CaptureUnderWay&) = delete;
+  CaptureUnderWay& operator=(const CaptureUnderWay&) = delete;
 };
 
 void forget_faults() noexcept;

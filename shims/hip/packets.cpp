@@ -96,7 +96,7 @@ __attribute__((noinline)) void watched(Batch& batch, uint64_t i, HipKernel& kern
   Batch* before = Batch::here();
   Batch::here() = &batch;
   {
-    ShotUnderWay shot;
+    CaptureUnderWay under_way;
     capture::after_call(capture::run(launch, launch_chosen, &batch));
   }
   Batch::here() = before;

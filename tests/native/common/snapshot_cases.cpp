@@ -48,7 +48,7 @@ struct Memory {
   }
 };
 
-std::vector<uint8_t> read_back(const StateFile& file, const Layout& layout, uint32_t region) {
+std::vector<uint8_t> read_back(const SnapshotFile& file, const Layout& layout, uint32_t region) {
   std::vector<uint8_t> bytes(layout.regions[region].size);
   CHECK(file.read(layout.offsets[region], bytes.data(), bytes.size()));
   return bytes;
@@ -60,11 +60,11 @@ void fill(std::vector<uint8_t>& bytes, unsigned seed) {
 
 struct Outlet1 : Outlet {
   explicit Outlet1(Folder& folder) : folder(folder) {}
-  StateFile* open(uint64_t bound, std::string* why) override {
+  SnapshotFile* open(uint64_t bound, std::string* why) override {
     return file.create(*folder.session, "9.post", bound, why) ? &file : nullptr;
   }
   Folder& folder;
-  StateFile file;
+  SnapshotFile file;
 };
 
 // Some regions device, some managed, some host; odd sizes; zeros; then a few changes.
@@ -82,8 +82,8 @@ void round_trip(bool kernels, size_t scale) {
   auto& sparse = memory.add(chunk_bytes * 600, RegionKind::managed);
   sparse[chunk_bytes * 333 + 5] = 1;
   Layout layout(memory.regions, chunk_bytes);
-  State state(fake_device(), layout);
-  StateFile file;
+  Snapshot state(fake_device(), layout);
+  SnapshotFile file;
   std::string why;
   CHECK(file.create(*folder.session, "3.pre", layout.size, &why));
   CHECK(state.measure(&why) && state.save(file, nullptr, &why));
@@ -141,15 +141,15 @@ CASE(state_round_trip_striped) {
   round_trip(true, 4000);
 }
 CASE(state_survives_short_writes) {
-  state_write = short_writes;
+  snapshot_write = short_writes;
   round_trip(false, 1);
 }
 
 CASE(state_stripes_hold_every_byte) {
   Folder folder;
-  StateFile file;
+  SnapshotFile file;
   std::string why;
-  uint64_t size = StateFile::striped_from + StateFile::stripe_bytes * 3 + 12345;
+  uint64_t size = SnapshotFile::striped_from + SnapshotFile::stripe_bytes * 3 + 12345;
   CHECK(file.create(*folder.session, "1.pre", size, &why));
   json::Writer json;
   file.describe(json);
@@ -192,12 +192,12 @@ CASE(state_says_when_the_disk_is_full) {
   Memory memory;
   fill(memory.add(40U << 20), 5);
   Layout layout(memory.regions, chunk_bytes);
-  State state(fake_device(), layout);
-  StateFile file;
+  Snapshot state(fake_device(), layout);
+  SnapshotFile file;
   std::string why;
   CHECK(file.create(*folder.session, "3.pre", layout.size, &why) && state.measure(&why));
   writes_left.store(3);
-  state_write = full_disk;
+  snapshot_write = full_disk;
   CHECK(!state.save(file, nullptr, &why));
   CHECK(why == "its state could not be written: no space left on the disk");
   file.remove();
@@ -210,8 +210,8 @@ CASE(state_says_when_a_copy_fails) {
   Memory memory;
   fill(memory.add(40U << 20), 5);
   Layout layout(memory.regions, chunk_bytes);
-  State state(fake_device(), layout);
-  StateFile file;
+  Snapshot state(fake_device(), layout);
+  SnapshotFile file;
   std::string why;
   CHECK(file.create(*folder.session, "3.pre", layout.size, &why) && state.measure(&why));
   fake_device().copy_error_at = 4;
@@ -230,8 +230,8 @@ CASE(state_clones_where_there_is_room) {
   std::vector<std::vector<uint8_t>> before = memory.bytes;
   fake_device().clone_bytes_free = chunk_bytes * 20;
   {
-    State state(fake_device(), layout);
-    StateFile file;
+    Snapshot state(fake_device(), layout);
+    SnapshotFile file;
     std::string why;
     CHECK(file.create(*folder.session, "3.pre", layout.size, &why));
     CHECK(state.measure(&why) && state.clone(&why) && fake_device().clones == 1);
