@@ -24,6 +24,8 @@ check "mypy (the package)" "$bin/mypy" --cache-dir "$cache/package" -p kerncap
 check "mypy (the hook)" env -C shims/triton "$bin/mypy" --config-file "$PWD/pyproject.toml" \
     --cache-dir "$PWD/$cache/hook" --explicit-package-bases .
 check "import-linter" "$bin/lint-imports" --cache-dir .import_linter_cache
+check "import-linter (the hook)" env -C shims/triton "$bin/lint-imports" \
+    "$PWD/tools/hook_imports.ini" --cache-dir "$PWD/.import_linter_cache"
 
 check "words" "$bin/python" tools/words.py
 check "contract (its mirrors)" "$bin/python" tools/contract.py --check

@@ -41,7 +41,7 @@ def installed() -> Any:
     except ImportError as error:
         raise BackendUnavailable("the Triton front end", str(error)) from error
     hooks = load("hooks")
-    hooks.install()
+    hooks.install(load("tuning").run)
     return hooks
 
 

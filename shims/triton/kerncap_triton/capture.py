@@ -219,7 +219,13 @@ class Capture(Watch):
             raise Unsupported(f"--when {self.condition} needs the values")
         if self.condition == word.when.nonfinite:
             return conditions.nonfinite(self.closure, self.pre)
-        return conditions.differs(self)
+        assert self.again is not None and self.launch is not None
+        images = images_of(self.session)
+        after = State(self.closure, images.surviving(self.launch, "post"), self.chunk, self.drain_s)
+        try:
+            return conditions.differs(self.closure, self.pre, after, self.again, self.drain)
+        finally:
+            images.discard(after.image)
 
     def _complete(self, fields: Dict[str, Any]) -> None:
         base: Dict[str, Any] = {

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import ctypes
 import itertools
-from typing import TYPE_CHECKING, Any, Iterator, List, Optional, Tuple
+from typing import Any, Callable, Iterator, List, Optional, Tuple
 
 from . import copying, cuda
 from .contract import key
-from .images import images_of
 from .memory import Closure
 from .state import Chunks, State, is_on_device
-
-if TYPE_CHECKING:
-    from .capture import Capture
 
 PIECE_ELEMENTS = 4 << 20  # looked at in one go: bounds the scratch memory on the target's device
 _BITS = {1: "int8", 2: "int16", 4: "int32", 8: "int64"}
@@ -107,41 +103,37 @@ def _bits(torch: Any, tensor: Any) -> Any:
     return tensor.view(getattr(torch, _BITS[tensor.element_size()]))
 
 
-def differs(capture: "Capture") -> Optional[str]:
-    """Run the launch once more from the same pre-state; where its results differ, or None.
+def differs(
+    closure: Closure, before: State, after: State, again: Callable[[], Any], drain: Callable[[str], None]
+) -> Optional[str]:
+    """Run the launch ``again`` from the state ``before`` it; where its results differ, or None.
 
-    The application's own post-state is back in memory afterwards, whatever happened.
+    The application's own results are taken as ``after`` and back in memory afterwards, whatever happened.
     """
-    assert capture.pre is not None and capture.again is not None and capture.launch is not None
-    images = images_of(capture.session)
-    after = State(capture.closure, images.surviving(capture.launch, "post"), capture.chunk, capture.drain_s)
+    after.take(on_device=True)
     try:
-        after.take(on_device=True)
-        try:
-            capture.pre.restore()
-            capture.again()
-            capture.drain("after the second launch")
-            return _first_difference(capture, after.compare(), after)
-        finally:
-            after.restore()
+        before.restore()
+        again()
+        drain("after the second launch")
+        return _first_difference(closure, after.compare(), after)
     finally:
-        images.discard(after.image)
+        after.restore()
 
 
-def _first_difference(capture: "Capture", chunks: Chunks, after: State) -> Optional[str]:
+def _first_difference(closure: Closure, chunks: Chunks, after: State) -> Optional[str]:
     if not chunks:
         return None
     number, chunk = min(chunks)
-    region = capture.closure.regions[number]
-    offset = chunk * capture.chunk
+    region = closure.regions[number]
+    offset = chunk * after.chunk
     if not is_on_device(region):
-        length = min(capture.chunk, region.size - offset)
+        length = min(after.chunk, region.size - offset)
         now = bytes(copying.read_bytes(region.base + offset, length))
         image = ctypes.create_string_buffer(length)
         after.read(number, offset, ctypes.addressof(image), length)
         then = image.raw
         offset += next(i for i in range(length) if now[i] != then[i])
-    names = [v[key.name] for v in capture.closure.views if v[key.region] == number]
+    names = [v[key.name] for v in closure.views if v[key.region] == number]
     place = f"{', '.join(names)} near byte {offset}"
     return f"{len(chunks)} chunk{'s' if len(chunks) > 1 else ''} differ, first in {place}"
 

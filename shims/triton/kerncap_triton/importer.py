@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import threading
 from typing import Any, Callable, Dict, Optional, Sequence
+
+from .marks import mark
 
 WATCHED = (
     "triton.runtime.jit",
@@ -41,15 +42,6 @@ def install(session_path: str) -> None:
         hook.patch(session_path, name, module)
 
     sys.meta_path.insert(0, Finder(patch))
-
-
-def mark(session_path: str, what: str) -> None:
-    """Leave an empty ``<what>-<pid>``, from which "nothing captured" gets its cause."""
-    try:
-        path = os.path.join(os.path.dirname(os.path.abspath(session_path)), "%s-%d" % (what, os.getpid()))
-        os.close(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600))
-    except OSError:
-        pass  # the folder is gone or full: the launches will say so, if there are any
 
 
 class Finder:

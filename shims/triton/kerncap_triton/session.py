@@ -14,7 +14,7 @@ import time
 import weakref
 from typing import Any, Dict, List, Optional, Tuple
 
-from . import arming, importer, native, ranks, rows, wire
+from . import arming, marks, native, ranks, rows, wire
 from .contract import Options, RecordKind, key, word
 from .kernels import MAX_STEP, Counters, Kernel
 from .selection import Selection
@@ -172,7 +172,7 @@ class Session:
                 assert self._records is not None
                 self._records.append(kind, payload)
             except OSError as error:
-                importer.mark(os.path.join(self.folder, "session.json"), f"unwritten-{error.errno}")
+                marks.mark(os.path.join(self.folder, "session.json"), f"unwritten-{error.errno}")
                 raise
 
     def path(self, name: str) -> str:

@@ -11,20 +11,35 @@ import inspect
 import sys
 import textwrap
 import types
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Dict, Set, Tuple
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Dict, Protocol, Set, Tuple
 
 from .source_text import chains, source_text
 from .source_values import is_library, jit_kind, jit_options, raw_function
-
-if TYPE_CHECKING:
-    from .source_graph import Graph
 
 Ref = Dict[str, Any]  # see docs/session.md
 Node = Dict[str, Any]
 Scopes = Sequence[Tuple[str, Dict[str, Any]]]
 Chains = Sequence[Tuple[str, ...]]
 Scan = Callable[[Node], None]
+
+
+class Graph(Protocol):
+    """What a node asks of the graph that it is in: `source_graph.Graph`."""
+
+    files: Dict[str, str]
+
+    def lost(self, name: str, reason: str) -> None: ...
+
+    def reference(self, obj: Any, name: str) -> Ref: ...
+
+    def keep_file(self, path: str) -> None: ...
+
+    def bind(self, node: Node, tree: ast.Module, scopes: Scopes, soft: Iterable[str] = ()) -> None: ...
+
+    def bind_one(
+        self, into: Dict[str, Ref], name: str, value: Any, found_chains: Chains, soft: bool
+    ) -> None: ...
 
 
 def function_node(obj: Any, name: str, graph: Graph) -> tuple[Node, Scan] | None:

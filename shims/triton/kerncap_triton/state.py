@@ -24,7 +24,7 @@ class State:
         self.clones: Dict[int, Region] = {}
         self.offsets, self.size = closure.offsets()
         self._regions = closure.regions
-        self._chunk = chunk
+        self.chunk = chunk
         self._timeout_s = timeout_s
 
     def take(self, on_device: bool) -> None:
@@ -33,11 +33,11 @@ class State:
         if on_device:
             device = [(n, r) for n, r in enumerate(self._regions) if is_on_device(r) and r.size]
             self.clones = cuda.clones_of(device, self._timeout_s) if device else {}
-        self._each_piece(self._rest(), copying.Store(self.image.fd, self.offsets, self._chunk))
+        self._each_piece(self._rest(), copying.Store(self.image.fd, self.offsets, self.chunk))
 
     def fetch(self) -> None:
         """Bring to the image what is still on devices."""
-        store = copying.Store(self.image.fd, self.offsets, self._chunk)
+        store = copying.Store(self.image.fd, self.offsets, self.chunk)
         self._each_piece(sorted(self.clones.items()), store)
         self.clones = {}
 
@@ -49,9 +49,9 @@ class State:
         assert out is None or not self.clones
         chunks: Chunks = []
         for number, clone in self.clones.items():
-            changed = cuda.changed_chunks(self._regions[number], clone, self._chunk)
+            changed = cuda.changed_chunks(self._regions[number], clone, self.chunk)
             chunks.extend((number, chunk) for chunk in changed)
-        compare = copying.Compare(self.image.fd, self.offsets, self._chunk, out)
+        compare = copying.Compare(self.image.fd, self.offsets, self.chunk, out)
         self._each_piece(self._rest(), compare)
         return chunks + compare.chunks
 
@@ -62,13 +62,13 @@ class State:
             if is_on_device(region):
                 device.append((number, region))
             else:
-                copying.restore_host(region, self.image.fd, self.offsets[number], self._chunk)
+                copying.restore_host(region, self.image.fd, self.offsets[number], self.chunk)
         if device:
-            compare = copying.Compare(self.image.fd, self.offsets, self._chunk)
+            compare = copying.Compare(self.image.fd, self.offsets, self.chunk)
             cuda.copy_out(device, compare, self._timeout_s)
             for number, region in device:
                 changed = sorted(chunk for found, chunk in compare.chunks if found == number)
-                cuda.copy_in(region, self.image.fd, self.offsets[number], changed, self._chunk)
+                cuda.copy_in(region, self.image.fd, self.offsets[number], changed, self.chunk)
         for number, clone in self.clones.items():
             cuda.put_back(self._regions[number], clone, self._timeout_s)
 

@@ -35,7 +35,7 @@ _PURGE_AT = 4096
 _lock = threading.Lock()
 _filled: Dict[int, "_Filled"] = {}  # by address
 _purge_at = _PURGE_AT
-_own_modes = 0  # of torch's dispatch modes: ours, which traces nothing
+own_modes = 0  # of torch's dispatch modes: ours, which traces nothing
 
 Stack = List[Tuple[str, int, str]]
 
@@ -134,15 +134,6 @@ def is_plain(torch: Any, tensor: Any) -> bool:
     return (kind is torch.Tensor or kind is torch.nn.Parameter) and tensor.layout is torch.strided
 
 
-def watch_reads(torch: Any, report: Callable[[Dict[str, Any]], None]) -> None:
-    """From now on in this thread, and in backward passes from it: reads by torch of what nobody wrote."""
-    global _own_modes
-    from . import host_reads
-
-    host_reads.Reads(torch, report).mode().__enter__()
-    _own_modes = 1
-
-
 def _filled_after(original: Any, args: Any, kwargs: Dict[str, Any]) -> Any:
     tensor = original(*args, **kwargs)
     if kwargs.get("out") is None:
@@ -180,7 +171,7 @@ def _is_traced(torch: Any) -> bool:
         torch.compiler.is_compiling()
         or jit.is_tracing()
         or jit.is_scripting()
-        or torch._C._len_torch_dispatch_stack() > _own_modes
+        or torch._C._len_torch_dispatch_stack() > own_modes
         or torch._C._functorch.peek_interpreter_stack() is not None
     )
 

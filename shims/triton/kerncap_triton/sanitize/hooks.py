@@ -43,6 +43,9 @@ class Watcher:
         """What the user should know of the run as a whole."""
 
 
+RunTuner = Callable[[Watcher, Any, Tuple[Any, ...], Dict[str, Any]], Any]
+
+
 class CannotCarryOut(RuntimeError):
     """A launch on CPU tensors that kerncap can't even describe: there is nobody else to run it."""
 
@@ -96,10 +99,13 @@ class watching:
         _state.watcher = self._before
 
 
-def install() -> None:
-    """Put the hooks on Triton, which is imported. Without a watcher they cost a look at a variable."""
+def install(run_tuner: RunTuner) -> None:
+    """Put the hooks on Triton, which is imported. Without a watcher they cost a look at a variable.
+
+    ``run_tuner``: `tuning.run`.
+    """
     patch_jit(import_module("triton.runtime.jit"))
-    patch_autotuner(import_module("triton.runtime.autotuner"))
+    patch_autotuner(import_module("triton.runtime.autotuner"), run_tuner)
     targets.provide(launch_compiled)
 
 
@@ -121,7 +127,8 @@ def patch_jit(module: Any) -> None:
         kind.run = run
 
 
-def patch_autotuner(module: Any) -> None:
+def patch_autotuner(module: Any, run_tuner: RunTuner) -> None:
+    """``run_tuner``: `tuning.run`."""
     kind = module.Autotuner
     with _install_lock:
         if "kerncap_sanitize" in vars(kind):
@@ -134,9 +141,7 @@ def patch_autotuner(module: Any) -> None:
             watcher = current()
             if watcher is None or not (watcher.collects_only or _is_on_cpu(args, kwargs)):
                 return original_run(self, *args, **kwargs)
-            from . import tuning
-
-            return tuning.run(watcher, self, args, kwargs)
+            return run_tuner(watcher, self, args, kwargs)
 
         @functools.wraps(original_bench)
         def bench(self: Any, /, *args: Any, **kwargs: Any) -> Any:

@@ -29,9 +29,9 @@ def is_wanted(torch: Any) -> bool:
     return not built or not any(map(os.path.exists, _NODES))
 
 
-def install(torch: Any, target_name: str, note: Callable[[str], None]) -> None:
-    """``note`` is called once, by the first question that the stand-in answers."""
-    answer = _Answers(torch, target_name, note)
+def install(torch: Any, target_name: str, parse: Callable[[str], Any], note: Callable[[str], None]) -> None:
+    """``parse``: `targets.parse`. ``note`` is called once, by the first question that is answered."""
+    answer = _Answers(torch, target_name, parse, note)
     cuda = torch.cuda
     for name, method in vars(_Cuda).items():
         if not name.startswith("__") and hasattr(cuda, name):
@@ -53,17 +53,18 @@ def is_installed() -> bool:
 
 
 class _Answers:
-    def __init__(self, torch: Any, target_name: str, note: Callable[[str], None]) -> None:
+    def __init__(
+        self, torch: Any, target_name: str, parse: Callable[[str], Any], note: Callable[[str], None]
+    ) -> None:
         self.cpu = torch.device("cpu")
         self.generator = torch.default_generator
         self._device = torch.device
         self._name = target_name
+        self._parse = parse
         self._note: Optional[Callable[[str], None]] = note
 
     def target(self) -> Any:
-        from . import targets
-
-        return targets.parse(self._name)
+        return self._parse(self._name)
 
     def figures(self) -> types.SimpleNamespace:
         self.used()

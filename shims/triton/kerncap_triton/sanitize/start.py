@@ -86,9 +86,9 @@ def _jit(module: Any) -> None:
 
 
 def _autotuner(module: Any) -> None:
-    from . import hooks
+    from . import hooks, tuning
 
-    hooks.patch_autotuner(module)
+    hooks.patch_autotuner(module, tuning.run)
 
 
 def _driver(module: Any) -> None:
@@ -120,12 +120,14 @@ def _torch(module: Any) -> None:
 
         fresh.patch(module)
         if _target is not None:  # a run of `sanitize --`
-            fresh.watch_reads(module, _host_read)
+            from . import host_reads
+
+            host_reads.watch(module, _host_read)
     if _target is not None:
-        from . import stand_in_gpu
+        from . import stand_in_gpu, targets
 
         if stand_in_gpu.is_wanted(module):
-            stand_in_gpu.install(module, _target, _note)
+            stand_in_gpu.install(module, _target, targets.parse, _note)
 
 
 def _host_read(record: Dict[str, Any]) -> None:
