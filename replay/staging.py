@@ -17,6 +17,7 @@ from kerncap.format.expanded import require_expandable
 from kerncap.format.schema import Manifest
 from kerncap.printable import visible
 from kerncap.replay import trust
+from kerncap.replay.worker import job, protocol
 from kerncap.scratch import SHARED_MEMORY, Scratch
 
 NATIVE_STAGES = ("cubin", "ptx", "fatbin", "hsaco")  # what a driver takes, the surest first
@@ -26,7 +27,7 @@ _MARGIN = 512 * 1024 * 1024  # what is left free in memory-backed storage
 class Job:
     """A staged reproducer; the folder goes when the job is closed."""
 
-    def __init__(self, made: Scratch, content: dict[str, Any]) -> None:
+    def __init__(self, made: Scratch, content: job.Job) -> None:
         self.folder = made.path
         self.content = content
         self._made = made
@@ -68,8 +69,7 @@ def stage(
     made = None
     try:
         made = scratch.folder("job", place)
-        content = _content(reproducer, launcher, memory, device)
-        content |= {"hostile": hostile, "stranger": stranger}
+        content = _content(reproducer, made.path, launcher, memory, device, hostile, stranger)
         _write_files(reproducer, content, made.path)
         (made.path / "job.json").write_text(json.dumps(content))
         return Job(made, content)
@@ -103,9 +103,12 @@ def _place(reproducer: Reproducer) -> Path | None:
     return None
 
 
-def _content(reproducer: Reproducer, launcher: str, memory: str, device: int) -> dict[str, Any]:
-    manifest = reproducer.manifest
-    regions = []
+def _content(
+    reproducer: Reproducer, folder: Path, launcher: str, memory: str, device: int, hostile: bool,
+    stranger: bool,
+) -> job.Job:  # fmt: skip
+    manifest, launch = reproducer.manifest, reproducer.manifest.launch
+    regions: list[job.JobRegion] = []
     for index, region in enumerate(manifest.regions):
         changed = bool(reproducer.chunks_changed(index))
         regions.append({
@@ -115,7 +118,8 @@ def _content(reproducer: Reproducer, launcher: str, memory: str, device: int) ->
         })  # fmt: skip
     code = {code.stage: f"code/{i}.{_suffix(code.stage)}" for i, code in enumerate(manifest.code)}
     return {
-        "version": 1,
+        "version": protocol.VERSION,
+        "folder": str(folder),
         "launcher": launcher,
         "reproducer": str(reproducer.path.resolve()),
         "memory": memory,
@@ -130,12 +134,21 @@ def _content(reproducer: Reproducer, launcher: str, memory: str, device: int) ->
         "arguments": _plain(manifest.arguments),
         "views": _plain(manifest.views),
         "launch": {
-            name: _plain(getattr(manifest.launch, name))
-            for name in ("grid", "mode", "options", "shared_bytes", "block", "cluster", "cooperative",
-                         "attributes", "parameters", "dispatch")
+            "grid": _plain(launch.grid),
+            "mode": launch.mode,
+            "options": _plain(launch.options),
+            "shared_bytes": launch.shared_bytes,
+            "block": _plain(launch.block),
+            "cluster": _plain(launch.cluster),
+            "cooperative": launch.cooperative,
+            "attributes": _plain(launch.attributes),
+            "parameters": _plain(launch.parameters),
+            "dispatch": _plain(launch.dispatch),
         },
         "compiled": _plain(manifest.compiled),
         "regions": regions,
+        "hostile": hostile,
+        "stranger": stranger,
     }  # fmt: skip
 
 
@@ -156,7 +169,7 @@ def _suffix(stage_name: str) -> str:
     return stage_name if stage_name.isalnum() else "bin"
 
 
-def _write_files(reproducer: Reproducer, content: dict[str, Any], folder: Path) -> None:
+def _write_files(reproducer: Reproducer, content: job.Job, folder: Path) -> None:
     for name in ("regions", "source", "code"):
         (folder / name).mkdir()
     for index, region in enumerate(content["regions"]):
@@ -165,6 +178,6 @@ def _write_files(reproducer: Reproducer, content: dict[str, Any], folder: Path) 
             reproducer.stage("post", index, folder / region["post"])
     text = reproducer.source_text()
     if text is not None:
-        (folder / content["source"]).write_text(text, encoding="utf-8")
+        (folder / str(content["source"])).write_text(text, encoding="utf-8")
     for stage_name, path in content["code"].items():
         (folder / path).write_bytes(reproducer.code(stage_name) or b"")

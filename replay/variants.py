@@ -163,11 +163,10 @@ class Variants:
         source = self._reproducer.manifest.source
         if source is None:
             raise BackendUnavailable("a rebuilt kernel", "the kernel's source was not found at capture")
-        content = self._connection.job.content
         if self.launcher != "native":
-            self._tried(name, Loaded(str(self._connection.job.folder / content["source"])))
+            self._tried(name, Loaded(str(self._stored_source)))
             return
-        self.candidate(name, self._as_unit(self._connection.job.folder / content["source"]))
+        self.candidate(name, self._as_unit(self._stored_source))
 
     def _as_unit(self, source: Path) -> Path:
         """A stored source under a name that tells its language: what NVRTC was given may have none."""
@@ -186,7 +185,7 @@ class Variants:
         """The original: as it was captured, or what its stored source becomes."""
         if not self._connection.choice.source:
             return Loaded(str(self._original()))
-        source = self._connection.job.folder / self._connection.job.content["source"]
+        source = self._stored_source
         return self._image(ORIGINAL, source)[0]
 
     def _original(self) -> Path:
@@ -196,6 +195,10 @@ class Variants:
             "binary": content["code"].get("cubin"),
         }.get(self.launcher, content["source"])
         return self._connection.job.folder / str(path)
+
+    @property
+    def _stored_source(self) -> Path:
+        return self._connection.job.folder / str(self._connection.job.content["source"])
 
     @property
     def _images(self) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from . import protocol, typed_json
 from .common.failures import Fault, KernelError, Killed, Refused, TimedOut
+from .job import Job
 from .protocol import Failure, Hello
 
 
@@ -31,13 +32,15 @@ def serve(job_path: str, read_fd: int, write_fd: int, relocate: bool) -> None:
     """
     # Nothing that maps much memory (numpy, torch) is loaded before this, but in a process that was started
     # ahead of its job.
-    job = json.loads(Path(job_path).read_text())
+    job: Job = json.loads(Path(job_path).read_text())
     requests = open(read_fd, encoding="utf-8")  # noqa: SIM115
 
     def answer(line: bytes) -> None:
         typed_json.send(write_fd, line)
 
     try:
+        if job["version"] != protocol.VERSION:
+            raise Refused("kerncap was replaced by another version while it ran: start the command again")
         memory = _memory(job)
         taken = memory.reserve(relocate)
     except Refused as error:
@@ -54,9 +57,7 @@ def serve(job_path: str, read_fd: int, write_fd: int, relocate: bool) -> None:
             os._exit(1)  # whoever asked is gone, and ROCr would wait at its end for what still runs
 
 
-def _answer_all(
-    job: dict[str, Any], folder: Path, memory: Any, requests: Any, answer: Callable[[bytes], None]
-) -> None:
+def _answer_all(job: Job, folder: Path, memory: Any, requests: Any, answer: Callable[[bytes], None]) -> None:
     session = None
     for line in requests:
         result: Any
@@ -97,7 +98,7 @@ def _end(memory: Any, session: Any = None) -> None:
     memory.close()
 
 
-def _memory(job: dict[str, Any]) -> Any:
+def _memory(job: Job) -> Any:
     if job["memory"] == "hip":
         from .hip.placement import Placement as HipPlacement
 
@@ -128,7 +129,7 @@ def _vendor(memory: str) -> Any:
     return cuda_vendor
 
 
-def _session(job: dict[str, Any], folder: Path, memory: Any) -> Session:
+def _session(job: Job, folder: Path, memory: Any) -> Session:
     if job["launcher"] == "native":
         from .native import operations as native
 

@@ -33,11 +33,10 @@ class Window:
 
     @classmethod
     def of(cls, reproducer: Reproducer, view: View) -> Window:
-        plain = {
-            "dtype": view.dtype, "itemsize": view.itemsize, "shape": list(view.shape),
-            "strides": list(view.strides),
-        }  # fmt: skip
-        parts = as_parts(plain)
+        parts = as_parts({
+            "region": view.region, "offset": view.offset, "dtype": view.dtype, "itemsize": view.itemsize,
+            "shape": list(view.shape), "strides": list(view.strides), "name": view.name,
+        })  # fmt: skip
         return cls(
             reproducer,
             view.region,

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
+
+from ..job import JobRegion
 
 
 class Span(NamedTuple):
@@ -15,7 +17,7 @@ class Span(NamedTuple):
         return self.stop - self.start
 
 
-def supersets(regions: Sequence[dict[str, Any]], alignment: int) -> list[Span]:
+def supersets(regions: Sequence[JobRegion], alignment: int) -> list[Span]:
     """Aligned spans that cover every region; neighbours that touch are merged, in address order."""
     spans = sorted(
         (r["base"] // alignment * alignment, -(-(r["base"] + r["size"]) // alignment) * alignment)
@@ -31,7 +33,7 @@ def supersets(regions: Sequence[dict[str, Any]], alignment: int) -> list[Span]:
     return merged
 
 
-def gaps(regions: Sequence[dict[str, Any]], spans: Sequence[Span]) -> list[Span]:
+def gaps(regions: Sequence[JobRegion], spans: Sequence[Span]) -> list[Span]:
     """What of ``spans`` belongs to no region: a write there is a write out of bounds."""
     taken = sorted((r["base"], r["base"] + r["size"]) for r in regions if r["size"])
     found: list[Span] = []

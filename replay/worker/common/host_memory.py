@@ -12,6 +12,7 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
+from ..job import JobRegion
 from .address_layout import Span, gaps, supersets
 
 _MAP_FIXED_NOREPLACE = 0x100000  # Linux 4.17; older kernels take the address as a hint only
@@ -46,8 +47,8 @@ class HostMemory:
 
     kind = "host"
 
-    def __init__(self, regions: Sequence[dict[str, Any]]) -> None:
-        self.regions = [dict(region) for region in regions]
+    def __init__(self, regions: Sequence[JobRegion]) -> None:
+        self.regions: list[JobRegion] = [{**region} for region in regions]
         self.relocated: dict[int, int] = {}  # region -> where it was captured
         self._spans: list[Span] = []
 

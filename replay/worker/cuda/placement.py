@@ -13,20 +13,20 @@ from __future__ import annotations
 import ctypes
 import mmap
 from collections.abc import Sequence
-from typing import Any
 
 from ..common.address_layout import Span, supersets
 from ..common.failures import Refused
 from ..common.host_memory import map_pages
+from ..job import JobRegion, PlacedRegion
 from . import driver
 
 _RESERVE_ALIGNMENT = 32 * 1024 * 1024
 _GLOBAL_ALIGNMENT = 256
 
-Regions = Sequence[dict[str, Any]]
+Regions = Sequence[JobRegion]
 
 
-def is_own_global(region: dict[str, Any]) -> bool:
+def is_own_global(region: JobRegion) -> bool:
     """Whether a region is a variable of the kernel's own module."""
     return bool(region["kind"] == "global" and not region.get("module", 0))
 
@@ -42,7 +42,7 @@ class Placement:
     kind = "cuda"
 
     def __init__(self, regions: Regions, device: int, captured_device: int = 0, peers: bool = False) -> None:
-        self.regions = [dict(region) for region in regions]
+        self.regions: list[PlacedRegion] = [{**region, "captured": region["base"]} for region in regions]
         self.relocated: dict[int, int] = {}  # region -> where it was captured
         self.notes: list[str] = []
         self.ordinal = device

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import ctypes
-from typing import Any
 
 from ..common.failures import Fault, KernelError, Refused
+from ..job import JobLaunch
 from ..native.variables import Variables
 from ..protocol import Compiled, three
 from . import hsa
@@ -30,7 +30,7 @@ class Launcher:
         device: Device,
         image: Image,
         variables: Variables,
-        launch: dict[str, Any],
+        launch: JobLaunch,
         parameters: bytearray,
     ) -> None:
         self._device = device
@@ -70,7 +70,7 @@ class Launcher:
             max_threads=metadata.max_threads if metadata else None,
         )
 
-    def _make_packet(self, launch: dict[str, Any]) -> hsa.DispatchPacket:
+    def _make_packet(self, launch: JobLaunch) -> hsa.DispatchPacket:
         of, dispatch = self._dispatched, launch.get("dispatch") or {}
         packet = hsa.DispatchPacket()
         packet.header = _HEADER
@@ -118,9 +118,9 @@ class Launcher:
         return address
 
 
-def _dispatched(device: Device, image: Image, launch: dict[str, Any]) -> Dispatched:
+def _dispatched(device: Device, image: Image, launch: JobLaunch) -> Dispatched:
     dispatch = launch.get("dispatch")
-    x, y, z = (int(n) for n in launch["block"])
+    x, y, z = launch["block"] or (1, 1, 1)
     workgroup = (x, y, z)
     if dispatch is None:
         a, b, c = (int(n) * size for n, size in zip(launch["grid"], workgroup, strict=True))

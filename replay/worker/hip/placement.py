@@ -12,19 +12,19 @@ from __future__ import annotations
 import ctypes
 import mmap
 from collections.abc import Sequence
-from typing import Any
 
 from ..common.address_layout import Span, supersets
 from ..common.failures import Refused
 from ..common.host_memory import map_pages
 from ..cuda.placement import is_own_global
+from ..job import JobRegion, PlacedRegion
 from . import hsa
 from .hold import Hold, unmap
 
 _GLOBAL_ALIGNMENT = 256
 _NEEDED = ("hsa_amd_vmem_address_reserve", "hsa_amd_vmem_handle_create", "hsa_amd_vmem_map")
 
-Regions = Sequence[dict[str, Any]]
+Regions = Sequence[JobRegion]
 
 
 class Placement:
@@ -33,7 +33,7 @@ class Placement:
     kind = "hip"
 
     def __init__(self, regions: Regions, device: int, captured_device: int = 0) -> None:
-        self.regions = [dict(region) for region in regions]
+        self.regions: list[PlacedRegion] = [{**region, "captured": region["base"]} for region in regions]
         self.relocated: dict[int, int] = {}  # region -> where it was captured
         self.notes: list[str] = []
         self.ordinal = device

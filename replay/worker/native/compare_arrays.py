@@ -12,6 +12,7 @@ import numpy as np
 
 from ..common.poison import words
 from ..cuda.device import Bytes
+from ..job import JobView
 from ..protocol import Difference, Element, Nonfinite
 from .dtypes import BITS, Number
 
@@ -20,7 +21,7 @@ LEAST_NORMAL = {"float16": 2.0**-14, "float64": 2.0**-1022}  # of the others: as
 _PERTURB_SEED = 8  # of the numbers that contents are changed by
 
 
-def extent(view: dict[str, Any]) -> tuple[int, int]:
+def extent(view: JobView) -> tuple[int, int]:
     """[start, stop) of the bytes that a view touches in its region."""
     if 0 in view["shape"]:
         return view["offset"], view["offset"]
@@ -29,7 +30,7 @@ def extent(view: dict[str, Any]) -> tuple[int, int]:
     return low, view["offset"] + sum(r for r in reach if r > 0) + view["itemsize"]
 
 
-def strided(data: Bytes, start: int, view: dict[str, Any]) -> Any:
+def strided(data: Bytes, start: int, view: JobView) -> Any:
     """The bits of a view's elements; ``data`` are the region's bytes from ``start`` on. Not a copy."""
     dtype = np.dtype(BITS[view["itemsize"]])
     if 0 in view["shape"]:

@@ -13,6 +13,7 @@ from ..cuda import driver as cu
 from ..cuda.device import Device
 from ..cuda.image import Image, Layout
 from ..cuda.kernel_resources import of_function
+from ..job import JobArgument, JobLaunch
 from ..protocol import Compiled
 from .variables import Variables
 
@@ -50,7 +51,7 @@ class Launcher:
         device: Device,
         image: Image,
         variables: Variables,
-        launch: dict[str, Any],
+        launch: JobLaunch,
         parameters: bytearray,
     ) -> None:
         self._device = device
@@ -168,14 +169,12 @@ class Launcher:
         return attributes
 
 
-def _layout(launch: dict[str, Any]) -> Layout | None:
+def _layout(launch: JobLaunch) -> Layout | None:
     layout = (launch["parameters"] or {}).get("layout", [])
     return None if layout is None else [(int(offset), int(size)) for offset, size in layout]
 
 
-def with_scalars(
-    launch: dict[str, Any], arguments: list[dict[str, Any]], scalars: dict[str, str]
-) -> bytearray:
+def with_scalars(launch: JobLaunch, arguments: list[JobArgument], scalars: dict[str, str]) -> bytearray:
     """The launch's parameters, numeric ones replaced by the encoded values of ``scalars``.
 
     Raises Refused where it is not known where an argument lies.

@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from ..job import JobView
+
 BITS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 
 _PLAIN = {
@@ -78,12 +80,12 @@ class Number:
         return repr(float(value)) if self.floating else repr(value.item())
 
 
-def number(view: dict[str, Any]) -> Number:
+def number(view: JobView) -> Number:
     """The element type of a view that `as_parts` gave."""
     return Number(str(view["dtype"]), int(view["itemsize"]))
 
 
-def as_parts(view: dict[str, Any]) -> dict[str, Any]:
+def as_parts(view: JobView) -> JobView:
     """A view in elements that are known here: complex numbers as their parts, unknown types as words."""
     name, itemsize = str(view["dtype"]), int(view["itemsize"])
     if _itemsize(name) == itemsize:

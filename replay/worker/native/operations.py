@@ -6,7 +6,7 @@ The same operations as those of the engines that need torch; see `torch_backend/
 from __future__ import annotations
 
 import time
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from ..common.failures import Fault, KernelError, Refused
 from ..common.state_operations import StateOperations, lacking
 from ..cuda.device import Bytes
 from ..cuda.placement import is_own_global
+from ..job import Job, JobLaunch, JobView
 from ..protocol import (
     REFERENCE,
     CodeObject,
@@ -53,7 +54,7 @@ class NativeBackend(StateOperations[States], Judging):
     backend = "native"
     time = within = streams = export = lacking
 
-    def __init__(self, job: dict[str, Any], folder: Path, memory: Any, vendor: Vendor) -> None:
+    def __init__(self, job: Job, folder: Path, memory: Any, vendor: Vendor) -> None:
         self.job = job
         self.folder = folder
         self.memory = memory
@@ -95,8 +96,9 @@ class NativeBackend(StateOperations[States], Judging):
             raise Refused("a native launch has no configuration but its own")
         launched = self.job["launch"]
         if isinstance(image, CodeObject):  # what follows from its source
-            own_block = {"shared_bytes": image.shared_bytes, "block": list(image.block), "dispatch": None}
-            launched = {**launched, **own_block}
+            launched = {
+                **launched, "shared_bytes": image.shared_bytes, "block": list(image.block), "dispatch": None
+            }  # fmt: skip
         started = time.perf_counter()
         own = {str(self.folder / file) for file in self.job["images"]}
         symbol = self.job["symbol"]
@@ -207,7 +209,7 @@ class NativeBackend(StateOperations[States], Judging):
         for index, rtol, atol in views:
             guessed = isinstance(index, View)
             number_of = -1 if isinstance(index, View) else index
-            view = asdict(index) if isinstance(index, View) else self.job["views"][index]
+            view = _as_of_job(index) if isinstance(index, View) else self.job["views"][index]
             kind, now = self._typed(view, None)
             expected = self._expected[number_of] if against == REFERENCE else self._typed(view, against)[1]
             stats = compare_arrays.compare(kind, now, expected, rtol, atol, guessed)
@@ -233,7 +235,7 @@ class NativeBackend(StateOperations[States], Judging):
         chosen = set_bits(self._mask(mask), start, stop)
         return infer(now, other, chosen, self.states.base(region) + start, hint)
 
-    def _chosen(self, view: dict[str, Any], mask: Bytes) -> Any:
+    def _chosen(self, view: JobView, mask: Bytes) -> Any:
         """For each element of a view 1 if its first byte is in the mask of its region, else 0."""
         if 0 in view["shape"]:
             return np.zeros(view["shape"], dtype=np.uint8)
@@ -245,7 +247,7 @@ class NativeBackend(StateOperations[States], Judging):
             strides=tuple(s * view["itemsize"] for s in view["strides"]),
         )  # fmt: skip
 
-    def _typed(self, view: dict[str, Any], state: str | None) -> tuple[Number, Any]:
+    def _typed(self, view: JobView, state: str | None) -> tuple[Number, Any]:
         view = as_parts(view)
         kind = number(view)
         start, stop = compare_arrays.extent(view)
@@ -285,12 +287,19 @@ class NativeBackend(StateOperations[States], Judging):
         return self._sites
 
 
-def _layout_of(launch: dict[str, Any]) -> Layout | None:
+def _as_of_job(view: View) -> JobView:
+    return {
+        "region": view.region, "offset": view.offset, "dtype": view.dtype, "itemsize": view.itemsize,
+        "shape": view.shape, "strides": view.strides, "name": view.name,
+    }  # fmt: skip
+
+
+def _layout_of(launch: JobLaunch) -> Layout | None:
     layout = (launch["parameters"] or {}).get("layout", [])
     return None if layout is None else [(int(offset), int(size)) for offset, size in layout]
 
 
-def check(job: dict[str, Any]) -> None:
+def check(job: Job) -> None:
     """Refuse, by name, a job that lacks what a native launch is made of."""
     if job["launch"]["block"] is None:
         raise Refused("the reproducer does not say how many threads a block has")

@@ -7,11 +7,12 @@ into a captured range. Nothing tells it from a number that happens to, so a resu
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from ..cuda.device import Bytes
+from ..job import JobRegion
 
 _WORD = 8
 _STEP = 32 * 1024 * 1024  # bytes that are looked through at once
@@ -58,7 +59,7 @@ class Moves:
     moves: list[Move] = field(default_factory=list)
     changed: int = 0
 
-    def apply(self, regions: list[dict[str, Any]], states: list[list[Bytes]]) -> None:
+    def apply(self, regions: list[JobRegion], states: list[list[Bytes]]) -> None:
         """Change the words of ``pre`` (and of the regions of ``post`` that differ) in place."""
         if not self.moves:
             return

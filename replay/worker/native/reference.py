@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from ..common.failures import KernelError, Refused
+from ..job import JobArgument
 
 
-def expected(path: Path, arguments: list[dict[str, Any]], arrays: dict[str, Any]) -> dict[str, Any]:
+def expected(path: Path, arguments: list[JobArgument], arrays: dict[str, Any]) -> dict[str, Any]:
     """What the file's function gives, or changes in place, by name; shapes are those of ``arrays``.
 
     Raises KernelError with the traceback where it raises, Refused for what it may not give.

@@ -16,6 +16,7 @@ from ..common.address_layout import Span, gaps
 from ..common.poison import GAP_SEED
 from ..common.private_map import private_map
 from ..cuda.device import Bytes, Device
+from ..job import Job
 from .bulk import Bulk, pieces
 from .pointers import Moves
 
@@ -42,9 +43,7 @@ class _State:
 class States:
     """Named states of all regions; ``pre`` and ``post`` come from the job's files."""
 
-    def __init__(
-        self, memory: Any, device: Device, bulk: Bulk, job: dict[str, Any], folder: Path, moves: Moves
-    ) -> None:
+    def __init__(self, memory: Any, device: Device, bulk: Bulk, job: Job, folder: Path, moves: Moves) -> None:
         self.memory = memory
         self.device = device
         self.bulk = bulk

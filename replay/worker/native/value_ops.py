@@ -12,6 +12,7 @@ import numpy as np
 from ..common.failures import Refused
 from ..common.numeric_errors import FORMATS, Boxes, Errors
 from ..common.poison import words
+from ..job import Job
 from ..protocol import REFERENCE, ErrorBoxes, ErrorStatistics, Limits, Spread
 from . import compare_arrays
 from .dtypes import Number, as_parts, number
@@ -24,7 +25,7 @@ _MOST_ELEMENTS = 1 << 27  # of a tensor that gets other values: they are all on 
 class Judging:
     """Operations of a native session."""
 
-    job: dict[str, Any]
+    job: Job
     states: Any
     device: Any
     _expected: dict[int, Any]

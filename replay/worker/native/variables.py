@@ -7,14 +7,13 @@ time of the launch, at the places that held one before or after the captured lau
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ..common.failures import Refused
 from ..cuda.device import Device
 from ..cuda.image import Image
 from ..cuda.placement import is_own_global
+from ..job import PlacedRegion
 from .pointers import Move, new_address
 
 _WORD = 8
@@ -25,7 +24,7 @@ Site = tuple[int, int]  # region, offset of an aligned word
 class Variables:
     """The variables of one image that are regions of the launch. ``at`` says where the kernel sees them."""
 
-    def __init__(self, device: Device, regions: list[dict[str, Any]], image: Image, whole: bool) -> None:
+    def __init__(self, device: Device, regions: list[PlacedRegion], image: Image, whole: bool) -> None:
         """``whole``: the image is the captured one, and must have them all.
 
         Raises Refused, naming the variable that is missing or too small.

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
+from ..job import JobLaunch
 from ..protocol import Timings
 
 Layout = list[tuple[int, int]]  # (offset, size) of each parameter
@@ -32,7 +33,7 @@ class Vendor(Protocol):
         """A candidate's image that takes the captured parameters."""
 
     def Launcher(
-        self, device: Any, image: Any, variables: Any, launch: dict[str, Any], parameters: bytearray
+        self, device: Any, image: Any, variables: Any, launch: JobLaunch, parameters: bytearray
     ) -> Any:
         """One launch of an image, as `native.launcher.Launcher`."""
 

@@ -16,6 +16,7 @@ from typing import Any
 
 from .. import typed_json
 from ..common.failures import Fault, Killed
+from ..job import Job
 from ..protocol import Ended, Variation
 from .isolation import Rights, run_isolated
 from .launch_values import Values
@@ -37,7 +38,7 @@ class Request:
 class Apart:
     """Runs launches in children of its own, one after the other."""
 
-    def __init__(self, job: dict[str, Any], memory: Any) -> None:
+    def __init__(self, job: Job, memory: Any) -> None:
         """Fork. ``memory`` is placed, and shared with whatever is forked from here on."""
         prepare()
         requests, self._requests = os.pipe()
@@ -100,7 +101,7 @@ def _keep_only(*kept: int) -> None:
                 pass  # that of the listing
 
 
-def _serve(job: dict[str, Any], memory: Any, requests: int, replies: int) -> None:
+def _serve(job: Job, memory: Any, requests: int, replies: int) -> None:
     gc.freeze()
     gc.enable()
     with open(requests, encoding="utf-8") as lines:
@@ -109,7 +110,7 @@ def _serve(job: dict[str, Any], memory: Any, requests: int, replies: int) -> Non
             typed_json.send(replies, typed_json.line(ended))
 
 
-def _outcome(job: dict[str, Any], memory: Any, request: Request) -> Ended:
+def _outcome(job: Job, memory: Any, request: Request) -> Ended:
     def load() -> Callable[[], None]:
         asked = varied(job, request.variation)
         loaded = Interpreter(Path(request.path), asked, Values(asked, memory))

@@ -14,6 +14,7 @@ from typing import Any
 
 from .. import protocol, typed_json
 from ..common.failures import KernelError, Refused
+from ..job import Job
 from ..protocol import MADE_FILE, VARIATION_FILE, CodeObject, Cubin, Failure, Image, Variation
 from . import confine
 from .compile_ahead import compiled_for
@@ -26,7 +27,8 @@ def main(job: str, source: str, arch: str, out: str) -> None:
     """Write what the source became, or why it became nothing."""
     folder = Path(out)
     try:
-        content = {**json.loads(Path(job).read_text()), "folder": str(Path(job).parent)}
+        loaded: Job = json.loads(Path(job).read_text())
+        content: Job = {**loaded, "folder": str(Path(job).parent)}
         if (folder / VARIATION_FILE).exists():
             content = varied(content, typed_json.read(Variation, (folder / VARIATION_FILE).read_text()))
         confine.use_only(Path(source), out, [f"{content['folder']}/regions", content["reproducer"]])
@@ -42,7 +44,7 @@ def main(job: str, source: str, arch: str, out: str) -> None:
     (folder / MADE_FILE).write_bytes(protocol.reply(found))
 
 
-def _build(job: dict[str, Any], source: Path, arch: str, folder: Path) -> Image:
+def _build(job: Job, source: Path, arch: str, folder: Path) -> Image:
     from triton.backends.compiler import GPUTarget
 
     if arch.startswith("cuda:"):

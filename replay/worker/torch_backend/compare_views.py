@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from ..job import JobView
 from ..protocol import Difference, Element, Nonfinite
 
 ELEMENTS = 2 * 1024 * 1024  # per step; float64 differences of a step are held at once
@@ -32,7 +33,7 @@ def dtype_of(name: str) -> Any:
 _BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
-def strided(data: Any, view: dict[str, Any], dtype: Any) -> Any:
+def strided(data: Any, view: JobView, dtype: Any) -> Any:
     """A view over the bytes of its region; ``data`` starts at the region's base."""
     itemsize = view["itemsize"]
     skew = view["offset"] % itemsize

@@ -25,6 +25,7 @@ from typing import Any
 
 from .. import typed_json
 from ..common.failures import KernelError, Refused
+from ..job import Job
 from ..protocol import Compilation, CompilationEnded, CompilerReply, Compiling, Config, Failure, Target
 
 _NOT_OPTIONS = ("stream", "device", "grid", "warmup")
@@ -37,7 +38,7 @@ class _Pool:
     """The children and what they were asked; this process loops in `serve`."""
 
     def __init__(
-        self, jobs: list[dict[str, Any]], capability: int, processes: int, reply: Callable[[Any], None]
+        self, jobs: list[Job], capability: int, processes: int, reply: Callable[[Any], None]
     ) -> None:
         self.jobs = jobs
         self.capability = capability
@@ -221,7 +222,7 @@ def _ask(wanted: Target) -> Callable[[], Compiling]:
 # --- in a child ----------------------------------------------------------------------------------------
 
 
-def _child(job: dict[str, Any], capability: int, request: Compilation, write_fd: int) -> None:
+def _child(job: Job, capability: int, request: Compilation, write_fd: int) -> None:
     try:
         start = time.perf_counter()
         try:
@@ -246,7 +247,7 @@ def _first_line(error: BaseException) -> str:
     return f"{type(cause).__name__}: {lines[-1].strip() if lines else ''}"[:500]
 
 
-def _compile(job: dict[str, Any], capability: int, config: Config) -> int:
+def _compile(job: Job, capability: int, config: Config) -> int:
     """Bytes of shared memory that it comes to."""
     from triton.backends.compiler import GPUTarget
 
@@ -254,11 +255,11 @@ def _compile(job: dict[str, Any], capability: int, config: Config) -> int:
 
     # Exactly as the launcher does it, so that it finds in the cache what is made here.
     target = GPUTarget("cuda", capability, 32)
-    compiled = compiled_for(target, Path(job["path"]), configured(job, config))
+    compiled = compiled_for(target, Path(job["folder"], job["source"] or ""), configured(job, config))
     return int(getattr(compiled.metadata, "shared", 0) or 0)
 
 
-def compiled_for(target: Any, path: Path, job: dict[str, Any]) -> Any:
+def compiled_for(target: Any, path: Path, job: Job) -> Any:
     """Triton's compiled kernel of the module in ``path`` with the arguments of ``job``'s launch.
 
     Raises KernelError, Refused, and whatever Triton's compiler raises.
@@ -275,7 +276,7 @@ def compiled_for(target: Any, path: Path, job: dict[str, Any]) -> Any:
     return compiled.result() if hasattr(compiled, "result") else compiled
 
 
-def _values(job: dict[str, Any]) -> Any:
+def _values(job: Job) -> Any:
     from .compare_views import dtype_of
     from .launch_values import Values
 
@@ -285,11 +286,11 @@ def _values(job: dict[str, Any]) -> Any:
         def view(self, index: int) -> Any:
             view = self.job["views"][index]
             address = self.job["regions"][view["region"]]["base"] + view["offset"]
-            return _Tensor(address, dtype_of(view["dtype"]), view)
+            return _Tensor(address, dtype_of(view["dtype"]), view["shape"], view["strides"])
 
         def _pointer(self, value: dict[str, Any], name: str) -> Any:
             dtype = dtype_of(value["dtype"].removeprefix("torch."))
-            return _Tensor(value["address"], dtype, {"shape": [0], "strides": [1]})
+            return _Tensor(value["address"], dtype, [0], [1])
 
     return Stand(job, None)
 
@@ -297,12 +298,12 @@ def _values(job: dict[str, Any]) -> Any:
 class _Tensor:
     """As much of a tensor as Triton's specialisation asks for."""
 
-    def __init__(self, address: int, dtype: Any, view: dict[str, Any]) -> None:
+    def __init__(self, address: int, dtype: Any, shape: list[int], strides: list[int]) -> None:
         self.dtype = dtype
-        self.shape = tuple(view["shape"])
+        self.shape = tuple(shape)
         self.ndim = len(self.shape)
         self._address = address
-        self._strides = tuple(view["strides"])
+        self._strides = tuple(strides)
 
     def data_ptr(self) -> int:
         return self._address

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from ..common.failures import Refused
+from ..job import Job
 from . import gluon_layouts
 from .compare_views import dtype_of, strided
 
@@ -27,7 +28,7 @@ class Pointer:
 class Values:
     """Builds arguments over placed memory; each view is one tensor, shared by all who name it."""
 
-    def __init__(self, job: dict[str, Any], memory: Any) -> None:
+    def __init__(self, job: Job, memory: Any) -> None:
         self.job = job
         self.memory = memory
 

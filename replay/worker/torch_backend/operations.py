@@ -14,6 +14,7 @@ import torch
 from ..common import printed
 from ..common.failures import Fault, KernelError, Killed, Refused
 from ..common.state_operations import StateOperations, lacking
+from ..job import Job, JobView
 from ..protocol import (
     REFERENCE,
     Backend,
@@ -53,7 +54,7 @@ class TorchBackend(StateOperations[States], Judging, Timed):
     backend = "torch"
     reload = repeat = until = infer = lacking
 
-    def __init__(self, job: dict[str, Any], folder: Path, memory: Any) -> None:
+    def __init__(self, job: Job, folder: Path, memory: Any) -> None:
         self.job = {**job, "folder": str(folder)}
         self.folder = folder
         self.memory = memory
@@ -141,7 +142,7 @@ class TorchBackend(StateOperations[States], Judging, Timed):
     def _on_host(self, which: str, path: Path, variation: Variation, limit_s: float) -> Loaded:
         started = time.perf_counter()
         # What was captured is what all is held against: it runs as it ran there, unless it is a stranger's.
-        own = self.folder / "source" in path.parents and not self.job.get("stranger")
+        own = self.folder / "source" in path.parents and not self.job["stranger"]
         rights = None if own else self._rights(path)
         launcher = self._apart.launch(path, variation, rights)
         self._check_import(launcher.outcome(limit_s, only_load=True), path.name)
@@ -150,7 +151,7 @@ class TorchBackend(StateOperations[States], Judging, Timed):
         return Loaded(Compiled(compile_ms=(time.perf_counter() - started) * 1e3, grid=three(grid)))
 
     def _rights(self, path: Path) -> Rights:
-        if not self.job.get("hostile"):
+        if not self.job["hostile"]:
             return Rights()
         return Rights(
             confine.readable_by(path, [str(self.folder / "regions"), self.job["reproducer"]]),
@@ -174,7 +175,7 @@ class TorchBackend(StateOperations[States], Judging, Timed):
             self.memory.synchronize()
             launcher.unload()
 
-    def _launcher(self, path: Path, job: dict[str, Any], values: Values, folder: Path) -> Any:
+    def _launcher(self, path: Path, job: Job, values: Values, folder: Path) -> Any:
         if path.suffix != ".py":
             from .launchers import binary, stages
 
@@ -189,7 +190,7 @@ class TorchBackend(StateOperations[States], Judging, Timed):
         return TritonJit(path, job, values)
 
     @staticmethod
-    def _of_image(path: Path, job: dict[str, Any], values: Values, said: Cubin) -> Any:
+    def _of_image(path: Path, job: Job, values: Values, said: Cubin) -> Any:
         """A candidate that another process compiled: of its Python nothing comes here."""
         from .launchers import binary, stages
 
@@ -264,7 +265,7 @@ class TorchBackend(StateOperations[States], Judging, Timed):
             found.append(replace(stats, view=index, name=self._name(index)))
         return found
 
-    def _chosen(self, view: dict[str, Any], mask: Any) -> Any:
+    def _chosen(self, view: JobView, mask: Any) -> Any:
         """For each element of a view 1 if its first byte is in the mask of its region, else 0."""
         if 0 in view["shape"]:
             return self.memory.to_device(torch.zeros(view["shape"], dtype=torch.uint8))

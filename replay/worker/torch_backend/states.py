@@ -13,6 +13,7 @@ import torch
 
 from ..common.poison import GAP_SEED, pattern
 from ..common.private_map import private_map
+from ..job import Job
 
 _PROT_NONE = 0
 CHUNK = 16 * 1024 * 1024  # bytes of scratch per step on the device, times a small factor
@@ -49,9 +50,9 @@ class States:
     same (those that share the host's page tables).
     """
 
-    def __init__(self, memory: Any, job: dict[str, Any], folder: Path) -> None:
+    def __init__(self, memory: Any, job: Job, folder: Path) -> None:
         self.memory = memory
-        self.hostile = bool(job.get("hostile")) and memory.kind == "cuda"
+        self.hostile = job["hostile"] and memory.kind == "cuda"
         self.sizes = [region["size"] for region in job["regions"]]
         self._states: dict[str, list[Any]] = {}
         pre = [map_file(folder / r["pre"], r["size"]) for r in job["regions"]]

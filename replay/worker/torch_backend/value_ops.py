@@ -12,6 +12,7 @@ import torch
 
 from ..common.failures import Fault, Refused
 from ..common.numeric_errors import Boxes, Errors
+from ..job import Job
 from ..protocol import REFERENCE, ErrorBoxes, ErrorStatistics, Limits, Spread
 from .compare_views import ELEMENTS
 from .redraw import redraw
@@ -20,7 +21,7 @@ from .redraw import redraw
 class Judging:
     """Operations of a session; its memory, values and launchers are the session's."""
 
-    job: dict[str, Any]
+    job: Job
     folder: Path
     memory: Any
     values: Any

@@ -13,6 +13,7 @@ import torch
 from ...common.failures import Refused
 from ...cuda import driver as cu
 from ...cuda import kernel_resources
+from ...job import Job
 from ...protocol import Compiled, three
 from ..launch_values import Values
 from . import parameters, tma
@@ -31,7 +32,7 @@ class Binary:
     facts; without it ``path`` is the image, with the captured facts.
     """
 
-    def __init__(self, path: Path, job: dict[str, Any], values: Values, made: Made | None = None) -> None:
+    def __init__(self, path: Path, job: Job, values: Values, made: Made | None = None) -> None:
         started = time.perf_counter()
         self._driver: cu.Driver = values.memory.driver
         self._job = job
@@ -263,10 +264,10 @@ class Binary:
         return attributes
 
 
-def metadata(job: dict[str, Any], image: Path) -> dict[str, Any]:
+def metadata(job: Job, image: Path) -> dict[str, Any]:
     """What the compiler said about the kernel: the saved metadata stage over the manifest's facts."""
     found: dict[str, Any] = {}
-    for name, value in job["compiled"].items():
+    for name, value in (job["compiled"] or {}).items():
         if value["kind"] in ("int", "bool", "str"):
             found[name] = int(value["value"]) if value["kind"] == "int" else value["value"]
     path = job["code"].get("metadata")

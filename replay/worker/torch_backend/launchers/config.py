@@ -5,15 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from ...common.failures import Refused
+from ...job import Job, JobArgument, JobLaunch
 from ...protocol import Config, Variation
 
 
-def varied(job: dict[str, Any], variation: Variation) -> dict[str, Any]:
+def varied(job: Job, variation: Variation) -> Job:
     """``job`` with a configuration and values of numbers. Raises Refused as `configured`."""
     return _with_scalars(configured(job, variation.config), variation.scalars)
 
 
-def configured(job: dict[str, Any], config: Config | None) -> dict[str, Any]:
+def configured(job: Job, config: Config | None) -> Job:
     """``job`` as ``config`` says; the job itself stays as it is.
 
     Raises Refused for a parameter that can't be set by a value, by name.
@@ -21,7 +22,7 @@ def configured(job: dict[str, Any], config: Config | None) -> dict[str, Any]:
     if config is None:
         return job
     given = dict(config.arguments)
-    arguments = []
+    arguments: list[JobArgument] = []
     for argument in job["arguments"]:
         if argument["name"] in given:
             argument = _with_value(argument, given.pop(argument["name"]))
@@ -31,10 +32,8 @@ def configured(job: dict[str, Any], config: Config | None) -> dict[str, Any]:
         {"name": name, "role": "constexpr", "signature": "constexpr", "value": encoded(value)}
         for name, value in given.items()
     ]
-    launch = dict(job["launch"])
-    launch["options"] = {
-        **launch["options"], **{name: encoded(value) for name, value in config.options.items()}
-    }  # fmt: skip
+    options = {name: encoded(value) for name, value in config.options.items()}
+    launch: JobLaunch = {**job["launch"], "options": {**job["launch"]["options"], **options}}
     if config.grid is not None:
         if min(config.grid) < 0:
             raise Refused(f"the grid {config.grid} of the configuration is none of three numbers from 0 on")
@@ -42,24 +41,25 @@ def configured(job: dict[str, Any], config: Config | None) -> dict[str, Any]:
     return {**job, "arguments": arguments, "launch": launch}
 
 
-def _with_scalars(job: dict[str, Any], scalars: dict[str, str]) -> dict[str, Any]:
+def _with_scalars(job: Job, scalars: dict[str, str]) -> Job:
     """``job`` with other values of numeric arguments; the job itself stays as it is."""
     if not scalars:
         return job
-    arguments = [
-        {**a, "value": {**a["value"], "value": scalars[a["name"]]}} if a["name"] in scalars else a
-        for a in job["arguments"]
-    ]
+    arguments: list[JobArgument] = []
+    for argument in job["arguments"]:
+        if argument["name"] in scalars:
+            argument = {**argument, "value": {**argument["value"], "value": scalars[argument["name"]]}}
+        arguments.append(argument)
     return {**job, "arguments": arguments}
 
 
-def with_signature(job: dict[str, Any], signature: dict[str, Any]) -> dict[str, Any]:
+def with_signature(job: Job, signature: dict[str, Any]) -> Job:
     """``job`` with the parameters of another compiled kernel: their order, and which of them are constants.
 
     Raises Refused for a parameter that the launch has no value of, by name.
     """
     known = {argument["name"]: argument for argument in job["arguments"]}
-    arguments = []
+    arguments: list[JobArgument] = []
     for name, kind in signature.items():
         if name not in known:
             if kind == "constexpr":
@@ -69,7 +69,7 @@ def with_signature(job: dict[str, Any], signature: dict[str, Any]) -> dict[str, 
     return {**job, "arguments": arguments}
 
 
-def _with_value(argument: dict[str, Any], value: Any) -> dict[str, Any]:
+def _with_value(argument: JobArgument, value: Any) -> JobArgument:
     kind = argument["value"]["kind"]
     if kind in ("tensor", "descriptor", "pointer"):
         raise Refused(f"argument {argument['name']} is a {kind}: a configuration can't give it a value")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import contextlib
 import importlib
 from pathlib import Path
-from typing import Any
 
 from ...common.failures import Refused
+from ...job import Job
 from ..launch_values import Values
 from .source import SourceKernel
 
@@ -27,7 +27,7 @@ def prepare() -> None:
 class Interpreter:
     """One source module's entry, run program by program in this process."""
 
-    def __init__(self, path: Path, job: dict[str, Any], values: Values) -> None:
+    def __init__(self, path: Path, job: Job, values: Values) -> None:
         from .. import interpreter_gaps
 
         self._kernel = SourceKernel(path, job, values)

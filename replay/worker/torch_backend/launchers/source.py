@@ -16,6 +16,7 @@ from types import CodeType, ModuleType
 from typing import Any
 
 from ...common.failures import KernelError, Refused
+from ...job import Job
 from .. import guard
 from ..isolation import MODULE_PREFIX
 from ..launch_values import Values
@@ -89,10 +90,10 @@ def _imports_beside(folder: Path) -> Iterator[None]:
 class SourceKernel:
     """The entry of a module, bound to the arguments of the launch."""
 
-    def __init__(self, path: Path, job: dict[str, Any], values: Values) -> None:
+    def __init__(self, path: Path, job: Job, values: Values) -> None:
         self.module = load(path)
         self.job = job
-        entry = job["entry"]
+        entry = str(job["entry"])
         function = getattr(self.module, entry, None)
         if function is None:
             names = [name for name, item in vars(self.module).items() if hasattr(item, "run")]

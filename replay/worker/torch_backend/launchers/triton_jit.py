@@ -13,6 +13,7 @@ from typing import Any
 from ...common.failures import KernelError
 from ...cuda import driver as cu
 from ...cuda import kernel_resources
+from ...job import Job
 from ...protocol import Compiled, three
 from ..launch_values import Values
 from . import places
@@ -28,7 +29,7 @@ _NOT_OPTIONS = ("stream", "device", "grid", "warmup")
 class TritonJit:
     """One source module's entry with the captured constexprs and options."""
 
-    def __init__(self, path: Path, job: dict[str, Any], values: Values) -> None:
+    def __init__(self, path: Path, job: Job, values: Values) -> None:
         self._driver: cu.Driver = values.memory.driver
         self._device = int(job["device"])
         self._kernel = SourceKernel(path, job, values)

@@ -1,0 +1,92 @@
+"""What of a reproducer a worker is given: the keys of job.json, as `kerncap.replay.staging` writes it.
+
+Values of arguments, options and attributes are those of the manifest (FORMAT.md).
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypedDict
+
+
+class JobRegion(TypedDict):
+    """``pre`` and ``post`` are files of the job's folder; no ``post``: the launch did not change it."""
+
+    base: int
+    size: int
+    kind: str
+    device: int
+    name: str | None
+    module: int
+    pre: str
+    post: str | None
+
+
+class PlacedRegion(JobRegion):
+    """``base`` is where it lies here, ``captured`` where it lay."""
+
+    captured: int
+
+
+class JobView(TypedDict):
+    """A typed window on a region; the offset in bytes, strides in elements."""
+
+    region: int
+    offset: int
+    dtype: str
+    itemsize: int
+    shape: list[int]
+    strides: list[int]
+    name: str
+
+
+class JobArgument(TypedDict):
+    """``role``: runtime or constexpr; ``signature`` is the compiler's type."""
+
+    name: str
+    role: str
+    value: dict[str, Any]
+    signature: str | None
+
+
+class JobLaunch(TypedDict):
+    """As the manifest's launch, less what a replay does not need."""
+
+    grid: list[int]
+    mode: str
+    options: dict[str, dict[str, Any]]
+    shared_bytes: int | None
+    block: list[int] | None
+    cluster: list[int] | None
+    cooperative: bool
+    attributes: list[dict[str, Any]]
+    parameters: dict[str, Any] | None
+    dispatch: dict[str, Any] | None
+
+
+class Job(TypedDict):
+    """``code`` are files of the folder by stage, ``images`` those that a driver takes, the surest first.
+
+    ``device`` is the ordinal here. ``hostile``: candidates may attack what judges them; ``stranger``: so may
+    the stored source.
+    """
+
+    version: int  # `protocol.VERSION`
+    folder: str
+    launcher: str
+    reproducer: str
+    memory: str
+    device: int
+    captured_device: int
+    kernel: str
+    symbol: str
+    entry: str | None
+    source: str | None
+    code: dict[str, str]
+    images: list[str]
+    arguments: list[JobArgument]
+    views: list[JobView]
+    launch: JobLaunch
+    compiled: dict[str, Any] | None
+    regions: list[JobRegion]
+    hostile: bool
+    stranger: bool
