@@ -130,8 +130,9 @@ class _Measurement:
             unit.bits(self.sizes[unit.region]) & ~self.pointers.of(unit, self._keep_zeros) for unit in many
         ]
         for unit, mask in zip(many, masks, strict=True):
-            if mask.any():
-                engine.fill(unit.region, unit.start, unit.stop, seed, mask)
+            whole = unit.bits(self.sizes[unit.region])
+            if mask.any():  # a file for each mask is what takes time
+                engine.fill(unit.region, unit.start, unit.stop, seed, None if (mask == whole).all() else mask)
         if not self.plain.launch().ok:
             self._crashes += 1
             return None

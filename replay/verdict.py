@@ -206,7 +206,8 @@ class _Comparison:
         self.notes: list[str] = []
 
     def judge(self) -> Verdict:
-        different = {r: self.engine.diff(r, "post") for r in range(len(self.sizes))}
+        different = {region: bitmap.empty(size) for region, size in enumerate(self.sizes)}
+        different |= {region: self.engine.diff(region, "post") for region in self.engine.differing("post")}
         count = sum(bitmap.count(bits) for bits in different.values())
         total = sum(self.sizes)
         if not self.reasons and not self.hit:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..job import JobRegion
-from .address_layout import Span, gaps, supersets
+from .address_layout import Span, gaps, grouped
 
 _MAP_FIXED_NOREPLACE = 0x100000  # Linux 4.17; older kernels take the address as a hint only
 _MAP_NORESERVE = 0x4000
@@ -54,12 +54,8 @@ class HostMemory:
 
     def reserve(self, relocate: bool) -> list[int]:
         """Place every region; the indices of those whose address is taken (they move if ``relocate``)."""
-        page = mmap.PAGESIZE
         taken: list[int] = []
-        for span in supersets(self.regions, page):
-            inside = [
-                i for i, r in enumerate(self.regions) if r["size"] and span.start <= r["base"] < span.stop
-            ]
+        for span, inside in grouped(self.regions, range(len(self.regions)), mmap.PAGESIZE):
             if map_pages(span.start, span.size, fixed=True) is not None:
                 self._spans.append(span)
                 continue

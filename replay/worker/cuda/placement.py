@@ -14,7 +14,7 @@ import ctypes
 import mmap
 from collections.abc import Sequence
 
-from ..common.address_layout import Span, supersets
+from ..common.address_layout import Span, grouped
 from ..common.failures import Refused
 from ..common.host_memory import map_pages
 from ..job import JobRegion, PlacedRegion
@@ -74,8 +74,7 @@ class Placement:
     def _place_host(self, relocate: bool) -> list[int]:
         taken: list[int] = []
         host = self._of_kind("host")
-        for span in supersets([self.regions[i] for i in host], mmap.PAGESIZE):
-            inside = self._inside(host, span)
+        for span, inside in grouped(self.regions, host, mmap.PAGESIZE):
             if map_pages(span.start, span.size, fixed=True) is not None:
                 self._host.append(span)
                 continue
@@ -111,8 +110,7 @@ class Placement:
             for i, region in enumerate(self.regions)
             if region["size"] and region["kind"] != "host" and not is_own_global(region)
         ]
-        for span in supersets([self.regions[i] for i in wanted], _RESERVE_ALIGNMENT):
-            inside = self._inside(wanted, span)
+        for span, inside in grouped(self.regions, wanted, _RESERVE_ALIGNMENT):
             start = self._reserve_at(span)
             if start is None:
                 taken += inside
@@ -149,14 +147,12 @@ class Placement:
         return int(address.value)
 
     def _map(self, inside: list[int]) -> None:
-        regions = [self.regions[i] for i in inside]
         own = self._property(self.ordinal)
         granularity = ctypes.c_size_t()
         self.driver.call(
             "cuMemGetAllocationGranularity", ctypes.byref(granularity), ctypes.byref(own), ctypes.c_int(0)
         )
-        for piece in supersets(regions, granularity.value):
-            owners = [i for i in inside if piece.start <= self.regions[i]["base"] < piece.stop]
+        for piece, owners in grouped(self.regions, inside, granularity.value):
             self._map_piece(piece, self._device_of(owners[0]))
             self._pieces.append(piece)
 
@@ -238,9 +234,6 @@ class Placement:
 
     def _of_kind(self, kind: str) -> list[int]:
         return [i for i, region in enumerate(self.regions) if region["kind"] == kind and region["size"]]
-
-    def _inside(self, indices: list[int], span: Span) -> list[int]:
-        return [i for i in indices if span.start <= self.regions[i]["base"] < span.stop]
 
     def _move(self, indices: list[int], by: int) -> None:
         for i in indices:

@@ -13,7 +13,7 @@ import ctypes
 import mmap
 from collections.abc import Sequence
 
-from ..common.address_layout import Span, supersets
+from ..common.address_layout import Span, grouped, supersets
 from ..common.failures import Refused
 from ..common.host_memory import map_pages
 from ..cuda.placement import is_own_global
@@ -72,8 +72,7 @@ class Placement:
     def _place_host(self, relocate: bool) -> list[int]:
         taken: list[int] = []
         host = [i for i, region in enumerate(self.regions) if region["kind"] == "host" and region["size"]]
-        for span in supersets([self.regions[i] for i in host], mmap.PAGESIZE):
-            inside = self._inside(host, span)
+        for span, inside in grouped(self.regions, host, mmap.PAGESIZE):
             if map_pages(span.start, span.size, fixed=True) is not None:
                 self._host.append(span)
                 continue
@@ -145,8 +144,7 @@ class Placement:
     def _place_device(self, relocate: bool, hold: Hold, place: bool) -> list[int]:
         taken: list[int] = []
         wanted = self._on_device()
-        for span in supersets([self.regions[i] for i in wanted], self._granule):
-            inside = self._inside(wanted, span)
+        for span, inside in grouped(self.regions, wanted, self._granule):
             hold.release(span)
             start = self._reserve(span.size, span.start)
             if start != span.start:

@@ -10,7 +10,7 @@ from kerncap.format.schema import View
 from kerncap.replay import bitmap
 from kerncap.replay.tolerance import view_tolerance
 from kerncap.replay.units import _element, extent
-from kerncap.replay.worker.common.address_layout import gaps, supersets
+from kerncap.replay.worker.common.address_layout import gaps, grouped, supersets
 
 
 @given(st.integers(1, 300), st.data())
@@ -33,6 +33,12 @@ def test_spans_cover_regions_and_gaps_are_the_rest(places: list[tuple[int, int]]
     assert inside <= covered
     assert all(span.start % alignment == 0 == span.stop % alignment for span in spans)
     assert len(free) == len(set(free)) and set(free) == covered - inside
+    chosen = range(0, len(regions), 2)
+    for span, numbers in grouped(regions, chosen, alignment):
+        assert numbers == [
+            i for i in chosen if regions[i]["size"] and span.start <= regions[i]["base"] < span.stop
+        ]
+    assert [span for span, _ in grouped(regions, range(len(regions)), alignment)] == spans
 
 
 def test_elements_are_named_by_their_strides() -> None:
