@@ -16,6 +16,7 @@ from kerncap.printable import printable
 
 DEBUG_VARIABLE = "KERNCAP_DEBUG"  # set: the traceback of an internal error is printed
 _LONGEST = 2000
+_NO_ROOM = "failed to map segment from shared object"  # of the loader, if the address space is limited
 
 _OF_A_PATH = {
     errno.EACCES: "change its permissions, or run as the user who owns it",
@@ -42,7 +43,7 @@ def explained(error: BaseException) -> KerncapError:
     """``error`` as one of ours; what has none of the causes below is an InternalError."""
     if isinstance(error, KerncapError):
         return error
-    if isinstance(error, MemoryError):
+    if isinstance(error, MemoryError) or (isinstance(error, ImportError) and _NO_ROOM in str(error)):
         return OutOfMemory()
     if isinstance(error, RuntimeError) and str(error) == "can't start new thread":
         return _no_process()

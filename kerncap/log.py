@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
+from pathlib import Path
 
 from kerncap.printable import printable, visible
 
@@ -29,6 +30,14 @@ def block(text: str) -> None:
             sys.stderr.flush()
         except (OSError, ValueError):
             pass  # nobody reads it any more; the result does not depend on that
+
+
+def from_here(path: Path | str) -> str:
+    """A path as it is opened from the working folder, if it lies in that."""
+    try:
+        return str(Path(path).relative_to(Path.cwd()))
+    except (ValueError, OSError):  # it lies elsewhere; the working folder was deleted
+        return str(path)
 
 
 def size(count: int) -> str:

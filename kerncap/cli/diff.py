@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from kerncap.answer import exit_status
-from kerncap.cli.numbers import COUNT_OR_NONE, Finite
+from kerncap.cli.numbers import COUNT_OR_NONE, RATIO, Finite
 from kerncap.cli.paths import PATH
 from kerncap.cli.strict import strict_option
 
@@ -31,7 +31,7 @@ from kerncap.cli.strict import strict_option
     help="Maximum memory to read, for both sides together.",
 )  # fmt: skip
 @click.option(
-    "--max-ratio", type=float, metavar="X",
+    "--max-ratio", type=RATIO, metavar="X",
     help="For two results: count a time as different if B takes more than X times as long.",
 )  # fmt: skip
 @strict_option

@@ -26,3 +26,4 @@ class Finite(click.FloatRange):
 
 
 SECONDS = Finite(0, _MOST, min_open=True)
+RATIO = Finite(0, _MOST, min_open=True)

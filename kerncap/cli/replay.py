@@ -10,7 +10,7 @@ import click
 
 from kerncap import output
 from kerncap.answer import Answer, exit_status
-from kerncap.cli.numbers import COUNT, COUNT_OR_NONE
+from kerncap.cli.numbers import COUNT, COUNT_OR_NONE, RATIO
 from kerncap.cli.paths import PATH
 from kerncap.cli.replay_options import replay_options
 from kerncap.cli.strict import strict_option
@@ -59,7 +59,7 @@ _STDOUT = Path("-")
     help="Compare variants: captured, rebuilt, candidate, separated by commas.",
 )  # fmt: skip
 @click.option(
-    "--max-ratio", type=float, metavar="R",
+    "--max-ratio", type=RATIO, metavar="R",
     help="With --compare: fail a variant that takes more than R times as long as the first.",
 )  # fmt: skip
 @click.option(

@@ -7,7 +7,7 @@ from typing import Any
 
 from kerncap import log
 from kerncap.capture.outcome import ArmResult
-from kerncap.report.capture_text import shown_path
+from kerncap.log import from_here
 
 
 def render_arm(result: ArmResult) -> str:
@@ -17,13 +17,13 @@ def render_arm(result: ArmResult) -> str:
         rank = f"rank {each.rank}, " if each.rank is not None else ""
         lines.append(
             f"captured {log.one_line(each.kernel)} ({rank}launch {each.launch} since it was armed) -> "
-            f"{shown_path(each.path)}"
+            f"{from_here(each.path)}"
         )
     if not result.waited:
         lines.append(f"armed (generation {result.generation}); --wait waits for the capture")
     elif result.captured:
         verb = "inspect" if result.no_values else "replay"
-        lines.append(f"next: kerncap {verb} {shlex.quote(shown_path(result.captured[0].path))}")
+        lines.append(f"next: kerncap {verb} {shlex.quote(from_here(result.captured[0].path))}")
     if result.reason is not None:
         lines.append(f"nothing captured: {result.reason}")
     return "".join(f"kerncap: {line}\n" for line in lines)

@@ -166,7 +166,9 @@ def chooses_only(kernel: KernelSummary, result: CaptureResult) -> bool:
 
 def dormant_line(session: Path) -> str:
     """What is said when a dormant program starts: how to arm it, from anywhere."""
-    return f"dormant; arm it at any time with: kerncap arm {shlex.quote(shown_path(session))} -k REGEX --wait"
+    return (
+        f"dormant; arm it at any time with: kerncap arm {shlex.quote(log.from_here(session))} -k REGEX --wait"
+    )
 
 
 def fault_lines(result: CaptureResult) -> list[str]:
@@ -239,15 +241,7 @@ def _python(result: CaptureResult) -> str:
 
 
 def _shown(sealed: SealedLaunch) -> str:
-    return shown_path(sealed.path)
-
-
-def shown_path(path: Path) -> str:
-    """The path relative to here if that is shorter."""
-    try:
-        return str(path.relative_to(Path.cwd()))
-    except (ValueError, OSError):
-        return str(path)
+    return log.from_here(sealed.path)
 
 
 def _rest_table(result: CaptureResult) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from kerncap import log
@@ -172,20 +171,16 @@ def opening(session: Any, editor: Any) -> list[str]:
     software = f", Triton {engine.facts.triton}" if engine.facts.triton else ""
     lines = [f"{kernel}: {engine.choice.name} on {engine.facts.device}{software}"]
     again = f" (taken up again, {session.history.count} kept)" if copy.resumed else ""
-    lines.append(f"edit {_near(session.working_copy)}{again}; the original stays in the reproducer")
+    lines.append(f"edit {log.from_here(session.working_copy)}{again}; the original stays in the reproducer")
     others = len(copy.watched) - 1
     if others:
         lines.append(f"watching {others} more file{'s' if others > 1 else ''} of its unit")
     if editor is not None and editor.place == "terminal":
-        lines.append(f"while the editor has this terminal, the last verdict is in {_near(copy.verdict_file)}")
+        lines.append(
+            f"while the editor has this terminal, the last verdict is in {log.from_here(copy.verdict_file)}"
+        )
     lines += [f"note: {one_line(note)}" for note in session.notes]
     return lines
-
-
-def _near(path: Path) -> str:
-    """Without the folder that the user is in."""
-    here = Path.cwd()
-    return str(path.relative_to(here) if path.is_relative_to(here) else path)
 
 
 def _shown(text: str) -> str:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 
-from kerncap.log import one_line
+from kerncap.log import from_here, one_line
 from kerncap.printable import printable
 from kerncap.sanitizer.diagnose.finding import count_bytes, describe_place, spot_of
 from kerncap.sanitizer.diagnose.render import source_context
@@ -86,8 +85,7 @@ def place(location: Location) -> str:
 
 def shown_path(name: str) -> str:
     """A file's name as it is opened from here."""
-    folder = os.path.join(os.getcwd(), "")
-    return one_line(name[len(folder) :] if name.startswith(folder) else name)
+    return one_line(from_here(name))
 
 
 def _facts(finding: Finding) -> list[tuple[str, str]]:

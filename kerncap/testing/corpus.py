@@ -9,6 +9,7 @@ its reason, unless ``--kerncap-strict`` makes it a failure.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from kerncap import search_path
+from kerncap import failure, search_path
 from kerncap.printable import printable
 
 NAME = "kerncap-corpus"
@@ -58,6 +59,10 @@ def configure(config: pytest.Config) -> None:
     for path, root in zip(given, roots, strict=True):
         if not os.path.exists(root):
             raise pytest.UsageError(f"--kerncap {path}: no such file or folder")
+        if not os.access(root, os.R_OK | (os.X_OK if root.is_dir() else 0)):
+            denied = PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+            said = failure.about(root, denied, "can't be read")
+            raise pytest.UsageError(f"--kerncap {said}")
         if _is_inside(root.parent):
             raise pytest.UsageError(
                 f"--kerncap {path}: it is inside a reproducer; name that, or one above it"

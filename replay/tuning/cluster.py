@@ -67,6 +67,8 @@ class Cluster:
             self._stack.enter_context(child.protected())
             import distributed
         except OSError as error:
+            if error.filename is None:
+                raise
             raise BackendUnavailable("a Dask cluster", f"{error.filename}: {error.strerror}") from None
         except ImportError as error:
             self._stack.close()

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from kerncap.log import from_here
+
 _SHOWN_BEFORE = 2  # lines of context
 _MOST = 8
 _FRAME = re.compile(r'^\s*File "(?P<file>[^"\n]+)", line (?P<line>\d+)(?:, in .*)?$')
@@ -202,12 +204,5 @@ def texts_of(
     """`Texts` of bytes; what is no UTF-8 is shown as it can be."""
     return Texts(
         {path: data.decode("utf-8", "replace") for path, data in files.items()},
-        {path: _short(place) for path, place in shown.items()}, dict(names), main,
+        {path: from_here(place) for path, place in shown.items()}, dict(names), main,
     )  # fmt: skip
-
-
-def _short(path: Path) -> str:
-    try:
-        return str(path.relative_to(Path.cwd()))
-    except ValueError:
-        return str(path)

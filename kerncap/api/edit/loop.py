@@ -20,6 +20,7 @@ from kerncap.api.edit.resident_engine import EditSession
 from kerncap.api.edit.save_watcher import TICK_S, Watcher
 from kerncap.api.edit.terminal import Keys
 from kerncap.errors import KerncapError, UsageError
+from kerncap.log import from_here
 from kerncap.replay.engine import CANDIDATE, ORIGINAL
 
 
@@ -187,15 +188,15 @@ def apply_words(patch: Patch, path: Path) -> str:
     """The command that applies a patch from here."""
     if not patch.root.is_absolute():
         return f"patch -p1 < {shlex.quote(str(path))}"
-    if patch.root == Path.cwd():
+    if from_here(patch.root) == ".":
         return f"git apply {shlex.quote(str(path))}"
     return f"git -C {shlex.quote(str(patch.root))} apply {shlex.quote(str(path.absolute()))}"
 
 
 def patch_words(path: Path | None, patch: Patch) -> str:
     """What a user must know of a patch that was written."""
-    if path is not None and path.is_relative_to(Path.cwd()):
-        path = path.relative_to(Path.cwd())
+    if path is not None:
+        path = Path(from_here(path))
     if patch.text:
         names = ", ".join(patch.files)
         where = "" if path is None else f" -> {path}"

@@ -108,7 +108,7 @@ class WorkingCopy:
         Raises UsageError for a folder inside of the reproducer, of another reproducer, or with other things.
         """
         asked = folder is not None
-        home = outside(Path.cwd(), reproducer.path)
+        home = outside(Path.cwd(), reproducer.path) if not asked else Path()
         name = f"{_plain(reproducer.manifest.kernel.name)}-edit"
         names = [folder] if folder is not None else [
             home / name, home / f"{name}-{reproducer.manifest_sha256[:8]}",

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import click
 import pytest
 
-from kerncap.cli import main
+from kerncap.cli import group, main
 
 HUGE = "1000000000000000"
 FLOATS = (HUGE, "9" * 400, "nan", "inf", "-1", "x")
@@ -16,6 +17,24 @@ OPTIONS = {
     "replay nowhere --timeout": FLOATS,
     "replay nowhere --rtol": FLOATS[1:],
     "verify nowhere --atol": FLOATS[1:],
+    "replay nowhere --atol": FLOATS[1:],
+    "replay nowhere --compare captured --max-ratio": FLOATS,
+    "replay nowhere --max-size": SIZES,
+    "verify nowhere --timeout": FLOATS,
+    "verify nowhere --rtol": FLOATS[1:],
+    "verify nowhere --max-size": SIZES,
+    "arm nowhere --last": INTEGERS,
+    "arm nowhere --wait": FLOATS,
+    "arm nowhere --fault-timeout": FLOATS,
+    "tune nowhere --rtol": FLOATS[1:],
+    "tune nowhere --atol": FLOATS[1:],
+    "minimize nowhere --timeout": FLOATS,
+    "minimize nowhere --rtol": FLOATS[1:],
+    "minimize nowhere --atol": FLOATS[1:],
+    "minimize nowhere --max-size": SIZES,
+    "export nowhere --as script --max-size": SIZES,
+    "sanitize nowhere --max-memory": SIZES,
+    "diff nowhere nowhere --max-ratio": FLOATS,
     "tune nowhere --trials": INTEGERS,
     "tune nowhere --patience": INTEGERS,
     "tune nowhere --workers": INTEGERS,
@@ -37,6 +56,24 @@ BEFORE_A_COMMAND = {
 }
 CASES = [(words, value, "") for words, values in OPTIONS.items() for value in values]
 CASES += [(words, value, "-- false") for words, values in BEFORE_A_COMMAND.items() for value in values]
+
+
+def takes_a_number(option: click.Parameter) -> bool:
+    ranged = isinstance(option.type, click.IntRange | click.FloatRange)
+    return ranged or option.type in (click.INT, click.FLOAT) or option.name in ("max_size", "max_memory")
+
+
+def test_every_option_that_takes_a_number_is_among_them() -> None:
+    """Of each command, so that a new one has to be listed here."""
+    context = click.Context(group)
+    known = {(words.split()[0], words.split()[-1]) for words in (*OPTIONS, *BEFORE_A_COMMAND)}
+    missing = [
+        (name, option.opts)
+        for name in group.list_commands(context)
+        for option in group.get_command(context, name).params
+        if takes_a_number(option) and not known & {(name, each) for each in option.opts}
+    ]
+    assert missing == []
 
 
 @pytest.mark.parametrize(

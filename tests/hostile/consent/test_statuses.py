@@ -24,6 +24,7 @@ RAISED = [
     (FormatError("f", 3, "bad"), 3, "f: byte 3: bad"),
     (BackendUnavailable("CUDA", "no driver"), 4, "no driver"),
     (MemoryError(), 4, "memory"),
+    (ImportError("/lib/x.so: failed to map segment from shared object"), 4, "memory"),
     (system(errno.ENOMEM), 4, "memory"),
     (system(errno.EAGAIN), 4, "ulimit -u"),
     (RuntimeError("can't start new thread"), 4, "ulimit"),

@@ -118,17 +118,23 @@ class Place:
         """What the command is given to read."""
         return self.session if "{session}" in COMMANDS[name] else self.repro
 
-    def run(self, user: OrdinaryUser, words: str, has_cwd: bool = True, **how: Any) -> Done:
-        """In an empty folder, or in one that was deleted; ``how``: of `Asked`."""
-        given = words.format(
+    def words(self, words: str) -> list[str]:
+        return words.format(
             self.repro, self.root / "add-500", out=self.out, zip=self.folder / "by-hand.zip", root=self.root,
             session=self.session, space=self.folder / "space.json",
-        )  # fmt: skip
-        environment = {
+        ).split()  # fmt: skip
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return {
             "TMPDIR": str(self.temporary), "XDG_CONFIG_HOME": str(self.folder / "config"), "EDITOR": "true",
             "XDG_CACHE_HOME": str(self.folder / "cache"), "TRITON_INTERPRET": "1",
         }  # fmt: skip
-        return user.run(Asked(given.split(), str(self.here) if has_cwd else None, environment, **how))
+
+    def run(self, user: OrdinaryUser, words: str, has_cwd: bool = True, **how: Any) -> Done:
+        """In an empty folder, or in one that was deleted; ``how``: of `Asked`."""
+        cwd = str(self.here) if has_cwd else None
+        return user.run(Asked(self.words(words), cwd, self.environment, **how))
 
     @contextmanager
     def closed(self, path: Path, mode: int) -> Iterator[None]:
