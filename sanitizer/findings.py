@@ -14,7 +14,7 @@ NOT_SANITISED = "could not be sanitised"  # how a note begins that says so of a 
 # A front end does not track allocations: reported once for a launch.
 NOT_KNOWN = "whether this memory was written before is not known here"
 # "same-value": a race that stores equal values; "portability": right by what this target puts into the lanes
-# that a load leaves out, which Triton's text does not say.
+# that a load leaves out, which Triton's text does not say, or because it makes nothing of a false promise.
 Note = Literal["same-value", "portability"]
 AccessKind = Literal["load", "store", "atomic", "none"]  # none: a broken promise is no access
 

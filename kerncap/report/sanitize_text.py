@@ -149,13 +149,19 @@ def _facts_of(cause: Cause, alone: Callable[[str], str] | None) -> list[tuple[st
 
 
 def _notes_counted(report: LaunchReport) -> Iterator[str]:
-    kinds = Counter(finding.note for finding in once_each([f for f in all_of(report) if f.note]))
+    noted = once_each([finding for finding in all_of(report) if finding.note])
+    kinds = Counter("promise" if finding.check == "promise" else finding.note for finding in noted)
     parts = []
     if kinds["portability"]:
         places = _number(kinds["portability"], "access is", "accesses are")
         parts.append(f"{places} right only by the zeros that this target puts into left-out lanes")
     if kinds["same-value"]:
         parts.append(f"{_number(kinds['same-value'], 'race stores', 'races store')} equal values")
+    if kinds["promise"]:
+        promises = _number(
+            kinds["promise"], "promise is false, of an address", "promises are false, of addresses"
+        )
+        parts.append(f"{promises} that the widest access of this target allows")
     if parts:
         yield f"  note: {' and '.join(parts)}; --portable lists them"
 

@@ -77,6 +77,25 @@ def _check_axis(analysis: Analysis, promise: Promise, axis: int, amount: int) ->
 def _divisibility(
     analysis: Analysis, promise: Promise, axis: int, amount: int, lane: Variable | None
 ) -> Verdict:
+    verdict = _divides(analysis, promise, axis, amount, lane)
+    if isinstance(verdict, Violated) and _pointer(promise) is not None:
+        widest = _widest_bytes(analysis.launch.target)
+        # Nothing more is made of a larger promise.
+        if amount > widest and isinstance(_divides(analysis, promise, axis, widest, lane), Proved):
+            return Violated(tuple(replace(one, note="portability") for one in verdict.findings))
+    return verdict
+
+
+def _widest_bytes(target: str) -> int:
+    """The widest access of one thread, beyond which an address' divisibility changes nothing.
+
+    32 from sm_100 on, and for a target that is not known. Source: PTX ISA, ld: vectors of 256 bits.
+    """
+    kind, _, arch = target.partition(":")
+    return 16 if kind == "hip" or (kind == "cuda" and arch.isdigit() and int(arch) < 100) else 32
+
+
+def _divides(analysis: Analysis, promise: Promise, axis: int, amount: int, lane: Variable | None) -> Verdict:
     broken = ne(mod_floor(promise.value, const(amount)), const(0))
     if lane is None:
         return _ask(analysis, promise, axis, broken)
@@ -138,14 +157,19 @@ class _Pair:
         return Sat(assignment, answer.how, answer.contents)
 
 
-def _element_bytes(promise: Promise) -> int:
-    """What one element more adds: 1 for integers, the pointee's size for pointers."""
+def _pointer(promise: Promise) -> PointerType | None:
     if promise.operation is None or not promise.operation.results:
-        return 1
+        return None
     kind = promise.operation.results[0].type
     if isinstance(kind, TensorType):
         kind = kind.element
-    if not isinstance(kind, PointerType):
+    return kind if isinstance(kind, PointerType) else None
+
+
+def _element_bytes(promise: Promise) -> int:
+    """What one element more adds: 1 for integers, the pointee's size for pointers."""
+    kind = _pointer(promise)
+    if kind is None:
         return 1
     pointee = kind.pointee
     return max(1, pointee.width // 8) if isinstance(pointee, (IntType, FloatType)) else 8

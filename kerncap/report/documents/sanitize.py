@@ -58,7 +58,8 @@ class SanitizeNote(SanitizeFinding, frozen=True, kw_only=True):
         Literal["same-value", "portability"],
         says(
             "same-value: a race that stores equal values. portability: right only by the zeros that this "
-            "target puts into lanes that a load leaves out."
+            "target puts into lanes that a load leaves out, or a promise of more divisibility than its "
+            "widest access needs."
         ),
     ]
 

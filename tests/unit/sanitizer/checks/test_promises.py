@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 from typing import Any, Literal
 
 import numpy as np
@@ -182,6 +183,36 @@ def test_pointers_count_in_elements_and_divide_in_bytes(scene: Scene) -> None:
     assert isinstance(ask("contiguity", 128), Proved)
     assert isinstance(ask("divisibility", 16), Proved)
     assert "0x7f" in finding_of(ask("divisibility", 32)).message
+
+
+def for_target(scene: Scene, target: str) -> Analysis:
+    analysis = scene.analysis()
+    return dataclasses.replace(analysis, launch=dataclasses.replace(analysis.launch, target=target))
+
+
+def test_a_promise_of_more_than_the_widest_access_is_a_note() -> None:
+    """Rows of 240 bytes that are promised to be multiples of 64 load no other way than as multiples of 16."""
+    of_floats = FloatType("f32", 32)
+    for target, row, noted in (
+        ("cuda:90", 240, True), ("hip:gfx942", 240, True), ("cuda:100", 240, False), ("", 240, False),
+        ("cuda:90", 200, False), ("cuda:100", 224, True),
+    ):  # fmt: skip
+        scene = Scene(grid=(16, 1, 1))
+        analysis = for_target(scene, target)
+        pointers = add(const(FIRST_ADDRESS), mul(const(row), scene.pid))
+        found = finding_of(
+            promises.check(analysis, promise_of("divisibility", pointers, (64,), pointee=of_floats))
+        )
+        assert (found.note == "portability") is noted, (target, row)
+    # Of numbers a promise may decide more than the width of an access.
+    scene = Scene(grid=(16, 1, 1))
+    analysis = for_target(scene, "cuda:90")
+    assert (
+        finding_of(
+            promises.check(analysis, promise_of("divisibility", mul(const(16), scene.pid), (64,)))
+        ).note
+        is None
+    )
 
 
 def test_unreached_promises_bind_nobody(scene: Scene) -> None:
