@@ -87,7 +87,7 @@ def test_differs_keeps_a_launch_that_does_not_repeat(kerncap: CommandLine) -> No
         tl.store(y_ptr + i, tl.load(y_ptr + i) + 1)
 
     y = torch.zeros(8, dtype=torch.int64)
-    counter = torch.zeros(1, dtype=torch.int64)
+    counter = torch.zeros(1 << 20, dtype=torch.int64)  # large ones lie above 2^31: the address is an int64
     for _ in range(3):
         steady[(1,)](y, BLOCK=8)
     leaky[(1,)](y, counter.data_ptr(), BLOCK=8)

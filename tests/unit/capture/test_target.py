@@ -133,12 +133,14 @@ print({json.dumps("own")})
 def test_ctrl_c_at_a_terminal_arrives_once() -> None:
     """The terminal sends SIGINT to both; forwarding it as well would interrupt the target twice."""
     count = """
-import signal
+import os, signal
 seen = []
-signal.signal(signal.SIGINT, lambda *_: seen.append(1) or print("interrupted", flush=True))
+reader, writer = os.pipe()
+# No print in the handler: "ready" is read while it is still being printed, and print can't be entered twice.
+signal.signal(signal.SIGINT, lambda *_: seen.append(os.write(writer, b"1")))
 print("ready", flush=True)
-while not seen:
-    signal.pause()
+os.read(reader, 1)
+print("interrupted", flush=True)
 input()
 print("count", len(seen), flush=True)
 """

@@ -52,7 +52,7 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, st
         (["x.ttir", "--grid", "8,"], "--grid 8,: one to three numbers, as in 8 or 8,4,1"),
         (["x.ttir", "--grid", "8", "--arg", "n"], "--arg n: expected NAME=VALUE, as in x=f32[1024,64]"),
         (["x.ttir", "--grid", "8", "--arg", "n=1", "--arg", "n=2"], "--arg n=2: n has a value already"),
-        (["x.ttir", "--grid", "8"], "x.ttir: No such file or directory"),
+        (["x.ttir", "--grid", "8"], "x.ttir: can't be read: No such file or directory"),
         (
             ["x.ttir", "--target", "cuda:90"],
             "--target goes with -- and a program or a reproducer, not with a",

@@ -56,11 +56,13 @@ def resident_bytes() -> int:
 
 def test_a_private_copy_of_zeros_costs_nothing() -> None:
     from kerncap.sanitizer.concrete.memory import _Bytes
+    from kerncap.sanitizer.paged_bytes import PagedBytes
 
     size = 512 * MIB
     contents = np.zeros(size, np.uint8)
     before = resident_bytes()
-    held = _Bytes("x", size, contents)
-    held.writable()[300 * MIB] = 7
+    held = _Bytes("x", size, PagedBytes.of(contents))
+    held.writable(np.array([300 * MIB]), 1)[300 * MIB] = 7
+    held.need(np.arange(MIB), 1)
     assert held.bytes[300 * MIB] == 7 and not held.bytes[:MIB].any()
     assert resident_bytes() - before < 64 * MIB

@@ -46,6 +46,7 @@ from kerncap.sanitizer.symbolic.expr import (
     wrap,
 )
 from kerncap.sanitizer.symbolic.linear import disjoint_strides, residual_is_zero
+from kerncap.sanitizer.symbolic.node import Interval
 from kerncap.sanitizer.symbolic.solve import Answer, Sat, Solver, Unknown, Unsat
 
 
@@ -69,7 +70,7 @@ class Memory:
         data = self.storages[buffer.storage]
         return data[np.clip(offsets // data.itemsize, 0, len(data) - 1)]  # type: ignore[no-any-return]
 
-    def bounds(self, buffer: Buffer) -> tuple[int, int]:
+    def bounds(self, buffer: Buffer, offsets: Interval = (None, None)) -> tuple[int, int]:
         data = self.storages[buffer.storage]
         return int(data.min()), int(data.max())
 
