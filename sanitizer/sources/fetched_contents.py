@@ -116,7 +116,7 @@ def unwritten_of(pattern: bytes, data: Bytes) -> Unwritten:
 
 
 def _runs(edges: Sequence[npt.NDArray[np.int64]]) -> Unwritten:
-    """Of where runs begin and end, in turn; an empty one is none."""
+    """Of where runs begin and end, in turn; empty ones are left out."""
     found = np.concatenate(edges) if edges else np.zeros(0, np.int64)
     empty = np.flatnonzero(found[0::2] == found[1::2]) * 2
     found = np.delete(found, np.concatenate((empty, empty + 1)))

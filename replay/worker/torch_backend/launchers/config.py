@@ -36,7 +36,7 @@ def configured(job: Job, config: Config | None) -> Job:
     launch: JobLaunch = {**job["launch"], "options": {**job["launch"]["options"], **options}}
     if config.grid is not None:
         if min(config.grid) < 0:
-            raise Refused(f"the grid {config.grid} of the configuration is none of three numbers from 0 on")
+            raise Refused(f"the grid {config.grid} of the configuration is not three numbers from 0 up")
         launch["grid"] = list(config.grid)
     return {**job, "arguments": arguments, "launch": launch}
 
