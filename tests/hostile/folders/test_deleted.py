@@ -108,15 +108,21 @@ def test_the_output_folder_meanwhile(
     [
         ("inspect", None),
         ("pack", 3),
-        *(pytest.param(name, None, marks=pytest.mark.long) for name in LIGHT if name in READING),
-        *(pytest.param(name, FEW, marks=pytest.mark.long) for name in HEAVY if name in READING),
+        *(
+            pytest.param(name, None, marks=pytest.mark.long)
+            for name in LIGHT
+            if name in READING and name != PYTEST
+        ),
+        *(
+            pytest.param(name, FEW, marks=pytest.mark.long)
+            for name in HEAVY
+            if name in READING and name != PYTEST
+        ),
     ],
 )
 def test_the_reproducer_meanwhile(
     name: str, most: int | None, fresh: Callable[[], Place], user: OrdinaryUser
 ) -> None:
-    if name == PYTEST:
-        pytest.skip("it is told by a test's outcome: test_closed.py")
     statuses = vanishes(name, "root", most, fresh, user)
     print(f"{name}: {len(statuses)} moments, statuses {statuses}")
 
