@@ -118,8 +118,10 @@ def _is_data(value: Value) -> bool:
 
 
 def _without_value(operation: Operation) -> str:
-    what = "a division by zero" if operation.name in DIVISIONS else "a shift by the width of its type or more"
-    return f"{what}{_line(operation)}"
+    if operation.name not in DIVISIONS:
+        return f"a shift by the width of its type or more{_line(operation)}"
+    signed = " (or of the least number by -1)" if not operation.name.endswith("ui") else ""
+    return f"a division by zero{_line(operation)}{signed}"
 
 
 def _line(operation: Operation) -> str:

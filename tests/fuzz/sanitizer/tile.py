@@ -337,7 +337,7 @@ def _arithmetic(name: str, left: Any, right: Any) -> Value:
     operation = _INTEGER[name]
     data = operation(left.data, right.data)
     if name in ("div", "rem"):
-        undefined = _without(undefined, np.asarray(right.data) == 0, name)
+        undefined = _without(undefined, _no_quotient(left.data, right.data, kind), name)
     if undefined is not False and name in ("rem", "mul"):
         # What is taken times 0, or modulo 1, is 0 whatever it is; modulo -1 not, which may overflow.
         sides = [right] if name == "rem" else [left, right]
@@ -356,6 +356,15 @@ def _settles(sides: list[Value], numbers: tuple[int, ...]) -> Any:
     for one in sides:
         found = found | (np.isin(np.asarray(one.data), numbers) & np.logical_not(one.undefined))
     return np.asarray(found)
+
+
+def _no_quotient(dividend: Any, divisor: Any, kind: str) -> Any:
+    """Where a division has no value: by zero, or of the least number by -1."""
+    failed = np.asarray(divisor) == 0
+    if kind[0] == "i":
+        least = -(1 << (int(kind[1:]) - 1))
+        failed = failed | ((np.asarray(dividend) == least) & (np.asarray(divisor) == -1))
+    return failed
 
 
 def _without(undefined: Any, failed: Any, name: str) -> Any:
@@ -453,7 +462,7 @@ def fold(value: Value, axis: int, operation: Any) -> Value:
     if value.undefined is not False:
         flags = spread(value.undefined, value.shape)
         left_out = RUN.zeros and operation is np.sum and not RUN.failed
-        undefined = flags.all(axis=axis) if left_out else flags.any(axis=axis)
+        undefined = False if left_out else flags.any(axis=axis)
     if value.kind[0] == "f":
         return Value(operation(value.data, axis=axis), value.kind, None, undefined)
     kind = "i32" if value.kind in ("i1", "i8", "i16") else value.kind
@@ -519,6 +528,11 @@ def counted(*bounds: Any) -> Iterator[Value]:
     numbers = [int(one.__index__()) for one in bounds]
     if numbers[2:] == [0]:
         raise Undecidable("a loop with a step of 0")
+    if len(bounds) == 3 and isinstance(bounds[2], Value) and numbers[2] < 0:
+        # Compiled code compares as if it went up.
+        if numbers[0] < numbers[1]:
+            raise Undecidable("a loop that counts down from below its end")
+        return
     for number, trip in enumerate(range(*numbers)):
         if number >= MOST_TRIPS:
             raise Undecidable("a loop with too many iterations")

@@ -61,10 +61,11 @@ def wrong(lines: list[dict[str, Any]]) -> str:
 def test_what_brute_force_takes_for_safe_is_safe_on_the_device(tmp_path: Path) -> None:
     lines, complained = hunted(tmp_path, "safe", LAUNCHES - UNSAFE)
     print(len(lines), "launches:", dict(Counter(f"{one['unsafe']}: {one['answer']}" for one in lines)))
-    assert len(lines) >= LAUNCHES - UNSAFE
+    # A device that failed takes its process along: which launch that was comes first.
+    assert not [one for one in lines if one.get("failed") or one.get("differs")]
     assert not wrong(lines)
     assert not [one for one in lines if one["kernel"] in complained and one["answer"] == "pass"]
-    assert not [one for one in lines if one.get("failed") or one.get("differs")]
+    assert len(lines) >= LAUNCHES - UNSAFE
 
 
 def test_what_compute_sanitizer_complains_of_is_never_said_to_be_safe(tmp_path: Path) -> None:
