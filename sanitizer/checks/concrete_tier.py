@@ -56,32 +56,25 @@ def settle(analysis: Analysis, wanted: Collection[Wanted]) -> EvaluatedResult:
     An operation that never runs is proved. All proofs hold for these contents of memory only.
     """
     in_doubt = stores_in_doubt(analysis, [one for one, check in wanted if check == "uninit"])
-    values_first = {(one, check) for one, check in wanted if check == "uninit" and one in in_doubt}
+    by_values: set[Wanted] = {(one, check) for one, check in wanted if check == "uninit" and one in in_doubt}
     verdicts: dict[Wanted, Verdict] = {}
     outcomes: list[Outcome] = []
-    by_addresses = [one for one in wanted if one not in values_first]
+    by_addresses = [one for one in wanted if one not in by_values]
     if by_addresses:
-        answers, outcome = _evaluate(analysis, by_addresses, addresses_only=True)
+        answers, uncompared, outcome = _evaluate(analysis, by_addresses, addresses_only=True)
         verdicts.update(answers)
         outcomes.append(outcome)
-    by_values = [one for one in wanted if one in values_first or _depends_on_values(verdicts.get(one))]
+        by_values |= {(one, check) for one, check in by_addresses if check == "race" and one in uncompared}
     if by_values:
-        answers, outcome = _evaluate(analysis, by_values, addresses_only=False)
+        ordered = [one for one in wanted if one in by_values]
+        answers, _, outcome = _evaluate(analysis, ordered, addresses_only=False)
         outcomes.append(outcome)
         for one, verdict in answers.items():
-            # Two programs met, as the addresses say; without values the harmless ones are not told apart.
-            if one not in verdicts or not isinstance(verdict, Unproven):
+            # Another pair of the operation may have shown a conflict before.
+            if not (isinstance(verdict, Unproven) and isinstance(verdicts.get(one), Violated)):
                 verdicts[one] = verdict
     reason = next((_reason(one) for one in outcomes if not one.complete), None)
     return EvaluatedResult(verdicts, reason, tuple(outcomes))
-
-
-def _depends_on_values(verdict: Verdict | None) -> bool:
-    """Two stores that race: whether they write the same is not known from addresses."""
-    if not isinstance(verdict, Violated):
-        return False
-    races = [one for one in verdict.findings if one.check == "race" and one.access == "store"]
-    return any(one.other is not None and one.other.access == "store" for one in races)
 
 
 class _Everyone:
@@ -110,7 +103,8 @@ class _Everyone:
 
 def _evaluate(
     analysis: Analysis, wanted: Collection[Wanted], *, addresses_only: bool
-) -> tuple[dict[Wanted, Verdict], Outcome]:
+) -> tuple[dict[Wanted, Verdict], Collection[Operation], Outcome]:
+    """Verdicts, and the stores of conflicts whose values are not known."""
     by_check: dict[Check, set[Operation]] = {}
     for operation, check in wanted:
         by_check.setdefault(check, set()).add(operation)
@@ -154,7 +148,7 @@ def _evaluate(
         doubt = rounding.doubt(operation)
         if doubt is not None and not (check == "oob" and operation in rounding.certain.violations):
             verdicts[operation, check] = Unproven(doubt)
-    return verdicts, outcome
+    return verdicts, races.uncompared if races is not None else (), outcome
 
 
 def _run(

@@ -40,6 +40,7 @@ class AccessEvent:
     overflowed: Bools | None = None  # an integer operation of the address wrapped around on its way
     old: npt.NDArray[Any] | None = None  # the bytes' content before, as the element type, where known
     new: npt.NDArray[Any] | None = None  # stored or atomically combined value
+    unknown: str | None = None  # why ``new`` of a store is not known
     # The mask itself is undefined there: what `mask` says of such an element is a guess.
     mask_undefined: Bools | None = None
     in_order: int = 0  # counts the events of one evaluation

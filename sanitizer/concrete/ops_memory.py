@@ -154,6 +154,7 @@ def tell(
     undefined: Bools | None = None,
     old: Array | None = None,
     new: Array | None = None,
+    unknown: str | None = None,
 ) -> AccessEvent | None:
     observer = m.shared.observer
     if observer is None:
@@ -184,6 +185,7 @@ def tell(
         overflowed=spread(addresses.overflow),
         old=spread(old),
         new=spread(new),
+        unknown=unknown,
         in_order=m.shared.events,
     )
     m.shared.events += 1
@@ -334,10 +336,12 @@ def _store(plan: Plan, operation: Operation) -> Step:
             tell(m, operation, kind, access, width, undefined=value.undefined, new=value.data)
             _put(m, access, _bits(m, value, element))
             return
-        tell(m, operation, kind, access, width)
-        if evaluated:
-            reason = value.reason if isinstance(value, Unknown) else f"{where(operation)} stores no number"
-            forget(m, access, width, reason)
+        if not evaluated:
+            tell(m, operation, kind, access, width)
+            return
+        reason = value.reason if isinstance(value, Unknown) else f"{where(operation)} stores no number"
+        tell(m, operation, kind, access, width, unknown=reason)
+        forget(m, access, width, reason)
 
     return step
 

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from kerncap.sanitizer.checks.events.freshness import argument_storage
 from kerncap.sanitizer.concrete.events import AccessEvent, Bools, Ints
+from kerncap.sanitizer.concrete.values import element_of, to_bits
 from kerncap.sanitizer.diagnose.place import base_address
 from kerncap.sanitizer.launch import Launch
+from kerncap.sanitizer.ttir.ir import PointerType, TensorType
 
 
 @dataclass(frozen=True)
@@ -67,6 +71,20 @@ def addresses_of(launch: Launch, event: AccessEvent) -> Ints:
         bases[selected] = base_address(launch, None if index < 0 else index)
     found: Ints = event.offsets + bases
     return found
+
+
+def stored_bits(event: AccessEvent) -> npt.NDArray[Any] | str:
+    """What a store stores, by bits: unsigned integers of the element's width. Why it is not known."""
+    if event.new is None:
+        return event.unknown or "what it stores was not evaluated"
+    operation = event.operation
+    pointer = operation.operands[0].type
+    kind = pointer.element if isinstance(pointer, TensorType) else pointer
+    element = element_of(kind.pointee if isinstance(kind, PointerType) else operation.operands[-1].type)
+    if isinstance(element, PointerType):
+        return "it stores addresses"
+    bits = to_bits(np.broadcast_to(event.new, event.mask.shape), element)
+    return bits if bits.itemsize == event.width_bytes else f"it stores {element}"
 
 
 def by_storage(launch: Launch, event: AccessEvent) -> Iterator[tuple[int, Ints, Bools]]:

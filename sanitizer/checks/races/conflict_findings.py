@@ -8,18 +8,20 @@ from kerncap.sanitizer.analysis import Analysis
 from kerncap.sanitizer.checks.races.ordering.sync_words import line_of
 from kerncap.sanitizer.checks.races.pairs import Race
 from kerncap.sanitizer.checks.races.sides import Side
-from kerncap.sanitizer.checks.races.witness_values import equal_at
+from kerncap.sanitizer.checks.races.witness_values import Open, Values, Writer, compare
 from kerncap.sanitizer.diagnose.confirm import confirm
 from kerncap.sanitizer.diagnose.finding import access_finding, describe_place, spot_of
-from kerncap.sanitizer.diagnose.place import place_of
+from kerncap.sanitizer.diagnose.place import linear_program, place_of, value_at
 from kerncap.sanitizer.findings import Finding, OtherAccess, Place
 from kerncap.sanitizer.symbolic.expr import Variable
 
 _VERBS = {"load": "loads", "store": "stores to", "atomic": "atomically updates"}
-_VALUES = {
-    True: "; they store the same value",
-    False: "; their values differ",
-    None: "; their values were not compared",
+_VALUES: dict[Values | None, str] = {
+    None: "",
+    "same": "; they store the same value",
+    "differ": "; their values differ",
+    "differ for some": "; their values differ for some contents of memory",
+    "in part": "; the bytes that they store overlap in part",
 }
 EQUAL_THERE = (
     "two programs store to one place; they store the same value for these contents, not shown for all"
@@ -30,7 +32,8 @@ _TOGETHER = {"load": "load", "store": "store to", "atomic": "update"}
 def race_findings(analysis: Analysis, race: Race) -> tuple[Finding, ...] | str:
     """One finding for an operation that meets itself, else one for each side; why not, if not confirmed.
 
-    Two stores that both programs of the witness show to be equal are left to the evaluation of all programs.
+    Two stores that are equal at the witness, or whose values are not known, are left to the evaluation of all
+    programs.
     """
     for side, point in ((race.left, race.left_point), (race.right, race.right_point)):
         if side.condition.unknown_reasons or _rests_on_atomics(side):
@@ -38,17 +41,47 @@ def race_findings(analysis: Analysis, race: Race) -> tuple[Finding, ...] | str:
         answer = confirm(analysis, side.access, side.target, point)
         if not answer.holds:
             return f"a conflict between programs was found but not confirmed: {answer.reason}"
-    if race.identical is None and race.left.access.kind == race.right.access.kind == "store":
-        equal = equal_at(analysis, race)
-        if equal:
-            return EQUAL_THERE
-        race = replace(race, identical=equal)
-    one = _finding(analysis, race, race.left, race.left_point, race.right, race.right_point)
-    other = _finding(analysis, race, race.right, race.right_point, race.left, race.left_point)
+    values: Values | None = None
+    if race.left.access.kind == race.right.access.kind == "store":
+        compared = _compare(analysis, race)
+        if isinstance(compared, Open):
+            return compared.reason
+        values = compared
+    one = _finding(analysis, race, values, race.left, race.left_point, race.right, race.right_point)
+    other = _finding(analysis, race, values, race.right, race.right_point, race.left, race.left_point)
     if race.left.access.operation is not race.right.access.operation:
         return one, other
     # An operation that meets itself: the first program first.
     return (min(one, other, key=lambda finding: finding.place.program_id[::-1]),)
+
+
+def _compare(analysis: Analysis, race: Race) -> Values | Open:
+    if race.identical is not None:
+        return "same" if race.identical else "differ"
+    starts, writers = [], []
+    for side, point in ((race.left, race.left_point), (race.right, race.right_point)):
+        start = value_at(analysis, side.address, point)
+        if start is None:
+            return Open("where two programs store is not known")
+        starts.append(start)
+        program = place_of(analysis, side.access, point).program_id
+        writers.append(Writer(side.access.operation, linear_program(analysis.launch, program)))
+    first = max(starts)
+    size = min(starts[0] + race.left.width, starts[1] + race.right.width) - first
+    whole = starts[0] == starts[1] and race.left.width == race.right.width
+    if whole and _values_differ(analysis, race):
+        return "differ"
+    found = compare(analysis, writers[0], writers[1], first, size, whole=whole)
+    return Open(EQUAL_THERE) if found == "same" else found
+
+
+def _values_differ(analysis: Analysis, race: Race) -> bool:
+    """Whether the expressions of what both store say so at the witness."""
+    one, other = race.left.access.value, race.right.access.value
+    if one is None or other is None or one.sort != other.sort:
+        return False
+    here, there = value_at(analysis, one, race.left_point), value_at(analysis, other, race.right_point)
+    return here is not None and there is not None and here != there
 
 
 def _rests_on_atomics(side: Side) -> bool:
@@ -58,6 +91,7 @@ def _rests_on_atomics(side: Side) -> bool:
 def _finding(
     analysis: Analysis,
     race: Race,
+    values: Values | None,
     side: Side,
     point: dict[Variable, int],
     other: Side,
@@ -74,10 +108,10 @@ def _finding(
         message_of(
             side.access.kind, here, other.access.kind, there,
             line_of(other.access.location) if other.access.location != side.access.location else None,
-            race.identical if side.access.kind == other.access.kind == "store" else None, race.detail,
+            values, race.detail,
         ),
         contents=race.contents,
-        note="same-value" if race.identical else None,
+        note="same-value" if values == "same" else None,
     )  # fmt: skip
     return replace(finding, other=OtherAccess(other.access.kind, other.access.location, there))
 
@@ -88,7 +122,7 @@ def message_of(
     other_kind: str,
     there: Place,
     other_line: str | None,
-    identical: bool | None,
+    values: Values | None,
     detail: str,
 ) -> str:
     """One sentence: who, what, where, and what is known of the values."""
@@ -107,8 +141,7 @@ def message_of(
         )
         if other_line is not None:
             text += f" at {other_line}"
-    if kind == other_kind == "store":
-        text += _VALUES[identical]
+    text += _VALUES[values]
     return f"{text}; {detail}" if detail else text
 
 

@@ -6,6 +6,7 @@ same lanes, the same memory and only those program ids that are equal is equal, 
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 from kerncap.sanitizer.analysis import Analysis
@@ -123,6 +124,8 @@ def _made_of_equals(analysis: Analysis, relation: Relation, left: Side, right: S
     for operation in _behind(value, analysis.function, at_one_place):
         if operation is None or operation.name in ("tt.call", "tt.atomic_rmw", "tt.atomic_cas", "scf.while"):
             return False
+        if operation.name == "tt.elementwise_inline_asm" and _differs_by_place(operation):
+            return False
         if operation.name == "tt.get_program_id" and operation.attributes["axis"] not in equal_axes:
             return False
         if operation.name in ("tt.load", "tt.descriptor_load", "tt.descriptor_gather"):
@@ -130,6 +133,15 @@ def _made_of_equals(analysis: Analysis, relation: Relation, left: Side, right: S
             if None in read or None in written or read & written:
                 return False
     return True
+
+
+# Special registers of PTX (%smid, %clock64); what reads a clock or the hardware's registers on AMD.
+_PLACE = re.compile(r"%[a-z]|s_getreg|s_mem\w*time")
+
+
+def _differs_by_place(assembly: Operation) -> bool:
+    """Whether assembly may give something else for the same operands, by when and where it runs."""
+    return not assembly.attributes.get("pure") or bool(_PLACE.search(str(assembly.attributes["string"])))
 
 
 def _at_one_place(analysis: Analysis, relation: Relation, store: Side) -> frozenset[Operation]:

@@ -49,9 +49,9 @@ class Cells:
     cells: int
     first: Trace = field(init=False)
     second: Trace | None = None  # of another program than the first
-    values: Ints | None = None  # what was stored, by bits
+    values: Ints | None = None  # what was stored, by bits; None: nothing that is known
     mixed: Bools | None = None  # different values were
-    values_known: bool = True
+    unknown: Bools | None = None  # something was that is not known
     # By what the accesses of a cell are ordered: 0 none yet, MIXED, else the address of a word.
     tags: dict[int, Ints] = field(default_factory=dict)
     low: int = 0
@@ -65,7 +65,7 @@ class Cells:
     def touched_bytes(self) -> int:
         """Memory at most: what lies outside of the touched range was never written to."""
         per_cell = 12 if self.second is None else 24
-        per_cell += 9 if self.values is not None else 0
+        per_cell += (9 if self.values is not None else 0) + (1 if self.unknown is not None else 0)
         return max(0, self.high - self.low) * (per_cell + 8 * len(self.tags))
 
     def enter(
@@ -97,7 +97,7 @@ class Cells:
 
     def _enter_values(self, cells: Ints, new: Bools, values: Ints | None) -> None:
         if values is None:
-            self.values_known = False
+            self._unknown()[cells] = True
             return
         if self.values is None or self.mixed is None:
             self.values = np.zeros(self.cells, dtype=np.int64)
@@ -105,16 +105,40 @@ class Cells:
         self.values[cells[new]] = values[new]
         self.mixed[cells[self.values[cells] != values]] = True
 
-    def refine(self, factor: int) -> None:
-        """Cut every cell into so many. What was stored is not known by the smaller ones."""
+    def _unknown(self) -> Bools:
+        if self.unknown is None:
+            self.unknown = np.zeros(self.cells, dtype=np.bool_)
+        return self.unknown
+
+    def refine(self, unit: int, factor: int) -> None:
+        """Cut every cell, which has ``unit`` bytes, into so many."""
         self.cells *= factor
         self.low, self.high = self.low * factor, self.high * factor
         self.first.refine(factor)
         if self.second is not None:
             self.second.refine(factor)
-        self.values = self.mixed = None
-        self.values_known = False
+        if self.unknown is not None:
+            self.unknown = np.repeat(self.unknown, factor)
+        if self.values is not None and self.mixed is not None:
+            # Which of the smaller ones have different values is not known.
+            mixed, self.mixed = self.mixed, np.zeros(self.cells, dtype=np.bool_)
+            self._unknown()[np.repeat(mixed, factor)] = True
+            parts = self.values.astype(f"<i{unit}").view(f"<i{unit // factor}")
+            self.values = parts.astype(np.int64)
         self.tags = {key: np.repeat(table, factor) for key, table in self.tags.items()}
+
+
+def stored_the_same(left: Cells, right: Cells, cells: Ints) -> tuple[Bools, Bools]:
+    """Of each of these cells, which both touched: whether what was stored is known, whether it differs."""
+    known = np.ones(len(cells), dtype=np.bool_)
+    for one in (left, right):
+        known &= one.values is not None
+        if one.unknown is not None:
+            known &= ~one.unknown[cells]
+    if left.values is None or right.values is None or left.mixed is None or right.mixed is None:
+        return known, np.zeros(len(cells), dtype=np.bool_)
+    differ = (left.values[cells] != right.values[cells]) | left.mixed[cells] | right.mixed[cells]
+    return known, known & differ
 
 
 @dataclass(frozen=True)

@@ -15,14 +15,21 @@ import numpy as np
 import numpy.typing as npt
 
 from kerncap.sanitizer.analysis import Analysis
-from kerncap.sanitizer.checks.events.elements import addresses_of
+from kerncap.sanitizer.checks.events.elements import addresses_of, stored_bits
 from kerncap.sanitizer.checks.races.conflict_findings import message_of
 from kerncap.sanitizer.checks.races.equal_values import computed
-from kerncap.sanitizer.checks.races.evaluated.cell_tables import Cells, Conflict, conflicts
+from kerncap.sanitizer.checks.races.evaluated.cell_tables import (
+    Cells,
+    Conflict,
+    Trace,
+    conflicts,
+    stored_the_same,
+)
 from kerncap.sanitizer.checks.races.evaluated.program_words import ProgramWords
 from kerncap.sanitizer.checks.races.ordering.sync_words import line_of
 from kerncap.sanitizer.checks.races.ordering.synchronisation import Synchronisation
 from kerncap.sanitizer.checks.races.sides import storage_groups
+from kerncap.sanitizer.checks.races.witness_values import Open, Values, Writer, compare
 from kerncap.sanitizer.concrete.events import AccessEvent
 from kerncap.sanitizer.diagnose.place import argument_name, base_address, tensor_behind, tensor_of
 from kerncap.sanitizer.findings import Finding, OtherAccess, Place, Proved, Unproven, Verdict, Violated
@@ -35,6 +42,8 @@ Ints = npt.NDArray[np.int64]
 MAX_CELLS = 1 << 28
 MAX_BYTES = 1 << 31
 MAX_ITERATION_VALUES = 1 << 22
+
+NOT_EVALUATED = "two programs store to one place, and all that they store was not evaluated"
 
 
 @dataclass(frozen=True)
@@ -97,6 +106,7 @@ class RaceObserver:
         self._events: list[_Event] = []
         self._kept = 0
         self._reason: str | None = None
+        self.uncompared: set[Operation] = set()  # stores of a conflict whose values are not known
         self._synchronisation = Synchronisation(analysis)
         self._words = ProgramWords(self._synchronisation)
 
@@ -162,7 +172,7 @@ class RaceObserver:
         unit = gcd(group.unit, event.width_bytes, misfit)
         if unit != group.unit:
             for table in group.tables.values():
-                table.refine(group.unit // unit)
+                table.refine(group.unit, group.unit // unit)
             group.unit = unit
         tables = [table for one in self._groups.values() for table in one.tables.values()]
         if group.size_bytes // group.unit > MAX_CELLS or sum(t.touched_bytes for t in tables) > MAX_BYTES:
@@ -245,61 +255,79 @@ class RaceObserver:
             return None
         if order.unclear and not order.defects:
             return order.unclear[0]
-        stores = self._kinds[left] == self._kinds[right] == "store"
-        identical = self._identical(left, right, one, other, met.cells) if stores else None
+        values, position = self._compare(group, left, right, met, left_over)
+        if isinstance(values, Open):
+            self.uncompared |= {left, right}
+            return values.reason
         detail = order.defects[0] if order.defects else ""
         if order.words and not detail:
             detail = "they synchronise on different words of memory there"
-        here, there = self._witness(group, left, right, met, int(left_over[0]), identical)
+        here, there = self._witness(group, left, right, met, position)
         if left is right and there.program_id[::-1] < here.program_id[::-1]:
             here, there = there, here
         return (
-            self._finding(left, right, here, there, identical, detail),
-            self._finding(right, left, there, here, identical, detail),
+            self._finding(left, right, here, there, values, detail),
+            self._finding(right, left, there, here, values, detail),
         )
 
     def _witness(
-        self,
-        group: _Group,
-        left: Operation,
-        right: Operation,
-        met: Conflict,
-        position: int,
-        identical: bool | None,
+        self, group: _Group, left: Operation, right: Operation, met: Conflict, position: int
     ) -> tuple[Place, Place]:
-        one, other = group.tables[left], group.tables[right]
-        if identical is False and one.mixed is not None:
-            unequal = np.flatnonzero(one.mixed[met.cells])
-            position = int(unequal[0]) if len(unequal) else position
         cell = int(met.cells[position])
         address = group.address + cell * group.unit
-        left_trace = one.second if met.left_second[position] else one.first
-        right_trace = other.second if met.right_second[position] else other.first
-        if left is right:
-            left_trace, right_trace = one.first, one.second
-        assert left_trace is not None and right_trace is not None
-        places = []
-        for trace in (left_trace, right_trace):
-            event = self._events[int(trace.event[cell])]
-            places.append(self._place(event, int(trace.program[cell]) - 1, int(trace.lane[cell]), address))
-        return places[0], places[1]
+        here, there = (
+            self._place(
+                self._events[int(trace.event[cell])],
+                int(trace.program[cell]) - 1,
+                int(trace.lane[cell]),
+                address,
+            )
+            for trace in self._traces(group, left, right, met, position)
+        )
+        return here, there
 
-    def _identical(
-        self, left: Operation, right: Operation, one: Cells, other: Cells, cells: Ints
-    ) -> bool | None:
-        """Whether all that was stored in these cells is the same, bit for bit."""
-        if not one.values_known or not other.values_known:
-            return None
-        if one.values is None or other.values is None or one.mixed is None or other.mixed is None:
-            return None
-        same = (one.values[cells] == other.values[cells]) & ~one.mixed[cells] & ~other.mixed[cells]
-        if not np.all(same):
-            return False
+    def _traces(
+        self, group: _Group, left: Operation, right: Operation, met: Conflict, position: int
+    ) -> tuple[Trace, Trace]:
+        """Who met in a cell, on either side."""
+        one, other = group.tables[left], group.tables[right]
+        here = one.second if met.left_second[position] else one.first
+        there = other.second if met.right_second[position] else other.first
+        if left is right:
+            here, there = one.first, one.second
+        assert here is not None and there is not None
+        return here, there
+
+    def _compare(
+        self, group: _Group, left: Operation, right: Operation, met: Conflict, left_over: Ints
+    ) -> tuple[Values | Open | None, int]:
+        """What two stores leave in all cells where they meet, and the position of a cell that shows it."""
+        if not self._kinds[left] == self._kinds[right] == "store":
+            return None, int(left_over[0])
+        cells = met.cells[left_over]
+        known, differ = stored_the_same(group.tables[left], group.tables[right], cells)
+        if differ.any():
+            return "differ", int(left_over[np.argmax(differ)])
+        position = int(left_over[np.argmin(known)])
+        stored = group.tables[left].values
         # Zeros that come from memory are equal by chance: memory that nobody filled in.
         kernel = self._analysis.function
-        if not np.any(one.values[cells]) and not (computed(left, kernel) and computed(right, kernel)):
-            return None
-        return True
+        chance = not (computed(left, kernel) and computed(right, kernel))
+        if known.all() and stored is not None and not (chance and not stored[cells].any()):
+            return "same", position
+        cell = int(met.cells[position])
+        one, other = (
+            Writer(operation, int(trace.program[cell]) - 1)
+            for operation, trace in zip(
+                (left, right), self._traces(group, left, right, met, position), strict=True
+            )
+        )
+        address, whole = group.address + cell * group.unit, self._widths[left] == self._widths[right]
+        found = compare(
+            self._analysis, one, other, address, group.unit, whole=whole, chance=bool(known.all())
+        )
+        # What is equal in one cell may differ in another.
+        return (Open(NOT_EVALUATED) if found == "same" else found), position
 
     def _place(self, event: _Event, program: int, lane: int, address: int) -> Place:
         launch = self._analysis.launch
@@ -336,7 +364,7 @@ class RaceObserver:
         other: Operation,
         here: Place,
         there: Place,
-        identical: bool | None,
+        values: Values | None,
         detail: str,
     ) -> Finding:
         launch = self._analysis.launch
@@ -350,14 +378,14 @@ class RaceObserver:
             "race",
             kind,
             operation.location,
-            message_of(kind, here, other_kind, there, line, identical, detail),
+            message_of(kind, here, other_kind, there, line, values, detail),
             here,
             argument=here.argument,
             shape=None if tensor is None else tensor.shape,
             strides=None if tensor is None else tensor.strides,
             width_bytes=self._widths[operation],
             contents=True,
-            note="same-value" if identical is True else None,
+            note="same-value" if values == "same" else None,
             python_stack=launch.python_stack,
         )
         return replace(finding, other=OtherAccess(other_kind, other.location, there))
@@ -365,16 +393,8 @@ class RaceObserver:
 
 def _stored(event: AccessEvent, flat: Ints, unit: int) -> Ints | None:
     """The bits that each cell gets of what is stored, as numbers that are equal only for equal bits."""
-    if event.kind != "store" or event.new is None:
+    bits = stored_bits(event) if event.kind == "store" else ""
+    if isinstance(bits, str):
         return None
-    values = np.ascontiguousarray(np.broadcast_to(event.new, event.mask.shape).reshape(-1)[flat])
-    size, count = values.dtype.itemsize, event.width_bytes // unit
-    if values.dtype == np.bool_:
-        values = values.astype(np.int8)
-    if size == event.width_bytes and unit in (1, 2, 4, 8):
-        return values.view(np.dtype(f"<i{unit}")).astype(np.int64).reshape(-1)
-    if size not in (1, 2, 4) or count > 8:
-        return None
-    # Held in a wider type than in memory: its own bits and the place in the element tell cells apart.
-    bits = values.view(np.dtype(f"<i{size}")).astype(np.int64)
-    return (bits[:, None] * 8 + np.arange(count)).reshape(-1)
+    parts = np.ascontiguousarray(bits.reshape(-1)[flat]).view(np.dtype(f"<i{unit}"))
+    return parts.astype(np.int64)

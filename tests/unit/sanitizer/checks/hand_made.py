@@ -131,6 +131,7 @@ def access(
     kind: Literal["load", "store", "atomic"] = "load",
     loops: tuple[Loop, ...] = (),
     targets: tuple[Target, ...] | None = None,
+    value: Expr | None = None,
     descriptor: DescriptorUse | None = None,
 ) -> Access:
     """A load at line 7, unless told otherwise."""
@@ -148,6 +149,6 @@ def access(
         loops=loops,
         undefined=FALSE,
         steered_by_undefined=FALSE,
-        value=None,
+        value=value,
         descriptor=descriptor,
     )

@@ -143,6 +143,7 @@ def test_generated_pairs_agree_with_brute_force(seed: int) -> None:
                 path=_condition(dice, scene.programs, lanes),
                 width=dice.choice((1, 2, 4)),
                 kind=kind,
+                value=add(mul(scene.pid, const(2)), var(scene.programs[1])),
             )
             for kind in ("store", "load")
         ]
@@ -207,9 +208,7 @@ def test_parts_that_many_expressions_share_are_compared_once() -> None:
 def tiled(scene: Scene, kind: str, block: int = 8, shift: int = 0, value: Expr | None = None) -> Access:
     i = lane(block)
     offset = mul(add(mul(scene.pid, const(block)), var(i), const(shift)), const(4))
-    made = access(0, offset, lanes=[i], kind=kind)  # type: ignore[arg-type]
-    object.__setattr__(made, "value", value)
-    return made
+    return access(0, offset, lanes=[i], kind=kind, value=value)  # type: ignore[arg-type]
 
 
 def test_two_reads_never_race() -> None:
@@ -264,7 +263,8 @@ def test_programs_that_meet_past_the_end_alone_do_not_race(grid: int, rows: int)
         scene.tensor("x", (extent, 8))
         i = lane(8)
         row = minimum(scene.pid, const(rows))
-        made = access(0, mul(add(mul(row, const(8)), var(i)), const(4)), lanes=[i], kind="store")
+        place = mul(add(mul(row, const(8)), var(i)), const(4))
+        made = access(0, place, lanes=[i], kind="store", value=scene.pid)
         (one,) = races.check(scene.analysis(made))
         assert type(one.verdict).__name__ == expected, one.verdict
 
@@ -277,7 +277,7 @@ def test_a_race_inside_is_found_among_many_outside(grid: int) -> None:
     i = lane(8)
     from_the_end = sub(const(grid - 1), scene.pid)
     offset = mul(add(mul(from_the_end, const(4)), var(i)), const(4))
-    (one,) = races.check(scene.analysis(access(0, offset, lanes=[i], kind="store")))
+    (one,) = races.check(scene.analysis(access(0, offset, lanes=[i], kind="store", value=scene.pid)))
     assert isinstance(one.verdict, Violated)
     (finding,) = one.verdict.findings
     assert finding.other is not None
@@ -286,17 +286,15 @@ def test_a_race_inside_is_found_among_many_outside(grid: int) -> None:
         assert -64 <= place.offset_bytes <= 32
 
 
-@pytest.mark.parametrize(
-    ("value", "note"), [(const(1), True), ("pid", False), ("lane", True), (None, False), ("odd", True)]
-)
-def test_stores_of_equal_values_are_notes(value: Expr | str | None, note: bool) -> None:
+@pytest.mark.parametrize(("value", "note"), [(const(1), True), ("pid", False), ("lane", True), ("odd", True)])
+def test_stores_of_equal_values_are_notes(value: Expr | str, note: bool) -> None:
     scene = Scene(grid=(4, 1, 1))
     scene.tensor("x", (64,), dtype="int32")
     i = lane(8)
-    made = access(0, mul(var(i), const(4)), lanes=[i], kind="store")
     # "odd": nothing is known of it but that it depends on the lane alone
     named = {"pid": scene.pid, "lane": var(i), "odd": unknown("odd", "odd", (var(i),))}
-    object.__setattr__(made, "value", named[value] if isinstance(value, str) else value)
+    stored = named[value] if isinstance(value, str) else value
+    made = access(0, mul(var(i), const(4)), lanes=[i], kind="store", value=stored)
     ((one,),) = [races.check(scene.analysis(made))]
     assert isinstance(one.verdict, Violated)
     (finding,) = one.verdict.findings
@@ -323,7 +321,7 @@ def test_an_iteration_that_meets_another_program() -> None:
     scene.tensor("x", (10**7,))
     steps = loop(5)
     row = add(scene.pid, mul(var(steps.counter), const(3)))
-    made = access(0, mul(row, const(4)), kind="store", loops=(steps,))
+    made = access(0, mul(row, const(4)), kind="store", loops=(steps,), value=scene.pid)
     (one,) = races.check(scene.analysis(made))
     assert isinstance(one.verdict, Violated)
     (finding,) = one.verdict.findings
@@ -343,6 +341,7 @@ def test_tiles_of_two_axes_with_any_stride(rows: int, columns: int) -> None:
     masked = access(0, place, lanes=[i, j], kind="store", mask=lt(column, const(stride)))
     (one,) = races.check(scene.analysis(masked))
     assert one.verdict == Proved("affine")
-    open_ended = access(0, place, lanes=[i, j], kind="store", mask=lt(column, const(stride + 1)))
+    mask = lt(column, const(stride + 1))
+    open_ended = access(0, place, lanes=[i, j], kind="store", mask=mask, value=var(scene.programs[1]))
     (one,) = races.check(scene.analysis(open_ended))
     assert isinstance(one.verdict, Violated)

@@ -95,11 +95,35 @@ def test_a_constant_at_one_place_is_a_note() -> None:
         (np.arange(64, dtype=np.float32), "violated", "their values differ"),
         (np.full(64, 2.5, dtype=np.float32), "note", "they store the same value"),
         # Memory that nobody has filled in yet says nothing about what will be stored.
-        (np.zeros(64, dtype=np.float32), "violated", "their values were not compared"),
+        (np.zeros(64, dtype=np.float32), "violated", "their values differ for some contents of memory"),
     ],
 )
 def test_data_at_one_place(data: npt.NDArray[Any], outcome: str, says: str) -> None:
     verdict = _scattered(scatter_data, TWICE, data)
+    assert kind_of(verdict) == outcome
+    assert says in _finding(verdict).message
+
+
+@triton.jit
+def bytes_and_words(index, x, o, B: tl.constexpr):
+    """A word at a place that the table names; then a byte beside all of them, which cuts the cells."""
+    i = tl.program_id(0) * B + tl.arange(0, B)
+    tl.store((o + tl.load(index + i)).to(tl.pointer_type(tl.int32)), tl.load(x + i))
+    tl.store(o + 256 + tl.program_id(0), 1)
+
+
+@pytest.mark.parametrize(
+    ("other", "outcome", "says"),
+    [(0x01020304, "note", "they store the same value"), (0x01020305, "violated", "their values differ")],
+)
+def test_words_are_compared_byte_by_byte(other: int, outcome: str, says: str) -> None:
+    data = np.arange(64, dtype=np.int32) + 1
+    data[[3, 50]] = 0x01020304, other
+    launch = launched(
+        bytes_and_words, (4,), {"index": W, "x": W, "o": "*i8"}, [TWICE * 4, data, zeros(512, "int8")],
+        index=(64,), x=(64,), o=(512,), B=16,
+    )  # fmt: skip
+    verdict = evaluated(launch)[line(bytes_and_words, "tl.pointer_type")]
     assert kind_of(verdict) == outcome
     assert says in _finding(verdict).message
 

@@ -10,8 +10,9 @@ import pytest
 import triton
 import triton.language as tl
 
+from kerncap.sanitizer.analysis import Options
 from kerncap.sanitizer.engine import sanitize
-from kerncap.sanitizer.findings import Proved, Settled, Violated
+from kerncap.sanitizer.findings import Proved, Settled, Unproven, Violated
 from kerncap.sanitizer.launch import TensorArgument
 from tests.unit.sanitizer.checks.race_runs import check, findings, kind_of, launched, line, outcomes, zeros
 from tests.work import calls_of
@@ -78,7 +79,7 @@ def persistent(x, o, M, N, SMS: tl.constexpr, B: tl.constexpr):
         n = tile % num_n * B + tl.arange(0, B)
         place = m[:, None] * N + n[None, :]
         inside = (m[:, None] < M) & (n[None, :] < N)
-        tl.store(o + place, tl.load(x + place, inside), inside)
+        tl.store(o + place, tl.load(x + place, inside) + tl.program_id(0), inside)
 
 
 @triton.jit
@@ -98,7 +99,7 @@ def heads(q, o, H, M, sb, sm, sh, D: tl.constexpr, B: tl.constexpr):
     m = start + tl.arange(0, B)
     d = tl.arange(0, D)
     place = batch * sb + head * sh + m[:, None] * sm + d[None, :]
-    tl.store(o + place, tl.load(q + place, m[:, None] < M), m[:, None] < M)
+    tl.store(o + place, tl.load(q + place, m[:, None] < M) + head, m[:, None] < M)
 
 
 @triton.jit
@@ -470,7 +471,7 @@ def test_the_witness_names_both_programs_and_lines() -> None:
 def test_a_store_without_a_program_id() -> None:
     (finding,) = findings(RACY["no program id"]())
     assert finding.message.startswith("programs (0, 0, 0) and (1, 0, 0) both store to o + 0 in lanes 0 and 0")
-    assert finding.message.endswith("their values were not compared")
+    assert finding.message.endswith("their values differ for some contents of memory")
 
 
 def test_one_program_has_nobody_to_race_with() -> None:
@@ -676,7 +677,95 @@ def test_what_two_programs_store_to_one_place() -> None:
     assert outcome["own row", "random"] == ("violated", "their values differ")
     assert outcome["own row", "equal"] == ("unproven", "")
     assert outcome["own row", "equal at the first place alone"] == ("violated", "their values differ")
-    assert outcome["own row", "unknown"] == ("violated", "their values were not compared")
+    assert outcome["own row", "unknown"] == ("violated", "their values differ for some contents of memory")
+
+
+@triton.jit
+def twice(x, o, SHIFT: tl.constexpr, B: tl.constexpr):
+    """Each program copies its own tile and the next one's, of which it may take other elements."""
+    for k in range(2):
+        to = (tl.program_id(0) + k) * B + tl.arange(0, B)
+        tl.store(o + to, tl.load(x + to + SHIFT * tl.program_id(0)))
+
+
+@triton.jit
+def by_assembly(o, CODE: tl.constexpr, PURE: tl.constexpr, B: tl.constexpr):
+    lanes = tl.arange(0, B)
+    value = tl.inline_asm_elementwise(CODE, "=r", [], dtype=tl.int32, is_pure=PURE, pack=1)
+    tl.store(o + lanes, value + lanes)
+
+
+@triton.jit
+def torn(x, o, B: tl.constexpr):
+    """Four bytes at every second byte."""
+    place = o + tl.program_id(0) * 2
+    tl.store(place.to(tl.pointer_type(tl.int32)), tl.load(x + tl.program_id(0) % 1))
+
+
+def _race_of_stores(launch: Any) -> tuple[str, str]:
+    """The kind of verdict on a launch's store, and its reason or what is said of the values."""
+    (store,) = [one for one in sanitize(launch).settled if one.check == "race" and one.access == "store"]
+    if isinstance(store.verdict, Unproven):
+        return "unproven", store.verdict.reason
+    found = findings([store])
+    return kind_of(store.verdict), found[0].message.rpartition("; ")[2] if found else ""
+
+
+def test_values_that_no_contents_show_to_differ_are_no_finding() -> None:
+    differ, same = (
+        _race_of_stores(launched(twice, (3,), {"x": F, "o": F}, x=(160,), o=(160,), SHIFT=shift, B=32))
+        for shift in (1, 0)
+    )
+    assert differ == ("violated", "their values differ for some contents of memory")
+    assert same[0] == "unproven"
+    assert "whether they store the same is not known: contents of x are not available" in same[1]
+
+
+@pytest.mark.parametrize(
+    ("code", "pure", "expected"),
+    [
+        ("mov.u32 $0, 7;", True, "note"),
+        ("mov.u32 $0, 7;", False, "unproven"),
+        ("mov.u32 $0, %smid;", True, "unproven"),
+    ],
+)
+def test_assembly_gives_the_same_only_if_it_says_so(code: str, pure: bool, expected: str) -> None:
+    launch = launched(by_assembly, (3,), {"o": "*i32"}, o=(32,), CODE=code, PURE=pure, B=32)
+    kind, reason = _race_of_stores(launch)
+    assert kind == expected
+    if kind == "unproven":
+        assert "whether they store the same is not known" in reason
+        assert "tt.elementwise_inline_asm" in reason
+
+
+def test_values_that_are_not_known_and_overlap_in_part_are_a_finding() -> None:
+    launch = launched(torn, (3,), {"x": "*i32", "o": "*i8"}, x=(4,), o=(16,), B=32)
+    assert _race_of_stores(launch) == ("violated", "their values differ for some contents of memory")
+    sums = launched(assembled_in_part, (3,), {"o": "*i8"}, o=(16,))
+    assert _race_of_stores(sums) == ("violated", "the bytes that they store overlap in part")
+
+
+@triton.jit
+def assembled_in_part(o):
+    value = tl.inline_asm_elementwise("mov.u32 $0, %smid;", "=r", [], dtype=tl.int32, is_pure=False, pack=1)
+    tl.store((o + tl.program_id(0) * 2).to(tl.pointer_type(tl.int32)), value)
+
+
+def test_values_that_take_too_long_are_no_finding() -> None:
+    """With no time to evaluate all programs; the two of the witness store the same."""
+    x = np.repeat([1, 1, 1, 3, 1, 2, 1, 2], 32).astype(np.float32)
+    launch = launched(
+        last_of_rows, (8,), TWO, (x, zeros(4)), x=(8 * 32,), o=(4,), n=8, ROWS=2, B=32,
+    )  # fmt: skip
+    own = line(last_of_rows, "o + ROWS + row")
+    for limit, expected in ((10**6, "violated"), (1000, "unproven")):
+        settled = sanitize(launch, Options(evaluation_limit=limit)).settled
+        (store,) = [
+            one
+            for one in settled
+            if one.check == "race" and one.access == "store" and one.location.frames[0].line == own
+        ]
+        assert kind_of(store.verdict) == expected
 
 
 @triton.jit(noinline=True)
