@@ -84,12 +84,9 @@ def probe(python: str) -> Probe:
         done = child.run(child.python(python, _BOOTSTRAP, "packages"), timeout=60, check=True)
         found = typed_json.read(Packages, done.stdout)
     except (OSError, subprocess.SubprocessError, typed_json.Unreadable) as error:
-        detail = (
-            error.stderr.decode(errors="replace").strip()[-300:]
-            if hasattr(error, "stderr") and error.stderr
-            else error
-        )
-        raise BackendUnavailable(f"the Python {python}", str(detail)) from error
+        said = getattr(error, "stderr", None) or b""
+        detail = said.decode(errors="replace").strip()[-300:] or str(error)
+        raise BackendUnavailable(f"the Python {python}", detail) from error
     there = {"torch": found.torch, "triton": found.triton, "numpy": found.numpy}
     missing = tuple(name for name, is_there in there.items() if not is_there)
     return Probe(python, missing, found.cuda, found.cuda_reason)

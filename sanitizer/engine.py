@@ -13,7 +13,7 @@ from typing import TypeVar
 from kerncap.sanitizer.analysis import Analysis, Options
 from kerncap.sanitizer.binding import bind
 from kerncap.sanitizer.checks import alignment, bounds, descriptor, overflow, promises, races, uninit
-from kerncap.sanitizer.checks.concrete_tier import settle
+from kerncap.sanitizer.checks.concrete_tier import Wanted, settle
 from kerncap.sanitizer.checks.events.unwritten_uses import unused
 from kerncap.sanitizer.checks.races.conflict_findings import EQUAL_THERE
 from kerncap.sanitizer.checks.races.equal_values import computed
@@ -174,7 +174,7 @@ def _promises(analysis: Analysis) -> Iterable[Settled]:
 
 def _evaluate(analysis: Analysis, settled: list[Settled], notes: list[str]) -> list[Settled]:
     """What stays open goes to the concrete tier, all of it in one evaluation of the launch."""
-    open_ones = {
+    open_ones: set[tuple[int, Check]] = {
         (one.order, one.check)
         for one in settled
         if isinstance(one.verdict, Unproven)
@@ -184,7 +184,9 @@ def _evaluate(analysis: Analysis, settled: list[Settled], notes: list[str]) -> l
     if not open_ones:
         return settled
     operations = {operation.order: operation for operation in memory_operations(analysis.module)}
-    wanted = [(operations[order], check) for order, check in sorted(open_ones) if order in operations]
+    wanted: list[Wanted] = [
+        (operations[order], check) for order, check in sorted(open_ones) if order in operations
+    ]
     try:
         result = settle(analysis, wanted)
     except Exception as error:

@@ -7,7 +7,7 @@ import errno
 import io
 import os
 from collections.abc import Iterator, Sequence
-from typing import BinaryIO, Protocol
+from typing import BinaryIO, Protocol, runtime_checkable
 
 from kerncap.errors import KerncapError
 from kerncap.format.chunks import Loader
@@ -15,6 +15,7 @@ from kerncap.format.chunks import Loader
 Piece = tuple[int, Loader]  # start in the region, and what reads the chunk
 
 
+@runtime_checkable
 class ChunkSource(Protocol):
     """Anything that gives its bytes chunk by chunk."""
 
@@ -24,6 +25,7 @@ class ChunkSource(Protocol):
         Chunks start at multiples of ``step``, the last may be short. Raises KerncapError when the
         source ends early.
         """
+        ...
 
 
 Source = BinaryIO | memoryview | bytes | ChunkSource | None
@@ -35,7 +37,7 @@ def pieces_of(source: Source, offset: int, size: int, step: int) -> Iterator[Pie
         return iter(())
     if isinstance(source, bytes | memoryview):
         return _of_memory(source, offset, size, step)
-    if hasattr(source, "pieces"):
+    if isinstance(source, ChunkSource):
         return source.pieces(offset, size, step)
     descriptor = _descriptor(source)
     if descriptor is None:

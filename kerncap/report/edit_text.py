@@ -52,7 +52,7 @@ def rows(result: Any) -> list[Row]:
             if a is not None or b is not None:
                 found.append(_fact_row(name, title, show, a, b))
     for name, (a, b) in result.launch_changes.items():
-        found.append(Row(_LAUNCH.get(name, name), _launch(a), _launch(b), "changed"))
+        found.append(Row(str(_LAUNCH.get(name, name)), _launch(a), _launch(b), "changed"))
     return found
 
 

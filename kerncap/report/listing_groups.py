@@ -75,7 +75,7 @@ def render_groups(found: Sequence[Group], figures: Figures, by: By, top: int) ->
         depth = len(key) - 1
         label = log.one_line(key[-1] or _NOTHING[by], 80)
         own = next((group for group in found if group.key == key), None)
-        leaves = own.leaves[: top or None] if own is not None else ()
+        leaves = own.leaves[: top or None] if own is not None else []
         is_leaf = by == "configuration" and own is not None
         if is_leaf:
             commands.append(leaves[0].command)

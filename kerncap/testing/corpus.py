@@ -71,8 +71,8 @@ def configure(config: pytest.Config) -> None:
         roots,
         _stages(config),
         _candidates(config),
-        config.getoption("--kerncap-trust"),
-        config.getoption(STRICT),
+        bool(config.getoption("--kerncap-trust")),
+        bool(config.getoption(STRICT)),
     )
     config.pluginmanager.register(corpus, NAME)
     # Alone, the option is all that is run; beside other arguments it comes to them.
@@ -98,7 +98,7 @@ def _stages(config: pytest.Config) -> tuple[str, ...]:
 
 def _candidates(config: pytest.Config) -> list[tuple[str, Path]]:
     found = []
-    for text in config.getoption("--kerncap-candidate"):
+    for text in config.getoption("--kerncap-candidate") or ():
         kernel, _, name = text.partition("=")
         path = Path(config.invocation_params.dir, name)
         if not kernel or not name or not path.is_file():

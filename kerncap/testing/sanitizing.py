@@ -56,7 +56,7 @@ def configure(config: pytest.Config) -> None:
         plugin = Sanitizing(
             checks,
             config.getoption("--kerncap-sanitize-bounds"),
-            config.getoption(STRICT),
+            bool(config.getoption(STRICT)),
             config.getoption(BASELINE),
         )
         config.pluginmanager.register(plugin, NAME)

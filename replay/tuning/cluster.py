@@ -193,7 +193,7 @@ class Cluster:
     def _connect(self, address: str | None, count: int) -> None:
         import logging
 
-        import dask
+        import dask.config
 
         distributed = self._distributed
         os.getcwd()  # a worker fails without a word in a folder that was deleted

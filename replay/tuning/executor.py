@@ -45,21 +45,26 @@ class Executor(Protocol):
     @property
     def capacity(self) -> int:
         """Jobs that are worth having waiting: those that are compiled ahead."""
+        ...
 
     def facts(self) -> dict[str, Any]:
         """As `Bench.facts`, with ``workers``."""
+        ...
 
     def submit(self, job: Job) -> None:
         """Queue a job."""
 
     def wait(self) -> list[Trial]:
         """The trials of a job that ended, one for each launch."""
+        ...
 
     def finals(self, points: Mapping[str, Sequence[Point]], rounds: int) -> list[Final]:
         """The finalists of each launch, re-measured."""
+        ...
 
     def notes(self) -> list[str]:
         """What a reader should know: workers that were lost."""
+        ...
 
     def close(self) -> None:
         """Give back whatever was started."""

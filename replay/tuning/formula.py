@@ -198,7 +198,7 @@ class Evaluator:
                 and left.bit_length() * max(1, abs(int(right))) > 2 * _MAX_BITS
             ):
                 raise Unknown(f"{_text(node)} is too large")
-            return left**right if power else left << right
+            return left**right if power else operator.lshift(left, right)
         function = _BINARY.get(type(node.op))
         if function is None:
             raise Unknown(f"{_text(node)} has an operator that is not known here")

@@ -98,7 +98,7 @@ class Tpe:
         self._space = space
         self._legal = legal
         self._labels = {p.name: {_label(v): v for v in p.values} for p in space.parameters}
-        self._distributions = {
+        self._distributions: dict[str, Any] = {
             name: optuna.distributions.CategoricalDistribution(list(labels))
             for name, labels in self._labels.items()
         }

@@ -342,7 +342,8 @@ def _first(value: Scalar, values: Sequence[Scalar]) -> tuple[Scalar, ...]:
         return tuple(dict.fromkeys([*[v for v in values if v == value], *values]))
     near = value.bit_length()
     numbers = [int(v or 0) for v in dict.fromkeys(values)]
-    return tuple(sorted(numbers, key=lambda v: (v != value, abs(v.bit_length() - near), v)))
+    numbers.sort(key=lambda v: (v != value, abs(v.bit_length() - near), v))
+    return tuple(numbers)
 
 
 def _native(first: LaunchSpace) -> tuple[dict[str, Parameter], dict[str, str]]:

@@ -418,6 +418,7 @@ class Backend(Protocol):
 
     def open(self) -> Opened:
         """The worker as it is, with its memory placed."""
+        ...
 
     def load(
         self, which: str, path: str, stages: str, variation: Variation, limit_s: float, image: Image | None
@@ -426,36 +427,44 @@ class Backend(Protocol):
 
         ``stages`` is a folder for what the compiler makes on its way.
         """
+        ...
 
     def unload(self, which: str) -> None:
         """Free what a launcher holds; one that is not there holds nothing."""
 
     def launch(self, which: str, limit_s: float) -> Ended:
         """Run one launch to its end."""
+        ...
 
     def time(
         self, which: str, warmup: int, n: int, limit_s: float, dirty: list[int], cold: bool
     ) -> list[float]:
         """Milliseconds of ``n`` launches, each on the pre-state; ``cold``: with other data in the cache."""
+        ...
 
     def interleaved(
         self, whichs: list[str], rounds: int, ranges: list[Range], limit_s: float, cold: bool
     ) -> dict[str, list[float]]:
         """Milliseconds of ``rounds`` launches of each, in turns, each on the pre-state of what is dirtied."""
+        ...
 
     def timings(
         self, which: str, ranges: list[Range], dirty: list[int], again: bool, limit_s: float
     ) -> Timings:
         """Medians with a warm and with a cold cache. ``again``: the launch may follow itself."""
+        ...
 
     def repeat(self, which: str, n: int, state: str, ranges: list[Range], limit_s: float) -> Replays:
         """``n`` replays, queued, each from ``ranges`` of a state; memory as the last left it."""
+        ...
 
     def until(self, which: str, n: int, state: str, expected: str, limit_s: float) -> Replays:
         """Up to ``n`` replays from a state, until one differs from ``expected``, which is left in memory."""
+        ...
 
     def streams(self, which: str, regions: list[int]) -> str:
         """What is wrong with the stream that a launch works in; memory is as after a launch."""
+        ...
 
     def restore(self, state: str) -> None:
         """Memory as a state has it."""
@@ -477,50 +486,62 @@ class Backend(Protocol):
 
     def perturb(self, views: list[int], masks: dict[int, str]) -> int:
         """Other contents, the same each time, for the elements of views in the masks; how many changed."""
+        ...
 
     def redraw(self, views: list[int], seed: int, repeats: bool, spread: Spread | None) -> list[int]:
         """Other values for whole views, of the same kind or with a spread; the views that changed.
 
         ``repeats``: each second integer is given twice.
         """
+        ...
 
     def differing(self, state: str) -> list[int]:
         """The regions that differ from a state."""
+        ...
 
     def diff(self, region: int, against: str, out: str, seed: int) -> bool:
         """Write the bitmap of bytes that differ to ``out``, if there are any; whether there are.
 
         ``against``: a state, or ``poison`` of a seed.
         """
+        ...
 
     def gap_writes(self) -> list[tuple[int, int, int]]:
         """(first address, last address, bytes) written in each stretch of memory that is in no region."""
+        ...
 
     def infer(
         self, region: int, start: int, stop: int, mask: str, against: str, hint: str
     ) -> InferredType | None:
         """The floating type that explains how memory differs from a state at the bytes of a mask."""
+        ...
 
     def compare(self, views: list[tuple[int | View, float, float]], against: str) -> list[Difference]:
         """How each view (or one of the engine's own making), with its rtol and atol, differs."""
+        ...
 
     def within(self, views: list[tuple[int | View, float, float]], against: str) -> bool:
         """Whether `compare` would find nothing outside of a tolerance."""
+        ...
 
     def nonfinite(self, views: list[int], masks: dict[int, str]) -> list[Nonfinite]:
         """NaN and infinities among the elements of each view that are in the masks, if there is one."""
+        ...
 
     def errors(self, views: list[Limits], against: str, file: str | None) -> list[ErrorStatistics]:
         """Errors of each view; of a single one against the values in ``file``, if there is one."""
+        ...
 
     def boxes(self, views: list[Limits], against: str) -> list[ErrorBoxes]:
         """Where each view differs, and where it does not."""
+        ...
 
     def export(self, view: int, out: str) -> None:
         """Write a view's values, as float64 in row-major order, to a file of the job folder."""
 
     def reference(self, path: str) -> list[int]:
         """Run the user's ``reference(args)`` on the pre-state; the views that it gives values for."""
+        ...
 
 
 OPERATIONS: dict[str, Callable[..., Any]] = {

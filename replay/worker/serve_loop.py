@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from . import protocol, typed_json
 from .common.failures import Fault, KernelError, Killed, Refused, TimedOut
-from .job import Job
+from .job import Job, JobRegion
 from .protocol import Failure, Hello
 
 
@@ -110,7 +110,7 @@ def _memory(job: Job) -> Any:
     if job["memory"] == "cuda":
         from .torch_backend.placed_tensors import CudaMemory
 
-        regions = job["regions"]
+        regions: list[JobRegion] = job["regions"]
         if job["launch"]["mode"] == "interpreter":  # what was the host's there is the device's here
             regions = [{**region, "kind": "device", "device": -1} for region in regions]
         return CudaMemory(regions, job["device"], job["captured_device"])

@@ -58,9 +58,11 @@ class Results(Protocol):
         self, operation: Operation, places: Ints, old: npt.NDArray[Any], operand: npt.NDArray[Any]
     ) -> npt.NDArray[Any]:
         """Of the elements that are accessed, at these addresses; ``old`` is what is found there."""
+        ...
 
     def missing(self, operation: Operation) -> int:
         """Of an element that the mask leaves out."""
+        ...
 
 
 class Reads(Protocol):

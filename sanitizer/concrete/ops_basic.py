@@ -341,7 +341,7 @@ def _add_pointer(plan: Plan, operation: Operation) -> Step:
     result = operation.results[0]
     kind = element_of(pointer.type)
     assert isinstance(kind, PointerType)
-    width = np.int64(width_bytes(kind.pointee))
+    width = np.array(width_bytes(kind.pointee), dtype=np.int64)
     watched = plan.watches_overflow(operation)
 
     def step(m: Machine) -> None:

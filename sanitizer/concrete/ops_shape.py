@@ -66,12 +66,12 @@ def _mover(make: Callable[[Operation], Move], write_out: bool) -> Callable[[Plan
 
         def step(m: Machine) -> None:
             value = m.env[source]
-            if value.__class__ is Tile and shape is None and not tracking:
+            if not isinstance(value, Tile):
+                m.env[result] = not_tiles(operation, [value])
+            elif value.__class__ is Tile and shape is None and not tracking:
                 m.env[result] = Tile(move(value.data))
-                return
-            m.env[result] = (
-                _moved(value, move, shape) if isinstance(value, Tile) else not_tiles(operation, [value])
-            )
+            else:
+                m.env[result] = _moved(value, move, shape)
 
         return step
 

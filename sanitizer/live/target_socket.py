@@ -240,7 +240,7 @@ class _Process:
         try:
             for part in _parts(runs):
                 self._tell({"read": storage, "runs": part})
-                size = self._hear().get("size")
+                size = self._hear().get("size", -1)
                 if size != sum(end - start for start, end in part):
                     return False
                 if os.fstat(self._memory).st_size < size:

@@ -263,11 +263,14 @@ def _tensor(manifest: schema.Manifest, memory: _Memory, name: str, index: int) -
     )
 
 
+_SCALARS = (schema.BoolValue, schema.IntValue, schema.FloatValue, schema.StrValue)
+
+
 def _configuration(manifest: schema.Manifest) -> Iterator[tuple[str, str]]:
     for argument in manifest.arguments:
         value = argument.value
-        if argument.role == "constexpr" and hasattr(value, "value"):
+        if argument.role == "constexpr" and isinstance(value, _SCALARS):
             yield argument.name, str(value.value)
     for name, option in manifest.launch.options.items():
-        if hasattr(option, "value"):
+        if isinstance(option, _SCALARS):
             yield name, str(option.value)

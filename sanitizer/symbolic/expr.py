@@ -145,8 +145,8 @@ def rebuild(e: Expr, args: tuple[Expr, ...]) -> Expr:
         for arg in args[1:]:
             result = operation(result, arg)
         return result
-    if kind == "mod" and payload is not None:
-        result = unsigned(args[0], payload)
+    if kind == "mod" and e.payload is not None:
+        result = unsigned(args[0], e.payload)
         if result.kind == "mod" and result.payload is None:
             # Still the place of a wrap that `unsigned` made superfluous.
             result = make("mod", result.args, payload, "int", (result.low, result.high), congruence(result))

@@ -150,6 +150,8 @@ class BitLowering:
             return a | b
         if node.kind == "bitxor":
             return a ^ b
+        narrow_a: Any
+        narrow_b: Any
         narrow_a, narrow_b = (z3.Extract(bits - 1, 0, x) for x in (a, b))
         if node.kind == "shl":
             shifted = narrow_a << narrow_b

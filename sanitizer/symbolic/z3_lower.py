@@ -104,7 +104,7 @@ class Lowering:
         if node.kind in ("div", "mod"):
             definition.append(z3.If(b > 0, z3.And(rest >= 0, rest < b), z3.And(rest <= 0, rest > b)))
         else:
-            size = z3.If(b > 0, b, -b)
+            size: Any = z3.If(b > 0, b, -b)
             definition.append(z3.If(a >= 0, z3.And(rest >= 0, rest < size), z3.And(rest <= 0, rest > -size)))
         meaning = z3.And(*definition)
         # By zero: anything.

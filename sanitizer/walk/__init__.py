@@ -12,7 +12,7 @@ from kerncap.sanitizer.launch import (
 )
 from kerncap.sanitizer.symbolic.expr import TRUE, Variable, boolean, const, unknown
 from kerncap.sanitizer.symbolic.solve import Solver
-from kerncap.sanitizer.ttir.ir import Function, IntType, Module, Operation, Type
+from kerncap.sanitizer.ttir.ir import DescriptorType, Function, IntType, Module, Operation, Type
 from kerncap.sanitizer.walk import (
     arith,
     blocks,
@@ -110,7 +110,9 @@ def _argument(walker: Walker, index: int, kind: Type) -> SymbolicValue:
     assert isinstance(argument, DescriptorArgument)
     element = element_of(kind)
     block = argument.block_shape
-    size = bytes_of(element.block.element) if hasattr(element, "block") else argument.tensor.itemsize
+    size = (
+        bytes_of(element.block.element) if isinstance(element, DescriptorType) else argument.tensor.itemsize
+    )
     return BlockPointer(
         base,
         tuple(map(const, argument.shape)),

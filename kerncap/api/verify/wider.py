@@ -16,8 +16,8 @@ from kerncap.api.verify.derived import NotDerivable, derive
 from kerncap.format import Reproducer, schema
 from kerncap.replay.units import extent
 
-WIDE = dict.fromkeys(("float16", "bfloat16", "float32"), ("float64", 8))
 _NARROW = frozenset({"float16", "bfloat16", "float32"})
+WIDE = dict.fromkeys(_NARROW, ("float64", 8))
 _SHORT = {"fp16": "fp64", "bf16": "fp64", "fp32": "fp64"}
 # What means another thing in another width, with why.
 _BOUND = {

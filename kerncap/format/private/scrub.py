@@ -133,9 +133,9 @@ class Scrubber:
         secrets = self._secrets(name, data)
         secrets += ((*span, "a secret that is elsewhere too") for span in _values_in(data, values))
         found: list[tuple[int, int, Kind, str]] = [(a, b, "secret", what) for a, b, what in merged(secrets)]
-        found += [(a, b, "user", "a home folder") for a, b in homes_in(data)]
-        found += [(a, b, "user", "a user name") for a, b in users.find(data)]
-        found += [(a, b, "host", "a host name") for a, b in hosts.find(data)]
+        found.extend((a, b, "user", "a home folder") for a, b in homes_in(data))
+        found.extend((a, b, "user", "a user name") for a, b in users.find(data))
+        found.extend((a, b, "host", "a host name") for a, b in hosts.find(data))
         return list(_apart(found))
 
     def _prepared(self) -> tuple[KnownNames, KnownNames, tuple[tuple[bytes, bool], ...]]:

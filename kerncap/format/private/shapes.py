@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -116,7 +116,7 @@ def shapes() -> tuple[Shape, ...]:
     return tuple(found)
 
 
-def _by_first_letter(words: list[str]) -> bytes:
+def _by_first_letter(words: Sequence[str]) -> bytes:
     """An alternation that the regular expressions go through three times as fast as the plain one."""
     letters = sorted({word[0] for word in words})
     rest = {letter: [re.escape(word[1:]) for word in words if word[0] == letter] for letter in letters}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from kerncap.report.html.material import plain
@@ -170,15 +170,11 @@ def best_trials(trials: Iterable[Trial], most: int = 12) -> list[Trial]:
     return sorted(timed, key=lambda trial: trial.ms or 0.0)[:most]
 
 
-def _ticks(most: float, x: object) -> tuple[Mark, ...]:
+def _ticks(most: float, x: Callable[[float], float]) -> tuple[Mark, ...]:
     step = 10.0 ** math.floor(math.log10(most))
     for factor in (0.1, 0.2, 0.5, 1.0, 2.0, 5.0):
         if most / (step * factor) <= 6:
             step *= factor
             break
-    place = x  # a function from a time to its place
-    assert callable(place)
     count = int(most / step)
-    return tuple(
-        Mark(place(step * n), milliseconds(step * n) if n else "0", "tick") for n in range(count + 1)
-    )
+    return tuple(Mark(x(step * n), milliseconds(step * n) if n else "0", "tick") for n in range(count + 1))

@@ -58,7 +58,7 @@ class Errors:
         self._shape = shape
         self._rtol, self._atol = rtol, atol
         self._ulps, self._relative = Percentiles(), Percentiles()
-        self._sums = dict.fromkeys(
+        self._sums: dict[str, float] = dict.fromkeys(
             ("abs", "rel", "ulp", "square", "share", "signed", "outward", "error_square", "magnitude"), 0.0
         )
         self._max = {"abs": 0.0, "rel": 0.0, "ulp": 0.0, "scale": 0.0}

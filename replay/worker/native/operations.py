@@ -94,7 +94,7 @@ class NativeBackend(StateOperations[States], Judging):
     ) -> Loaded:
         if variation.config is not None:
             raise Refused("a native launch has no configuration but its own")
-        launched = self.job["launch"]
+        launched: JobLaunch = self.job["launch"]
         if isinstance(image, CodeObject):  # what follows from its source
             launched = {
                 **launched, "shared_bytes": image.shared_bytes, "block": list(image.block), "dispatch": None

@@ -97,7 +97,7 @@ def _gamma_sign(x: Any) -> Any:
 
 def _operands(name: str, args: tuple[Any, ...]) -> list[Any]:
     semantic = interpreter.interpreter_semantic
-    tensors = [semantic.to_tensor(arg) for arg in args]
+    tensors: list[Any] = [semantic.to_tensor(arg) for arg in args]
     floats = [t for t in tensors if t.dtype.is_floating()]
     for t in floats:
         if t.dtype not in (tl.float32, tl.float64):

@@ -7,7 +7,7 @@ import json
 import os
 import sys
 import types
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 from . import cuda, ranges, ranks, values
 from .contract import key, word
@@ -128,7 +128,9 @@ def _shown(value: Any) -> str:
     return name if isinstance(name, str) else values.clean(repr(value))[:100]
 
 
-def evaluate_grid(grid: Any, arguments: Dict[str, Any]) -> Tuple[int, int, int]:
+def evaluate_grid(
+    grid: Callable[[Dict[str, Any]], Any] | Sequence[int] | int, arguments: Dict[str, Any]
+) -> Tuple[int, int, int]:
     value = grid(dict(arguments)) if callable(grid) else grid
     if isinstance(value, int):
         value = (value,)

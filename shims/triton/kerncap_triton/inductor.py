@@ -211,9 +211,8 @@ def make_kernel(tuner: Any) -> Kernel:
 def _with_python(tuner: Any) -> Any:
     """The JIT function with its Python function, which a kernel compiled in a worker has lost."""
     fn = tuner.fn
-    reload = getattr(tuner, "_reload_kernel", None)
-    if getattr(fn, "fn", None) is None and callable(reload):
-        fn = reload().fn
+    if getattr(fn, "fn", None) is None and callable(getattr(tuner, "_reload_kernel", None)):
+        fn = tuner._reload_kernel().fn
     return fn
 
 

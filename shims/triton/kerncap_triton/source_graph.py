@@ -54,6 +54,13 @@ def collect(fn: Any, extra: Iterable[Any] = ()) -> dict[str, Any]:
     return out
 
 
+def _is_function(obj: Any) -> bool:
+    """Whether it is a class or a function, in any of the forms that have a name to find it by."""
+    if isinstance(obj, (type, types.FunctionType, types.BuiltinFunctionType)) or jit_kind(obj) is not None:
+        return True
+    return type(obj).__name__ == "_lru_cache_wrapper"
+
+
 class Graph:
     def __init__(self) -> None:
         self.nodes: Dict[str, Node] = {}
@@ -96,15 +103,13 @@ class Graph:
         if isinstance(obj, enum.Enum):
             member = obj.__dict__.get("_name_")
             return {"attribute": [again(kind), member]} if isinstance(member, str) else opaque(obj)
-        function = jit_kind(obj) or isinstance(obj, (type, types.FunctionType, types.BuiltinFunctionType))
-        if kind.__name__ == "_lru_cache_wrapper":
-            function = True
+        function = _is_function(obj)
         if not function and unwrap(obj) is not obj and jit_kind(unwrap(obj)):
             obj, function = unwrap(obj), True
         if function:
             home = None if entry else import_of(obj, name)
             return {"import": home} if home else self._node(obj, name)
-        if isinstance(obj, tuple) and isinstance(getattr(kind, "_fields", None), tuple):
+        if issubclass(kind, tuple) and isinstance(getattr(kind, "_fields", None), tuple):
             return {"call": again(kind), "arguments": [again(item) for item in tuple.__iter__(obj)]}
         if kind in (tuple, list) or kind.__name__ == "Size":
             shape = "list" if kind is list else "tuple"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from typing import Any, Callable, Dict, List, Mapping
+from typing import Any, Callable, Dict, List, Mapping, Sequence
 
 from .contract import word
 
@@ -92,6 +92,7 @@ def _attribute(value: Any, name: str) -> Any:
             total *= int(extent)
         return total
     if name == "stride":
+        stride: Callable[[], Sequence[int]] | Sequence[int]
         stride = value.stride if hasattr(value, "stride") else value.strides
         return tuple(int(step) for step in (stride() if callable(stride) else stride))
     raise Unanswerable(f"no attribute {name}")

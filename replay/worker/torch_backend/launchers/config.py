@@ -28,10 +28,10 @@ def configured(job: Job, config: Config | None) -> Job:
             argument = _with_value(argument, given.pop(argument["name"]))
         arguments.append(argument)
     # A parameter that the captured launch did not name: the source has to take it.
-    arguments += [
-        {"name": name, "role": "constexpr", "signature": "constexpr", "value": encoded(value)}
+    arguments.extend(
+        JobArgument(name=name, role="constexpr", signature="constexpr", value=encoded(value))
         for name, value in given.items()
-    ]
+    )
     options = {name: encoded(value) for name, value in config.options.items()}
     launch: JobLaunch = {**job["launch"], "options": {**job["launch"]["options"], **options}}
     if config.grid is not None:
@@ -48,7 +48,8 @@ def _with_scalars(job: Job, scalars: dict[str, str]) -> Job:
     arguments: list[JobArgument] = []
     for argument in job["arguments"]:
         if argument["name"] in scalars:
-            argument = {**argument, "value": {**argument["value"], "value": scalars[argument["name"]]}}
+            argument = argument.copy()
+            argument["value"] = {**argument["value"], "value": scalars[argument["name"]]}
         arguments.append(argument)
     return {**job, "arguments": arguments}
 

@@ -135,7 +135,7 @@ def compile_source(source: Any, options: Any, target: Any) -> str:
     from triton._C.libtriton import ir
     from triton.compiler.compiler import make_backend
 
-    backend = make_backend(target)
+    backend: Any = make_backend(target)
     if options is None or isinstance(options, dict):
         options = backend.parse_options(dict(options or {}))
     context = ir.context()

@@ -37,9 +37,10 @@ def _qualified(owner: Any, name: str) -> str:
 def _tell_those_who_know_it(original: Any, wrapped: Any) -> None:
     """Who goes by the function's identity: TorchScript's compiler, and ``with torch.device(…)``."""
     builtins: Any = sys.modules.get("torch.jit._builtins")
-    operator = builtins._find_builtin(original) if builtins is not None else None
-    if operator is not None:
-        builtins._register_builtin(wrapped, operator)
+    if builtins is not None:
+        operator = builtins._find_builtin(original)
+        if operator is not None:
+            builtins._register_builtin(wrapped, operator)
     # Of torch's own modules the one that may not be imported yet; it would then find our functions alone.
     from torch.utils import _device
 
