@@ -198,6 +198,8 @@ def _evaluate(analysis: Analysis, settled: list[Settled], notes: list[str]) -> l
         verdict = answers.get((one.order, one.check)) if (one.order, one.check) in open_ones else None
         if _is_chance(analysis, one, verdict, operations):
             verdict = None
+        if one.check == "uninit" and isinstance(verdict, Proved):
+            verdict = uninit.noted(analysis, operations[one.order], verdict)
         if isinstance(verdict, Unproven) and isinstance(one.verdict, Unproven):
             # Why the proof failed and why the contents did not help, both.
             verdict = Unproven(_both(one.verdict.reason, verdict.reason))

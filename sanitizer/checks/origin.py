@@ -65,10 +65,19 @@ def steered_text(operation: Operation) -> str:
 
 def by_habit_text(operation: Operation) -> str:
     """That a store, an address or a mask is right by what left-out lanes hold, and the load that has them."""
-    loads = list(dict.fromkeys(one for value in operation.operands for one in operations_behind(value)))
-    loads = [one for one in loads if _leaves_lanes_undefined(one)]
+    loads = _left_out_behind(operation)
     where = f" ({_load(loads[0])})" if len(loads) == 1 else ""
     return f"right only as this target puts zeros into lanes that a load leaves out{where}"
+
+
+def rests_on_left_out(operation: Operation) -> bool:
+    """Whether a load that leaves lanes out is behind what the operation takes."""
+    return bool(_left_out_behind(operation))
+
+
+def _left_out_behind(operation: Operation) -> list[Operation]:
+    behind = dict.fromkeys(one for value in operation.operands for one in operations_behind(value))
+    return [one for one in behind if _leaves_lanes_undefined(one)]
 
 
 def _cause(values: Iterable[Value], of_lanes: str, of_result: str) -> str:

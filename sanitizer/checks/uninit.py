@@ -17,6 +17,7 @@ from kerncap.sanitizer.checks.origin import (
     by_habit_text,
     fresh_text,
     reads_memory,
+    rests_on_left_out,
     steered_text,
     undefined_text,
 )
@@ -25,6 +26,7 @@ from kerncap.sanitizer.diagnose.place import base_address, value_at
 from kerncap.sanitizer.findings import NOT_KNOWN, Finding, Proved, Unproven, Verdict, Violated, join
 from kerncap.sanitizer.symbolic.expr import FALSE, Expr, add, const, ge, land, lor, lt
 from kerncap.sanitizer.symbolic.solve import Sat, Unknown, Unsat
+from kerncap.sanitizer.ttir.ir import Operation
 from kerncap.sanitizer.walk.access import Access, Target
 
 __all__ = ["MANY_RUNS", "NOT_KNOWN", "WRITTEN_BY_LAUNCH", "check", "performed"]
@@ -45,7 +47,7 @@ def check(analysis: Analysis, access: Access) -> Verdict | None:
     if access.undefined is not FALSE:
         verdicts.append(_undefined_value(analysis, access))
     if access.by_habit is not FALSE and all(isinstance(one, Proved) for one in verdicts):
-        verdicts.append(_by_habit(analysis, access))
+        verdicts.append(_by_habit(analysis, access, access.by_habit))
     if reads_memory(access.operation, access.kind, analysis.function):
         verdicts.append(_fresh_memory(analysis, access))
     if not verdicts:
@@ -56,13 +58,26 @@ def check(analysis: Analysis, access: Access) -> Verdict | None:
     return join(verdicts) if first is None else first
 
 
+def noted(analysis: Analysis, operation: Operation, proved: Proved) -> Verdict:
+    """The proof that the evaluation gives, or the note that it is right by what left-out lanes hold."""
+    if not rests_on_left_out(operation):
+        return proved
+    for access in analysis.walked.accesses:
+        by_habit = lor(access.by_habit, access.undefined)
+        if access.operation is operation and by_habit is not FALSE:
+            verdict = _by_habit(analysis, access, by_habit)
+            if isinstance(verdict, Violated):
+                return verdict
+    return proved
+
+
 def _counts(finding: Finding) -> bool:
     return finding.note is None
 
 
-def _by_habit(analysis: Analysis, access: Access) -> Verdict:
+def _by_habit(analysis: Analysis, access: Access, by_habit: Expr) -> Verdict:
     """What is right by the target's habit is noted; where that is not decided, there is nothing to note."""
-    conditions = (access.path, access.by_habit)
+    conditions = (access.path, by_habit)
     answer = analysis.solver.satisfiable(*conditions)
     if not isinstance(answer, Sat):
         return Proved(answer.how, answer.contents) if isinstance(answer, Unsat) else Proved("interval")

@@ -148,7 +148,7 @@ def _carry_undefined(m: Machine, operation: Operation, condition: Bools | None) 
         if isinstance(value, Tile):
             chosen = copy(value)
             flag = lift(condition.reshape(-1), value.data.ndim - 1)
-            chosen.undefined = either(value.undefined, flag)
+            chosen.doubt(flag)
             m.env[result] = chosen
 
 

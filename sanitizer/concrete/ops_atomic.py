@@ -51,7 +51,9 @@ def _modify(
     chosen = np.arange(len(offsets)) if lanes is None else np.flatnonzero(lanes)
     here, at = argument if isinstance(argument, int) else argument[chosen], offsets[chosen]
     arrays = [np.broadcast_to(tile.data, whole).reshape(-1)[chosen] for tile in operands]
-    undefined = either(*(tile.undefined for tile in operands))
+    # A zero that a load left out may be added to what others made.
+    sums = operation.attributes.get("rmw_op") in ("add", "fadd", "or")
+    undefined = either(*(tile.counted if sums else tile.undefined for tile in operands))
 
     found = memory.gather(here, at, None, width)
     if found.unknown is not None:

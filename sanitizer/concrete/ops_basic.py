@@ -196,7 +196,7 @@ def _select(plan: Plan, operation: Operation) -> Step:
         tile = select(chosen, x, y)
         if c.undefined is not None:
             unsure = c.undefined.reshape(c.undefined.shape + (1,) * (rank - c.undefined.ndim))
-            tile.undefined = either(tile.undefined, unsure)
+            tile.doubt(unsure)
         m.env[result] = tile
 
     return step
@@ -255,7 +255,9 @@ def _constant(plan: Plan, operation: Operation) -> Step:
         array = array.reshape(1, *(shape if len(values) > 1 else (1,) * len(shape)))
     else:
         array = np.array([_fit(value, native)], dtype=native).reshape(1, *(1,) * len(shape))
-    tile = Tile(array)
+    # Of integers, which are mostly indices, nobody asks.
+    zeros = array == 0 if plan.track.undefined and plan.track.left_out and array.dtype.kind == "f" else None
+    tile = Tile(array, zero=zeros if zeros is not None and zeros.any() else None)
 
     def step(m: Machine) -> None:
         m.env[result] = tile

@@ -58,15 +58,14 @@ class Access:
         if addresses.inside is not None:
             enabled = addresses.inside if enabled is None else enabled & addresses.inside
         self.lanes: Bools | None = m.lanes(enabled, len(shape))
-        self.steered = either(addresses.undefined, None if mask is None else mask.undefined)
+        self.steered = either(addresses.undefined, None if mask is None else mask.counted)
         if m.unsure is not None:
             self.steered = either(self.steered, lift(m.unsure, len(shape)))
 
     def mask_undefined(self, m: Machine) -> Bools | None:
         """Where what the mask says is a guess, of the programs that are here."""
-        if self.mask is None or self.mask.undefined is None:
-            return None
-        return m.lanes(self.mask.undefined, len(self.shape))
+        unsure = None if self.mask is None else self.mask.counted
+        return None if unsure is None else m.lanes(unsure, len(self.shape))
 
     def spread(self, *others: Array | None) -> tuple[int, ...]:
         """The shape that addresses, mask and other tiles broadcast to."""
@@ -219,10 +218,10 @@ def gathered(m: Machine, access: Access, element: Type) -> tuple[Array, str | No
     return from_bits(found.bits, element), found.unknown
 
 
-def as_value(data: Array, element: Type, undefined: Bools | None) -> Tile:
-    if isinstance(element, PointerType):
+def as_value(data: Array, element: Type, undefined: Bools | None, zero: Bools | None = None) -> Tile:
+    if isinstance(element, PointerType):  # that a null pointer is followed is no habit to rely on
         return Pointers(data, ABSOLUTE, undefined)
-    return Tile(data, undefined)
+    return Tile(data, undefined, zero=zero)
 
 
 def _load(plan: Plan, operation: Operation) -> Step:
@@ -249,12 +248,13 @@ def _load(plan: Plan, operation: Operation) -> Step:
         if unknown is not None:
             m.env[result] = Unknown(unknown)
             return
-        undefined = access.steered
+        undefined, zero = access.steered, None
         if m.shared.reads is not None and event is not None:
             undefined = either(undefined, m.shared.reads.undefined(event))
         if mask is not None and other is None:
             data = np.where(mask.data, data, data.dtype.type(0))
             if track and not mask.data.all():
+                zero = ~mask.data if undefined is None else ~mask.data & ~undefined
                 undefined = either(undefined, ~mask.data)
         if addresses.inside is not None:
             data = np.where(addresses.inside, data, _padding(m, operation, element))
@@ -271,9 +271,12 @@ def _load(plan: Plan, operation: Operation) -> Step:
                 if isinstance(filler, Pointers):
                     fill = m.shared.memory.absolute(filler.argument, filler.data)
                 data = np.where(mask.data, data, fill)
+                if filler.zero is not None:
+                    zero = filler.zero & ~mask.data
+                    zero = zero if undefined is None else zero & ~undefined
                 if flag is not None:
                     undefined = either(undefined, flag & ~mask.data)
-        m.env[result] = as_value(data, element, undefined)
+        m.env[result] = as_value(data, element, undefined, zero)
 
     return step
 
@@ -333,7 +336,7 @@ def _store(plan: Plan, operation: Operation) -> Step:
         access = Access(m, addresses, mask, shape)
         value = m.env.get(name) if evaluated else None
         if isinstance(value, Tile):
-            tell(m, operation, kind, access, width, undefined=value.undefined, new=value.data)
+            tell(m, operation, kind, access, width, undefined=value.counted, new=value.data)
             _put(m, access, _bits(m, value, element))
             return
         if not evaluated:

@@ -44,7 +44,7 @@ def _moved(tile: Tile, move: Move, shape: Sequence[int] | None) -> Tile:
     if isinstance(tile, Pointers):
         argument = tile.argument if isinstance(tile.argument, int) else apply(tile.argument)
         return Pointers(apply(tile.data), argument, undefined, overflow)
-    return Tile(apply(tile.data), undefined, overflow)
+    return Tile(apply(tile.data), undefined, overflow, flag(tile.zero))
 
 
 def _broadcast(plan: Plan, operation: Operation) -> Step:
@@ -144,7 +144,7 @@ def _combined(left: Tile, right: Tile, shape: Sequence[int], put: Callable[[Arra
                 np.broadcast_to(np.asarray(right.argument).reshape(_rank(right, ones)), whole),
             )
         return Pointers(data, argument, undefined, overflow)
-    return Tile(data, undefined, overflow)
+    return Tile(data, undefined, overflow, both(left.zero, right.zero))
 
 
 def _rank(tile: Pointers, ones: tuple[int, ...]) -> tuple[int, ...]:
@@ -225,7 +225,7 @@ def _gather(plan: Plan, operation: Operation) -> Step:
             return np.take_along_axis(whole, places.astype(np.int64), axis=axis)
 
         tile = _moved(x, take, None)
-        tile.undefined = either(tile.undefined, at.undefined)
+        tile.doubt(at.undefined)
         m.env[result] = tile
 
     return step

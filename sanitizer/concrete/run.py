@@ -12,6 +12,7 @@ from kerncap.log import one_line
 from kerncap.sanitizer.concrete import (  # noqa: F401  (each fills the tables of operations)
     blocks,
     control,
+    left_out,
     ops_atomic,
     ops_basic,
     ops_dot,

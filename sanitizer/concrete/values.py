@@ -40,14 +40,40 @@ class Unsupported(Exception):
 
 
 class Tile:
-    """``undefined`` and ``overflow`` broadcast against ``data``; None stands for "nowhere"."""
+    """``undefined`` and ``overflow`` broadcast against ``data``; None stands for "nowhere".
 
-    __slots__ = ("data", "undefined", "overflow")
+    ``zero``: elements, undefined ones among them, that are zeros whatever memory holds (see `left_out`).
+    """
 
-    def __init__(self, data: Array, undefined: Bools | None = None, overflow: Bools | None = None) -> None:
+    __slots__ = ("data", "undefined", "overflow", "zero")
+
+    def __init__(
+        self,
+        data: Array,
+        undefined: Bools | None = None,
+        overflow: Bools | None = None,
+        zero: Bools | None = None,
+    ) -> None:
         self.data = data
         self.undefined = undefined
         self.overflow = overflow
+        self.zero = zero
+
+    def doubt(self, flags: Bools | None) -> None:
+        """These elements are undefined as well, and none of them is a zero for sure."""
+        if flags is not None:
+            self.undefined = either(self.undefined, flags)
+            self.zero = None if self.zero is None else self.zero & ~flags
+
+    @property
+    def left_out(self) -> Bools | None:
+        """The undefined elements that are zeros."""
+        return None if self.undefined is None or self.zero is None else self.undefined & self.zero
+
+    @property
+    def counted(self) -> Bools | None:
+        """The other undefined elements."""
+        return self.undefined if self.undefined is None or self.zero is None else self.undefined & ~self.zero
 
 
 class Pointers(Tile):
@@ -208,10 +234,11 @@ def select(condition: Bools, yes: Tile, no: Tile) -> Tile:
     undefined = pick(condition, yes.undefined, no.undefined)
     overflow = pick(condition, yes.overflow, no.overflow)
     data = np.where(condition, yes.data, no.data)
+    zero = pick(condition, yes.zero, no.zero)
     if isinstance(yes, Pointers) and isinstance(no, Pointers):
         argument = one_argument(yes.argument, no.argument, condition)
         return Pointers(data, argument, undefined, overflow)
-    return Tile(data, undefined, overflow)
+    return Tile(data, undefined, overflow, zero)
 
 
 def choose(mask: Bools, yes: Value, no: Value) -> Value:

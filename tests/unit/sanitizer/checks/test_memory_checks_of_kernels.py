@@ -255,8 +255,6 @@ def in_rows(x, w, y, n, HOW: tl.constexpr, BLOCK: tl.constexpr):
         made = tl.sum(tl.exp(value))
     elif HOW == "shifted":
         made = tl.sum(value - tl.load(w + row))
-    elif HOW == "times memory":
-        made = tl.sum(value * tl.load(w + offs))
     else:
         made = tl.sum(tl.sort(value) * tl.where(offs == 0, 1.0, 0.0))
     tl.store(y + row, made)
@@ -264,7 +262,7 @@ def in_rows(x, w, y, n, HOW: tl.constexpr, BLOCK: tl.constexpr):
 
 # What left-out lanes, which hold zeros, do to what a row comes to.
 NOTHING = ("sum", "weighted", "scaled", "absmax", "scan weighted")
-SOMETHING = ("exp of scan", "max", "min", "argmax", "exp", "shifted", "times memory")
+SOMETHING = ("exp of scan", "max", "min", "argmax", "exp", "shifted")
 
 
 @pytest.mark.parametrize(
@@ -366,7 +364,7 @@ def test_a_block_that_is_left_out_whole(how: str, n: int, counts: bool) -> None:
 @triton.jit
 def in_a_loop(x, y, n, HOW: tl.constexpr, BLOCK: tl.constexpr):
     row = tl.program_id(0)
-    total = tl.zeros((BLOCK,), tl.float32) + (1.0 if HOW == "from one" else 0.0)
+    total = tl.zeros((BLOCK,), tl.float32)
     for start in range(0, n, BLOCK):
         offs = start + tl.arange(0, BLOCK)
         value = tl.load(x + row * n + offs, mask=offs < n)
@@ -385,7 +383,6 @@ def in_a_loop(x, y, n, HOW: tl.constexpr, BLOCK: tl.constexpr):
         ("sum", 50, False),
         ("exp of the sum", 150, False),  # every lane has an iteration with data
         ("exp of the sum", 50, True),  # of others none has
-        ("from one", 150, True),  # nobody looks closely at what starts at something else
         ("exp", 150, True),
     ],
 )
@@ -403,10 +400,7 @@ def test_left_out_lanes_that_a_loop_adds_up(how: str, n: int, counts: bool) -> N
 def product(a, b, y, n, HOW: tl.constexpr, BLOCK: tl.constexpr):
     i, j = tl.arange(0, BLOCK)[:, None], tl.arange(0, BLOCK)[None, :]
     rows = tl.load(a + i * BLOCK + j, mask=(i < n) & (j < n))
-    if HOW == "memory":
-        columns = tl.load(b + i * BLOCK + j)
-    else:
-        columns = tl.load(b + i * BLOCK + j, mask=(i < n) & (j < n))
+    columns = tl.load(b + i * BLOCK + j, mask=(i < n) & (j < n))
     made = tl.dot(rows, columns)
     if HOW == "exp":
         made = tl.dot(tl.exp(made), columns)
@@ -424,7 +418,6 @@ def product(a, b, y, n, HOW: tl.constexpr, BLOCK: tl.constexpr):
     [
         ("plain", False),
         ("twice", False),
-        ("memory", True),
         ("exp", False),  # exp(0) times 0
         ("exp and ones", True),
         ("sum of exp", True),

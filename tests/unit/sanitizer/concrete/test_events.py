@@ -174,10 +174,12 @@ SCAN = """%v = "tt.scan"(%l) <{axis = 0 : i32, reverse = false}> ({
         ("%v = arith.addi %l, %i : tensor<8xi32>\n" + STORE.format("%v"), OUTSIDE),
         ("%v = arith.select %m, %l, %zero : tensor<8xi1>, tensor<8xi32>\n" + STORE.format("%v"), [False] * 8),
         ("%v = arith.muli %l, %zero : tensor<8xi32>\n" + STORE.format("%v"), [False] * 8),
-        (REDUCE, [True] * 8),
-        (SCAN, OUTSIDE),
+        (REDUCE, [False] * 8),
+        (SCAN, [False] * 8),
+        (REDUCE.replace("addi", "maxsi"), [True] * 8),
+        (SCAN.replace("addi", "maxsi"), OUTSIDE),
     ],
-    ids=["elementwise", "select", "times a defined zero", "reduction", "scan"],
+    ids=["elementwise", "select", "times a defined zero", "sum", "sums", "maximum", "maxima"],
 )
 def test_undefined_lanes_reach_what_depends_on_them(body: str, wanted: list[bool]) -> None:
     event = _stored(body, Track(undefined=True))
