@@ -148,14 +148,24 @@ def readable_by(source: Path, hidden: Sequence[str]) -> list[str]:
 
 
 def _without(path: Path, hidden: Sequence[Path]) -> list[str]:
+    """``path``, with its links resolved, or what of it does not lead into ``hidden``.
+
+    A rule on a link is one on its target. A link to a folder above a hidden one is left out: by its own name
+    that folder may be gone through without end.
+    """
     if not any(path == other or path in other.parents for other in hidden):
         return [] if any(other in path.parents for other in hidden) else [str(path)]
     if path in hidden or not path.is_dir():
         return []
+    found = []
     try:
-        return [each for child in path.iterdir() for each in _without(child, hidden)]
+        for child in path.iterdir():
+            target = child.resolve()
+            if target == child or not any(target in other.parents for other in hidden):
+                found += _without(target, hidden)
     except OSError:
-        return []
+        pass
+    return found
 
 
 def missing() -> list[str]:

@@ -77,9 +77,18 @@ def test_nothing_hidden_is_granted(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     (project / "package" / "__init__.py").touch()
     (project / "out" / "notes.txt").touch()
     (project / "candidate.py").touch()
+    for name, target in (
+        ("up", project),
+        ("around", hidden.parent),
+        ("into", hidden),
+        ("aside", tmp_path / "other"),
+    ):
+        (project / name).symlink_to(target)
+    (tmp_path / "other").mkdir()
     monkeypatch.setattr(sys, "path", [*sys.path, str(project)])
     granted = confine.readable_by(project / "candidate.py", [str(hidden)])
     assert str(project / "package") in granted and str(project / "candidate.py") in granted
-    for path in map(Path, granted):
+    assert str(tmp_path / "other") in granted
+    for path in (Path(path).resolve() for path in granted):
         assert path != hidden and path not in hidden.parents, path
     assert os.fspath(project) not in granted
