@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import subprocess
@@ -15,9 +14,11 @@ from typing import Any
 from kerncap import child
 from kerncap.errors import BackendUnavailable
 from kerncap.format.build_options import is_plain_path
+from kerncap.replay.candidates import nvrtc_process
 from kerncap.replay.candidates.errors import BuildError
 from kerncap.replay.candidates.tools import Tool
 from kerncap.replay.candidates.unit import GIVEN_HEADERS, StagedUnit
+from kerncap.replay.worker import typed_json
 
 TIMEOUT_S = 900.0
 _BOOTSTRAP = Path(__file__).parents[1] / "worker" / "bootstrap.py"
@@ -131,41 +132,40 @@ class NvrtcCompiler:
     def cubin(self, expressions: tuple[str, ...]) -> Compiled:
         """Compile the program. Raises BuildError with NVRTC's log."""
         answer = self._ask(expressions)
-        if "error" in answer:
-            raise BackendUnavailable("NVRTC", str(answer["error"]))
-        log = readable_log(str(answer.get("log", "")), self.folder)
-        if answer["status"]:
-            what = first_error(log) or str(answer.get("message"))
+        if not answer.available:
+            raise BackendUnavailable("NVRTC", answer.error)
+        log = readable_log(answer.log, self.folder)
+        if answer.error:
+            what = first_error(log) or answer.error
             raise BuildError(f"NVRTC {self.tool.version} does not compile the candidate: {what}", log)
         ptx = (self.folder / "made.ptx").read_bytes().rstrip(b"\0").decode("utf-8", "replace")
         return Compiled((self.folder / "made.cubin").read_bytes(), log, ptx)
 
-    def _ask(self, expressions: tuple[str, ...]) -> dict[str, object]:
+    def _ask(self, expressions: tuple[str, ...]) -> nvrtc_process.Reply:
         build = self.staged.build
         given = [
             (name, _text(self.staged.files[path]))
             for name, path in build.headers.items()
             if path.startswith(GIVEN_HEADERS)
         ]
-        request = {
-            "library": str(self.tool.path),
-            "folder": str(self.folder),
-            "source": _text(self.staged.files[build.unit]),
-            "name": build.name or "candidate.cu",
-            "headers": given,
-            "options": [f"--gpu-architecture={self.arch}", *self._words()],
-            "expressions": list(expressions),
-        }
-        process = Path(__file__).with_name("nvrtc_process.py")
-        command = [sys.executable, "-I", "-S", str(process)]
-        done = run_tool(command, self.folder, "NVRTC", json.dumps(request), confined=self.confined)
+        request = nvrtc_process.Request(
+            library=str(self.tool.path),
+            folder=str(self.folder),
+            source=_text(self.staged.files[build.unit]),
+            name=build.name or "candidate.cu",
+            headers=given,
+            options=[f"--gpu-architecture={self.arch}", *self._words()],
+            expressions=list(expressions),
+        )
+        command = [sys.executable, "-I", "-S", os.path.abspath(nvrtc_process.__file__)]
+        text = typed_json.line(request).decode()
+        done = run_tool(command, self.folder, "NVRTC", text, confined=self.confined)
         try:
-            answer = json.loads(done.stdout)
-        except ValueError:
+            return typed_json.read(nvrtc_process.Reply, done.stdout)
+        except typed_json.Unreadable:
             how = f"signal {-done.returncode}" if done.returncode < 0 else f"status {done.returncode}"
             detail = done.stderr[-_MAX_LOG:]
             raise BuildError(f"NVRTC's process ended with {how} and no answer", detail) from None
-        return dict(answer)
 
     def _words(self) -> list[str]:
         folders = [path for _, path in self.staged.include_folders(self.folder)]

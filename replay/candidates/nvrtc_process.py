@@ -1,6 +1,6 @@
-"""One NVRTC compilation in a process of its own: a request on stdin, a reply on stdout, both JSON.
+"""One NVRTC compilation in a process of its own: a `Request` on stdin, a `Reply` on stdout, one line each.
 
-Run as a file by whatever Python; knows nothing of kerncap. A compiler that crashes takes this process only.
+Run as a file by any Python; imports nothing of kerncap. A compiler that crashes takes only this process.
 """
 
 from __future__ import annotations
@@ -10,48 +10,67 @@ import glob
 import json
 import os
 import sys
+from dataclasses import dataclass
 from typing import Any
 
 
+@dataclass(frozen=True)
+class Request:
+    """A program; headers as (name, text). The compiled files are written into ``folder``."""
+
+    library: str
+    folder: str
+    source: str
+    name: str
+    headers: list[tuple[str, str]]
+    options: list[str]
+    expressions: list[str]
+
+
+@dataclass(frozen=True)
+class Reply:
+    """NVRTC's log; ``error`` is empty if it compiled. ``available``: NVRTC was there and took the program."""
+
+    available: bool
+    error: str = ""
+    log: str = ""
+
+
 def main() -> None:
-    request = json.load(sys.stdin)
+    request = Request(**json.load(sys.stdin))
     reply = os.dup(1)
     os.dup2(2, 1)  # the library's own prints must not come into the reply
     try:
         answer = compile_program(request)
     except OSError as error:
-        answer = {"error": f"{request['library']} can't be loaded: {error}"}
-    os.write(reply, json.dumps(answer).encode())
+        answer = Reply(False, f"{request.library} can't be loaded: {error}")
+    os.write(reply, json.dumps(vars(answer)).encode())
 
 
-def compile_program(request: dict[str, Any]) -> dict[str, Any]:
-    library = load(request["library"])
+def compile_program(request: Request) -> Reply:
+    library = load(request.library)
     program = ctypes.c_void_p()
-    headers = request["headers"]
     status = library.nvrtcCreateProgram(
         ctypes.byref(program),
-        request["source"].encode("utf-8", "surrogateescape"),
-        request["name"].encode("utf-8", "surrogateescape"),
-        len(headers),
-        strings([text for _, text in headers]),
-        strings([name for name, _ in headers]),
+        request.source.encode("utf-8", "surrogateescape"),
+        request.name.encode("utf-8", "surrogateescape"),
+        len(request.headers),
+        strings([text for _, text in request.headers]),
+        strings([name for name, _ in request.headers]),
     )
     if status:
-        return {"error": f"nvrtcCreateProgram: {message(library, status)}"}
-    for expression in request["expressions"]:
+        return Reply(False, f"nvrtcCreateProgram: {message(library, status)}")
+    for expression in request.expressions:
         library.nvrtcAddNameExpression(program, expression.encode())
-    options = request["options"]
-    status = library.nvrtcCompileProgram(program, len(options), strings(options))
-    answer = {"status": status, "log": text_of(library, "ProgramLog", program)}
+    status = library.nvrtcCompileProgram(program, len(request.options), strings(request.options))
+    log = text_of(library, "ProgramLog", program)
     if status:
-        answer["message"] = message(library, status)
-        return answer
-    answer["lowered"] = lowered_names(library, program, request["expressions"])
+        return Reply(True, message(library, status), log)
     for kind in ("CUBIN", "PTX"):
         data = bytes_of(library, kind, program)
-        with open(os.path.join(request["folder"], "made." + kind.lower()), "wb") as file:
+        with open(os.path.join(request.folder, "made." + kind.lower()), "wb") as file:
             file.write(data)
-    return answer
+    return Reply(True, log=log)
 
 
 def load(path: str) -> ctypes.CDLL:
@@ -88,15 +107,6 @@ def bytes_of(library: ctypes.CDLL, what: str, program: ctypes.c_void_p) -> bytes
 
 def text_of(library: ctypes.CDLL, what: str, program: ctypes.c_void_p) -> str:
     return bytes_of(library, what, program).rstrip(b"\0").decode("utf-8", "replace")
-
-
-def lowered_names(library: ctypes.CDLL, program: ctypes.c_void_p, expressions: list[str]) -> dict[str, str]:
-    found = {}
-    for expression in expressions:
-        name = ctypes.c_char_p()
-        if not library.nvrtcGetLoweredName(program, expression.encode(), ctypes.byref(name)) and name.value:
-            found[expression] = name.value.decode()
-    return found
 
 
 if __name__ == "__main__":
