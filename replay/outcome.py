@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from kerncap.errors import ReplayError
-from kerncap.replay.worker.protocol import Config, Image, Scalar, Variation
+from kerncap.replay.worker.protocol import Compiled, Config, Image, Scalar, Variation
 
 KILLED = "the worker was killed, probably for memory"
 __all__ = ["CandidateError", "Compiled", "Config", "Facts", "Loaded", "Outcome", "Repeated", "Scalar"]
@@ -36,32 +34,6 @@ class CandidateError(ReplayError):
         self.file = file
         self.line = line
         self.column = column
-
-
-@dataclass(frozen=True)
-class Compiled:
-    """What a variant was compiled to; None where it is not known here (the interpreter compiles nothing).
-
-    ``spilled_bytes`` is the local memory of a thread, ``shared_bytes`` that of a block, static and dynamic.
-    ``occupancy`` is resident warps by what a multiprocessor holds, 0 to 1. ``compile_ms`` is what loading
-    took, and ``cached`` that a compiler's cache had it. ``stages`` are files by name (ttir, ttgir, llir, ptx,
-    cubin) that stay until the variant is loaded again or unloaded.
-    """
-
-    registers: int | None = None
-    spilled_bytes: int | None = None
-    shared_bytes: int | None = None
-    max_threads: int | None = None
-    num_warps: int | None = None
-    num_stages: int | None = None
-    blocks_per_sm: int | None = None
-    occupancy: float | None = None
-    compile_ms: float = 0.0
-    cached: bool = False
-    grid: tuple[int, int, int] | None = None
-    block: tuple[int, int, int] | None = None
-    dynamic_shared_bytes: int | None = None
-    stages: Mapping[str, Path] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

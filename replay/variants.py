@@ -18,7 +18,6 @@ from kerncap.format import Reproducer
 from kerncap.replay.connection import START_TIMEOUT_S, Connection
 from kerncap.replay.outcome import CandidateError, Compiled, Config, Facts, Loaded
 from kerncap.replay.process import Refusal, TargetError, WorkerKilled
-from kerncap.replay.worker import protocol
 from kerncap.replay.worker.protocol import Backend, Image, Place, Variation
 
 if TYPE_CHECKING:
@@ -255,7 +254,7 @@ class Variants:
         except ReplayError as error:
             detail = getattr(error, "detail", "")
             place = candidates.first_place(detail or str(error))
-            raise CandidateError(str(error), detail, **place) from error
+            raise CandidateError(str(error), detail, **vars(place)) from error
         return Loaded(str(built.path)), built.cached
 
     def _of_triton(self, path: Path, out: Path) -> Loaded:
@@ -330,10 +329,11 @@ class Variants:
         made = built.result()
         return str(made.path), made.said
 
-    def _facts_of(self, found: protocol.Compiled) -> Compiled:
+    def _facts_of(self, found: Compiled) -> Compiled:
         folder = self._connection.job.folder
-        stages = {name: folder / path for name, path in found.stages.items()}
-        return Compiled(**{**vars(found), "stages": stages})
+        return dataclasses.replace(
+            found, stages={name: str(folder / path) for name, path in found.stages.items()}
+        )
 
     def _forget(self, name: str) -> None:
         self._forget_stages(name)
@@ -345,6 +345,6 @@ class Variants:
 
     def _forget_stages(self, name: str) -> None:
         compiled = self._compiled.get(name)
-        for folder in {path.parent for path in compiled.stages.values()} if compiled else ():
+        for folder in {Path(path).parent for path in compiled.stages.values()} if compiled else ():
             if folder.parent == self._connection.job.folder and folder.name.startswith("stages-"):
                 shutil.rmtree(folder, ignore_errors=True)

@@ -149,7 +149,7 @@ _FILE = "a key of a file of ceilings"
 WORKER_ALLOWED = {
     "replay/choose.py": {"a package": ("numpy", "torch", "triton")},
     "replay/limits/ceilings.py": {_FILE: ("arch", "driver")},
-    "replay/variants.py": {"a field of outcome.Compiled": ("stages",)},
+    "replay/candidates/compilers.py": {"a group of a pattern": ("column",)},
     "replay/verdict.py": {"a language": ("triton",)},
     "replay/worker/common/numeric_errors.py": {
         _TALLIES: (

@@ -284,9 +284,9 @@ class _Comparison:
     def stages(self, variant: Variant) -> dict[str, str]:
         """The texts of what a variant was compiled to, the machine code too where it can be read."""
         files = variant.compiled.stages
-        found = {stage: text_of(files[stage]) for stage in _TEXT_STAGES if stage in files}
+        found = {stage: text_of(Path(files[stage])) for stage in _TEXT_STAGES if stage in files}
         image = files.get("cubin")
-        code = sass(image, self.engine.choice.python) if image is not None else None
+        code = sass(Path(image), self.engine.choice.python) if image is not None else None
         return {**found, "sass": code} if code else found
 
     def _load(self, name: str) -> str:

@@ -9,7 +9,6 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from kerncap import child
 from kerncap.errors import BackendUnavailable
@@ -19,6 +18,7 @@ from kerncap.replay.candidates.errors import BuildError
 from kerncap.replay.candidates.tools import Tool
 from kerncap.replay.candidates.unit import GIVEN_HEADERS, StagedUnit
 from kerncap.replay.worker import typed_json
+from kerncap.replay.worker.protocol import Place
 
 TIMEOUT_S = 900.0
 _BOOTSTRAP = Path(__file__).parents[1] / "worker" / "bootstrap.py"
@@ -192,18 +192,18 @@ _PLACE = re.compile(
 _PTXAS_PLACE = re.compile(r"(?P<file>[^\s,]+), line (?P<line>\d+);\s*(?:fatal|error)")
 
 
-def first_place(log: str) -> dict[str, Any]:
-    """``file``, ``line`` and, where it is there, ``column`` of the first error that a compiler's log tells.
+def first_place(log: str) -> Place:
+    """The place of the first error in a compiler's log.
 
     Forms: nvcc's and NVRTC's ``file(12): error``, the host compiler's ``file:12:5: error``, and
     ``file, line 12;`` of ptxas.
     """
     found = _PLACE.search(log)
     if found is not None:
-        place: dict[str, Any] = {"file": found["file"], "line": int(found["line"] or found["gcc"])}
-        return {**place, "column": int(found["column"])} if found["column"] else place
+        column = int(found["column"]) if found["column"] else None
+        return Place(found["file"], int(found["line"] or found["gcc"]), column)
     assembled = _PTXAS_PLACE.search(log)
-    return {} if assembled is None else {"file": assembled["file"], "line": int(assembled["line"])}
+    return Place() if assembled is None else Place(assembled["file"], int(assembled["line"]))
 
 
 def first_error(log: str) -> str:

@@ -167,9 +167,12 @@ class Opened:
 
 @dataclass
 class Compiled:
-    """What a variant was compiled to, None for what is not known; see `kerncap.replay.outcome.Compiled`.
+    """What a variant was compiled to; None for what is not known (the interpreter compiles nothing).
 
-    ``stages`` are files, by name, in the job folder.
+    ``spilled_bytes`` is the local memory of a thread, ``shared_bytes`` that of a block, static and dynamic.
+    ``occupancy`` is resident warps by what a multiprocessor holds, 0 to 1. ``compile_ms`` is the time that
+    loading took; ``cached``: a compiler's cache had it. ``stages`` are files by name (ttir, ttgir, llir, ptx,
+    cubin), in the job folder until the variant is loaded again or unloaded.
     """
 
     registers: int | None = None

@@ -171,7 +171,7 @@ def _ttir_of(engine: Engine, which: str) -> str | None:
         return None
     stage = engine.compiled(which).stages.get("ttir")
     try:
-        return stage.read_text(encoding="utf-8") if stage is not None else None
+        return Path(stage).read_text(encoding="utf-8") if stage is not None else None
     except OSError:
         return None
 

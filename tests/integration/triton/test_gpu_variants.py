@@ -57,14 +57,14 @@ def test_facts_of_what_is_launched(engine: tuple[Engine, Measured]) -> None:
     assert found.occupancy and 0 < found.occupancy <= 1 and found.blocks_per_sm
     assert found.block == (32 * (found.num_warps or 0), 1, 1) and found.shared_bytes is not None
     assert set(found.stages) >= {"cubin", "ptx"}
-    assert all(path.stat().st_size for path in found.stages.values())
+    assert all(Path(path).stat().st_size for path in found.stages.values())
 
 
 @pytest.mark.parametrize("stage", STAGES)
 def test_each_stage_is_a_candidate(engine: tuple[Engine, Measured], tmp_path: Path, stage: str) -> None:
     found, measured = engine
     path = tmp_path / f"edited.{stage}"
-    path.write_bytes(found.compiled(ORIGINAL).stages[stage].read_bytes())
+    path.write_bytes(Path(found.compiled(ORIGINAL).stages[stage]).read_bytes())
     found.load_candidate(path)
     verdict = judge(found, measured, CANDIDATE)
     assert verdict.passed and verdict.exact, verdict.line
@@ -82,7 +82,7 @@ def test_a_wrong_stage_fails_and_a_broken_one_says_where(
     engine: tuple[Engine, Measured], tmp_path: Path, stage: str, what: str, other: str
 ) -> None:
     found, measured = engine
-    text = found.compiled(ORIGINAL).stages[stage].read_text()
+    text = Path(found.compiled(ORIGINAL).stages[stage]).read_text()
     assert re.search(what, text), text
     path = tmp_path / f"edited.{stage}"
     path.write_text(re.sub(what, other, text))
@@ -130,7 +130,7 @@ def test_a_compile_error_names_the_line_of_the_file(engine: tuple[Engine, Measur
 def test_the_same_kernel_takes_the_same_time(engine: tuple[Engine, Measured], tmp_path: Path) -> None:
     found, measured = engine
     path = tmp_path / "same.cubin"
-    path.write_bytes(found.compiled(ORIGINAL).stages["cubin"].read_bytes())
+    path.write_bytes(Path(found.compiled(ORIGINAL).stages["cubin"]).read_bytes())
     found.load_candidate(path)
     times = found.interleaved([ORIGINAL, CANDIDATE], 200, sorted(measured.written), dirtied(measured))
     told = ratio(times[ORIGINAL], times[CANDIDATE])

@@ -46,7 +46,7 @@ def test_what_an_image_is_compiled_to(engine: Engine) -> None:
     # As the stand-in says of every function: 32 registers, and as many blocks as 2048 threads make.
     assert (found.registers, found.spilled_bytes, found.shared_bytes, found.max_threads) == (32, 0, 0, 1024)
     assert (found.num_warps, found.blocks_per_sm, found.occupancy) == (8, 8, 1.0)
-    assert found.stages["ptx"].read_bytes().startswith(b".version")
+    assert Path(found.stages["ptx"]).read_bytes().startswith(b".version")
 
 
 def test_times_of_images_come_in_turns(engine: Engine, launch: Native, tmp_path: Path) -> None:

@@ -87,13 +87,13 @@ def test_places_in_what_a_compiler_prints(log: str, line: int, column: int | Non
 @pytest.mark.parametrize(
     ("log", "place"),
     [
-        ('source/k.cu(12): error: identifier "x" is undefined', {"file": "source/k.cu", "line": 12}),
-        ("candidate.cu(3): catastrophic error: cannot open", {"file": "candidate.cu", "line": 3}),
-        ("k.cu:4:10: fatal error: a.h: No such file", {"file": "k.cu", "line": 4, "column": 10}),
-        ("k.cu(9): warning #177-D: declared\nk.cu(20): error: expected", {"file": "k.cu", "line": 20}),
-        ("ptxas renamed.ptx, line 8; error : Unknown symbol", {"file": "renamed.ptx", "line": 8}),
-        ("nvcc fatal : Unsupported gpu architecture", {}),
+        ('source/k.cu(12): error: identifier "x" is undefined', Place("source/k.cu", 12)),
+        ("candidate.cu(3): catastrophic error: cannot open", Place("candidate.cu", 3)),
+        ("k.cu:4:10: fatal error: a.h: No such file", Place("k.cu", 4, 10)),
+        ("k.cu(9): warning #177-D: declared\nk.cu(20): error: expected", Place("k.cu", 20)),
+        ("ptxas renamed.ptx, line 8; error : Unknown symbol", Place("renamed.ptx", 8)),
+        ("nvcc fatal : Unsupported gpu architecture", Place()),
     ],
 )
-def test_places_in_what_nvcc_and_nvrtc_print(log: str, place: dict[str, object]) -> None:
+def test_places_in_what_nvcc_and_nvrtc_print(log: str, place: Place) -> None:
     assert first_place(log) == place

@@ -19,6 +19,7 @@ from kerncap.format import Reproducer, schema
 from kerncap.format.code_object import CodeObject
 from kerncap.replay.candidates import BuildError, compile_candidate, first_place, tools
 from kerncap.replay.candidates.compilers import run_tool
+from kerncap.replay.worker.protocol import Place
 from tests.parameters import first_of
 from tests.unit.replay.candidates.conftest import Make
 
@@ -224,7 +225,7 @@ def test_an_error_stands_at_the_line_of_the_edited_file(
         shutil.rmtree(project)
     with pytest.raises(BuildError, match="undeclared identifier 'j'") as raised:
         compile_candidate(reproducer, candidate, ARCH, tmp_path)
-    assert first_place(raised.value.detail) == {"file": "source/two/gain.h", "line": 2, "column": 48}
+    assert first_place(raised.value.detail) == Place("source/two/gain.h", 2, 48)
 
 
 @pytest.mark.long
