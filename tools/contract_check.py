@@ -1,9 +1,10 @@
-"""Looks for literals of two contracts outside of them: shims/contract, and the protocol of the replay worker.
+"""Looks for literals of contracts outside of them: shims/contract, and the messages of other processes.
 
     python tools/contract_check.py [FOLDER]    one line each, exit status 1 if there is one (make lint)
 
-Of the protocol (replay/worker/protocol.py): names of operations where one is asked for, and fields of
-messages as above, in each file that speaks it; not those that are words of the manifest too.
+Of the messages of the replay worker, NVRTC's process and a program that is sanitized: their fields, as below,
+in each file that imports them, and names of the worker's operations where one is asked for. Words of the
+manifest are left out.
 
 C++ makes its keys of the .def files by type; what is looked for there is a literal in their place, and a
 word. In Python: keys and options as a key of a dict display, in a subscript or as the first argument of get,
@@ -140,13 +141,27 @@ def literals(root: Path, contract: Contract) -> Iterator[tuple[str, int, str]]:
         yield from ((name, line, text) for line, text in scan.found if not _is_allowed(name, text))
 
 
-# --- the worker's protocol -----------------------------------------------------------------------------
+# --- messages between processes ------------------------------------------------------------------------
 
 PROTOCOL = "replay/worker/protocol.py"
+NVRTC = "replay/candidates/nvrtc_process.py"
+LIVE = f"{HOOK}/sanitize/messages.py"
+_SPEAKERS = {  # what is imported, and where that is looked for
+    PROTOCOL: (("protocol", "typed_json"), ("replay", "kerncap/api")),
+    NVRTC: (("nvrtc_process",), ("replay",)),
+    LIVE: (("messages", "hook_messages"), (f"{HOOK}/sanitize", "sanitizer", "kerncap/api/sanitize")),
+}
 _ASK = ("call", "call_within", "request")
 _TALLIES = "its own tallies, by the same names"
 _FILE = "a key of a file of ceilings"
-WORKER_ALLOWED = {
+_DESCRIPTION = "a key of a launch's description"
+MESSAGES_ALLOWED = {
+    f"{HOOK}/sanitize/hooks.py": {"a stage": ("ttir",)},
+    f"{HOOK}/sanitize/client.py": {_DESCRIPTION: ("sources", "ttir")},
+    "sanitizer/live/target_socket.py": {_DESCRIPTION: ("sources", "ttir")},
+    "sanitizer/sources/described_launch.py": {
+        _DESCRIPTION: ("sources", "stack", "ttir", "target", "shape", "dtype")
+    },
     "replay/choose.py": {"a package": ("numpy", "torch", "triton")},
     "replay/limits/ceilings.py": {_FILE: ("arch", "driver")},
     "replay/candidates/compilers.py": {"a group of a pattern": ("column",)},
@@ -187,8 +202,7 @@ def _fields(path: Path) -> dict[str, set[str]]:
     }
 
 
-def _speaks(tree: ast.Module) -> bool:
-    names = ("protocol", "typed_json")
+def _speaks(tree: ast.Module, names: tuple[str, ...]) -> bool:
     imports = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
     return any(
         (node.module or "").rpartition(".")[2] in names or any(each.name in names for each in node.names)
@@ -204,28 +218,28 @@ def _asked(tree: ast.Module, operations: set[str]) -> Iterator[tuple[int, str]]:
                     yield given.lineno, str(given.value)
 
 
-def worker_literals(root: Path) -> Iterator[tuple[str, int, str]]:
-    """File, line and text of each literal of the worker's protocol."""
+def message_literals(root: Path) -> Iterator[tuple[str, int, str]]:
+    """File, line and text of each literal of messages between processes."""
     tree = ast.parse((root / PROTOCOL).read_text(encoding="utf-8"))
     backend = next(node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == "Backend")
     operations = {node.name for node in backend.body if isinstance(node, ast.FunctionDef)}
     manifest = set().union(*_fields(root / "kerncap/format/schema.py").values(), {"kind"})
-    keys = set().union(*_fields(root / PROTOCOL).values()) - manifest
-    for path in sorted((*(root / "replay").rglob("*.py"), *(root / "kerncap/api").rglob("*.py"))):
-        tree, name = ast.parse(path.read_text(encoding="utf-8")), str(path.relative_to(root))
-        scan = Scan(keys, set())
-        if _speaks(tree) and name != PROTOCOL:
-            scan.visit(tree)
-        allowed = {text for texts in WORKER_ALLOWED.get(name, {}).values() for text in texts}
-        for line, text in (*scan.found, *_asked(tree, operations)):
-            if text not in allowed:
-                yield name, line, text
+    for messages, (imported, folders) in _SPEAKERS.items():
+        keys = set().union(*_fields(root / messages).values()) - manifest
+        for path in sorted(path for folder in folders for path in (root / folder).rglob("*.py")):
+            tree, name = ast.parse(path.read_text(encoding="utf-8")), str(path.relative_to(root))
+            scan = Scan(keys, set())
+            if _speaks(tree, imported) and name != messages and not path.is_symlink():
+                scan.visit(tree)
+            asked = _asked(tree, operations) if messages == PROTOCOL else ()
+            allowed = {text for texts in MESSAGES_ALLOWED.get(name, {}).values() for text in texts}
+            yield from ((name, line, text) for line, text in (*scan.found, *asked) if text not in allowed)
 
 
 def main() -> int:
     root = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT
     count = 0
-    for name, line, text in (*literals(root, Contract.read()), *worker_literals(root)):
+    for name, line, text in (*literals(root, Contract.read()), *message_literals(root)):
         count += 1
         print(f"{name}:{line}: {text!r} is the contract's; use its name")
     print(f"{count} literals of the contract outside of it", file=sys.stderr)

@@ -1,6 +1,6 @@
 """kerncap's end of a sanitized run: a Unix socket, one thread per process of the target.
 
-The messages are `kerncap_triton.sanitize.client`'s. A process that dies in the middle of a launch loses that
+The messages are those of `hook_messages`. A process that dies in the middle of a launch loses that
 launch's contents and nothing else; a stranger without the token is not heard.
 """
 
@@ -8,27 +8,29 @@ from __future__ import annotations
 
 import contextlib
 import hmac
-import json
 import os
 import socket
-import struct
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
+import msgspec
 import numpy as np
 
 from kerncap.sanitizer.live.carry import CarryOutError, carry_out
 from kerncap.sanitizer.live.judge import Judge
 from kerncap.sanitizer.paged_bytes import Bytes, NotReadable, Run
+from kerncap.sanitizer.sources import hook_messages as messages
 from kerncap.sanitizer.sources.described_launch import host_read_of
 from kerncap.sanitizer.sources.fetched_contents import FetchedContents
 
-MAX_MESSAGE = 256 << 20
+T = TypeVar("T")
+MAX_MESSAGE_BYTES = 256 << 20
+_MAX_HELLO_BYTES = 4096
 HELLO_TIMEOUT_S = 5.0
 LAST_TIMEOUT_S = 60.0  # for each answer, once the program itself has ended
-_LENGTH = struct.Struct(">I")
+_PART_BYTES = 1 << 20
 _AT_ONCE = 64 << 20  # bytes of one request, which is what the memfd takes
 _RUNS_AT_ONCE = 1 << 12
 
@@ -129,6 +131,7 @@ class _Process:
         self._connection = connection
         self._judge = judge
         self._memory = -1
+        self._received = bytearray()
         self._texts: dict[str, str] = {}
         self._lock = threading.Lock()
         self._busy = False
@@ -138,19 +141,17 @@ class _Process:
     def greet(self, token: str) -> int:
         """The process's id. Raises ValueError for a stranger."""
         self._connection.settimeout(HELLO_TIMEOUT_S)
-        head, descriptors, _flags, _address = socket.recv_fds(self._connection, _LENGTH.size, 1)
+        part, descriptors, _flags, _address = socket.recv_fds(self._connection, _MAX_HELLO_BYTES, 1)
+        self._received += part
         for descriptor in descriptors:
             self._memory = descriptor
             os.set_inheritable(descriptor, False)
-        (length,) = _LENGTH.unpack(head + self._receive(_LENGTH.size - len(head)))
-        if length > 4096:
-            raise ValueError("no greeting")
-        hello = json.loads(self._receive(length))
-        if not hmac.compare_digest(str(hello["token"]), token) or self._memory < 0:
+        hello = self._hear(messages.Hello, _MAX_HELLO_BYTES)
+        if not hmac.compare_digest(hello.token.encode(), token.encode()) or self._memory < 0:
             raise ValueError("a stranger")
         self._connection.settimeout(None)
-        self.notes += [str(note) for note in hello["notes"]]
-        return int(hello["pid"])
+        self.notes += hello.notes
+        return hello.pid
 
     def close_when_idle(self) -> None:
         with self._lock:
@@ -170,55 +171,60 @@ class _Process:
 
     def serve_one(self) -> bool:
         """One launch, from its description to its end; False where there is no more to come."""
-        head = self._receive(_LENGTH.size, at_end=True)
-        if not head:
+        if not self._received and not self._receive():
             return False
         with self._lock:
             self._busy = True
         try:
-            message = self._body(head)
-            if "missed" in message:
-                missed = message["missed"]
-                self._judge.missed(str(missed["kernel"]), str(missed["reason"]))
-            elif "host_read" in message:
-                self._judge.host_read(host_read_of(message["host_read"]))
-            elif "note" in message:
-                self.notes.append(str(message["note"]))
-            else:
+            message = self._next()
+            if isinstance(message, messages.Missed):
+                self._judge.missed(message.kernel, message.reason)
+            elif isinstance(message, messages.HostRead):
+                self._judge.host_read(host_read_of(message))
+            elif isinstance(message, messages.Note):
+                self.notes.append(message.text)
+            elif isinstance(message, messages.Launch):
                 self._launch(message)
+            else:
+                raise ValueError(f"a {type(message).__name__} that answers nothing")
         finally:
             with self._lock:
                 self._busy = False
         return not self._last
 
-    def _launch(self, message: dict[str, Any]) -> None:
-        record = self._lengthened(message["launch"])
+    def _launch(self, message: messages.Launch) -> None:
+        record = {
+            **message.record,
+            "ttir": self._text(message.ttir),
+            "sources": {name: self._text(text) for name, text in message.sources.items()},
+        }
         contents = FetchedContents(
             self._fetch,
             [int(one["size"]) for one in record["storages"]],
-            [None if pattern is None else bytes.fromhex(pattern) for pattern in message["fresh"]],
+            [None if pattern is None else bytes.fromhex(pattern) for pattern in message.fresh],
             self._backed,
         )
         report, launch = self._judge.judge(record, contents)
-        answer: dict[str, Any] = {"done": True, "findings": len(report.findings), "carried": False}
-        if message.get("carry_out"):
+        done = messages.Done(False)
+        if message.carry_out:
             try:
                 if launch is None:
                     raise CarryOutError("; ".join(report.notes))
                 self._write_back(carry_out(launch))
-                answer["carried"] = True
+                done = messages.Done(True)
             except CarryOutError as error:
-                answer["reason"] = str(error)
+                done = messages.Done(False, str(error))
                 if launch is not None:
                     self._judge.lose(launch, error.lost)
                 self.notes.append(f"{report.kernel} was looked at, but could not be carried out: {error}")
-        self._tell(answer)
+        self._tell(done)
 
     def _write_back(self, changes: dict[int, list[tuple[int, Bytes]]]) -> None:
-        listed, at = [], 0
+        listed: list[messages.Change] = []
+        at = 0
         for storage, stretches in changes.items():
             for offset, data in stretches:
-                listed.append([storage, offset, int(data.size), at])
+                listed.append((storage, offset, int(data.size), at))
                 at += int(data.size)
         if not listed:
             return
@@ -232,16 +238,16 @@ class _Process:
                 while done < len(view):
                     done += os.pwrite(self._memory, view[done : done + _AT_ONCE], at + done)
                 at += len(view)
-        self._tell({"write": listed})
-        self._hear()
+        self._tell(messages.Write(listed))
+        self._hear(messages.Written)
 
     def _fetch(self, storage: int, runs: Sequence[Run], data: Bytes) -> bool:
         """Runs of a storage's bytes; False where the target can't read it, or is gone."""
         try:
             for part in _parts(runs):
-                self._tell({"read": storage, "runs": part})
-                size = self._hear().get("size", -1)
-                if size != sum(end - start for start, end in part):
+                self._tell(messages.Read(storage, part))
+                size = self._hear(messages.Size).size
+                if size is None or size != sum(end - start for start, end in part):
                     return False
                 if os.fstat(self._memory).st_size < size:
                     return False  # a read would end early, and a hole is no zero that was said
@@ -259,51 +265,44 @@ class _Process:
     def _backed(self, storage: int) -> list[Run]:
         """The runs of a storage's bytes that memory backs in the target. Raises NotReadable."""
         try:
-            self._tell({"backed": storage})
-            runs = self._hear().get("runs")
-            if isinstance(runs, list):
-                return [(int(start), int(end)) for start, end in runs]
-        except (OSError, ValueError, TypeError):
-            pass
-        raise NotReadable("the program does not say what of its memory is backed")
+            self._tell(messages.Backed(storage))
+            return self._hear(messages.Runs).runs
+        except (OSError, ValueError):
+            raise NotReadable("the program does not say what of its memory is backed") from None
 
-    def _lengthened(self, record: dict[str, Any]) -> dict[str, Any]:
+    def _text(self, said: messages.Text) -> str:
         """Texts that were said before, by their digests."""
-        return {
-            **record,
-            "ttir": self._text(record["ttir"]),
-            "sources": {name: self._text(text) for name, text in record["sources"].items()},
-        }
+        if said.text is not None:
+            self._texts[said.sha] = said.text
+        return self._texts[said.sha]
 
-    def _text(self, said: dict[str, str]) -> str:
-        if "text" in said:
-            self._texts[said["sha"]] = said["text"]
-        return self._texts[said["sha"]]
+    def _tell(self, message: messages.Asked) -> None:
+        self._connection.sendall(messages.line(message))
 
-    def _tell(self, message: dict[str, Any]) -> None:
-        body = json.dumps(message, separators=(",", ":")).encode()
-        self._connection.sendall(_LENGTH.pack(len(body)) + body)
-
-    def _hear(self) -> dict[str, Any]:
-        return self._body(self._receive(_LENGTH.size))
-
-    def _body(self, head: bytes) -> dict[str, Any]:
-        (length,) = _LENGTH.unpack(head)
-        if length > MAX_MESSAGE:
-            raise ValueError(f"a message of {length} bytes")
-        message = json.loads(self._receive(length))
-        if not isinstance(message, dict):
-            raise ValueError("no message")
+    def _hear(self, kind: type[T], most_bytes: int = MAX_MESSAGE_BYTES) -> T:
+        """A message of that kind. Raises ValueError for another, ConnectionError if there is no more."""
+        message = self._next(most_bytes)
+        if not isinstance(message, kind):
+            raise ValueError(f"expected {kind.__name__}, found {type(message).__name__}")
         return message
 
-    def _receive(self, size: int, at_end: bool = False) -> bytes:
-        """``at_end``: the other side may end here, which gives no bytes. Else ConnectionError."""
-        data = bytearray()
-        while len(data) < size:
-            part = self._connection.recv(min(size - len(data), 1 << 20))
-            if not part:
-                if at_end and not data:
-                    return b""
+    def _next(self, most_bytes: int = MAX_MESSAGE_BYTES) -> messages.Said:
+        searched = 0
+        while (end := self._received.find(b"\n", searched)) < 0:
+            searched = len(self._received)
+            if searched > most_bytes:
+                raise ValueError(f"a message of more than {most_bytes} bytes")
+            if not self._receive():
                 raise ConnectionError("the connection ended")
-            data += part
-        return bytes(data)
+        kind, fields = messages.split(bytes(self._received[:end]))
+        del self._received[: end + 1]
+        try:
+            message: messages.Said = msgspec.convert(fields, kind)
+        except msgspec.ValidationError as error:
+            raise ValueError(f"{kind.__name__}: {error}") from None
+        return message
+
+    def _receive(self) -> bool:
+        part = self._connection.recv(_PART_BYTES)
+        self._received += part
+        return bool(part)

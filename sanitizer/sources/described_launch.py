@@ -20,6 +20,7 @@ from kerncap.sanitizer.launch import (
     Storage,
     TensorArgument,
 )
+from kerncap.sanitizer.sources import hook_messages
 from kerncap.sanitizer.ttir import read_module
 from kerncap.sanitizer.ttir.ir import Function, IntType, Module, PointerType
 
@@ -135,17 +136,16 @@ def _storage_of(record: Mapping[str, Any]) -> Storage:
     )
 
 
-def host_read_of(record: Mapping[str, Any]) -> HostRead:
-    """Of a record as the target's `host_reads` makes it. Raises KeyError, TypeError or ValueError."""
+def host_read_of(read: hook_messages.HostRead) -> HostRead:
     return HostRead(
-        operation=str(record["operation"]),
-        argument=str(record["argument"]),
-        dtype=str(record["dtype"]),
-        shape=_numbers(record["shape"]),
-        unwritten=int(record["unwritten"]),
-        first=_numbers(record["first"]),
-        python_stack=_stack(record["stack"]),
-        allocated=_stack(record["allocated"]),
+        operation=read.operation,
+        argument=read.argument,
+        dtype=read.dtype,
+        shape=tuple(read.shape),
+        unwritten=read.unwritten,
+        first=tuple(read.first),
+        python_stack=tuple(read.stack),
+        allocated=tuple(read.allocated),
     )
 
 

@@ -20,6 +20,7 @@ from kerncap.sanitizer.analysis import Options
 from kerncap.sanitizer.findings import HostRead, LaunchReport, Program
 from kerncap.sanitizer.live.judge import Engine, Judge
 from kerncap.sanitizer.live.target_socket import LiveServer
+from kerncap.sanitizer.sources.hook_messages import Session
 
 SESSION_FILE = "sanitize.json"
 
@@ -119,22 +120,21 @@ def _notes(reports: tuple[LaunchReport, ...], target: TargetResult, server: Live
     return notes
 
 
-def _session(options: LiveOptions, socket: str, token: str) -> dict[str, object]:
-    return {
-        "version": 1,
-        "socket": socket,
-        "token": token,
-        "target": options.target,
-        "every_configuration": options.every_configuration,
-        "fresh": options.fresh and "uninit" in options.analysis.checks,
-        "allocations": options.analysis.bounds == "allocation",
-    }
+def _session(options: LiveOptions, socket: str, token: str) -> Session:
+    return Session(
+        socket=socket,
+        token=token,
+        target=options.target,
+        every_configuration=options.every_configuration,
+        fresh=options.fresh and "uninit" in options.analysis.checks,
+        allocations=options.analysis.bounds == "allocation",
+    )
 
 
-def _write(path: Path, data: Mapping[str, object]) -> None:
+def _write(path: Path, session: Session) -> None:
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        json.dump(data, file)
+        json.dump(vars(session), file)
 
 
 def _short_folder() -> str:

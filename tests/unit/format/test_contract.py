@@ -114,8 +114,9 @@ def test_a_mistake_in_a_file_is_named(tmp_path: Any, file: str, text: str, reaso
         tool.Contract.read(tmp_path)
 
 
-def test_literals_of_the_workers_protocol_are_found(tmp_path: Any) -> None:
-    for name in ("replay/worker/protocol.py", "kerncap/format/schema.py"):
+def test_literals_of_messages_are_found(tmp_path: Any) -> None:
+    check = load("contract_check")
+    for name in (check.PROTOCOL, check.NVRTC, check.LIVE, "kerncap/format/schema.py"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text((ROOT / name).read_text())
     text = (
@@ -123,5 +124,11 @@ def test_literals_of_the_workers_protocol_are_found(tmp_path: Any) -> None:
     )
     (tmp_path / "replay" / "speaks.py").write_text(text)
     (tmp_path / "replay" / "reads.py").write_text("x = row['max_abs']\n")
-    found = list(load("contract_check").worker_literals(tmp_path))
-    assert found == [("replay/speaks.py", 3, "max_abs"), ("replay/speaks.py", 2, "restore")]
+    (tmp_path / "sanitizer").mkdir()
+    (tmp_path / "sanitizer" / "live.py").write_text("from . import hook_messages\nx = m['carried']\n")
+    found = list(check.message_literals(tmp_path))
+    assert found == [
+        ("replay/speaks.py", 3, "max_abs"),
+        ("replay/speaks.py", 2, "restore"),
+        ("sanitizer/live.py", 2, "carried"),
+    ]

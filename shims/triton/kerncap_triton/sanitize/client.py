@@ -1,42 +1,35 @@
 """The target's end of a sanitized run: launches go to kerncap's process, which asks for what it needs.
 
-One connection per process. A message is its length (4 bytes, big endian) and JSON. The target says
-`{"launch": …}`, `{"missed": …}`, `{"host_read": …}` or `{"note": …}`; for a launch kerncap then asks, as
-often as it likes, `{"read": storage, "runs": [[start, end], …]}` (the bytes come through a memfd that was
-handed over at the start), `{"backed": storage}` (the runs of its bytes that memory backs) or
-`{"write": […]}` (kerncap carried the launch out; the bytes are in the memfd), until it says `{"done": …}`.
+One connection per process, over which go `messages`.
 """
 
 from __future__ import annotations
 
 import array
 import hashlib
-import json
 import os
 import socket
-import struct
 import threading
-from typing import Any, Dict, Optional
+from typing import Dict, List, Optional
 
 from .. import generations
 from ..wire import OwnDescriptor
+from . import messages
 from .contents import Reader
 from .description import Description
 from .hooks import Watcher, warn_not_carried_out
 
-LENGTH = struct.Struct(">I")
-_TEXTS = ("ttir",)  # long, and the same for many launches: said once, then by digest
 _AT_ONCE = 1 << 30
 
 
 class LiveWatcher(Watcher):
-    """Says every launch of this process. ``options``: sanitize.json."""
+    """Says every launch of this process."""
 
-    def __init__(self, options: Dict[str, Any]) -> None:
-        super().__init__(options.get("target"), bool(options.get("every_configuration", True)))
-        self._address = str(options["socket"])
-        self._token = str(options["token"])
-        if options.get("allocations"):
+    def __init__(self, session: messages.Session) -> None:
+        super().__init__(session.target, session.every_configuration)
+        self._address = session.socket
+        self._token = session.token
+        if session.allocations:
             from . import allocations
 
             self.allocations = allocations.block_of
@@ -54,24 +47,23 @@ class LiveWatcher(Watcher):
                 done = self._connected().launch(description, carry_out)
         except Exception as error:
             self._connection = None  # in the middle of something: the next launch begins anew
-            done = {"carried": False, "reason": f"kerncap's process did not answer ({error!r})"}
+            done = messages.Done(False, f"kerncap's process did not answer ({error!r})")
         except BaseException:  # a Ctrl-C is the target's
             self._connection = None
             raise
-        if carry_out and not done.get("carried"):
-            kernel = description.record["kernel"]
-            warn_not_carried_out(kernel, str(done.get("reason")))
+        if carry_out and not done.carried:
+            warn_not_carried_out(description.record["kernel"], done.reason)
 
     def missed(self, kernel: str, reason: str) -> None:
-        self._tell({"missed": {"kernel": kernel, "reason": reason[:4000]}})
+        self._tell(messages.Missed(kernel, reason[:4000]))
 
-    def host_read(self, record: Dict[str, Any]) -> None:
-        self._tell({"host_read": record})
+    def host_read(self, read: messages.HostRead) -> None:
+        self._tell(read)
 
     def note(self, text: str) -> None:
-        self._tell({"note": text[:4000]})
+        self._tell(messages.Note(text[:4000]))
 
-    def _tell(self, message: Dict[str, Any]) -> None:
+    def _tell(self, message: messages.Said) -> None:
         try:
             with self._lock:
                 self._connected().tell(message)
@@ -90,10 +82,11 @@ class _Connection:
         self._socket.connect(address)
         self._memory = os.memfd_create("kerncap-sanitize", os.MFD_CLOEXEC)
         self._owned = OwnDescriptor(self._socket.fileno()), OwnDescriptor(self._memory)
-        hello = json.dumps({"token": token, "pid": os.getpid(), "notes": generations.notes()}).encode()
+        self._received = b""
+        hello = messages.line(messages.Hello(token, os.getpid(), generations.notes()))
         rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [self._memory]))]
-        sent = self._socket.sendmsg([LENGTH.pack(len(hello)) + hello], rights)
-        self._socket.sendall((LENGTH.pack(len(hello)) + hello)[sent:])
+        sent = self._socket.sendmsg([hello], rights)
+        self._socket.sendall(hello[sent:])
         self._said: Dict[str, str] = {}  # texts and their digests
 
     @property
@@ -112,62 +105,49 @@ class _Connection:
         except Exception:
             pass
 
-    def launch(self, description: Description, carry_out: bool) -> Dict[str, Any]:
+    def launch(self, description: Description, carry_out: bool) -> messages.Done:
         reader = Reader(description.places)
         patterns = [reader.pattern(storage) for storage in range(len(description.places))]
-        self.tell(
-            {
-                "launch": self._shortened(description.record),
-                "carry_out": carry_out,
-                "fresh": [None if pattern is None else pattern.hex() for pattern in patterns],
-            }
-        )
+        record = dict(description.record)
+        ttir = self._text(record.pop("ttir"))
+        sources = {name: self._text(text) for name, text in record.pop("sources").items()}
+        fresh = [None if pattern is None else pattern.hex() for pattern in patterns]
+        self.tell(messages.Launch(record, ttir, sources, carry_out, fresh))
         while True:
             asked = self._hear()
-            if "read" in asked:
-                self.tell({"size": self._pass_on(reader, int(asked["read"]), asked["runs"])})
-            elif "backed" in asked:
-                self.tell({"runs": reader.backed(int(asked["backed"]))})
-            elif "write" in asked:
-                self._take_over(reader, asked["write"])
-                self.tell({"written": True})
+            if isinstance(asked, messages.Read):
+                self.tell(messages.Size(self._pass_on(reader, asked.storage, asked.runs)))
+            elif isinstance(asked, messages.Backed):
+                self.tell(messages.Runs(reader.backed(asked.storage)))
+            elif isinstance(asked, messages.Write):
+                self._take_over(reader, asked.changes)
+                self.tell(messages.Written())
             else:
                 return asked
 
-    def tell(self, message: Dict[str, Any]) -> None:
-        body = json.dumps(message, separators=(",", ":")).encode()
-        self._socket.sendall(LENGTH.pack(len(body)) + body)
+    def tell(self, message: messages.Said) -> None:
+        self._socket.sendall(messages.line(message))
 
-    def _hear(self) -> Dict[str, Any]:
-        (length,) = LENGTH.unpack(self._receive(LENGTH.size))
-        message: Dict[str, Any] = json.loads(self._receive(length))
-        return message
-
-    def _receive(self, size: int) -> bytes:
-        data = b""
-        while len(data) < size:
-            part = self._socket.recv(size - len(data))
+    def _hear(self) -> messages.Asked:
+        while b"\n" not in self._received:
+            part = self._socket.recv(1 << 20)
             if not part:
                 raise ConnectionError("the connection ended")
-            data += part
-        return data
+            self._received += part
+        text, _, self._received = self._received.partition(b"\n")
+        kind, fields = messages.split(text)
+        asked: messages.Asked = kind(**fields)
+        return asked
 
-    def _shortened(self, record: Dict[str, Any]) -> Dict[str, Any]:
-        """Texts that were said before are their digests: ``{"sha": …}`` (with ``"text"`` the first time)."""
-        short = dict(record)
-        for name in _TEXTS:
-            short[name] = self._text(record[name])
-        short["sources"] = {name: self._text(text) for name, text in record["sources"].items()}
-        return short
-
-    def _text(self, text: str) -> Dict[str, str]:
+    def _text(self, text: str) -> messages.Text:
+        """Texts are long, and the same for many launches: said once, then by digest."""
         known = self._said.get(text)
         if known is not None:
-            return {"sha": known}
+            return messages.Text(known)
         digest = self._said[text] = hashlib.sha256(text.encode()).hexdigest()
-        return {"sha": digest, "text": text}
+        return messages.Text(digest, text)
 
-    def _pass_on(self, reader: Reader, storage: int, runs: Any) -> Optional[int]:
+    def _pass_on(self, reader: Reader, storage: int, runs: List[messages.Run]) -> Optional[int]:
         """Runs of a storage's bytes into the memfd, one behind the other; a hole for what nothing backs."""
         os.ftruncate(self._memory, 0)
         os.ftruncate(self._memory, sum(end - start for start, end in runs))
@@ -183,10 +163,9 @@ class _Connection:
             at += end - start
         return at
 
-    def _take_over(self, reader: Reader, changes: Any) -> None:
-        """``[storage, offset, bytes, offset in the memfd]`` each."""
+    def _take_over(self, reader: Reader, changes: List[messages.Change]) -> None:
         for storage, offset, size, at in changes:
-            target = memoryview(reader.target(int(storage), int(offset), int(size))).cast("B")
+            target = memoryview(reader.target(storage, offset, size)).cast("B")
             done = 0
             while done < size:
                 got = os.preadv(self._memory, [target[done : done + _AT_ONCE]], at + done)

@@ -12,6 +12,7 @@ from .. import cuda
 from . import compilation, targets
 from .arguments import Undescribable, tensors
 from .description import Description, describe, grid_of
+from .messages import HostRead
 
 _install_lock = threading.Lock()
 
@@ -36,8 +37,8 @@ class Watcher:
         """A launch that could not be described. It goes on where a GPU runs it."""
         raise NotImplementedError
 
-    def host_read(self, record: Dict[str, Any]) -> None:
-        """An operation of torch that reads what nobody wrote; ``record`` as `host_reads` makes it."""
+    def host_read(self, read: HostRead) -> None:
+        """An operation of torch that reads what nobody wrote."""
 
     def note(self, text: str) -> None:
         """What the user should know of the run as a whole."""

@@ -11,6 +11,7 @@ from typing import Any, Callable, Dict, List, Tuple
 
 from ..call import python_stack
 from . import fresh
+from .messages import HostRead
 
 _WORD = len(fresh.PATTERN)
 # Values go where they are wanted, or nowhere: looking at them comes later.
@@ -58,9 +59,9 @@ class _Operation:
 
 
 class Reads:
-    """``report(record)`` gets the first read of what was allocated at one line."""
+    """``report`` gets the first read of what was allocated at one line."""
 
-    def __init__(self, torch: Any, report: Callable[[Dict[str, Any]], None]) -> None:
+    def __init__(self, torch: Any, report: Callable[[HostRead], None]) -> None:
         self._torch = torch
         self._report = report
         self._operations: Dict[Any, _Operation] = {}
@@ -186,16 +187,16 @@ class Reads:
         self._reported.add(key)
         first = unwritten.nonzero()[0].tolist()
         self._report(
-            {
-                "operation": operation.name,
-                "argument": argument,
-                "dtype": str(tensor.dtype).replace("torch.", "", 1),
-                "shape": [int(n) for n in tensor.shape],
-                "unwritten": int(unwritten.sum()),
-                "first": [int(n) for n in first],
-                "stack": [list(frame) for frame in read],
-                "allocated": [list(frame) for frame in made],
-            }
+            HostRead(
+                operation=operation.name,
+                argument=argument,
+                dtype=str(tensor.dtype).replace("torch.", "", 1),
+                shape=[int(n) for n in tensor.shape],
+                unwritten=int(unwritten.sum()),
+                first=[int(n) for n in first],
+                stack=list(read),
+                allocated=list(made),
+            )
         )
 
     def _of_the_program(self, stack: fresh.Stack) -> fresh.Stack:
@@ -206,7 +207,7 @@ class Reads:
         return stack[:end]
 
 
-def watch(torch: Any, report: Callable[[Dict[str, Any]], None]) -> None:
+def watch(torch: Any, report: Callable[[HostRead], None]) -> None:
     """From now on in this thread, and in backward passes from it: reads by torch of what nobody wrote."""
     Reads(torch, report).mode().__enter__()
     fresh.own_modes = 1

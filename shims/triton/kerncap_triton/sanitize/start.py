@@ -8,6 +8,7 @@ from typing import Any, Callable, Dict, Optional
 
 from .. import importer
 from .gpu_figures import DEFAULT
+from .messages import HostRead, Session
 
 _make_watcher: Optional[Callable[[], Any]] = None
 _watcher: Any = None
@@ -18,14 +19,14 @@ _target: Optional[str] = None  # for which a GPU's stand-in answers; None: there
 def install(path: str) -> None:
     """``path``: sanitize.json, as the command line wrote it. Imports nothing that the target did not."""
     with open(path, encoding="utf-8") as file:
-        options: Dict[str, Any] = json.load(file)
+        session = Session(**json.load(file))
 
     def make() -> Any:
         from . import client
 
-        return client.LiveWatcher(options)
+        return client.LiveWatcher(session)
 
-    watch_process(make, bool(options.get("fresh", True)), options.get("target") or DEFAULT)
+    watch_process(make, session.fresh, session.target or DEFAULT)
 
 
 def watch_process(make_watcher: Callable[[], Any], fresh: bool, target: Optional[str] = None) -> None:
@@ -130,9 +131,9 @@ def _torch(module: Any) -> None:
             stand_in_gpu.install(module, _target, targets.parse, _note)
 
 
-def _host_read(record: Dict[str, Any]) -> None:
+def _host_read(read: HostRead) -> None:
     _watch()
-    _watcher.host_read(record)
+    _watcher.host_read(read)
 
 
 def _note(text: str) -> None:

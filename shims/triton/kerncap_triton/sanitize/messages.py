@@ -1,0 +1,167 @@
+"""What a program under `kerncap sanitize` and kerncap say to each other; both ends, and mypy, read it here.
+
+A message is one line of JSON, ``{"<its class>": {its fields}}``; each process of the program has its
+connection. It says `Hello`, then `Launch`, `Missed`, `HostRead` or `Note`. For a launch kerncap then asks, as
+often as it likes, `Read` (answered by `Size`), `Backed` (by `Runs`) or `Write` (by `Written`), until it says
+`Done`. Bytes go through a memfd that comes with the hello.
+Standard library only; sanitizer/sources/hook_messages.py is a link to this file.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any, Dict, List, Optional, Tuple, Union
+
+Run = Tuple[int, int]  # [start, end) of a storage's bytes
+Frame = Tuple[str, int, str]  # file, line, function
+Change = Tuple[int, int, int, int]  # storage, offset in it, bytes, offset in the memfd
+
+
+@dataclass(frozen=True)
+class Session:
+    """sanitize.json. ``target``: for which a launch is compiled, None for the GPU at hand; ``fresh``: fill
+    what `torch.empty` gives with a pattern; ``allocations``: bounds are those of the allocator's blocks."""
+
+    socket: str
+    token: str
+    target: Optional[str]
+    every_configuration: bool
+    fresh: bool
+    allocations: bool
+
+
+# --- what the program says ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Hello:
+    """``notes``: for the user, of the program's Triton."""
+
+    token: str
+    pid: int
+    notes: List[str]
+
+
+@dataclass(frozen=True)
+class Text:
+    """A text by its digest; ``text`` is None if this connection has had it before."""
+
+    sha: str
+    text: Optional[str] = None
+
+
+@dataclass(frozen=True)
+class Launch:
+    """``record`` is a `Description`'s without its texts. ``carry_out``: on the CPU, where kerncap runs it.
+
+    ``fresh``: of each storage the pattern (hexadecimal) that its unwritten bytes hold, if there is one.
+    """
+
+    record: Dict[str, Any]
+    ttir: Text
+    sources: Dict[str, Text]
+    carry_out: bool
+    fresh: List[Optional[str]]
+
+
+@dataclass(frozen=True)
+class Missed:
+    """A launch that can't be described."""
+
+    kernel: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class HostRead:
+    """An operation of torch that reads ``unwritten`` elements; ``first``: the index of the first of them."""
+
+    operation: str
+    argument: str
+    dtype: str
+    shape: List[int]
+    unwritten: int
+    first: List[int]
+    stack: List[Frame]
+    allocated: List[Frame]
+
+
+@dataclass(frozen=True)
+class Note:
+    """What the user should know of the run as a whole."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Size:
+    """How many bytes are in the memfd; None if they can't be read."""
+
+    size: Optional[int]
+
+
+@dataclass(frozen=True)
+class Runs:
+    runs: List[Run]
+
+
+@dataclass(frozen=True)
+class Written:
+    pass
+
+
+# --- what kerncap says -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Read:
+    """Put these bytes of a storage into the memfd, one run behind the other."""
+
+    storage: int
+    runs: List[Run]
+
+
+@dataclass(frozen=True)
+class Backed:
+    """Which runs of a storage's bytes memory backs."""
+
+    storage: int
+
+
+@dataclass(frozen=True)
+class Write:
+    """The launch was carried out: take these bytes over."""
+
+    changes: List[Change]
+
+
+@dataclass(frozen=True)
+class Done:
+    """``reason``: why the launch was not carried out, if it was to be."""
+
+    carried: bool
+    reason: str = ""
+
+
+Said = Union[Hello, Launch, Missed, HostRead, Note, Size, Runs, Written]
+Asked = Union[Read, Backed, Write, Done]
+_SAID = (Hello, Launch, Missed, HostRead, Note, Size, Runs, Written)
+_ASKED = (Read, Backed, Write, Done)
+_KINDS: Dict[str, Any] = {kind.__name__: kind for kind in (*_SAID, *_ASKED)}
+
+
+def line(message: Union[Said, Asked]) -> bytes:
+    text = json.dumps({type(message).__name__: message}, default=vars, separators=(",", ":"))
+    return text.encode() + b"\n"
+
+
+def split(text: bytes) -> Tuple[Any, Dict[str, Any]]:
+    """The class of a message and its fields, which are not looked at. Raises ValueError if it is none."""
+    message = json.loads(text)
+    if not isinstance(message, dict) or len(message) != 1:
+        raise ValueError("not a message")
+    [(name, fields)] = message.items()
+    if name not in _KINDS or not isinstance(fields, dict):
+        raise ValueError("an unknown message")
+    return _KINDS[name], fields
