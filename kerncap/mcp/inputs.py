@@ -102,12 +102,16 @@ class Sanitize(Takes, frozen=True, kw_only=True):
     bounds: Annotated[
         Literal["view", "storage", "allocation"], _says("Memory that an access must stay inside.")
     ] = "storage"
+    baseline: Annotated[
+        str | None, _says("SARIF of an earlier run: findings in it are known, and only new ones fail.")
+    ] = None
 
 
 class SanitizeProgram(Takes, frozen=True, kw_only=True):
     command: Command
     checks: Annotated[str | None, _says("As sanitize takes it.")] = None
     bounds: Annotated[Literal["view", "storage", "allocation"], _says("As sanitize takes it.")] = "storage"
+    baseline: Annotated[str | None, _says("As sanitize takes it.")] = None
 
 
 class Tune(Takes, frozen=True, kw_only=True):

@@ -100,12 +100,14 @@ def _verify(given: inputs.Verify, context: Context) -> list[str]:
 
 
 def _sanitize(given: inputs.Sanitize, context: Context) -> list[str]:
-    options = _options(check=given.checks, bounds=given.bounds, python=context.python)
+    baseline = _file(given.baseline, "baseline", context)
+    options = _options(check=given.checks, bounds=given.bounds, baseline=baseline, python=context.python)
     return ["sanitize", "--json", *options, _repro(given.repro, context)]
 
 
-def _sanitize_program(given: inputs.SanitizeProgram, _context: Context) -> list[str]:
-    options = _options(check=given.checks, bounds=given.bounds)
+def _sanitize_program(given: inputs.SanitizeProgram, context: Context) -> list[str]:
+    baseline = _file(given.baseline, "baseline", context)
+    options = _options(check=given.checks, bounds=given.bounds, baseline=baseline)
     return ["sanitize", "--json", *options, "--", *given.command]
 
 
