@@ -33,11 +33,15 @@ def install(torch: Any, target_name: str, parse: Callable[[str], Any], note: Cal
     """``parse``: `targets.parse`. ``note`` is called once, by the first question that is answered."""
     answer = _Answers(torch, target_name, parse, note)
     cuda = torch.cuda
-    for name, method in vars(_Cuda).items():
-        if not name.startswith("__") and hasattr(cuda, name):
-            setattr(cuda, name, _answered(getattr(cuda, name), method, answer))
+    for module, stand_in in ((cuda, _Cuda), (getattr(torch, "accelerator", None), _Accelerator)):
+        for name in dir(stand_in):
+            method = getattr(stand_in, name)
+            if not name.startswith("__") and method is not None and hasattr(module, name):
+                setattr(module, name, _answered(getattr(module, name), method, answer))
+    if not hasattr(torch._C, "_cuda_getCurrentRawStream"):
+        torch._C._cuda_getCurrentRawStream = lambda device=None: 0
     cuda.device, cuda.device_of = _Nothing, _Nothing
-    cuda.Stream, cuda.Event = _Stream, _Event
+    cuda.Stream, cuda.Event, _Stream.device = _Stream, _Event, answer.gpu
     cuda.default_generators = (torch.default_generator,)
     if target_name.startswith("hip"):
         torch.version.hip = torch.version.hip or "7.0"
@@ -56,7 +60,7 @@ class _Answers:
     def __init__(
         self, torch: Any, target_name: str, parse: Callable[[str], Any], note: Callable[[str], None]
     ) -> None:
-        self.cpu = torch.device("cpu")
+        self.cpu, self.gpu = torch.device("cpu"), torch.device("cuda")
         self.generator = torch.default_generator
         self._device = torch.device
         self._name = target_name
@@ -160,6 +164,22 @@ class _Cuda:
     manual_seed = manual_seed_all = set_rng_state = set_rng_state_all = synchronize
 
 
+class _Accelerator(_Cuda):
+    """The same of ``torch.accelerator``."""
+
+    def current_accelerator(self: Any, check_available: bool = False) -> Any:
+        self.used()
+        return self.gpu
+
+    def current_device_index(self: Any) -> int:
+        return 0
+
+    current_device_idx = current_device_index
+    set_device_index = set_device_idx = _Cuda.synchronize
+    get_memory_info = _Cuda.mem_get_info
+    get_device_capability = None  # type: ignore[assignment]  # a dictionary here: as on this machine
+
+
 def _answered(original: Any, method: Any, answer: _Answers) -> Any:
     """A function for each name: Dynamo has one rule for each."""
 
@@ -186,8 +206,8 @@ class _Nothing:
 class _Stream(_Nothing):
     """The CPU does one thing after the other."""
 
-    cuda_stream = 0
-    device_index = 0
+    cuda_stream = stream_id = device_index = device_type = 0
+    device: Any = None  # for Dynamo
 
     def __init__(self, *_: Any, **__: Any) -> None:
         super().__init__()

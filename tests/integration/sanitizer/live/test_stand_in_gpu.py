@@ -17,6 +17,12 @@ properties = torch.cuda.get_device_properties(0)
 assert "H100" in properties.name and properties.multi_processor_count == 132
 assert torch.cuda.get_device_capability() == (properties.major, properties.minor) == (9, 0)
 assert torch.cuda.is_available() and torch.cuda.device_count() == 1 and torch.version.cuda
+accelerator = torch.accelerator.current_accelerator()
+assert torch.accelerator.is_available() and torch.accelerator.device_count() == 1
+assert torch.zeros(100, device=accelerator).is_cuda and torch.accelerator.current_device_index() == 0
+with getattr(torch, accelerator.type).device(accelerator):
+    torch.accelerator.synchronize()
+assert torch.cuda.current_stream().device == accelerator
 driver = triton.runtime.driver.active
 assert driver.get_current_target().arch == 90
 assert driver.utils.get_device_properties(0)["multiprocessor_count"] == 132
