@@ -147,6 +147,7 @@ def _content(
         },
         "compiled": _plain(manifest.compiled),
         "regions": regions,
+        "zeros": [{"base": zero.base, "size": zero.size} for zero in manifest.zeros],
         "hostile": hostile,
         "stranger": stranger,
     }  # fmt: skip

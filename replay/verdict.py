@@ -468,6 +468,9 @@ def gap_reasons(engine: Engine) -> list[str]:
     bases = [region.base for region in engine.manifest.regions]
     found = []
     for start, _last, count in engine.gap_writes():
+        if any(zero.base <= start < zero.base + zero.size for zero in engine.manifest.zeros):
+            found.append(f"{count:,} bytes were written to memory that the application left zero")
+            continue
         where = f"address {start:#x}" if moved else address_name(engine.manifest, start, bases)
         found.append(f"{count:,} bytes outside every captured region were written (first at {where})")
     return found

@@ -97,6 +97,7 @@ def build_manifest(
     compiled: Mapping[str, schema.Value],
     source: schema.Source | None,
     functions: Sequence[str],
+    zeros: Sequence[schema.ZeroRange] = (),
     notes: Sequence[str],
 ) -> schema.Manifest:
     """The manifest; raises CaptureError where the launch's own indices do not fit together."""
@@ -143,6 +144,7 @@ def build_manifest(
         closure=launch.closure,
         memory=memory,
         oracle=oracle,
+        zeros=tuple(zeros),
         environment=dict(environment),
         code=tuple(code),
         compiled={**compiled, **(complete.compiled if complete is not None else {})},

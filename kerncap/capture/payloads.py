@@ -131,6 +131,7 @@ class LaunchRecord(Struct, frozen=True):
     notes: Annotated[tuple[schema.Text, ...], Meta(max_length=4096)] = ()
     range: RangeNames = ()
     generation: Count = 0
+    sparse: bool = False
 
 
 class CodeRecord(Struct, frozen=True):

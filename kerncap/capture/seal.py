@@ -21,6 +21,7 @@ from kerncap.capture.process_log import ProcessLog
 from kerncap.capture.progress import Followed, Progress
 from kerncap.capture.session_folder import Session
 from kerncap.capture.source import assemble
+from kerncap.capture.zero_ranges import Split, split
 from kerncap.errors import CaptureError, KerncapError
 from kerncap.format import ReproducerWriter, schema
 from kerncap.format.sources import StripedFiles
@@ -97,16 +98,20 @@ class Sealer:
         if launch.mode == "native":
             launch = native_seal.with_short_name(launch)
         what = f"{log.one_line(launch.kernel.name, 80)} (launch {launch.ordinal})"
-        total = sum(region.size for region in launch.regions)
-        if total > SAY_SIZE_ABOVE:
-            log.line(f"{what}: writing {log.size(total)} to {self._output}")
         try:
             manifests.check_indices(launch)
             writer = ReproducerWriter(self._output_of(process), launch.kernel.name)
             # The stack outlives finish_memory: the writer's threads read from these files.
             with writer, contextlib.ExitStack() as files:
+                state = self._open_pre(files, process, launch)
+                parts = Split(launch, complete)
+                if launch.sparse and state is not None:
+                    parts = split(launch, complete, state)
+                total = sum(region.size for region in parts.launch.regions)
+                if total > SAY_SIZE_ABOVE:
+                    log.line(f"{what}: writing {log.size(total)} to {self._output}")
                 path = self._write(
-                    writer, files, process, annotated_by or process, launch, complete, oracle, list(notes)
+                    writer, files, process, annotated_by or process, parts, state, oracle, list(notes)
                 )
         except OSError as error:
             raise CaptureError(f"{what}: {_explain(error, self._output)}") from error
@@ -153,12 +158,13 @@ class Sealer:
         files: contextlib.ExitStack,
         process: ProcessLog,
         texts: ProcessLog,
-        launch: LaunchRecord,
-        complete: CompleteRecord | None,
+        parts: Split,
+        state: StripedFiles | None,
         oracle: schema.Oracle,
         notes: list[str],
     ) -> Path:
-        self._write_pre(writer, files, process, launch)
+        launch, complete = parts.launch, parts.complete
+        self._write_pre(writer, launch, state)
         if complete is not None:
             self._write_post(writer, files, process, launch, complete)
         code = [
@@ -196,20 +202,19 @@ class Sealer:
             compiled=image.facts,
             source=source,
             functions=functions,
+            zeros=parts.zeros,
             notes=notes,
         )
         return writer.seal(manifest)
 
-    def _write_pre(
-        self,
-        writer: ReproducerWriter,
-        files: contextlib.ExitStack,
-        process: ProcessLog,
-        launch: LaunchRecord,
-    ) -> None:
-        state = None
-        if launch.pre is not None and launch.regions:
-            state = self._open_state(files, process, launch.pre)
+    def _open_pre(
+        self, files: contextlib.ExitStack, process: ProcessLog, launch: LaunchRecord
+    ) -> StripedFiles | None:
+        if launch.pre is None or not launch.regions:
+            return None
+        return self._open_state(files, process, launch.pre)
+
+    def _write_pre(self, writer: ReproducerWriter, launch: LaunchRecord, state: StripedFiles | None) -> None:
         total = sum(region.size for region in launch.regions)
         progress, before = Progress(log.one_line(launch.kernel.name, 80), total), 0
         for number, region in enumerate(launch.regions):

@@ -157,6 +157,7 @@ class key:
     size = "size"
     source = "source"
     source_known = "source_known"
+    sparse = "sparse"
     stack = "stack"
     stage = "stage"
     statics = "statics"

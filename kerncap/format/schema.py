@@ -15,7 +15,7 @@ from kerncap.format.contract import default
 
 FORMAT_NAME = "kerncap-reproducer"
 FORMAT_MAJOR = 1
-FORMAT_MINOR = 4
+FORMAT_MINOR = 5
 ALL_CONTENTS = "all contents (--no-values)"  # how `Closure.left_out` says that it was asked for
 
 CHUNK_BYTES = default.chunk_bytes  # 256 KiB: unit of deduplication, of zero dropping and of the post-state
@@ -160,6 +160,14 @@ class Region(_Base, frozen=True):
     reason: Name = ""  # why it is in the closure: "argument x", "reached from …"
     name: Name | None = None  # of a module global
     module: Index = 0  # of a module global: 0 is the kernel's own module
+
+
+class ZeroRange(_Base, frozen=True):
+    """Device memory around the regions that the launch may reach, zeros before and after it."""
+
+    base: Address
+    size: Size
+    device: Ordinal = 0
 
 
 class View(_Base, frozen=True):
@@ -403,6 +411,7 @@ class Manifest(_Base, frozen=True):
     closure: Closure
     memory: Memory
     oracle: Oracle
+    zeros: Annotated[tuple[ZeroRange, ...], Meta(max_length=MAX_MAP)] = ()
     environment: NameMap = {}
     code: Annotated[tuple[CodeFile, ...], Meta(max_length=MAX_LIST)] = ()
     compiled: ValueMap = {}  # facts of the compiled kernel: shared, num_warps, name, …

@@ -20,6 +20,7 @@ from kerncap.format.position import Step
 from kerncap.format.stored import path_problem
 
 MAX_REGIONS_BYTES = 1 << 40
+ZERO_PAGE = 2 << 20  # bytes: what devices map at once
 MAX_INDEX_BYTES = 256 << 20
 MAX_CHUNKS_BYTES = MAX_REGIONS_BYTES + (1 << 32)
 MAX_FILE_BYTES = 4 << 30  # code, source and extras
@@ -42,6 +43,7 @@ def validate(manifest: schema.Manifest) -> None:
     if manifest.version.major != schema.FORMAT_MAJOR:
         raise ManifestProblem(("version", "major"), version_message(manifest.version.major))
     _regions(manifest)
+    _zeros(manifest)
     for number, view in enumerate(manifest.views):
         _view(view, manifest.regions, ("views", number))
     left = MAX_VALUES
@@ -94,6 +96,24 @@ def _regions(manifest: schema.Manifest) -> None:
         if total > MAX_REGIONS_BYTES:
             message = f"regions add up to more than {MAX_REGIONS_BYTES} bytes"
             raise ManifestProblem(("regions", number, "size"), message)
+
+
+def _zeros(manifest: schema.Manifest) -> None:
+    """Ranges of zeros are whole pages, and share none with a region or each other."""
+    spans = [(r.base, r.base + r.size, False) for r in manifest.regions if r.size]
+    for number, zero in enumerate(manifest.zeros):
+        steps, end = ("zeros", number), zero.base + zero.size
+        if zero.base % ZERO_PAGE or zero.size % ZERO_PAGE or not zero.size or end > ADDRESS_LIMIT:
+            raise ManifestProblem(steps, f"zeros of {zero.size} bytes at {zero.base:#x} are no whole pages")
+        spans.append((zero.base, end, True))
+    if sum(zero.size for zero in manifest.zeros) > MAX_REGIONS_BYTES:
+        raise ManifestProblem(("zeros",), f"zeros add up to more than {MAX_REGIONS_BYTES} bytes")
+    reached = zeros_end = 0
+    for first, end, is_zeros in sorted(spans):
+        if first < (reached if is_zeros else zeros_end):
+            raise ManifestProblem(("zeros",), f"zeros at {first:#x} share a page with other memory")
+        reached = max(reached, end)
+        zeros_end = max(zeros_end, end) if is_zeros else zeros_end
 
 
 def _view(view: schema.View, regions: tuple[schema.Region, ...], steps: Steps) -> None:

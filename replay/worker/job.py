@@ -21,6 +21,13 @@ class JobRegion(TypedDict):
     post: str | None
 
 
+class JobZeros(TypedDict):
+    """Zeros around the regions, which a launch may read."""
+
+    base: int
+    size: int
+
+
 class PlacedRegion(JobRegion):
     """``base`` is where it lies here, ``captured`` where it lay."""
 
@@ -88,5 +95,6 @@ class Job(TypedDict):
     launch: JobLaunch
     compiled: dict[str, Any] | None
     regions: list[JobRegion]
+    zeros: list[JobZeros]
     hostile: bool
     stranger: bool

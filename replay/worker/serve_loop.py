@@ -100,20 +100,24 @@ def _end(memory: Any, session: Any = None) -> None:
 
 def _memory(job: Job) -> Any:
     if job["memory"] == "hip":
+        if job["zeros"]:
+            raise Refused("ranges of zeros around the captured memory are placed on CUDA devices only")
         from .hip.placement import Placement as HipPlacement
 
         return HipPlacement(job["regions"], job["device"], job["captured_device"])
     if job["launcher"] == "native":
         from .cuda.placement import Placement
 
-        return Placement(job["regions"], job["device"], job["captured_device"], peers=True)
+        return Placement(
+            job["regions"], job["device"], job["captured_device"], peers=True, zeros=job["zeros"]
+        )
     if job["memory"] == "cuda":
         from .torch_backend.placed_tensors import CudaMemory
 
         regions: list[JobRegion] = job["regions"]
         if job["launch"]["mode"] == "interpreter":  # what was the host's there is the device's here
             regions = [{**region, "kind": "device", "device": -1} for region in regions]
-        return CudaMemory(regions, job["device"], job["captured_device"])
+        return CudaMemory(regions, job["device"], job["captured_device"], job["zeros"])
     from .common.host_memory import HostMemory
 
     return HostMemory(job["regions"])

@@ -28,7 +28,8 @@ struct Item {
 struct Leaf {
   Interval range;
   size_t item = 0;
-  bool is_block = false, reached = false;
+  bool is_block = false, reached = false, weighed = false;
+  uint64_t stored_bytes = 0;  // of a leaf that was reached
   std::string reason;
 };
 
@@ -49,7 +50,7 @@ class Finder {
     make_items();
     make_leaves();
     add_roots();
-    bool good = request_.mode != Conf::Memory::reachable || follow(why);
+    bool good = request_.mode == Conf::Memory::reachable ? follow(why) : weigh(why);
     if (good) finish();
     return good;
   }
@@ -150,7 +151,34 @@ class Finder {
     leaf.reached = true;
     leaf.reason = reason;
     order_.push_back(leaf_number);
-    reached_bytes_ += leaf.range.end - leaf.range.base;
+    leaf.stored_bytes = leaf.range.end - leaf.range.base;
+    stored_bytes_ += leaf.stored_bytes;
+  }
+
+  // With more than `max_size` reached, an allocator's arena is in it as a rule, most of it never written:
+  // at the speed of the device's memory it is found out what is not zero.
+  bool weigh(std::string* why) {
+    if (request_.chunk_bytes == 0) return true;
+    for (size_t i = 0; i < order_.size() && stored_bytes_ > request_.max_size; ++i) {
+      Leaf& leaf = leaves_[order_[i]];
+      const Allocation& what = items_[leaf.item].what;
+      if (leaf.weighed || what.kind != RegionKind::device || leaf.range.base % 8 != 0) continue;
+      if (!device_.has_kernels(what.device)) continue;
+      leaf.weighed = true;
+      uint64_t size = leaf.range.end - leaf.range.base, chunk = request_.chunk_bytes;
+      std::vector<Fingerprint> prints((size + chunk - 1) / chunk);
+      if (!device_.fingerprints(what.device, {{leaf.range.base, size, prints.data()}},
+                                request_.chunk_bytes)) {
+        *why = "looking for zeros: " + device_.error_text(device_.status());
+        return false;
+      }
+      stored_bytes_ -= leaf.stored_bytes;
+      leaf.stored_bytes = 0;
+      for (size_t at = 0; at < prints.size(); ++at)
+        if (prints[at].any != 0) leaf.stored_bytes += std::min(chunk, size - at * chunk);
+      stored_bytes_ += leaf.stored_bytes;
+    }
+    return true;
   }
 
   void reach_address(uint64_t address, const std::string& reason) {
@@ -199,7 +227,8 @@ class Finder {
   bool follow(std::string* why) {
     size_t done = 0;
     while (done < order_.size()) {
-      if (reached_bytes_ > request_.max_size) {
+      if (!weigh(why)) return false;
+      if (stored_bytes_ > request_.max_size) {
         out_.unfinished = true;
         return true;
       }
@@ -272,6 +301,7 @@ class Finder {
       out_.included_bytes += region.size;
       out_.regions.push_back(region);
     }
+    out_.stored_bytes = stored_bytes_;
     name_left_out();
   }
 
@@ -309,7 +339,7 @@ class Finder {
   std::vector<Interval> table_;  // the leaves' ranges
   HostSources sources_;
   std::vector<size_t> order_;  // leaves as they were reached
-  uint64_t reached_bytes_ = 0;
+  uint64_t stored_bytes_ = 0;
   std::map<int, bool> scanning_;
   std::map<const void*, unsigned> modules_;
 };

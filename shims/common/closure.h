@@ -23,6 +23,8 @@ struct Region {
 struct Closure {
   std::vector<Region> regions;
   uint64_t included_bytes = 0, left_out_bytes = 0;
+  // What of it has to be stored: with more included than `max_size`, chunks of zeros on a device don't count.
+  uint64_t stored_bytes = 0;
   std::vector<std::string> left_out;
   std::vector<std::string> notes;
   bool unfinished = false;  // it grew past `max_size`, and was not followed further
@@ -31,6 +33,7 @@ struct Closure {
 struct ClosureRequest {
   Conf::Memory mode = Conf::Memory::reachable;
   uint64_t max_size = UINT64_MAX;
+  uint32_t chunk_bytes = 0;             // of what is stored; 0: zeros count too
   std::vector<Allocation> allocations;  // all that live, by base
   std::vector<Allocation> globals;      // of the kernel's module that it may reach
   // The bytes of the parameters that pointers are looked for in; without them, all bytes.

@@ -209,13 +209,14 @@ bool LaunchCapture::before() {
 bool LaunchCapture::find_regions() {
   request_.mode = conf_.reach();
   if (!conf_.no_values) request_.max_size = conf_.max_size;
+  request_.chunk_bytes = conf_.chunk_bytes;
   request_.allocations = MemoryMap::instance().snapshot();
   return find_closure(device_, launch_, std::move(request_), &closure_, &why_);
 }
 
 bool LaunchCapture::check_sizes() {
   if (conf_.no_values) return true;
-  uint64_t size = closure_.included_bytes;
+  uint64_t size = closure_.stored_bytes;
   if (closure_.unfinished || size > conf_.max_size) {
     why_ = "it can reach " + std::string(closure_.unfinished ? "at least " : "") + size_text(size) +
            ", more than --max-size " + size_text(conf_.max_size) + ": " + describe_sizes(closure_.regions);
@@ -386,7 +387,7 @@ void LaunchCapture::settle(Outcome outcome) {
     engine_.set_result(wanted_.choice.token, fate, why_);
     if (outcome == Outcome::kept) engine_.selection.chosen_was_kept();
   } else {
-    bool done = engine_.selection.settle(launch_, outcome, closure_.included_bytes, why_);
+    bool done = engine_.selection.settle(launch_, outcome, closure_.stored_bytes, why_);
     if (outcome == Outcome::kept || outcome == Outcome::failed) engine_.write_counts();
     real_.stop_after = done && outcome == Outcome::kept && conf_.stop;
   }

@@ -149,6 +149,7 @@ void LaunchCapture::write_launch() {
     for (uint64_t offset : layout_->offsets) json.value(offset);
   json.end();
   write_closure(json, closure_, conf_);
+  if (!conf_.no_values && closure_.included_bytes > conf_.max_size) json.field(key::sparse, true);
   json.null_field(key::autotune).null_field(key::source);
   write_stack(json, key::python_stack, python_stack_);
   json.key(key::range).begin_array();

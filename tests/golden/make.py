@@ -625,5 +625,35 @@ def make_idle(parent: Path) -> Path:
     return folder
 
 
+# --- a launch in an allocator's arena, most of it never written, since version 1.5 ------------------------
+
+ARENA = 0x7F4000000000
+ARENA_ZEROS = (
+    schema.ZeroRange(base=ARENA + (2 << 20), size=62 << 20),
+    schema.ZeroRange(base=ARENA + (66 << 20), size=2 << 20),
+)
+
+
+def make_arena(parent: Path) -> Path:
+    """Write the reproducer of a launch with zeros around its memory below ``parent``."""
+    with ReproducerWriter(parent, "scale") as writer:
+        writer.add_region_pre(0, 2 << 20, noise(5000, 11) + bytes((2 << 20) - 5000))
+        writer.add_region_pre(1, 2 << 20, None)
+        writer.add_post_chunk(1, 0, noise(CHUNK, 12))
+        code = writer.add_code("ptx", PTX)
+        block = block_manifest(writer.finish_memory(), code, writer.add_source("kernel.py", BLOCK_SOURCE))
+        replace = msgspec.structs.replace
+        region = replace(block.regions[0], base=ARENA, size=2 << 20)
+        return writer.seal(
+            replace(
+                block,
+                regions=(region, replace(region, base=ARENA + (64 << 20))),
+                zeros=ARENA_ZEROS,
+                closure=replace(block.closure, included_bytes=4 << 20),
+            )
+        )
+
+
 if __name__ == "__main__":
-    print(*(build(Path(sys.argv[1])) for build in (make, make_native, make_block, make_hip, make_idle)))
+    builders = (make, make_native, make_block, make_hip, make_idle, make_arena)
+    print(*(build(Path(sys.argv[1])) for build in builders))

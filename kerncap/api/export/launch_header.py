@@ -63,6 +63,8 @@ def launch_header(
     lines += ["};"]
     lines += _vector("Parameter", "LAYOUT", [_braces(pair) for pair in layout or ()])
     lines += ["", *_vector("Region", "REGIONS", _regions(manifest, left_out))]
+    if vendor == "cuda":
+        lines += _vector("Zeros", "ZEROS", [f"{{{z.base:#x}, {z.size}}}" for z in manifest.zeros])
     lines += _vector("View", "VIEWS", _views(manifest))
     lines += _vector(
         "Word", "WORDS", [f"{{{w.region}, {w.offset}, {w.target}, {w.target_offset}}}" for w in words]

@@ -4,8 +4,9 @@ A reservation's address hint is honoured only on 32 MiB granules, and success ma
 So the 32 MiB-aligned superset of the regions is reserved, before anything takes memory, and physical 2 MiB
 pieces are mapped only where regions lie. Pinned host memory is mapped at its address first, before the
 driver maps anything, and registered once there is a context. Managed memory can't be placed: it becomes plain
-device memory. A variable of the kernel's module lies where the driver loads the module; its states are kept
-in a copy of it, which has no captured address.
+device memory. Ranges of zeros are the same few pages, mapped again and again, so that a launch may read them
+and what it writes there is seen. A variable of the kernel's module lies where the driver loads the module;
+its states are kept in a copy of it, which has no captured address.
 """
 
 from __future__ import annotations
@@ -13,15 +14,18 @@ from __future__ import annotations
 import ctypes
 import mmap
 from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
 
 from ..common.address_layout import Span, grouped
 from ..common.failures import Refused
 from ..common.host_memory import map_pages
-from ..job import JobRegion, PlacedRegion
+from ..job import JobRegion, JobZeros, PlacedRegion
 from . import driver
 
 _RESERVE_ALIGNMENT = 32 * 1024 * 1024
 _GLOBAL_ALIGNMENT = 256
+_ZERO_BLOCK = 32 * 1024 * 1024  # bytes of zeros that are mapped at once
 
 Regions = Sequence[JobRegion]
 
@@ -41,7 +45,10 @@ class Placement:
 
     kind = "cuda"
 
-    def __init__(self, regions: Regions, device: int, captured_device: int = 0, peers: bool = False) -> None:
+    def __init__(
+        self, regions: Regions, device: int, captured_device: int = 0, peers: bool = False,
+        zeros: Sequence[JobZeros] = (),
+    ) -> None:  # fmt: skip
         self.regions: list[PlacedRegion] = [{**region, "captured": region["base"]} for region in regions]
         self.relocated: dict[int, int] = {}  # region -> where it was captured
         self.notes: list[str] = []
@@ -50,6 +57,8 @@ class Placement:
         self._peers = peers
         self._pieces: list[Span] = []
         self._host: list[Span] = []
+        self.zero_blocks: list[Span] = []  # the pages behind all ranges of zeros, each mapped here too
+        self._zeros = [Span(zero["base"], zero["base"] + zero["size"]) for zero in zeros]
         self._context = ctypes.c_void_p()
 
     def reserve(self, relocate: bool) -> list[int]:
@@ -110,20 +119,33 @@ class Placement:
             for i, region in enumerate(self.regions)
             if region["size"] and region["kind"] != "host" and not is_own_global(region)
         ]
-        for span, inside in grouped(self.regions, wanted, _RESERVE_ALIGNMENT):
+        for span, inside in self._with_zeros(wanted):
             start = self._reserve_at(span)
             if start is None:
                 taken += inside
+                if any(span.start <= zeros.start < span.stop for zeros in self._zeros):
+                    raise Refused(
+                        "the addresses of its memory are taken here, and zeros around it can't be moved"
+                    )
                 if not relocate:
                     continue
                 start = self._reserve_anywhere(span.size)
                 self._move(inside, start - span.start)
             if place and (relocate or not taken):
                 self._map(inside)
+        if place and (relocate or not taken):
+            self._map_zeros()
         managed = self._of_kind("managed")
         if managed and place:
             self.notes.append(f"{_named(managed)} was managed memory and is plain device memory here")
         return taken
+
+    def _with_zeros(self, wanted: list[int]) -> list[tuple[Span, list[int]]]:
+        """Aligned spans that cover regions and zeros, with the regions in each."""
+        count = len(self.regions)
+        placed: list[Any] = [*self.regions, *({"base": z.start, "size": z.size} for z in self._zeros)]
+        spans = grouped(placed, [*wanted, *range(count, len(placed))], _RESERVE_ALIGNMENT)
+        return [(span, [i for i in inside if i < count]) for span, inside in spans]
 
     def _reserve_at(self, span: Span) -> int | None:
         address = ctypes.c_uint64()
@@ -146,13 +168,16 @@ class Placement:
         )  # fmt: skip
         return int(address.value)
 
-    def _map(self, inside: list[int]) -> None:
-        own = self._property(self.ordinal)
-        granularity = ctypes.c_size_t()
+    @cached_property
+    def _granularity(self) -> int:
+        own, granularity = self._property(self.ordinal), ctypes.c_size_t()
         self.driver.call(
             "cuMemGetAllocationGranularity", ctypes.byref(granularity), ctypes.byref(own), ctypes.c_int(0)
         )
-        for piece, owners in grouped(self.regions, inside, granularity.value):
+        return granularity.value
+
+    def _map(self, inside: list[int]) -> None:
+        for piece, owners in grouped(self.regions, inside, self._granularity):
             self._map_piece(piece, self._device_of(owners[0]))
             self._pieces.append(piece)
 
@@ -169,6 +194,32 @@ class Placement:
         )
         self.driver.call("cuMemSetAccess", start, size, access, ctypes.c_size_t(len(users)))
         self.driver.call("cuMemRelease", handle)  # the mapping keeps it
+
+    def _map_zeros(self) -> None:
+        handles: dict[int, ctypes.c_uint64] = {}
+        prop = self._property(self.ordinal)
+        access = driver.MemAccessDesc(prop.location, driver.MEM_ACCESS_READWRITE)
+        for zeros in self._zeros:
+            at = zeros.start
+            while at < zeros.stop:
+                whole = zeros.stop - at >= _ZERO_BLOCK
+                size = ctypes.c_size_t(_ZERO_BLOCK if whole else self._granularity)
+                handle = handles.get(size.value)
+                if handle is None:
+                    handle = handles[size.value] = ctypes.c_uint64()
+                    self.driver.call(
+                        "cuMemCreate", ctypes.byref(handle), size, ctypes.byref(prop), ctypes.c_uint64(0)
+                    )
+                    self.zero_blocks.append(Span(at, at + size.value))
+                start = ctypes.c_uint64(at)
+                self.driver.call("cuMemMap", start, size, ctypes.c_size_t(0), handle, ctypes.c_uint64(0))
+                at += size.value
+            self.driver.call(
+                "cuMemSetAccess", ctypes.c_uint64(zeros.start), ctypes.c_size_t(zeros.size),
+                ctypes.byref(access), ctypes.c_size_t(1),
+            )  # fmt: skip
+        for handle in handles.values():
+            self.driver.call("cuMemRelease", handle)
 
     def _place_globals(self) -> None:
         """A home for what the states say of the module's variables, wherever there is room."""

@@ -43,6 +43,7 @@ class Placement:
         self._mapped: list[tuple[Span, int]] = []  # with the handle of the memory
         self._host: list[Span] = []
         self._globals = 0
+        self.zero_blocks: list[Span] = []
 
     def reserve(self, relocate: bool) -> list[int]:
         """Place every region; the indices of those whose address is taken (they move if ``relocate``).

@@ -49,6 +49,7 @@ class States:
         self.bulk = bulk
         self.sizes = [int(region["size"]) for region in job["regions"]]
         self.gaps = gaps(memory.regions, memory.mapped)
+        self._zeros: list[Span] = memory.zero_blocks
         self._gap_copies: dict[int, int] = {}
         pre = [map_file(folder / r["pre"], r["size"]) for r in job["regions"]]
         post = [
@@ -125,6 +126,8 @@ class States:
                     self.device.copy(gap.start, self._gap_copies[gap.start], gap.size)
                 else:
                     self.bulk.poison(gap.start, GAP_SEED, gap.start, 0, gap.size)
+            for zeros in self._zeros:
+                self.device.zero(zeros.start, zeros.size)
 
     def reload(self) -> None:
         """Take the captured states from their files again: a run under poison may have written anywhere."""
@@ -218,8 +221,9 @@ class States:
     def gap_writes(self) -> list[tuple[int, int, int]]:
         """(first address, last address, bytes) that were written in each gap between regions."""
         found = []
-        for number in self.bulk.unequal([partial(self._expected, gap) for gap in self.gaps]):
-            gap = self.gaps[number]
+        watched = [*self._zeros, *self.gaps]
+        for number in self.bulk.unequal([partial(self._expected, gap) for gap in watched]):
+            gap = watched[number]
             hits = []
             for now, expected, size in self._expected(gap):
                 bits = np.unpackbits(self.bulk.difference(now, expected, size), bitorder="little")
@@ -233,6 +237,9 @@ class States:
         for offset, size in pieces(gap.size):
             if gap.start in self._gap_copies:
                 expected = self._gap_copies[gap.start] + offset
+            elif gap in self._zeros:
+                expected = self.bulk.scratch()
+                self.device.zero(expected, size)
             else:
                 expected = self.bulk.scratch()
                 self.bulk.poison(expected, GAP_SEED, gap.start, offset, size)

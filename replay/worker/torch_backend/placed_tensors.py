@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from ..common.address_layout import gaps
 from ..cuda.placement import Placement, Regions
+from ..job import JobZeros
 
 _STAGING_BYTES = 16 * 1024 * 1024
 
@@ -22,8 +24,10 @@ class _Bytes:
 class CudaMemory(Placement):
     """Regions on one CUDA device, as tensors; ``reserve`` runs before torch has a context there."""
 
-    def __init__(self, regions: Regions, device: int, captured_device: int = 0) -> None:
-        super().__init__(regions, device, captured_device)
+    def __init__(
+        self, regions: Regions, device: int, captured_device: int = 0, zeros: Sequence[JobZeros] = ()
+    ) -> None:
+        super().__init__(regions, device, captured_device, zeros=zeros)
 
     def open(self, torch: Any) -> None:
         """Make torch use the device; the regions are not copied."""
@@ -41,6 +45,10 @@ class CudaMemory(Placement):
     def gap_tensors(self) -> list[tuple[int, Any]]:
         """(address, bytes) of what is mapped beside the regions."""
         return [(gap.start, self._at(gap.start, gap.size)) for gap in gaps(self.regions, self.mapped)]
+
+    def zero_tensors(self) -> list[tuple[int, Any]]:
+        """(address, bytes) of the pages that stand for all ranges of zeros."""
+        return [(block.start, self._at(block.start, block.size)) for block in self.zero_blocks]
 
     def _at(self, address: int, size: int) -> Any:
         return self._torch.as_tensor(_Bytes(address, size), device=self._device)

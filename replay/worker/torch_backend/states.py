@@ -100,6 +100,8 @@ class States:
                 for offset, size in chunks(gap.numel()):
                     piece = gap[offset : offset + size]
                     piece.copy_(pattern(torch, GAP_SEED, address, offset, size, piece.device))
+            for _, zeros in self.memory.zero_tensors():
+                zeros.zero_()
 
     def restore_ranges(self, name: str, ranges: list[list[int]]) -> None:
         """Put bytes of a state into memory: of each (region, start, stop)."""
@@ -186,6 +188,10 @@ class States:
     def gap_writes(self) -> list[tuple[int, int, int]]:
         """(first address, last address, bytes) that were written in each gap between regions."""
         found = []
+        for address, zeros in self.memory.zero_tensors():
+            at = zeros.nonzero()
+            if len(at):
+                found.append((address + int(at[0]), address + int(at[-1]), len(at)))
         for address, gap in self.memory.gap_tensors():
             hits: list[tuple[int, int, int]] = []
             for offset, size in chunks(gap.numel()):

@@ -39,8 +39,8 @@ def build(folder: Path, *options: str) -> Path:
 STRICT = "-DCMAKE_CXX_FLAGS=-Wall -Wextra -Werror"
 
 
-def project(bench: Bench, name: str, *client: str) -> Path:
-    captured = bench.capture("-k", name, client=client, self_check=True)
+def project(bench: Bench, name: str, *client: str, options: tuple[str, ...] = ()) -> Path:
+    captured = bench.capture("-k", name, *options, client=client, self_check=True)
     folder = export(bench.kerncap, captured.path, "cmake", bench.kerncap.folder / "project")
     return build(folder, f"-DCUDA_DRIVER={bench.rig.folder / 'libcuda.so.1'}", STRICT)
 
@@ -62,6 +62,15 @@ def test_vector_add(bench: Bench) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.long
+def test_zeros_of_an_arena(bench: Bench) -> None:
+    program = project(bench, "vector_add", "memory_kinds", "arena", options=("--max-size", "1MiB"))
+    done = bench.rig.run(program)
+    assert done.status == 0, done.stdout + done.stderr
+    done = bench.rig.run(program, bench.candidate("other", 4))
+    assert done.status == 1 and "memory was changed that the application left zero" in done.stdout
+
+
 def test_pointers_in_memory(bench: Bench) -> None:
     done = bench.rig.run(project(bench, "sum_of_rows", "pointers", "rows"))
     assert done.status == 0 and done.result_line.startswith("Result: PASS"), done.stdout + done.stderr

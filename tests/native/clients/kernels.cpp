@@ -40,7 +40,7 @@ float one_bit_off(float value) {
 // --- values -------------------------------------------------------------------------------------
 
 // vector_add(const float*, const float*, float*, int). Editions: 1 does nothing, 2 writes one element
-// past the end, 3 is off by one bit.
+// past the end, 3 is off by one bit, 4 writes one element 100 MiB before the others too.
 KERNEL(_Z10vector_addPKfS0_Pfi) {
   uint32_t n = number(launch, 3), edition = variant(launch);
   if (n > threads(launch)) n = threads(launch);
@@ -50,6 +50,7 @@ KERNEL(_Z10vector_addPKfS0_Pfi) {
   auto* out = rig_array<float>(pointer(launch, 2), edition == 2 ? n + 1 : n);
   for (uint32_t i = 0; i < n; ++i) out[i] = edition == 3 ? one_bit_off(a[i] + b[i]) : a[i] + b[i];
   if (edition == 2) out[n] = 1e30f;
+  if (edition == 4) *rig_array<float>(pointer(launch, 2) - (100u << 20), 1) = 1e30f;
 }
 
 // sample(unsigned long long texture, float*, int)

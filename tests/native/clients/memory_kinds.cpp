@@ -125,6 +125,18 @@ void reused() {
   finish(all + (2 << 20));
 }
 
+// One allocation that a framework divides by itself: almost all of it is zero.
+void arena() {
+  constexpr size_t MiB = 1u << 20;
+  CUdeviceptr all = allocate(200 * MiB), a = all + 190 * MiB, b = all + 192 * MiB, out = all + 196 * MiB;
+  CHECK(cuMemsetD8(all, 0, 200 * MiB));
+  fill(all, 3);
+  fill(a, 1);
+  fill(b, 2);
+  add(a, b, out);
+  finish(out);
+}
+
 // An array and a texture are alive: refused by name or noted, never half captured.
 void texture() {
   CUDA_ARRAY_DESCRIPTOR descriptor = {64, 64, CU_AD_FORMAT_FLOAT, 1};
@@ -165,6 +177,8 @@ int main(int argc, char** argv) {
     pitched();
   else if (what == "reused")
     reused();
+  else if (what == "arena")
+    arena();
   else if (what == "texture")
     texture();
   else

@@ -17,6 +17,7 @@ GOLDEN_NATIVE = GOLDEN.with_name("v1.1")
 GOLDEN_BLOCK = GOLDEN.with_name("v1.2")
 GOLDEN_HIP = GOLDEN.with_name("v1.3")
 GOLDEN_IDLE = GOLDEN.with_name("v1.4")
+GOLDEN_ARENA = GOLDEN.with_name("v1.5")
 Edit = Callable[[Any], None]
 
 

@@ -59,6 +59,11 @@ def nested(depth: int) -> Any:
     return value
 
 
+def zeros(offset: int, size: int = 2 << 20) -> dict[str, int]:
+    """A range of zeros; region 0 begins at offset 0."""
+    return {"base": 0x7F0000000000 + offset, "size": size}
+
+
 INT = {"kind": "int", "value": "1"}
 DESCRIPTOR = {"kind": "descriptor", "view": 0, "shape": [2], "strides": [1], "block_shape": [2, 2]}
 RULES = [
@@ -72,6 +77,11 @@ RULES = [
     (put("regions", 0, "base")(2**63), '"base": ', str(2**63), "Expected `int` <= 9223372036854775807"),
     (put("regions", 0, "base")(2**63 - 1), '"size": ', "787432", "region 0 ends beyond address 2"),
     (put("regions", 0, "size")(-1), '"size": ', "-1", "Expected `int` >= 0"),
+    (put("zeros")([zeros(4096)]), "[", '{"base": ', "2097152 bytes at 0x7f0000001000 are no whole pages"),
+    (put("zeros")([zeros(0, size=3)]), "[", '{"base": ', "zeros of 3 bytes at 0x7f0000000000 are no whole"),
+    (put("zeros")([zeros(0)]), '"zeros": ', "[", "at 0x7f0000000000 share a page with other memory"),
+    (put("zeros")([zeros(2**30), zeros(2**30)]), '"zeros": ', "[", "at 0x7f0040000000 share a page"),
+    (put("zeros")([zeros(0, size=2**41)]), '"zeros": ', "[", "zeros add up to more than"),
     (put("views", 0, "region")(4), '"region": ', "4", "region 4 of only 4"),
     (put("views", 0, "offset")(2**40), '"offset": ', str(2**40), "view reaches bytes"),
     (put("views", 0, "strides")([2**48, 1]), '"offset": ', "0", "view reaches bytes 0 to 709316[0-9]+"),

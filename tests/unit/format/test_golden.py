@@ -13,6 +13,7 @@ import pytest
 from kerncap.format import Reproducer, WriteSet, schema
 from kerncap.format.memory_index import STATES
 from tests.golden.make import (
+    ARENA_ZEROS,
     BLOCK,
     BLOCK_SOURCE,
     BLOCK_TTIR,
@@ -35,14 +36,23 @@ from tests.golden.make import (
     contents,
     idle_contents,
     make,
+    make_arena,
     make_block,
     make_hip,
     make_idle,
     make_native,
     masks,
     native_contents,
+    noise,
 )
-from tests.unit.format.damage import GOLDEN, GOLDEN_BLOCK, GOLDEN_HIP, GOLDEN_IDLE, GOLDEN_NATIVE
+from tests.unit.format.damage import (
+    GOLDEN,
+    GOLDEN_ARENA,
+    GOLDEN_BLOCK,
+    GOLDEN_HIP,
+    GOLDEN_IDLE,
+    GOLDEN_NATIVE,
+)
 
 
 def test_manifest_of_version_1_0() -> None:
@@ -200,6 +210,15 @@ def test_version_1_4() -> None:
         golden.verify()
 
 
+def test_version_1_5() -> None:
+    with Reproducer.open(GOLDEN_ARENA) as golden:
+        assert (golden.manifest.version.major, golden.manifest.version.minor) == (1, 5)
+        assert golden.manifest.zeros == ARENA_ZEROS
+        assert golden.read("pre", 0, 0, 5000) == noise(5000, 11)
+        assert golden.read("post", 1, 0, CHUNK) == noise(CHUNK, 12)
+        golden.verify()
+
+
 @pytest.mark.parametrize(
     ("build", "there"),
     [
@@ -208,6 +227,7 @@ def test_version_1_4() -> None:
         (make_block, GOLDEN_BLOCK),
         (make_hip, GOLDEN_HIP),
         (make_idle, GOLDEN_IDLE),
+        (make_arena, GOLDEN_ARENA),
     ],
 )
 def test_todays_writer_makes_an_equal_one(tmp_path: Path, build: Callable[[Path], Path], there: Path) -> None:
