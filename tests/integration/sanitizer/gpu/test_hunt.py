@@ -39,9 +39,12 @@ def hunted(folder: Path, kind: str, launches: int) -> tuple[list[dict[str, Any]]
             "--log-file", str(log), sys.executable, "-m", "tests.integration.sanitizer.gpu.hunt_worker",
             str(out), str(300_000 + 10_000 * number), str(each), kind,
         ]  # fmt: skip
-        running.append(subprocess.Popen(command, cwd=ROOT, env=environment))
-    for one in running:
+        with log.with_suffix(".launched").open("w") as launched:
+            running.append(subprocess.Popen(command, cwd=ROOT, env=environment, stderr=launched))
+    for number, one in enumerate(running):
         one.wait(timeout=450)
+        out, launched = (folder / f"{kind}-{number}{end}" for end in (".jsonl", ".launched"))
+        assert len(out.read_text().splitlines()) == each, f"ended in a launch: {launched.read_text()[-2000:]}"
     files = sorted(folder.glob(f"{kind}-*.jsonl"))
     lines = [json.loads(line) for file in files for line in file.read_text().splitlines()]
     complained: set[str] = set()
