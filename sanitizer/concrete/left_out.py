@@ -11,7 +11,7 @@ A result counts as such a zero only if it is one: zero times infinity or NaN, as
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -106,9 +106,11 @@ def _following(build: BuildStep, follow: Callable[[Plan, Operation], Step | None
     return make
 
 
-def _on_marked(operation: Operation, mark: Callable[[Tile, list[Tile]], None]) -> Step:
-    """``mark`` gets the result and the operands, if one of them has a mark."""
-    operands, result = operation.operands, operation.results[0]
+def _on_marked(
+    operation: Operation, mark: Callable[[Tile, list[Tile]], None], of: Sequence[Value] = ()
+) -> Step:
+    """``mark`` gets the result and the operands (or ``of``), if one of them has a mark."""
+    operands, result = of or operation.operands, operation.results[0]
 
     def step(m: Machine) -> None:
         made = m.env[result]
@@ -131,6 +133,8 @@ def _elementwise(plan: Plan, operation: Operation) -> Step | None:
         return None
     if _accumulates(operation):
         return _on_marked(operation, _added)
+    if (parts := _exchange(operation)) is not None:
+        return _on_marked(operation, _exchanged, parts)
 
     def mark(made: Tile, tiles: list[Tile]) -> None:
         made.zero = _both(zeros(*tiles), made.data == 0)
@@ -170,6 +174,38 @@ def _settle(made: Tile, counted: Bools | None, left_out: Bools | None, zero: Boo
     made.undefined, made.zero = either(counted, nothing_else), either(nothing_else, zero)
     if counted is not None and made.zero is not None:
         made.zero = made.zero & ~counted
+
+
+def _exchange(operation: Operation) -> tuple[Value, ...] | None:
+    """x, c, a, b and the zero of ``x ^ (c ? a ^ b : 0)``, by which sorts exchange a and b."""
+    if operation.name != "arith.xori":
+        return None
+    for x, other in (operation.operands, operation.operands[::-1]):
+        select = other.owner
+        if isinstance(select, Operation) and select.name == "arith.select":
+            condition, both, nothing = select.operands
+            pair = both.owner
+            if isinstance(pair, Operation) and pair.name == "tt.broadcast":  # which changes no array
+                pair = pair.operands[0].owner
+            if isinstance(pair, Operation) and pair.name == "arith.xori":
+                return x, condition, *pair.operands, nothing
+    return None
+
+
+def _exchanged(made: Tile, parts: list[Tile]) -> None:
+    """A lane that holds a gets b with its marks, and the other way round; any other is as always."""
+    x, condition, a, b, nothing = parts
+    if condition.undefined is not None or nothing.data.any():
+        return
+    marks = [np.asarray(False if tile.undefined is None else tile.undefined) for tile in (x, a, b)]
+    zeros = [np.asarray(False if tile.zero is None else tile.zero) for tile in (x, a, b)]
+    is_a, is_b = ((x.data == tile.data) & (marks[0] == mark) for tile, mark in ((a, marks[1]), (b, marks[2])))
+    undefined = (is_a & marks[2]) | (is_b & marks[1])
+    zero = (~is_a | zeros[2]) & (~is_b | zeros[1]) & (made.data == 0)
+    known = is_a | is_b | ~condition.data
+    made.zero = known & np.where(condition.data, zero, zeros[0])
+    otherwise = False if made.undefined is None else made.undefined
+    made.undefined = np.where(known, np.where(condition.data, undefined, marks[0]), otherwise)
 
 
 # --- lanes together ----------------------------------------------------------------------------------

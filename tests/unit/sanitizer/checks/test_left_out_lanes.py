@@ -87,6 +87,19 @@ def multiplied(x, w, y, n, HOW: tl.constexpr, BLOCK: tl.constexpr):
     tl.store(y + i * BLOCK + j, made)
 
 
+@triton.jit
+def exchanged(x, w, y, n, HOW: tl.constexpr, BLOCK: tl.constexpr):
+    """Of pairs of lanes, of which one may hold no data."""
+    offs = tl.arange(0, BLOCK)
+    pairs = tl.reshape(tl.load(x + offs, mask=offs < n - 1).to(tl.int32, bitcast=True), (BLOCK // 2, 2))
+    second = tl.arange(0, 2)[None, :]
+    left = tl.broadcast_to(tl.sum(pairs * (1 - second), 1)[:, None], (BLOCK // 2, 2))
+    right = tl.broadcast_to(tl.sum(pairs * second, 1)[:, None], (BLOCK // 2, 2))
+    order = tl.reshape(tl.load(w + offs), (BLOCK // 2, 2)) > 0
+    made = tl.reshape(pairs ^ tl.where(order, left ^ right, 0), (BLOCK,)).to(tl.float32, bitcast=True)
+    tl.store(y + offs, tl.exp(made) if HOW == "exp" else made)
+
+
 def noted(kernel: Any, how: str, x: float, odd: float) -> str:
     """What is said of the uninit check: "error", "note" or nothing.
 
@@ -143,6 +156,11 @@ def test_data_that_are_zero_by_chance_hide_nothing() -> None:
 
 def test_left_out_lanes_are_equal_to_each_other() -> None:
     assert noted(combined, "different neighbours", 2.0, 0.5) == "note"
+
+
+def test_lanes_that_are_exchanged_keep_what_they_are() -> None:
+    assert noted(exchanged, "", 2.0, 0.5) == "note"
+    assert noted(exchanged, "exp", 2.0, 0.5) == "error"
 
 
 def test_the_end_of_a_scan_holds_all_that_was_added() -> None:
