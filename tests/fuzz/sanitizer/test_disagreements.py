@@ -94,3 +94,12 @@ def test_a_place_that_a_float_gives_is_not_told() -> None:
         "tl.store(y + p * 16 + r, v + 1.0)"
     )
     assert outcome(body, (X, Y), n=-1).answer == "fail"
+
+
+def test_a_mask_that_is_right_by_zeros_is_noted() -> None:
+    body = (
+        "o = p * 4 + tl.arange(0, 4)\ni = tl.load(z + o, mask=o < n)\n"
+        "tl.store(y + o, tl.load(x + o, mask=(2 % (i + 7)) == 0, other=0))"
+    )
+    found = outcome(body, (X, Y, Tensor("z", "i32", (0, 3), size=16)), n=5)
+    assert found.answer == "pass", found.reasons
