@@ -20,7 +20,7 @@ from kerncap.format import schema
 from kerncap.format.sources import StripedFiles
 from kerncap.format.validate import ZERO_PAGE, view_bounds
 
-_FROM_A_POINTER = 64 << 20  # bytes: an output may be all zeros, and a parameter says nothing of its size
+_FROM_A_POINTER = 16 << 20  # bytes: an output may be all zeros, and a parameter says nothing of its size
 _MOST_PARTS = 1024  # of one region
 
 Range = tuple[int, int]  # [first, end), in bytes of a region

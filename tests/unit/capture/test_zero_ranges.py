@@ -53,19 +53,19 @@ def spans(found: tuple[Any, ...]) -> list[tuple[int, int]]:
 def test_what_is_not_zero_what_changed_and_what_is_pointed_to_is_kept(state: StripedFiles) -> None:
     pointer = BASE + (400 << 20) + 4096
     parts = split(launch((pointer,)), complete((0, 4), (0, 1200)), state)
-    assert spans(parts.launch.regions) == [(0, 2), (300, 2), (400, 66)]
-    assert spans(parts.zeros) == [(2, 298), (302, 98), (466, 46)]
+    assert spans(parts.launch.regions) == [(0, 2), (300, 2), (400, 18)]
+    assert spans(parts.zeros) == [(2, 298), (302, 98), (418, 94)]
     assert parts.launch.pre_offsets == (0, 300 << 20, 400 << 20)
     assert parts.complete is not None and parts.complete.chunks == ((0, 4), (1, 0))
     assert {zero.device for zero in parts.zeros} == {1}
-    assert parts.launch.closure.included_bytes == 70 << 20
+    assert parts.launch.closure.included_bytes == 22 << 20
     [note] = parts.launch.notes
-    assert note.startswith("442 MiB that the launch can reach are zeros")
+    assert note.startswith("490 MiB that the launch can reach are zeros")
 
 
 def test_an_output_ends_where_the_next_pointer_begins(state: StripedFiles) -> None:
     parts = split(launch((BASE + (10 << 20), BASE + (20 << 20))), None, state)
-    assert spans(parts.launch.regions) == [(10, 74), (300, 2)]
+    assert spans(parts.launch.regions) == [(10, 26), (300, 2)]
 
 
 def test_a_view_stays_whole(state: StripedFiles) -> None:

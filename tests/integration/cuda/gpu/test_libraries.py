@@ -79,7 +79,7 @@ def test_jax(kerncap_of_module: CommandLine, judge: Judge, program: str) -> None
     )  # fmt: skip
     captured.target_is_unchanged()
     assert captured.plain.status == 0, captured.plain.stderr
-    assert captured.reproducers and not captured.captured.document["failed"], captured.captured.stderr
+    assert captured.reproducers and "--max-size" not in captured.captured.stderr, captured.captured.stderr
     assert any(manifest.zeros for manifest in captured.reproducers.values())
     judge.prepare(captured.reproducers)
     for path in captured.reproducers:
