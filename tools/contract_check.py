@@ -26,7 +26,7 @@ HOOK = "shims/triton/kerncap_triton"
 READERS = (
     *(f"kerncap/capture/{name}.py" for name in (
         "annotation", "answers", "armed", "collect", "listed", "options", "payloads", "process_log",
-        "reasons", "server", "session", "session_conf", "session_file", "session_folder",
+        "reasons", "session_file", "session_folder", "session_socket",
     )),
     "kerncap/api/arm.py",
     "kerncap/api/capture.py",
@@ -57,7 +57,7 @@ ALLOWED = {
     f"{HOOK}/inductor.py": {_TRITON: ("stream", "signature", "configs", "device")},
     f"{HOOK}/kernels.py": {_TRITON: ("constexpr",)},
     f"{HOOK}/launch.py": {_TRITON: ("grid",)},
-    f"{HOOK}/memory.py": {"a torch device's type": ("cpu", "cuda")},
+    f"{HOOK}/closure.py": {"a torch device's type": ("cpu", "cuda")},
     f"{HOOK}/mirror.py": {"a key of torch's memory snapshot": ("address", "size")},
     f"{HOOK}/ranges.py": {_WHERE: ("range",)},
     f"{HOOK}/selection.py": {"what became of a capture": ("failed",)},

@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 
 from kerncap import env, failure, log, scratch
-from kerncap.capture import armed, listed, reasons, unwritten
+from kerncap.capture import armed, listed, lost_records, reasons
 from kerncap.capture.collect import Collector, collect_left_behind
 from kerncap.capture.options import CaptureOptions, Run
 from kerncap.capture.outcome import CaptureResult, KernelSummary, SelfCheck
@@ -174,7 +174,7 @@ def _result(options: CaptureOptions, target: TargetResult, collector: Collector)
     for process in processes:
         for each in process.failed:
             kernel = f"{each.kernel}: " if each.kernel else ""
-            failed.append(log.one_line(kernel + unwritten.with_remedy(each.reason)))
+            failed.append(log.one_line(kernel + lost_records.with_remedy(each.reason)))
         failed += process.complaints
     return CaptureResult(
         options=options,

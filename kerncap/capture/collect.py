@@ -8,8 +8,7 @@ import time
 from pathlib import Path
 
 from kerncap import log
-from kerncap.capture import annotation, armed, manifest
-from kerncap.capture import unwritten as disks
+from kerncap.capture import annotation, armed, lost_records, manifest
 from kerncap.capture.payloads import CompleteRecord, CountsRecord, KernelCounts
 from kerncap.capture.process_log import FOLDER, Annotation, PendingLaunch, ProcessLog
 from kerncap.capture.seal import SealedLaunch, Sealer
@@ -70,13 +69,13 @@ class Collector:
             if unread is not None:  # what is in there is not lost: the session stays
                 self.failed.append(unread)
                 self.unsealed += 1
-        unwritten = disks.unwritten(self._folder)
+        unwritten = lost_records.unwritten(self._folder)
         for process in self.processes.values():
             if process not in alive:
                 self._settle(process, target, unwritten.get(process.pid))
         told = {process.pid for process in self.processes.values() if process.failed}
         for pid in sorted(unwritten.keys() - told - self._told):
-            why = disks.because(unwritten[pid])
+            why = lost_records.because(unwritten[pid])
             self.failed.append(f"process {pid}: not all of what it launched could be recorded: {why}")
         return alive
 
@@ -224,7 +223,7 @@ class Collector:
                 self._told.add(process.pid)
                 self.failed.append(
                     f"{log.one_line(record.kernel.name)} (launch {record.ordinal}) could not be recorded: "
-                    f"{disks.because(unwritten)}"
+                    f"{lost_records.because(unwritten)}"
                 )
             else:
                 self.failed.append(

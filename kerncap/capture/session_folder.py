@@ -14,8 +14,8 @@ from kerncap import failure
 from kerncap.capture import armed, session_file
 from kerncap.capture.answers import Answers
 from kerncap.capture.options import CaptureOptions
-from kerncap.capture.server import SessionServer, remove_abandoned_socket
 from kerncap.capture.session_file import SessionFile, SessionFileError
+from kerncap.capture.session_socket import SessionServer, remove_abandoned_socket
 from kerncap.errors import UsageError
 
 CONTEXT_FILE = "context.json"  # what `kerncap seal` needs to know of the run

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "common/conf.h"
 #include "common/device.h"
+#include "common/session_options.h"
 
 namespace kerncap {
 

@@ -12,10 +12,10 @@
 #include <vector>
 
 #include "common/capture.h"
-#include "common/conf.h"
 #include "common/device.h"
 #include "common/selection.h"
 #include "common/session.h"
+#include "common/session_options.h"
 #include "common/snapshot_file.h"
 
 namespace kerncap {

@@ -11,12 +11,12 @@
 #include <unordered_map>
 #include <vector>
 
-#include "common/conf.h"
 #include "common/json.h"
 #include "common/launch.h"
 #include "common/python_stack.h"
 #include "common/ranges.h"
 #include "common/rows.h"
+#include "common/session_options.h"
 
 namespace kerncap {
 

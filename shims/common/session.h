@@ -7,9 +7,9 @@
 #include <mutex>
 #include <string>
 
-#include "common/conf.h"
 #include "common/json.h"
 #include "common/own_fd.h"
+#include "common/session_options.h"
 #include "contract/records.h"
 
 namespace kerncap {

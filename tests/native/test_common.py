@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from kerncap.capture.server import SessionServer
+from kerncap.capture.session_socket import SessionServer
 from kerncap.format import records
 from kerncap.format.records import RecordKind
 from tests.contract import check_keys

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from kerncap.capture.server import SessionServer
+from kerncap.capture.session_socket import SessionServer
 from kerncap.format import records
 from kerncap.format.records import RecordKind
 from tests.native.building import PLAIN_AND_SANITIZED, ROOT, shims

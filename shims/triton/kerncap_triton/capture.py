@@ -11,10 +11,10 @@ from typing import Any, Dict, List, Optional
 
 from . import conditions, cuda, generations, values
 from .call import Call
+from .closure import Closure, Unsupported, size_text
 from .contract import RecordKind, key, word
 from .images import Image, images_of
 from .kernels import Counters
-from .memory import Closure, Unsupported, size_text
 from .session import Session
 from .state import State
 from .watch import Refused, Watch

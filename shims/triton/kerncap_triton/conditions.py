@@ -7,8 +7,8 @@ import itertools
 from typing import Any, Callable, Iterator, List, Optional, Tuple
 
 from . import copying, cuda
+from .closure import Closure
 from .contract import key
-from .memory import Closure
 from .state import Chunks, State, is_on_device
 
 PIECE_ELEMENTS = 4 << 20  # looked at in one go: bounds the scratch memory on the target's device

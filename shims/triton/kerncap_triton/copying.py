@@ -16,7 +16,7 @@ import os
 import threading
 from typing import Callable, Iterable, Iterator, List, Optional, Tuple
 
-from .memory import Region
+from .closure import Region
 from .quiet_signals import QuietSignals
 from .room import Room
 

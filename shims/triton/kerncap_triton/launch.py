@@ -12,9 +12,9 @@ from . import autotune, native, ranges, signal_handlers, where
 from .annotate import Annotation
 from .call import Call, python_stack
 from .capture import Capture
+from .closure import Unsupported
 from .contract import word
 from .kernels import Counters, Kernel
-from .memory import Unsupported
 from .rows import Key
 from .session import Session
 from .timing import Timing

@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import Any, Dict, List, Optional, Tuple
 
 from . import copying, cuda
+from .closure import Closure, Region
 from .images import Image
-from .memory import Closure, Region
 
 Chunks = List[Tuple[int, int]]
 

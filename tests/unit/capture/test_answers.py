@@ -14,7 +14,7 @@ import pytest
 
 import kerncap.capture.source.native as native_source
 from kerncap.capture.answers import Answers
-from kerncap.capture.server import SessionServer
+from kerncap.capture.session_socket import SessionServer
 from tests.session_options import capture_options
 from tests.unit.capture.built_images import PTX_TEXT, cubin, entry, fatbin
 
@@ -229,8 +229,8 @@ def test_who_still_waits_at_the_end_is_let_go(tmp_path: Path, monkeypatch: pytes
         assert let_go.wait(30)
         return {"match": True}
 
-    monkeypatch.setattr("kerncap.capture.server.ThreadPoolExecutor", Pool)
-    monkeypatch.setattr("kerncap.capture.server.ANSWERING_THREADS", 1)
+    monkeypatch.setattr("kerncap.capture.session_socket.ThreadPoolExecutor", Pool)
+    monkeypatch.setattr("kerncap.capture.session_socket.ANSWERING_THREADS", 1)
     server = SessionServer(tmp_path, TOKEN, answer)
     answers: list[bytes] = []
 

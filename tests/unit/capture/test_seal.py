@@ -13,8 +13,8 @@ import pytest
 from kerncap.capture.collect import Collector
 from kerncap.capture.payloads import LaunchRecord, convert
 from kerncap.capture.progress import Followed, Progress
-from kerncap.capture.server import SessionServer
 from kerncap.capture.session_folder import Session
+from kerncap.capture.session_socket import SessionServer
 from kerncap.capture.target import TargetResult
 from kerncap.errors import CaptureError
 from kerncap.format import Reproducer, ReproducerWriter, schema

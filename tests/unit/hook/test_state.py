@@ -22,18 +22,18 @@ __all__ = ["cuda"]  # the device's stand-in: host tensors in its place
 @pytest.fixture
 def hook(cuda: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     """The hook's modules, taking every region for one on a device."""
-    from kerncap_triton import conditions, images, memory, state  # type: ignore[import-not-found,unused-ignore]
+    from kerncap_triton import closure, conditions, images, state  # type: ignore[import-not-found,unused-ignore]
 
     monkeypatch.setattr(state, "is_on_device", lambda region: True)
     monkeypatch.setattr(cuda.module, "quiet", contextlib.nullcontext)
     return types.SimpleNamespace(
-        cuda=cuda.module, conditions=conditions, images=images, memory=memory, state=state
+        cuda=cuda.module, conditions=conditions, images=images, closure=closure, state=state
     )
 
 
 def take(hook: Any, folder: Path, on_device: bool, **tensors: Any) -> tuple[Any, Any]:
     """The closure of these tensors, and its state now."""
-    closure = hook.memory.Closure()
+    closure = hook.closure.Closure()
     for name, tensor in tensors.items():
         closure.add(name, tensor)
     closure.close()
@@ -134,7 +134,7 @@ def test_nonfinite_in_pieces_finds_what_the_launch_wrote(
             earlier = base.clone()
             _, state = take(hook, tmp_path, on_device, view=view)
             base[torch.randint(0, 200, (9,), generator=generator)] = float("inf")
-            closure = hook.memory.Closure()
+            closure = hook.closure.Closure()
             closure.add(name, view)
             closure.close()
             then = torch.as_strided(earlier, shape, view.stride(), view.storage_offset())

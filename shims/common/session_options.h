@@ -1,6 +1,6 @@
 // session.json: what the command line wants (contract/options.def, docs/session.md).
-#ifndef KERNCAP_COMMON_CONF_H
-#define KERNCAP_COMMON_CONF_H
+#ifndef KERNCAP_COMMON_SESSION_OPTIONS_H
+#define KERNCAP_COMMON_SESSION_OPTIONS_H
 
 #include <cstdint>
 #include <optional>
@@ -54,4 +54,4 @@ bool read_conf(const std::string& folder, uint64_t generation, Conf* conf);
 
 }  // namespace kerncap
 
-#endif  // KERNCAP_COMMON_CONF_H
+#endif  // KERNCAP_COMMON_SESSION_OPTIONS_H

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from kerncap.capture.server import MAX_PATH, SessionServer
+from kerncap.capture.session_socket import MAX_PATH, SessionServer
 
 TOKEN = "secret"
 

@@ -1,4 +1,4 @@
-#include "common/conf.h"
+#include "common/session_options.h"
 
 #include <algorithm>
 
