@@ -15,7 +15,7 @@ from kerncap.format.schema import Manifest
 from kerncap.replay import hip
 from kerncap.replay.staging import NATIVE_STAGES
 from kerncap.replay.worker import typed_json
-from kerncap.replay.worker.protocol import Packages
+from kerncap.replay.worker.probe_messages import Packages
 
 ENGINES = ("auto", "binary", "jit", "interpreter")
 

@@ -12,7 +12,7 @@ from kerncap import child
 from kerncap.errors import BackendUnavailable, UsageError
 from kerncap.format.schema import Manifest
 from kerncap.replay.worker import typed_json
-from kerncap.replay.worker.protocol import Agents
+from kerncap.replay.worker.probe_messages import Agents
 
 EMULATOR_VARIABLE = "KERNCAP_AMD_EMULATOR"
 _ARCH_VARIABLE = "AMD_GPU_GFX"

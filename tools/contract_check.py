@@ -146,8 +146,11 @@ def literals(root: Path, contract: Contract) -> Iterator[tuple[str, int, str]]:
 PROTOCOL = "replay/worker/protocol.py"
 NVRTC = "replay/candidates/nvrtc_process.py"
 LIVE = f"{HOOK}/sanitize/messages.py"
-_SPEAKERS = {  # what is imported, and where that is looked for
-    PROTOCOL: (("protocol", "typed_json"), ("replay", "kerncap/api")),
+_WORKERS = ("replay", "kerncap/api")
+SPEAKERS = {  # what is imported, and where that is looked for
+    PROTOCOL: (("protocol", "typed_json"), _WORKERS),
+    "replay/worker/probe_messages.py": (("probe_messages",), _WORKERS),
+    "replay/worker/compile_messages.py": (("compile_messages",), _WORKERS),
     NVRTC: (("nvrtc_process",), ("replay",)),
     LIVE: (("messages", "hook_messages"), (f"{HOOK}/sanitize", "sanitizer", "kerncap/api/sanitize")),
 }
@@ -224,7 +227,7 @@ def message_literals(root: Path) -> Iterator[tuple[str, int, str]]:
     backend = next(node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == "Backend")
     operations = {node.name for node in backend.body if isinstance(node, ast.FunctionDef)}
     manifest = set().union(*_fields(root / "kerncap/format/schema.py").values(), {"kind"})
-    for messages, (imported, folders) in _SPEAKERS.items():
+    for messages, (imported, folders) in SPEAKERS.items():
         keys = set().union(*_fields(root / messages).values()) - manifest
         for path in sorted(path for folder in folders for path in (root / folder).rglob("*.py")):
             tree, name = ast.parse(path.read_text(encoding="utf-8")), str(path.relative_to(root))

@@ -18,7 +18,8 @@ from kerncap import child
 from kerncap.errors import BackendUnavailable, UsageError
 from kerncap.regular_file import read_regular_text
 from kerncap.replay.worker import typed_json
-from kerncap.replay.worker.protocol import Device, Failure
+from kerncap.replay.worker.probe_messages import Device
+from kerncap.replay.worker.protocol import Failure
 
 VERSION = 1
 _BOOTSTRAP = Path(__file__).parents[1] / "worker" / "bootstrap.py"

@@ -26,7 +26,8 @@ from kerncap.replay.outcome import Config
 from kerncap.replay.process import Standby, Started
 from kerncap.replay.tuning.grid import has_value, plain
 from kerncap.replay.worker import typed_json
-from kerncap.replay.worker.protocol import Compilation, CompilerReply, Compiling, Failure, Target
+from kerncap.replay.worker.compile_messages import Compilation, CompilerReply, Compiling, Target
+from kerncap.replay.worker.protocol import Failure
 
 _MOST_PROCESSES = 32
 

@@ -9,7 +9,8 @@ import sys
 from typing import Any
 
 from . import typed_json
-from .protocol import Agents, Device, Failure, Packages
+from .probe_messages import Agents, Device, Packages
+from .protocol import Failure
 
 _GPU = 1  # HSA_DEVICE_TYPE_GPU
 _NAME, _DEVICE = 0, 17  # HSA_AGENT_INFO_NAME, HSA_AGENT_INFO_DEVICE

@@ -25,8 +25,9 @@ from typing import Any, cast
 
 from .. import typed_json
 from ..common.failures import KernelError, Refused
+from ..compile_messages import Compilation, CompilationEnded, CompilerReply, Compiling, Target
 from ..job import Job
-from ..protocol import Compilation, CompilationEnded, CompilerReply, Compiling, Config, Failure, Target
+from ..protocol import Config, Failure
 
 _NOT_OPTIONS = ("stream", "device", "grid", "warmup")
 _DEVICE_MAJOR, _DEVICE_MINOR = 75, 76

@@ -20,7 +20,8 @@ from kerncap.replay.engine import Engine
 from kerncap.replay.process import Standby, bury
 from kerncap.replay.tuning.standbys import Standbys
 from kerncap.replay.worker import typed_json
-from kerncap.replay.worker.protocol import Compilation, CompilationEnded, Compiling, Config
+from kerncap.replay.worker.compile_messages import Compilation, CompilationEnded, Compiling
+from kerncap.replay.worker.protocol import Config
 from tests.unit.replay.build import Launch, add
 
 SOURCE = """
