@@ -39,7 +39,8 @@ OLDER = ("triton==3.6.0", "torch==2.13.0", "numpy", "packaging", "pyyaml", "sqla
 
 @dataclass(frozen=True)
 class Library:
-    """``packages``: names on PyPI, with the first version that each is for, and ``needs``, what these import.
+    """``packages``: names on PyPI, with the first version that each is for (none: torch), and ``needs``, what
+    these import.
     Versions before ``newer_triton`` are for `OLDER`."""
 
     packages: tuple[tuple[str, str], ...]
@@ -64,6 +65,11 @@ LIBRARIES = {
     "gems": Library(
         (("flag_gems", "0"),), "4.2.0 5.0.0 5.0.2", newer_triton="6", environment=(("GEMS_VENDOR", "nvidia"),)
     ),
+    "torchao": Library((("torchao", "0"),), "0.18.0", newer_triton="6"),
+    "xformers": Library((("xformers", "0"),), "0.0.35", newer_triton="1"),
+    "bitsandbytes": Library((("bitsandbytes", "0"),), "0.50.2"),
+    "inductor": Library((), "2.13.0"),  # of the torch that is here
+    "cce": Library((("cut-cross-entropy", "0"),), "25.1.1"),
 }
 
 
@@ -102,6 +108,8 @@ def number(version: str) -> tuple[int, ...]:
 
 def installed(name: str, version: str) -> Path:
     """The folder of one version of a library."""
+    if not LIBRARIES[name].packages:
+        return PLACE / "nothing"
     package = next(
         one for one, first in reversed(LIBRARIES[name].packages) if number(version) >= number(first)
     )

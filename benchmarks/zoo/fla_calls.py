@@ -250,10 +250,15 @@ def fused_recurrent_hgrn_packed(LENS: tuple[int, ...]) -> Any:
 
 
 @call(TD=SHAPES)
-def chunk_retention(TD: tuple[int, int]) -> Any:
+def chunk_retention(TD: tuple[int, int], **options: Any) -> Any:
     from fla.ops.retention import chunk_retention
 
-    return chunk_retention(*qkv(*TD), output_final_state=True)
+    return chunk_retention(*qkv(*TD), output_final_state=True, **options)
+
+
+@call(LENS=PACKED)
+def chunk_retention_packed(LENS: tuple[int, ...]) -> Any:
+    return chunk_retention((sum(LENS), 60), initial_state=leaf(len(LENS), 2, 60, 64), **packed(LENS))
 
 
 @call(TD=SHAPES)
@@ -388,13 +393,19 @@ def parallel_rebased(TD: tuple[int, int]) -> Any:
 
 
 @call(T=(1, 17, 65), D=(60,))
-def chunk_comba(T: int, D: int) -> Any:
+def chunk_comba(T: int, D: int, **options: Any) -> Any:
     from fla.ops.comba import chunk_comba
 
     q, k, v = qkv(T, D)
     return chunk_comba(
-        q, k, v, leaf(1, T, 2, D, dtype=BF16), decay(1, T, 2), beta(1, T, 2), use_qk_l2norm_in_kernel=True
-    )
+        q, k, v, leaf(1, T, 2, D, dtype=BF16), decay(1, T, 2), beta(1, T, 2), use_qk_l2norm_in_kernel=True,
+        **options,
+    )  # fmt: skip
+
+
+@call(LENS=PACKED)
+def chunk_comba_packed(LENS: tuple[int, ...]) -> Any:
+    return chunk_comba(sum(LENS), 60, initial_state=leaf(len(LENS), 2, 60, 64), **packed(LENS))
 
 
 @call(T=(1, 17, 65), D=(60,))
@@ -416,12 +427,17 @@ def chunk_mesa_net(T: int, D: int) -> Any:
 
 
 @call(T=(1, 17, 65), D=(60,))
-def chunk_gated_delta_product(T: int, D: int) -> Any:
+def chunk_gated_delta_product(T: int, D: int, **options: Any) -> Any:
     from fla.ops.gated_delta_product import chunk_gated_delta_product
 
     q, _, _ = qkv(T, D)
     k, v = unit(leaf(1, T * 2, 2, D, dtype=BF16)), leaf(1, T * 2, 2, D, dtype=BF16)
-    return chunk_gated_delta_product(q, k, v, decay(1, T, 2), beta(1, T * 2, 2), num_householder=2)
+    return chunk_gated_delta_product(q, k, v, decay(1, T, 2), beta(1, T * 2, 2), num_householder=2, **options)
+
+
+@call(LENS=PACKED)
+def chunk_gated_delta_product_packed(LENS: tuple[int, ...]) -> Any:
+    return chunk_gated_delta_product(sum(LENS), 60, **packed(LENS))
 
 
 @call(T=(1, 17, 65), D=(60,))

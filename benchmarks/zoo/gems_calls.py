@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from functools import cache
 from typing import Any
 
 import torch
@@ -26,23 +28,32 @@ SHAPES = {
 }
 
 
+@cache
+def ops() -> Any:
+    """The functions; they compare a tensor's device with the name of the GPU's, where there is none."""
+    import flag_gems.ops
+
+    for name, module in sys.modules.items():
+        if name.split(".")[0] == "flag_gems" and getattr(module, "device", None) == DEVICE:
+            module.device = "cpu"
+    return flag_gems.ops
+
+
 def op(name: str, *given: Any, **named: Any) -> Any:
-    from flag_gems import ops
-
-    return getattr(ops, name)(*given, **named)
+    return getattr(ops(), name)(*given, **named)
 
 
-@call(NAME=UNARY, X=("odd", "strided"))
+@call(NAME=UNARY, X=("odd", "strided", "expanded"))
 def unary(NAME: str, X: str) -> Any:
     return op(NAME, SHAPES[X]())
 
 
-@call(NAME=("exp", "relu", "gelu"), X=("scalar", "empty", "expanded"))
+@call(NAME=("exp", "relu", "gelu"), X=("scalar", "empty"))
 def unary_at(NAME: str, X: str) -> Any:
     return op(NAME, SHAPES[X]())
 
 
-@call(NAME=BINARY, X=("odd", "strided"), Y=("odd", "broadcast"))
+@call(NAME=BINARY, X=("odd", "strided", "expanded"), Y=("odd", "broadcast"))
 def binary(NAME: str, X: str, Y: str) -> Any:
     return op(NAME, SHAPES[X](), SHAPES[Y](), *((0.5,) if NAME == "lerp_scalar" else ()))
 
@@ -50,6 +61,76 @@ def binary(NAME: str, X: str, Y: str) -> Any:
 @call(NAME=("sum", "mean", "prod", "max", "min", "all", "any", "argmax", "argmin"), N=(1, 17, 1000, 5000))
 def reduction(NAME: str, N: int) -> Any:
     return op(NAME, constant(N))
+
+
+@call(
+    NAME="sum mean prod max min all any argmax argmin amax aminmax count_nonzero var_mean std vector_norm "
+    "_is_all_true median",
+    X=("strided", "expanded"),
+)  # fmt: skip
+def reduction_of_all(NAME: str, X: str) -> Any:
+    x = SHAPES[X]()
+    return op(NAME, x > 0 if NAME == "_is_all_true" else x)
+
+
+@call(NAME="sum_dim mean_dim var_mean amax all_dim any_dim max_dim min_dim argmax argmin prod_dim "
+    "count_nonzero std aminmax cumsum cummax softmax log_softmax logsumexp", DIM=(0, 1))  # fmt: skip
+def along_of_expanded(NAME: str, DIM: int) -> Any:
+    x = SHAPES["expanded"]()
+    if NAME == "aminmax":
+        return op(NAME, x, dim=DIM)
+    if NAME in ("softmax", "log_softmax"):
+        return op(NAME, x, DIM, False)
+    listed = NAME in ("sum_dim", "mean_dim", "var_mean", "amax", "std", "logsumexp")
+    return op(NAME, x, [DIM] if listed else DIM)
+
+
+def spread(*shape: int) -> torch.Tensor:
+    """One number behind all."""
+    return constant(*(1 for _ in shape)).expand(shape)
+
+
+@call(NAME="dot vdot mv addmv addr mm addmm bmm baddbmm kron outer")
+def product_of_expanded(NAME: str) -> Any:
+    v, m, b = spread(65), spread(65, 65), spread(3, 65, 65)
+    given = {
+        "mv": (m, v), "addmv": (v, m, v), "addr": (m, v, v), "mm": (m, m), "addmm": (m, m, m), "bmm": (b, b),
+        "baddbmm": (b, b, b), "kron": (m[:3, :3], m[:3, :5]),
+    }  # fmt: skip
+    return op(NAME, *given.get(NAME, (v, v)))
+
+
+@call(NAME="trace diag diagonal_copy flip roll repeat tile tril triu topk sort pad one_hot isin unique "
+    "nonzero masked_select masked_fill index_select gather scatter_add_ index_add where glu "
+    "hadamard_transform cat stack t_copy alias_copy nll_loss mse_loss weight_norm group_norm layer_norm "
+    "rms_norm avg_pool2d max_pool2d_with_indices upsample_nearest1d upsample_nearest2d pixel_unshuffle "
+    "reflection_pad1d replication_pad1d batch_norm conv1d conv2d conv3d embedding repeat_interleave_self_int "
+    "multinomial quantile cross_entropy_loss dropout")  # fmt: skip
+def moved_from_expanded(NAME: str) -> Any:
+    x = spread(6, 64)
+    image = spread(2, 4, 6, 6)
+    places = integers(6, 6, 64)
+    given: dict[str, Any] = {
+        "flip": (x, [1]), "roll": (x, 3, 1), "repeat": (x, [2, 3]), "tile": (x, [2, 3]), "topk": (x, 5),
+        "pad": (x, [1, 2]), "one_hot": (places[:, :1].expand(6, 64), 6), "isin": (x, x[0]),
+        "masked_select": (x, x > 0), "masked_fill": (x, x > 0, 1.0), "index_select": (x, 0, places[0]),
+        "gather": (x, 0, places), "scatter_add_": (constant(6, 64), 0, places, x),
+        "index_add": (constant(6, 64), 0, places[0, :6], x), "where": (x > 0, x, constant(6, 64)),
+        "cat": ([x, x],), "stack": ([x, x],), "nll_loss": (x, integers(64, 6)), "mse_loss": (x, x),
+        "weight_norm": (x, constant(6, 1), 0), "layer_norm": (x, [64]), "rms_norm": (x, [64], constant(64)),
+        "group_norm": (image, constant(4), constant(4), 2, 4, 36, 2, 1e-5),
+        "avg_pool2d": (image, [2, 2]), "max_pool2d_with_indices": (image, [2, 2]),
+        "upsample_nearest1d": (image[0], [9]), "upsample_nearest2d": (image, [9, 9]),
+        "pixel_unshuffle": (image, 2), "reflection_pad1d": (image[0], [1, 2]),
+        "replication_pad1d": (image[0], [1, 2]),
+        "batch_norm": (image, constant(4), constant(4), None, None, True),
+        "conv1d": (image[0], constant(5, 6, 3)), "conv2d": (image, constant(5, 4, 3, 3)),
+        "conv3d": (spread(1, 3, 5, 5, 5), constant(5, 3, 3, 3, 3)), "embedding": (x, places[0]),
+        "repeat_interleave_self_int": (x, 3, 1), "multinomial": (x.abs(), 3),
+        "quantile": (x, torch.tensor([0.5])), "cross_entropy_loss": (x, integers(64, 6)),
+        "dropout": (x, 0.5, True),
+    }  # fmt: skip
+    return op(NAME, *given.get(NAME, (x,)))
 
 
 @call(

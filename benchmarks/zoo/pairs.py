@@ -28,6 +28,13 @@ UNWRITTEN = {  # reads of memory that no kernel wrote, forward and backward, in 
     "chunk_kda": ("common/chunk_delta_h.py:219 gk", "common/chunk_delta_h.py:494 gk"),
     "chunk_gsa": ("utils/softmax.py:37 x", "utils/softmax.py:66 dp"),
     "chunk_rwkv6": ("common/chunk_h.py:122 gk", "rwkv6/chunk.py:467 ge"),
+    "chunk_rwkv7": (
+        "dplr/chunk_h_fwd.py:93 kg",
+        "dplr/chunk_h_bwd.py:91 qg",
+        "dplr/chunk_o_bwd.py:210 dgk_last",
+    ),
+    "chunk_comba": ("common/chunk_delta_h.py:539 dv",),
+    "chunk_gated_delta_product": ("gated_delta_product/chunk_deltaproduct_h.py:133 w",),
 }
 PAIRS = [
     *(
@@ -55,6 +62,13 @@ PAIRS = [
     Pair("liger", "0.6.0", "0.6.2", "rows_far_apart(NAME=layer_norm)", "overflow ops/layer_norm.py:55", FAR),
     Pair("liger", "0.3.0", "0.3.1", "gradients_far_apart(NAME=geglu)", "overflow ops/geglu.py:65", FAR),
     Pair("liger", "0.3.0", "0.3.1", "gradients_far_apart(NAME=swiglu)", "overflow ops/swiglu.py:48", FAR),
+    *(
+        Pair(
+            "gems", "4.2.0", "5.0.0", f"reduction_of_all(NAME={name}, X=expanded)", f"oob ops/{name}.py",
+            "an input whose rows share memory is copied, and not read as if it were contiguous",
+        )
+        for name in ("sum", "mean")
+    ),
     Pair(
         "gems", "5.0.0", "5.0.2", "slice_backward_to_the_end(N=17, START=0, STEP=1)",
         "oob ops/slice_backward.py", "the slice's length is the gradient's, and not taken from its end",
