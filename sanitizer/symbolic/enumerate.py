@@ -190,39 +190,3 @@ def project(
                 if point not in result.extremes:
                     result.extremes.append(point)
     return result
-
-
-def injective(
-    expressions: Sequence[Expr],
-    memory: ReadSource | None = None,
-    limit: int = 1 << 22,
-    condition: Expr | None = None,
-) -> bool | None:
-    """Whether no two points of the expressions' variables give the same values to all of the expressions.
-
-    Of the points where ``condition`` holds, if one is given. None: too many points, or a value is not
-    known. (Which program computes which tile: a swizzle of program ids gives each program another one.)
-    """
-    roots = [*expressions] if condition is None else [condition, *expressions]
-    variables = frozenset(v for e in roots for v in e.variables)
-    if points_of(variables) > limit:
-        return None
-    columns: list[list[Array]] = [[] for _ in expressions]
-    for block in blocks(variables):
-        evaluated = evaluate_partially(roots, block.arrays, memory)
-        if any(r.known is not None and not np.all(r.known) for r in evaluated):
-            return None
-        flat = [np.broadcast_to(r.value, block.shape).reshape(-1) for r in evaluated]
-        if condition is not None:
-            chosen = flat.pop(0)
-            flat = [f[chosen] for f in flat]
-        for column, values in zip(columns, flat, strict=True):
-            column.append(values)
-    if not expressions:
-        return points_of(variables) <= 1
-    table = np.stack([np.concatenate(c) for c in columns])
-    if table.dtype == object:
-        return len(set(zip(*table.tolist(), strict=True))) == int(table.shape[1])
-    order = np.lexsort(table)
-    ordered = table[:, order]
-    return not bool(np.any(np.all(ordered[:, 1:] == ordered[:, :-1], axis=0)))

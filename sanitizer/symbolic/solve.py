@@ -89,10 +89,6 @@ class Solver:
                 answer = Sat({**missing, **answer.assignment}, answer.how, answer.contents)
         return answer
 
-    def always(self, e: Expr, *given: Expr) -> Answer:
-        """`satisfiable` of the opposite: Unsat says that ``e`` holds wherever all of ``given`` do."""
-        return self.satisfiable(lnot(e), *given)
-
     def bounds(self, e: Expr, given: Expr = TRUE) -> Interval:
         """Sound outer bounds of an integer expression where ``given`` holds; None for no bound.
 

@@ -9,7 +9,6 @@ import numpy.typing as npt
 import pytest
 
 from kerncap.sanitizer.symbolic import z3_solver
-from kerncap.sanitizer.symbolic.enumerate import injective
 from kerncap.sanitizer.symbolic.evaluate import evaluate
 from kerncap.sanitizer.symbolic.expr import (
     FALSE,
@@ -45,7 +44,6 @@ from kerncap.sanitizer.symbolic.expr import (
     var,
     wrap,
 )
-from kerncap.sanitizer.symbolic.linear import disjoint_strides, residual_is_zero
 from kerncap.sanitizer.symbolic.node import Interval
 from kerncap.sanitizer.symbolic.solve import Answer, Sat, Solver, Unknown, Unsat
 
@@ -181,9 +179,6 @@ def test_a_swizzled_grid(rows: int, columns: int, group: int, no_z3: None) -> No
     size = rows * columns * 128 * 128
     assert isinstance(ask(outside(address, size)), Unsat)
     assert isinstance(ask(outside(address, size - 1)), Sat)
-    assert injective([m, n]) is True
-    assert injective([m]) is False
-    assert injective([m, n], limit=10) is None
 
 
 def copy(e: Expr, renamed: dict[Variable, Variable]) -> Expr:
@@ -223,14 +218,6 @@ def test_programs_of_a_swizzled_grid_are_apart(no_z3: None) -> None:
     assert isinstance(answer, Unsat)
     folded = add(mul(div_floor(var(pid), c(2)), c(128)), var(lane))
     assert isinstance(ask(ne(var(pid), var(others[pid])), overlap(folded, others, 1)), Sat)
-
-
-def test_strides_that_dominate() -> None:
-    assert disjoint_strides([(1024, 7), (32, 31), (1, 31)]) == 3
-    assert disjoint_strides([(1024, 7), (32, 31), (1, 32)]) == 0
-    assert disjoint_strides([(4096, 7), (128, 31), (4, 31)], slack=3) == 3
-    assert disjoint_strides([(4096, 7), (128, 31), (4, 31)], slack=4) == 0
-    assert residual_is_zero([(I, 1, 63), (P, 64, 9), (Q, 3, 0)]) == [P]
 
 
 INDICES = Buffer(0, 32)
@@ -332,9 +319,3 @@ def test_bounds_under_a_condition() -> None:
     assert solver.bounds(add(mul(ROW, c(10)), I), lt(ROW, c(1_000))) == (0, 9_990 + 63)
     assert solver.bounds(P, lt(ROW, c(1_000))) == (0, 7)
     assert solver.bounds(wrap(mul(ROW, c(40_000)), 32), lt(ROW, c(1_000))) == (0, 999 * 40_000)
-
-
-def test_always() -> None:
-    solver = Solver()
-    assert isinstance(solver.always(lt(P, c(8)), lt(ROW, c(1_000))), Unsat)
-    assert isinstance(solver.always(lt(P, c(7)), lt(ROW, c(1_000))), Sat)
