@@ -35,7 +35,7 @@ def command(reproducer: Path, as_json: bool, max_size: str | None, **options: An
     application's result, without kerncap.
 
     The last line of its output is "Result: PASS ...", "Result: FAIL ..." or "Result: UNDECIDED ...".
-    Exporting executes nothing in REPRODUCER. User names, host names and secrets are replaced, as pack does.
+    Exporting executes nothing in REPRODUCER. User names, host names and secrets are replaced as by pack.
     """
     from kerncap import log
     from kerncap.api.export import export

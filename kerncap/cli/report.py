@@ -38,7 +38,7 @@ def command(
 ) -> int:
     """Make one HTML page of REPRODUCER: launch, values, memory, source, verdicts. It needs no network.
 
-    Nothing in REPRODUCER is executed. User names, host names and secrets are replaced, as pack does. The
+    Nothing in REPRODUCER is executed. User names, host names and secrets are replaced as by pack. The
     page shows values of the memory, as pictures and statistics.
     """
     from kerncap import log

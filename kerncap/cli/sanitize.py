@@ -71,7 +71,7 @@ class _Command(click.Command):
     help="Also list what is right only on this target, and races that store equal values.",
 )  # fmt: skip
 @click.option(
-    "--at", metavar="FILE:LINE", help="Show only the findings of this line; the result stays that of all."
+    "--at", metavar="FILE:LINE", help="Show only the findings of this line; the result is still that of all."
 )
 @click.option("--sarif", metavar="FILE", type=PATH, help="Write SARIF 2.1.0 as well.")
 @click.option(
@@ -97,11 +97,11 @@ def command(
     bisect: bool,
     **given: Any,
 ) -> int:
-    """Prove that a Triton launch stays inside its memory, for all programs at once, or show where not.
+    """Prove that a Triton launch stays inside its memory, for all programs, or show the access that doesn't.
 
-    Needs no GPU. Behind "--" goes a program; every Triton kernel that it launches is checked, and on CPU
-    tensors carried out. Exit status 1 for a finding, 5 if not everything is proved or the program failed.
-    The last line is "Result: PASS ...", "Result: FAIL ..." or "Result: UNDECIDED ...".
+    Needs no GPU. With a program after "--", every Triton kernel that it launches is checked; kerncap carries
+    out launches on CPU tensors. Exit status 1 for a finding, 5 if not everything is proved or the program
+    failed. The last line is "Result: PASS ...", "Result: FAIL ..." or "Result: UNDECIDED ...".
     """
     try:
         status = _sanitize(ctx, path, as_json, every, portable, at, sarif, baseline, given)

@@ -74,7 +74,7 @@ from kerncap.cli.strict import strict_option
 )
 @click.option(
     "--hostile", is_flag=True,
-    help="Take the source for an attacker: its Python confined and never where the result is. Slower.",
+    help="Treat the source as an attacker: its Python runs confined, away from the results. Slower.",
 )  # fmt: skip
 @strict_option
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")

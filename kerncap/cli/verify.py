@@ -30,7 +30,7 @@ from kerncap.cli.strict import strict_option
 )
 @click.option(
     "--hostile", is_flag=True,
-    help="Take the candidate for an attacker: all stages, its Python confined and never where the result is.",
+    help="Treat the candidate as an attacker: all stages, its Python confined and away from the result.",
 )  # fmt: skip
 @click.option("--expect", type=click.Choice(["finite"]), help="Require every written value to be finite.")
 def command(repro: Path, as_json: bool, stages: str | None, **options: Any) -> int:

@@ -118,7 +118,7 @@ class Tune(Takes, frozen=True, kw_only=True):
     repros: Annotated[tuple[str, ...], Meta(min_length=1, max_length=64, description="Reproducers.")]
     trials: Annotated[int, Meta(ge=1, le=200, description="Maximum number of configurations to run.")] = 12
     seconds: Annotated[float, Meta(gt=0, le=3600, description="Seconds to search.")] = 120.0
-    hostile: Annotated[bool, _says("Take the source for an attacker: confined. False is faster.")] = True
+    hostile: Annotated[bool, _says("Treat the source as an attacker: confined. False is faster.")] = True
 
 
 class Minimize(Takes, frozen=True, kw_only=True):
