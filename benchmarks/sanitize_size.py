@@ -79,6 +79,11 @@ def sanitized(size: int, share: str) -> Cost:
     return cost_of([*KERNCAP, "sanitize", "--", sys.executable, str(PROGRAM), *words])
 
 
+def captured(folder: Path, size: int, share: str) -> Path:
+    program = [sys.executable, str(PROGRAM), str(size), str(touched_of(size, share))]
+    return capture(folder / str(size), ["-k", "double"], program)[0]
+
+
 def rows_of(what: str, sizes: list[int], share: str, costs: list[Cost], peak: bool) -> list[Row]:
     rows = []
     flat = share == "64 bytes"
@@ -105,7 +110,10 @@ def main() -> int:
         help="log2 of the most bytes that are touched (default: 26)",
     )
     options.add_argument(
-        "--largest-verify", type=int, default=26, help="log2 of the largest that is replayed"
+        "--largest-verify",
+        type=int,
+        default=28,
+        help="log2 of the largest that is captured and replayed (default: 28)",
     )
     given = options.parse_args()
     rows: list[Row] = []
@@ -117,16 +125,18 @@ def main() -> int:
         ]
         costs = [sanitized(size, share) for size in sizes]
         rows += rows_of("sanitize", sizes, share, costs, peak=True)
-    with tempfile.TemporaryDirectory() as folder:
-        sizes = [one for one in SIZES if one <= 1 << given.largest_verify]
-        found = []
-        os.environ["TRITON_INTERPRET"] = "1"
-        for size in sizes:
-            program = [sys.executable, str(PROGRAM), str(size), "64"]
-            found.append(capture(Path(folder) / str(size), ["-k", "double"], program)[0])
-        for verb, bounded in (("sanitize", True), ("verify", False)):
-            costs = [cost_of([*KERNCAP, verb, str(path)]) for path in found]
-            rows += rows_of(f"{verb} REPRO", sizes, "64 bytes", costs, bounded)
+    os.environ["TRITON_INTERPRET"] = "1"
+    for share in ("64 bytes", "1 %", "all"):
+        sizes = [
+            one
+            for one in SIZES
+            if one <= 1 << given.largest_verify and touched_of(one, share) <= 1 << given.largest_touched
+        ]
+        with tempfile.TemporaryDirectory() as folder:
+            found = [captured(Path(folder), size, share) for size in sizes]
+            for verb, bounded in (("sanitize", True), ("verify", False)):
+                costs = [cost_of([*KERNCAP, verb, str(path)]) for path in found]
+                rows += rows_of(f"{verb} REPRO", sizes, share, costs, bounded)
     return finish("sanitize_size", rows, given.json)
 
 

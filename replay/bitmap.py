@@ -52,6 +52,23 @@ def widened(bits: Bits, size: int) -> Bits:
     return table[bits]
 
 
+def whole_grains(bits: Bits, size: int) -> Bits:
+    """Every aligned group of ``size`` bits (a multiple of 64) of which all are set."""
+    return ~in_grains(~bits, size)
+
+
+def in_grains(bits: Bits, size: int) -> Bits:
+    """Every aligned group of ``size`` bits (a multiple of 64) in which one is set, set as a whole."""
+    step = size // 8
+    whole = len(bits) // step * step
+    found = np.zeros_like(bits)
+    some = bits[:whole].view(np.uint64).reshape(-1, step // 8).any(axis=1)
+    found[:whole].reshape(-1, step)[some] = 0xFF
+    if bits[whole:].any():
+        found[whole:] = 0xFF
+    return found
+
+
 def stretches(bits: Bits, touched: Bits) -> Bits:
     """The runs of set bits of ``bits`` in which any bit of ``touched`` is set, whole."""
     starts, stops = _edges(bits)

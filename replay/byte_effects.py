@@ -11,6 +11,8 @@ from kerncap.replay.bitmap import Bits
 from kerncap.replay.engine import Engine
 
 SEED_A, SEED_B = 0, 1
+_GRAIN = 64 * 1024  # bytes of a region that are told apart by who touches them
+LARGE = 4 * 1024 * 1024  # bytes: all of a smaller region is poisoned
 
 
 @dataclass
@@ -21,6 +23,9 @@ class Measured:
     written: dict[int, Bits] = field(default_factory=dict)
     also_input: dict[int, Bits] = field(default_factory=dict)
     untouched: dict[int, Bits] = field(default_factory=dict)
+    # Idle bytes that were not poisoned: on the host it shows who touches them. Those that always are.
+    far: dict[int, Bits] = field(default_factory=dict, repr=False, compare=False)
+    near: dict[int, Bits] = field(default_factory=dict, repr=False, compare=False)
     # How replays of the captured kernel differ from each other, once that was needed (a `noise.Noise`).
     noise: Any = field(default=None, repr=False, compare=False)
 
@@ -49,6 +54,11 @@ class Measured:
     def idle(self, region: int) -> Bits:
         """Neither read nor written: whatever lay there must be there after a launch."""
         return self._of(self.untouched, region) & ~self._of(self.written, region)
+
+    def watched(self, region: int) -> Bits:
+        """The idle bytes that the last `poison` went over."""
+        idle = self.idle(region)
+        return idle & ~self.far[region] if region in self.far else idle
 
     def poisonable(self, region: int) -> Bits:
         """What a verdict may poison."""
@@ -80,9 +90,46 @@ def load(reproducer: Reproducer) -> Measured | None:
     return measured
 
 
-def poison(engine: Engine, measured: Measured, seed: int, idle: bool = True) -> None:
-    """Poison all that may be poisoned in memory as it is; without ``idle`` what is written, and no more."""
+def poison(engine: Engine, measured: Measured, seed: int, idle: bool = True, sparing: bool = True) -> None:
+    """Poison all that may be poisoned in restored memory; without ``idle`` what is written, and no more.
+
+    ``sparing``: large stretches of idle memory that nobody has touched on the host stay as they are, and
+    `strays` tells whether a launch touches them.
+    """
+    measured.far = _far(engine, measured) if idle and sparing else {}
     for region, size in enumerate(measured.sizes):
-        mask = measured.poisonable(region) if idle else measured.output(region)
+        mask = measured.output(region)
+        if idle:
+            mask = mask | measured.watched(region)
         if mask.any():
             engine.fill(region, 0, size, seed, mask)
+    for region, far in measured.far.items():
+        beside = far & ~engine.untouched(region)  # in a page with what was poisoned
+        if beside.any():
+            measured.far[region] = far & ~beside
+            engine.fill(region, 0, measured.sizes[region], seed, beside)
+
+
+def _far(engine: Engine, measured: Measured) -> dict[int, Bits]:
+    found = {}
+    for region in measured.untouched if engine.choice.memory == "host" else ():
+        if measured.sizes[region] < LARGE:
+            continue
+        far = bitmap.whole_grains(measured.idle(region) & engine.untouched(region), _GRAIN)
+        if region in measured.near:
+            far = far & ~measured.near[region]
+        if far.any():
+            found[region] = far
+    return found
+
+
+def strays(engine: Engine, measured: Measured) -> bool:
+    """Whether a launch has touched what was not poisoned. From now on that is."""
+    found = False
+    for region, far in measured.far.items():
+        touched = far & ~engine.untouched(region)
+        if touched.any():
+            near = bitmap.in_grains(touched, _GRAIN)
+            measured.near[region] = measured.near[region] | near if region in measured.near else near
+            found = True
+    return found

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from kerncap.errors import KerncapError
 from kerncap.replay import bitmap
 from kerncap.replay.bitmap import Bits
-from kerncap.replay.byte_effects import SEED_A, SEED_B, Measured, poison
+from kerncap.replay.byte_effects import LARGE, SEED_A, SEED_B, Measured, poison
 from kerncap.replay.engine import ORIGINAL, Engine
 from kerncap.replay.plain_run import OutOfTime, PlainRun
 from kerncap.replay.pointer_words import PointerWords
@@ -51,6 +51,7 @@ class _Measurement:
         self.manifest = engine.manifest
         self.sizes = [region.size for region in self.manifest.regions]
         self.measured = Measured(self.sizes)
+        self._untouched: dict[int, Bits] = {}  # what the plain run neither read nor wrote, where that shows
         self._crashes = 0
         self._patient = True  # until a run has twice not ended in time
         self._keep_zeros = False
@@ -59,6 +60,9 @@ class _Measurement:
 
     def run(self) -> Measured:
         self.plain.run()
+        for region in range(len(self.sizes)):
+            if self.sizes[region] >= LARGE and (untouched := self.engine.untouched(region)).any():
+                self._untouched[region] = untouched
         trusted = self.manifest.oracle.kind == "trusted"
         for region in range(len(self.sizes)):
             changed = self.engine.diff(region, "pre")
@@ -139,13 +143,17 @@ class _Measurement:
         return {
             number
             for number, (unit, mask) in enumerate(zip(many, masks, strict=True))
-            if (engine.diff(unit.region, "poison", seed) & mask).any()
+            if engine.diff(unit.region, "poison", seed, mask).any()
         }
 
     # --- one unit ----------------------------------------------------------------------------------
 
     def _unit(self, unit: Unit) -> None:
         whole = unit.bits(self.sizes[unit.region])
+        if unit.region in self._untouched:
+            untouched = self._untouched[unit.region]
+            self.measured.leave(unit.region, whole & untouched)
+            whole = whole & ~untouched
         seen = self.measured.written.get(unit.region, bitmap.empty(self.sizes[unit.region])) & whole
         pointers = self.pointers.of(unit)
         if pointers.any():
@@ -229,7 +237,7 @@ class _Measurement:
         if not outcome.ok:
             self._crashes += 1
             return None
-        seen = engine.diff(region, "poison", seed) & mask
+        seen = engine.diff(region, "poison", seed, mask)
         poison_left = mask & ~seen
         left = poison_left
         if left.any():

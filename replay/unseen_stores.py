@@ -75,7 +75,7 @@ class _Search:
             engine.fill(region, 0, self._sizes[region], seed, mask)
             if not self._plain.launch().ok or engine.gap_writes():
                 return None
-            restored |= mask & engine.diff(region, "poison", seed)
+            restored |= engine.diff(region, "poison", seed, mask)
             changed = {number: engine.diff(number, "pre") for number in engine.differing("pre")}
             if region in changed:
                 changed[region] = changed[region] & ~mask

@@ -14,7 +14,7 @@ from kerncap.answer import Answer
 from kerncap.format.schema import Manifest
 from kerncap.replay import bias, bitmap, in_place, printed_text
 from kerncap.replay.bitmap import Bits
-from kerncap.replay.byte_effects import SEED_A, SEED_B, Measured, poison
+from kerncap.replay.byte_effects import SEED_A, SEED_B, Measured, poison, strays
 from kerncap.replay.engine import CANDIDATE, ORIGINAL, Engine
 from kerncap.replay.judge_requests import FLOATS, errors, where
 from kerncap.replay.noise import Noise, of_replays
@@ -69,19 +69,24 @@ def run_poisoned(engine: Engine, measured: Measured, which: str, seed: int) -> V
 
     Then `settle`, before anything is compared.
     """
-    engine.restore()
-    poison(engine, measured, seed)
-    outcome = engine.launch(which)
-    return None if outcome.ok else badly_ended(outcome)
+    for last in (False, False, True):
+        engine.restore()
+        poison(engine, measured, seed, sparing=not last)
+        outcome = engine.launch(which)
+        if not outcome.ok:
+            return badly_ended(outcome)
+        if not strays(engine, measured):
+            break
+    return None
 
 
 def settle(engine: Engine, measured: Measured, seed: int) -> dict[int, Bits]:
     """Put idle bytes as the oracle has them; those that are no poison any more: something wrote there."""
     hit: dict[int, Bits] = {}
     for region in measured.untouched:
-        idle = measured.idle(region)
+        idle = measured.watched(region)
         if idle.any():
-            touched = engine.diff(region, "poison", seed) & idle
+            touched = engine.diff(region, "poison", seed, idle)
             if touched.any():
                 # A byte that equals poison by chance goes with the element that it belongs to.
                 for unit in units(engine.manifest):
@@ -252,9 +257,10 @@ class _Comparison:
 
     def _never_written(self, different: dict[int, Bits]) -> None:
         """Poison that is still there. A wrong result could look like one poison, but not like two."""
+        outputs = {region: self.measured.output(region) for region in different}
         remaining = {
-            region: self.measured.output(region) & ~self.engine.diff(region, "poison", self.seed)
-            for region in different
+            region: bits & ~self.engine.diff(region, "poison", self.seed, bits)
+            for region, bits in outputs.items()
         }
         if not any(
             (bits & different[region]).any() or self._holds_an_element(region, bits)
@@ -266,7 +272,8 @@ class _Comparison:
         if run_poisoned(self.engine, self.measured, self.which, self.other_seed) is not None:
             return
         for region in remaining:
-            remaining[region] = remaining[region] & ~self.engine.diff(region, "poison", self.other_seed)
+            left = remaining[region]
+            remaining[region] = left & ~self.engine.diff(region, "poison", self.other_seed, left)
         if self.engine.generation == generation:
             self.engine.restore("result")
             self.engine.drop("result")

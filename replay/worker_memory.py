@@ -56,10 +56,24 @@ class WorkerMemory:
         """The regions that differ from a state anywhere."""
         return self.connection.call(Backend.differing, state)
 
-    def diff(self, region: int, against: str, seed: int = 0) -> Bits:
-        """Packed bitmap of the bytes that differ from a state, or from ``poison`` of a seed."""
-        with self.connection.file("diff") as name:
-            if self.connection.call(Backend.diff, region, against, out=name, seed=seed):
+    def diff(self, region: int, against: str, seed: int = 0, mask: Bits | None = None) -> Bits:
+        """Packed bitmap of the bytes that differ from a state, or from ``poison`` of a seed; of those in
+        ``mask``, if there is one."""
+        size = self.manifest.regions[region].size
+        with self.connection.file("diff") as name, self.connection.file("mask") as inside:
+            if mask is not None:
+                self.connection.save(inside, mask)
+            given = None if mask is None else inside
+            if not self.connection.call(Backend.diff, region, against, out=name, seed=seed, mask=given):
+                return bitmap.empty(size)
+            bits = self.connection.load(name)
+        return bits if mask is None else bits & mask
+
+    def untouched(self, region: int) -> Bits:
+        """Packed bitmap of bytes that no launch has read or written since the last `restore`, as far as
+        the worker knows."""
+        with self.connection.file("untouched") as name:
+            if self.connection.call(Backend.untouched, region, out=name):
                 return self.connection.load(name)
             return bitmap.empty(self.manifest.regions[region].size)
 

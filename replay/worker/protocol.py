@@ -426,12 +426,16 @@ class Backend(Protocol):
         """The regions that differ from a state."""
         ...
 
-    def diff(self, region: int, against: str, out: str, seed: int) -> bool:
+    def diff(self, region: int, against: str, out: str, seed: int, mask: str | None) -> bool:
         """Write the bitmap of bytes that differ to ``out``, if there are any; whether there are.
 
-        ``against``: a state, or ``poison`` of a seed.
+        ``against``: a state, or ``poison`` of a seed. What it says of bytes outside of a mask may be wrong.
         """
         ...
+
+    def untouched(self, region: int, out: str) -> bool:
+        """Write the bitmap of bytes that nobody has accessed since the last `restore` to ``out``; whether
+        any are known."""
 
     def gap_writes(self) -> list[tuple[int, int, int]]:
         """(first address, last address, bytes) written in each stretch of memory that is in no region."""

@@ -47,7 +47,7 @@ class Probe:
             written = self._measured.written.get(region)
             kept = bits if written is None else bits & ~written
             if kept.any():
-                if (engine.diff(region, "poison", seed) & kept).any():
+                if engine.diff(region, "poison", seed, kept).any():
                     return False  # written where the measured write set knows nothing of it
                 engine.put("baseline", region, kept)
         return not self._plain.is_unlike()

@@ -26,7 +26,9 @@ class States(Protocol):
 
     def differing(self, name: str) -> list[int]: ...
 
-    def diff(self, region: int, against: str, seed: int) -> Any | None: ...
+    def diff(self, region: int, against: str, seed: int, mask: Any | None = None) -> Any | None: ...
+
+    def untouched(self, region: int) -> Any | None: ...
 
     def gap_writes(self) -> list[tuple[int, int, int]]: ...
 
@@ -66,8 +68,13 @@ class StateOperations(Generic[S]):
     def differing(self, state: str) -> list[int]:
         return self.states.differing(state)
 
-    def diff(self, region: int, against: str, out: str, seed: int) -> bool:
-        bits = self.states.diff(region, against, seed)
+    def diff(self, region: int, against: str, out: str, seed: int, mask: str | None) -> bool:
+        return self._saved(out, self.states.diff(region, against, seed, self._mask(mask) if mask else None))
+
+    def untouched(self, region: int, out: str) -> bool:
+        return self._saved(out, self.states.untouched(region))
+
+    def _saved(self, out: str, bits: Any | None) -> bool:
         if bits is not None:
             np.save(self.folder / out, bits)
         return bits is not None

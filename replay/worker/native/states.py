@@ -199,7 +199,11 @@ class States:
 
         return [regions[i] for i in self.bulk.unequal([partial(compared, region) for region in regions])]
 
-    def diff(self, region: int, against: str, seed: int) -> Bytes | None:
+    def untouched(self, region: int) -> Bytes | None:
+        """Not known of a device."""
+        return None
+
+    def diff(self, region: int, against: str, seed: int, mask: Bytes | None = None) -> Bytes | None:
         """Packed bitmap (little-endian bits) of bytes that differ from a state or poison; None: none do."""
         size = self.sizes[region]
         bits: Bytes | None = None

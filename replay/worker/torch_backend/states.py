@@ -13,10 +13,12 @@ import torch
 
 from ..common.poison import GAP_SEED, pattern
 from ..common.private_map import private_map
+from ..common.ranges import Range, clipped, data_of, minus, union
 from ..job import Job
 
 _PROT_NONE = 0
 CHUNK = 16 * 1024 * 1024  # bytes of scratch per step on the device, times a small factor
+_ON_HOST = 1024 * 1024  # where a step should stay in the processor's cache
 _EQUAL = 8 * CHUNK  # where a step needs a byte of scratch for each, and its own cost is the launch
 
 
@@ -31,6 +33,19 @@ def map_file(path: Path, size: int) -> Any:
     if size == 0:
         return torch.empty(0, dtype=torch.uint8)
     return torch.frombuffer(private_map(path, size), dtype=torch.uint8)
+
+
+def _data_of(path: Path, size: int) -> list[Range]:
+    """The parts of a staged file that are not holes."""
+    with path.open("rb") as file:
+        return data_of(file.fileno(), 0, size)
+
+
+def _zeros(size: int) -> Any:
+    """Zeros on the host, of which what nobody writes to is backed by nothing."""
+    if not size:
+        return torch.empty(0, dtype=torch.uint8)
+    return torch.frombuffer(mmap.mmap(-1, size), dtype=torch.uint8)
 
 
 def _kept(tensor: Any) -> Any:
@@ -55,6 +70,16 @@ class States:
         self.hostile = job["hostile"] and memory.kind == "cuda"
         self.sizes = [region["size"] for region in job["regions"]]
         self._states: dict[str, list[Any]] = {}
+        self._sparse = memory.kind == "host"
+        self._step = _ON_HOST if self._sparse else CHUNK
+        self._data: dict[str, list[list[Range]]] = {}  # of the states on a sparse host: what may be not zero
+        if self._sparse:
+            pre_data = [_data_of(folder / r["pre"], r["size"]) for r in job["regions"]]
+            self._data["pre"] = pre_data
+            self._data["post"] = [
+                _data_of(folder / r["post"], r["size"]) if r["post"] else pre_data[i]
+                for i, r in enumerate(job["regions"])
+            ]
         pre = [map_file(folder / r["pre"], r["size"]) for r in job["regions"]]
         if memory.room_for(2 * sum(self.sizes)):
             pre = [memory.to_device(tensor) for tensor in pre]
@@ -78,6 +103,22 @@ class States:
 
     def _placed(self, tensor: Any) -> Any:
         return tensor.cpu() if self.hostile else self.memory.to_device(tensor)
+
+    def _data_here(self, region: int, *states: str) -> list[Range]:
+        """Where memory or one of the states may be other than zero."""
+        if not self._sparse:
+            return [(0, self.sizes[region])]
+        return union(self.memory.touched(region), *(self._data[name][region] for name in states))
+
+    def untouched(self, region: int) -> Any | None:
+        """Packed bits of what no launch has accessed since a state was restored, as far as that is known."""
+        size = self.sizes[region]
+        if not self._sparse:
+            return None
+        bits = np.zeros((size + 7) // 8, dtype=np.uint8)
+        for start, stop in minus([(0, size)], clipped(self.memory.touched(region), 0, size, 8)):
+            bits[start // 8 : stop // 8] = 0xFF
+        return bits if bits.any() else None
 
     def hide(self, hidden: bool) -> None:
         """Take the pages of all results away, or give them back."""
@@ -111,16 +152,29 @@ class States:
     def _copy(self, name: str, region: int, start: int, stop: int) -> None:
         """Put [start, stop) of a state into memory; what is on the device needs no scratch, and no steps."""
         most = max(1, stop - start) if self._states[name][region].is_cuda else CHUNK
-        for offset, size in chunks(stop, start, most):
-            state = self._states[name][region][offset : offset + size]
-            state = state if self.hostile else self.memory.to_device(state)
-            self.memory.tensor(region, offset, size).copy_(state)
+        for low, high in self._given(name, region, start, stop):
+            for offset, size in chunks(high, low, most):
+                state = self._states[name][region][offset : offset + size]
+                state = state if self.hostile else self.memory.to_device(state)
+                self.memory.tensor(region, offset, size).copy_(state)
+
+    def _given(self, name: str, region: int, start: int, stop: int) -> list[Range]:
+        """What of [start, stop) a state has to be copied to; the rest of it is zero after this."""
+        if not self._sparse:
+            return [(start, stop)]
+        data = clipped(self._data[name][region], start, stop)
+        for low, high in minus(clipped(self.memory.touched(region), start, stop), data):
+            self.memory.forget(region, low, high)
+        return data
 
     def snapshot(self, name: str) -> None:
         """Keep the present contents of memory under ``name``."""
-        here = self.memory.room_for(2 * sum(self.sizes)) or self.memory.kind == "host"
+        here = self.memory.room_for(2 * sum(self.sizes))
         copies = []
         for region, size in enumerate(self.sizes):
+            if self._sparse:
+                copies.append(self._sparse_copy(name, region))
+                continue
             tensor = self.memory.tensor(region, 0, size)
             if self.hostile:
                 copies.append(_kept(tensor))
@@ -128,27 +182,55 @@ class States:
                 copies.append(tensor.clone() if here else tensor.cpu())
         self._states[name] = copies
 
+    def _sparse_copy(self, name: str, region: int) -> Any:
+        data = self.memory.touched(region)
+        self._data.setdefault(name, [[] for _ in self.sizes])[region] = data
+        copy = _zeros(self.sizes[region])
+        for start, stop in data:
+            copy[start:stop].copy_(self.memory.tensor(region, start, stop - start))
+        return copy
+
     def drop(self, name: str) -> None:
         self._states.pop(name, None)
+        self._data.pop(name, None)
 
     # --- byte by byte ------------------------------------------------------------------------------
 
     def fill(self, region: int, start: int, stop: int, seed: int, mask: Any | None) -> None:
         """Poison [start, stop) of a region, or of that only the bytes of a packed ``mask``."""
-        for offset, size in chunks(stop, start):
+        for offset, size in self._masked(region, start, stop, mask):
             target = self.memory.tensor(region, offset, size)
             poison = pattern(torch, seed, region, offset, size, target.device)
-            if mask is None:
+            if mask is None or (_some(mask, offset, size) == 0xFF).all():
                 target.copy_(poison)
             else:
                 chosen = self.memory.to_device(torch.from_numpy(unpack(mask, offset, size).view(np.bool_)))
                 target.copy_(torch.where(chosen, poison, target))
 
+    def _masked(self, region: int, start: int, stop: int, mask: Any | None) -> Iterator[tuple[int, int]]:
+        """The pieces of [start, stop) with bits of a packed ``mask``; on the host no page of any other."""
+        for offset, size in chunks(stop, start, self._step):
+            some = None if mask is None else _some(mask, offset, size)
+            if some is None or (some == 0xFF).all():
+                yield offset, size
+            elif self._sparse:
+                skew = self.memory.regions[region]["base"] % mmap.PAGESIZE
+                first = (offset + skew) // mmap.PAGESIZE * mmap.PAGESIZE - skew
+                for page in range(first, offset + size, mmap.PAGESIZE):
+                    low, high = max(offset, page), min(offset + size, page + mmap.PAGESIZE)
+                    if _some(mask, low, high - low).any():
+                        yield low, high - low
+            elif some.any():
+                yield offset, size
+
     def put(self, name: str, region: int, mask: Any) -> None:
         """The bytes of a packed ``mask`` as a state has them."""
-        for offset, size in chunks(self.sizes[region]):
-            bits = unpack(mask, offset, size)
-            if bits.any():
+        for low, high in self._data_here(region, name):
+            low = low // 8 * 8
+            for offset, size in chunks(high, low, self._step):
+                if not _some(mask, offset, size).any():
+                    continue
+                bits = unpack(mask, offset, size)
                 target = self.memory.tensor(region, offset, size)
                 chosen, state = torch.from_numpy(bits.view(np.bool_)), self.chunk(name, region, offset, size)
                 chosen = chosen if self.hostile else self.memory.to_device(chosen)
@@ -158,31 +240,39 @@ class States:
         """The regions that differ from a state anywhere."""
         return [
             region
-            for region, size in enumerate(self.sizes)
+            for region in range(len(self.sizes))
             if any(
                 not torch.equal(self.now(region, offset, length), self.chunk(name, region, offset, length))
+                for low, high in self._data_here(region, name)
                 for offset, length in chunks(
-                    size, most=_EQUAL if self._states[name][region].is_cuda else CHUNK
+                    high, low, _EQUAL if self._states[name][region].is_cuda else self._step
                 )
             )
         ]
 
-    def diff(self, region: int, against: str, seed: int) -> Any:
-        """Packed bitmap (little-endian bits) of bytes that differ from a state, or poison; None: none do."""
+    def diff(self, region: int, against: str, seed: int, mask: Any | None = None) -> Any:
+        """Packed bitmap (little-endian bits) of bytes that differ from a state, or poison; None: none do.
+
+        Outside of a packed ``mask`` it may say anything.
+        """
         size = self.sizes[region]
         bits: Any = None
-        for offset, length in chunks(size):
-            now = self.now(region, offset, length)
-            if against == "poison":
-                other = pattern(torch, seed, region, offset, length, now.device)
-            else:
-                other = self.chunk(against, region, offset, length)
-            if torch.equal(now, other):
-                continue
-            packed = np.packbits((now != other).cpu().numpy(), bitorder="little")
-            if bits is None:
-                bits = np.zeros((size + 7) // 8, dtype=np.uint8)
-            bits[offset // 8 : offset // 8 + packed.size] = packed
+        everywhere = [(0, size)] if against == "poison" else self._data_here(region, against)
+        for low, high in clipped(everywhere, 0, size, 8):
+            for offset, length in chunks(high, low, self._step):
+                if mask is not None and not _some(mask, offset, length).any():
+                    continue
+                now = self.now(region, offset, length)
+                if against == "poison":
+                    other = pattern(torch, seed, region, offset, length, now.device)
+                else:
+                    other = self.chunk(against, region, offset, length)
+                if torch.equal(now, other):
+                    continue
+                packed = np.packbits((now != other).cpu().numpy(), bitorder="little")
+                if bits is None:
+                    bits = np.zeros((size + 7) // 8, dtype=np.uint8)
+                bits[offset // 8 : offset // 8 + packed.size] = packed
         return bits
 
     def gap_writes(self) -> list[tuple[int, int, int]]:
@@ -202,6 +292,11 @@ class States:
             if hits:
                 found.append((hits[0][0], hits[-1][1], sum(n for _, _, n in hits)))
         return found
+
+
+def _some(mask: Any, offset: int, size: int) -> Any:
+    """The bytes of a packed bitmap that hold these bits."""
+    return mask[offset // 8 : (offset + size + 7) // 8]
 
 
 def unpack(mask: Any, offset: int, size: int) -> Any:
