@@ -112,7 +112,7 @@ class LimitReport:
     def too_fast(self) -> tuple[Bound, float] | None:
         """A ceiling that the time is below what it permits, and the milliseconds that the work takes by it.
 
-        Only work that has to be done counts: no upper bounds, no bytes that a cache may keep.
+        Only work that has to be done counts: no upper bounds, no bytes that a cache may keep or have.
         """
         head = self.times.headline
         if head is None or not self.work.exact:
@@ -122,10 +122,11 @@ class LimitReport:
         return worst if worst is not None and worst[1] > SPREAD * head[1] else None
 
     def _certain_ms(self, bound: Bound) -> float:
-        if bound.name == "DRAM" and self._state == "cold" and self.ceilings is not None:
-            # What is written last may still be in the cache at the end.
-            read = self.work.dram_read_bytes
-            written = max(0, self.work.dram_written_bytes - self.ceilings.l2_bytes)
+        if bound.name == "DRAM" and self.ceilings is not None:
+            # A cache may hold what is written last, and when warm what is read first.
+            cache = self.ceilings.l2_bytes
+            read = self.work.dram_read_bytes - (0 if self._state == "cold" else cache)
+            read, written = max(0, read), max(0, self.work.dram_written_bytes - cache)
             return _floor(read + written, self.ceilings.dram(read, written)) or 0.0 if read + written else 0.0
         return bound.floor_ms(self._state) or 0.0 if bound.unit == "operations" else 0.0
 

@@ -76,6 +76,21 @@ def test_a_time_that_the_ceilings_do_not_permit_is_suspicious() -> None:
     assert line.startswith("Limit: suspicious: 500 us (cold) is less than the 593 us that the measured DRAM")
 
 
+@pytest.mark.parametrize(
+    ("done", "ms", "possible"),
+    [
+        (work(GIB, 0), 0.24, False),  # 1 GiB less the cache at 4 TB/s: 0.255 ms
+        (work(GIB, 0), 0.26, True),
+        (work(40 << 20, 0), 0.004, True),  # it may all be in the cache
+        (dataclasses.replace(work(GIB, 0), exact=False), 0.1, True),  # at most that much is read
+    ],
+)
+def test_what_no_cache_holds_is_read_from_memory_also_when_warm(
+    done: Work, ms: float, possible: bool
+) -> None:
+    assert (report(done, Times(warm_ms=ms)).too_fast is None) == possible
+
+
 def test_a_product_that_is_too_fast_is_suspicious_with_a_warm_cache_too() -> None:
     done = work(2 << 20, 2 << 20, tensor_fp16=2 * 8192**3)
     assert report(done, Times(warm_ms=1.0)).too_fast is not None
