@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 
 from kerncap.api.capture import seal_session
+from kerncap.errors import UsageError
 from kerncap.format import Reproducer
 from tests.parameters import first_of
 
@@ -123,6 +125,11 @@ def test_any_call_may_fail(kept: Path, session: Path, disk: Disk, tmp_path: Path
         except OSError as error:  # of the last look at what is there, or reading the session
             assert error.filename == "somewhere"
             found.append("not read")
+        except UsageError as error:  # of the look whether the output can be written, before anything else
+            disk.rest()
+            assert re.fullmatch(rf".*/out-{number}: can't be written: [^\n]+", str(error))
+            assert not any((tmp_path / f"out-{number}").iterdir()) and session.exists()
+            found.append("refused")
         if found[-1] == "sealed":
             shutil.rmtree(session, ignore_errors=True)  # it may be what could not be removed
         if not disk.fired:
