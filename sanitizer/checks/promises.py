@@ -81,8 +81,12 @@ def _divisibility(
     if isinstance(verdict, Violated) and _pointer(promise) is not None:
         widest = _widest_bytes(analysis.launch.target)
         # Nothing more is made of a larger promise.
-        if amount > widest and isinstance(_divides(analysis, promise, axis, widest, lane), Proved):
+        smaller = _divides(analysis, promise, axis, widest, lane) if amount > widest else verdict
+        if isinstance(smaller, Proved):
             return Violated(tuple(replace(one, note="portability") for one in verdict.findings))
+        if isinstance(smaller, Unproven):
+            doubt = f"whether it is one of {widest}, the widest access, is not shown: {smaller.reason}"
+            return Unproven(f"the address is no multiple of {amount}, as promised; {doubt}")
     return verdict
 
 

@@ -215,6 +215,24 @@ def test_a_promise_of_more_than_the_widest_access_is_a_note() -> None:
     )
 
 
+def test_a_false_promise_is_undecided_if_nothing_tells_whether_it_counts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    scene = Scene(grid=(16, 1, 1))
+    pointers = add(const(FIRST_ADDRESS), mul(const(240), scene.pid))
+    promise = promise_of("divisibility", pointers, (64,), pointee=FloatType("f32", 32))
+    divides = promises._divides
+
+    def asked(analysis: Analysis, promise: Any, axis: int, amount: int, lane: Any) -> Verdict:
+        return Unproven("a reason") if amount == 16 else divides(analysis, promise, axis, amount, lane)
+
+    monkeypatch.setattr(promises, "_divides", asked)
+    verdict = promises.check(for_target(scene, "cuda:90"), promise)
+    assert isinstance(verdict, Unproven)
+    assert verdict.reason.endswith("one of 16, the widest access, is not shown: a reason")
+    assert isinstance(promises.check(for_target(scene, "cuda:100"), promise), Violated)
+
+
 def test_unreached_promises_bind_nobody(scene: Scene) -> None:
     value = add(scene.pid, const(1))
     analysis = scene.analysis()
