@@ -22,7 +22,7 @@ def dtype_of(name: str) -> Any:
 
     Raises ValueError for one that this torch does not have, and for complex numbers.
     """
-    dtype = getattr(torch, name, None)
+    dtype: Any = getattr(torch, name, None)
     if not isinstance(dtype, torch.dtype):
         raise ValueError(f"torch {torch.__version__} has no dtype {name}")
     if dtype.is_complex:

@@ -65,9 +65,9 @@ def as_current(target: Any) -> Iterator[None]:
 
 
 def _config() -> Any:
-    import triton
+    from triton.runtime import driver
 
-    return triton.runtime.driver
+    return driver
 
 
 def provide(
