@@ -134,12 +134,16 @@ def _differ(one: Machine, other: Machine) -> bool:
 
 
 def with_zeros(case: Case) -> Verdict:
-    """Of one order of programs, if a sum takes left-out lanes for zeros."""
+    """Of one order of programs, if sums take left-out lanes for zeros and stores of these zeros are none."""
     return _judged(case, case.programs, zeros=True)
 
 
 def _judged(case: Case, order: Programs, zeros: bool = False) -> Verdict:
     machine = interpret(case, order, zeros=zeros)
+    if zeros and not machine.failed:
+        for event in machine.events:
+            if event.kind == "store":
+                event.undefined_value = event.undefined_value & (event.values != 0)
     return judge(machine, order, _views(case, machine) if case.view_bounds else None)
 
 

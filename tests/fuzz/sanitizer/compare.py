@@ -260,7 +260,9 @@ class _Comparison:
             return
         if not points or (check, line, argument) in self.verdict.may:
             return
-        # That a sum is right by the zeros in left-out lanes is noted, or it is not decided.
+        if self.verdict.failed and self.outcome.answer == "fail":  # after that a launch may do anything
+            return
+        # That a sum or a store is right by the zeros in left-out lanes is noted, or it is not decided.
         if check == "uninit" and (check, line, argument) not in with_zeros(self.case).must:
             return
         if check == "uninit" and self.verdict.steered:  # what comes of it is reported where it began

@@ -70,6 +70,18 @@ def test_left_out_lanes_of_a_sum_are_zeros_where_that_is_asked_for() -> None:
     assert not with_zeros(case).must
 
 
+@pytest.mark.parametrize(("value", "is_zero"), [("v * 2.0", True), ("v + 1.0", False)])
+def test_a_left_out_lane_that_is_stored_as_zero_is_one_where_that_is_asked_for(
+    value: str, is_zero: bool
+) -> None:
+    body = f"v = tl.load(x + o, mask=o < 11)\ntl.store(x + o, {value})"
+    source = HEAD + "".join(f"    {line}\n" for line in body.splitlines())
+    case = Case(1, source, (Tensor("x", "f32", size=12), Tensor("y", "f32", size=3)), grid=(3, 1, 1))
+    case = replace(case, numbers={"n": 12})
+    assert ("uninit", 6, "x") in brute_force(case).must
+    assert (("uninit", 6, "x") not in with_zeros(case).must) is is_zero
+
+
 def test_what_gave_no_value_is_told_by_line_and_operation() -> None:
     assert verdict("w = o % (p - 1)\ntl.store(y + (w & 7), 1.0)").failed == {(5, "rem")}
     assert verdict("w = o << (p + 31)\ntl.store(y + (w & 7), 1.0)").failed == {(5, "shl")}
