@@ -87,6 +87,7 @@ def filled_up() -> list[Any]:
         {"name": f"more_{number}", "role": "runtime", "value": value} for number, value in enumerate(values)
     ]
     plain["arguments"][-1]["keyword_only"] = True
+    native["zeros"] = [{"base": 0x7FE000000000, "size": 4 << 20, "device": 1}]
     native["source"]["build"] |= {
         "external": ["cuda_runtime.h"],
         "name_expressions": ["scale"],
