@@ -82,7 +82,11 @@ def test_messages_arrive_in_any_pieces(server: LiveServer, judge: Judge, cut: in
         (b'{"Hello":{"token":"0123","pid":"1","notes":[]}}\n', True),
         (b'{"Hello":{"token":"0123","pid":1}}\n', True),
     ],
-)
+    ids=(
+        "another token", "no token of ours", "no memory", "no hello", "a list", "no JSON", "too long",
+        "a pid in text", "no notes",
+    ),
+)  # fmt: skip
 def test_a_stranger_is_not_heard(server: LiveServer, judge: Judge, hello: bytes, memory: bool) -> None:
     with said(server, hello, MISSED, memory=memory) as connection:
         assert ended(connection)
