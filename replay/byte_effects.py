@@ -11,7 +11,7 @@ from kerncap.replay.bitmap import Bits
 from kerncap.replay.engine import Engine
 
 SEED_A, SEED_B = 0, 1
-_GRAIN = 64 * 1024  # bytes of a region that are told apart by who touches them
+_GRAIN = 64 * 1024  # bytes: whether a launch touches a region is known for pieces of this size
 LARGE = 4 * 1024 * 1024  # bytes: all of a smaller region is poisoned
 
 

@@ -30,7 +30,7 @@ SHAPES = {
 
 @cache
 def ops() -> Any:
-    """The functions; they compare a tensor's device with the name of the GPU's, where there is none."""
+    """FlagGems' operations, told that their device is the CPU: some refuse tensors of any other device."""
     import flag_gems.ops
 
     for name, module in sys.modules.items():

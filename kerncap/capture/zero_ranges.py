@@ -36,9 +36,9 @@ class Split:
 
 
 def split(launch: LaunchRecord, complete: CompleteRecord | None, state: StripedFiles) -> Split:
-    """The launch with the zeros of its large device regions apart; ``state`` is its pre-state.
+    """Divide the device regions of a launch whose pre-state is ``state``; everything keeps its address.
 
-    Addresses stay. Raises CaptureError if its indices don't fit together.
+    Raises CaptureError if its indices don't fit together.
     """
     changed = complete.chunks if complete is not None else ()
     regions: list[schema.Region] = []

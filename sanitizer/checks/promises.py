@@ -86,7 +86,7 @@ def _divisibility(
             return Violated(tuple(replace(one, note="portability") for one in verdict.findings))
         if isinstance(smaller, Unproven):
             doubt = f"whether it is one of {widest}, the widest access, is not shown: {smaller.reason}"
-            return Unproven(f"the address is no multiple of {amount}, as promised; {doubt}")
+            return Unproven(f"the address is not a multiple of {amount}, as was promised; {doubt}")
     return verdict
 
 

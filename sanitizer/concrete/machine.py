@@ -61,7 +61,7 @@ class Track:
     ``undefined``: whether it depends on a masked-off lane of a load without `other`, or on the result of an
     integer operation that has none.
     ``overflow``: whether a signed integer operation wrapped around on the way to an address.
-    ``left_out``: whether such a lane is told from a zero in memory: see `left_out`.
+    ``left_out``: whether the zeros in such lanes are followed, apart from zeros in memory; see `left_out`.
     ``rounding``: in place of ``undefined``, whether a GPU may come to another value: see `rounding`.
     """
 

@@ -27,7 +27,7 @@ def mount() -> Iterator[Mount]:
         try:
             done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
         except FileNotFoundError:
-            pytest.skip("no mount here")
+            pytest.skip("mount is not on PATH")
         if done.returncode:
             pytest.skip(f"a tmpfs can't be mounted: {done.stderr.strip()}")
         mounted.append(folder)

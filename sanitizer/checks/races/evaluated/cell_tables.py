@@ -111,7 +111,7 @@ class Cells:
         return self.unknown
 
     def refine(self, unit: int, factor: int) -> None:
-        """Cut every cell, which has ``unit`` bytes, into so many."""
+        """Split every cell of ``unit`` bytes into ``factor`` cells."""
         self.cells *= factor
         self.low, self.high = self.low * factor, self.high * factor
         self.first.refine(factor)

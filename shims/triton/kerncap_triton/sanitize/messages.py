@@ -157,7 +157,7 @@ def line(message: Union[Said, Asked]) -> bytes:
 
 
 def split(text: bytes) -> Tuple[Any, Dict[str, Any]]:
-    """The class of a message and its fields, which are not looked at. Raises ValueError if it is none."""
+    """A message's class and its unchecked fields. Raises ValueError if ``text`` is not a message."""
     message = json.loads(text)
     if not isinstance(message, dict) or len(message) != 1:
         raise ValueError("not a message")
