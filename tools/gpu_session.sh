@@ -19,7 +19,7 @@ setup() {
         pips=("$wheelhouse"/pip-*.whl)
         bash tools/make_venv.sh "$venv" "$python" "${pips[0]}" || return
         # What the machine has of CUDA, torch and Triton is what is tested: no wheel may shadow it.
-        mapfile -t wheels < <(find "$wheelhouse" -name '*.whl' | grep -vE '/(kerncap|pip|cuda_|nvidia|numpy|torch|triton)[^/]*$')
+        mapfile -t wheels < <(find "$wheelhouse" -name '*.whl' | grep -vE '/((kerncap|pip|numpy|torch|triton)-|cuda_|nvidia)[^/]*$')
         "$venv/bin/python" -m pip install --quiet --no-index --no-deps "${wheels[@]}" || return
         touch "$venv/.ready"
     fi
