@@ -79,9 +79,10 @@ def split(launch: LaunchRecord, complete: CompleteRecord | None, state: StripedF
 
     total = sum(zero.size for zero in zeros)
     included = sum(region.size for region in regions)
+    known = complete is not None and complete.status == "complete"  # what a fault leaves is not
     note = (
-        f"{log.size(total)} that the launch can reach are zeros before and after it: a replay maps "
-        "zeros there, and fails if anything else is written"
+        f"{log.size(total)} that the launch can reach are zeros before {'and after ' if known else ''}it: "
+        "a replay maps zeros there, and fails if anything else is written"
     )
     if complete is not None:
         chunks = tuple(itertools.starmap(moved_chunk, complete.chunks))

@@ -63,6 +63,13 @@ def test_what_is_not_zero_what_changed_and_what_is_pointed_to_is_kept(state: Str
     assert note.startswith("490 MiB that the launch can reach are zeros")
 
 
+@pytest.mark.parametrize(("status", "told"), [("complete", "before and after it:"), ("fault", "before it:")])
+def test_the_note_says_what_is_known(state: StripedFiles, status: str, told: str) -> None:
+    ended = msgspec.structs.replace(complete(), status=status)
+    [note] = split(launch(), ended, state).launch.notes
+    assert f"are zeros {told}" in note
+
+
 def test_an_output_ends_where_the_next_pointer_begins(state: StripedFiles) -> None:
     parts = split(launch((BASE + (10 << 20), BASE + (20 << 20))), None, state)
     assert spans(parts.launch.regions) == [(10, 26), (300, 2)]
