@@ -179,10 +179,11 @@ def interpret(case: Case, order: Programs | None = None, garbled: int = 0, zeros
         kind = "i32" if -(1 << 31) <= number < (1 << 31) else "i64"
         # Triton makes a constexpr of a 1.
         given[name] = number if name in case.constexprs or number == 1 else Value(number, kind)
-    RUN.zeros, RUN.failed = zeros, machine.failed
+    RUN.zeros, RUN.failed, RUN.settled = zeros, machine.failed, False
     with np.errstate(all="ignore"):
         for machine.number, machine.program in enumerate(order or case.programs):
             scope["kernel"](**given)
+    machine.settled = RUN.settled
     return machine
 
 

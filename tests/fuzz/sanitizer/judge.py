@@ -71,6 +71,9 @@ def judge(machine: Machine, programs: list[tuple[int, int, int]], views: list[An
     for event in machine.events:
         verdict.lines.add(event.line)
         _one(verdict, event, machine, programs, views)
+    if machine.settled:
+        verdict.may |= {("uninit", event.line, machine.arguments[region].name)
+                        for event in machine.events for region in distinct(event.region)}  # fmt: skip
     for line, region, _ in machine.steered:
         verdict.may |= {(check, line, machine.arguments[region].name) for check in ("uninit", "oob", "race")}
         verdict.must[("uninit", line, machine.arguments[region].name)] |= set()

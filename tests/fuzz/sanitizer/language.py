@@ -88,6 +88,7 @@ class Machine:
     # Descriptors that break their contract, where they are used: line, argument, program.
     misused: list[tuple[int, str, int]] = field(default_factory=list)
     failed: set[tuple[int, str]] = field(default_factory=set)  # see `tile.Run`
+    settled: bool = False
 
     def pointer(self, position: int) -> Value:
         return Value((position << REGION_BITS) + HALF_REGION, f"p:{self.arguments[position].kind}")

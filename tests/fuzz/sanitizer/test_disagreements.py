@@ -43,6 +43,11 @@ def test_what_the_compiler_has_removed_has_a_value(text: str) -> None:
     assert found.skipped == "the compiler has removed what gives no value"
 
 
+def test_modulo_1_may_leave_poison_what_it_is() -> None:
+    found = outcome("tl.store(y + p + (p << (n + p)) % (n - 30), 1.0)", (Y,), n=31)
+    assert found.answer == "fail"
+
+
 def test_a_step_below_zero_is_not_what_it_is_in_python() -> None:
     """Seen on an H100: the loop that Python does not enter counts down, and reads far outside.
 

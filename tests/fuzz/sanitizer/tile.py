@@ -35,11 +35,14 @@ class Run:
     """What goes with one run of a launch, beside its values.
 
     ``failed``: line and operation (div, rem, shl, shr) of what gave no value, which a compiler may have
-    removed. ``zeros``: a sum takes left-out lanes for the zeros that each target puts there.
+    removed. ``settled``: after such an operation, an undefined value did not matter (times 0, modulo 1): a
+    compiler may still take it for poison. ``zeros``: a sum takes left-out lanes for the zeros that each
+    target puts there.
     """
 
     zeros: bool = False
     failed: set[tuple[int, str]] = field(default_factory=set)
+    settled: bool = False
 
 
 RUN = Run()  # the one that is under way: operators know of nothing else
@@ -341,7 +344,7 @@ def _arithmetic(name: str, left: Any, right: Any) -> Value:
     if undefined is not False and name in ("rem", "mul"):
         # What is taken times 0, or modulo 1, is 0 whatever it is; modulo -1 not, which may overflow.
         sides = [right] if name == "rem" else [left, right]
-        undefined = np.logical_and(undefined, ~_settles(sides, (1,) if name == "rem" else (0,)))
+        undefined = _unsettled(undefined, sides, 1 if name == "rem" else 0)
     exact = None
     if name != "rem" and (left.exact is not None or right.exact is not None):
         exact = operation(*_wide(left.free, right.free))
@@ -350,12 +353,13 @@ def _arithmetic(name: str, left: Any, right: Any) -> Value:
     return _bounded(data, exact, kind, undefined, wrapped)
 
 
-def _settles(sides: list[Value], numbers: tuple[int, ...]) -> Any:
-    """Where one side is defined and one of ``numbers``, so that the other does not matter."""
-    found: Any = np.False_
+def _unsettled(undefined: Any, sides: list[Value], number: int) -> Any:
+    """``undefined`` less the lanes that do not matter: a side is defined there, and ``number``."""
+    settled: Any = np.False_
     for one in sides:
-        found = found | (np.isin(np.asarray(one.data), numbers) & np.logical_not(one.undefined))
-    return np.asarray(found)
+        settled = settled | ((np.asarray(one.data) == number) & np.logical_not(one.undefined))
+    RUN.settled |= bool(RUN.failed) and bool(np.any(np.logical_and(undefined, settled)))
+    return np.logical_and(undefined, np.logical_not(settled))
 
 
 def _no_quotient(dividend: Any, divisor: Any, kind: str) -> Any:
@@ -401,8 +405,7 @@ def _bitwise(name: str, left: Any, right: Any) -> Value:
         left, right = left.to(kind), right.to(kind)
         a, b = left.data, right.data
     if undefined is not False and name in ("and", "or"):
-        number = 0 if name == "and" else -1
-        undefined = np.logical_and(undefined, ~_settles([left, right], (number,)))
+        undefined = _unsettled(undefined, [left, right], 0 if name == "and" else -1)
     if name in ("shl", "shr"):
         too_far = (np.asarray(b) < 0) | (np.asarray(b) >= BITS[kind])
         undefined = _without(undefined, too_far, name)
