@@ -71,6 +71,18 @@ def judge(machine: Machine, programs: list[tuple[int, int, int]], views: list[An
     for event in machine.events:
         verdict.lines.add(event.line)
         _one(verdict, event, machine, programs, views)
+    # What an atomic adds to garbage is garbage.
+    garbled = {
+        machine.arguments[region].store
+        for event in machine.events
+        if event.kind == "atomic" and event.unwritten is not None and event.unwritten.any()
+        for region in distinct(event.region[event.unwritten])
+    }
+    for event in machine.events:
+        for region in distinct(event.region):
+            key = ("uninit", event.line, machine.arguments[region].name)
+            if machine.arguments[region].store in garbled and key not in verdict.unwritten:
+                verdict.may.add(key)
     if machine.settled:
         verdict.may |= {("uninit", event.line, machine.arguments[region].name)
                         for event in machine.events for region in distinct(event.region)}  # fmt: skip
@@ -85,6 +97,9 @@ def judge(machine: Machine, programs: list[tuple[int, int, int]], views: list[An
     if len(programs) > 1:
         for store in range(len(machine.stores)):
             _races(verdict, machine, programs, store)
+        if any("load" in (left[1], right[1]) for left, right in verdict.races):
+            # Values that are equal in this order of programs need not be so in another.
+            verdict.may |= {("race", place[0], place[2]) for pair in verdict.identical for place in pair}
     return verdict
 
 
@@ -186,10 +201,6 @@ def _races(verdict: Verdict, machine: Machine, programs: Any, store: int) -> Non
         for place in tables:
             if place[1] != "store":
                 verdict.may.add(("uninit", place[0], place[2]))
-    read_meanwhile = {pair for pair in verdict.races if "load" in (pair[0][1], pair[1][1])}
-    if any(place in tables for pair in read_meanwhile for place in pair):
-        # Values that are equal in this order of programs need not be so in another.
-        verdict.may |= {("race", place[0], place[2]) for pair in verdict.identical for place in pair}
 
 
 @dataclass

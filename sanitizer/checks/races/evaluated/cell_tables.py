@@ -48,8 +48,9 @@ class Cells:
 
     cells: int
     first: Trace = field(init=False)
-    second: Trace | None = None  # of another program than the first
+    second: Trace | None = None  # of another program than the first, one that stores another value if any
     values: Ints | None = None  # what was stored, by bits; None: nothing that is known
+    second_values: Ints | None = None  # by the second program
     mixed: Bools | None = None  # different values were
     unknown: Bools | None = None  # something was that is not known
     # By what the accesses of a cell are ordered: 0 none yet, MIXED, else the address of a word.
@@ -66,6 +67,7 @@ class Cells:
         """Memory at most: what lies outside of the touched range was never written to."""
         per_cell = 12 if self.second is None else 24
         per_cell += (9 if self.values is not None else 0) + (1 if self.unknown is not None else 0)
+        per_cell += 0 if self.second_values is None else 8
         return max(0, self.high - self.low) * (per_cell + 8 * len(self.tags))
 
     def enter(
@@ -78,13 +80,17 @@ class Cells:
         new = np.zeros(len(cells), dtype=np.bool_)
         new[fresh] = True
         self.first.put(cells[fresh], programs[fresh], lanes[fresh], event)
-        other = np.flatnonzero(self.first.program[cells] != programs + 1)
-        if len(other):
+        apart = self._enter_values(cells, new, values)
+        other = self.first.program[cells] != programs + 1
+        if other.any():
             if self.second is None:
                 self.second = Trace(self.cells)
-            other = other[self.second.program[cells[other]] == 0]
-            self.second.put(cells[other], programs[other], lanes[other], event)
-        self._enter_values(cells, new, values)
+            for some in (other & (self.second.program[cells] == 0), other & apart):
+                self.second.put(cells[some], programs[some], lanes[some], event)
+                if values is not None:
+                    if self.second_values is None:
+                        self.second_values = np.zeros(self.cells, dtype=np.int64)
+                    self.second_values[cells[some]] = values[some]
         for key in {*tags, *self.tags}:
             table = self.tags.setdefault(key, np.zeros(self.cells, dtype=np.int64))
             tag = tags.get(key)
@@ -95,15 +101,23 @@ class Cells:
             table[cells[untouched]] = tag[untouched]
             table[cells[table[cells] != tag]] = MIXED
 
-    def _enter_values(self, cells: Ints, new: Bools, values: Ints | None) -> None:
+    def _enter_values(self, cells: Ints, new: Bools, values: Ints | None) -> Bools:
+        """Which entries are the first to store another value than the cell's first."""
         if values is None:
             self._unknown()[cells] = True
-            return
+            return np.zeros(len(cells), dtype=np.bool_)
         if self.values is None or self.mixed is None:
             self.values = np.zeros(self.cells, dtype=np.int64)
             self.mixed = np.zeros(self.cells, dtype=np.bool_)
         self.values[cells[new]] = values[new]
-        self.mixed[cells[self.values[cells] != values]] = True
+        differ = self.values[cells] != values
+        apart = np.asarray(differ & ~self.mixed[cells])
+        self.mixed[cells[differ]] = True
+        return apart
+
+    def side(self, second: bool) -> tuple[Trace | None, Ints | None]:
+        """The first program's trace and values, or the second's."""
+        return (self.second, self.second_values) if second else (self.first, self.values)
 
     def _unknown(self) -> Bools:
         if self.unknown is None:
@@ -123,9 +137,14 @@ class Cells:
             # Which of the smaller ones have different values is not known.
             mixed, self.mixed = self.mixed, np.zeros(self.cells, dtype=np.bool_)
             self._unknown()[np.repeat(mixed, factor)] = True
-            parts = self.values.astype(f"<i{unit}").view(f"<i{unit // factor}")
-            self.values = parts.astype(np.int64)
+            self.values = _split(self.values, unit, factor)
+        if self.second_values is not None:
+            self.second_values = _split(self.second_values, unit, factor)
         self.tags = {key: np.repeat(table, factor) for key, table in self.tags.items()}
+
+
+def _split(values: Ints, unit: int, factor: int) -> Ints:
+    return values.astype(f"<i{unit}").view(f"<i{unit // factor}").astype(np.int64)
 
 
 def stored_the_same(left: Cells, right: Cells, cells: Ints) -> tuple[Bools, Bools]:
@@ -173,3 +192,24 @@ def conflicts(left: Cells, right: Cells) -> Conflict:
     sizes = [len(one) for one in found]
     of = np.repeat(np.arange(3), sizes)
     return Conflict(np.concatenate(found).astype(np.int64) + low, of == 1, of == 2)
+
+
+def turn_to_differing(left: Cells, right: Cells, met: Conflict, positions: Ints) -> int:
+    """One of these positions, whose stores differ: ``met`` then names two programs that differ there.
+
+    Where one operation stores several values, it may have named two that store the same.
+    """
+    cells = met.cells[positions]
+    both = (False,) if left is right else (False, True)
+    for here in both:
+        for there in (True,) if left is right else both:
+            (one, bits), (other, beside) = left.side(here), right.side(there)
+            if one is None or other is None or bits is None or beside is None:
+                continue
+            a, b = one.program[cells], other.program[cells]
+            found = np.flatnonzero((a != 0) & (b != 0) & (a != b) & (bits[cells] != beside[cells]))
+            if len(found):
+                position = int(positions[found[0]])
+                met.left_second[position], met.right_second[position] = here, there
+                return position
+    return int(positions[0])

@@ -24,6 +24,7 @@ from kerncap.sanitizer.checks.races.evaluated.cell_tables import (
     Trace,
     conflicts,
     stored_the_same,
+    turn_to_differing,
 )
 from kerncap.sanitizer.checks.races.evaluated.program_words import ProgramWords
 from kerncap.sanitizer.checks.races.ordering.sync_words import line_of
@@ -305,18 +306,18 @@ class RaceObserver:
         if not self._kinds[left] == self._kinds[right] == "store":
             return None, int(left_over[0])
         cells = met.cells[left_over]
-        known, differ = stored_the_same(group.tables[left], group.tables[right], cells)
+        one, other = group.tables[left], group.tables[right]
+        known, differ = stored_the_same(one, other, cells)
         if differ.any():
-            return "differ", int(left_over[np.argmax(differ)])
+            return "differ", turn_to_differing(one, other, met, left_over[differ])
         position = int(left_over[np.argmin(known)])
-        stored = group.tables[left].values
         # Zeros that come from memory are equal by chance: memory that nobody filled in.
         kernel = self._analysis.function
         chance = not (computed(left, kernel) and computed(right, kernel))
-        if known.all() and stored is not None and not (chance and not stored[cells].any()):
+        if known.all() and one.values is not None and not (chance and not one.values[cells].any()):
             return "same", position
         cell = int(met.cells[position])
-        one, other = (
+        here, there = (
             Writer(operation, int(trace.program[cell]) - 1)
             for operation, trace in zip(
                 (left, right), self._traces(group, left, right, met, position), strict=True
@@ -324,7 +325,7 @@ class RaceObserver:
         )
         address, whole = group.address + cell * group.unit, self._widths[left] == self._widths[right]
         found = compare(
-            self._analysis, one, other, address, group.unit, whole=whole, chance=bool(known.all())
+            self._analysis, here, there, address, group.unit, whole=whole, chance=bool(known.all())
         )
         # What is equal in one cell may differ in another.
         return (Open(NOT_EVALUATED) if found == "same" else found), position

@@ -105,6 +105,45 @@ def test_data_at_one_place(data: npt.NDArray[Any], outcome: str, says: str) -> N
 
 
 @triton.jit
+def stored_twice(index, x, z, o, B: tl.constexpr):
+    i = tl.program_id(0) * B + tl.arange(0, B)
+    tl.store(o + tl.load(index + i), tl.load(x + i))
+    tl.store(o + tl.load(index + i) * 1, tl.load(z + i))
+
+
+@pytest.mark.parametrize(
+    ("x", "z"),
+    [
+        ((3, 3, 3, 9), (3, 3, 3, 3)),
+        ((3, 3, 3, 3), (3, 3, 9, 3)),
+        ((3, 3, 3, 3), (5, 5, 5, 5)),
+        ((3, 9, 9, 9), (3, 3, 3, 3)),
+    ],
+)
+def test_the_witness_names_two_programs_that_differ(x: tuple[int, ...], z: tuple[int, ...]) -> None:
+    """Not any two of those that meet."""
+    contents = (_ints(0, 0, 0, 0), _ints(*x), _ints(*z), zeros(4, "int32"))
+    run = launched(
+        stored_twice, (4,), {"index": W, "x": W, "z": W, "o": W}, contents,
+        index=(4,), x=(4,), z=(4,), o=(4,), B=1,
+    )  # fmt: skip
+    differing = [
+        finding
+        for verdict in evaluated(run).values()
+        if isinstance(verdict, Violated)
+        for finding in verdict.findings
+        if "their values differ" in finding.message
+    ]
+    stored = {line(stored_twice, "load(x"): x, line(stored_twice, "load(z"): z}
+    assert differing
+    for one in differing:
+        assert one.other is not None
+        here, there = (side.place.program_id[0] for side in (one, one.other))
+        at, beside = (side.location.frames[0].line for side in (one, one.other))
+        assert here != there and stored[at][here] != stored[beside][there], one.message
+
+
+@triton.jit
 def bytes_and_words(index, x, o, B: tl.constexpr):
     """A word at a place that the table names; then a byte beside all of them, which cuts the cells."""
     i = tl.program_id(0) * B + tl.arange(0, B)
