@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from kerncap.api.compiled_ttir import compile_source, target_of
+from kerncap.api.compiled_ttir import compile_source
 from kerncap.errors import KerncapError
 from kerncap.format import Reproducer
 from kerncap.format.schema import Region
@@ -17,7 +17,7 @@ from kerncap.sanitizer.concrete.machine import Limits
 from kerncap.sanitizer.concrete.memory import Memory
 from kerncap.sanitizer.concrete.run import evaluate
 from kerncap.sanitizer.launch import Launch
-from kerncap.sanitizer.sources.reproducer import NoTtir, launch_from_reproducer
+from kerncap.sanitizer.sources.reproducer import NoTtir, launch_from_reproducer, target_of
 from kerncap.sanitizer.ttir import read_module
 
 _MOST_BYTES = 4 << 30  # of all regions: one byte of ours for each

@@ -26,7 +26,6 @@ from kerncap.replay.choose import python_with
 from kerncap.sanitizer.sources.origins import with_original_places
 
 _BOOTSTRAP = Path(kerncap.replay.__file__).parent / "worker" / "bootstrap.py"
-DEFAULT_TARGET = "cuda:90"
 TIMEOUT_S = 180.0  # Triton from a cold disk, and one kernel
 MAX_RESULT_BYTES = 256 << 20
 _TARGET = re.compile(r"cuda:[0-9]{2,3}|hip:gfx[0-9a-z]{3,5}")
@@ -37,14 +36,6 @@ def check_target(target: str | None) -> str | None:
     if target is not None and not _TARGET.fullmatch(target):
         raise UsageError(f"--target {target}: expected cuda:N or hip:gfxN, as in cuda:90 or hip:gfx942")
     return target
-
-
-def target_of(device: schema.Device) -> str:
-    """What the launch was compiled for, ``cuda:90`` for one on the CPU."""
-    arch = device.arch or ""
-    if device.kind == "cuda" and (found := re.fullmatch(r"sm_([0-9]+)[a-z]?", arch)):
-        return f"cuda:{found[1]}"
-    return f"hip:{arch.partition(':')[0]}" if device.kind == "hip" and arch else DEFAULT_TARGET
 
 
 def compile_source(

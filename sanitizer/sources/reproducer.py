@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -94,8 +95,16 @@ def launch_from_reproducer(
         python_stack=manifest.launch.python_stack,
         sources=texts_of(reproducer),
         configuration=dict(_configuration(manifest)),
-        target=target or manifest.device.arch or manifest.device.kind,
+        target=target or target_of(manifest.device),
     )
+
+
+def target_of(device: schema.Device) -> str:
+    """What the launch was compiled for, ``cuda:90`` for one on the CPU."""
+    arch = device.arch or ""
+    if device.kind == "cuda" and (found := re.fullmatch(r"sm_([0-9]+)[a-z]?", arch)):
+        return f"cuda:{found[1]}"
+    return f"hip:{arch.partition(':')[0]}" if device.kind == "hip" and arch else "cuda:90"
 
 
 def ttir_of(reproducer: Reproducer) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from kerncap.api.compiled_ttir import compile_source, target_of
+from kerncap.api.compiled_ttir import compile_source
 from kerncap.api.limits.counting import count
 from kerncap.api.replay import ReplayOptions, load_candidate, opened, without_values, write_set
 from kerncap.errors import BackendUnavailable, KerncapError, ReplayError, UsageError
@@ -23,7 +23,7 @@ from kerncap.replay.limits.roofline import LimitReport, Times, bounds
 from kerncap.replay.limits.work import SECTOR_BYTES, Traffic, Work
 from kerncap.replay.resident import dirtied, follows_itself
 from kerncap.replay.worker.protocol import Timings
-from kerncap.sanitizer.sources.reproducer import launch_from_reproducer
+from kerncap.sanitizer.sources.reproducer import launch_from_reproducer, target_of
 
 __all__ = ["LimitReport", "limits"]
 

@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from kerncap.api.compiled_ttir import check_target, compile_source, target_of
+from kerncap.api.compiled_ttir import check_target, compile_source
 from kerncap.errors import BackendUnavailable, UsageError
 from kerncap.format import Reproducer
 from kerncap.regular_file import read_regular_text
 from kerncap.sanitizer.analysis import Options
 from kerncap.sanitizer.engine import sanitize
 from kerncap.sanitizer.findings import CHECKS, LaunchReport
-from kerncap.sanitizer.sources.reproducer import NoTtir, launch_from_reproducer, notes_of
+from kerncap.sanitizer.sources.reproducer import NoTtir, launch_from_reproducer, notes_of, target_of
 from kerncap.sanitizer.sources.ttir_file import launch_from_ttir
 
 MAX_TTIR_BYTES = 64 << 20

@@ -38,7 +38,7 @@ def test_storages_and_what_is_left_of_their_block() -> None:
             data = launch.contents.read(index)
             assert data is not None and data.whole().tobytes() == pre[start : start + storage.size_bytes]
             assert launch.contents.unwritten(index) is None
-        assert launch.target == "sm_90" and launch.sources["/app/kernels.py"].startswith(
+        assert launch.target == "cuda:90" and launch.sources["/app/kernels.py"].startswith(
             "\n\n\n\n@triton.jit"
         )
         assert notes_of(reproducer.manifest) == ()
