@@ -1,4 +1,4 @@
-"""What every verdict is: yes, no, or undecided; and what a command line makes of it.
+"""What every verdict is: yes, no, or undecided.
 
 A wrong word is worse than none: what could not be judged is no failure of what was to be judged, and no proof
 of it either.
@@ -8,9 +8,6 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable
-
-UNDECIDED_STATUS = 5
-UNTESTABLE, ABORT = 125, 128  # for `git bisect run`: beside 0 and 1
 
 
 class Answer(enum.Enum):
@@ -23,14 +20,6 @@ class Answer(enum.Enum):
     @property
     def word(self) -> str:
         return self.value.upper()
-
-
-_STATUS = {Answer.YES: 0, Answer.NO: 1, Answer.UNDECIDED: UNDECIDED_STATUS}
-
-
-def exit_status(answer: Answer, strict: bool = False) -> int:
-    """0, 1 or 5; ``strict`` takes undecided for a no."""
-    return 1 if strict and answer is Answer.UNDECIDED else _STATUS[answer]
 
 
 def result_line(answer: Answer, said: str) -> str:

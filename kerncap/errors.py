@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kerncap.answer import UNDECIDED_STATUS
+from kerncap.exit_status import ExitStatus
 
 
 class KerncapError(Exception):
@@ -13,13 +13,13 @@ class KerncapError(Exception):
     ``exit_status`` is what the command line ends with; docs/reference/cli.md has the table.
     """
 
-    exit_status = 1
+    exit_status: int = ExitStatus.NO
 
 
 class UsageError(KerncapError):
     """The request itself is wrong: an option, a selector, a path that is not there or can't be written."""
 
-    exit_status = 2
+    exit_status = ExitStatus.USAGE
 
 
 class FormatError(KerncapError):
@@ -28,7 +28,7 @@ class FormatError(KerncapError):
     ``path`` is the file inside the reproducer, ``offset`` the byte in it where reading stopped.
     """
 
-    exit_status = 3
+    exit_status = ExitStatus.MALFORMED
 
     def __init__(self, path: Path | str, offset: int, message: str) -> None:
         super().__init__(f"{path}: byte {offset}: {message}")
@@ -47,13 +47,13 @@ class ReplayError(KerncapError):
     That says nothing of the kernel.
     """
 
-    exit_status = UNDECIDED_STATUS
+    exit_status = ExitStatus.UNDECIDED
 
 
 class BackendUnavailable(KerncapError):
     """A device, driver or library that is missing here, by name."""
 
-    exit_status = 4
+    exit_status = ExitStatus.MISSING
 
     def __init__(self, name: str, reason: str) -> None:
         super().__init__(f"{name} is not available: {reason}")
@@ -64,7 +64,7 @@ class BackendUnavailable(KerncapError):
 class OutOfMemory(KerncapError):
     """The machine, or a limit that was set, has no memory left for what was asked."""
 
-    exit_status = 4
+    exit_status = ExitStatus.MISSING
 
     def __init__(self) -> None:
         super().__init__("memory: there is not enough; raise the limit (ulimit -v), or free some")
@@ -73,7 +73,7 @@ class OutOfMemory(KerncapError):
 class InternalError(KerncapError):
     """A mistake of kerncap's own: what was raised, and where."""
 
-    exit_status = 70
+    exit_status = ExitStatus.INTERNAL
 
     def __init__(self, raised: str) -> None:
         super().__init__(

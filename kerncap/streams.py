@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from typing import Any, TextIO
 
 from kerncap.errors import KerncapError
+from kerncap.exit_status import ExitStatus
 from kerncap.printable import printable
 
 _ENCODING = "kerncap-encoding"  # of our own streams, among the interpreter's -X options
@@ -25,7 +26,7 @@ _ENCODING = "kerncap-encoding"  # of our own streams, among the interpreter's -X
 class OutputError(KerncapError):
     """What was asked for can't be written to stdout."""
 
-    exit_status = 2
+    exit_status = ExitStatus.USAGE
 
     def __init__(self, reason: str) -> None:
         super().__init__(f"stdout: {reason}; the output is incomplete: send it to a file or a pipe")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from kerncap.errors import ReplayError
+from kerncap.exit_status import ExitStatus
 from kerncap.replay.worker.protocol import Compiled, Config, Image, Scalar, Variation
 
 KILLED = "the worker was killed, probably for memory"
@@ -18,7 +19,7 @@ class CandidateError(ReplayError):
     where in ``file`` the compiler points to; None where it does not say.
     """
 
-    exit_status = 1  # it is the answer to what was asked of the candidate
+    exit_status = ExitStatus.NO  # it is the answer to what was asked of the candidate
 
     def __init__(
         self,

@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from kerncap.errors import KerncapError
+from kerncap.exit_status import ExitStatus
 from kerncap.sanitizer.launch import (
     Argument,
     DescriptorArgument,
@@ -43,7 +44,7 @@ from kerncap.sanitizer.ttir.ir import (
 class BindingError(KerncapError):
     """Arguments that do not fit the TTIR function's parameters."""
 
-    exit_status = 2
+    exit_status = ExitStatus.USAGE
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 
 from kerncap.capture.options import CaptureOptions, Keep, Run, Selection
+from kerncap.capture.parse_where import parse_where, postfix
 from kerncap.capture.session_file import VERSION, SessionFile
-from kerncap.capture.where import parse_where, postfix
 
 _SELECTION, _KEEP, _RUN = ({field.name for field in fields(part)} for part in (Selection, Keep, Run))
 

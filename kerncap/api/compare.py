@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from kerncap.answer import ABORT, UNTESTABLE, Answer, of_all
+from kerncap.answer import Answer, of_all
 from kerncap.api.bad_endings import end_again
 from kerncap.api.candidate_file import kept, load_as_asked
 from kerncap.api.replay import (
@@ -24,6 +24,7 @@ from kerncap.api.replay import (
     write_set,
 )
 from kerncap.errors import BackendUnavailable, KerncapError, ReplayError, UsageError
+from kerncap.exit_status import Bisect
 from kerncap.format import Reproducer
 from kerncap.replay.byte_effects import Measured
 from kerncap.replay.candidates.disassemble import sass
@@ -36,7 +37,6 @@ from kerncap.replay.verdict import judge
 from kerncap.replay.wording import Verdict
 
 WHICH = (CAPTURED, REBUILT, CANDIDATE)
-GOOD, BAD = 0, 1  # for `git bisect run`
 
 _DEFAULTS = ReplayOptions()
 _DEVICE_ROUNDS, _HOST_ROUNDS = 60, 5
@@ -162,10 +162,11 @@ def bisect_status(outcome: CompareResult | KerncapError, strict: bool = False) -
     """
     if isinstance(outcome, CompareResult):
         if outcome.untested:
-            return UNTESTABLE
-        left = BAD if strict else UNTESTABLE
-        return {Answer.YES: GOOD, Answer.NO: BAD, Answer.UNDECIDED: left}[outcome.answer]
-    return UNTESTABLE if isinstance(outcome, BackendUnavailable | ReplayError) else ABORT
+            return Bisect.UNTESTABLE
+        left = Bisect.BAD if strict else Bisect.UNTESTABLE
+        return {Answer.YES: Bisect.GOOD, Answer.NO: Bisect.BAD, Answer.UNDECIDED: left}[outcome.answer]
+    is_missing = isinstance(outcome, BackendUnavailable | ReplayError)
+    return Bisect.UNTESTABLE if is_missing else Bisect.STOP
 
 
 def compare(

@@ -67,7 +67,7 @@ class Selection:
     kernel: str | None = None
     launch: tuple[int, int] | None = None
     per_config: bool = False
-    where: list[list[Any]] | None = None  # steps, as `kerncap.capture.where.postfix` makes them
+    where: list[list[Any]] | None = None  # steps, as `kerncap.capture.parse_where.postfix` makes them
     range: str | None = None  # a regular expression for the names of the open NVTX ranges
     ranks: tuple[int, ...] | None = None  # processes of other ranks capture nothing
     on_fault: bool = False

@@ -14,6 +14,7 @@ import msgspec
 from kerncap import failure
 from kerncap.capture.options import CaptureOptions, Keep, Selection
 from kerncap.errors import CaptureError, UsageError
+from kerncap.exit_status import ExitStatus
 from kerncap.format.contract import Backend, default
 
 NAME = "session.json"
@@ -25,14 +26,14 @@ MAX_BYTES = 1 << 20
 class SessionFileError(CaptureError):
     """A file of a session that this user can't read or write."""
 
-    exit_status = 2
+    exit_status = ExitStatus.USAGE
 
     def __init__(self, path: Path, error: OSError, what: str) -> None:
         super().__init__(str(failure.about(path, error, what)))
 
 
 class DamagedSession(CaptureError):
-    exit_status = 3
+    exit_status = ExitStatus.MALFORMED
 
 
 def is_in(folder: Path) -> bool:

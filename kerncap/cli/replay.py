@@ -9,12 +9,13 @@ from typing import Any
 import click
 
 from kerncap import output
-from kerncap.answer import Answer, exit_status
+from kerncap.answer import Answer
 from kerncap.cli.numbers import COUNT, COUNT_OR_NONE, RATIO
 from kerncap.cli.paths import PATH
 from kerncap.cli.replay_options import replay_options
 from kerncap.cli.strict import strict_option
 from kerncap.errors import KerncapError, UsageError
+from kerncap.exit_status import exit_status
 
 _STAGES = ("source", "ttir", "ttgir", "llir", "ptx", "cubin")
 _WORKING_COPY = ""  # --watch without a FILE

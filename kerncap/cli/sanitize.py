@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kerncap import output
-from kerncap.answer import ABORT, UNTESTABLE, Answer, exit_status
+from kerncap.answer import Answer
 from kerncap.cli.numbers import Finite
 from kerncap.cli.paths import PATH
 from kerncap.cli.strict import strict_option
 from kerncap.errors import KerncapError, UsageError
+from kerncap.exit_status import Bisect, exit_status
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -121,8 +122,8 @@ def _for_git(status: int, strict: bool) -> int:
     if status in (exit_status(Answer.YES), exit_status(Answer.NO)):
         return status
     if status != exit_status(Answer.UNDECIDED):
-        return ABORT
-    return exit_status(Answer.NO) if strict else UNTESTABLE
+        return Bisect.STOP
+    return exit_status(Answer.NO) if strict else Bisect.UNTESTABLE
 
 
 def _sanitize(

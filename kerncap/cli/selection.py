@@ -62,7 +62,7 @@ def selection_options(command: Command) -> Command:
 def selection_of(given: Mapping[str, Any]) -> Selection:
     """Which launches are taken, as the command line says it. Raises UsageError."""
     from kerncap.capture.options import Selection, parse_launch, parse_ranks
-    from kerncap.capture.where import parse_where, postfix
+    from kerncap.capture.parse_where import parse_where, postfix
 
     return Selection(
         kernel=given["kernel"],

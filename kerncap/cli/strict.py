@@ -8,8 +8,9 @@ from typing import Any
 
 import click
 
-from kerncap.answer import Answer, exit_status
+from kerncap.answer import Answer
 from kerncap.errors import KerncapError
+from kerncap.exit_status import exit_status
 
 _UNDECIDED = exit_status(Answer.UNDECIDED)
 _option = click.option(

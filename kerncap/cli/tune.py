@@ -9,10 +9,10 @@ from typing import Any
 import click
 
 from kerncap import log, output
-from kerncap.answer import exit_status
 from kerncap.cli.numbers import COUNT, PROCESSES, SECONDS, Finite
 from kerncap.cli.paths import PATH
 from kerncap.cli.strict import strict_option
+from kerncap.exit_status import exit_status
 
 
 @click.command("tune")

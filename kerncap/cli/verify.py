@@ -8,10 +8,10 @@ from typing import Any
 
 import click
 
-from kerncap.answer import exit_status
 from kerncap.cli.paths import PATH
 from kerncap.cli.replay_options import replay_options
 from kerncap.cli.strict import strict_option
+from kerncap.exit_status import exit_status
 
 
 @click.command("verify")

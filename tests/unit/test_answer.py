@@ -8,9 +8,10 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from kerncap.answer import Answer, exit_status, of_all, result_line
+from kerncap.answer import Answer, of_all, result_line
 from kerncap.cli.strict import strict_option
 from kerncap.errors import ReplayError, UsageError
+from kerncap.exit_status import exit_status
 from kerncap.replay.outcome import Outcome
 from kerncap.replay.wording import badly_ended, fail, nothing_written, undecided
 

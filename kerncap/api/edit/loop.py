@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from kerncap import interrupts, output
-from kerncap.answer import exit_status
 from kerncap.api.edit.edit_result import EditResult
 from kerncap.api.edit.editor import Editor
 from kerncap.api.edit.patch import Patch, bare_lines
@@ -20,6 +19,7 @@ from kerncap.api.edit.resident_engine import EditSession
 from kerncap.api.edit.save_watcher import TICK_S, Watcher
 from kerncap.api.edit.terminal import Keys
 from kerncap.errors import KerncapError, UsageError
+from kerncap.exit_status import exit_status
 from kerncap.log import from_here
 from kerncap.replay.engine import CANDIDATE, ORIGINAL
 

@@ -17,8 +17,6 @@ KINDS: dict[str, tuple[Kind, ...]] = {
 class Private(KerncapError):
     """Something private could not be taken out; ``findings`` says what and where."""
 
-    exit_status = 1
-
     def __init__(self, path: Path, findings: Sequence[Finding]) -> None:
         super().__init__(
             f"{path}: {findings[0].what} in {findings[0].file} could not be taken out; remove it there, "

@@ -6,11 +6,11 @@ import time
 from pathlib import Path
 from typing import Literal
 
-from kerncap.answer import UNDECIDED_STATUS
 from kerncap.api.bad_endings import end_again
 from kerncap.api.replay import save_checks
 from kerncap.api.unseen_stores import add_unseen_stores
 from kerncap.errors import BackendUnavailable, KerncapError
+from kerncap.exit_status import ExitStatus
 from kerncap.format import Reproducer, SelfCheck
 from kerncap.replay.byte_effects import Measured
 from kerncap.replay.engine import ORIGINAL, Engine
@@ -51,7 +51,7 @@ def self_check(path: Path, timeout_s: float = 30.0, target_python: str | None = 
 
 def _is_open(error: KerncapError) -> bool:
     """Whether an error says no more than that the replay could not be carried out."""
-    return error.exit_status == UNDECIDED_STATUS
+    return error.exit_status == ExitStatus.UNDECIDED
 
 
 def _self_check(engine: Engine, deadline: float) -> tuple[_Result, str, Measured | None]:

@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterable
 import numpy as np
 import numpy.typing as npt
 
-from kerncap.format.private import contexts, shapes
+from kerncap.format.private import contexts, secret_patterns
 
 PIECE = 512
-NAMES, URLS, RUNS = 1, 2, 1 << 31  # bits of a piece; those of the shapes lie between
+NAMES, URLS, RUNS = 1, 2, 1 << 31  # bits of a piece; those of the patterns lie between
 _BLOCK = 1 << 20
 _BEHIND = 512  # bytes of the next block that are looked at for what begins in this one
 _LONG_RUN = 24
@@ -32,7 +32,7 @@ _LONGEST_COMMON = 9
 _COMMON = (b"key", b"keys", b"token", b"auth", b"sig", b"signature", b"session", b"cookies", b"pass", b"dsn")
 
 
-def shape_bit(number: int) -> int:
+def pattern_bit(number: int) -> int:
     return 4 << number
 
 
@@ -238,7 +238,7 @@ def _classes() -> npt.NDArray[np.uint16]:
 @functools.cache
 def _triggers() -> dict[int, tuple[bytes, ...]]:
     kinds: dict[int, Iterable[bytes]] = {NAMES: contexts.STEMS, URLS: (b"://",)}
-    kinds |= {shape_bit(n): shape.triggers or () for n, shape in enumerate(shapes.shapes())}
+    kinds |= {pattern_bit(n): pattern.triggers or () for n, pattern in enumerate(secret_patterns.patterns())}
     return {bit: tuple(triggers) for bit, triggers in kinds.items() if triggers}
 
 
@@ -259,7 +259,7 @@ def _bits_of_table() -> tuple[int, ...]:
 
 @functools.cache
 def _bit_of_prefixes() -> int:
-    return next(shape_bit(n) for n, shape in enumerate(shapes.shapes()) if shape.random)
+    return next(pattern_bit(n) for n, pattern in enumerate(secret_patterns.patterns()) if pattern.random)
 
 
 @functools.cache

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 
-from kerncap.format.private import contexts, shapes
-from kerncap.format.private.candidates import NAMES, PIECE, RUNS, URLS, Bits, kinds_of_pieces, shape_bit
+from kerncap.format.private import contexts, secret_patterns
+from kerncap.format.private.candidates import NAMES, PIECE, RUNS, URLS, Bits, kinds_of_pieces, pattern_bit
 
 Span = tuple[int, int, str]
 
@@ -23,7 +23,7 @@ def secrets_of(
 
     ``by_name``: also what only its name tells, which in an image no name does. ``searched`` gets bytes done.
     """
-    found = list(shapes.keys_in(data))
+    found = list(secret_patterns.keys_in(data))
     kinds = kinds_of_pieces(data, searched)
     if not kinds.any():
         return found
@@ -33,10 +33,10 @@ def secrets_of(
     for begin, end in _ranges(kinds, URLS, len(data)):
         found += contexts.of_urls(data, begin, end)
     text = data.decode("latin-1")
-    for number, shape in enumerate(shapes.shapes()):
-        bit = RUNS if shape.triggers is None else shape_bit(number)
+    for number, pattern in enumerate(secret_patterns.patterns()):
+        bit = RUNS if pattern.triggers is None else pattern_bit(number)
         for begin, end in _ranges(kinds, bit, len(data)):
-            found += shape.find(data, text, begin, end)
+            found += pattern.find(data, text, begin, end)
     return merged(found)
 
 

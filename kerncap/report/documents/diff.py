@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 from kerncap.report.documents.basics import Bytes, Count, Document, Names, Notes, Part, Path, says
-from kerncap.report.documents.verdicts import StageDifference
+from kerncap.report.documents.replay import StageDifference
 
 Equal = Annotated[
     Literal["equal", "different", "undecided"],

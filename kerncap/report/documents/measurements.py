@@ -19,7 +19,7 @@ from kerncap.report.documents.basics import (
     Word,
     says,
 )
-from kerncap.report.documents.verdicts import RatioInterval
+from kerncap.report.documents.replay import RatioInterval
 
 
 class Traffic(Part, frozen=True, kw_only=True):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kerncap.format.private import contexts, pieces, shapes
+from kerncap.format.private import contexts, pieces, secret_patterns
 from kerncap.format.private.pieces import secrets_of
 from tests.work import calls_of
 
@@ -55,17 +55,17 @@ def test_four_times_the_text_is_four_times_the_calls(unit: bytes) -> None:
 def test_what_is_given_to_a_pattern_is_bounded(unit: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each pattern of a library sees steps of a few KiB, each byte in two of them at the most."""
     seen: list[int] = []
-    find = shapes.Shape._find
+    find = secret_patterns.Pattern._find
 
-    def watched(self: shapes.Shape, data: bytes, text: str, begin: int, end: int) -> object:
+    def watched(self: secret_patterns.Pattern, data: bytes, text: str, begin: int, end: int) -> object:
         seen.append(end - begin)
         return find(self, data, text, begin, end)
 
-    monkeypatch.setattr(shapes.Shape, "_find", watched)
+    monkeypatch.setattr(secret_patterns.Pattern, "_find", watched)
     text = unit * (65_536 // len(unit) + 1)
     secrets_of(text)
     assert max(seen, default=0) <= 4096
-    assert sum(seen) <= len(shapes.shapes()) * (len(text) + 2 * pieces.PIECE)
+    assert sum(seen) <= len(secret_patterns.patterns()) * (len(text) + 2 * pieces.PIECE)
 
 
 def test_no_name_of_a_pattern_is_without_its_stem() -> None:
@@ -73,7 +73,7 @@ def test_no_name_of_a_pattern_is_without_its_stem() -> None:
     assert all(len(stem) >= 3 for stem in contexts.STEMS)
     for stem in contexts.STEMS:
         assert contexts._NAME.match(stem + b"=x"), stem
-    assert all(len(one) >= 3 for shape in shapes.shapes() for one in shape.triggers or ())
+    assert all(len(one) >= 3 for pattern in secret_patterns.patterns() for one in pattern.triggers or ())
 
 
 @pytest.mark.parametrize("before", range(pieces.PIECE - 80, pieces.PIECE + 8, 11))

@@ -6,8 +6,9 @@ import re
 from pathlib import Path
 
 from kerncap import errors, streams
-from kerncap.answer import Answer, exit_status
+from kerncap.answer import Answer
 from kerncap.errors import KerncapError
+from kerncap.exit_status import exit_status
 
 ROOT = Path(__file__).parents[3]
 

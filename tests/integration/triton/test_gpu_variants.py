@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from kerncap.api.compare import GOOD, CompareResult, bisect_status, compare
+from kerncap.api.compare import CompareResult, bisect_status, compare
 from kerncap.api.replay import ReplayOptions, write_set
+from kerncap.exit_status import Bisect
 from kerncap.format import Reproducer
 from kerncap.replay import trust
 from kerncap.replay.byte_effects import Measured
@@ -178,7 +179,7 @@ def compared(path: Path, *which: str) -> CompareResult:
 
 def test_captured_against_rebuilt(repro: Path) -> None:
     result = compared(repro, "captured", "rebuilt")
-    assert result.passed and bisect_status(result) == GOOD, result.as_dict()
+    assert result.passed and bisect_status(result) == Bisect.GOOD, result.as_dict()
     assert all(variant.compiled.registers and variant.times_ms for variant in result.variants)
     (difference,) = result.differences
     by_stage = {stage.stage: stage for stage in difference.stages}
@@ -191,5 +192,5 @@ def test_the_command_line_compares(repro: Path, kerncap_of_module: CommandLine) 
     done = kerncap_of_module(
         "replay", repro, "--compare", "captured,rebuilt", "--bisect", "--python", sys.executable, timeout=300
     )
-    assert done.status == GOOD, done.stdout + done.stderr
+    assert done.status == Bisect.GOOD, done.stdout + done.stderr
     assert "SASS  the same" in done.stdout and done.result_line.startswith("Result: PASS")

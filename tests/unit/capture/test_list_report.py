@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from kerncap.capture.listed import Clock, Listing, Row, Span
 from kerncap.capture.outcome import CaptureResult, KernelSummary
+from kerncap.capture.parse_where import parse_where
 from kerncap.capture.payloads import KernelCounts, RowRecord, SeenRecord
 from kerncap.capture.target import TargetResult
-from kerncap.capture.where import parse_where
 from kerncap.cli import main
 from kerncap.report.capture_text import capture_command
 from kerncap.report.listing_data import Gain, figures

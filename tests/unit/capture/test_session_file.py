@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kerncap.capture.parse_where import parse_where, postfix
 from kerncap.capture.session_file import SessionFile
 from kerncap.capture.session_folder import Session
-from kerncap.capture.where import parse_where, postfix
 from kerncap.errors import CaptureError
 from tests.session_options import capture_options
 

@@ -7,10 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from kerncap.answer import ABORT, UNTESTABLE, Answer
+from kerncap.answer import Answer
 from kerncap.api.compare import (
-    BAD,
-    GOOD,
     CompareResult,
     Variant,
     bisect_status,
@@ -18,6 +16,7 @@ from kerncap.api.compare import (
 )
 from kerncap.api.replay import ReplayOptions
 from kerncap.errors import BackendUnavailable, FormatError, ReplayError, UsageError
+from kerncap.exit_status import Bisect
 from kerncap.replay.statistics import Ratio
 from kerncap.replay.wording import Verdict, undecided
 from kerncap.report.compare_text import render
@@ -35,7 +34,7 @@ def run(path: Path, which: str, max_ratio: float | None = None, **options: objec
 def test_a_candidate_beside_the_rebuilt_source(tmp_path: Path) -> None:
     path = add(n=64, block=64).seal(tmp_path)
     result = run(path, "rebuilt,candidate", candidate=candidate(tmp_path, ADD))
-    assert result.passed and bisect_status(result) == GOOD
+    assert result.passed and bisect_status(result) == Bisect.GOOD
     second = result.variants[1]
     assert second.ratio is not None and second.ratio.low <= second.ratio.median <= second.ratio.high
     text = render(result)
@@ -54,18 +53,21 @@ def test_a_wrong_one_is_bad_and_one_that_is_missing_is_untestable(tmp_path: Path
     result = run(path, "captured,rebuilt,candidate", candidate=wrong)
     captured, rebuilt, third = result.variants
     assert "the reproducer holds none" in captured.problem and rebuilt.passed and not third.passed
-    assert bisect_status(result) == UNTESTABLE and not result.passed
+    assert bisect_status(result) == Bisect.UNTESTABLE and not result.passed
     text = render(result)
     assert "untested" in text and "candidate:\n- " in text
     assert text.splitlines()[-1].startswith("Result: FAIL (candidate: "), "a no is one, whatever is missing"
     result.variants = [captured, rebuilt]
-    assert bisect_status(result) == UNTESTABLE and result.answer is Answer.UNDECIDED
+    assert bisect_status(result) == Bisect.UNTESTABLE and result.answer is Answer.UNDECIDED
     captured.verdict = undecided("the kernel did not end within 1 s")
-    assert (bisect_status(result), bisect_status(result, strict=True)) == (UNTESTABLE, BAD)
+    assert (bisect_status(result), bisect_status(result, strict=True)) == (
+        Bisect.UNTESTABLE,
+        Bisect.BAD,
+    )
     captured.verdict = None
     assert render(result).splitlines()[-1].startswith("Result: UNDECIDED (captured can't be tested: ")
     result.variants = [rebuilt, third]
-    assert bisect_status(result) == BAD
+    assert bisect_status(result) == Bisect.BAD
     assert render(result).splitlines()[-1].startswith("Result: FAIL (candidate: ")
 
 
@@ -73,7 +75,7 @@ def test_a_wrong_one_is_bad_and_one_that_is_missing_is_untestable(tmp_path: Path
 def test_what_does_not_build_is_untestable(tmp_path: Path) -> None:
     path = add(n=64, block=64).seal(tmp_path)
     result = run(path, "rebuilt,candidate", candidate=candidate(tmp_path, ADD.replace("mask =", "mask = (")))
-    assert bisect_status(result) == UNTESTABLE
+    assert bisect_status(result) == Bisect.UNTESTABLE
     assert "candidate.py does not import: SyntaxError" in result.variants[1].problem
 
 
@@ -83,7 +85,7 @@ def test_slower_than_allowed_is_bad() -> None:
     result = CompareResult(Path("k"), "k", "jit", "a GPU", "3.6.0", "python", variants, max_ratio=1.5)
     assert result.passed  # the interval does not leave the limit behind
     variants[1].ratio = Ratio(1.7, 1.6, 1.8)
-    assert result.slower == ["candidate"] and bisect_status(result) == BAD
+    assert result.slower == ["candidate"] and bisect_status(result) == Bisect.BAD
     assert render(result).splitlines()[-1] == (
         "Result: FAIL (candidate: more than 1.5 times as long as rebuilt)"
     )
@@ -107,7 +109,7 @@ def test_captured_image_and_candidate_of_a_native_launch(
     assert "+mov.u32 %r, 0;" in text
     rebuilt = run(path, "captured,rebuilt")
     assert "source was not found" in rebuilt.variants[1].problem
-    assert bisect_status(rebuilt) == UNTESTABLE
+    assert bisect_status(rebuilt) == Bisect.UNTESTABLE
 
 
 @pytest.mark.parametrize(
@@ -128,6 +130,7 @@ def test_what_is_asked_wrongly(which: str, options: dict[str, object], message: 
 
 
 def test_the_status_of_an_error_ends_a_bisection_or_skips_a_revision() -> None:
-    assert bisect_status(BackendUnavailable("CUDA", "no driver")) == UNTESTABLE
-    assert bisect_status(ReplayError("the worker died")) == UNTESTABLE
-    assert bisect_status(UsageError("what")) == ABORT == bisect_status(FormatError("manifest.json", 0, "no"))
+    assert bisect_status(BackendUnavailable("CUDA", "no driver")) == Bisect.UNTESTABLE
+    assert bisect_status(ReplayError("the worker died")) == Bisect.UNTESTABLE
+    for error in (UsageError("what"), FormatError("manifest.json", 0, "no")):
+        assert bisect_status(error) == Bisect.STOP

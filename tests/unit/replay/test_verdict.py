@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kerncap.answer import UNDECIDED_STATUS
 from kerncap.api.replay import ReplayOptions, ReplayResult, replay
 from kerncap.api.verify import VerifyOptions, verify
 from kerncap.errors import ReplayError
+from kerncap.exit_status import ExitStatus
 from kerncap.format import schema
 from kerncap.replay.outcome import CandidateError
 from kerncap.replay.process import Worker
@@ -397,7 +397,7 @@ def test_a_worker_that_the_system_kills_says_nothing_of_the_kernel(
     while_imported = "import os\nimport signal\n\nos.kill(os.getpid(), signal.SIGKILL)\n"
     with pytest.raises(ReplayError, match="was killed, probably for memory") as lost:
         adder.judge(while_imported + build.ADD)
-    assert lost.value.exit_status == UNDECIDED_STATUS
+    assert lost.value.exit_status == ExitStatus.UNDECIDED
     while_launched = build.ADD + "    __import__('os').kill(__import__('os').getpid(), 9)\n"
     assert adder.judge(while_launched).line == KILLED
     assert adder.judge(build.ADD).exact

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from kerncap.api.compare import GOOD, bisect_status, compare
+from kerncap.api.compare import bisect_status, compare
 from kerncap.api.replay import ReplayOptions, write_set
+from kerncap.exit_status import Bisect
 from kerncap.format import Reproducer
 from kerncap.replay import trust
 from kerncap.replay.byte_effects import Measured
@@ -49,7 +50,7 @@ def test_facts_of_a_kernel(engine: tuple[Engine, Measured]) -> None:
 @pytest.mark.parametrize("kernel", ["kc_add", "kc_histogram", "kc_templateIf", "kc_large_shared"])
 def test_captured_against_rebuilt(several: Captured, kernel: str) -> None:
     result = compare(several.one(kernel), ("captured", "rebuilt"), ReplayOptions(timed_runs=20, trust=True))
-    assert result.passed and bisect_status(result) == GOOD, result.as_dict()
+    assert result.passed and bisect_status(result) == Bisect.GOOD, result.as_dict()
     first, second = (variant.compiled for variant in result.variants)
     assert (first.registers, first.shared_bytes) == (second.registers, second.shared_bytes)
     (difference,) = result.differences

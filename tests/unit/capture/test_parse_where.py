@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kerncap.capture.where import parse_where
+from kerncap.capture.parse_where import parse_where
 from kerncap.errors import UsageError
 
 

@@ -1,6 +1,6 @@
-"""Secrets that their own shape tells: tokens as their issuers write them, private keys.
+"""Secrets of a known form: tokens as their issuers write them, private keys.
 
-The shapes are those of detect-secrets, as far as one piece of text can be searched for them in bounded
+The patterns are those of detect-secrets, as far as one piece of text can be searched for them in bounded
 time; a few that it lacks are here. Its searches by name, and all of its checks over the network, are unused.
 """
 
@@ -35,7 +35,7 @@ _DETECTORS: dict[tuple[str, str], tuple[bytes, ...] | None] = {
     ("telegram_token", "TelegramBotTokenDetector"): tuple(b"%02d:" % number for number in range(100)),
     ("twilio", "TwilioKeyDetector"): None,
 }  # fmt: skip
-# What detect-secrets 1.5 has no shape for: three letters at least, before 16 letters and digits or more.
+# What detect-secrets 1.5 has no pattern for: three letters at least, before 16 letters and digits or more.
 _PREFIXES = """
     hf_ github_pat_ sk- sk_test_ rk_test_ whsec_ npm_ npm-s- AIza ya29. dop_v1_ doo_v1_ shpat_ shpca_ shpss_
     xapp- dckr_pat_ dckr_oat_ ATATT3 lin_api_ figd_ nfp_ pul- r8_ gsk_ xai- nvapi- wandb_v1_ hvs. sntrys_ glc_
@@ -57,7 +57,7 @@ _RUN = re.compile(rb"[A-Za-z0-9_\-+/=.~%]{12,}")
 
 
 @dataclass(frozen=True)
-class Shape:
+class Pattern:
     """What one detector looks for. ``triggers``: a text without any of them holds none."""
 
     what: str
@@ -94,7 +94,7 @@ class Shape:
 
 
 @functools.cache
-def shapes() -> tuple[Shape, ...]:
+def patterns() -> tuple[Pattern, ...]:
     """All that is looked for; detect-secrets is imported when something is searched first."""
     import importlib
 
@@ -102,14 +102,14 @@ def shapes() -> tuple[Shape, ...]:
     for (module, name), triggers in _DETECTORS.items():
         detector = getattr(importlib.import_module(f"detect_secrets.plugins.{module}"), name)
         # The second pattern of AWS goes by a name, that of Artifactory begins with two letters of any word.
-        patterns = tuple(detector.denylist)[: 1 if module in ("aws", "artifactory") else None]
-        found.append(Shape(detector.secret_type, triggers, patterns, is_quadratic=module == "jwt"))
-    pattern = re.compile(rb"\b(?:" + _by_first_letter(_PREFIXES.split()) + rb")[A-Za-z0-9_\-+/=.]{16,1024}")
+        expressions = tuple(detector.denylist)[: 1 if module in ("aws", "artifactory") else None]
+        found.append(Pattern(detector.secret_type, triggers, expressions, is_quadratic=module == "jwt"))
+    token = re.compile(rb"\b(?:" + _by_first_letter(_PREFIXES.split()) + rb")[A-Za-z0-9_\-+/=.]{16,1024}")
     found.append(
-        Shape(
+        Pattern(
             "an issuer's token",
             tuple(one.encode() for one in _PREFIXES.split()),
-            (pattern,),
+            (token,),
             random=True,
         )
     )

@@ -1,0 +1,40 @@
+"""What a command ends with; docs/reference/cli.md explains each."""
+
+from __future__ import annotations
+
+import enum
+
+from kerncap.answer import Answer
+
+
+class ExitStatus(enum.IntEnum):
+    """Beside these, 128 + n for a signal n, and under `capture` and `list` the program's own."""
+
+    YES = 0
+    NO = 1
+    USAGE = 2
+    MALFORMED = 3
+    MISSING = 4
+    UNDECIDED = 5
+    INTERNAL = 70
+
+
+class Bisect(enum.IntEnum):
+    """For `git bisect run`."""
+
+    GOOD = 0
+    BAD = 1
+    UNTESTABLE = 125
+    STOP = 128
+
+
+_OF = {
+    Answer.YES: ExitStatus.YES,
+    Answer.NO: ExitStatus.NO,
+    Answer.UNDECIDED: ExitStatus.UNDECIDED,
+}
+
+
+def exit_status(answer: Answer, strict: bool = False) -> ExitStatus:
+    """``strict`` takes undecided for a no."""
+    return ExitStatus.NO if strict and answer is Answer.UNDECIDED else _OF[answer]
