@@ -1,7 +1,8 @@
 """What `sanitize` and `verify` take for tensors of 1 MiB to 8 GiB of which 64 bytes, 1 % or all are touched.
 
 Peak memory is that of all processes of the command together: what they have for themselves, looked at every
-20 ms. The baseline of each row is the smallest tensor of the same run; if more is touched, per byte.
+20 ms. The baseline of each row is the smallest tensor of the same run; only of 64 bytes is it bounded. Each row is
+shown when it is measured, and what touches too much for this run is named as left out at the end.
 """
 
 from __future__ import annotations
@@ -11,13 +12,16 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from _harness import KERNCAP, PROGRAMS, Row, arguments, capture, finish
 
 PROGRAM = PROGRAMS / "sanitize_size.py"
-SIZES = [1 << 20, 1 << 24, 1 << 28, 1 << 32, 1 << 33]
+SIZES = [20, 24, 28, 32, 33]  # log2
+SHARES = ["64 bytes", "1 %", "all"]
 FLAT = 1.2
 PEAK_MIB = 1024
 _POLL_S = 0.02
@@ -29,8 +33,8 @@ class Cost:
     mib: float
 
 
-def cost_of(command: list[str], statuses: tuple[int, ...] = (0,)) -> Cost:
-    """Ends the benchmark if the command ends with another status."""
+def cost_of(command: list[str]) -> Cost:
+    """Ends the benchmark if the command does not end with status 0."""
     before = os.times()
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     peak = 0
@@ -38,7 +42,7 @@ def cost_of(command: list[str], statuses: tuple[int, ...] = (0,)) -> Cost:
         peak = max(peak, sum(map(private_bytes, tree(process.pid))))
         time.sleep(_POLL_S)
     assert process.stderr is not None
-    if process.returncode not in statuses:
+    if process.returncode:
         raise SystemExit(f"{' '.join(command)}: status {process.returncode}\n{process.stderr.read()}")
     after = os.times()
     seconds = after.children_user + after.children_system - before.children_user - before.children_system
@@ -74,70 +78,78 @@ def touched_of(size: int, share: str) -> int:
     return {"64 bytes": 64, "1 %": size // 100, "all": size}[share]
 
 
-def sanitized(size: int, share: str) -> Cost:
+def of_program(size: int, share: str) -> Cost:
     words = [str(size), str(touched_of(size, share))]
     return cost_of([*KERNCAP, "sanitize", "--", sys.executable, str(PROGRAM), *words])
 
 
-def captured(folder: Path, size: int, share: str) -> Path:
-    program = [sys.executable, str(PROGRAM), str(size), str(touched_of(size, share))]
-    return capture(folder / str(size), ["-k", "double"], program)[0]
+def of_reproducer(verb: str, size: int, share: str) -> Cost:
+    os.environ["TRITON_INTERPRET"] = "1"
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            program = [sys.executable, str(PROGRAM), str(size), str(touched_of(size, share))]
+            [path] = capture(Path(folder), ["-k", "double"], program)
+            return cost_of([*KERNCAP, verb, str(path)])
+    finally:
+        del os.environ["TRITON_INTERPRET"]
 
 
-def rows_of(what: str, sizes: list[int], share: str, costs: list[Cost], peak: bool) -> list[Row]:
-    rows = []
-    flat = share == "64 bytes"
-    for size, cost in zip(sizes, costs, strict=True):
-        name = f"{what}, {size >> 20:,} MiB, {share}"
-        base = f"{sizes[0] >> 20} MiB"
-        if size != sizes[0]:
-            most = FLAT if flat and peak else None
-            rows.append(Row(name, cost.seconds, "s CPU", base, cost.seconds / costs[0].seconds, most=most))
-            rows.append(Row(name, cost.mib, "MiB peak", base, cost.mib / costs[0].mib, most=most))
-        most = 1.0 if flat and peak else None
-        rows.append(Row(name, cost.mib, "MiB peak", f"{PEAK_MIB} MiB", cost.mib / PEAK_MIB, most=most))
-    return rows
+COMMANDS = {
+    "sanitize": of_program,
+    "sanitize REPRO": partial(of_reproducer, "sanitize"),
+    "verify REPRO": partial(of_reproducer, "verify"),
+}
+
+
+class Table:
+    """Rows, shown as they come: a run may be ended before its last one."""
+
+    def __init__(self, as_json: bool) -> None:
+        self.rows: list[Row] = []
+        self._as_json = as_json
+
+    def add(self, row: Row) -> None:
+        self.rows.append(row)
+        if not self._as_json:
+            print(row.line(), flush=True)
+
+    def measure(self, what: str, share: str, sizes: Iterable[int], cost: Callable[[int], Cost]) -> None:
+        """One command on tensors of each size, of which one share is touched."""
+        smallest: tuple[int, Cost] | None = None
+        flat = share == "64 bytes"
+        for size in sizes:
+            found = cost(size)
+            name = f"{what}, {size >> 20:,} MiB, {share}"
+            smallest = smallest or (size, found)
+            base, first = f"{smallest[0] >> 20} MiB", smallest[1]
+            most = FLAT if flat else None
+            self.add(Row(name, found.seconds, "s CPU", base, found.seconds / first.seconds, most=most))
+            self.add(Row(name, found.mib, "MiB peak", base, found.mib / first.mib, most=most))
+            most = 1.0 if flat else None
+            self.add(Row(name, found.mib, "MiB peak", f"{PEAK_MIB} MiB", found.mib / PEAK_MIB, most=most))
 
 
 def main() -> int:
     """1 where a bound is missed."""
     options = arguments(__doc__)
-    options.add_argument("--largest", type=int, default=33, help="log2 of the largest tensor (default: 33)")
-    options.add_argument(
-        "--largest-touched",
-        type=int,
-        default=26,
-        help="log2 of the most bytes that are touched (default: 26)",
-    )
-    options.add_argument(
-        "--largest-verify",
-        type=int,
-        default=28,
-        help="log2 of the largest that is captured and replayed (default: 28)",
-    )
+    options.add_argument("--sizes", type=int, nargs="+", default=SIZES, help="log2 of the tensors' sizes")
+    options.add_argument("--shares", nargs="+", choices=SHARES, default=SHARES, help="how much is touched")
+    options.add_argument("--commands", nargs="+", choices=COMMANDS, default=list(COMMANDS))
+    options.add_argument("--most-touched", type=int, default=26, help="log2 of the most bytes to touch")
     given = options.parse_args()
-    rows: list[Row] = []
-    for share in ("64 bytes", "1 %", "all"):
-        sizes = [
-            one
-            for one in SIZES
-            if one <= 1 << given.largest and touched_of(one, share) <= 1 << given.largest_touched
-        ]
-        costs = [sanitized(size, share) for size in sizes]
-        rows += rows_of("sanitize", sizes, share, costs, peak=True)
-    os.environ["TRITON_INTERPRET"] = "1"
-    for share in ("64 bytes", "1 %", "all"):
-        sizes = [
-            one
-            for one in SIZES
-            if one <= 1 << given.largest_verify and touched_of(one, share) <= 1 << given.largest_touched
-        ]
-        with tempfile.TemporaryDirectory() as folder:
-            found = [captured(Path(folder), size, share) for size in sizes]
-            for verb, bounded in (("sanitize", True), ("verify", False)):
-                costs = [cost_of([*KERNCAP, verb, str(path)]) for path in found]
-                rows += rows_of(f"{verb} REPRO", sizes, share, costs, bounded)
-    return finish("sanitize_size", rows, given.json)
+    table = Table(given.json)
+    left_out = []
+    for command in given.commands:
+        for share in given.shares:
+            sizes = [1 << log2 for log2 in sorted(given.sizes)]
+            done = [size for size in sizes if touched_of(size, share) <= 1 << given.most_touched]
+            table.measure(command, share, done, partial(COMMANDS[command], share=share))
+            left_out += [f"{command}, {size >> 20:,} MiB, {share}" for size in sizes if size not in done]
+    for name in left_out:
+        print(f"left out, it touches more than 2^{given.most_touched} bytes: {name}", file=sys.stderr)
+    if given.json:
+        return finish("sanitize_size", table.rows, as_json=True)
+    return 0 if all(row.holds for row in table.rows) else 1
 
 
 if __name__ == "__main__":
