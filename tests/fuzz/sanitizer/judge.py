@@ -71,21 +71,21 @@ def judge(machine: Machine, programs: list[tuple[int, int, int]], views: list[An
     for event in machine.events:
         verdict.lines.add(event.line)
         _one(verdict, event, machine, programs, views)
-    # What an atomic adds to garbage is garbage.
+    # What an atomic adds to garbage is garbage. Under an undefined mask a lane may meet anybody.
     garbled = {
         machine.arguments[region].store
         for event in machine.events
         if event.kind == "atomic" and event.unwritten is not None and event.unwritten.any()
         for region in distinct(event.region[event.unwritten])
     }
+    steered = {machine.arguments[region].store for _, region, _ in machine.steered}
     for event in machine.events:
-        for region in distinct(event.region):
-            key = ("uninit", event.line, machine.arguments[region].name)
-            if machine.arguments[region].store in garbled and key not in verdict.unwritten:
+        for argument in (machine.arguments[region] for region in distinct(event.region)):
+            key = ("uninit", event.line, argument.name)
+            if machine.settled or (argument.store in garbled and key not in verdict.unwritten):
                 verdict.may.add(key)
-    if machine.settled:
-        verdict.may |= {("uninit", event.line, machine.arguments[region].name)
-                        for event in machine.events for region in distinct(event.region)}  # fmt: skip
+            if argument.store in steered:
+                verdict.may.add(("race", event.line, argument.name))
     for line, region, _ in machine.steered:
         verdict.may |= {(check, line, machine.arguments[region].name) for check in ("uninit", "oob", "race")}
         verdict.must[("uninit", line, machine.arguments[region].name)] |= set()
