@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 
 from kerncap import env, failure, log, scratch
-from kerncap.capture import armed, listed, lost_records, reasons
+from kerncap.capture import armed, languages, listed, lost_records, reasons
 from kerncap.capture.collect import Collector, collect_left_behind
 from kerncap.capture.options import CaptureOptions, Run
 from kerncap.capture.outcome import CaptureResult, KernelSummary, SelfCheck
@@ -38,6 +38,7 @@ def capture(options: CaptureOptions) -> CaptureResult:
     Raises CaptureError if no session can be made; a target that fails is a result. On
     KeyboardInterrupt while sealing, the session folder stays for `seal_session`.
     """
+    languages.load_installed()
     current = dict(os.environ if options.run.environment is None else options.run.environment)
     run = options.run
     output = _resolved(run.output)

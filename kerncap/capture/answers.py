@@ -14,11 +14,12 @@ from typing import Any
 
 from msgspec import Struct
 
-from kerncap.capture import armed, images, payloads
+from kerncap.capture import armed, images, languages, payloads
 from kerncap.capture.images import amdgpu, host_file
 from kerncap.capture.kernel_folder_names import spellings
 from kerncap.capture.options import CaptureOptions, Selection
 from kerncap.capture.process_log import ProcessLog
+from kerncap.capture.source.request import SourceRequest
 from kerncap.errors import CaptureError
 from kerncap.format.code_object import is_code_object
 from kerncap.format.contract import key, word
@@ -135,12 +136,7 @@ class Answers:
         return {key.match: True}
 
     def _source_known(self, asked: _MatchQuestion, image: _ImageFacts) -> bool:
-        # Lazily: most captures name their kernel, and need no source finder before the end.
-        try:
-            from kerncap.capture.source.native import NativeRequest, source_known
-        except ImportError:
-            return False
-        request = NativeRequest(
+        request = SourceRequest(
             mangled=asked.kernel,
             demangled=asked.demangled,
             kind=image.kind,
@@ -149,7 +145,7 @@ class Answers:
             source_dirs=self._source_dirs,
             arch=image.arch,
         )
-        return source_known(request, image=lambda: self._image_of(asked, image))
+        return languages.is_known(request, image=lambda: self._image_of(asked, image))
 
     def _image_of(self, asked: _MatchQuestion, image: _ImageFacts) -> bytes | None:
         """The cubin or code object with the kernel, out of the session or the file that it is mapped from."""

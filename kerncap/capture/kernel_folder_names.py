@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from kerncap.format import kernel_names as names
+from kerncap.capture import languages
 
 MAX_STEM = 80
 
@@ -14,7 +14,7 @@ MAX_STEM = 80
 def spellings(mangled: str, demangled: str) -> tuple[str, ...]:
     """What a ``-k`` may mean the kernel by: both full names, and the demangled one without its parameters
     and template arguments, with and without its namespaces."""
-    found = names.parse(mangled, demangled)
+    found = languages.parse_name(mangled, demangled)
     scopes = [scope or "(anonymous namespace)" for scope in found.scopes]
     every = [mangled, demangled or mangled, "::".join([*scopes, found.base]), found.base]
     return tuple(dict.fromkeys(every))
@@ -22,15 +22,6 @@ def spellings(mangled: str, demangled: str) -> tuple[str, ...]:
 
 def short_name(mangled: str, demangled: str) -> str:
     """The last component without template arguments: safe as a folder's name, at most 80 characters."""
-    base = names.parse(mangled, demangled).base
+    base = languages.parse_name(mangled, demangled).base
     plain = re.sub(r"[^A-Za-z0-9._-]+", "_", base).strip("._")[:MAX_STEM]
     return plain or "kernel"
-
-
-def parameter_types(mangled: str, demangled: str) -> tuple[str, ...] | None:
-    """The C++ types of the parameters; None where the name does not say (``extern "C"``, a damaged one)."""
-    found = names.parse(mangled, demangled).parameters
-    if found is None:
-        return None
-    types = tuple(text.strip() for text in found)
-    return () if types in (("void",), ("",)) else types

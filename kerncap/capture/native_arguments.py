@@ -11,7 +11,7 @@ import re
 import struct
 from collections.abc import Sequence
 
-from kerncap.capture.kernel_folder_names import parameter_types
+from kerncap.capture import languages
 from kerncap.capture.payloads import LaunchRecord
 from kerncap.format import schema
 
@@ -55,27 +55,27 @@ MAX_REPR_BYTES = 4096
 
 
 def describe(
-    launch: LaunchRecord, names: Sequence[str | None] = (), hints: Sequence[str | None] = ()
+    launch: LaunchRecord, hints: Sequence[languages.Parameter] = ()
 ) -> tuple[tuple[schema.Argument, ...], tuple[schema.View, ...]]:
     """One argument per parameter of the layout, in order, and a view for each typed pointer into a region.
 
-    ``names`` and ``hints`` (types) are what the image itself says of the parameters; the types of the C++
-    name come first. Without a layout there is nothing to tell apart: none.
+    ``hints`` is what the image itself says of the parameters; what the kernel's name says comes first.
+    Without a layout there is nothing to tell apart: none.
     """
     if launch.parameters is None or launch.parameters.layout is None:
         return (), ()
     data = bytes.fromhex(launch.parameters.bytes)
     layout = launch.parameters.layout
     kernel = launch.kernel
-    types: Sequence[str | None] | None = parameter_types(kernel.mangled or kernel.name, kernel.qualified_name)
-    if types is None or len(types) != len(layout):
-        types = hints if len(hints) == len(layout) else [None] * len(layout)
-    if len(names) != len(layout):
-        names = [None] * len(layout)
+    unknown: list[languages.Parameter] = [(None, None)] * len(layout)
+    named = languages.parameters(kernel.mangled or kernel.name, kernel.qualified_name) or ()
+    first = named if len(named) == len(layout) else unknown
+    second = hints if len(hints) == len(layout) else unknown
     arguments: list[schema.Argument] = []
     views: list[schema.View] = []
-    for number, ((offset, size), type_) in enumerate(zip(layout, types, strict=True)):
-        name = names[number] or f"arg{number}"
+    for number, (offset, size) in enumerate(layout):
+        name = first[number][0] or second[number][0] or f"arg{number}"
+        type_ = first[number][1] or second[number][1]
         value = _value(name, type_, data[offset : offset + size], launch.regions, views)
         signature = type_ if type_ is not None else f"b{8 * size}"
         arguments.append(schema.Argument(name=name, role="runtime", value=value, signature=signature[:4096]))

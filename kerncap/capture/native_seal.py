@@ -1,11 +1,9 @@
-"""What sealing adds for a launch that a native shim captured: its image, its arguments, its source."""
+"""What sealing adds for a launch that a native shim captured: its image and its arguments."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -15,6 +13,7 @@ from kerncap.capture.images import amdgpu
 from kerncap.capture.kernel_folder_names import short_name
 from kerncap.capture.payloads import LaunchRecord
 from kerncap.capture.process_log import ProcessLog
+from kerncap.capture.source.request import SourceRequest
 from kerncap.errors import CaptureError
 from kerncap.format import device_calls, schema
 from kerncap.format.code_object import CodeObject, KernelMetadata
@@ -113,19 +112,13 @@ def uses_heap(image: Image) -> bool:
     return device_calls.of_ptx(device_calls.without_comments(text)).heap
 
 
-def native_source(
-    launch: LaunchRecord,
-    image: Image,
-    process: ProcessLog,
-    source_dirs: tuple[Path, ...],
-    add_source: Callable[[str, bytes], schema.StoredFile],
-) -> tuple[schema.Source | None, dict[str, Any], tuple[str, ...]]:
-    """The editable source, what is to be said of the kernel (``file``, ``line``), and notes."""
-    from kerncap.capture.source import native
-
+def source_request(
+    launch: LaunchRecord, image: Image, process: ProcessLog, source_dirs: tuple[Path, ...]
+) -> SourceRequest:
+    """What the languages are asked for the launch's source."""
     record = launch.image
     ran = process.process
-    request = native.NativeRequest(
+    return SourceRequest(
         mangled=launch.kernel.mangled or launch.kernel.name,
         demangled=launch.kernel.qualified_name,
         kind=record.kind if record is not None else "unknown",
@@ -135,24 +128,13 @@ def native_source(
         ptx=image.ptx.decode("utf-8", "replace") if image.ptx is not None else None,
         hsaco=image.hsaco,
         nvrtc=process.folder / launch.nvrtc if launch.nvrtc is not None else None,
+        python_stack=launch.python_stack,
         cwd=Path(ran.cwd) if ran is not None and ran.cwd else None,
         argv=ran.argv if ran is not None else (),
         executable=ran.executable if ran is not None else None,
         source_dirs=source_dirs,
         arch=launch.device.arch,
     )
-    try:
-        found = native.find(request)
-    except (OSError, ValueError, LookupError, RecursionError) as error:
-        # Files of any kind are read there: what one of them is like must not cost the launch.
-        return None, {}, (log.one_line(f"the source could not be looked for: {env.hide_home(str(error))}"),)
-    source = found.store(add_source)
-    where: dict[str, Any] = {}
-    if found.kernel_file is not None:
-        where = {"file": env.hide_home(found.kernel_file)[:4096], "line": found.kernel_line}
-    # With a file in its place (PTX), why there is no better one stands in the source itself.
-    notes = [*found.notes, *((found.missing,) if found.missing and source is None else ())]
-    return source, where, tuple(dict.fromkeys(log.one_line(note) for note in notes))
 
 
 def _with_metadata(
@@ -164,7 +146,7 @@ def _with_metadata(
         return launch  # not what this launch passed
     parameters = msgspec.structs.replace(parameters, layout=layout)
     launch = msgspec.structs.replace(launch, parameters=parameters)
-    arguments, views = native_arguments.describe(launch, amdgpu.names(kernel), amdgpu.types(kernel))
+    arguments, views = native_arguments.describe(launch, amdgpu.parameters(kernel))
     return msgspec.structs.replace(launch, arguments=arguments, views=views)
 
 

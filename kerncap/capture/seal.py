@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import errno
-import json
+import functools
 import os
 import shutil
 from collections.abc import Mapping, Sequence
@@ -13,14 +14,13 @@ from pathlib import Path
 
 import msgspec
 
-from kerncap import log
+from kerncap import env, log
+from kerncap.capture import languages, native_seal
 from kerncap.capture import manifest as manifests
-from kerncap.capture import native_seal
 from kerncap.capture.payloads import CompleteRecord, LaunchRecord, StateBytes
 from kerncap.capture.process_log import ProcessLog
 from kerncap.capture.progress import Followed, Progress
 from kerncap.capture.session_folder import Session
-from kerncap.capture.source import assemble
 from kerncap.capture.zero_ranges import Split, split
 from kerncap.errors import CaptureError, KerncapError
 from kerncap.format import ReproducerWriter, schema
@@ -29,7 +29,6 @@ from kerncap.format.sources import StripedFiles
 SAY_SIZE_ABOVE = 100 * 1000 * 1000
 MAX_CODE_BYTES = 1 << 30
 MAX_SOURCE_GRAPH_BYTES = 256 << 20
-SOURCE_NAME = "kernel.py"
 _HEAP = (
     "its module calls the device's malloc; what earlier launches left on that heap is not captured, and a "
     "replay that reaches it is undecided"
@@ -180,13 +179,10 @@ class Sealer:
                 log.line(f"{log.one_line(launch.kernel.name, 80)}: {_HEAP}")
                 notes.append(f"{_HEAP[0].upper()}{_HEAP[1:]}.")
             launch = native_seal.with_arguments(launch, image)
-            launch, source = self._write_native_source(writer, process, launch, image, notes)
-            functions: tuple[str, ...] = ()
-        else:
-            source, functions = self._write_source(writer, texts, launch, notes)
-            if not code and launch.image is not None:  # the hook could not say: its process died
-                image = native_seal.read_image(process, launch)
-                code = [writer.add_code(stage, data) for stage, data in image.stages]
+        elif launch.image is not None and not code:  # the hook could not say: its process died
+            image = native_seal.read_image(process, launch)
+            code = [writer.add_code(stage, data) for stage, data in image.stages]
+        launch, source, functions = self._write_source(writer, texts, launch, image, notes)
         has_values = launch.pre is not None or not launch.regions
         if not has_values:
             notes.append("Captured with --no-values: the memory's contents are not in here.")
@@ -245,57 +241,38 @@ class Sealer:
             writer.add_post_chunk(number, chunk, state.read(position * unit, length))
 
     def _write_source(
-        self, writer: ReproducerWriter, process: ProcessLog, launch: LaunchRecord, notes: list[str]
-    ) -> tuple[schema.Source | None, tuple[str, ...]]:
-        """The editable module, and its names of the functions that were arguments.
-
-        A source that can't be put together is a note in the manifest, not a lost launch.
-        """
-        if launch.source is None:
-            return None, ()
-        try:
-            graph = json.loads(process.read_file(launch.source, MAX_SOURCE_GRAPH_BYTES))
-            assembled = assemble(graph)
-        except (CaptureError, ValueError, RecursionError) as error:
-            text = log.one_line(f"the source could not be put together: {error}")
-            notes.append(text)
-            log.line(f"{launch.kernel.name}: {text}")
-            return None, ()
-        stored = schema.Source(
-            file=writer.add_source(SOURCE_NAME, assembled.text.encode()),
-            entry=assembled.entry,
-            origins=tuple(
-                schema.SourceOrigin(
-                    name=origin.name,
-                    line=origin.line,
-                    lines=origin.lines,
-                    original_file=origin.original_file,
-                    original_line=origin.original_line,
-                )
-                for origin in assembled.origins
-            ),
-            originals=tuple(
-                writer.add_source(f"original/{name}", data) for name, data in assembled.originals.items()
-            ),
-            missing=assembled.missing,
-        )
-        return stored, assembled.extras
-
-    def _write_native_source(
         self,
         writer: ReproducerWriter,
         process: ProcessLog,
         launch: LaunchRecord,
         image: native_seal.Image,
         notes: list[str],
-    ) -> tuple[LaunchRecord, schema.Source | None]:
-        """The launch with the place of its kernel's source, and the source, if there is one."""
-        source, where, said = native_seal.native_source(
-            launch, image, process, self._source_dirs, writer.add_source
-        )
-        notes += said
-        kernel = msgspec.structs.replace(launch.kernel, **where)
-        return msgspec.structs.replace(launch, kernel=kernel), source
+    ) -> tuple[LaunchRecord, schema.Source | None, tuple[str, ...]]:
+        """The launch with the place of its kernel's source, the source, and the functions it was passed.
+
+        A source that can't be found is a note in the manifest, not a lost launch.
+        """
+        if launch.mode != "native" and launch.source is None:
+            return launch, None, ()
+        request = native_seal.source_request(launch, image, process, self._source_dirs)
+        if launch.mode != "native" and launch.source is not None:
+            read = functools.partial(process.read_file, launch.source, MAX_SOURCE_GRAPH_BYTES)
+            request = dataclasses.replace(request, graph=read)
+        try:
+            found = languages.find(request)
+        except (OSError, ValueError, LookupError, RecursionError) as error:
+            # Files of any kind are read there: what one of them is like must not cost the launch.
+            notes.append(log.one_line(f"the source could not be looked for: {env.hide_home(str(error))}"))
+            return launch, None, ()
+        source = found.store(writer.add_source)
+        if found.kernel_file is not None:
+            file = env.hide_home(found.kernel_file)[:4096]
+            kernel = msgspec.structs.replace(launch.kernel, file=file, line=found.kernel_line)
+            launch = msgspec.structs.replace(launch, kernel=kernel)
+        # With a file in its place (PTX), why there is no better one stands in the source itself.
+        said = [*found.notes, *((found.missing,) if found.missing and source is None else ())]
+        notes += dict.fromkeys(log.one_line(note) for note in said)
+        return launch, source, found.functions
 
     def _open_state(
         self, files: contextlib.ExitStack, process: ProcessLog, state: StateBytes

@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Sequence
 
 from kerncap import log
+from kerncap.capture import languages
 from kerncap.capture.outcome import KernelSummary
-from kerncap.format import kernel_names
 
 MAX_WIDTH = 64
 _OPEN, _CLOSE = "<([{", ">)]}"
@@ -55,7 +55,7 @@ def _ladder(kernel: KernelSummary) -> list[str]:
     if not kernel.is_native:
         return [kernel.name, kernel.qualified_name]
     mangled = kernel.seen.mangled if kernel.seen is not None else None
-    found = kernel_names.parse(mangled or kernel.qualified_name, kernel.qualified_name)
+    found = languages.parse_name(mangled or kernel.qualified_name, kernel.qualified_name)
     if found.template_arguments is None:
         return [kernel.name, found.qualified, kernel.qualified_name]
     whole = f"{found.base}<{found.template_arguments}>"

@@ -45,19 +45,15 @@ def layout(kernel: KernelMetadata) -> tuple[tuple[int, int], ...]:
     return tuple((each.offset, each.size) for each in kernel.explicit)
 
 
-def names(kernel: KernelMetadata) -> list[str | None]:
-    """The parameters' names where the metadata has them: ``x``, for what clang calls ``x.coerce``."""
-    found: list[str | None] = []
-    for argument in kernel.explicit:
+def parameters(kernel: KernelMetadata) -> list[tuple[str | None, str | None]]:
+    """The parameters' names (``x``, for what clang calls ``x.coerce``) and types (OpenCL's, and Triton's own)
+    if the metadata has them."""
+    found: dict[str, str | None] = {}
+    for number, argument in enumerate(kernel.explicit):
         plain = argument.name.removesuffix(".coerce")
         known = re.fullmatch(r"[A-Za-z_]\w{0,255}", plain) is not None and plain not in found
-        found.append(plain if known else None)
-    return found
-
-
-def types(kernel: KernelMetadata) -> list[str | None]:
-    """The parameters' types where the metadata has them (OpenCL's, and Triton's own)."""
-    return [each.type_name[:4096] or None for each in kernel.explicit]
+        found[plain if known else f"{number}"] = argument.type_name[:4096] or None
+    return [(None if name.isdigit() else name, type_) for name, type_ in found.items()]
 
 
 def facts(found: CodeObject, kernel: KernelMetadata | None) -> dict[str, schema.Value]:

@@ -1,8 +1,7 @@
-"""From a source graph, as the hook found it in the target, to one editable module."""
+"""From what a program under capture left of its kernels' sources to files that can be edited."""
 
 from __future__ import annotations
 
-from kerncap.capture.source.lines import SourceOrigin
 from kerncap.capture.source.module import AssembledSource, assemble
 
-__all__ = ["AssembledSource", "SourceOrigin", "assemble"]
+__all__ = ["AssembledSource", "assemble"]

@@ -4,25 +4,14 @@ from __future__ import annotations
 
 import ast
 import re
-from dataclasses import dataclass
 
 from kerncap.capture.source.graph import ImportRef, ModuleRef, Node
 from kerncap.errors import CaptureError
+from kerncap.format.schema import SourceOrigin
 
 _OPTIONS = frozenset(
     ("version", "do_not_specialize", "do_not_specialize_on_alignment", "debug", "noinline"),
 )
-
-
-@dataclass(frozen=True)
-class SourceOrigin:
-    """Where lines of the module come from; as in the manifest."""
-
-    name: str
-    line: int
-    lines: int
-    original_file: str
-    original_line: int
 
 
 class Lines:
@@ -45,7 +34,14 @@ class Lines:
             raise CaptureError(f"the text of {node.name} no longer parses: {error}") from error
         lines = text.count("\n") - above
         if node.file:
-            self.origins.append(SourceOrigin(name, self._line + above, lines, node.file, node.line + before))
+            origin = SourceOrigin(
+                name=name,
+                line=self._line + above,
+                lines=lines,
+                original_file=node.file,
+                original_line=node.line + before,
+            )
+            self.origins.append(origin)
         self.add(text)
 
     def text(self) -> str:

@@ -31,7 +31,6 @@ from kerncap.capture.source.graph import (
 )
 from kerncap.capture.source.lines import (
     Lines,
-    SourceOrigin,
     checked_options,
     comment_text,
     import_line,
@@ -46,6 +45,7 @@ from kerncap.capture.source.text import (
     identifiers,
 )
 from kerncap.errors import CaptureError
+from kerncap.format.schema import SourceOrigin
 
 MAX_MODULE = 4 << 20  # characters: the manifest's readers show it
 _BUILTIN = OpaqueRef("builtin", "")

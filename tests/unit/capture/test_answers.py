@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-import kerncap.capture.source.native as native_source
+from kerncap.capture import languages
 from kerncap.capture.answers import Answers
 from kerncap.capture.session_socket import SessionServer
 from tests.session_options import capture_options
@@ -67,7 +67,7 @@ def test_without_a_selector_a_kernel_needs_a_source(
         asked.append(request)
         return known
 
-    monkeypatch.setattr(native_source, "source_known", source_known)
+    monkeypatch.setattr(languages, "is_known", source_known)
     found = answers(tmp_path, source_dirs=(tmp_path,))
     for _ in range(3):
         assert found.answer(match()) == answer
@@ -84,7 +84,7 @@ def test_without_a_selector_a_kernel_needs_a_source(
 def test_with_any_other_selector_no_source_is_needed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any]
 ) -> None:
-    monkeypatch.setattr(native_source, "source_known", lambda request, image=None: False)
+    monkeypatch.setattr(languages, "is_known", lambda request, image=None: False)
     assert answers(tmp_path, **options).answer(match(image=None)) == {"match": True}
 
 

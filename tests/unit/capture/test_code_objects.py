@@ -111,11 +111,10 @@ def test_the_architecture_is_the_end_of_the_target(target: str, arch: str | None
 
 def test_names_and_types_come_from_the_metadata_where_it_has_them() -> None:
     found = CodeObject(code_object(kernel())).kernels[0]
-    assert amdgpu.names(found) == ["x", "n"]
-    assert amdgpu.types(found) == [None, "int"]
+    assert amdgpu.parameters(found) == [("x", None), ("n", "int")]
     twice = kernel()
     twice[".args"][1][".name"] = "x"
-    assert amdgpu.names(CodeObject(code_object(twice)).kernels[0]) == ["x", None]
+    assert [name for name, _ in amdgpu.parameters(CodeObject(code_object(twice)).kernels[0])] == ["x", None]
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-import kerncap.capture.source.native as native_source
 from kerncap.api.inspect import inspect
+from kerncap.capture import languages
 from kerncap.capture.answers import Answers
 from kerncap.format import Reproducer, schema
 from kerncap.report.inspect_text import render
@@ -205,7 +205,7 @@ def test_whether_the_source_is_known_is_read_in_the_image(
         looked.append(image())
         return True
 
-    monkeypatch.setattr(native_source, "source_known", source_known)
+    monkeypatch.setattr(languages, "is_known", source_known)
     facts = {"session": {"file": "code/elf-1"}, "program": {"mapped_from": str(program)}, "nowhere": {}}[
         where
     ]

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-import kerncap.capture.source.native as native_source
-from kerncap.capture import native_arguments, payloads
+from kerncap.capture import languages, native_arguments, payloads
 from kerncap.capture.collect import Collector
 from kerncap.capture.native_seal import MAX_FATBIN_STORED
 from kerncap.capture.seal import Sealer
@@ -214,10 +213,10 @@ def test_a_layout_in_the_cubin_that_does_not_fit_costs_nothing_else(run: Run) ->
 def test_a_source_that_could_not_be_looked_for_costs_no_launch(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def find(request: Any) -> native_source.FoundSource:
+    def find(request: Any) -> languages.FoundSource:
         raise RecursionError("too deep")
 
-    monkeypatch.setattr(native_source, "find", find)
+    monkeypatch.setattr(languages, "find", find)
     process = run.process()
     process.native(0, CUBIN)
     process.complete(0)
@@ -301,10 +300,10 @@ def test_the_source_is_asked_for_with_all_that_is_known(
 ) -> None:
     asked = []
 
-    def find(request: Any) -> native_source.FoundSource:
+    def find(request: Any) -> languages.FoundSource:
         asked.append(request)
-        file = native_source.FoundFile("scale.cu", "/src/scale.cu", b"__global__ void scale() {}\n")
-        return native_source.FoundSource(
+        file = languages.FoundFile("scale.cu", "/src/scale.cu", b"__global__ void scale() {}\n")
+        return languages.FoundSource(
             entry="scale",
             files=(file,),
             file="scale.cu",
@@ -313,7 +312,7 @@ def test_the_source_is_asked_for_with_all_that_is_known(
             notes=("by -g",),
         )
 
-    monkeypatch.setattr(native_source, "find", find)
+    monkeypatch.setattr(languages, "find", find)
     session = bare_session(tmp_path / "session")
     output = tmp_path / "out"
     output.mkdir()

@@ -11,7 +11,7 @@ import pytest
 from kerncap.api.edit.originals import patch_of
 from kerncap.api.edit.save_watcher import Watcher
 from kerncap.api.edit.working_copy import WorkingCopy, unit_of
-from kerncap.capture.source import native
+from kerncap.capture import languages
 from kerncap.format import Reproducer
 from kerncap.replay.candidates.unit import stage
 from tests.unit.replay.candidates.conftest import Make
@@ -30,7 +30,7 @@ def app(tmp_path: Path, make: Make) -> Reproducer:
         path = tmp_path / "app" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
-    return make(native.find(native.NativeRequest("k", source_dirs=(tmp_path / "app",))), "k")
+    return make(languages.find(languages.SourceRequest("k", source_dirs=(tmp_path / "app",))), "k")
 
 
 def test_headers_lie_as_they_lay_and_count_as_edits(app: Reproducer, tmp_path: Path) -> None:
@@ -81,8 +81,8 @@ def test_a_program_from_memory_has_a_patch_of_its_text(tmp_path: Path, make: Mak
     (tmp_path / "nvrtc-0.json").write_text(
         json.dumps({"name": "fill.cu", "source": text, "headers": {}, "options": [], "lowered": {}})
     )
-    request = native.NativeRequest("fill", "fill", origin="nvrtc", nvrtc=tmp_path / "nvrtc-0.json")
-    reproducer = make(native.find(request), "fill")
+    request = languages.SourceRequest("fill", "fill", origin="nvrtc", nvrtc=tmp_path / "nvrtc-0.json")
+    reproducer = make(languages.find(request), "fill")
     copy = WorkingCopy.open(reproducer, unit_of(reproducer), tmp_path / "copy")
     copy.file.write_text(text.replace("2", "3"))
     patch = patch_of(reproducer, copy)

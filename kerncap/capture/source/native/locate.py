@@ -16,8 +16,8 @@ from kerncap.capture.source.native import compile_commands, definitions, folder_
 from kerncap.capture.source.native.definitions import Definition
 from kerncap.capture.source.native.folder_search import Index, Place
 from kerncap.capture.source.native.line_table import LineTable
-from kerncap.capture.source.native.request import NativeRequest
 from kerncap.capture.source.native.unit import read_source
+from kerncap.capture.source.request import SourceRequest
 from kerncap.format.kernel_names import KernelName
 
 UNIT_SUFFIXES = (".cu", ".cpp", ".cc", ".cxx", ".c++", ".hip")
@@ -40,7 +40,7 @@ class Locator:
     """Looks for the kernel's definition, the surest way first."""
 
     def __init__(
-        self, request: NativeRequest, kernel: KernelName, table: LineTable | None, limit_s: float
+        self, request: SourceRequest, kernel: KernelName, table: LineTable | None, limit_s: float
     ) -> None:
         self.request = request
         self.kernel = kernel
@@ -167,18 +167,18 @@ def _macros_of(table: LineTable) -> dict[str, definitions.Macro]:
     return found
 
 
-def _lines_by(request: NativeRequest) -> str:
+def _lines_by(request: SourceRequest) -> str:
     return "hipcc -g" if request.tool == "hipcc" else "nvcc -lineinfo"
 
 
-def starts(request: NativeRequest) -> list[Path]:
+def starts(request: SourceRequest) -> list[Path]:
     found = [Path(folder) for folder in request.source_dirs]
     found += [request.cwd] if request.cwd is not None else []
     found += [Path(path).parent for path in (request.mapped_from, request.executable) if path]
     return list(dict.fromkeys(found))
 
 
-def beside_program(request: NativeRequest) -> Iterator[str]:
+def beside_program(request: SourceRequest) -> Iterator[str]:
     """Folders of the program: where it was built in place, or a Python extension was."""
     if request.mapped_from:
         yield os.path.dirname(request.mapped_from)

@@ -98,7 +98,7 @@ def _compiled(project: Path, hipcc: tools.Tool, _sources: tuple[tuple[Path, byte
 def sought(
     project: Path, code: bytes, kernel: str = KERNEL, demangled: str = DEMANGLED
 ) -> native.FoundSource:
-    request = native.NativeRequest(
+    request = native.SourceRequest(
         kernel, demangled, hsaco=code, arch=ARCH, mapped_from=str(project / "app"), cwd=project
     )
     assert native.source_known(request)

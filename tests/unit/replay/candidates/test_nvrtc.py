@@ -35,7 +35,7 @@ def recorded(folder: Path, **changes: object) -> native.FoundSource:
     }
     path = folder / "nvrtc-0.json"
     path.write_text(json.dumps(program))
-    found = native.find(native.NativeRequest(MANGLED, "void fill<float>(float*)", origin="nvrtc", nvrtc=path))
+    found = native.find(native.SourceRequest(MANGLED, "void fill<float>(float*)", origin="nvrtc", nvrtc=path))
     assert found.missing is None, found.missing
     return found
 
@@ -61,7 +61,7 @@ def test_a_damaged_record_is_a_reason(tmp_path: Path) -> None:
     path = tmp_path / "nvrtc-0.json"
     for text in ("", "[]", '{"source": 5}', '{"source": "' + "[" * 100):
         path.write_text(text)
-        found = native.find(native.NativeRequest("k", nvrtc=path))
+        found = native.find(native.SourceRequest("k", nvrtc=path))
         assert found.file is None and found.missing is not None and "NVRTC program" in found.missing
 
 

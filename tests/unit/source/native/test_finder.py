@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from kerncap.capture.source import native
-from kerncap.capture.source.native import NativeRequest, compile_commands, find, source_known, unit
+from kerncap.capture.languages import SourceRequest, find, is_known
+from kerncap.capture.languages.vendor_libraries import vendor_library
+from kerncap.capture.source.native import compile_commands, unit
 from kerncap.format import schema
 from tests.unit.source.native.conftest import image
 
@@ -42,7 +43,7 @@ class TestLineTables:
         main = two_headers(tmp_path)
         cubin = tables(main, [("impl.h", 2), ("impl.h", 3)], (2, 3), (2, 4))
         # The lines lie in y/impl.h: they say more than the name does.
-        found = find(NativeRequest(*NAMES, cubin=cubin))
+        found = find(SourceRequest(*NAMES, cubin=cubin))
         assert (found.kernel_file, found.kernel_line, found.file) == (
             str(main.parent / "y/impl.h"),
             3,
@@ -58,43 +59,43 @@ class TestLineTables:
         key = tmp_path / "id_rsa"
         key.write_text("a secret\n" * 8)
         cubin = image([NAMES[0]], [str(tmp_path)], [("id_rsa", 1)], [[(1, 3)]])
-        request = NativeRequest(*NAMES, cubin=cubin)
-        assert not source_known(request)
+        request = SourceRequest(*NAMES, cubin=cubin)
+        assert not is_known(request)
         found = find(request)
         assert not found.files
         assert found.missing is not None and "id_rsa, which holds no kernel" in found.missing
 
     def test_a_file_that_is_not_here_is_named(self) -> None:
         cubin = image([NAMES[0]], ["/nowhere/src"], [("scale.cuh", 1)], [[(1, 3)]])
-        found = find(NativeRequest(*NAMES, cubin=cubin))
+        found = find(SourceRequest(*NAMES, cubin=cubin))
         assert found.file is None
         assert found.missing == (
             "the line tables name /nowhere/src/scale.cuh, which is not on this machine: give --source-dir"
         )
-        assert not source_known(NativeRequest(*NAMES, cubin=cubin))
+        assert not is_known(SourceRequest(*NAMES, cubin=cubin))
 
     def test_a_source_dir_takes_the_place_of_the_build_machines_folder(self, tmp_path: Path) -> None:
         main = two_headers(tmp_path / "checkout")
         cubin = image([NAMES[0]], ["/build/machine/y"], [("impl.h", 1)], [[(1, 3)]])
-        found = find(NativeRequest(*NAMES, cubin=cubin, source_dirs=(main.parent,)))
+        found = find(SourceRequest(*NAMES, cubin=cubin, source_dirs=(main.parent,)))
         assert found.kernel_file == str(main.parent / "y" / "impl.h")
         assert any(note.startswith("/build/machine/y/impl.h was taken from") for note in found.notes)
 
     def test_an_edited_file_is_said(self, tmp_path: Path, cubin_of: Callable[..., bytes]) -> None:
         main = two_headers(tmp_path)
         cubin = cubin_of(main, "-lineinfo")
-        assert not any("was changed" in note for note in find(NativeRequest(*NAMES, cubin=cubin)).notes)
+        assert not any("was changed" in note for note in find(SourceRequest(*NAMES, cubin=cubin)).notes)
         header = tmp_path / "x" / "impl.h"
         header.write_text(header.read_text() + "// more\n")
         assert (
             f"{header} was changed since the program was compiled"
-            in find(NativeRequest(*NAMES, cubin=cubin)).notes
+            in find(SourceRequest(*NAMES, cubin=cubin)).notes
         )
 
     def test_what_the_assembler_was_told_is_told_again(
         self, tmp_path: Path, cubin_of: Callable[..., bytes]
     ) -> None:
-        found = find(NativeRequest(*NAMES, cubin=cubin_of(two_headers(tmp_path), "-G", "-maxrregcount=40")))
+        found = find(SourceRequest(*NAMES, cubin=cubin_of(two_headers(tmp_path), "-G", "-maxrregcount=40")))
         assert found.build is not None
         assert found.build.options == ("-G", "-maxrregcount=40", "--expt-relaxed-constexpr")
         assert (found.build.arch, found.build.compiler is not None) == ("sm_90", True)
@@ -102,12 +103,12 @@ class TestLineTables:
     def test_a_kernel_that_no_definition_is_seen_of(self, tmp_path: Path) -> None:
         (tmp_path / "odd.cu").write_text('#include "macros.h"\nSOMETHING(scale) { }\n')
         cubin = image([NAMES[0]], [str(tmp_path)], [("odd.cu", 1)], [[(1, 2)]])
-        found = find(NativeRequest(*NAMES, cubin=cubin))
+        found = find(SourceRequest(*NAMES, cubin=cubin))
         assert (found.file, found.kernel_line) == ("odd.cu", 2)
         assert any("no definition of scale was seen" in note for note in found.notes)
 
     def test_damage_is_a_reason(self) -> None:
-        found = find(NativeRequest(*NAMES, cubin=b"\x7fELF\x02\x01" + bytes(range(200))))
+        found = find(SourceRequest(*NAMES, cubin=b"\x7fELF\x02\x01" + bytes(range(200))))
         assert found.missing is not None and found.missing.startswith("the image's line tables are damaged")
 
     def test_a_lambdas_function_is_an_origin_too(
@@ -123,7 +124,7 @@ class TestLineTables:
             "_Z4eachIZ3runPfEUliE_EvT_",
             "void each<run(float*)::{lambda(int)#1}>(run(float*)::{lambda(int)#1})",
         )
-        found = find(NativeRequest(*names, cubin=cubin))
+        found = find(SourceRequest(*names, cubin=cubin))
         assert [(origin.name, origin.line) for origin in found.origins] == [("each", 1), ("run", 2)]
         assert found.build is not None and "--extended-lambda" in found.build.options
 
@@ -131,8 +132,8 @@ class TestLineTables:
 class TestByName:
     def test_a_source_dir(self, tmp_path: Path) -> None:
         main = two_headers(tmp_path)
-        request = NativeRequest(*NAMES, source_dirs=(tmp_path,))
-        assert source_known(request)
+        request = SourceRequest(*NAMES, source_dirs=(tmp_path,))
+        assert is_known(request)
         found = find(request)
         assert (found.kernel_file, found.kernel_line) == (str(main.parent / "x" / "impl.h"), 3)
         assert any("no line table proves" in note for note in found.notes)
@@ -140,40 +141,40 @@ class TestByName:
     def test_two_that_fit_are_listed(self, tmp_path: Path) -> None:
         for name in ("a.cu", "b.cu"):
             (tmp_path / name).write_text('extern "C" __global__ void twin(int *x) { }\n')
-        request = NativeRequest("twin", source_dirs=(tmp_path,))
-        assert not source_known(request)
+        request = SourceRequest("twin", source_dirs=(tmp_path,))
+        assert not is_known(request)
         missing = find(request).missing
         assert missing is not None and missing.startswith("2 definitions may be this kernel: ")
         assert f"{tmp_path}/a.cu:1" in missing and f"{tmp_path}/b.cu:1" in missing
 
     def test_the_file_beside_the_program(self, tmp_path: Path) -> None:
         (tmp_path / "app.cu").write_text('extern "C" __global__ void mine(int *x) { }\nint main() { }\n')
-        request = NativeRequest("mine", mapped_from=str(tmp_path / "app"), cwd=Path("/"))
-        assert source_known(request) and find(request).file == "app.cu"
-        assert not source_known(NativeRequest("yours", mapped_from=str(tmp_path / "app"), cwd=Path("/")))
+        request = SourceRequest("mine", mapped_from=str(tmp_path / "app"), cwd=Path("/"))
+        assert is_known(request) and find(request).file == "app.cu"
+        assert not is_known(SourceRequest("yours", mapped_from=str(tmp_path / "app"), cwd=Path("/")))
 
     def test_a_file_beside_the_program_with_another_namespace_is_another_kernel(self, tmp_path: Path) -> None:
         (tmp_path / "app.cu").write_text("__global__ void reduce(int *x) { }\n")
         names = ("_ZN2at6native6reduceEPi", "at::native::reduce(int*)")
-        beside = NativeRequest(*names, mapped_from=str(tmp_path / "app"))
-        assert not source_known(beside)
+        beside = SourceRequest(*names, mapped_from=str(tmp_path / "app"))
+        assert not is_known(beside)
         torch = "/v/lib/python3.12/site-packages/torch/lib/libtorch_cuda.so"
-        installed = NativeRequest("_Z6reducePi", "reduce(int*)", mapped_from=torch, cwd=tmp_path)
-        assert not source_known(installed)
-        assert source_known(NativeRequest("_Z6reducePi", "reduce(int*)", mapped_from=str(tmp_path / "app")))
+        installed = SourceRequest("_Z6reducePi", "reduce(int*)", mapped_from=torch, cwd=tmp_path)
+        assert not is_known(installed)
+        assert is_known(SourceRequest("_Z6reducePi", "reduce(int*)", mapped_from=str(tmp_path / "app")))
 
     def test_namespaces_that_a_macro_opens(self, tmp_path: Path) -> None:
         (tmp_path / "k.cu").write_text(
             "OPEN_NAMESPACES\nnamespace z { __global__ void k(int *x) { } }\nCLOSE\n"
         )
         names = ("_ZN1a1z1kEPi", "a::z::k(int*)")
-        assert find(NativeRequest(*names, source_dirs=(tmp_path,))).file == "k.cu"
-        assert find(NativeRequest("_ZN1q1kEPi", "q::k(int*)", source_dirs=(tmp_path,))).file is None
+        assert find(SourceRequest(*names, source_dirs=(tmp_path,))).file == "k.cu"
+        assert find(SourceRequest("_ZN1q1kEPi", "q::k(int*)", source_dirs=(tmp_path,))).file is None
 
     def test_a_macro_of_a_header_that_makes_kernels(self, tmp_path: Path) -> None:
         (tmp_path / "macros.h").write_text("#define DEFINE(name) __global__ void name##_kernel(int *x)\n")
         (tmp_path / "use.cu").write_text('#include "macros.h"\nnamespace n {\nDEFINE(fast) { *x = 1; }\n}\n')
-        found = find(NativeRequest("_ZN1n11fast_kernelEPi", "n::fast_kernel(int*)", source_dirs=(tmp_path,)))
+        found = find(SourceRequest("_ZN1n11fast_kernelEPi", "n::fast_kernel(int*)", source_dirs=(tmp_path,)))
         assert (found.file, found.kernel_line) == ("use.cu", 3)
 
 
@@ -205,7 +206,7 @@ class TestCompileCommands:
             '"--generate-code=arch=compute_80,code=[compute_80,sm_80]" -Xcompiler=-fPIC -Xptxas -O2 '
             "-ccbin /usr/bin/g++ -x cu -dc k.cu -o k.o",
         )
-        found = find(NativeRequest("k", mapped_from=str(tmp_path / "p" / "build" / "app"), arch="sm_90"))
+        found = find(SourceRequest("k", mapped_from=str(tmp_path / "p" / "build" / "app"), arch="sm_90"))
         assert {file.path for file in found.files} == {
             "src/k.cu", "src/local.h", "include/lib/k.h", "include/lib/deep.h", "include/lib/angled.h",
             "generated/forced.h",
@@ -230,7 +231,7 @@ class TestCompileCommands:
     def test_response_files_are_read(self, tmp_path: Path) -> None:
         self.project(tmp_path / "p", "nvcc --options-file flags.rsp -c k.cu", below=".")
         (tmp_path / "p" / "src" / "flags.rsp").write_text('-I"../include" -DVALUE=9\n')
-        found = find(NativeRequest("k", cwd=tmp_path / "p" / "src", executable="/usr/bin/app"))
+        found = find(SourceRequest("k", cwd=tmp_path / "p" / "src", executable="/usr/bin/app"))
         assert found.build is not None
         assert found.build.options == ("-DVALUE=9",)
         assert [folder.stored for folder in found.build.include_dirs] == ["source/include"]
@@ -246,7 +247,7 @@ class TestCompileCommands:
         ):
             (tmp_path / "compile_commands.json").write_text(text)
             compile_commands._load.cache_clear()
-            assert find(NativeRequest("k", cwd=tmp_path, executable=str(tmp_path / "a"))).file is None
+            assert find(SourceRequest("k", cwd=tmp_path, executable=str(tmp_path / "a"))).file is None
 
 
 PTX = ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 p)\n{\n ret;\n}\n"
@@ -268,9 +269,9 @@ class TestNothing:
         ],
     )
     def test_vendor_libraries(self, mapped: str | None, mangled: str, library: str) -> None:
-        request = NativeRequest(mangled, mapped_from=mapped)
+        request = SourceRequest(mangled, mapped_from=mapped)
         assert find(request).missing == f"no source exists: vendor library {library}"
-        assert not source_known(request)
+        assert not is_known(request)
 
     def test_a_users_own_names_are_no_vendors(self) -> None:
         for name, mapped in (
@@ -278,10 +279,10 @@ class TestNothing:
             ("cudnnlike", "/home/u/app"),
             ("my_nvjet_kernel", None),
         ):
-            assert native.vendor_library(mapped, name) is None
+            assert vendor_library(mapped, name) is None
 
     def test_the_ptx_stands_in(self) -> None:
-        found = find(NativeRequest("k", ptx=PTX))
+        found = find(SourceRequest("k", ptx=PTX))
         stored: dict[str, bytes] = {}
 
         def add(name: str, data: bytes) -> schema.StoredFile:
@@ -292,13 +293,13 @@ class TestNothing:
         assert source is not None and (source.language, source.build) == ("ptx", None)
         assert stored == {"kernel.ptx": PTX.encode()}
         assert found.missing is not None and source.missing == (found.missing,)
-        assert not found.source_known and not source_known(NativeRequest("k", ptx=PTX))
+        assert not is_known(SourceRequest("k", ptx=PTX))
 
     def test_ptx_of_other_kernels_does_not(self) -> None:
-        assert find(NativeRequest("kk", ptx=PTX)).file is None
+        assert find(SourceRequest("kk", ptx=PTX)).file is None
 
     def test_a_program_without_anything(self, tmp_path: Path) -> None:
-        found = find(NativeRequest("k", mapped_from=str(tmp_path / "app")))
+        found = find(SourceRequest("k", mapped_from=str(tmp_path / "app")))
         assert found.missing == (
             "the image of app has no line tables and no source of that name was found: "
             "compile with nvcc -lineinfo, or give --source-dir"
@@ -308,7 +309,7 @@ class TestNothing:
 def test_a_manifest_does_not_say_whose_home_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     main = two_headers(tmp_path / "project")
-    found = find(NativeRequest(*NAMES, cubin=tables(main, [("impl.h", 2)], (1, 3))))
+    found = find(SourceRequest(*NAMES, cubin=tables(main, [("impl.h", 2)], (1, 3))))
     source = found.store(lambda name, data: schema.StoredFile(path=f"source/{name}", size=0, sha256="0" * 64))
     assert source is not None and source.build is not None and found.notes
     assert source.build.name == "~/project/main.cu"
@@ -325,7 +326,7 @@ class TestBounds:
         (tmp_path / "k.cu").write_text(includes + 'extern "C" __global__ void k() { }\n')
         for n in range(6):
             (tmp_path / f"h{n}.h").write_text("")
-        found = find(NativeRequest("k", source_dirs=(tmp_path,)))
+        found = find(SourceRequest("k", source_dirs=(tmp_path,)))
         assert len(found.files) == 3
         assert any("not every header was stored" in note for note in found.notes)
 
@@ -339,11 +340,11 @@ class TestBounds:
         entry = {"directory": str(tmp_path / "app"), "file": "k.cu",
                  "arguments": ["nvcc", "-I", str(toolkit), "-c", "k.cu"]}  # fmt: skip
         (tmp_path / "app" / "compile_commands.json").write_text(json.dumps([entry]))
-        found = find(NativeRequest("k", source_dirs=(tmp_path / "app",)))
+        found = find(SourceRequest("k", source_dirs=(tmp_path / "app",)))
         assert [file.path for file in found.files] == ["k.cu"]
         assert found.build is not None and found.build.external == ("cuda_fp16.h",)
         assert [folder.stored for folder in found.build.include_dirs] == [None]
 
     def test_a_special_file_is_no_source(self, tmp_path: Path) -> None:
         os.mkfifo(tmp_path / "k.cu")
-        assert find(NativeRequest("k", source_dirs=(tmp_path,))).file is None
+        assert find(SourceRequest("k", source_dirs=(tmp_path,))).file is None

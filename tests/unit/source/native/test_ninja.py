@@ -7,7 +7,8 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kerncap.capture.source.native import NativeRequest, find, ninja, source_known
+from kerncap.capture.languages import SourceRequest, find, is_known
+from kerncap.capture.source.native import ninja
 
 TORCH = r"""ninja_required_version = 1.3
 cxx = c++
@@ -42,8 +43,8 @@ def test_a_torch_extension(tmp_path: Path) -> None:
         '#include <ATen/ATen.h>\n#include "mine.h"\nextern "C" __global__ void k(int *x) { }\n'
     )
     (tmp_path / "build.ninja").write_text(TORCH.replace("{folder}", str(tmp_path)))
-    request = NativeRequest("k", mapped_from=str(tmp_path / "mine.so"))
-    assert source_known(request)
+    request = SourceRequest("k", mapped_from=str(tmp_path / "mine.so"))
+    assert is_known(request)
     found = find(request)
     assert {file.path for file in found.files} == {"my kernels.cu", "inc/mine.h"}
     assert found.build is not None

@@ -5,15 +5,19 @@ from __future__ import annotations
 import dataclasses
 import os
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 
 from kerncap import env
+from kerncap.capture.languages.language import Language
 from kerncap.capture.source.native import command_line, definitions, layout, unit
-from kerncap.capture.source.native.request import FoundFile, FoundSource, NativeRequest
-from kerncap.format import schema
+from kerncap.capture.source.request import FoundFile, FoundSource, SourceRequest
+from kerncap.errors import CaptureError
+from kerncap.format import kernel_names, schema
 from kerncap.format.kernel_names import KernelName
+from kerncap.log import one_line
 
 MAX_RECORD_BYTES = 256 << 20
 _MAX_NAME = 4096
@@ -27,10 +31,25 @@ class _Program(msgspec.Struct):
     lowered: dict[str, str] = {}  # name expression: mangled
 
 
-def found_program(request: NativeRequest, kernel: KernelName) -> FoundSource:
+class Nvrtc(Language):
+    name = "nvrtc"
+
+    def find(self, request: SourceRequest) -> FoundSource | None:
+        if request.nvrtc is None:
+            return None
+        kernel = kernel_names.parse(request.mangled, request.demangled)
+        try:
+            return found_program(request, request.nvrtc, kernel)
+        except (ValueError, CaptureError) as error:
+            return FoundSource(entry=kernel.base, missing=one_line(env.hide_home(str(error))))
+
+    def is_known(self, request: SourceRequest, image: Callable[[], bytes | None] | None) -> bool | None:
+        return True if request.nvrtc is not None or request.origin.startswith("nvrtc") else None
+
+
+def found_program(request: SourceRequest, record: Path, kernel: KernelName) -> FoundSource:
     """The recorded program of a kernel that NVRTC compiled. Raises ValueError with what is wrong with it."""
-    assert request.nvrtc is not None
-    program = _read(request.nvrtc)
+    program = _read(record)
     name = program.name or "default_program"
     command = command_line.parse("nvrtc", program.options, request.cwd or Path("/"))
     headers = _given_headers(program)
@@ -77,7 +96,6 @@ def found_program(request: NativeRequest, kernel: KernelName) -> FoundSource:
         origins=() if definition is None else (_origin(definition, name),),
         kernel_file=name,
         kernel_line=None if definition is None else definition.line,
-        parameters=None if definition is None else definition.parameter_pairs,
         notes=tuple(env.hide_home(note) for note in notes),
     )
 

@@ -1,4 +1,4 @@
-"""What is asked about a native kernel's source, and what is answered."""
+"""What is asked about a kernel's source, and what is answered."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ from kerncap.format import schema
 
 
 @dataclass(frozen=True)
-class NativeRequest:
+class SourceRequest:
     """A kernel and where it came from. ``kind``, ``origin`` and ``mapped_from`` are the image's.
 
     ``cubin`` is the image's code for the captured device, ``ptx`` its PTX if it has any, ``nvrtc`` the file
-    in which the shim wrote the NVRTC program; the rest is the process's.
+    in which the shim wrote the NVRTC program; ``graph`` reads the Triton hook's source graph;
+    ``python_stack`` has the frames (file, line, function) that launched it, innermost last. The rest is the
+    process's.
     """
 
     mangled: str
@@ -27,6 +29,8 @@ class NativeRequest:
     ptx: str | None = field(default=None, repr=False)
     hsaco: bytes | None = field(default=None, repr=False)  # the code object, on an AMD GPU
     nvrtc: Path | None = None
+    graph: Callable[[], bytes] | None = None
+    python_stack: tuple[tuple[str, int, str], ...] = ()
     cwd: Path | None = None
     argv: tuple[str, ...] = ()
     executable: str | None = None
@@ -52,29 +56,25 @@ class FoundFile:
 class FoundSource:
     """The files of a kernel's source and how to compile them; or, in ``missing``, why there are none.
 
-    ``file`` is the path (below source/) of the file that defines the kernel. ``source_known`` is False where
-    only PTX was found. ``parameters`` are the kernel's (type, name) as its definition says them, None where
-    it was not parsed: a template's types are its own names for them.
+    ``file`` is the path (below source/) of the file that defines the kernel. ``functions`` are its names of
+    the functions that the kernel was passed, ``unresolved`` names of its that have no value.
     """
 
     entry: str
-    language: Literal["cuda", "hip", "ptx"] = "cuda"
+    language: Literal["python", "cuda", "hip", "ptx"] = "cuda"
     files: tuple[FoundFile, ...] = ()
     file: str | None = None
     build: schema.SourceBuild | None = None
     origins: tuple[schema.SourceOrigin, ...] = ()
     kernel_file: str | None = None
     kernel_line: int | None = None
-    parameters: tuple[tuple[str, str], ...] | None = None
+    functions: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    unresolved: tuple[str, ...] = ()
     missing: str | None = None
 
-    @property
-    def source_known(self) -> bool:
-        return self.file is not None and self.language != "ptx"
-
     def store(self, add_source: Callable[[str, bytes], schema.StoredFile]) -> schema.Source | None:
-        """Give every file to ``add_source`` (name below source/, bytes); None where there are none."""
+        """Give every file to ``add_source`` (name below source/, bytes); None if there are none."""
         if self.file is None:
             return None
         stored = {each.path: add_source(each.path, each.data) for each in self.files}
@@ -85,5 +85,5 @@ class FoundSource:
             build=self.build,
             origins=self.origins,
             originals=tuple(file for path, file in stored.items() if path != self.file),
-            missing=(self.missing[:4096],) if self.missing else (),
+            missing=(*self.unresolved, *((self.missing[:4096],) if self.missing else ())),
         )

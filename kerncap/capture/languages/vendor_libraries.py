@@ -4,6 +4,13 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable
+
+from kerncap import env
+from kerncap.capture.languages.language import Language
+from kerncap.capture.source.request import FoundSource, SourceRequest
+from kerncap.format import kernel_names
+from kerncap.log import one_line
 
 _LIBRARIES = (
     (re.compile(r"libcublas(?:Lt)?\b|libnvblas"), "cuBLAS"),
@@ -44,6 +51,22 @@ _NAMES = (
 )
 
 
+class VendorLibraries(Language):
+    name = "vendor library"
+
+    def find(self, request: SourceRequest) -> FoundSource | None:
+        library = vendor_library(request.mapped_from, request.mangled)
+        if library is None:
+            return None
+        where = f" ({os.path.basename(request.mapped_from)})" if request.mapped_from else ""
+        reason = f"no source exists: vendor library {library}{where}"
+        entry = kernel_names.parse(request.mangled, request.demangled).base
+        return FoundSource(entry=entry, missing=one_line(env.hide_home(reason)))
+
+    def is_known(self, request: SourceRequest, image: Callable[[], bytes | None] | None) -> bool | None:
+        return None if vendor_library(request.mapped_from, request.mangled) is None else False
+
+
 def vendor_library(mapped_from: str | None, mangled: str) -> str | None:
     """The vendor library that a kernel belongs to, None for one that may have a source."""
     if mapped_from:
@@ -53,9 +76,3 @@ def vendor_library(mapped_from: str | None, mangled: str) -> str | None:
                 return library
         return None  # linked into something else: its own line tables may know
     return next((library for pattern, library in _NAMES if pattern.match(mangled)), None)
-
-
-def no_source(library: str, mapped_from: str | None) -> str:
-    """The sentence for a kernel that has no source."""
-    where = f" ({os.path.basename(mapped_from)})" if mapped_from else ""
-    return f"no source exists: vendor library {library}{where}"

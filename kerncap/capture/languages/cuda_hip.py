@@ -1,4 +1,4 @@
-"""Finds a native kernel's source: NVRTC's own, line tables, compile_commands.json, folders to search, PTX.
+"""CUDA C++ and HIP: line tables, compile_commands.json, folders to search.
 
 The reason is said where there is none. What the kernel's file is compiled with goes into a recipe.
 """
@@ -10,15 +10,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from kerncap import env
+from kerncap.capture.languages.language import Language
 from kerncap.capture.source.native import (
     compile_commands,
     definitions,
     folder_search,
     layout,
     line_table,
-    nvrtc_program,
     tool_info,
-    vendor_libraries,
 )
 from kerncap.capture.source.native.command_line import CommandLine
 from kerncap.capture.source.native.command_line import parse as parse_command
@@ -32,8 +31,8 @@ from kerncap.capture.source.native.locate import (
     beside_program,
     starts,
 )
-from kerncap.capture.source.native.request import FoundFile, FoundSource, NativeRequest
 from kerncap.capture.source.native.unit import Unit, collect, read_source
+from kerncap.capture.source.request import FoundSource, SourceRequest
 from kerncap.errors import CaptureError
 from kerncap.format import kernel_names, schema
 from kerncap.format.code_object import CodeObject, CodeObjectProblem, is_code_object
@@ -45,51 +44,36 @@ PATIENT_S = 30.0  # when sealing
 _INCLUDERS = 60
 
 
-def find(request: NativeRequest) -> FoundSource:
-    """The source of a kernel, or in ``missing`` one line why there is none. Reads files, runs nothing."""
-    kernel = kernel_names.parse(request.mangled, request.demangled)
-    if request.nvrtc is not None:
+class CudaHip(Language):
+    name = "cuda"
+
+    def find(self, request: SourceRequest) -> FoundSource:
+        kernel = kernel_names.parse(request.mangled, request.demangled)
+        table, damage = _line_table(request)
+        located = Locator(request, kernel, table, PATIENT_S).locate()
+        if located.place is None:
+            reason = located.reason or damage or _why_nothing(request, table)
+            return _nothing(kernel, reason)
+        return _with_unit(request, kernel, table, located)
+
+    def is_known(self, request: SourceRequest, image: Callable[[], bytes | None] | None) -> bool:
+        kernel = kernel_names.parse(request.mangled, request.demangled)
         try:
-            return nvrtc_program.found_program(request, kernel)
-        except (ValueError, CaptureError) as error:
-            return _fallback(request, kernel, one_line(error))
-    library = vendor_libraries.vendor_library(request.mapped_from, request.mangled)
-    if library is not None:
-        return _fallback(request, kernel, vendor_libraries.no_source(library, request.mapped_from))
-    table, damage = _line_table(request)
-    located = Locator(request, kernel, table, PATIENT_S).locate()
-    if located.place is None:
-        reason = located.reason or damage or _why_nothing(request, table)
-        return _fallback(request, kernel, reason)
-    return _with_unit(request, kernel, table, located)
-
-
-def source_known(request: NativeRequest, image: Callable[[], bytes | None] | None = None) -> bool:
-    """Whether `find` would find the source proper. Follows no header, reads no image unasked.
-
-    ``image`` gives the cubin or code object that has the kernel.
-    """
-    if request.nvrtc is not None or request.origin.startswith("nvrtc"):
-        return True
-    if vendor_libraries.vendor_library(request.mapped_from, request.mangled) is not None:
-        return False
-    kernel = kernel_names.parse(request.mangled, request.demangled)
-    try:
-        if Locator(request, kernel, None, QUICK_S).locate().place is not None:
-            return True
-        data = request.hsaco or request.cubin
-        data = data if data is not None else image() if image is not None else None
-        if data is None:
+            if Locator(request, kernel, None, QUICK_S).locate().place is not None:
+                return True
+            data = request.hsaco or request.cubin
+            data = data if data is not None else image() if image is not None else None
+            if data is None:
+                return False
+            table = _table_of(data, request.mangled)
+        except (ElfProblem, CaptureError, OSError, RecursionError):
             return False
-        table = _table_of(data, request.mangled)
-    except (ElfProblem, CaptureError, OSError, RecursionError):
-        return False
-    return table is not None and any(
-        path.endswith(folder_search.SUFFIXES) and os.path.isfile(path) for path, _ in table.rows
-    )
+        return table is not None and any(
+            path.endswith(folder_search.SUFFIXES) and os.path.isfile(path) for path, _ in table.rows
+        )
 
 
-def _line_table(request: NativeRequest) -> tuple[LineTable | None, str | None]:
+def _line_table(request: SourceRequest) -> tuple[LineTable | None, str | None]:
     try:
         table = None
         if request.cubin is not None:
@@ -109,7 +93,7 @@ def _table_of(data: bytes, mangled: str) -> LineTable | None:
 
 
 def _with_unit(
-    request: NativeRequest, kernel: KernelName, table: LineTable | None, located: Located
+    request: SourceRequest, kernel: KernelName, table: LineTable | None, located: Located
 ) -> FoundSource:
     place = located.place
     assert place is not None
@@ -119,13 +103,13 @@ def _with_unit(
     hints = [*(table.files if table is not None else ()), *_project_headers(request)]
     unit, command, directory = _unit(request, kernel, table, databases, place, hints, notes, info)
     if unit is None:
-        return _fallback(request, kernel, f"{place.path} can't be read any more")
+        return _nothing(kernel, f"{place.path} can't be read any more")
     notes += unit.notes
     files, root, left = layout.tree(unit)
     notes += left
     places = {file.original: file.path for file in files}
     if place.path not in places or unit.main not in places:
-        return _fallback(request, kernel, f"{place.path} can't be stored: {'; '.join(left) or 'a limit'}")
+        return _nothing(kernel, f"{place.path} can't be stored: {'; '.join(left) or 'a limit'}")
     if command.relocatable:
         flag = "-rdc=true" if request.tool == "nvcc" else "-fgpu-rdc"
         notes.append(f"compiled with {flag}: a rebuild links no device code of other units")
@@ -147,18 +131,17 @@ def _with_unit(
         origins=_origins(kernel, place, unit),
         kernel_file=place.path,
         kernel_line=place.definition.line,
-        parameters=place.definition.parameter_pairs,
         notes=tuple(dict.fromkeys(one_line(env.hide_home(note)) for note in notes)),
     )
 
 
-def _tool_info(request: NativeRequest) -> tool_info.ToolInfo | None:
+def _tool_info(request: SourceRequest) -> tool_info.ToolInfo | None:
     if request.hsaco is not None:
         return tool_info.of_code_object(request.hsaco)
     return tool_info.of_cubin(request.cubin) if request.cubin is not None else None
 
 
-def _arch(request: NativeRequest, info: tool_info.ToolInfo | None) -> str | None:
+def _arch(request: SourceRequest, info: tool_info.ToolInfo | None) -> str | None:
     """What the image was compiled for, features included: "sm_90a", "gfx90a:xnack-"."""
     if request.hsaco is None:
         return (info.arch if info is not None else None) or request.arch
@@ -169,7 +152,7 @@ def _arch(request: NativeRequest, info: tool_info.ToolInfo | None) -> str | None
     return f"{found.arch}{found.features}" if found.arch else request.arch
 
 
-def _project_headers(request: NativeRequest) -> list[str]:
+def _project_headers(request: SourceRequest) -> list[str]:
     found: list[str] = []
     for folder in request.source_dirs:
         for path in folder_search.files_below(os.path.abspath(folder)):
@@ -180,7 +163,7 @@ def _project_headers(request: NativeRequest) -> list[str]:
 
 
 def _unit(
-    request: NativeRequest,
+    request: SourceRequest,
     kernel: KernelName,
     table: LineTable | None,
     databases: tuple[compile_commands.Database, ...],
@@ -214,7 +197,7 @@ def _unit(
 
 
 def _mains(
-    request: NativeRequest,
+    request: SourceRequest,
     kernel: KernelName,
     table: LineTable | None,
     databases: tuple[compile_commands.Database, ...],
@@ -272,7 +255,7 @@ def _origin(place: Place) -> schema.SourceOrigin:
     )
 
 
-def _why_nothing(request: NativeRequest, table: LineTable | None) -> str:
+def _why_nothing(request: SourceRequest, table: LineTable | None) -> str:
     if table is not None and not os.path.isfile(table.rows[0][0]):
         return f"the line tables name {table.rows[0][0]}, which is not on this machine: give --source-dir"
     if table is not None:
@@ -290,20 +273,5 @@ def _why_nothing(request: NativeRequest, table: LineTable | None) -> str:
     )
 
 
-def _fallback(request: NativeRequest, kernel: KernelName, reason: str) -> FoundSource:
-    """No source proper: the image's PTX if it has any."""
-    reason = one_line(env.hide_home(reason))
-    if request.ptx is None or line_table.ptx_body(request.ptx, request.mangled) is None:
-        return FoundSource(entry=kernel.base, missing=reason)
-    data = request.ptx.rstrip("\0").encode("utf-8", "replace")
-    file = FoundFile("kernel.ptx", "the image's PTX", data)
-    line = request.ptx[: request.ptx.find(request.mangled)].count("\n") + 1
-    return FoundSource(
-        entry=request.mangled,
-        language="ptx",
-        files=(file,),
-        file=file.path,
-        kernel_line=line,
-        notes=("only the kernel's PTX can be edited",),
-        missing=reason,
-    )
+def _nothing(kernel: KernelName, reason: str) -> FoundSource:
+    return FoundSource(entry=kernel.base, missing=one_line(env.hide_home(reason)))
