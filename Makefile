@@ -9,6 +9,8 @@ JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 # A test that waits for a process leaves its core to another.
 TEST_JOBS ?= $(shell echo $$(($(JOBS) + 1)))
 export JOBS
+# With it each command of a test would compile kerncap's modules again, and pytest every test.
+unexport PYTHONDONTWRITEBYTECODE
 
 # Where torch comes from when PYTHON has none. Empty: pip's own default. On a machine with no GPU,
 # PyTorch's CPU index saves some gigabytes.
