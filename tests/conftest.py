@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
@@ -39,6 +40,24 @@ def _private_configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     if "kerncap.replay.trust" in sys.modules:
         monkeypatch.setattr("kerncap.replay.trust._agreed", set())
+
+
+class _TestFile(pytest.Module):
+    """A file of tests; one that imports torch or triton is skipped if that is not installed."""
+
+    def collect(self) -> Iterable[pytest.Item | pytest.Collector]:
+        try:
+            return super().collect()
+        except self.CollectError as error:
+            missing = getattr(error.__cause__, "name", None) or ""
+            if missing.partition(".")[0] in ("torch", "triton"):
+                pytest.skip(f"{missing} is not installed", allow_module_level=True)
+            raise
+
+
+def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> pytest.Module:
+    module: pytest.Module = _TestFile.from_parent(parent, path=module_path)
+    return module
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -22,13 +22,12 @@ SOURCE = b"import triton\n\n\n@triton.jit\ndef scale(x_ptr, n, FACTOR):\n    pas
 
 def noise(size: int, seed: int) -> bytes:
     """Incompressible bytes that are the same everywhere (an LCG: no library's generator)."""
-    state = np.uint32(seed)
-    out = np.empty(size, dtype=np.uint8)
-    with np.errstate(over="ignore"):
-        for i in range(size):
-            state = state * np.uint32(1664525) + np.uint32(1013904223)
-            out[i] = state >> np.uint32(24)
-    return out.tobytes()
+    state = seed
+    out = bytearray(size)
+    for i in range(size):
+        state = (state * 1664525 + 1013904223) & 0xFFFFFFFF
+        out[i] = state >> 24
+    return bytes(out)
 
 
 def contents() -> dict[int, tuple[bytes, bytes]]:

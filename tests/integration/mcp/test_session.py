@@ -8,13 +8,13 @@ import sys
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import pytest
-from mcp import Client
-from mcp.client.stdio import StdioServerParameters
-from mcp.shared.exceptions import MCPError
+
+if TYPE_CHECKING:
+    from mcp import Client
 
 SAMPLES = Path(__file__).parents[3] / "samples"
 GOLDEN = Path(__file__).parents[2] / "golden"
@@ -23,6 +23,8 @@ SLEEPER = "import os, time; open('pids', 'w').write(str(os.getpid())); time.slee
 
 def session(root: Path, steps: Callable[[Client], Awaitable[None]], *options: str) -> None:
     """Run ``steps`` against a server on ``root``."""
+    from mcp import Client
+    from mcp.client.stdio import StdioServerParameters
 
     async def main() -> None:
         server = StdioServerParameters(
@@ -93,6 +95,8 @@ def test_captures_verifies_and_sanitizes(tmp_path: Path) -> None:
 
 def test_the_rules(tmp_path: Path) -> None:
     """Trust, folders and time; what a call started ends with it."""
+    from mcp.shared.exceptions import MCPError
+
     stranger = tmp_path / "stranger"
     shutil.copytree(GOLDEN / "v1.3", stranger)
     (tmp_path / "sleep.py").write_text(SLEEPER)

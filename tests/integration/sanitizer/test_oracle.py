@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
 from functools import cache
-
-import pytest
-
-if importlib.util.find_spec("torch") is None or importlib.util.find_spec("triton") is None:
-    pytest.skip("torch or triton is not installed", allow_module_level=True)
 
 from tests.integration.sanitizer import oracle_targets
 from tests.integration.sanitizer.oracle.client import Answer, ask

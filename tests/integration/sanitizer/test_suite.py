@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 from collections import Counter
 from collections.abc import Iterable
@@ -10,9 +9,6 @@ from functools import cache
 from typing import Any
 
 import pytest
-
-if importlib.util.find_spec("torch") is None or importlib.util.find_spec("triton") is None:
-    pytest.skip("torch or triton is not installed", allow_module_level=True)
 
 from kerncap.sanitizer.findings import Finding, LaunchReport, Proved, Unproven, Violated
 from tests.integration.sanitizer.oracle.client import Answer, ask

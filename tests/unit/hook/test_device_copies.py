@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from .conftest import CHUNK
 
-torch = pytest.importorskip("torch")
 ROOM = 1 << 30
 
 

@@ -13,8 +13,6 @@ import pytest
 from .conftest import Run
 from .fake_shim import build
 
-torch = pytest.importorskip("torch")
-
 SEGMENTS = [
     {
         "address": 0x1000, "device": 0, "segment_pool_id": (0, 0),

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from .conftest import CHUNK
 from .test_device_copies import cuda
 
-torch = pytest.importorskip("torch")
 __all__ = ["cuda"]  # the device's stand-in: host tensors in its place
 
 

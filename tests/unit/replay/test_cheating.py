@@ -12,6 +12,7 @@ from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
+import torch
 
 from kerncap.answer import Answer
 from kerncap.api.candidate_file import kept
@@ -26,15 +27,13 @@ from kerncap.replay.wording import Verdict
 from kerncap.replay.worker import typed_json
 from kerncap.replay.worker.protocol import Ended
 from kerncap.replay.worker.torch_backend import guard, isolation
+from kerncap.replay.worker.torch_backend.launchers import source
 
 from . import build
 from .build import HEADER, Launch
 from .resident import Resident, candidate, resident
 
 pytest.importorskip("triton")
-torch = pytest.importorskip("torch")
-from kerncap.replay.worker.torch_backend.launchers import source  # noqa: E402
-
 replay_module = importlib.import_module("kerncap.api.replay")
 verify_module = importlib.import_module("kerncap.api.verify.run")
 IDLE = "\n@triton.jit\ndef add(x_ptr, y_ptr, out_ptr, n, BLOCK: tl.constexpr):\n    pass\n"

@@ -6,12 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
-
-from kerncap.replay.worker.native import compare_arrays, dtypes  # noqa: E402
-from kerncap.replay.worker.torch_backend import compare_views as by_torch  # noqa: E402
-from kerncap.replay.worker.torch_backend import perturb as torch_perturb  # noqa: E402
+from kerncap.replay.worker.native import compare_arrays, dtypes
+from kerncap.replay.worker.torch_backend import compare_views as by_torch
+from kerncap.replay.worker.torch_backend import perturb as torch_perturb
 
 FLOATS = ["float16", "bfloat16", "float32", "float64", "float8_e4m3fn", "float8_e5m2"]
 INTEGERS = ["int8", "uint8", "int16", "int32", "int64"]

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
-
-from kerncap.replay.worker.native import value_ops as native  # noqa: E402
-from kerncap.replay.worker.native.dtypes import Number  # noqa: E402
-from kerncap.replay.worker.torch_backend.perturb import perturb  # noqa: E402
-from kerncap.replay.worker.torch_backend.redraw import redraw  # noqa: E402
+from kerncap.replay.worker.native import value_ops as native
+from kerncap.replay.worker.native.dtypes import Number
+from kerncap.replay.worker.torch_backend.perturb import perturb
+from kerncap.replay.worker.torch_backend.redraw import redraw
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32", "bfloat16", "float16"])

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
+import torch
 
-torch: Any = pytest.importorskip("torch")
-
-from kerncap.replay.worker.torch_backend import compare_views  # noqa: E402  (loads torch)
+from kerncap.replay.worker.torch_backend import compare_views
 
 INF, NAN = float("inf"), float("nan")
 VALUES = (0.0, -0.0, 1.0, 1.0009765625, 1.5, -1.0, 60000.0, 5.9604644775390625e-08, INF, -INF, NAN)

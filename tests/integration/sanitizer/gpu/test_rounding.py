@@ -6,12 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
+import triton
+import triton.language as tl
 
 from kerncap.sanitizer.concrete.rounding import approximation_error
-
-torch = pytest.importorskip("torch")
-triton = pytest.importorskip("triton")
-import triton.language as tl  # noqa: E402
 
 pytestmark = pytest.mark.gpu
 

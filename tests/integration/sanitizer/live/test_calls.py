@@ -10,21 +10,20 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+import torch
+import triton
+import triton.language as tl
+from triton.tools.tensor_descriptor import TensorDescriptor
 
-torch = pytest.importorskip("torch")
-triton = pytest.importorskip("triton")
-import triton.language as tl  # noqa: E402
-from triton.tools.tensor_descriptor import TensorDescriptor  # noqa: E402
-
-from kerncap.sanitizer.engine import sanitize  # noqa: E402
-from kerncap.sanitizer.launch import (  # noqa: E402
+from kerncap.sanitizer.engine import sanitize
+from kerncap.sanitizer.launch import (
     DescriptorArgument,
     Launch,
     ScalarArgument,
     TensorArgument,
 )
-from kerncap.sanitizer.sources import triton_hook  # noqa: E402
-from kerncap.sanitizer.sources.triton_call import launches_of  # noqa: E402
+from kerncap.sanitizer.sources import triton_hook
+from kerncap.sanitizer.sources.triton_call import launches_of
 
 pytestmark = pytest.mark.skipif(
     torch.cuda.is_available(), reason="expects the target of a machine with no GPU"

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
+import torch
+import triton
+import triton.language as tl
 
-torch = pytest.importorskip("torch")
-triton = pytest.importorskip("triton")
-import triton.language as tl  # noqa: E402
-
-from kerncap.api.sanitize.python_call import sanitize_call  # noqa: E402
-from kerncap.sanitizer.findings import LaunchReport, Unproven  # noqa: E402
-from tests.integration.sanitizer.live.conftest import of, run_script  # noqa: E402
+from kerncap.api.sanitize.python_call import sanitize_call
+from kerncap.sanitizer.findings import LaunchReport, Unproven
+from tests.integration.sanitizer.live.conftest import of, run_script
 
 SAMPLES = Path(__file__).parents[4] / "samples"
 # torch_compile_block needs a GPU

@@ -9,6 +9,7 @@ named ``tail`` of a kernel that is launched more than once. A kernel with no mar
 from __future__ import annotations
 
 import dataclasses
+import functools
 import importlib
 import inspect
 import re
@@ -74,11 +75,7 @@ def case(
         function = plain_function(kernel)
         full = function.__name__ + (f"[{name}]" if name else "")
         assert full not in CASES, full
-        functions = (function, *map(plain_function, also))
-        expected, by_habit = (
-            frozenset().union(*(markers(one, name, word) for one in functions))
-            for word in ("BUG", "PORTABLE")
-        )
+        announced = [markers(one, name) for one in (function, *map(plain_function, also))]
         CASES[full] = Case(
             full,
             function.__module__,
@@ -90,8 +87,7 @@ def case(
             huge or {},
             oracle,
             heavy,
-            expected,
-            by_habit,
+            *(frozenset().union(*(one[word] for one in announced)) for word in ("BUG", "PORTABLE")),
         )
         return kernel
 
@@ -105,23 +101,26 @@ def plain_function(kernel: Any) -> Any:
     return kernel
 
 
-def markers(function: Any, case_name: str, word: str = "BUG") -> set[Expected]:
-    """The findings that the comments in a function's source announce for one case of it."""
-    lines, first = inspect.getsourcelines(function)
-    found: set[Expected] = set()
+_source_of = functools.cache(inspect.getsourcelines)
+
+
+def markers(function: Any, case_name: str) -> dict[str, set[Expected]]:
+    """The findings that the comments in a function's source announce for one case of it, by their word."""
+    lines, first = _source_of(function)
+    found: dict[str, set[Expected]] = {"BUG": set(), "PORTABLE": set()}
     for number, line in enumerate(lines, first):
         marker = _MARKER.search(line)
         if marker is None:
             continue
         kind, names, announced = marker.groups()
-        if kind != word or (names is not None and case_name not in names.replace(",", " ").split()):
+        if names is not None and case_name not in names.replace(",", " ").split():
             continue
         at = number + 1 if line.lstrip().startswith("#") else number
         for one in announced.split(";"):
             parsed = _ONE.match(one.strip())
             assert parsed is not None, f"{function.__name__}, line {number}: {line.strip()}"
             argument = parsed[2]
-            found.add((parsed[1], at, None if argument in (None, "-") else argument))
+            found[kind].add((parsed[1], at, None if argument in (None, "-") else argument))
     return found
 
 

@@ -6,14 +6,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+import triton
+import triton.language as tl
 
-triton = pytest.importorskip("triton")
-import triton.language as tl  # noqa: E402
-
-from kerncap.sanitizer import engine  # noqa: E402
-from kerncap.sanitizer.findings import LaunchReport, Proved, Unproven, Violated  # noqa: E402
-from tests.unit.sanitizer.checks.test_memory_checks_of_kernels import with_memory  # noqa: E402
-from tests.unit.sanitizer.compiled import launch_of  # noqa: E402
+from kerncap.sanitizer import engine
+from kerncap.sanitizer.findings import LaunchReport, Proved, Unproven, Violated
+from tests.unit.sanitizer.checks.test_memory_checks_of_kernels import with_memory
+from tests.unit.sanitizer.compiled import launch_of
 
 BLOCK = 64
 

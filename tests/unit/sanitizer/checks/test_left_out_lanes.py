@@ -7,14 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+import triton
+import triton.language as tl
 
-triton = pytest.importorskip("triton")
-import triton.language as tl  # noqa: E402
-
-from kerncap.sanitizer.engine import sanitize  # noqa: E402
-from kerncap.sanitizer.findings import Unproven, Violated  # noqa: E402
-from tests.unit.sanitizer.checks.memory_launches import ArrayContents  # noqa: E402
-from tests.unit.sanitizer.compiled import launch_of  # noqa: E402
+from kerncap.sanitizer.engine import sanitize
+from kerncap.sanitizer.findings import Unproven, Violated
+from tests.unit.sanitizer.checks.memory_launches import ArrayContents
+from tests.unit.sanitizer.compiled import launch_of
 
 BLOCK, N = 16, 10
 

@@ -8,26 +8,25 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
+import triton
+import triton.language as tl
 
-triton = pytest.importorskip("triton")
-import triton.language as tl  # noqa: E402
-
-from kerncap.sanitizer.analysis import Analysis, Options  # noqa: E402
-from kerncap.sanitizer.checks import alignment, descriptor, promises, uninit  # noqa: E402
-from kerncap.sanitizer.checks.concrete_tier import settle  # noqa: E402
-from kerncap.sanitizer.checks.events.watchers import FOREIGN, VALUE_NOT_KNOWN  # noqa: E402
-from kerncap.sanitizer.checks.read_source import ContentsSource  # noqa: E402
-from kerncap.sanitizer.engine import sanitize  # noqa: E402
-from kerncap.sanitizer.findings import Finding, Proved, Unproven, Verdict, Violated  # noqa: E402
-from kerncap.sanitizer.launch import Launch  # noqa: E402
-from kerncap.sanitizer.symbolic.solve import Solver  # noqa: E402
-from kerncap.sanitizer.ttir import read_module  # noqa: E402
-from kerncap.sanitizer.ttir.ir import Operation  # noqa: E402
-from kerncap.sanitizer.walk import walk  # noqa: E402
-from kerncap.sanitizer.walk.access import Access  # noqa: E402
-from tests.unit.sanitizer.checks.memory_launches import ArrayContents  # noqa: E402
-from tests.unit.sanitizer.compiled import launch_of  # noqa: E402
-from tests.unit.sanitizer.concrete.launches import launch_of as launch_of_text  # noqa: E402
+from kerncap.sanitizer.analysis import Analysis, Options
+from kerncap.sanitizer.checks import alignment, descriptor, promises, uninit
+from kerncap.sanitizer.checks.concrete_tier import settle
+from kerncap.sanitizer.checks.events.watchers import FOREIGN, VALUE_NOT_KNOWN
+from kerncap.sanitizer.checks.read_source import ContentsSource
+from kerncap.sanitizer.engine import sanitize
+from kerncap.sanitizer.findings import Finding, Proved, Unproven, Verdict, Violated
+from kerncap.sanitizer.launch import Launch
+from kerncap.sanitizer.symbolic.solve import Solver
+from kerncap.sanitizer.ttir import read_module
+from kerncap.sanitizer.ttir.ir import Operation
+from kerncap.sanitizer.walk import walk
+from kerncap.sanitizer.walk.access import Access
+from tests.unit.sanitizer.checks.memory_launches import ArrayContents
+from tests.unit.sanitizer.compiled import launch_of
+from tests.unit.sanitizer.concrete.launches import launch_of as launch_of_text
 
 BLOCK = 64
 
