@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from kerncap.capture.source import native
+from kerncap.capture import languages
 from kerncap.format import Reproducer, ReproducerWriter, schema
 from kerncap.replay.candidates import tools
 from tests.unit.format import small
@@ -45,7 +45,7 @@ def make(tmp_path: Path) -> Iterator[Make]:
     opened: list[Reproducer] = []
 
     def made(
-        found: native.FoundSource | None,
+        found: languages.FoundSource | None,
         mangled: str,
         demangled: str = "",
         globals_: tuple[str, ...] = (),

@@ -11,8 +11,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from kerncap.capture import languages
 from kerncap.capture.images import offload_bundle
-from kerncap.capture.source import native
 from kerncap.capture.source.native import line_table
 from kerncap.errors import BackendUnavailable
 from kerncap.format import Reproducer, schema
@@ -97,12 +97,12 @@ def _compiled(project: Path, hipcc: tools.Tool, _sources: tuple[tuple[Path, byte
 
 def sought(
     project: Path, code: bytes, kernel: str = KERNEL, demangled: str = DEMANGLED
-) -> native.FoundSource:
-    request = native.SourceRequest(
+) -> languages.FoundSource:
+    request = languages.SourceRequest(
         kernel, demangled, hsaco=code, arch=ARCH, mapped_from=str(project / "app"), cwd=project
     )
-    assert native.source_known(request)
-    return native.find(request)
+    assert languages.is_known(request)
+    return languages.find(request)
 
 
 def edited(reproducer: Reproducer, folder: Path, name: str, old: str, new: str) -> Path:

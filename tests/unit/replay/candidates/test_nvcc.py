@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from kerncap.capture.source import native
+from kerncap.capture import languages
 from kerncap.errors import BackendUnavailable
 from kerncap.format import schema
 from kerncap.format.elf import Elf
@@ -37,7 +37,7 @@ void more(float *x) { each<<<1, 32>>>([=] __device__(int i) { x[i] = 0; }); }
 SCALE = ("_ZN3app5scaleIfEEvPT_i", "void app::scale<float>(float*, int)")
 
 
-def project(folder: Path) -> native.FoundSource:
+def project(folder: Path) -> languages.FoundSource:
     """A unit with a header in a folder of its own, as compile_commands.json says."""
     (folder / "include").mkdir(parents=True)
     (folder / "src").mkdir()
@@ -50,7 +50,7 @@ def project(folder: Path) -> native.FoundSource:
         "-gencode=arch=compute_80,code=sm_80 -c src/scale.cu -o scale.o",
     }
     (folder / "compile_commands.json").write_text(json.dumps([entry]))
-    found = native.find(native.SourceRequest(*SCALE, source_dirs=(folder,), arch=ARCH))
+    found = languages.find(languages.SourceRequest(*SCALE, source_dirs=(folder,), arch=ARCH))
     assert found.file == "src/scale.cu", found
     return found
 
@@ -210,7 +210,7 @@ class TestNvcc:
     def test_other_parameters_are_named(self, tmp_path: Path, make: Make) -> None:
         unit = tmp_path / "add.cu"
         unit.write_text("__global__ void add(float *x) { *x += 1; }\n")
-        found = native.find(native.SourceRequest("_Z3addPf", "add(float*)", source_dirs=(tmp_path,)))
+        found = languages.find(languages.SourceRequest("_Z3addPf", "add(float*)", source_dirs=(tmp_path,)))
         reproducer = make(found, "_Z3addPf", "add(float*)")
         unit.write_text("__global__ void add(double *x) { *x += 1; }\n")
         with pytest.raises(BuildError, match=r"_Z3addPf was captured, here: _Z3addPd"):
@@ -236,8 +236,8 @@ class TestNvcc:
         image = compiled(app / "hidden.cu", tmp_path / "app.cubin")
         (captured,) = symbols.kernels_of_cubin(image)
         (variable,) = [name for name in symbols.variables_of_cubin(image) if "calls" in name]
-        found = native.find(
-            native.SourceRequest(captured, "(anonymous namespace)::hidden(int*)", source_dirs=(app,))
+        found = languages.find(
+            languages.SourceRequest(captured, "(anonymous namespace)::hidden(int*)", source_dirs=(app,))
         )
         reproducer = make(found, captured, "(anonymous namespace)::hidden(int*)", (variable,))
         built = candidates.build(reproducer, reproducer.path / "source/hidden.cu", ARCH, tmp_path / "b.cubin")
@@ -255,7 +255,7 @@ class TestNvcc:
         image = compiled(app / "static.cu", tmp_path / "app.cubin", "-rdc=true")
         (captured,) = symbols.kernels_of_cubin(image)
         assert captured.startswith("__nv_static_")
-        found = native.find(native.SourceRequest(captured, captured, source_dirs=(app,), cubin=image))
+        found = languages.find(languages.SourceRequest(captured, captured, source_dirs=(app,), cubin=image))
         assert any("links no device code of other units" in note for note in found.notes)
         reproducer = make(found, captured)
         built = candidates.build(reproducer, reproducer.path / "source/static.cu", ARCH, tmp_path / "b.cubin")

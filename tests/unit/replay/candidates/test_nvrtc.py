@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kerncap.capture.source import native
+from kerncap.capture import languages
 from kerncap.replay import candidates
 from kerncap.replay.candidates import BuildError, symbols, tools
 from tests.unit.replay.candidates.conftest import Make
@@ -21,7 +21,7 @@ template <typename T> __global__ void fill(T *x) { x[threadIdx.x] = T(VALUE + SH
 MANGLED = "_Z4fillIfEvPT_"
 
 
-def recorded(folder: Path, **changes: object) -> native.FoundSource:
+def recorded(folder: Path, **changes: object) -> languages.FoundSource:
     """A program as the shim records it, with a header from memory and one on disk."""
     (folder / "headers").mkdir(parents=True)
     (folder / "headers" / "disk.h").write_text("#define ON_DISK 1\n")
@@ -35,7 +35,9 @@ def recorded(folder: Path, **changes: object) -> native.FoundSource:
     }
     path = folder / "nvrtc-0.json"
     path.write_text(json.dumps(program))
-    found = native.find(native.SourceRequest(MANGLED, "void fill<float>(float*)", origin="nvrtc", nvrtc=path))
+    found = languages.find(
+        languages.SourceRequest(MANGLED, "void fill<float>(float*)", origin="nvrtc", nvrtc=path)
+    )
     assert found.missing is None, found.missing
     return found
 
@@ -61,7 +63,7 @@ def test_a_damaged_record_is_a_reason(tmp_path: Path) -> None:
     path = tmp_path / "nvrtc-0.json"
     for text in ("", "[]", '{"source": 5}', '{"source": "' + "[" * 100):
         path.write_text(text)
-        found = native.find(native.SourceRequest("k", nvrtc=path))
+        found = languages.find(languages.SourceRequest("k", nvrtc=path))
         assert found.file is None and found.missing is not None and "NVRTC program" in found.missing
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from kerncap.capture.source import native
+from kerncap.capture import languages
 from kerncap.errors import BackendUnavailable, FormatError, UsageError
 from kerncap.format import Reproducer, schema
 from kerncap.replay import candidates
@@ -33,7 +33,7 @@ def app(tmp_path: Path, make: Make) -> Reproducer:
     ):
         (tmp_path / "app" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "app" / name).write_text(text)
-    found = native.find(native.SourceRequest("k", source_dirs=(tmp_path / "app",)))
+    found = languages.find(languages.SourceRequest("k", source_dirs=(tmp_path / "app",)))
     assert {file.path for file in found.files} == {"src/k.cu", "src/a/i.h", "b/i.h"}
     return make(found, "k")
 
@@ -100,14 +100,14 @@ def test_a_strangers_recipe_is_refused(
     change: Callable[[schema.Source], schema.Source], message: str, tmp_path: Path, make: Make
 ) -> None:
     unit = write(tmp_path / "app" / "k.cu", 'extern "C" __global__ void k(int *x) { }\n')
-    found = native.find(native.SourceRequest("k", source_dirs=(unit.parent,)))
+    found = languages.find(languages.SourceRequest("k", source_dirs=(unit.parent,)))
     with pytest.raises(BuildError, match=message):
         stage(make(found, "k", change=change), unit)
 
 
 def test_a_file_name_that_a_shell_would_read_is_refused(tmp_path: Path, make: Make) -> None:
     unit = write(tmp_path / "app" / "$(id).cu", 'extern "C" __global__ void k(int *x) { }\n')
-    found = native.find(native.SourceRequest("k", source_dirs=(unit.parent,)))
+    found = languages.find(languages.SourceRequest("k", source_dirs=(unit.parent,)))
     with pytest.raises(BuildError, match="can't be given a file called"):
         stage(make(found, "k"), unit)
 
@@ -118,14 +118,14 @@ def test_original_folders_with_such_names_are_not_searched(tmp_path: Path, make:
     odd.mkdir()
     plain.mkdir()
     folders = tuple(schema.IncludeFolder(path=str(each)) for each in (odd, plain, tmp_path / "gone"))
-    found = native.find(native.SourceRequest("k", source_dirs=(unit.parent,)))
+    found = languages.find(languages.SourceRequest("k", source_dirs=(unit.parent,)))
     staged = stage(make(found, "k", change=changed(include_dirs=folders)), unit)
     assert staged.include_folders(Path("/staged")) == [("angle", str(plain)), ("quote", str(unit.parent))]
 
 
 class TestRefusals:
     def test_no_recipe(self, tmp_path: Path, make: Make) -> None:
-        ptx_only = make(native.find(native.SourceRequest("k", ptx=PTX)), "k")
+        ptx_only = make(languages.find(languages.SourceRequest("k", ptx=PTX)), "k")
         with pytest.raises(BuildError, match="does not say how its kernel was compiled"):
             candidates.build(ptx_only, write(tmp_path / "k.cu", ""), "sm_90", tmp_path)
 
@@ -145,12 +145,12 @@ class TestRefusals:
 
 class TestPtx:
     def test_it_comes_back_as_it_is(self, tmp_path: Path, make: Make) -> None:
-        reproducer = make(native.find(native.SourceRequest("k", ptx=PTX)), "k")
+        reproducer = make(languages.find(languages.SourceRequest("k", ptx=PTX)), "k")
         edited = write(tmp_path / "edited.ptx", PTX.replace("ret;", "bar.sync 0;\n ret;"))
         assert candidates.build(reproducer, edited, "sm_90", tmp_path) == edited
 
     def test_another_kernels_is_named(self, tmp_path: Path, make: Make) -> None:
-        reproducer = make(native.find(native.SourceRequest("k", ptx=PTX)), "k")
+        reproducer = make(languages.find(languages.SourceRequest("k", ptx=PTX)), "k")
         with pytest.raises(BuildError, match=r"no \.entry k; it has other"):
             candidates.build(
                 reproducer,
