@@ -71,7 +71,8 @@ def judge(machine: Machine, programs: list[tuple[int, int, int]], views: list[An
     for event in machine.events:
         verdict.lines.add(event.line)
         _one(verdict, event, machine, programs, views)
-    # What an atomic adds to garbage is garbage. Under an undefined mask a lane may meet anybody.
+    # What an atomic adds to garbage is garbage. A lane at an undefined place, or under an undefined
+    # mask, may meet anybody.
     garbled = {
         machine.arguments[region].store
         for event in machine.events
@@ -79,6 +80,12 @@ def judge(machine: Machine, programs: list[tuple[int, int, int]], views: list[An
         for region in distinct(event.region[event.unwritten])
     }
     steered = {machine.arguments[region].store for _, region, _ in machine.steered}
+    steered |= {
+        machine.arguments[region].store
+        for event in machine.events
+        if event.undefined_place.any()
+        for region in distinct(event.region[event.undefined_place])
+    }
     for event in machine.events:
         for argument in (machine.arguments[region] for region in distinct(event.region)):
             key = ("uninit", event.line, argument.name)
