@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 import warnings
@@ -142,13 +143,25 @@ def compile_source(source: Any, options: Any, target: Any) -> str:
     ir.load_dialects(context)
     backend.load_dialects(context)
     implementation = backend.get_codegen_implementation(options)
-    with _lock, targets.as_current(target):
+    with _lock, targets.as_current(target), _with_line_info():
         module = source.make_ir(target, options, implementation, backend.get_module_map(), context)
         stages: Dict[str, Any] = {}
         backend.add_stages(stages, options, source.language)
         module = stages["ttir"](module, {})
     # `str` is the printed form with locations; a module must not outlive its context.
     return str(module)
+
+
+@contextmanager
+def _with_line_info() -> Iterator[None]:
+    """Triton's builder of IR asks the environment itself whether to keep locations; some libraries turn them
+    off for smaller binaries, and a finding would have no place."""
+    before = os.environ.pop("TRITON_DISABLE_LINE_INFO", None)
+    try:
+        yield
+    finally:
+        if before is not None:
+            os.environ["TRITON_DISABLE_LINE_INFO"] = before
 
 
 def changed_global(fn: Any) -> Optional[str]:

@@ -257,3 +257,12 @@ def test_another_generation_of_triton() -> None:
         command, env=environment, capture_output=True, text=True, timeout=300, cwd=Path(__file__).parents[4]
     )
     assert finished.returncode == 0, finished.stdout
+
+
+def test_a_program_that_turns_line_information_off_keeps_it_for_findings(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("TRITON_DISABLE_LINE_INFO", "1")
+    (launch,) = launches_of(copy, (1,), (torch.zeros(16), torch.zeros(16), 7), {"B": 8})
+    assert Path(__file__).name in launch.ttir
+    assert os.environ["TRITON_DISABLE_LINE_INFO"] == "1"
