@@ -109,7 +109,7 @@ def executes(reproducer: Reproducer) -> list[str]:
     found = []
     if manifest.source is not None:
         lines = (reproducer.source_text() or "").count("\n")
-        kind = {"python": "Python", "cuda": "CUDA C++", "hip": "HIP C++", "ptx": "PTX"}[
+        kind = {"python": "Python", "numba": "Python", "cuda": "CUDA C++", "hip": "HIP C++", "ptx": "PTX"}[
             manifest.source.language
         ]
         found.append(

@@ -171,7 +171,7 @@ class Variants:
         """A stored source under a name that tells its language: what NVRTC was given may have none."""
         from kerncap.replay import candidates
 
-        if source.suffix in candidates.SUFFIXES or self._is_triton:
+        if source.suffix in candidates.suffixes(self._reproducer) or self._is_triton:
             return source
         named = self._connection.job.folder / "rebuilt" / ("rebuilt.hip" if self._is_hip else "rebuilt.cu")
         named.parent.mkdir(exist_ok=True)
@@ -214,7 +214,7 @@ class Variants:
     def _check_suffix(self, path: Path) -> None:
         from kerncap.replay import candidates
 
-        sources = (".py",) if self._is_triton else tuple(candidates.SUFFIXES)
+        sources = (".py",) if self._is_triton else tuple(candidates.suffixes(self._reproducer))
         accepted = {
             "native": tuple({*self._images, *sources} - ({".ptx"} if self._is_hip else set())),
             "jit": (".py", *TRITON_STAGES),

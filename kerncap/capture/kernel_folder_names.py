@@ -12,11 +12,12 @@ MAX_STEM = 80
 
 @lru_cache(maxsize=8192)  # a listing asks for those of each kernel to tell it from every other one
 def spellings(mangled: str, demangled: str) -> tuple[str, ...]:
-    """What a ``-k`` may mean the kernel by: both full names, and the demangled one without its parameters
+    """What a ``-k`` may mean the kernel by: its full names, and the demangled one without its parameters
     and template arguments, with and without its namespaces."""
     found = languages.parse_name(mangled, demangled)
     scopes = [scope or "(anonymous namespace)" for scope in found.scopes]
-    every = [mangled, demangled or mangled, "::".join([*scopes, found.base]), found.base]
+    whole = [found.readable] if found.readable else []
+    every = [mangled, demangled or mangled, *whole, "::".join([*scopes, found.base]), found.base]
     return tuple(dict.fromkeys(every))
 
 

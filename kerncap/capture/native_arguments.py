@@ -55,11 +55,12 @@ MAX_REPR_BYTES = 4096
 
 
 def describe(
-    launch: LaunchRecord, hints: Sequence[languages.Parameter] = ()
+    launch: LaunchRecord, hints: Sequence[languages.Parameter] = (), names: Sequence[str] = ()
 ) -> tuple[tuple[schema.Argument, ...], tuple[schema.View, ...]]:
     """One argument per parameter of the layout, in order, and a view for each typed pointer into a region.
 
     ``hints`` is what the image itself says of the parameters; what the kernel's name says comes first.
+    ``names`` are its source's.
     Without a layout there is nothing to tell apart: none.
     """
     if launch.parameters is None or launch.parameters.layout is None:
@@ -68,7 +69,7 @@ def describe(
     layout = launch.parameters.layout
     kernel = launch.kernel
     unknown: list[languages.Parameter] = [(None, None)] * len(layout)
-    named = languages.parameters(kernel.mangled or kernel.name, kernel.qualified_name) or ()
+    named = languages.parameters(kernel.mangled or kernel.name, kernel.qualified_name, names) or ()
     first = named if len(named) == len(layout) else unknown
     second = hints if len(hints) == len(layout) else unknown
     arguments: list[schema.Argument] = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -47,8 +48,11 @@ def with_short_name(launch: LaunchRecord) -> LaunchRecord:
     return msgspec.structs.replace(launch, kernel=msgspec.structs.replace(kernel, name=name, mangled=mangled))
 
 
-def with_arguments(launch: LaunchRecord, image: Image) -> LaunchRecord:
-    """The launch with arguments and views; the layout out of the image where the driver could not give it."""
+def with_arguments(launch: LaunchRecord, image: Image, names: Sequence[str]) -> LaunchRecord:
+    """The launch with arguments and views; the layout out of the image where the driver could not give it.
+
+    ``names`` are the parameters' in the source.
+    """
     parameters = launch.parameters
     if parameters is not None and parameters.layout is None and image.metadata is not None:
         return _with_metadata(launch, parameters, image.metadata)
@@ -57,7 +61,7 @@ def with_arguments(launch: LaunchRecord, image: Image) -> LaunchRecord:
         if layout is not None:
             parameters = msgspec.structs.replace(parameters, layout=layout)
             launch = msgspec.structs.replace(launch, parameters=parameters)
-    arguments, views = native_arguments.describe(launch)
+    arguments, views = native_arguments.describe(launch, names=names)
     return msgspec.structs.replace(launch, arguments=arguments, views=views)
 
 

@@ -21,6 +21,7 @@ from kerncap.capture.payloads import CompleteRecord, LaunchRecord, StateBytes
 from kerncap.capture.process_log import ProcessLog
 from kerncap.capture.progress import Followed, Progress
 from kerncap.capture.session_folder import Session
+from kerncap.capture.source.request import FoundSource
 from kerncap.capture.zero_ranges import Split, split
 from kerncap.errors import CaptureError, KerncapError
 from kerncap.format import ReproducerWriter, schema
@@ -178,11 +179,12 @@ class Sealer:
             if native_seal.uses_heap(image):
                 log.line(f"{log.one_line(launch.kernel.name, 80)}: {_HEAP}")
                 notes.append(f"{_HEAP[0].upper()}{_HEAP[1:]}.")
-            launch = native_seal.with_arguments(launch, image)
         elif launch.image is not None and not code:  # the hook could not say: its process died
             image = native_seal.read_image(process, launch)
             code = [writer.add_code(stage, data) for stage, data in image.stages]
-        launch, source, functions = self._write_source(writer, texts, launch, image, notes)
+        launch, source, found = self._write_source(writer, texts, launch, image, notes)
+        if launch.mode == "native":
+            launch = native_seal.with_arguments(launch, image, found.parameters if found is not None else ())
         has_values = launch.pre is not None or not launch.regions
         if not has_values:
             notes.append("Captured with --no-values: the memory's contents are not in here.")
@@ -197,7 +199,7 @@ class Sealer:
             code=code,
             compiled=image.facts,
             source=source,
-            functions=functions,
+            functions=found.functions if found is not None else (),
             zeros=parts.zeros,
             notes=notes,
         )
@@ -247,13 +249,13 @@ class Sealer:
         launch: LaunchRecord,
         image: native_seal.Image,
         notes: list[str],
-    ) -> tuple[LaunchRecord, schema.Source | None, tuple[str, ...]]:
-        """The launch with the place of its kernel's source, the source, and the functions it was passed.
+    ) -> tuple[LaunchRecord, schema.Source | None, FoundSource | None]:
+        """The launch with the place of its kernel's source, the source, and what was found.
 
         A source that can't be found is a note in the manifest, not a lost launch.
         """
         if launch.mode != "native" and launch.source is None:
-            return launch, None, ()
+            return launch, None, None
         request = native_seal.source_request(launch, image, process, self._source_dirs)
         if launch.mode != "native" and launch.source is not None:
             read = functools.partial(process.read_file, launch.source, MAX_SOURCE_GRAPH_BYTES)
@@ -263,7 +265,7 @@ class Sealer:
         except (OSError, ValueError, LookupError, RecursionError) as error:
             # Files of any kind are read there: what one of them is like must not cost the launch.
             notes.append(log.one_line(f"the source could not be looked for: {env.hide_home(str(error))}"))
-            return launch, None, ()
+            return launch, None, None
         source = found.store(writer.add_source)
         if found.kernel_file is not None:
             file = env.hide_home(found.kernel_file)[:4096]
@@ -272,7 +274,7 @@ class Sealer:
         # With a file in its place (PTX), why there is no better one stands in the source itself.
         said = [*found.notes, *((found.missing,) if found.missing and source is None else ())]
         notes += dict.fromkeys(log.one_line(note) for note in said)
-        return launch, source, found.functions
+        return launch, source, found
 
     def _open_state(
         self, files: contextlib.ExitStack, process: ProcessLog, state: StateBytes

@@ -17,12 +17,16 @@ _OPEN, _CLOSE = "<([{", ">)]}"
 
 @dataclass(frozen=True)
 class KernelName:
-    """``scopes`` are its namespaces, outermost first; ``parameters`` is None where the name doesn't say."""
+    """``scopes`` are its namespaces, outermost first; ``parameters`` is None where the name doesn't say.
+
+    ``readable`` is the whole name as its language writes it, if that is not how C++ does.
+    """
 
     base: str
     scopes: tuple[str, ...] = ()
     template_arguments: str | None = None  # "float, 4"
     parameters: tuple[str, ...] | None = None
+    readable: str = ""
 
     @property
     def qualified(self) -> str:

@@ -15,7 +15,7 @@ from kerncap.format.contract import default
 
 FORMAT_NAME = "kerncap-reproducer"
 FORMAT_MAJOR = 1
-FORMAT_MINOR = 5
+FORMAT_MINOR = 6
 ALL_CONTENTS = "all contents (--no-values)"  # how `Closure.left_out` says that it was asked for
 
 CHUNK_BYTES = default.chunk_bytes  # 256 KiB: unit of deduplication, of zero dropping and of the post-state
@@ -321,7 +321,7 @@ class IncludeFolder(_Base, frozen=True):
 class SourceBuild(_Base, frozen=True):
     """How the application compiled the unit that holds the kernel; enough to do it again elsewhere."""
 
-    tool: Literal["nvrtc", "nvcc", "hiprtc", "hipcc"]
+    tool: Literal["nvrtc", "nvcc", "hiprtc", "hipcc", "numba"]
     unit: RelativePath  # the file that is compiled: `Source.file`, or the one that includes it
     arch: Name | None = None  # "sm_90a", "gfx942"
     name: Name = ""  # the NVRTC program's name, or the unit's original path
@@ -340,7 +340,7 @@ class Source(_Base, frozen=True):
 
     file: StoredFile
     entry: Name  # the kernel's name in it
-    language: Literal["python", "cuda", "hip", "ptx"] = "python"
+    language: Literal["python", "numba", "cuda", "hip", "ptx"] = "python"
     build: SourceBuild | None = None
     origins: Annotated[tuple[SourceOrigin, ...], Meta(max_length=MAX_LIST)] = ()
     originals: StoredFiles = ()  # untouched copies of the application's files; the rest of a unit

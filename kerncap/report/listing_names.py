@@ -57,7 +57,7 @@ def _ladder(kernel: KernelSummary) -> list[str]:
     mangled = kernel.seen.mangled if kernel.seen is not None else None
     found = languages.parse_name(mangled or kernel.qualified_name, kernel.qualified_name)
     if found.template_arguments is None:
-        return [kernel.name, found.qualified, kernel.qualified_name]
+        return [kernel.name, found.qualified, found.readable or kernel.qualified_name]
     whole = f"{found.base}<{found.template_arguments}>"
     return [kernel.name, *(condensed(whole, depth) for depth in (1, 2, 3)), whole, kernel.qualified_name]
 

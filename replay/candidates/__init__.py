@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kerncap.replay.candidates.build import SUFFIXES, Built, build, compile_candidate
+from kerncap.replay.candidates.build import SUFFIXES, Built, build, compile_candidate, suffixes
 from kerncap.replay.candidates.compilers import first_place
 from kerncap.replay.candidates.errors import BuildError
 from kerncap.replay.candidates.tools import Tool, available
@@ -16,4 +16,5 @@ __all__ = [
     "build",
     "compile_candidate",
     "first_place",
+    "suffixes",
 ]

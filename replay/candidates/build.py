@@ -19,12 +19,14 @@ from kerncap.replay.candidates import cache, symbols, tools
 from kerncap.replay.candidates.compilers import Compiled, Confined, NvccCompiler, NvrtcCompiler
 from kerncap.replay.candidates.errors import BuildError
 from kerncap.replay.candidates.hip_compiler import HipCompiler
+from kerncap.replay.candidates.numba_compiler import NumbaCompiler
 from kerncap.replay.candidates.tools import Tool
 from kerncap.replay.candidates.unit import StagedUnit, private_folder, stage
 
 SUFFIXES = frozenset(
     (".cu", ".cuh", ".hip", ".cpp", ".cc", ".cxx", ".h", ".hpp", ".hh", ".hxx", ".inl", ".inc", ".ptx")
 )
+MODULES = frozenset((".py",))  # of a launch whose source is Python
 HIP_TOOLS = ("hipcc", "hiprtc")
 _CACHE_VERSION = 2
 # Variables that change what compilers make of the same words.
@@ -43,6 +45,13 @@ class Built:
     log: str = ""
     cached: bool = False
     edited: tuple[str, ...] = ()  # the stored files that the candidate changes
+
+
+def suffixes(reproducer: Reproducer) -> frozenset[str]:
+    """Of the files that can be made into this reproducer's kernel."""
+    source = reproducer.manifest.source
+    is_python = source is not None and source.language == "numba"
+    return MODULES | {".ptx"} if is_python else SUFFIXES
 
 
 def build(reproducer: Reproducer, path: Path, arch: str, out: Path, python: str | None = None) -> Path:
@@ -67,8 +76,9 @@ def compile_candidate(
 
     ``hidden``: the source is a stranger's. The compiler is confined, and reads nothing of these folders.
     """
-    if path.suffix not in SUFFIXES:
-        raise UsageError(f"{path}: a candidate to build is one of {', '.join(sorted(SUFFIXES))}")
+    accepted = suffixes(reproducer)
+    if path.suffix not in accepted:
+        raise UsageError(f"{path}: a candidate to build is one of {', '.join(sorted(accepted))}")
     if path.suffix == ".ptx":
         return _check_ptx(reproducer, path)
     staged = stage(reproducer, path)
@@ -78,7 +88,8 @@ def compile_candidate(
     target = out / f"{path.stem}.{'hsaco' if on_hip else 'cubin'}" if out.is_dir() else out
     key = _key(reproducer, staged, exact, tool)
     # NVRTC doesn't say which headers it read: only what can't depend on any is kept.
-    keeps = tool.name != "nvrtc" or staged.is_closed
+    # A Python module may import anything.
+    keeps = tool.name != "numba" and (tool.name != "nvrtc" or staged.is_closed)
     data = cache.get(key) if keeps else None
     log, cached = "", data is not None
     if data is None:
@@ -118,9 +129,13 @@ class _Builder:
         self.nvrtc = NvrtcCompiler(tool, staged, folder, arch, confined) if tool.name == "nvrtc" else None
         on_hip = staged.build.tool in HIP_TOOLS
         self.hip = HipCompiler(tool, staged, folder, arch, confined) if on_hip else None
+        self.numba = NumbaCompiler(tool, staged, folder, arch, confined) if tool.name == "numba" else None
+        self.entry = manifest.source.entry if manifest.source is not None else ""
         self.parameters = manifest.launch.parameters
 
     def make(self) -> Compiled:
+        if self.numba is not None:
+            return self.numba.ptx(self.mangled, self.entry)
         made = self._compile()
         found = self._named(made)
         if found is None and self.name.template_arguments is not None:
@@ -249,6 +264,11 @@ def _compiler(staged: StagedUnit, python: str | None) -> Tool:
         if isinstance(hipcc, Tool):
             return hipcc
         raise BackendUnavailable("hipcc", hipcc)
+    if staged.build.tool == "numba":
+        numba = tools.numba(python)
+        if isinstance(numba, Tool):
+            return numba
+        raise BackendUnavailable("Numba", numba)
     found = tools.nvrtc(python) if staged.build.tool == "nvrtc" else tools.nvcc(python)
     if isinstance(found, Tool):
         return found
@@ -263,6 +283,8 @@ def _confined(staged: StagedUnit, tool: Tool, path: Path, hidden: tuple[Path, ..
     """The toolkit, the headers that the application was built with, and what is installed may be read."""
     named = [os.environ.get(name, "") for name in (*tools.PREFIXES, *tools.ROCM_PREFIXES)]
     toolkit = [str(tool.path), str(tool.path.resolve().parent.parent), str(tool.include or ""), *named]
+    if tool.name == "numba":  # the virtual environment
+        toolkit.append(str(tool.path.parent.parent))
     headers = [folder for _, folder in staged.include_folders(Path("/nowhere")) if os.path.isdir(folder)]
     files = [os.path.expanduser(name) for name in (*staged.build.headers, staged.build.name or "")]
     originals = [os.path.dirname(file) for file in files if os.path.isabs(file)]

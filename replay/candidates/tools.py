@@ -1,4 +1,4 @@
-"""The compilers of this machine: nvcc, NVRTC, ptxas, hipcc. Found by looking, never by loading."""
+"""The compilers of this machine: nvcc, NVRTC, ptxas, hipcc, Numba. Found by looking, never by loading."""
 
 from __future__ import annotations
 
@@ -88,6 +88,16 @@ def hipcc(python: str | None = None) -> Tool | str:
                 return Tool("clang" if path.name.startswith("clang") else "hipcc", path, version)
             last = f"{path} does not run"
     return last
+
+
+def numba(python: str | None = None) -> Tool | str:
+    """The first of ``python`` and kerncap's own that has Numba for CUDA; ``path`` is that Python."""
+    for each in dict.fromkeys((python, sys.executable)):
+        if each and (path := _absolute(each)):
+            version = _numba_version(path, Path(path).stat().st_mtime_ns)
+            if version is not None:
+                return Tool("numba", Path(path), version)
+    return "no Python here has Numba: `pip install numba-cuda` into the one that --python names"
 
 
 def _program(name: str, python: str | None, advice: str) -> Tool | str:
@@ -204,4 +214,18 @@ def _hip_version(path: str, _changed: int) -> str | None:
     return f"{hip[1]} (clang {clang[1]})" if hip is not None else clang[1]
 
 
-_FINDERS = {"nvcc": nvcc, "nvrtc": nvrtc, "ptxas": ptxas, "hipcc": hipcc}
+@functools.lru_cache(maxsize=8)
+def _numba_version(python: str, _changed: int) -> str | None:
+    try:
+        done = child.run_text([python, "-c", _ASK_NUMBA], timeout=_VERSION_TIMEOUT_S, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.strip() or None
+
+
+_ASK_NUMBA = """
+import importlib.metadata as packages
+found = (each.version for name in ("numba-cuda", "numba") for each in packages.distributions(name=name))
+print(next(found, ""))
+"""
+_FINDERS = {"nvcc": nvcc, "nvrtc": nvrtc, "ptxas": ptxas, "hipcc": hipcc, "numba": numba}

@@ -653,6 +653,43 @@ def make_arena(parent: Path) -> Path:
         )
 
 
+# --- a kernel of Numba's, whose source is Python, since version 1.6 ---------------------------------------
+
+NUMBA_SOURCE = b"""from numba import cuda
+
+
+@cuda.jit
+def scale(x):
+    x[cuda.grid(1)] *= 2
+"""
+
+
+def make_numba(parent: Path) -> Path:
+    """Write the reproducer of a Numba kernel's launch below ``parent``."""
+    replace = msgspec.structs.replace
+    with ReproducerWriter(parent, "scale") as writer:
+        states = native_contents()
+        for region, (pre, _) in states.items():
+            writer.add_region_pre(region, len(pre), memoryview(pre))
+        code = (writer.add_code("ptx", PTX),)
+        source = writer.add_source("kernel.py", NUMBA_SOURCE)
+        whole = writer.add_source("original/train.py", b"import numpy\n" + NUMBA_SOURCE)
+        native = native_manifest(writer.finish_memory(), code, source, whole)
+        build = schema.SourceBuild(tool="numba", unit=source.path, arch="sm_90", name="/app/train.py")
+        origin = schema.SourceOrigin(
+            name="scale", line=4, lines=3, original_file="/app/train.py", original_line=5
+        )
+        return writer.seal(
+            replace(
+                native,
+                source=schema.Source(
+                    file=source, entry="scale", language="numba", build=build, origins=(origin,),
+                    originals=(whole,),
+                ),
+            )
+        )  # fmt: skip
+
+
 if __name__ == "__main__":
-    builders = (make, make_native, make_block, make_hip, make_idle, make_arena)
+    builders = (make, make_native, make_block, make_hip, make_idle, make_arena, make_numba)
     print(*(build(Path(sys.argv[1])) for build in builders))

@@ -63,7 +63,7 @@ def unit_of(reproducer: Reproducer, stage: str = "source") -> Unit:
             f"{reproducer.path}: the source was not found at capture; --stage takes {_stages_of(reproducer)}"
         )
     stored: list[StoredFile] = [source.file]
-    if source.build is not None:
+    if source.build is not None and source.language != "numba":  # whose module has all that it needs
         stored += [file for file in source.originals if not file.path.startswith(_GIVEN)]
     files, places = {}, {}
     for file in stored:

@@ -15,6 +15,7 @@ from kerncap import log
 from kerncap.capture.languages import ptx
 from kerncap.capture.languages.cuda_hip import CudaHip
 from kerncap.capture.languages.language import Language, Parameter
+from kerncap.capture.languages.numba import Numba
 from kerncap.capture.languages.nvrtc import Nvrtc
 from kerncap.capture.languages.triton import Triton
 from kerncap.capture.languages.vendor_libraries import VendorLibraries
@@ -30,7 +31,7 @@ __all__ = [
 Answer = TypeVar("Answer")
 GROUP = "kerncap.languages"
 # The first that knows a kernel answers for it; the last takes every kernel.
-_BUILT_IN: tuple[Language, ...] = (Triton(), Nvrtc(), VendorLibraries(), CudaHip())
+_BUILT_IN: tuple[Language, ...] = (Triton(), Nvrtc(), Numba(), VendorLibraries(), CudaHip())
 _installed: dict[str, Language] = {}
 
 
@@ -53,9 +54,12 @@ def parse_name(mangled: str, demangled: str = "") -> KernelName:
     return found if found is not None else kernel_names.parse(mangled, demangled)
 
 
-def parameters(mangled: str, demangled: str) -> Sequence[Parameter] | None:
-    """Names and C++ types of the parameters; None if the kernel's name does not say (``extern "C"``)."""
-    found = _first(lambda language: language.parameters(mangled, demangled))
+def parameters(mangled: str, demangled: str, names: Sequence[str] = ()) -> Sequence[Parameter] | None:
+    """Names and C++ types of the parameters; None if the kernel's name does not say (``extern "C"``).
+
+    ``names`` are what the kernel's source calls them.
+    """
+    found = _first(lambda language: language.parameters(mangled, demangled, names))
     if found is not None:
         return found
     types = kernel_names.parse(mangled, demangled).parameters

@@ -49,7 +49,11 @@ class CudaHip(Language):
 
     def find(self, request: SourceRequest) -> FoundSource:
         kernel = kernel_names.parse(request.mangled, request.demangled)
-        table, damage = _line_table(request)
+        table, damage = None, None
+        try:
+            table = line_table.of_image(request.cubin, request.hsaco, request.ptx, request.mangled)
+        except ElfProblem as error:
+            damage = f"the image's line tables are damaged: {error}"
         located = Locator(request, kernel, table, PATIENT_S).locate()
         if located.place is None:
             reason = located.reason or damage or _why_nothing(request, table)
@@ -71,20 +75,6 @@ class CudaHip(Language):
         return table is not None and any(
             path.endswith(folder_search.SUFFIXES) and os.path.isfile(path) for path, _ in table.rows
         )
-
-
-def _line_table(request: SourceRequest) -> tuple[LineTable | None, str | None]:
-    try:
-        table = None
-        if request.cubin is not None:
-            table = line_table.from_cubin(request.cubin, request.mangled)
-        if request.hsaco is not None:
-            table = line_table.from_code_object(request.hsaco, request.mangled)
-        if table is None and request.ptx is not None:
-            table = line_table.from_ptx(request.ptx, request.mangled)
-        return table, None
-    except ElfProblem as error:
-        return None, f"the image's line tables are damaged: {error}"
 
 
 def _table_of(data: bytes, mangled: str) -> LineTable | None:
@@ -262,8 +252,6 @@ def _why_nothing(request: SourceRequest, table: LineTable | None) -> str:
         return (
             f"the line tables name {table.rows[0][0]}, which holds no kernel of that name: give --source-dir"
         )
-    if request.mangled.startswith("_ZN6cudapy"):
-        return "a Numba kernel: its source is Python, and Numba gives the driver only its PTX or cubin"
     where = (
         f" of {os.path.basename(request.mapped_from)}" if request.mapped_from else ", which came from memory,"
     )

@@ -23,8 +23,11 @@ class Language:
         """The kernel's name taken apart, from the image's and the demangled name only. Must be quick."""
         return None
 
-    def parameters(self, mangled: str, demangled: str) -> Sequence[Parameter] | None:
-        """Names and C++ types of the parameters as the driver gets them, from the kernel's name only."""
+    def parameters(
+        self, mangled: str, demangled: str, names: Sequence[str] = ()
+    ) -> Sequence[Parameter] | None:
+        """Names and C++ types of the parameters as the driver gets them, from the kernel's name and from what
+        its source calls its parameters (`FoundSource.parameters`), if that was found."""
         return None
 
     def find(self, request: SourceRequest) -> FoundSource | None:

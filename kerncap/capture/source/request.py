@@ -57,11 +57,12 @@ class FoundSource:
     """The files of a kernel's source and how to compile them; or, in ``missing``, why there are none.
 
     ``file`` is the path (below source/) of the file that defines the kernel. ``functions`` are its names of
-    the functions that the kernel was passed, ``unresolved`` names of its that have no value.
+    the functions that the kernel was passed, ``unresolved`` those that have no value, ``parameters`` the
+    names of the kernel's own parameters.
     """
 
     entry: str
-    language: Literal["python", "cuda", "hip", "ptx"] = "cuda"
+    language: Literal["python", "numba", "cuda", "hip", "ptx"] = "cuda"
     files: tuple[FoundFile, ...] = ()
     file: str | None = None
     build: schema.SourceBuild | None = None
@@ -69,6 +70,7 @@ class FoundSource:
     kernel_file: str | None = None
     kernel_line: int | None = None
     functions: tuple[str, ...] = ()
+    parameters: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     unresolved: tuple[str, ...] = ()
     missing: str | None = None

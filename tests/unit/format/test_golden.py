@@ -26,6 +26,7 @@ from tests.golden.make import (
     IDLE_REASON,
     IDLE_SOURCE,
     LAYOUT,
+    NUMBA_SOURCE,
     PARAMETERS,
     PTX,
     SOURCE,
@@ -41,6 +42,7 @@ from tests.golden.make import (
     make_hip,
     make_idle,
     make_native,
+    make_numba,
     masks,
     native_contents,
     noise,
@@ -52,6 +54,7 @@ from tests.unit.format.damage import (
     GOLDEN_HIP,
     GOLDEN_IDLE,
     GOLDEN_NATIVE,
+    GOLDEN_NUMBA,
 )
 
 
@@ -219,6 +222,16 @@ def test_version_1_5() -> None:
         golden.verify()
 
 
+def test_version_1_6() -> None:
+    with Reproducer.open(GOLDEN_NUMBA) as golden:
+        source = golden.manifest.source
+        assert (golden.manifest.version.major, golden.manifest.version.minor) == (1, 6)
+        assert source is not None and source.build is not None
+        assert (source.language, source.build.tool, source.entry) == ("numba", "numba", "scale")
+        assert golden.source_text() == NUMBA_SOURCE.decode()
+        golden.verify()
+
+
 @pytest.mark.parametrize(
     ("build", "there"),
     [
@@ -228,6 +241,7 @@ def test_version_1_5() -> None:
         (make_hip, GOLDEN_HIP),
         (make_idle, GOLDEN_IDLE),
         (make_arena, GOLDEN_ARENA),
+        (make_numba, GOLDEN_NUMBA),
     ],
 )
 def test_todays_writer_makes_an_equal_one(tmp_path: Path, build: Callable[[Path], Path], there: Path) -> None:

@@ -37,6 +37,14 @@ class LineTable:
     stamps: dict[str, tuple[int, int]] = field(default_factory=dict)
 
 
+def of_image(cubin: bytes | None, hsaco: bytes | None, ptx: str | None, mangled: str) -> LineTable | None:
+    """The kernel's lines in whichever of its codes there are. Raises ElfProblem for a damaged image."""
+    table = from_cubin(cubin, mangled) if cubin is not None else None
+    if hsaco is not None:
+        table = from_code_object(hsaco, mangled)
+    return from_ptx(ptx, mangled) if table is None and ptx is not None else table
+
+
 def from_cubin(data: bytes | memoryview, mangled: str) -> LineTable | None:
     """The kernel's lines in a cubin, None where it has none of it. Raises ElfProblem for a damaged image."""
     elf = Elf(data)

@@ -1,0 +1,134 @@
+"""Numba's `@cuda.jit`: the Python function, by line tables, the Python stack, or its module's name."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from kerncap import env
+from kerncap.capture.languages.language import Language, Parameter
+from kerncap.capture.source import python_source
+from kerncap.capture.source.lines import named_originals
+from kerncap.capture.source.native import line_table
+from kerncap.capture.source.native.unit import read_source
+from kerncap.capture.source.python_source import PythonFunction
+from kerncap.capture.source.request import FoundFile, FoundSource, SourceRequest
+from kerncap.format import numba_names, schema
+from kerncap.format.elf import ElfProblem
+from kerncap.format.kernel_names import KernelName
+from kerncap.format.numba_names import NumbaName
+
+SOURCE_NAME = "kernel.py"
+_MAIN = "__main__"
+
+
+class Numba(Language):
+    name = "numba"
+
+    def parse_name(self, mangled: str, demangled: str) -> KernelName | None:
+        name = numba_names.parse(mangled)
+        if name is None:
+            return None
+        types = None if name.types is None else tuple(map(str, name.types))
+        return KernelName(name.path[-1], name.path[:-1], None, types, readable=str(name))
+
+    def parameters(self, mangled: str, demangled: str, names: Sequence[str] = ()) -> list[Parameter] | None:
+        name = numba_names.parse(mangled)
+        if name is None or name.types is None:
+            return None
+        found = numba_names.parameters(name.types, tuple(names))
+        return None if found is None else list(found)
+
+    def find(self, request: SourceRequest) -> FoundSource | None:
+        name = numba_names.parse(request.mangled)
+        if name is None:
+            return None
+        try:
+            table = line_table.of_image(request.cubin, None, request.ptx, request.mangled)
+        except ElfProblem:
+            table = None
+        rows = table.rows if table is not None else ()
+        for path in _files(request, name, [path for path, _ in rows]):
+            data = read_source(path)
+            lines = [line for file, line in rows if os.path.abspath(file) == path]
+            text = data.decode("utf-8", "replace") if data is not None else ""
+            for qualified in _qualified_names(name, path):
+                found = python_source.function(text, qualified, lines)
+                if found is not None:
+                    return _source(request, name, found, path)
+        where = ".".join(name.path)
+        return FoundSource(
+            entry=name.path[-1],
+            missing=f"no Python file with {where} was found: run from its folder, or give --source-dir",
+        )
+
+    def is_known(self, request: SourceRequest, image: Callable[[], bytes | None] | None) -> bool | None:
+        """Yes for every kernel of Numba's: its file is found once the Python stack is known."""
+        return None if numba_names.parse(request.mangled) is None else True
+
+
+def _qualified_names(name: NumbaName, path: str) -> Iterator[tuple[str, ...]]:
+    """What of the name comes after the module's, for a module in the file ``path``."""
+    if name.path[0] == _MAIN:
+        yield name.path[1:]
+        return
+    parts = Path(path).with_suffix("").parts
+    parts = parts[:-1] if parts[-1] == "__init__" else parts
+    for length in range(len(name.path) - 1, 0, -1):
+        if parts[-length:] == name.path[:length]:
+            yield name.path[length:]
+
+
+def _files(request: SourceRequest, name: NumbaName, tables: Sequence[str]) -> Iterator[str]:
+    """Files that may have the function: each once, the surest first."""
+    cwd = str(request.cwd or "/")
+    stack = [os.path.join(cwd, file) for file, _, _ in reversed(request.python_stack)]
+    scripts = [os.path.join(cwd, word) for word in request.argv[1:] if word.endswith(".py")][:1]
+    found = [*(os.path.join(cwd, path) for path in tables), *stack, *scripts]
+    if name.path[0] != _MAIN:
+        folders = [*map(str, request.source_dirs), *map(os.path.dirname, scripts), cwd]
+        folders += [
+            path[: path.index(mark) + len(mark)] for path in stack for mark in _PACKAGES if mark in path
+        ]
+        for folder in folders:
+            for length in range(len(name.path) - 1, 0, -1):
+                module = os.path.join(folder, *name.path[:length])
+                found += [f"{module}.py", os.path.join(module, "__init__.py")]
+    plain = (path for path in found if ".." not in path.split("/") or os.path.isfile(path))
+    for path in dict.fromkeys(map(os.path.normpath, plain)):
+        if path.endswith(".py") and os.path.isfile(path):
+            yield path
+
+
+_PACKAGES = ("/site-packages/", "/dist-packages/")
+
+
+def _source(request: SourceRequest, name: NumbaName, found: PythonFunction, path: str) -> FoundSource:
+    ((base, data),) = named_originals({path: found.text}).items()
+    whole = FoundFile(f"original/{base}", path, data)
+    made = python_source.standalone(found, env.hide_home(path))
+    if isinstance(made, str) or name.types is None:
+        why = made if isinstance(made, str) else "its argument types are not known"
+        return FoundSource(
+            entry=found.node.name, language="numba", files=(whole,), file=whole.path, kernel_file=path,
+            kernel_line=found.line, parameters=found.parameters, missing=f"no rebuild: {why}",
+        )  # fmt: skip
+    return FoundSource(
+        entry=made.entry,
+        language="numba",
+        files=(FoundFile(SOURCE_NAME, path, made.text.encode()), whole),
+        file=SOURCE_NAME,
+        build=schema.SourceBuild(
+            tool="numba",
+            unit=f"source/{SOURCE_NAME}",
+            arch=request.arch,
+            name=env.hide_home(path)[:4096],
+            directory=env.hide_home(str(request.cwd)) if request.cwd else None,
+        ),  # fmt: skip
+        origins=tuple(made.origins),
+        kernel_file=path,
+        kernel_line=found.line,
+        parameters=found.parameters,
+        notes=tuple(made.notes),
+    )

@@ -1,0 +1,53 @@
+"""Languages that are compiled at run time: the source is found, and edits of it are judged."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from kerncap.format import Reproducer
+from tests.integration.conftest import CommandLine
+
+from .captured import Judge, capture
+from .test_libraries import needs
+
+pytestmark = [pytest.mark.gpu, pytest.mark.timeout(400)]
+SAMPLES = Path(__file__).parents[4] / "samples"
+
+
+def edited(path: Path, folder: Path, name: str, old: str, new: str) -> Path:
+    """The reproducer's source with one change, as a candidate."""
+    with Reproducer.open(path) as reproducer:
+        text, source = reproducer.source_text(), reproducer.manifest.source
+    assert text is not None and source is not None and old in text
+    file = folder / f"{name}{Path(source.file.path).suffix}"
+    file.write_text(text.replace(old, new))
+    return file
+
+
+def test_numba(kerncap_of_module: CommandLine, judge: Judge, tmp_path: Path) -> None:
+    needs("numba")
+    sample = SAMPLES / "numba_axpy"
+    captured = capture(kerncap_of_module, sys.executable, sample / "run.py", options=("-k", "^axpy$"))
+    captured.target_is_unchanged()
+    path = captured.one("axpy")
+    manifest = captured.reproducers[path]
+    assert manifest.source is not None and manifest.source.language == "numba", manifest.notes
+    assert manifest.kernel.file is not None and manifest.kernel.file.endswith("numba_axpy/run.py")
+    named = {argument.name: argument.signature for argument in manifest.arguments}
+    assert (named["a"], named["x"], named["y"]) == ("float", "float*", "float*")
+    assert {"x", "y"} <= {view.name for view in manifest.views}
+    judge.agrees(path)
+    judge.accepts(path, edited(path, tmp_path, "same", "y[i] += a *", "y[i] = y[i] + a *"))
+    judge.rejects(path, sample / "wrong.py")
+    broken = edited(path, tmp_path, "broken", "i = cuda.grid(1)", "i = undeclared")
+    [done] = judge.ask(("verify", "--candidate", str(broken), str(path)))
+    assert done.status == 1 and "undeclared" in done.stdout + done.stderr, done.stdout + done.stderr
+
+
+def test_the_list_names_a_numba_kernel_so_that_it_can_be_captured(kerncap_of_module: CommandLine) -> None:
+    needs("numba")
+    done = kerncap_of_module("list", "--", sys.executable, SAMPLES / "numba_axpy" / "run.py")
+    assert "-k '^axpy$'" in done.stdout + done.stderr, done.stdout + done.stderr
