@@ -1,8 +1,8 @@
 """What `sanitize` and `verify` take for tensors of 1 MiB to 8 GiB of which 64 bytes, 1 % or all are touched.
 
 Peak memory is that of all processes of the command together: what they have for themselves, looked at every
-20 ms. The baseline of each row is the smallest tensor of the same run; only of 64 bytes is it bounded. Each row is
-shown when it is measured, and what touches too much for this run is named as left out at the end.
+20 ms. The baseline of each row is the smallest tensor of the same run; only of 64 bytes is it bounded. Each
+row is shown when it is measured, and what touches too much for this run is named as left out at the end.
 """
 
 from __future__ import annotations

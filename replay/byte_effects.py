@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from kerncap.format import Masks, Reproducer, WriteSet
-from kerncap.replay import bitmap
-from kerncap.replay.bitmap import Bits
+from kerncap.format import Reproducer, WriteSet
 from kerncap.replay.engine import Engine
+from kerncap.replay.worker.common import bitmap
+from kerncap.replay.worker.common.bitmap import Bits
 
 SEED_A, SEED_B = 0, 1
-_GRAIN = 64 * 1024  # bytes: whether a launch touches a region is known for pieces of this size
 LARGE = 4 * 1024 * 1024  # bytes: all of a smaller region is poisoned
 
 
@@ -70,11 +69,17 @@ class Measured:
 
     def as_write_set(self) -> WriteSet:
         """The form that a reproducer keeps."""
-        masks = {
-            region: Masks(self._of(self.written, region), self.in_place(region), self.idle(region))
-            for region in sorted({*self.written, *self.untouched})
+        of_kind = {
+            "written": lambda region: self._of(self.written, region),
+            "also_input": self.in_place,
+            "untouched": self.idle,
         }
-        return WriteSet.from_masks(masks, dict(enumerate(self.sizes)))
+        regions = sorted({*self.written, *self.untouched})
+        masks = {(region, kind): of(region) for region in regions for kind, of in of_kind.items()}
+        return WriteSet.from_pieces(
+            {region: self.sizes[region] for region in regions},
+            lambda region, kind, start, stop: masks[region, kind].packed(start, stop),
+        )
 
 
 def load(reproducer: Reproducer) -> Measured | None:
@@ -84,9 +89,13 @@ def load(reproducer: Reproducer) -> Measured | None:
         return None
     measured = Measured([region.size for region in reproducer.manifest.regions])
     for region in kept.regions:
-        masks = kept.masks(region)
-        measured.add(region, masks.written, masks.also_input)
-        measured.leave(region, masks.untouched)
+        size = measured.sizes[region]
+        measured.add(
+            region,
+            bitmap.of_parts(size, kept.pieces(region, "written")),
+            bitmap.of_parts(size, kept.pieces(region, "also_input")),
+        )
+        measured.leave(region, bitmap.of_parts(size, kept.pieces(region, "untouched")))
     return measured
 
 
@@ -115,7 +124,7 @@ def _far(engine: Engine, measured: Measured) -> dict[int, Bits]:
     for region in measured.untouched if engine.choice.memory == "host" else ():
         if measured.sizes[region] < LARGE:
             continue
-        far = bitmap.whole_grains(measured.idle(region) & engine.untouched(region), _GRAIN)
+        far = bitmap.whole_pages(measured.idle(region) & engine.untouched(region))
         if region in measured.near:
             far = far & ~measured.near[region]
         if far.any():
@@ -129,7 +138,7 @@ def strays(engine: Engine, measured: Measured) -> bool:
     for region, far in measured.far.items():
         touched = far & ~engine.untouched(region)
         if touched.any():
-            near = bitmap.in_grains(touched, _GRAIN)
+            near = bitmap.of_ranges(measured.sizes[region], touched.pages())
             measured.near[region] = measured.near[region] | near if region in measured.near else near
             found = True
     return found

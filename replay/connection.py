@@ -9,20 +9,20 @@ from collections.abc import Callable, Iterator
 from typing import Concatenate, ParamSpec, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 from kerncap.errors import BackendUnavailable, ReplayError
 from kerncap.replay import hip
 from kerncap.replay.choose import Choice
 from kerncap.replay.process import Refusal, Standby, TargetError, Worker, WorkerDied, WorkerTimeout
 from kerncap.replay.staging import Job
+from kerncap.replay.worker.common import bitmap
+from kerncap.replay.worker.common.bitmap import Bits
 from kerncap.replay.worker.protocol import Backend, Opened
 
 START_TIMEOUT_S = 300.0  # torch and Triton from a cold disk
 _OPERATION_TIMEOUT_S = 600.0
 _PLACEMENT_TRIES = 3
 
-Bits = npt.NDArray[np.uint8]
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -132,7 +132,7 @@ class Connection:
     def save(self, name: str, mask: Bits) -> None:
         """Write a mask for the worker."""
         try:
-            np.save(self.job.folder / name, mask)
+            np.save(self.job.folder / name, mask.encoded())
         except OSError as error:
             raise ReplayError(
                 f"{self.job.folder}: the files of the replay can't be written: {error}"
@@ -140,8 +140,7 @@ class Connection:
 
     def load(self, name: str) -> Bits:
         """A mask that the worker has written."""
-        bits: Bits = np.load(self.job.folder / name, allow_pickle=False)
-        return bits
+        return bitmap.decoded(np.load(self.job.folder / name, allow_pickle=False))
 
     @contextlib.contextmanager
     def file(self, kind: str) -> Iterator[str]:

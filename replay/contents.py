@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from kerncap.replay import bias, bitmap
+from kerncap.replay import bias
 from kerncap.replay.byte_effects import SEED_B, Measured, poison
 from kerncap.replay.engine import CANDIDATE, ORIGINAL, Engine
 from kerncap.replay.judge_requests import FLOATS, errors, redraw, redrawable, where
@@ -18,6 +18,7 @@ from kerncap.replay.tolerance import view_tolerance
 from kerncap.replay.units import outside_views, place_name, units, view_name
 from kerncap.replay.verdict import gap_reasons
 from kerncap.replay.wording import BY_DTYPE, Tolerance, mismatch
+from kerncap.replay.worker.common import bitmap
 from kerncap.replay.worker.protocol import Difference
 
 Perturbed = tuple[list[int], int, bitmap.Bits]  # views, their region, the bytes that may change

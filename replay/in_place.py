@@ -9,14 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kerncap.errors import KerncapError
-from kerncap.replay import bitmap
-from kerncap.replay.bitmap import Bits
 from kerncap.replay.byte_effects import SEED_A, Measured, poison
 from kerncap.replay.engine import CANDIDATE, ORIGINAL, Engine
 from kerncap.replay.scalars import described, scalar_variants
 from kerncap.replay.tolerance import view_tolerance
 from kerncap.replay.units import Unit, units, view_name
 from kerncap.replay.wording import Tolerance, Verdict, fail, mismatch, undecided
+from kerncap.replay.worker.common import bitmap
+from kerncap.replay.worker.common.bitmap import Bits
 from kerncap.replay.worker.protocol import Difference
 
 _BEFORE, _EXPECTED = "perturbed", "expected on perturbed contents"

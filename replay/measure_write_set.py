@@ -12,14 +12,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kerncap.errors import KerncapError
-from kerncap.replay import bitmap
-from kerncap.replay.bitmap import Bits
 from kerncap.replay.byte_effects import LARGE, SEED_A, SEED_B, Measured, poison
 from kerncap.replay.engine import ORIGINAL, Engine
 from kerncap.replay.plain_run import OutOfTime, PlainRun
 from kerncap.replay.pointer_words import PointerWords
 from kerncap.replay.scalars import scalar_variants
 from kerncap.replay.units import Unit, outside_views, units, whole_elements
+from kerncap.replay.worker.common import bitmap
+from kerncap.replay.worker.common.bitmap import Bits
 
 _SMALL = 64  # bytes: below it, poison could equal what was written by chance
 _MANY = 16  # units: so many are not measured one by one if nothing changes in them
@@ -136,7 +136,7 @@ class _Measurement:
         for unit, mask in zip(many, masks, strict=True):
             whole = unit.bits(self.sizes[unit.region])
             if mask.any():  # a file for each mask is what takes time
-                engine.fill(unit.region, unit.start, unit.stop, seed, None if (mask == whole).all() else mask)
+                engine.fill(unit.region, unit.start, unit.stop, seed, None if mask == whole else mask)
         if not self.plain.launch().ok:
             self._crashes += 1
             return None
@@ -200,7 +200,7 @@ class _Measurement:
             return
         if (
             self._crashes < _MOST_CRASHES
-            and (seen != whole).any()
+            and seen != whole
             and self._does_not_matter(unit, seen, written=True)
         ):
             self._output(unit, seen)

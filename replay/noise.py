@@ -10,13 +10,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from kerncap.format.schema import Manifest
-from kerncap.replay import bitmap
-from kerncap.replay.bitmap import Bits
 from kerncap.replay.engine import Engine
 from kerncap.replay.outcome import Outcome
 from kerncap.replay.tolerance import view_tolerance
 from kerncap.replay.units import Unit, units
 from kerncap.replay.wording import BY_DTYPE, Tolerance
+from kerncap.replay.worker.common import bitmap
+from kerncap.replay.worker.common.bitmap import Bits
 from kerncap.replay.worker.protocol import View
 
 _MOST_OUTPUTS = 64  # of a stretch that no view describes: of more, all that is noisy there is one

@@ -5,13 +5,13 @@ from __future__ import annotations
 import time
 
 from kerncap.errors import KerncapError, ReplayError
-from kerncap.replay import bitmap
-from kerncap.replay.bitmap import Bits
 from kerncap.replay.engine import Engine
 from kerncap.replay.noise import Noise
 from kerncap.replay.outcome import Outcome
 from kerncap.replay.tolerance import exceeds
 from kerncap.replay.units import units
+from kerncap.replay.worker.common import bitmap
+from kerncap.replay.worker.common.bitmap import Bits
 
 _SLOWER = 10.0  # a run on other contents may take this much longer than a plain one
 _LEAST_TIMEOUT_S = 5.0

@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 
 from kerncap.format.schema import Manifest
-from kerncap.replay import bitmap
-from kerncap.replay.bitmap import Bits
 from kerncap.replay.units import Unit
+from kerncap.replay.worker.common import bitmap
+from kerncap.replay.worker.common.bitmap import Bits
 
 _WORD = 8
 _STEP = 32 * 1024 * 1024
@@ -51,11 +51,11 @@ class PointerWords:
     def _look(self, region: int, zeros: bool) -> Bits:
         size, base = self._manifest.regions[region].size, self._manifest.regions[region].base
         skew = -base % _WORD
-        bits = bitmap.empty(size)
         if size - skew < _WORD or size > self._left:
-            return bits
+            return bitmap.empty(size)
         self._left -= size
         data = np.memmap(self._files[region], dtype=np.uint8, mode="r")
+        bits = np.zeros((size + 7) // 8, dtype=np.uint8)
         for start in range(skew, size - _WORD + 1, _STEP):
             part = data[start : start + _STEP]
             words = part[: len(part) // _WORD * _WORD].view(np.uint64)
@@ -68,4 +68,4 @@ class PointerWords:
             for bit in range(_WORD):
                 at = firsts + bit
                 np.bitwise_or.at(bits, at // 8, (1 << (at % 8)).astype(np.uint8))
-        return bits
+        return bitmap.of_parts(size, [(0, bits)])

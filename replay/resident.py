@@ -6,18 +6,14 @@ earlier replay left can't pass for a result of a later one.
 
 from __future__ import annotations
 
-import numpy as np
-
 from kerncap.answer import Answer
-from kerncap.replay import bitmap
-from kerncap.replay.bitmap import Bits
 from kerncap.replay.byte_effects import SEED_A, Measured, poison
 from kerncap.replay.engine import Engine
 from kerncap.replay.outcome import Repeated
 from kerncap.replay.verdict import judge_memory
 from kerncap.replay.wording import BY_DTYPE, Tolerance, Verdict, badly_ended
+from kerncap.replay.worker.common import bitmap
 
-_GRAIN = 64 * 1024  # bytes that are restored together
 _MOST_RANGES = 256  # of a region; beyond it the whole of it is copied
 _POISONED, _EXPECTED = "poisoned", "expected under poison"
 
@@ -30,28 +26,14 @@ def can_repeat(engine: Engine) -> bool:
 
 
 def dirtied(measured: Measured) -> list[Range]:
-    """What one launch writes, as ranges to restore."""
+    """What one launch writes, as ranges of whole pages to restore."""
     found: list[Range] = []
     for region, written in sorted(measured.written.items()):
-        size = measured.sizes[region]
-        runs = _runs(written)
-        if len(runs) > _MOST_RANGES:
-            runs = [(runs[0][0], runs[-1][1])]
-        found += [(region, start, min(stop, size)) for start, stop in runs]
+        pages = written.pages()
+        if len(pages) > _MOST_RANGES:
+            pages = [(pages[0][0], pages[-1][1])]
+        found += [(region, start, stop) for start, stop in pages]
     return found
-
-
-def _runs(bits: Bits) -> list[tuple[int, int]]:
-    step = _GRAIN // 8
-    padded = np.zeros(-(-len(bits) // step) * step, dtype=np.uint8)
-    padded[: len(bits)] = bits
-    grains = np.flatnonzero(padded.reshape(-1, step).any(axis=1))
-    if not len(grains):
-        return []
-    breaks = np.flatnonzero(np.diff(grains) > 1)
-    firsts = [grains[0], *grains[breaks + 1]]
-    lasts = [*grains[breaks], grains[-1]]
-    return [(int(a) * _GRAIN, (int(b) + 1) * _GRAIN) for a, b in zip(firsts, lasts, strict=True)]
 
 
 def repeat(

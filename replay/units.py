@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kerncap.format.schema import Manifest, View
-from kerncap.replay import bitmap
-from kerncap.replay.bitmap import Bits
+from kerncap.replay.worker.common import bitmap
+from kerncap.replay.worker.common.bitmap import Bits
 
 _UNTYPED_ELEMENT = 8  # bytes: where no view tells, an element is taken to be no wider
 
@@ -36,11 +36,8 @@ class Unit:
         return sum(stop - start for start, stop in self.spans)
 
     def bits(self, region_size: int) -> Bits:
-        """The unit's bytes as a bitmap of its region."""
-        found = bitmap.empty(region_size)
-        for start, stop in self.spans:
-            found |= bitmap.span(region_size, start, stop)
-        return found
+        """The unit's bytes as a set of its region's."""
+        return bitmap.of_ranges(region_size, self.spans)
 
 
 def extent(view: View) -> tuple[int, int]:
@@ -112,8 +109,7 @@ def outside_views(manifest: Manifest, region: int) -> Bits:
     groups = _groups(manifest, region)
     if not groups:
         return bitmap.empty(size)
-    inside = Unit(region, tuple((start, stop) for start, stop, _ in groups), ()).bits(size)
-    return bitmap.span(size, 0, size) & ~inside
+    return ~bitmap.of_ranges(size, [(start, stop) for start, stop, _ in groups])
 
 
 def view_name(manifest: Manifest, number: int) -> str:

@@ -12,8 +12,7 @@ from typing import Any
 
 from kerncap.answer import Answer
 from kerncap.format.schema import Manifest
-from kerncap.replay import bias, bitmap, in_place, printed_text
-from kerncap.replay.bitmap import Bits
+from kerncap.replay import bias, in_place, printed_text
 from kerncap.replay.byte_effects import SEED_A, SEED_B, Measured, poison, strays
 from kerncap.replay.engine import CANDIDATE, ORIGINAL, Engine
 from kerncap.replay.judge_requests import FLOATS, errors, where
@@ -39,6 +38,8 @@ from kerncap.replay.wording import (
     undecided,
     within,
 )
+from kerncap.replay.worker.common import bitmap
+from kerncap.replay.worker.common.bitmap import Bits
 from kerncap.replay.worker.protocol import Difference
 
 _BASELINE_RUNS = 3

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from kerncap.format.schema import Manifest
-from kerncap.replay import bitmap
-from kerncap.replay.connection import Bits, Connection
+from kerncap.replay.connection import Connection
+from kerncap.replay.worker.common import bitmap
+from kerncap.replay.worker.common.bitmap import Bits
 from kerncap.replay.worker.protocol import Backend, Difference, Nonfinite, View
 
 
@@ -32,7 +33,7 @@ class WorkerMemory:
         self.connection.call(Backend.drop, name)
 
     def fill(self, region: int, start: int, stop: int, seed: int, mask: Bits | None = None) -> None:
-        """Poison bytes [start, stop) of a region, or those of them that ``mask`` (packed bits) names."""
+        """Poison bytes [start, stop) of a region, or those of them that are in ``mask``."""
         with self.connection.file("mask") as name:
             if mask is not None:
                 self.connection.save(name, mask)
@@ -57,7 +58,7 @@ class WorkerMemory:
         return self.connection.call(Backend.differing, state)
 
     def diff(self, region: int, against: str, seed: int = 0, mask: Bits | None = None) -> Bits:
-        """Packed bitmap of the bytes that differ from a state, or from ``poison`` of a seed; of those in
+        """The bytes that differ from a state, or from ``poison`` of a seed; of those in
         ``mask``, if there is one."""
         size = self.manifest.regions[region].size
         with self.connection.file("diff") as name, self.connection.file("mask") as inside:
@@ -70,7 +71,7 @@ class WorkerMemory:
         return bits if mask is None else bits & mask
 
     def untouched(self, region: int) -> Bits:
-        """Packed bitmap of bytes that no launch has read or written since the last `restore`, as far as
+        """The bytes that no launch has read or written since the last `restore`, as far as
         the worker knows."""
         with self.connection.file("untouched") as name:
             if self.connection.call(Backend.untouched, region, out=name):

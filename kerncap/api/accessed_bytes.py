@@ -11,7 +11,8 @@ from kerncap.api.compiled_ttir import compile_source
 from kerncap.errors import KerncapError
 from kerncap.format import Reproducer
 from kerncap.format.schema import Region
-from kerncap.replay.bitmap import Bits
+from kerncap.replay.worker.common import bitmap
+from kerncap.replay.worker.common.bitmap import Bits
 from kerncap.sanitizer.concrete.events import AccessEvent
 from kerncap.sanitizer.concrete.machine import Limits
 from kerncap.sanitizer.concrete.memory import Memory
@@ -28,7 +29,7 @@ _ELEMENT_OPERATIONS = 20_000_000_000
 
 @dataclass(frozen=True)
 class Accessed:
-    """By region, as packed bits: what some program reads, and what some program stores; atomics do both."""
+    """By region: what some program reads, and what some program stores; atomics do both."""
 
     read: dict[int, Bits]
     stored: dict[int, Bits]
@@ -71,24 +72,33 @@ class _Seen:
     def __init__(self, launch: Launch, regions: tuple[Region, ...]) -> None:
         self._memory = Memory(launch)
         self._regions = regions
+        # Pages of the system, of which most are not needed; those of a bitmap that are.
         self._marks = [np.zeros(region.size, dtype=np.uint8) for region in regions]
+        self._pages = [np.zeros(-(-region.size // bitmap.PAGE), dtype=np.bool_) for region in regions]
 
     def access(self, event: AccessEvent) -> None:
         addresses = self._memory.absolute(event.argument, event.offsets)[event.mask]
-        for region, marks in zip(self._regions, self._marks, strict=True):
-            self._mark(addresses - np.int64(region.base), marks, event.width_bytes, _KINDS[event.kind])
+        for number, region in enumerate(self._regions):
+            self._mark(number, addresses - np.int64(region.base), event.width_bytes, _KINDS[event.kind])
 
-    @staticmethod
-    def _mark(offsets: npt.NDArray[np.int64], marks: npt.NDArray[np.uint8], width: int, kind: int) -> None:
+    def _mark(self, number: int, offsets: npt.NDArray[np.int64], width: int, kind: int) -> None:
+        marks = self._marks[number]
         inside = offsets[(offsets > -width) & (offsets < len(marks))]
         if not inside.size:
             return
         for more in range(width):
             at = inside + more
-            marks[at[(at >= 0) & (at < len(marks))]] |= kind
+            at = at[(at >= 0) & (at < len(marks))]
+            marks[at] |= kind
+            self._pages[number][at // bitmap.PAGE] = True
 
     def masks(self, kind: int) -> dict[int, Bits]:
-        return {
-            number: np.packbits(marks & kind != 0, bitorder="little")
-            for number, marks in enumerate(self._marks)
-        }
+        return {number: self._bits(number, kind) for number in range(len(self._marks))}
+
+    def _bits(self, number: int, kind: int) -> Bits:
+        marks = self._marks[number]
+        starts = np.flatnonzero(self._pages[number]) * bitmap.PAGE
+        pages = ((start, marks[start : start + bitmap.PAGE] & kind != 0) for start in starts.tolist())
+        return bitmap.of_parts(
+            len(marks), ((start, np.packbits(page, bitorder="little")) for start, page in pages)
+        )

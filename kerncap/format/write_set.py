@@ -7,10 +7,10 @@ input, or was not told apart from it: it keeps its pre-state.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 import msgspec
 import numpy as np
@@ -29,6 +29,7 @@ PIECE_BYTES = 1 << 20  # of a mask: 8 MiB of the region
 WRITE_SET_VERSION = 2
 Mask = npt.NDArray[np.uint8]
 Kind = Literal["written", "also_input", "untouched"]
+_KINDS: tuple[Kind, ...] = get_args(Kind)
 
 
 @dataclass(frozen=True)
@@ -71,17 +72,36 @@ class WriteSet:
         ``sizes`` are the regions' sizes in bytes; without them a region is taken to end with its
         masks, and `save` sets that right. Raises ValueError for masks that contradict each other.
         """
-        regions = {}
+        flat: dict[tuple[int, str], Mask] = {}
+        sized = {}
         for region, found in masks.items():
-            flat = [
-                np.ascontiguousarray(mask, dtype=np.uint8).reshape(-1)
-                for mask in (found.written, found.also_input, found.untouched)
-            ]
-            size = sizes[region] if sizes is not None else len(flat[0]) * 8
-            if any(len(mask) != -(-size // 8) for mask in flat):
-                lengths = ", ".join(str(len(mask)) for mask in flat)
+            for kind in _KINDS:
+                flat[region, kind] = np.ascontiguousarray(getattr(found, kind), dtype=np.uint8).reshape(-1)
+            size = sized[region] = sizes[region] if sizes is not None else len(flat[region, "written"]) * 8
+            if any(len(flat[region, kind]) != -(-size // 8) for kind in _KINDS):
+                lengths = ", ".join(str(len(flat[region, kind])) for kind in _KINDS)
                 raise ValueError(f"region {region}: masks of {lengths} bytes for {size} bytes of memory")
-            regions[region] = _RegionFile(region, size, *(_packed(mask) for mask in flat))
+        return cls.from_pieces(
+            sized, lambda region, kind, start, stop: flat[region, kind][start // 8 : -(-stop // 8)]
+        )
+
+    @classmethod
+    def from_pieces(cls, sizes: Mapping[int, int], piece: Callable[[int, Kind, int, int], Mask]) -> WriteSet:
+        """Of regions of these sizes; ``piece`` gives the bits of a kind for bytes [start, stop) of one.
+
+        Raises ValueError for masks that contradict each other.
+        """
+        compressor = zstandard.ZstdCompressor(level=ZSTD_LEVEL)
+        regions = {}
+        for region, size in sizes.items():
+            kinds = []
+            for kind in _KINDS:
+                pieces = (
+                    piece(region, kind, start, min(start + 8 * PIECE_BYTES, size))
+                    for start in range(0, size, 8 * PIECE_BYTES)
+                )
+                kinds.append([compressor.compress(p.tobytes()) if p.any() else b"" for p in pieces])
+            regions[region] = _RegionFile(region, size, *kinds)
         self = cls(regions)
         for region, entry in self._regions.items():
             try:
@@ -103,16 +123,26 @@ class WriteSet:
         """The packed bitmap of a region: ceil(size / 8) bytes. Raises KeyError if it was not measured."""
         found = self._regions[region]
         mask = np.zeros(-(-found.size // 8), dtype=np.uint8)
-        for start, piece in self._pieces(found, kind):
-            mask[start : start + len(piece)] = piece
+        for start, piece in self.pieces(region, kind):
+            mask[start // 8 : start // 8 + len(piece)] = piece
         return mask
+
+    def pieces(self, region: int, kind: Kind) -> Iterator[tuple[int, Mask]]:
+        """(byte of the region, its bits and those of the bytes after it), of each piece that has any.
+
+        Raises KeyError if the region was not measured.
+        """
+        found = self._regions[region]
+        for number in range(len(found.written)):
+            piece = self._piece(found, kind, number)
+            if piece is not None:
+                yield number * 8 * PIECE_BYTES, piece
 
     def count(self, region: int, kind: Kind) -> int:
         """How many bytes of the region are in a mask; 0 for a region that was not measured."""
-        found = self._regions.get(region)
-        if found is None:
+        if region not in self._regions:
             return 0
-        return sum(int(np.unpackbits(piece).sum(dtype=np.int64)) for _, piece in self._pieces(found, kind))
+        return sum(int(np.unpackbits(piece).sum(dtype=np.int64)) for _, piece in self.pieces(region, kind))
 
     def written_bytes(self, region: int) -> int:
         """How many bytes of the region are written; 0 for one that was not measured."""
@@ -201,13 +231,6 @@ class WriteSet:
             if untouched is not None and written is not None and (untouched & written).any():
                 raise ValueError("a byte is untouched and written")
 
-    def _pieces(self, found: _RegionFile, kind: Kind) -> Iterator[tuple[int, Mask]]:
-        """(first mask byte, mask bytes) of each piece that has a bit. Raises ValueError for a damaged one."""
-        for number in range(len(found.written)):
-            piece = self._piece(found, kind, number)
-            if piece is not None:
-                yield number * PIECE_BYTES, piece
-
     def _piece(self, found: _RegionFile, kind: Kind, number: int) -> Mask | None:
         packed: bytes = getattr(found, kind)[number]
         if not packed:
@@ -217,10 +240,3 @@ class WriteSet:
         if found.size % 8 and start + len(raw) == length and raw[-1] >> (found.size % 8):
             raise ValueError("bits beyond the region")
         return np.frombuffer(raw, np.uint8)
-
-
-def _packed(mask: Mask) -> list[bytes]:
-    """The pieces of a mask; one with no bit set is no bytes."""
-    compressor = zstandard.ZstdCompressor(level=ZSTD_LEVEL)
-    pieces = (mask[start : start + PIECE_BYTES] for start in range(0, len(mask), PIECE_BYTES))
-    return [compressor.compress(piece.tobytes()) if piece.any() else b"" for piece in pieces]

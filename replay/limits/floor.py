@@ -11,12 +11,12 @@ import math
 from dataclasses import dataclass
 
 from kerncap.errors import BackendUnavailable
-from kerncap.replay import bitmap
 from kerncap.replay.byte_effects import Measured
 from kerncap.replay.engine import Engine
 from kerncap.replay.limits import ceilings, peaks
 from kerncap.replay.limits.ceilings import Ceilings
 from kerncap.replay.limits.roofline import SPREAD
+from kerncap.replay.worker.common import bitmap
 
 # Bytes per second: no GPU that is supported is slower, so below it nothing has to be measured.
 _ALWAYS_POSSIBLE = 50e9

@@ -6,16 +6,14 @@ what can be wrong with one is a size, a mask or a race: nothing that hides withi
 
 from __future__ import annotations
 
-import numpy as np
-
-from kerncap.replay import bitmap
-from kerncap.replay.bitmap import Bits
 from kerncap.replay.byte_effects import SEED_A, SEED_B, Measured
 from kerncap.replay.engine import ORIGINAL, Engine
 from kerncap.replay.noise import Noise, Wanted, of_replays
 from kerncap.replay.units import extent, outside_views, place_name, units
 from kerncap.replay.verdict import gap_reasons, outside_reasons
 from kerncap.replay.wording import BY_DTYPE, Tolerance, mismatch
+from kerncap.replay.worker.common import bitmap
+from kerncap.replay.worker.common.bitmap import Bits
 from kerncap.replay.worker.protocol import Difference
 
 _BASELINE_RUNS = {"cuda": 3, "host": 2}  # of the interpreter, which is as sure as it is slow
@@ -103,10 +101,7 @@ class Checker:
             for start, stop in self._spans(region)
             if (bitmap.span(size, start, stop) & mask).any()
         ]
-        whole = bitmap.empty(size)
-        for start, stop in spans:
-            whole |= bitmap.span(size, start, stop)
-        if np.array_equal(whole, mask):  # a mask goes through a file and the host
+        if bitmap.of_ranges(size, spans) == mask:  # a mask goes through a file and the host
             return [(region, start, stop, None) for start, stop in spans]
         return [(region, 0, size, mask)] if mask.any() else []
 

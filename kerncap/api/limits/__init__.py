@@ -11,7 +11,6 @@ from kerncap.api.replay import ReplayOptions, load_candidate, opened, without_va
 from kerncap.errors import BackendUnavailable, KerncapError, ReplayError, UsageError
 from kerncap.format import Reproducer
 from kerncap.log import one_line
-from kerncap.replay import bitmap
 from kerncap.replay.byte_effects import Measured, load
 from kerncap.replay.choose import Choice, choose
 from kerncap.replay.engine import CANDIDATE, ORIGINAL, Engine
@@ -22,6 +21,7 @@ from kerncap.replay.limits.ncu_csv import KernelRow
 from kerncap.replay.limits.roofline import LimitReport, Times, bounds
 from kerncap.replay.limits.work import SECTOR_BYTES, Traffic, Work
 from kerncap.replay.resident import dirtied, follows_itself
+from kerncap.replay.worker.common import bitmap
 from kerncap.replay.worker.protocol import Timings
 from kerncap.sanitizer.sources.reproducer import launch_from_reproducer, target_of
 

@@ -21,10 +21,11 @@ from kerncap.api.replay import ReplayOptions, opened, replay, without_values, wr
 from kerncap.errors import KerncapError, ReplayError, UsageError
 from kerncap.format import Reproducer
 from kerncap.output import output_folder
-from kerncap.replay import bitmap, trust
+from kerncap.replay import trust
 from kerncap.replay.byte_effects import Measured, load
 from kerncap.replay.engine import Engine
 from kerncap.replay.plain_run import OutOfTime
+from kerncap.replay.worker.common import bitmap
 
 Progress = Callable[[str], None]
 

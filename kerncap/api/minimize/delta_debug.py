@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from kerncap.replay import bitmap
-from kerncap.replay.bitmap import Bits
+from kerncap.replay.worker.common import bitmap
+from kerncap.replay.worker.common.bitmap import Bits
 
 PAGE = 4096
 LINE = 64  # bytes: below it, the copy of a line saves nothing

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from kerncap.api.minimize.delta_debug import Masks
-from kerncap.replay.bitmap import Bits
 from kerncap.replay.byte_effects import SEED_A, SEED_B, Measured
 from kerncap.replay.engine import ORIGINAL, Engine
 from kerncap.replay.plain_run import PlainRun
 from kerncap.replay.pointer_words import PointerWords
 from kerncap.replay.units import Unit
+from kerncap.replay.worker.common.bitmap import Bits
 
 
 class Probe:

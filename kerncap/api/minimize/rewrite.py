@@ -14,8 +14,7 @@ from kerncap.format import Reproducer, ReproducerWriter, schema
 from kerncap.format.names import CHUNKS_PATH, INDEX_PATH
 from kerncap.format.schema import CHUNK_BYTES
 from kerncap.format.validate import stored_files
-from kerncap.replay import bitmap
-from kerncap.replay.bitmap import Bits
+from kerncap.replay.worker.common import bitmap
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -105,10 +104,6 @@ def _region(
 
 
 def _part(masks: Masks, region: int, start: int, stop: int) -> npt.NDArray[np.bool_]:
-    """A region's mask for [start, stop); ``start`` is a multiple of 8."""
-    bits: Bits | None = masks.get(region)
-    if bits is None:
-        return np.zeros(stop - start, dtype=np.bool_)
-    return np.unpackbits(bits[start // 8 : (stop + 7) // 8], bitorder="little")[: stop - start].astype(
-        np.bool_
-    )
+    """A region's mask for [start, stop)."""
+    bits = masks.get(region)
+    return np.zeros(stop - start, dtype=np.bool_) if bits is None else bits.flags(start, stop)

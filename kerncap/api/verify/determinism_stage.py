@@ -5,13 +5,13 @@ from __future__ import annotations
 import dataclasses
 
 from kerncap.api.verify.verify_result import Case, StageResult
-from kerncap.replay import bitmap
 from kerncap.replay.byte_effects import SEED_A, Measured, poison
 from kerncap.replay.engine import CANDIDATE, ORIGINAL
 from kerncap.replay.judge_requests import FLOATS
 from kerncap.replay.noise import Noise
 from kerncap.replay.tolerance import view_tolerance
 from kerncap.replay.units import view_name
+from kerncap.replay.worker.common import bitmap
 
 _RUNS_ON_HOST = 2  # the interpreter runs one program after the other: what differs differs at once
 _RUNS_ON_DEVICE = 20

@@ -7,7 +7,6 @@ from pathlib import Path
 from kerncap.answer import Answer
 from kerncap.api.replay import write_set
 from kerncap.format import Reproducer
-from kerncap.replay import bitmap
 from kerncap.replay.byte_effects import SEED_A, Measured
 from kerncap.replay.engine import Engine
 from kerncap.replay.noise import of_replays
@@ -23,6 +22,7 @@ from kerncap.replay.wording import (
     undecided,
     within,
 )
+from kerncap.replay.worker.common import bitmap
 from kerncap.replay.worker.protocol import REFERENCE
 
 AGREEING_REPLAYS = 3

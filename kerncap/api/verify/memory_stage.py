@@ -15,13 +15,13 @@ from kerncap.api.verify.derived import GUARD_BYTES, NotDerivable, derive
 from kerncap.api.verify.own_engine import engine_of
 from kerncap.api.verify.verify_result import Case, StageResult
 from kerncap.errors import KerncapError
-from kerncap.replay import bitmap
 from kerncap.replay.byte_effects import Measured
 from kerncap.replay.engine import CANDIDATE, ORIGINAL, Engine
 from kerncap.replay.measure_write_set import measure
 from kerncap.replay.units import outside_views, place_name
 from kerncap.replay.verdict import judge, judge_again, stray_notes
 from kerncap.replay.wording import Verdict
+from kerncap.replay.worker.common import bitmap
 
 
 def stage(case: Case) -> StageResult:

@@ -16,11 +16,11 @@ from kerncap.api.verify.own_engine import engine_of
 from kerncap.api.verify.verify_result import Case, StageResult
 from kerncap.api.verify.wider import derive_wide, multiplies_in_tf32, reduces
 from kerncap.errors import KerncapError
-from kerncap.replay import bitmap
 from kerncap.replay.engine import CANDIDATE, ORIGINAL
 from kerncap.replay.judge_requests import FLOATS, errors, errors_against, values
 from kerncap.replay.outcome import Outcome
 from kerncap.replay.units import extent, view_name
+from kerncap.replay.worker.common import bitmap
 from kerncap.replay.worker.protocol import REFERENCE, ErrorStatistics, Limits
 
 # Half the distance of neighbours at 1. Source: IEEE 754-2019 table 3.5; bfloat16 has 8 bits, TF32 11.
@@ -189,7 +189,7 @@ def _errors(
     return {view: errors_against(engine, (view, 0.0, 0.0), expected[view]) for view in views}
 
 
-def _bytes_of(case: Case, number: int) -> npt.NDArray[Any]:
+def _bytes_of(case: Case, number: int) -> bitmap.Bits:
     view = case.engine.manifest.views[number]
     start, stop = extent(view)
     return bitmap.span(case.engine.manifest.regions[view.region].size, max(0, start), stop)

@@ -38,6 +38,11 @@ def minus(ranges: Iterable[Range], without: list[Range]) -> list[Range]:
     return found
 
 
+def common(ranges: list[Range], others: list[Range]) -> list[Range]:
+    """What is in both."""
+    return minus(ranges, minus(ranges, others))
+
+
 def clipped(ranges: Iterable[Range], start: int, stop: int, alignment: int = 1) -> list[Range]:
     """What lies in [start, stop), each end of it moved outwards to a multiple of ``alignment``."""
     return union(

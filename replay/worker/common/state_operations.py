@@ -8,11 +8,13 @@ from typing import Any, Generic, NoReturn, Protocol, TypeVar
 import numpy as np
 
 from ..protocol import Request
+from . import bitmap
+from .bitmap import Bits
 from .failures import Refused
 
 
 class States(Protocol):
-    """The states that a run is restored from and compared with; masks have one bit for each byte."""
+    """The states that a run is restored from and compared with."""
 
     def restore(self, name: str = "pre", only: list[int] | None = None) -> None: ...
 
@@ -20,15 +22,15 @@ class States(Protocol):
 
     def drop(self, name: str) -> None: ...
 
-    def fill(self, region: int, start: int, stop: int, seed: int, mask: Any | None) -> None: ...
+    def fill(self, region: int, start: int, stop: int, seed: int, mask: Bits | None) -> None: ...
 
-    def put(self, name: str, region: int, mask: Any) -> None: ...
+    def put(self, name: str, region: int, mask: Bits) -> None: ...
 
     def differing(self, name: str) -> list[int]: ...
 
-    def diff(self, region: int, against: str, seed: int, mask: Any | None = None) -> Any | None: ...
+    def diff(self, region: int, against: str, seed: int, mask: Bits | None = None) -> Bits | None: ...
 
-    def untouched(self, region: int) -> Any | None: ...
+    def untouched(self, region: int) -> Bits | None: ...
 
     def gap_writes(self) -> list[tuple[int, int, int]]: ...
 
@@ -74,16 +76,16 @@ class StateOperations(Generic[S]):
     def untouched(self, region: int, out: str) -> bool:
         return self._saved(out, self.states.untouched(region))
 
-    def _saved(self, out: str, bits: Any | None) -> bool:
+    def _saved(self, out: str, bits: Bits | None) -> bool:
         if bits is not None:
-            np.save(self.folder / out, bits)
+            np.save(self.folder / out, bits.encoded())
         return bits is not None
 
     def gap_writes(self) -> list[tuple[int, int, int]]:
         return self.states.gap_writes()
 
-    def _mask(self, path: str) -> Any:
-        return np.load(self.folder / path, allow_pickle=False)
+    def _mask(self, path: str) -> Bits:
+        return bitmap.decoded(np.load(self.folder / path, allow_pickle=False))
 
 
 def lacking(_: Any, /, *given: Any, **named: Any) -> NoReturn:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ..common.bitmap import Bits
 from ..cuda.device import Bytes
 from ..protocol import InferredType
 from .compare_arrays import LEAST_NORMAL
@@ -64,13 +65,13 @@ def _best(found: dict[str, float], words: Any, hint: str) -> str | None:
     return min(found, key=lambda name: found[name]) if found else None
 
 
-def set_bits(mask: Bytes, start: int, stop: int) -> Any:
+def set_bits(mask: Bits, start: int, stop: int) -> Any:
     """The places of set bits in [start, stop), counted from ``start``; the first ones, if they are many."""
-    occupied = start // 8 + np.flatnonzero(mask[start // 8 : (stop + 7) // 8])[:_MOST_BITMAP_BYTES]
-    bits = np.unpackbits(mask[occupied], bitorder="little").reshape(-1, 8)
-    rows, columns = np.nonzero(bits)
-    places = occupied[rows] * 8 + columns
-    return places[(places >= start) & (places < stop)] - start
+    packed = mask.packed(start // 8 * 8, stop)
+    occupied = np.flatnonzero(packed)[:_MOST_BITMAP_BYTES]
+    rows, columns = np.nonzero(np.unpackbits(packed[occupied], bitorder="little").reshape(-1, 8))
+    places = (start // 8 + occupied[rows]) * 8 + columns
+    return places[places >= start] - start
 
 
 def _bits(data: Bytes, skew: int, kind: Number) -> Any:

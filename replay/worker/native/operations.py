@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from ..common import printed
+from ..common.bitmap import Bits
 from ..common.failures import Fault, KernelError, Refused
 from ..common.state_operations import StateOperations, lacking
-from ..cuda.device import Bytes
 from ..cuda.placement import is_own_global
 from ..job import Job, JobLaunch, JobView
 from ..protocol import (
@@ -235,13 +235,13 @@ class NativeBackend(StateOperations[States], Judging):
         chosen = set_bits(self._mask(mask), start, stop)
         return infer(now, other, chosen, self.states.base(region) + start, hint)
 
-    def _chosen(self, view: JobView, mask: Bytes) -> Any:
+    def _chosen(self, view: JobView, mask: Bits) -> Any:
         """For each element of a view 1 if its first byte is in the mask of its region, else 0."""
         if 0 in view["shape"]:
             return np.zeros(view["shape"], dtype=np.uint8)
         start, stop = compare_arrays.extent(view)
         first = start // 8 * 8
-        bits = np.unpackbits(mask[first // 8 : (stop + 7) // 8], bitorder="little")
+        bits = mask.flags(first, stop)
         return np.ndarray(
             tuple(view["shape"]), dtype=np.uint8, buffer=bits, offset=view["offset"] - first,
             strides=tuple(s * view["itemsize"] for s in view["strides"]),

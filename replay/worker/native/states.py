@@ -12,7 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from ..common import bitmap
 from ..common.address_layout import Span, gaps
+from ..common.bitmap import Bits
 from ..common.poison import GAP_SEED
 from ..common.private_map import private_map
 from ..cuda.device import Bytes, Device
@@ -160,8 +162,8 @@ class States:
 
     # --- byte by byte ------------------------------------------------------------------------------
 
-    def fill(self, region: int, start: int, stop: int, seed: int, mask: Bytes | None) -> None:
-        """Poison [start, stop) of a region, or of that only the bytes of a packed ``mask``."""
+    def fill(self, region: int, start: int, stop: int, seed: int, mask: Bits | None) -> None:
+        """Poison [start, stop) of a region, or of that only the bytes of ``mask``."""
         base = self.base(region)
         if mask is None:
             self.bulk.poison(base + start, seed, region, start, stop - start)
@@ -171,21 +173,19 @@ class States:
             self.bulk.poison(scratch, seed, region, offset, size)
             self.bulk.merge(base + offset, scratch, size, bits)
 
-    def put(self, name: str, region: int, mask: Bytes) -> None:
-        """The bytes of a packed ``mask`` as a state has them."""
+    def put(self, name: str, region: int, mask: Bits) -> None:
+        """The bytes of ``mask`` as a state has them."""
         for offset, size, bits in self._masked(region, mask, 0, self.sizes[region]):
             source = self.source(name, region, offset, size)
             self.bulk.merge(self.base(region) + offset, source, size, bits)
 
     def _masked(
-        self, region: int, mask: Bytes, start: int, stop: int
+        self, region: int, mask: Bits, start: int, stop: int
     ) -> Iterator[tuple[int, int, Bytes]]:  # fmt: skip
+        if (start, stop) != (0, mask.size):
+            mask = mask & bitmap.span(mask.size, start, stop)
         for offset, size in pieces(self.sizes[region]):
-            bits = mask[offset // 8 : (offset + size + 7) // 8]
-            if start > offset or stop < offset + size:
-                inside = np.zeros(len(bits) * 8, dtype=np.uint8)
-                inside[max(0, start - offset) : max(0, stop - offset)] = 1
-                bits = bits & np.packbits(inside, bitorder="little")
+            bits = mask.packed(offset, offset + size)
             if bits.any():
                 yield offset, size, bits
 
@@ -199,26 +199,23 @@ class States:
 
         return [regions[i] for i in self.bulk.unequal([partial(compared, region) for region in regions])]
 
-    def untouched(self, region: int) -> Bytes | None:
+    def untouched(self, region: int) -> Bits | None:
         """Not known of a device."""
         return None
 
-    def diff(self, region: int, against: str, seed: int, mask: Bytes | None = None) -> Bytes | None:
-        """Packed bitmap (little-endian bits) of bytes that differ from a state or poison; None: none do."""
-        size = self.sizes[region]
-        bits: Bytes | None = None
-        for offset, length in pieces(size):
+    def diff(self, region: int, against: str, seed: int, mask: Bits | None = None) -> Bits | None:
+        """The bytes that differ from a state or poison; None if none do."""
+        bits = bitmap.of_parts(self.sizes[region], self._different(region, against, seed))
+        return bits if bits.any() else None
+
+    def _different(self, region: int, against: str, seed: int) -> Iterator[tuple[int, Bytes]]:
+        for offset, length in pieces(self.sizes[region]):
             if against == "poison":
                 other = self.bulk.scratch()
                 self.bulk.poison(other, seed, region, offset, length)
             else:
                 other = self.source(against, region, offset, length)
-            found = self.bulk.difference(self.base(region) + offset, other, length)
-            if found.any():
-                if bits is None:
-                    bits = np.zeros((size + 7) // 8, dtype=np.uint8)
-                bits[offset // 8 : offset // 8 + len(found)] = found
-        return bits
+            yield offset, self.bulk.difference(self.base(region) + offset, other, length)
 
     # --- between the regions -----------------------------------------------------------------------
 

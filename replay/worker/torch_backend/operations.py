@@ -9,9 +9,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from ..common import printed
+from ..common.bitmap import Bits
 from ..common.failures import Fault, KernelError, Killed, Refused
 from ..common.state_operations import StateOperations, lacking
 from ..job import Job, JobView
@@ -37,7 +39,7 @@ from .launch_values import Values
 from .launchers.config import configured, varied, with_signature
 from .launchers.source import load
 from .perturb import perturb
-from .states import States, unpack
+from .states import States
 from .timing_ops import Timed
 from .value_ops import Judging
 
@@ -265,11 +267,14 @@ class TorchBackend(StateOperations[States], Judging, Timed):
             found.append(replace(stats, view=index, name=self._name(index)))
         return found
 
-    def _chosen(self, view: JobView, mask: Any) -> Any:
-        """For each element of a view 1 if its first byte is in the mask of its region, else 0."""
+    def _chosen(self, view: JobView, mask: Bits) -> Any:
+        """For each element of a view whether its first byte is in the mask of its region."""
         if 0 in view["shape"]:
-            return self.memory.to_device(torch.zeros(view["shape"], dtype=torch.uint8))
-        bits = torch.from_numpy(unpack(mask, 0, self.states.sizes[view["region"]]))
+            return self.memory.to_device(torch.zeros(view["shape"], dtype=torch.bool))
+        flags = np.zeros(mask.size, dtype=np.bool_)  # pages of the system, of which most are not needed
+        for start, stop in mask.pages():
+            flags[start:stop] = mask.flags(start, stop)
+        bits = torch.from_numpy(flags)
         strides = [stride * view["itemsize"] for stride in view["strides"]]
         return self.memory.to_device(bits.as_strided(view["shape"], strides, view["offset"]))
 

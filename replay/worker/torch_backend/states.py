@@ -11,9 +11,11 @@ from typing import Any
 import numpy as np
 import torch
 
+from ..common import bitmap
+from ..common.bitmap import Bits
 from ..common.poison import GAP_SEED, pattern
 from ..common.private_map import private_map
-from ..common.ranges import Range, clipped, data_of, minus, union
+from ..common.ranges import Range, clipped, common, data_of, minus, union
 from ..job import Job
 
 _PROT_NONE = 0
@@ -110,15 +112,12 @@ class States:
             return [(0, self.sizes[region])]
         return union(self.memory.touched(region), *(self._data[name][region] for name in states))
 
-    def untouched(self, region: int) -> Any | None:
-        """Packed bits of what no launch has accessed since a state was restored, as far as that is known."""
+    def untouched(self, region: int) -> Bits | None:
+        """What no launch has accessed since a state was restored, as far as that is known."""
         size = self.sizes[region]
         if not self._sparse:
             return None
-        bits = np.zeros((size + 7) // 8, dtype=np.uint8)
-        for start, stop in minus([(0, size)], clipped(self.memory.touched(region), 0, size, 8)):
-            bits[start // 8 : stop // 8] = 0xFF
-        return bits if bits.any() else None
+        return bitmap.of_ranges(size, minus([(0, size)], self.memory.touched(region)))
 
     def hide(self, hidden: bool) -> None:
         """Take the pages of all results away, or give them back."""
@@ -196,45 +195,52 @@ class States:
 
     # --- byte by byte ------------------------------------------------------------------------------
 
-    def fill(self, region: int, start: int, stop: int, seed: int, mask: Any | None) -> None:
-        """Poison [start, stop) of a region, or of that only the bytes of a packed ``mask``."""
-        for offset, size in self._masked(region, start, stop, mask):
+    def fill(self, region: int, start: int, stop: int, seed: int, mask: Bits | None) -> None:
+        """Poison [start, stop) of a region, or of that only the bytes of ``mask``."""
+        for offset, size, chosen in self._masked(region, start, stop, mask):
             target = self.memory.tensor(region, offset, size)
             poison = pattern(torch, seed, region, offset, size, target.device)
-            if mask is None or (_some(mask, offset, size) == 0xFF).all():
-                target.copy_(poison)
-            else:
-                chosen = self.memory.to_device(torch.from_numpy(unpack(mask, offset, size).view(np.bool_)))
-                target.copy_(torch.where(chosen, poison, target))
+            if chosen is not None:
+                poison = torch.where(self.memory.to_device(torch.from_numpy(chosen)), poison, target)
+            target.copy_(poison)
 
-    def _masked(self, region: int, start: int, stop: int, mask: Any | None) -> Iterator[tuple[int, int]]:
-        """The pieces of [start, stop) with bits of a packed ``mask``; on the host no page of any other."""
-        for offset, size in chunks(stop, start, self._step):
-            some = None if mask is None else _some(mask, offset, size)
-            if some is None or (some == 0xFF).all():
-                yield offset, size
+    def _masked(
+        self, region: int, start: int, stop: int, mask: Bits | None
+    ) -> Iterator[tuple[int, int, Any | None]]:
+        """(offset, size, flags) of the pieces with bytes of ``mask``; no flags if it has all of a piece.
+
+        On the host no page of any other.
+        """
+        for offset, size in self._pieces([(start, stop)], mask):
+            chosen = None if mask is None else mask.flags(offset, offset + size)
+            if chosen is None or chosen.all():
+                yield offset, size, None
             elif self._sparse:
                 skew = self.memory.regions[region]["base"] % mmap.PAGESIZE
                 first = (offset + skew) // mmap.PAGESIZE * mmap.PAGESIZE - skew
                 for page in range(first, offset + size, mmap.PAGESIZE):
                     low, high = max(offset, page), min(offset + size, page + mmap.PAGESIZE)
-                    if _some(mask, low, high - low).any():
-                        yield low, high - low
-            elif some.any():
-                yield offset, size
+                    if (here := chosen[low - offset : high - offset]).any():
+                        yield low, high - low, here
+            else:
+                yield offset, size, chosen
 
-    def put(self, name: str, region: int, mask: Any) -> None:
-        """The bytes of a packed ``mask`` as a state has them."""
-        for low, high in self._data_here(region, name):
-            low = low // 8 * 8
-            for offset, size in chunks(high, low, self._step):
-                if not _some(mask, offset, size).any():
-                    continue
-                bits = unpack(mask, offset, size)
-                target = self.memory.tensor(region, offset, size)
-                chosen, state = torch.from_numpy(bits.view(np.bool_)), self.chunk(name, region, offset, size)
-                chosen = chosen if self.hostile else self.memory.to_device(chosen)
-                target.copy_(torch.where(chosen, state, self.now(region, offset, size)))
+    def _pieces(self, ranges: list[Range], mask: Bits | None) -> Iterator[tuple[int, int]]:
+        """(offset, size) of the pieces of ranges of which a mask may have bytes."""
+        if mask is not None and self._sparse:
+            ranges = common(ranges, mask.pages())
+        for start, stop in ranges:
+            for offset, size in chunks(stop, start, self._step):
+                if mask is None or mask.packed(offset // 8 * 8, offset + size).any():
+                    yield offset, size
+
+    def put(self, name: str, region: int, mask: Bits) -> None:
+        """The bytes of ``mask`` as a state has them."""
+        for offset, size in self._pieces(self._data_here(region, name), mask):
+            chosen = torch.from_numpy(mask.flags(offset, offset + size))
+            chosen = chosen if self.hostile else self.memory.to_device(chosen)
+            state, now = self.chunk(name, region, offset, size), self.now(region, offset, size)
+            self.memory.tensor(region, offset, size).copy_(torch.where(chosen, state, now))
 
     def differing(self, name: str) -> list[int]:
         """The regions that differ from a state anywhere."""
@@ -250,30 +256,27 @@ class States:
             )
         ]
 
-    def diff(self, region: int, against: str, seed: int, mask: Any | None = None) -> Any:
-        """Packed bitmap (little-endian bits) of bytes that differ from a state, or poison; None: none do.
+    def diff(self, region: int, against: str, seed: int, mask: Bits | None = None) -> Bits | None:
+        """The bytes that differ from a state, or poison; None if none do.
 
-        Outside of a packed ``mask`` it may say anything.
+        Outside of ``mask`` it may say anything.
         """
+        found = bitmap.of_parts(self.sizes[region], self._different(region, against, seed, mask))
+        return found if found.any() else None
+
+    def _different(
+        self, region: int, against: str, seed: int, mask: Bits | None
+    ) -> Iterator[tuple[int, Any]]:
         size = self.sizes[region]
-        bits: Any = None
         everywhere = [(0, size)] if against == "poison" else self._data_here(region, against)
-        for low, high in clipped(everywhere, 0, size, 8):
-            for offset, length in chunks(high, low, self._step):
-                if mask is not None and not _some(mask, offset, length).any():
-                    continue
-                now = self.now(region, offset, length)
-                if against == "poison":
-                    other = pattern(torch, seed, region, offset, length, now.device)
-                else:
-                    other = self.chunk(against, region, offset, length)
-                if torch.equal(now, other):
-                    continue
-                packed = np.packbits((now != other).cpu().numpy(), bitorder="little")
-                if bits is None:
-                    bits = np.zeros((size + 7) // 8, dtype=np.uint8)
-                bits[offset // 8 : offset // 8 + packed.size] = packed
-        return bits
+        for offset, length in self._pieces(clipped(everywhere, 0, size, 8), mask):
+            now = self.now(region, offset, length)
+            if against == "poison":
+                other = pattern(torch, seed, region, offset, length, now.device)
+            else:
+                other = self.chunk(against, region, offset, length)
+            if not torch.equal(now, other):
+                yield offset, np.packbits((now != other).cpu().numpy(), bitorder="little")
 
     def gap_writes(self) -> list[tuple[int, int, int]]:
         """(first address, last address, bytes) that were written in each gap between regions."""
@@ -292,15 +295,3 @@ class States:
             if hits:
                 found.append((hits[0][0], hits[-1][1], sum(n for _, _, n in hits)))
         return found
-
-
-def _some(mask: Any, offset: int, size: int) -> Any:
-    """The bytes of a packed bitmap that hold these bits."""
-    return mask[offset // 8 : (offset + size + 7) // 8]
-
-
-def unpack(mask: Any, offset: int, size: int) -> Any:
-    """Bits [offset, offset + size) of a packed bitmap as bytes 0 and 1."""
-    first, last = offset // 8, (offset + size + 7) // 8
-    start = offset - first * 8
-    return np.unpackbits(mask[first:last], bitorder="little")[start : start + size]

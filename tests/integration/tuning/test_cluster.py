@@ -12,10 +12,10 @@ import pytest
 from kerncap.api.replay import save_checks
 from kerncap.api.tune import TuneOptions, Watcher, tune
 from kerncap.format import Reproducer, schema
-from kerncap.replay import bitmap
 from kerncap.replay.byte_effects import Measured
 from kerncap.replay.tuning import point as points
 from kerncap.replay.tuning.executor import Executor
+from kerncap.replay.worker.common import bitmap
 from tests.parameters import first_of
 from tests.unit.replay.build import add
 

@@ -10,7 +10,7 @@ import numpy as np
 from kerncap.api.minimize.rewrite import rewrite
 from kerncap.format import Reproducer, schema
 from kerncap.format.schema import CHUNK_BYTES
-from kerncap.replay import bitmap
+from kerncap.replay.worker.common import bitmap
 from tests.unit.format.small import manifest, write
 
 SIZE = CHUNK_BYTES + 1000
@@ -35,10 +35,7 @@ def rewritten(tmp_path: Path, free: dict, written: dict, drop: bool = False) -> 
 
 
 def span(*places: tuple[int, int], size: int = SIZE) -> bitmap.Bits:
-    found = bitmap.empty(size)
-    for start, stop in places:
-        found |= bitmap.span(size, start, stop)
-    return found
+    return bitmap.of_ranges(size, places)
 
 
 def test_free_bytes_are_zero_and_written_ones_are_the_applications(tmp_path: Path) -> None:

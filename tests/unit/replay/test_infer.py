@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from kerncap.replay.worker.common import bitmap
 from kerncap.replay.worker.native.dtypes import BITS, Number
 from kerncap.replay.worker.native.infer import infer, set_bits
 
@@ -60,6 +61,6 @@ def test_what_is_no_rounding_is_of_no_type() -> None:
 def test_set_bits_are_counted_from_the_start_of_the_stretch() -> None:
     chosen = np.zeros(64, np.uint8)
     chosen[[3, 17, 18, 40, 63]] = 1
-    mask = np.packbits(chosen, bitorder="little")
+    mask = bitmap.of_flags(chosen)
     assert list(set_bits(mask, 0, 64)) == [3, 17, 18, 40, 63]
     assert list(set_bits(mask, 17, 41)) == [0, 1, 23]

@@ -1,26 +1,14 @@
-"""Bitmaps, units and names for bytes."""
+"""Units and names for bytes."""
 
 from __future__ import annotations
 
-import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kerncap.format.schema import View
-from kerncap.replay import bitmap
 from kerncap.replay.tolerance import view_tolerance
 from kerncap.replay.units import _element, extent
 from kerncap.replay.worker.common.address_layout import gaps, grouped, supersets
-
-
-@given(st.integers(1, 300), st.data())
-def test_a_span_is_its_bits(size: int, data: st.DataObject) -> None:
-    start = data.draw(st.integers(0, size))
-    stop = data.draw(st.integers(start, size))
-    bits = bitmap.span(size, start, stop)
-    assert np.unpackbits(bits, bitorder="little").nonzero()[0].tolist() == list(range(start, stop))
-    assert bitmap.count(bits) == stop - start
-    assert bitmap.first(bits) == (start if stop > start else -1)
 
 
 @given(st.lists(st.tuples(st.integers(0, 400), st.integers(0, 90)), max_size=6), st.sampled_from([4, 16, 64]))

@@ -15,12 +15,13 @@ from kerncap.api.replay import ReplayOptions, ReplayResult, replay
 from kerncap.api.verify import VerifyOptions, verify
 from kerncap.errors import BackendUnavailable, UsageError
 from kerncap.format import Reproducer, schema
-from kerncap.replay import bitmap, candidates
+from kerncap.replay import candidates
 from kerncap.replay.engine import Engine
 from kerncap.replay.measure_write_set import measure
 from kerncap.replay.outcome import Outcome
 from kerncap.replay.plain_run import PlainRun
 from kerncap.replay.verdict import judge
+from kerncap.replay.worker.common import bitmap
 from kerncap.replay.worker.protocol import Backend
 
 from . import native, rig

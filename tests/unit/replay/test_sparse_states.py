@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kerncap.format import schema
-from kerncap.replay.worker.common import ranges
+from kerncap.replay.worker.common import bitmap, ranges
 
 from .build import BASE, Launch
 from .resident import Resident, resident
@@ -38,6 +38,7 @@ def test_ranges_are_sets_of_bytes(one: list[bool], other: list[bool], start: int
     a, b = ranges_of(one), ranges_of(other)
     assert members(ranges.union(a, b)) == members(a) | members(b)
     assert members(ranges.minus(a, b)) == members(a) - members(b)
+    assert members(ranges.common(a, b)) == members(a) & members(b)
     assert members(ranges.clipped(a, start, stop)) == members(a) & set(range(start, stop))
 
 
@@ -108,7 +109,7 @@ def test_states_are_what_plain_arrays_are(
         stop = min(SIZE, start + length)
         chosen = np.zeros(SIZE, np.bool_)
         chosen[start:stop:3] = True
-        mask = np.packbits(chosen, bitorder="little")
+        mask = bitmap.of_flags(chosen)
         if what == "write":
             memory.tensor(0, start, stop - start).fill_(9)
             now[start:stop] = 9
@@ -132,11 +133,10 @@ def test_states_are_what_plain_arrays_are(
         differs = state != now
         assert states.differing(name) == ([0] if differs.any() else [])
         found = states.diff(0, name, 0)
-        bits = np.zeros(-(-SIZE // 8), np.uint8) if found is None else found
-        assert np.array_equal(bits, np.packbits(differs, bitorder="little"))
+        assert (bitmap.empty(SIZE) if found is None else found) == bitmap.of_flags(differs)
     untouched = states.untouched(0)
     if untouched is not None:
-        assert not now[np.unpackbits(untouched, bitorder="little", count=SIZE).astype(np.bool_)].any()
+        assert not now[untouched.flags()].any()
 
 
 # --- a launch --------------------------------------------------------------------------------------

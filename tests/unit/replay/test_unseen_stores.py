@@ -9,8 +9,9 @@ import pytest
 
 from kerncap.answer import Answer
 from kerncap.api.replay import ReplayOptions, replay
-from kerncap.format import Reproducer, WriteSet
-from kerncap.replay import bitmap
+from kerncap.format import Reproducer
+from kerncap.replay.byte_effects import load
+from kerncap.replay.worker.common import bitmap
 
 from . import rig
 from .native import Native
@@ -31,11 +32,11 @@ def stand_in(own_kernels: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def judged(path: Path) -> tuple[Answer, str, dict[int, bitmap.Bits]]:
     result = replay(path, ReplayOptions(timed_runs=0, timeout_s=10.0))
     with Reproducer.open(path) as reproducer:
-        kept = WriteSet.load(reproducer)
+        kept = load(reproducer)
         assert kept is not None
         return (
             result.answer, " ".join([*result.verdict.reasons, *result.verdict.notes]),
-            {region: kept.masks(region).written for region in kept.regions},
+            kept.written,
         )  # fmt: skip
 
 

@@ -15,9 +15,10 @@ from kerncap.cli.replay import command as replay_command
 from kerncap.cli.verify import command as verify_command
 from kerncap.errors import BackendUnavailable, UsageError
 from kerncap.format import Reproducer, WriteSet, schema
-from kerncap.replay import bitmap, trust
+from kerncap.replay import trust
 from kerncap.replay.engine import CANDIDATE, ORIGINAL
 from kerncap.replay.wording import BY_DTYPE
+from kerncap.replay.worker.common import bitmap
 
 from . import build
 from .build import HEADER, Launch
