@@ -109,9 +109,14 @@ def executes(reproducer: Reproducer) -> list[str]:
     found = []
     if manifest.source is not None:
         lines = (reproducer.source_text() or "").count("\n")
-        kind = {"python": "Python", "numba": "Python", "cuda": "CUDA C++", "hip": "HIP C++", "ptx": "PTX"}[
-            manifest.source.language
-        ]
+        kind = {
+            "python": "Python",
+            "numba": "Python",
+            "python-dsl": "Python",
+            "cuda": "CUDA C++",
+            "hip": "HIP C++",
+            "ptx": "PTX",
+        }[manifest.source.language]
         found.append(
             f"{visible(manifest.source.file.path)} ({lines} lines of {kind}, "
             f"kernel {visible(manifest.source.entry)})"

@@ -340,7 +340,7 @@ class Source(_Base, frozen=True):
 
     file: StoredFile
     entry: Name  # the kernel's name in it
-    language: Literal["python", "numba", "cuda", "hip", "ptx"] = "python"
+    language: Literal["python", "numba", "python-dsl", "cuda", "hip", "ptx"] = "python"
     build: SourceBuild | None = None
     origins: Annotated[tuple[SourceOrigin, ...], Meta(max_length=MAX_LIST)] = ()
     originals: StoredFiles = ()  # untouched copies of the application's files; the rest of a unit

@@ -62,6 +62,10 @@ def unit_of(reproducer: Reproducer, stage: str = "source") -> Unit:
         raise UsageError(
             f"{reproducer.path}: the source was not found at capture; --stage takes {_stages_of(reproducer)}"
         )
+    if source.language == "python-dsl":
+        raise UsageError(
+            f"{reproducer.path}: its source is only for reading; --stage takes {_stages_of(reproducer)}"
+        )
     stored: list[StoredFile] = [source.file]
     if source.build is not None and source.language != "numba":  # whose module has all that it needs
         stored += [file for file in source.originals if not file.path.startswith(_GIVEN)]
@@ -81,7 +85,8 @@ def _inside(stored: str) -> str:
 
 def _stages_of(reproducer: Reproducer) -> str:
     found = [code.stage for code in reproducer.manifest.code if code.stage in STAGES]
-    if reproducer.manifest.source is not None:
+    source = reproducer.manifest.source
+    if source is not None and source.language != "python-dsl":
         found.insert(0, "source")
     return ", ".join(dict.fromkeys(found)) or "nothing that can be edited"
 

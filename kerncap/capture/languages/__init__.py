@@ -17,6 +17,7 @@ from kerncap.capture.languages.cuda_hip import CudaHip
 from kerncap.capture.languages.language import Language, Parameter
 from kerncap.capture.languages.numba import Numba
 from kerncap.capture.languages.nvrtc import Nvrtc
+from kerncap.capture.languages.python_dsl import PythonDsl
 from kerncap.capture.languages.triton import Triton
 from kerncap.capture.languages.vendor_libraries import VendorLibraries
 from kerncap.capture.source.request import FoundFile, FoundSource, SourceRequest
@@ -31,7 +32,7 @@ __all__ = [
 Answer = TypeVar("Answer")
 GROUP = "kerncap.languages"
 # The first that knows a kernel answers for it; the last takes every kernel.
-_BUILT_IN: tuple[Language, ...] = (Triton(), Nvrtc(), Numba(), VendorLibraries(), CudaHip())
+_BUILT_IN: tuple[Language, ...] = (Triton(), Nvrtc(), Numba(), PythonDsl(), VendorLibraries(), CudaHip())
 _installed: dict[str, Language] = {}
 
 

@@ -19,10 +19,11 @@ _MAX_CHARACTERS = 4 << 20
 @dataclass(frozen=True)
 class PythonFunction:
     """``node``, the definitions around it, outermost first, and the file's statement that holds it all.
-    ``line`` is that of its `def`."""
+    ``path`` is its qualified name, ``line`` that of its `def`."""
 
     module: ast.Module
     text: str
+    path: tuple[str, ...]
     node: Function
     around: tuple[ast.stmt, ...]
     statement: ast.stmt
@@ -58,21 +59,19 @@ def parse(text: str) -> ast.Module | None:
 def function(text: str, qualified: Sequence[str] = (), lines: Iterable[int] = ()) -> PythonFunction | None:
     """The function of that qualified name (``("f", "<locals>", "g")``), or without one the innermost that
     has one of ``lines``; of several the one with a line, else the last, as Python would have it."""
-    module = parse(text)
-    if module is None:
-        return None
     wanted, numbers = tuple(qualified), set(lines)
-    every = [
-        PythonFunction(module, text, node, around, statement)
-        for statement in module.body
-        for path, node, around in _functions([statement], (), ())
-        if not wanted or path == wanted
-    ]
+    every = [each for each in _every(text) if not wanted or each.path == wanted]
     with_line = [each for each in every if any(line in _span(each.node) for line in numbers)]
     if wanted:
         best = with_line or every
         return best[-1] if best else None
     return max(with_line, key=lambda each: len(each.around), default=None)
+
+
+def only(text: str, name: str) -> PythonFunction | None:
+    """The function of that name, wherever it is defined; None if there is none or several."""
+    found = [each for each in _every(text) if each.node.name == name]
+    return found[0] if len(found) == 1 else None
 
 
 def standalone(found: PythonFunction, original: str) -> Standalone | str:
@@ -81,14 +80,14 @@ def standalone(found: PythonFunction, original: str) -> Standalone | str:
     Top-level statements are taken that bind a name it uses, and so on for those; ``if __name__ == …`` never.
     """
     enclosing = [each for each in found.around if isinstance(each, Function)]
-    used = _names(found.node)
+    used = names(found.node)
     for outer in enclosing:
         caught = sorted(used & _bound_in(outer) - {found.node.name})
         if caught:
             return f"{found.node.name} uses {', '.join(caught)} of {outer.name}: the value is not in the file"
     lines = found.text.splitlines(keepends=True)
     top = found.node if enclosing else found.statement
-    taken = _closure(found.module, used | _names(top), without=found.statement)
+    taken = _closure(found.module, used | names(top), without=found.statement)
     text: list[str] = []
     origins: list[SourceOrigin] = []
     for statement in sorted({*taken, top}, key=_first):
@@ -109,11 +108,21 @@ def standalone(found: PythonFunction, original: str) -> Standalone | str:
             )
         )  # fmt: skip
         text.append(piece)
-    names = [each.name for each in found.around if isinstance(each, ast.ClassDef)] if not enclosing else []
-    made = Standalone("".join(text), ".".join([*names, found.node.name]), origins)
+    classes = [each.name for each in found.around if isinstance(each, ast.ClassDef)] if not enclosing else []
+    made = Standalone("".join(text), ".".join([*classes, found.node.name]), origins)
     if parse(made.text) is None:
         return f"{found.node.name} can't be cut out of its file"
     return made
+
+
+def _every(text: str) -> list[PythonFunction]:
+    module = parse(text)
+    return [
+        PythonFunction(module, text, path, node, around, statement)
+        for statement in (module.body if module is not None else ())
+        for path, node, around in _functions([statement], (), ())
+        if module is not None
+    ]
 
 
 def _functions(
@@ -148,8 +157,9 @@ def _first(statement: ast.stmt) -> int:
     return min([statement.lineno, *(each.lineno for each in decorators)])
 
 
-def _names(node: ast.AST) -> set[str]:
-    return {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
+def names(*nodes: ast.AST) -> set[str]:
+    """The names in some syntax trees."""
+    return {each.id for node in nodes for each in ast.walk(node) if isinstance(each, ast.Name)}
 
 
 def _bound_in(outer: Function) -> set[str]:
@@ -183,12 +193,12 @@ def _closure(module: ast.Module, used: set[str], without: ast.stmt) -> list[ast.
     taken: list[ast.stmt] = [each for each in module.body if _is_future(each)]
     wanted = set(used)
     while True:
-        more = [each for each, names in binders if each not in taken and names & wanted]
+        more = [each for each, bound in binders if each not in taken and bound & wanted]
         if not more:
             return taken
         for each in more:
             taken.append(each)
-            wanted |= _names(each)
+            wanted |= names(each)
 
 
 def _is_future(statement: ast.stmt) -> bool:
@@ -196,7 +206,7 @@ def _is_future(statement: ast.stmt) -> bool:
 
 
 def _is_main(statement: ast.stmt) -> bool:
-    return isinstance(statement, ast.If) and "__name__" in _names(statement.test)
+    return isinstance(statement, ast.If) and "__name__" in names(statement.test)
 
 
 def _dedented(piece: str, columns: int) -> str:

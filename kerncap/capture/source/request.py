@@ -62,7 +62,7 @@ class FoundSource:
     """
 
     entry: str
-    language: Literal["python", "numba", "cuda", "hip", "ptx"] = "cuda"
+    language: Literal["python", "numba", "python-dsl", "cuda", "hip", "ptx"] = "cuda"
     files: tuple[FoundFile, ...] = ()
     file: str | None = None
     build: schema.SourceBuild | None = None

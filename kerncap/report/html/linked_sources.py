@@ -91,7 +91,7 @@ def _language(path: str, source: dict[str, Any]) -> str:
     for ending, language in _LANGUAGES.items():
         if path.endswith(ending):
             return language
-    return "python" if source.get("language", "python") in ("python", "numba") else "c"
+    return "python" if source.get("language", "python") in ("python", "numba", "python-dsl") else "c"
 
 
 def _lines(material: Material, stored: schema.StoredFile) -> tuple[list[str], str]:

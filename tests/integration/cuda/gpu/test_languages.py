@@ -10,7 +10,7 @@ import pytest
 from kerncap.format import Reproducer
 from tests.integration.conftest import CommandLine
 
-from .captured import Judge, capture
+from .captured import TARGETS, Judge, capture
 from .test_libraries import needs
 
 pytestmark = [pytest.mark.gpu, pytest.mark.timeout(400)]
@@ -51,3 +51,39 @@ def test_the_list_names_a_numba_kernel_so_that_it_can_be_captured(kerncap_of_mod
     needs("numba")
     done = kerncap_of_module("list", "--", sys.executable, SAMPLES / "numba_axpy" / "run.py")
     assert "-k '^axpy$'" in done.stdout + done.stderr, done.stdout + done.stderr
+
+
+def test_cuda_core(kerncap_of_module: CommandLine, judge: Judge, tmp_path: Path) -> None:
+    needs("cuda")
+    needs("cuda.core")
+    captured = capture(
+        kerncap_of_module, sys.executable, TARGETS / "cuda_core_kernel.py", options=("-k", "kc_")
+    )
+    captured.target_is_unchanged()
+    assert captured.plain.status == 0, captured.plain.stderr
+    path = captured.one("kc_saxpy")
+    manifest = captured.reproducers[path]
+    assert manifest.source is not None and manifest.source.language == "cuda", manifest.notes
+    assert [argument.signature for argument in manifest.arguments][:3] == ["float", "float const*", "float*"]
+    judge.agrees(path)
+    judge.accepts(path, edited(path, tmp_path, "same", "a * x[i] + y[i]", "y[i] + x[i] * a"))
+    judge.rejects(path, edited(path, tmp_path, "wrong", "a * x[i]", "a * x[i] * T(1.001)"))
+
+
+@pytest.mark.parametrize(
+    ("program", "functions"),
+    [("pallas_triton", {"add_kernel", "scale_kernel"}), ("pallas_mosaic", {"add_halves"})],
+)
+def test_pallas(kerncap_of_module: CommandLine, judge: Judge, program: str, functions: set[str]) -> None:
+    needs("jax")
+    env = {"XLA_PYTHON_CLIENT_MEM_FRACTION": "0.1", "XLA_FLAGS": "--xla_gpu_enable_command_buffer="}
+    target = TARGETS / f"{program}.py"
+    captured = capture(kerncap_of_module, sys.executable, target, options=("-k", "add|scale"), env=env)
+    assert captured.plain.status == 0, captured.plain.stderr
+    captured.target_is_unchanged()
+    found = {m.source.entry: path for path, m in captured.reproducers.items() if m.source is not None}
+    assert functions <= set(found), f"{captured.names()}\n{captured.captured.stderr}"
+    for function in sorted(functions):
+        manifest = captured.reproducers[found[function]]
+        assert manifest.kernel.file is not None and manifest.kernel.file.endswith(f"{program}.py")
+        judge.agrees(found[function])

@@ -1,0 +1,136 @@
+"""Kernels that other compilers made of Python: Pallas, cuTile, CuTe DSL, jax-triton.
+
+The function is found by line tables that name Python files, and of Pallas by its name too: the kernel has
+the function's. kerncap can't compile it again; the source is stored for reading.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from kerncap.capture.languages.language import Language
+from kerncap.capture.source import python_source
+from kerncap.capture.source.lines import named_originals
+from kerncap.capture.source.native import line_table
+from kerncap.capture.source.native.unit import read_source
+from kerncap.capture.source.python_source import PythonFunction
+from kerncap.capture.source.request import FoundFile, FoundSource, SourceRequest
+from kerncap.format.elf import ElfProblem
+from kerncap.format.kernel_names import KernelName
+
+# Source: jax.experimental.mosaic.gpu.core names the host function `<name>_mosaic_gpu` (in 0.4 to 0.5
+# `mosaic_gpu_<name>`), and MLIR's outlining adds `_kernel`.
+_MOSAIC = re.compile(r"(?:mosaic_gpu_(\w+)_kernel|(\w+)_mosaic_gpu(?:_kernel(?:_\d+)?)?)\Z")
+_LAUNCHERS = frozenset(("pallas_call", "kernel", "core_map", "as_gpu_kernel"))
+_PACKAGES = ("/site-packages/", "/dist-packages/")
+_BUNDLED = os.path.join("jax", "experimental", "pallas", "ops", "gpu")
+
+
+class PythonDsl(Language):
+    name = "python-dsl"
+
+    def parse_name(self, mangled: str, demangled: str) -> KernelName | None:
+        found = _MOSAIC.match(mangled)
+        return None if found is None else KernelName(found[1] or found[2])
+
+    def find(self, request: SourceRequest) -> FoundSource | None:
+        name = self.parse_name(request.mangled, request.demangled)
+        base = name.base if name is not None else request.mangled
+        found = _by_lines(request, base)
+        if found is None and request.mapped_from is None and (request.python_stack or name is not None):
+            found = _by_name(request, base)
+        if found is None:
+            return None
+        path, function = found
+        ((stored, data),) = named_originals({path: function.text}).items()
+        return FoundSource(
+            entry=function.node.name,
+            language="python-dsl",
+            files=(FoundFile(stored, path, data),),
+            file=stored,
+            kernel_file=path,
+            kernel_line=function.line,
+            notes=("its compiler is not one that kerncap can run: edits are of --stage ptx",),
+        )
+
+    def is_known(self, request: SourceRequest, image: Callable[[], bytes | None] | None) -> bool | None:
+        return True if _MOSAIC.match(request.mangled) else None
+
+
+def _by_lines(request: SourceRequest, base: str) -> tuple[str, PythonFunction] | None:
+    """The function that most of the kernel's lines of Python lie in; one of its name before any other."""
+    try:
+        table = line_table.of_image(request.cubin, request.hsaco, request.ptx, request.mangled)
+    except ElfProblem:
+        return None
+    lines: dict[str, list[int]] = {}
+    for path, line in table.rows if table is not None else ():
+        if path.endswith(".py"):
+            lines.setdefault(os.path.join(str(request.cwd or "/"), path), []).append(line)
+    best: tuple[bool, bool, int, str, PythonFunction] | None = None
+    for path, numbers in list(lines.items())[:64]:
+        text = _text(path)
+        function = python_source.function(text, (), numbers) if text is not None else None
+        if function is not None:
+            own = not any(mark in path for mark in _PACKAGES)
+            rank = (function.node.name == base, own, len(numbers), path, function)
+            best = max(best, rank, key=lambda each: each[:3]) if best is not None else rank
+    return None if best is None else best[3:]
+
+
+def _by_name(request: SourceRequest, base: str) -> tuple[str, PythonFunction] | None:
+    """The one function of that name that the program, or one of Pallas' own files, hands to Pallas."""
+    found: list[tuple[str, PythonFunction]] = []
+    for path in _files(request):
+        text = _text(path)
+        if text is None or f"def {base}" not in text or not any(each in text for each in _LAUNCHERS):
+            continue
+        module = python_source.parse(text)
+        if module is not None and base in _launched(module):
+            function = python_source.only(text, base)
+            if function is not None:
+                found.append((path, function))
+    return found[0] if len(found) == 1 else None
+
+
+def _files(request: SourceRequest) -> Iterator[str]:
+    cwd = str(request.cwd or "/")
+    stack = [os.path.join(cwd, file) for file, _, _ in reversed(request.python_stack)]
+    words = [os.path.join(cwd, word) for word in request.argv[1:] if word.endswith(".py")][:1]
+    own = [path for path in (*stack, *words) if not any(mark in path for mark in _PACKAGES)]
+    bundled = {path.partition(mark)[0] + mark for path in stack for mark in _PACKAGES if mark in path}
+    for folder in sorted(bundled):
+        own += map(str, sorted(Path(folder, _BUNDLED).glob("*.py"))[:256])
+    yield from dict.fromkeys(map(os.path.normpath, own))
+
+
+def _launched(module: ast.Module) -> set[str]:
+    """The names that calls of Pallas' launchers are given, and functions that they decorate."""
+    found: set[str] = set()
+    assigned: dict[str, set[str]] = {}
+    for node in ast.walk(module):
+        if isinstance(node, ast.Call) and _last_name(node.func) in _LAUNCHERS:
+            found |= python_source.names(*node.args)
+        elif isinstance(node, ast.FunctionDef):
+            used = (each for decorator in node.decorator_list for each in ast.walk(decorator))
+            if any(_last_name(each) in _LAUNCHERS for each in used):
+                found.add(node.name)
+        elif isinstance(node, ast.Assign):  # kernel = functools.partial(body, ...)
+            for target in python_source.names(*node.targets):
+                assigned.setdefault(target, set()).update(python_source.names(node.value))
+    while more := {name for each in found for name in assigned.get(each, ())} - found:
+        found |= more
+    return found
+
+
+def _last_name(node: ast.AST) -> str:
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+
+
+def _text(path: str) -> str | None:
+    data = read_source(path)
+    return None if data is None else data.decode("utf-8", "replace")
