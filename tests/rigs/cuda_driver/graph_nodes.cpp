@@ -105,6 +105,50 @@ Work host_work(CUhostFn function, void* data) {
   return work;
 }
 
+// What a child graph node is given is copied; memory nodes could only be moved, conditional ones not even
+// that.
+CUresult child_work(CUgraph handle, Work* work) {
+  auto* child = as<Graph>(handle, Magic::graph);
+  if (!child || child->gone) return CUDA_ERROR_INVALID_VALUE;
+  if (has_memory_nodes(child) || has_node(child, CU_GRAPH_NODE_TYPE_CONDITIONAL))
+    return CUDA_ERROR_NOT_SUPPORTED;
+  *work = Work();
+  work->type = CU_GRAPH_NODE_TYPE_GRAPH;
+  work->child = clone_graph(child, nullptr);
+  return CUDA_SUCCESS;
+}
+
+CUresult event_work(CUgraphNodeType type, CUevent handle, Work* work) {
+  *work = Work();
+  work->type = type;
+  work->event = as<Event>(handle, Magic::event);
+  return work->event && !work->event->gone ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+}
+
+// The address is the node's for as long as it lives.
+CUresult allocation_work(CUDA_MEM_ALLOC_NODE_PARAMS* p, Work* work) {
+  Allocation allocation;
+  allocation.size = p->bytesize;
+  allocation.context = current_context();
+  if (CUresult error = Memory::instance().allocate(&allocation)) return error;
+  work->type = CU_GRAPH_NODE_TYPE_MEM_ALLOC;
+  work->pointer = p->dptr = allocation.base;
+  work->bytes = p->bytesize;
+  return CUDA_SUCCESS;
+}
+
+// A handle's lowest bit is its default value.
+CUresult conditional_work(CUDA_CONDITIONAL_NODE_PARAMS* p, Work* work) {
+  static thread_local CUgraph bodies[1];
+  if (p->type != CU_GRAPH_COND_TYPE_IF || p->size != 1) return CUDA_ERROR_NOT_SUPPORTED;
+  work->type = CU_GRAPH_NODE_TYPE_CONDITIONAL;
+  work->child = new Graph;
+  work->runs_body = static_cast<unsigned>(p->handle & 1);
+  bodies[0] = reinterpret_cast<CUgraph>(work->child);
+  p->phGraph_out = bodies;
+  return CUDA_SUCCESS;
+}
+
 CUresult set_attribute(GraphNode* node, CUkernelNodeAttrID id, const CUkernelNodeAttrValue& value) {
   KernelWork& kernel = node->work.kernel;
   CUlaunchAttribute attribute = {};
@@ -123,7 +167,7 @@ CUresult set_attribute(GraphNode* node, CUkernelNodeAttrID id, const CUkernelNod
   return CUDA_SUCCESS;
 }
 
-CUresult work_of(const CUgraphNodeParams& p, Work* work) {
+CUresult work_of(CUgraphNodeParams& p, Work* work) {
   switch (p.type) {
     case CU_GRAPH_NODE_TYPE_KERNEL: {
       CUDA_KERNEL_NODE_PARAMS_v2 kernel = {};
@@ -148,16 +192,34 @@ CUresult work_of(const CUgraphNodeParams& p, Work* work) {
     case CU_GRAPH_NODE_TYPE_EMPTY:
       *work = Work();
       return CUDA_SUCCESS;
-    case CU_GRAPH_NODE_TYPE_GRAPH: {
-      auto* child = as<Graph>(p.graph.graph, Magic::graph);
-      if (!child) return CUDA_ERROR_INVALID_VALUE;
-      work->type = CU_GRAPH_NODE_TYPE_GRAPH;
-      work->child = clone_graph(child, nullptr);
-      return CUDA_SUCCESS;
-    }
+    case CU_GRAPH_NODE_TYPE_GRAPH:
+      return child_work(p.graph.graph, work);
+    case CU_GRAPH_NODE_TYPE_EVENT_RECORD:
+    case CU_GRAPH_NODE_TYPE_WAIT_EVENT:
+      return event_work(p.type, p.eventRecord.event, work);
+    case CU_GRAPH_NODE_TYPE_MEM_ALLOC:
+      return allocation_work(reinterpret_cast<CUDA_MEM_ALLOC_NODE_PARAMS*>(&p.alloc), work);
+    case CU_GRAPH_NODE_TYPE_CONDITIONAL:
+      return conditional_work(&p.conditional, work);
     default:
       return CUDA_ERROR_NOT_SUPPORTED;
   }
+}
+
+CUresult set_work(CUgraphNode handle, Work work) {
+  GraphNode* node = nullptr;
+  if (CUresult error = find_node(handle, work.type, &node)) return error;
+  std::lock_guard<std::mutex> lock(state().mutex);
+  node->work = std::move(work);
+  return CUDA_SUCCESS;
+}
+
+CUresult set_in_exec(CUgraphExec exec, CUgraphNode source, Work work) {
+  GraphNode* node = nullptr;
+  if (CUresult error = find_in_exec(exec, source, work.type, &node)) return error;
+  std::lock_guard<std::mutex> lock(state().mutex);
+  node->work = std::move(work);
+  return CUDA_SUCCESS;
 }
 
 }  // namespace
@@ -249,11 +311,7 @@ RIG_API cuGraphMemcpyNodeGetParams(CUgraphNode handle, CUDA_MEMCPY3D* copy) {
 }
 RIG_API cuGraphExecMemcpyNodeSetParams(CUgraphExec exec, CUgraphNode source, const CUDA_MEMCPY3D* copy,
                                        CUcontext) {
-  GraphNode* node = nullptr;
-  if (CUresult error = find_in_exec(exec, source, CU_GRAPH_NODE_TYPE_MEMCPY, &node)) return error;
-  std::lock_guard<std::mutex> lock(state().mutex);
-  node->work.copy = *copy;
-  return CUDA_SUCCESS;
+  return set_in_exec(exec, source, memcpy_work(*copy));
 }
 RIG_API cuGraphAddMemsetNode(CUgraphNode* out, CUgraph graph, const CUgraphNode* after, size_t count,
                              const CUDA_MEMSET_NODE_PARAMS* memset, CUcontext) {
@@ -267,11 +325,7 @@ RIG_API cuGraphMemsetNodeGetParams(CUgraphNode handle, CUDA_MEMSET_NODE_PARAMS* 
 }
 RIG_API cuGraphExecMemsetNodeSetParams(CUgraphExec exec, CUgraphNode source,
                                        const CUDA_MEMSET_NODE_PARAMS* memset, CUcontext) {
-  GraphNode* node = nullptr;
-  if (CUresult error = find_in_exec(exec, source, CU_GRAPH_NODE_TYPE_MEMSET, &node)) return error;
-  std::lock_guard<std::mutex> lock(state().mutex);
-  node->work.memset = *memset;
-  return CUDA_SUCCESS;
+  return set_in_exec(exec, source, memset_work(*memset));
 }
 RIG_API cuGraphAddHostNode(CUgraphNode* out, CUgraph graph, const CUgraphNode* after, size_t count,
                            const CUDA_HOST_NODE_PARAMS* p) {
@@ -284,16 +338,61 @@ RIG_API cuGraphHostNodeGetParams(CUgraphNode handle, CUDA_HOST_NODE_PARAMS* p) {
   p->userData = node->work.data;
   return CUDA_SUCCESS;
 }
+RIG_API cuGraphMemcpyNodeSetParams(CUgraphNode handle, const CUDA_MEMCPY3D* copy) {
+  return set_work(handle, memcpy_work(*copy));
+}
+RIG_API cuGraphMemsetNodeSetParams(CUgraphNode handle, const CUDA_MEMSET_NODE_PARAMS* memset) {
+  return set_work(handle, memset_work(*memset));
+}
+RIG_API cuGraphHostNodeSetParams(CUgraphNode handle, const CUDA_HOST_NODE_PARAMS* p) {
+  return set_work(handle, host_work(p->fn, p->userData));
+}
+RIG_API cuGraphEventRecordNodeSetEvent(CUgraphNode handle, CUevent event) {
+  Work work;
+  if (CUresult error = event_work(CU_GRAPH_NODE_TYPE_EVENT_RECORD, event, &work)) return error;
+  return set_work(handle, std::move(work));
+}
+RIG_API cuGraphEventWaitNodeSetEvent(CUgraphNode handle, CUevent event) {
+  Work work;
+  if (CUresult error = event_work(CU_GRAPH_NODE_TYPE_WAIT_EVENT, event, &work)) return error;
+  return set_work(handle, std::move(work));
+}
+RIG_API cuGraphNodeSetParams(CUgraphNode handle, CUgraphNodeParams* p) {
+  if (p->type == CU_GRAPH_NODE_TYPE_GRAPH) return CUDA_ERROR_NOT_SUPPORTED;
+  GraphNode* node = nullptr;
+  if (CUresult error = find_node(handle, p->type, &node)) return error;
+  Work work = node->work;
+  if (CUresult error = work_of(*p, &work)) return error;
+  return set_work(handle, std::move(work));
+}
+RIG_API cuGraphExecHostNodeSetParams(CUgraphExec exec, CUgraphNode source, const CUDA_HOST_NODE_PARAMS* p) {
+  return set_in_exec(exec, source, host_work(p->fn, p->userData));
+}
+RIG_API cuGraphExecEventRecordNodeSetEvent(CUgraphExec exec, CUgraphNode source, CUevent event) {
+  Work work;
+  if (CUresult error = event_work(CU_GRAPH_NODE_TYPE_EVENT_RECORD, event, &work)) return error;
+  return set_in_exec(exec, source, std::move(work));
+}
+RIG_API cuGraphExecEventWaitNodeSetEvent(CUgraphExec exec, CUgraphNode source, CUevent event) {
+  Work work;
+  if (CUresult error = event_work(CU_GRAPH_NODE_TYPE_WAIT_EVENT, event, &work)) return error;
+  return set_in_exec(exec, source, std::move(work));
+}
+RIG_API cuGraphExecChildGraphNodeSetParams(CUgraphExec exec, CUgraphNode source, CUgraph child) {
+  GraphNode* node = nullptr;
+  if (CUresult error = find_in_exec(exec, source, CU_GRAPH_NODE_TYPE_GRAPH, &node)) return error;
+  auto* given = as<Graph>(child, Magic::graph);
+  if (!given) return CUDA_ERROR_INVALID_VALUE;
+  std::lock_guard<std::mutex> lock(state().mutex);
+  return take_work(node->work.child, given);
+}
 RIG_API cuGraphAddEmptyNode(CUgraphNode* out, CUgraph graph, const CUgraphNode* after, size_t count) {
   return add(out, graph, after, count, Work());
 }
 RIG_API cuGraphAddChildGraphNode(CUgraphNode* out, CUgraph graph, const CUgraphNode* after, size_t count,
                                  CUgraph child) {
-  auto* source = as<Graph>(child, Magic::graph);
-  if (!source) return CUDA_ERROR_INVALID_VALUE;
   Work work;
-  work.type = CU_GRAPH_NODE_TYPE_GRAPH;
-  work.child = clone_graph(source, nullptr);
+  if (CUresult error = child_work(child, &work)) return error;
   return add(out, graph, after, count, std::move(work));
 }
 RIG_API cuGraphChildGraphNodeGetGraph(CUgraphNode handle, CUgraph* out) {
@@ -303,16 +402,34 @@ RIG_API cuGraphChildGraphNodeGetGraph(CUgraphNode handle, CUgraph* out) {
   return CUDA_SUCCESS;
 }
 RIG_API cuGraphAddEventRecordNode(CUgraphNode* out, CUgraph graph, const CUgraphNode* after, size_t count,
-                                  CUevent) {
+                                  CUevent event) {
   Work work;
-  work.type = CU_GRAPH_NODE_TYPE_EVENT_RECORD;
+  if (CUresult error = event_work(CU_GRAPH_NODE_TYPE_EVENT_RECORD, event, &work)) return error;
   return add(out, graph, after, count, std::move(work));
 }
 RIG_API cuGraphAddEventWaitNode(CUgraphNode* out, CUgraph graph, const CUgraphNode* after, size_t count,
-                                CUevent) {
+                                CUevent event) {
   Work work;
-  work.type = CU_GRAPH_NODE_TYPE_WAIT_EVENT;
+  if (CUresult error = event_work(CU_GRAPH_NODE_TYPE_WAIT_EVENT, event, &work)) return error;
   return add(out, graph, after, count, std::move(work));
+}
+RIG_API cuGraphAddMemAllocNode(CUgraphNode* out, CUgraph graph, const CUgraphNode* after, size_t count,
+                               CUDA_MEM_ALLOC_NODE_PARAMS* p) {
+  Work work;
+  if (CUresult error = allocation_work(p, &work)) return error;
+  return add(out, graph, after, count, std::move(work));
+}
+RIG_API cuGraphAddMemFreeNode(CUgraphNode* out, CUgraph graph, const CUgraphNode* after, size_t count,
+                              CUdeviceptr) {
+  Work work;
+  work.type = CU_GRAPH_NODE_TYPE_MEM_FREE;
+  return add(out, graph, after, count, std::move(work));
+}
+RIG_API cuGraphConditionalHandleCreate(CUgraphConditionalHandle* out, CUgraph, CUcontext,
+                                       unsigned default_value, unsigned) {
+  static std::atomic<CUgraphConditionalHandle> next{2};
+  *out = next.fetch_add(2) | (default_value != 0);
+  return CUDA_SUCCESS;
 }
 
 RIG_API cuGraphAddNode_v2(CUgraphNode* out, CUgraph graph, const CUgraphNode* after, const CUgraphEdgeData*,
@@ -328,6 +445,8 @@ RIG_API cuGraphAddNode(CUgraphNode* out, CUgraph graph, const CUgraphNode* after
 RIG_API cuGraphExecNodeSetParams(CUgraphExec exec, CUgraphNode source, CUgraphNodeParams* p) {
   GraphNode* node = nullptr;
   if (CUresult error = find_in_exec(exec, source, p->type, &node)) return error;
+  if (p->type == CU_GRAPH_NODE_TYPE_GRAPH)
+    return cuGraphExecChildGraphNodeSetParams(exec, source, p->graph.graph);
   Work work = node->work;
   if (CUresult error = work_of(*p, &work)) return error;
   std::lock_guard<std::mutex> lock(state().mutex);

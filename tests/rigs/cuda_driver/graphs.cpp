@@ -26,6 +26,16 @@ std::vector<GraphNode*> in_order(const Graph* graph) {
   return order;
 }
 
+bool has_node(const Graph* graph, CUgraphNodeType type) {
+  return std::any_of(graph->nodes.begin(), graph->nodes.end(), [&](const GraphNode* node) {
+    return node->work.type == type || (node->work.child && has_node(node->work.child, type));
+  });
+}
+
+bool has_memory_nodes(const Graph* graph) {
+  return has_node(graph, CU_GRAPH_NODE_TYPE_MEM_ALLOC) || has_node(graph, CU_GRAPH_NODE_TYPE_MEM_FREE);
+}
+
 Graph* clone_graph(const Graph* graph, std::map<GraphNode*, GraphNode*>* map) {
   auto* copy = new Graph;
   std::map<GraphNode*, GraphNode*> local;
@@ -47,9 +57,25 @@ Graph* clone_graph(const Graph* graph, std::map<GraphNode*, GraphNode*>* map) {
 CUresult run_graph(Context* context, const Graph* graph, const std::set<GraphNode*>* disabled) {
   for (GraphNode* node : in_order(graph)) {
     if (disabled && disabled->count(node)) continue;
-    CUresult status =
-        node->work.child ? run_graph(context, node->work.child, disabled) : run_work(context, node->work);
+    CUresult status = node->work.type == CU_GRAPH_NODE_TYPE_GRAPH
+                          ? run_graph(context, node->work.child, disabled)
+                          : run_work(context, node->work);
     if (status != CUDA_SUCCESS) return status;
+  }
+  return CUDA_SUCCESS;
+}
+
+CUresult take_work(Graph* own, const Graph* source) {
+  if (own->nodes.size() != source->nodes.size()) return CUDA_ERROR_INVALID_VALUE;
+  for (size_t i = 0; i < own->nodes.size(); ++i) {
+    Work& work = own->nodes[i]->work;
+    const Work& given = source->nodes[i]->work;
+    if (work.type != given.type) return CUDA_ERROR_INVALID_VALUE;
+    if (work.child) {
+      if (CUresult error = take_work(work.child, given.child)) return error;
+    } else {
+      work = given;
+    }
   }
   return CUDA_SUCCESS;
 }
@@ -97,8 +123,12 @@ CUresult instantiate(CUgraphExec* out, CUgraph handle, unsigned long long flags)
   Graph* graph = nullptr;
   if (CUresult error = find_graph(handle, &graph)) return error;
   if (in_order(graph).size() != graph->nodes.size()) return CUDA_ERROR_INVALID_VALUE;
+  // Memory nodes have one address each, and one life of it at a time.
+  if (graph->instances && has_memory_nodes(graph)) return CUDA_ERROR_NOT_SUPPORTED;
   std::lock_guard<std::mutex> lock(state().mutex);
+  ++graph->instances;
   auto* exec = new GraphExec;
+  exec->source = graph;
   exec->graph = clone_graph(graph, &exec->by_source);
   exec->flags = flags;
   *out = reinterpret_cast<CUgraphExec>(exec);
@@ -135,6 +165,8 @@ RIG_API cuGraphDestroy(CUgraph handle) {
 RIG_API cuGraphClone(CUgraph* out, CUgraph handle) {
   Graph* graph = nullptr;
   if (CUresult error = find_graph(handle, &graph)) return error;
+  if (has_memory_nodes(graph) || has_node(graph, CU_GRAPH_NODE_TYPE_CONDITIONAL))
+    return CUDA_ERROR_NOT_SUPPORTED;
   *out = reinterpret_cast<CUgraph>(clone_graph(graph, nullptr));
   return CUDA_SUCCESS;
 }
@@ -218,6 +250,7 @@ RIG_API cuGraphRemoveDependencies_v2(CUgraph, const CUgraphNode* from, const CUg
 RIG_API cuGraphDestroyNode(CUgraphNode handle) {
   auto* node = as<GraphNode>(handle, Magic::node);
   if (!node || node->gone) return CUDA_ERROR_INVALID_VALUE;
+  if (has_memory_nodes(node->graph)) return CUDA_ERROR_NOT_SUPPORTED;
   for (GraphNode* other : dependents(node))
     other->after.erase(std::find(other->after.begin(), other->after.end(), node));
   auto& nodes = node->graph->nodes;
@@ -267,6 +300,7 @@ RIG_API cuGraphExecDestroy(CUgraphExec handle) {
   GraphExec* exec = nullptr;
   if (CUresult error = find_exec(handle, &exec)) return error;
   exec->gone = true;  // what is enqueued still runs
+  --exec->source->instances;
   return CUDA_SUCCESS;
 }
 
@@ -352,10 +386,8 @@ RIG_API cuGraphExecUpdate_v2(CUgraphExec handle, CUgraph graph_handle, CUgraphEx
     return CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
   }
   // The handles of the source graph still name the nodes, and now those of the new one do too.
-  for (size_t i = 0; i < graph->nodes.size(); ++i) {
-    exec->graph->nodes[i]->work = graph->nodes[i]->work;
-    exec->by_source[graph->nodes[i]] = exec->graph->nodes[i];
-  }
+  if (CUresult error = take_work(exec->graph, graph)) return error;
+  for (size_t i = 0; i < graph->nodes.size(); ++i) exec->by_source[graph->nodes[i]] = exec->graph->nodes[i];
   if (info) info->result = CU_GRAPH_EXEC_UPDATE_SUCCESS;
   return CUDA_SUCCESS;
 }

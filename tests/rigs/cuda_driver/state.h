@@ -174,8 +174,10 @@ struct Work {
   CUstreamCallback callback = nullptr;
   void* data = nullptr;
   Event* event = nullptr;
-  Graph* child = nullptr;
+  Graph* child = nullptr;  // of a child graph node; the body of a conditional one
   CUdeviceptr pointer = 0;
+  size_t bytes = 0;                 // of a memory allocation node
+  unsigned runs_body = 0;           // what a conditional node's handle begins each launch with
   std::function<CUresult()> other;  // of a stream only: value writes, frees, graphs
 };
 
@@ -245,11 +247,13 @@ struct Graph {
   Magic magic = Magic::graph;
   std::vector<GraphNode*> nodes;
   bool gone = false;
+  int instances = 0;
 };
 
 struct GraphExec {
   Magic magic = Magic::graph_exec;
   Graph* graph = nullptr;                      // a copy
+  Graph* source = nullptr;                     // what it is a copy of
   std::map<GraphNode*, GraphNode*> by_source;  // node of the source graph -> node of the copy
   std::set<GraphNode*> disabled;               // of the copy
   unsigned long long flags = 0;
@@ -259,6 +263,12 @@ struct GraphExec {
 
 Graph* clone_graph(const Graph* graph, std::map<GraphNode*, GraphNode*>* map);
 std::vector<GraphNode*> in_order(const Graph* graph);
+// Whether a node of this type is in it, or in a child graph of it.
+bool has_node(const Graph* graph, CUgraphNodeType type);
+bool has_memory_nodes(const Graph* graph);
+// The nodes of an instance, or of a child graph in it, take what those of `source` have, and keep their
+// handles.
+CUresult take_work(Graph* own, const Graph* source);
 // Adds `work` to the graph that the stream captures; State::mutex held.
 CUresult capture_work(Stream* stream, const Work& work);
 

@@ -213,6 +213,30 @@ CUresult run_work(Context* context, Work& work) {
     }
     case CU_GRAPH_NODE_TYPE_GRAPH:
       return run_graph(context, work.child, nullptr);
+    case CU_GRAPH_NODE_TYPE_CONDITIONAL:
+      return work.runs_body ? run_graph(context, work.child, nullptr) : CUDA_SUCCESS;
+    case CU_GRAPH_NODE_TYPE_MEM_ALLOC:  // what was there is lost, at each launch
+      garbage(alias_of(work.pointer), work.bytes, work.pointer >> 9);
+      return CUDA_SUCCESS;
+    case CU_GRAPH_NODE_TYPE_EVENT_RECORD: {
+      auto op = std::make_shared<Op>();
+      op->done = true;
+      op->finished = std::chrono::steady_clock::now();
+      std::lock_guard<std::mutex> lock(state().mutex);
+      work.event->op = op;
+      work.event->capture = nullptr;
+      state().changed.notify_all();
+      return CUDA_SUCCESS;
+    }
+    case CU_GRAPH_NODE_TYPE_WAIT_EVENT: {
+      OpPtr op;
+      {
+        std::lock_guard<std::mutex> lock(state().mutex);
+        op = work.event->op;
+      }
+      wait(op);
+      return CUDA_SUCCESS;
+    }
     default:
       return work.other ? work.other() : CUDA_SUCCESS;
   }
