@@ -28,24 +28,6 @@ Mark marks[mark_count];
 std::atomic<size_t> next_mark{0}, next_read{0};
 thread_local Mark* current = nullptr;
 
-// A capture that another thread begins meanwhile is not broken by what is asked in this scope.
-class Relaxed {
- public:
-  Relaxed() noexcept : exchange_(driver()->cuThreadExchangeStreamCaptureMode) {
-    exchanged_ = exchange_ != nullptr && exchange_(&mode_) == CUDA_SUCCESS;
-  }
-  ~Relaxed() noexcept {
-    if (exchanged_) exchange_(&mode_);
-  }
-  Relaxed(const Relaxed&) = delete;
-  Relaxed& operator=(const Relaxed&) = delete;
-
- private:
-  CUresult (*exchange_)(CUstreamCaptureMode*);
-  CUstreamCaptureMode mode_ = CU_STREAM_CAPTURE_MODE_RELAXED;
-  bool exchanged_ = false;
-};
-
 // Null where all are under way: that launch is not timed.
 Mark* take(CUcontext context) noexcept {
   for (size_t tries = 0; tries < most_tries; ++tries) {

@@ -19,6 +19,24 @@ struct Driver {
 // Null while the target has not loaded the driver.
 const Driver* driver() noexcept;
 
+// A capture that another thread begins meanwhile is not broken by what is asked in this scope.
+class Relaxed {
+ public:
+  Relaxed() noexcept : exchange_(driver()->cuThreadExchangeStreamCaptureMode) {
+    exchanged_ = exchange_ != nullptr && exchange_(&mode_) == CUDA_SUCCESS;
+  }
+  ~Relaxed() noexcept {
+    if (exchanged_) exchange_(&mode_);
+  }
+  Relaxed(const Relaxed&) = delete;
+  Relaxed& operator=(const Relaxed&) = delete;
+
+ private:
+  CUresult (*exchange_)(CUstreamCaptureMode*);
+  CUstreamCaptureMode mode_ = CU_STREAM_CAPTURE_MODE_RELAXED;
+  bool exchanged_ = false;
+};
+
 }  // namespace kerncap::cuda
 
 #endif  // KERNCAP_CUDA_DRIVER_H

@@ -1,6 +1,7 @@
-// A graph's launch. Its kernels count as launches; one that is wanted runs alone: the exec is launched with
-// only the nodes before it enabled, then with it alone inside the capture, then with the rest.
+// A graph's launch. Its kernels count as launches; one that is wanted runs alone, inside the capture, between
+// what comes before and after it (graph_parts.h).
 #include <algorithm>
+#include <memory>
 #include <mutex>
 #include <new>
 #include <string>
@@ -11,6 +12,7 @@
 #include "common/gate.h"
 #include "common/glibc_floor.h"
 #include "cuda/driver.h"
+#include "cuda/graph_parts.h"
 #include "cuda/graphs.h"
 #include "cuda/registry.h"
 
@@ -28,162 +30,135 @@ Graphs& graphs() noexcept {
   return *instance;
 }
 
-bool may_be_wanted(const GraphExec& exec) noexcept {
-  if (capture::may_be_armed()) return true;
-  return std::any_of(exec.nodes.begin(), exec.nodes.end(), [](const GraphNode& node) {
-    return node.launch.kernel != nullptr &&
-           node.launch.kernel->interest.load(std::memory_order_acquire) != Interest::ignored;
+bool may_be_wanted(const std::vector<GraphNode>& nodes) noexcept {
+  return std::any_of(nodes.begin(), nodes.end(), [](const GraphNode& node) {
+    return may_be_wanted(node.inner) ||
+           (node.launch.kernel != nullptr &&
+            node.launch.kernel->interest.load(std::memory_order_acquire) != Interest::ignored);
   });
 }
 
-const char* refusal_for(const GraphExec& exec) noexcept {
-  if (exec.refusal != nullptr) return exec.refusal;
-  if (exec.graph == nullptr)
-    return "the graph that it was instantiated from is gone, and its nodes' handles with it";
-  for (const GraphNode& node : exec.nodes)
-    if (const char* reason = refusal_of(node.type)) return reason;
-  return nullptr;
+bool may_be_wanted(const GraphExec& exec) noexcept {
+  return capture::may_be_armed() || may_be_wanted(exec.nodes);
 }
 
-bool does_something(const GraphNode& node) noexcept {
-  return node.type != CU_GRAPH_NODE_TYPE_EMPTY;
-}
-
-// One launch of a graph, in pieces. `enabled_` is what the exec has now.
-class Pieces {
+// One launch of a graph by the target: its kernels are counted, each wanted one is taken alone.
+class TargetLaunch {
  public:
-  Pieces(CUgraphExec handle, const GraphExec& exec, CUstream stream, bool per_thread) noexcept
-      : handle_(handle), exec_(exec), stream_(stream), per_thread_(per_thread) {
-    for (const GraphNode& node : exec.nodes) enabled_.push_back(node.enabled);
-  }
+  TargetLaunch(const GraphLaunch& launch, const GraphExec& exec) noexcept
+      : launch_(launch),
+        exec_(exec),
+        context_(context_of(launch.stream, launch.per_thread)),
+        device_(std::max(0, device_of(context_))) {}
 
-  bool has_begun() const noexcept { return begun_; }
+  // --list: every kernel of the graph counts, those of the Triton hook too: it doesn't see this launch.
+  void list() { list(exec_.nodes, {}); }
 
-  // Enables nodes [first, last) as far as the target wants them, and no other.
-  bool select(size_t first, size_t last) noexcept {
-    for (size_t i = 0; i < enabled_.size(); ++i)
-      if (!set(i, i >= first && i < last && exec_.nodes[i].enabled)) return false;
-    return true;
-  }
-
-  bool restore() noexcept { return select(0, enabled_.size()); }
-
-  // All of [done, last) with nothing else; nothing to do for none.
-  CUresult run_until(size_t last) noexcept {
-    size_t first = std::exchange(done_, std::max(done_, last));
-    bool any = false;
-    for (size_t i = first; i < last; ++i) any |= exec_.nodes[i].enabled && does_something(exec_.nodes[i]);
-    if (!any) return CUDA_SUCCESS;
-    if (!select(first, last)) return failed_;
-    gate::Pass pass;
-    return launch();
-  }
-
-  CUresult run_alone(size_t node, const Launch& what) noexcept {
-    done_ = node + 1;
-    auto call = [](void* context) noexcept -> int {
-      return static_cast<int>(static_cast<Pieces*>(context)->launch());
-    };
-    return static_cast<CUresult>(capture::run(what, call, this));
-  }
-
-  CUresult launch() noexcept {
-    begun_ = true;
-    return per_thread_ ? driver()->cuGraphLaunch_ptsz(handle_, stream_)
-                       : driver()->cuGraphLaunch(handle_, stream_);
+  CUresult run() noexcept {
+    try {
+      visit(exec_.nodes, {});
+    } catch (const std::bad_alloc&) {
+      // What was not looked at yet is a part of the rest.
+    }
+    if (parts_ == nullptr || !parts_->has_begun()) {
+      parts_.reset();
+      gate::Pass pass;
+      return launch_exec(launch_);
+    }
+    return result_ == CUDA_SUCCESS ? parts_->run_rest() : result_;
   }
 
  private:
-  bool set(size_t node, bool on) noexcept {
-    if (enabled_[node] == on || !does_something(exec_.nodes[node])) return true;
-    gate::Own own;
-    CUresult result = driver()->cuGraphNodeSetEnabled(handle_, exec_.nodes[node].handle, on ? 1 : 0);
-    if (result != CUDA_SUCCESS) failed_ = result;
-    if (result == CUDA_SUCCESS) enabled_[node] = on;
-    return result == CUDA_SUCCESS;
+  Launch describe(const GraphNode& node, const std::string& number) const {
+    Launch launch = node.launch;
+    launch.stream = launch_.per_thread && launch_.stream == nullptr ? CU_STREAM_PER_THREAD : launch_.stream;
+    if (launch.context == nullptr) launch.context = context_;
+    int own = device_of(static_cast<CUcontext>(launch.context));
+    launch.device = own >= 0 ? own : device_;
+    launch.route = "cuGraphLaunch node " + number;
+    return launch;
   }
 
-  CUgraphExec handle_;
-  const GraphExec& exec_;
-  CUstream stream_;
-  bool per_thread_;
-  bool begun_ = false;
-  size_t done_ = 0;
-  CUresult failed_ = CUDA_SUCCESS;
-  std::vector<bool> enabled_;
-};
+  // `path` leads to the child graph that these are the nodes of: "4.".
+  void list(const std::vector<GraphNode>& nodes, const std::string& path) {
+    for (size_t i = 0; i < nodes.size(); ++i) {
+      const GraphNode& node = nodes[i];
+      if (!node.enabled) continue;
+      if (!node.inner.empty()) list(node.inner, path + std::to_string(i) + ".");
+      Kernel* kernel = node.launch.kernel;
+      if (kernel == nullptr) continue;
+      capture::note(*kernel, node.launch.grid, node.launch.block, launch_.stream);
+      bool is_looked_at = capture::look(*kernel);
+      if (is_looked_at || kernel->interest.load(std::memory_order_acquire) == Interest::owned)
+        capture::wants(describe(node, path + std::to_string(i)));
+    }
+  }
 
-Launch launch_of(const GraphNode& node, size_t index, CUstream stream, bool per_thread, CUcontext context,
-                 int device) {
-  Launch launch = node.launch;
-  launch.stream = per_thread && stream == nullptr ? CU_STREAM_PER_THREAD : stream;
-  if (launch.context == nullptr) launch.context = context;
-  int own = device_of(static_cast<CUcontext>(launch.context));
-  launch.device = own >= 0 ? own : device;
-  launch.route = "cuGraphLaunch node " + std::to_string(index);
-  return launch;
-}
+  void visit(const std::vector<GraphNode>& nodes, const std::string& path) {
+    for (size_t i = 0; i < nodes.size() && result_ == CUDA_SUCCESS; ++i) {
+      const GraphNode& node = nodes[i];
+      if (node.type == CU_GRAPH_NODE_TYPE_GRAPH)
+        visit(node.inner, path + std::to_string(i) + ".");
+      else
+        visit(node, leaf_++, path, i);
+    }
+  }
 
-CUresult launch_whole(CUgraphExec exec, CUstream stream, bool per_thread) noexcept {
-  gate::Pass pass;
-  return per_thread ? driver()->cuGraphLaunch_ptsz(exec, stream) : driver()->cuGraphLaunch(exec, stream);
-}
-
-// --list: every kernel of the graph counts, those of the Triton hook too: it doesn't see this launch.
-void list_nodes(const std::vector<GraphNode>& nodes, CUstream stream, bool per_thread, CUcontext context,
-                int device) {
-  for (size_t i = 0; i < nodes.size(); ++i) {
-    const GraphNode& node = nodes[i];
-    if (!node.enabled) continue;
-    list_nodes(node.inner, stream, per_thread, context, device);
+  void visit(const GraphNode& node, size_t leaf, const std::string& path, size_t number) {
     Kernel* kernel = node.launch.kernel;
-    if (kernel == nullptr) continue;
-    capture::note(*kernel, node.launch.grid, node.launch.block, stream);
-    bool is_looked_at = capture::look(*kernel);
-    if (is_looked_at || kernel->interest.load(std::memory_order_acquire) == Interest::owned)
-      capture::wants(launch_of(node, i, stream, per_thread, context, device));
+    if (kernel == nullptr || !node.enabled) return;
+    capture::note(*kernel, node.launch.grid, node.launch.block, launch_.stream);
+    if (!capture::look(*kernel)) return;
+    Launch launch = describe(node, path + std::to_string(number));
+    if (!capture::wants(launch)) return;
+    std::string reason;
+    if (!can_take(node, &reason) || !parts_->prepare(leaf, &reason)) {
+      capture::refuse(kernel, reason.c_str());
+      return;
+    }
+    result_ = parts_->run_before();
+    if (result_ != CUDA_SUCCESS) return;
+    auto call = [](void* parts) noexcept -> int {
+      return static_cast<int>(static_cast<Parts*>(parts)->run_leaf());
+    };
+    result_ = static_cast<CUresult>(capture::run(launch, call, parts_.get()));
   }
-}
 
-// Kernels of a child graph count, and one that is wanted is refused by name.
-void count_child(const GraphNode& node, size_t index, CUstream stream, bool per_thread, CUcontext context,
-                 int device) noexcept {
-  for (const GraphNode& one : node.inner) {
-    Kernel* kernel = one.launch.kernel;
-    if (kernel == nullptr) continue;
-    capture::note(*kernel, one.launch.grid, one.launch.block, stream);
-    if (!capture::look(*kernel)) continue;
-    Launch launch = launch_of(one, index, stream, per_thread, context, device);
-    if (capture::wants(launch)) capture::refuse(kernel, refusal_of(node.type));
+  bool can_take(const GraphNode& node, std::string* reason) {
+    if (node.trouble != nullptr)
+      *reason = node.trouble;
+    else if (!exec_.refusal.empty())
+      *reason = exec_.refusal;
+    else if (exec_.copy != nullptr && parts_ == nullptr)
+      parts_ = copied_parts(launch_, exec_);
+    else if (exec_.copy == nullptr && exec_.graph == nullptr)
+      *reason = "the graph that it was instantiated from is gone, and its nodes' handles with it";
+    else if (parts_ == nullptr)
+      parts_ = disabling_parts(launch_, exec_);
+    return reason->empty();
   }
-}
 
-// Takes the graph apart at one node. Past the first piece the launch can't be made in one any more.
-// False: nothing has run, and `reason` says why.
-bool take_alone(Pieces* pieces, const GraphNode& node, size_t index, const Launch& launch, CUresult* result,
-                const char** reason) noexcept {
-  *reason = node.trouble;
-  if (*reason != nullptr) return false;
-  // Tried before anything runs: some nodes refuse (a kernel node that the device may update).
-  if (!pieces->has_begun() && (!pieces->select(index, index + 1) || !pieces->restore())) {
-    *reason = "the driver refused to disable a node of its graph";
-    pieces->restore();
-    return false;
-  }
-  *result = pieces->run_until(index);
-  if (*result == CUDA_SUCCESS && !pieces->select(index, index + 1)) *result = CUDA_ERROR_UNKNOWN;
-  if (*result == CUDA_SUCCESS) *result = pieces->run_alone(index, launch);
-  return true;
-}
+  GraphLaunch launch_;
+  const GraphExec& exec_;
+  CUcontext context_;
+  int device_;
+  size_t leaf_ = 0;
+  std::unique_ptr<Parts> parts_;
+  CUresult result_ = CUDA_SUCCESS;
+};
 
 }  // namespace
 
-void track_exec(CUgraphExec exec, CUgraph graph) noexcept try {
+void track_exec(CUgraphExec exec, CUgraph graph, unsigned long long flags) noexcept try {
   auto tracked = std::make_shared<GraphExec>();
   tracked->graph = graph;
+  // The others are of memory nodes, of uploads and of launches by the device, which a part has none of.
+  tracked->flags = flags & CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY;
   if (!read_graph(graph, &tracked->nodes)) {
     tracked->nodes.clear();
     tracked->refusal = "the driver does not tell the nodes of its graph";
+  } else if (!all_of(tracked->nodes, can_be_disabled) && !capture::lists_only() && may_be_wanted(*tracked)) {
+    copy_graph(graph, tracked.get());
   }
   Graphs& all = graphs();
   std::lock_guard<std::mutex> lock(all.mutex);
@@ -203,7 +178,8 @@ bool keep_graph(CUgraph graph) noexcept {
   Graphs& all = graphs();
   std::lock_guard<std::mutex> lock(all.mutex);
   bool needed = false;
-  for (auto& [handle, exec] : all.execs) needed |= exec->graph == graph && may_be_wanted(*exec);
+  for (auto& [handle, exec] : all.execs)
+    needed |= exec->graph == graph && exec->copy == nullptr && may_be_wanted(*exec);
   if (needed) {
     all.kept.push_back(graph);
     return true;
@@ -218,8 +194,9 @@ CUgraph forget_exec(CUgraphExec exec) noexcept {
   std::lock_guard<std::mutex> lock(all.mutex);
   auto found = all.execs.find(exec);
   if (found == all.execs.end()) return nullptr;
-  CUgraph graph = found->second->graph;
+  CUgraph graph = found->second->graph, copy = found->second->copy;
   all.execs.erase(found);
+  if (copy != nullptr) return copy;
   for (const auto& [handle, other] : all.execs)
     if (other->graph == graph) return nullptr;
   auto kept = std::find(all.kept.begin(), all.kept.end(), graph);
@@ -229,39 +206,22 @@ CUgraph forget_exec(CUgraphExec exec) noexcept {
 }
 
 CUresult launch_graph(CUgraphExec handle, CUstream stream, bool per_thread) noexcept {
+  const GraphLaunch launch = {handle, stream, per_thread};
   std::shared_ptr<GraphExec> exec = exec_of(handle);
   // Launched into a capture it becomes a child graph of the next one.
-  if (exec == nullptr || captures_now(stream, per_thread)) return launch_whole(handle, stream, per_thread);
-  CUcontext context = context_of(stream, per_thread);
-  int device = std::max(0, device_of(context));
-  if (capture::lists_only()) {
-    try {
-      list_nodes(exec->nodes, stream, per_thread, context, device);
-    } catch (const std::bad_alloc&) {
-      // Counted in part.
-    }
-    return launch_whole(handle, stream, per_thread);
+  if (exec == nullptr || captures_now(stream, per_thread)) {
+    gate::Pass pass;
+    return launch_exec(launch);
   }
-  const char* refusal = refusal_for(*exec);
-  Pieces pieces(handle, *exec, stream, per_thread);
-  CUresult result = CUDA_SUCCESS;
-  for (size_t i = 0; i < exec->nodes.size() && result == CUDA_SUCCESS; ++i) {
-    const GraphNode& node = exec->nodes[i];
-    Kernel* kernel = node.launch.kernel;
-    if (!node.inner.empty()) count_child(node, i, stream, per_thread, context, device);
-    if (kernel == nullptr || !node.enabled) continue;
-    capture::note(*kernel, node.launch.grid, node.launch.block, stream);
-    if (!capture::look(*kernel)) continue;
-    Launch launch = launch_of(node, i, stream, per_thread, context, device);
-    if (!capture::wants(launch)) continue;
-    const char* reason = refusal;
-    if (reason != nullptr || !take_alone(&pieces, node, i, launch, &result, &reason))
-      capture::refuse(kernel, reason);
+  TargetLaunch target(launch, *exec);
+  if (!capture::lists_only()) return target.run();
+  try {
+    target.list();
+  } catch (const std::bad_alloc&) {
+    // Counted in part.
   }
-  if (!pieces.has_begun()) return launch_whole(handle, stream, per_thread);
-  if (result == CUDA_SUCCESS) result = pieces.run_until(exec->nodes.size());
-  pieces.restore();
-  return result;
+  gate::Pass pass;
+  return launch_exec(launch);
 }
 
 namespace detail {

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <cstring>
-#include <iterator>
 #include <new>
 #include <unordered_map>
 #include <utility>
@@ -16,7 +15,7 @@ namespace kerncap::cuda {
 namespace {
 
 constexpr size_t node_limit = 1U << 20;
-constexpr int most_nested = 8;
+constexpr int most_nested = 64;
 
 bool read_nodes(CUgraph graph, std::vector<GraphNode>* nodes, int depth);
 
@@ -121,38 +120,6 @@ std::vector<size_t> ordered(size_t count, const std::vector<Edge>& edges) {
 
 }  // namespace
 
-const char* refusal_of(CUgraphNodeType type) noexcept {
-  switch (type) {
-    case CU_GRAPH_NODE_TYPE_KERNEL:
-    case CU_GRAPH_NODE_TYPE_MEMCPY:
-    case CU_GRAPH_NODE_TYPE_MEMSET:
-    case CU_GRAPH_NODE_TYPE_EMPTY:
-      return nullptr;
-    case CU_GRAPH_NODE_TYPE_HOST:
-      return "the graph has a host node, which can't be disabled";
-    case CU_GRAPH_NODE_TYPE_GRAPH:
-      return "the graph has a child graph node, which can't be disabled";
-    case CU_GRAPH_NODE_TYPE_WAIT_EVENT:
-      return "the graph has an event wait node, which can't be disabled";
-    case CU_GRAPH_NODE_TYPE_EVENT_RECORD:
-      return "the graph has an event record node, which can't be disabled";
-    case CU_GRAPH_NODE_TYPE_EXT_SEMAS_SIGNAL:
-    case CU_GRAPH_NODE_TYPE_EXT_SEMAS_WAIT:
-      return "the graph has an external semaphore node, which can't be disabled";
-    case CU_GRAPH_NODE_TYPE_MEM_ALLOC:
-      return "the graph has a memory allocation node, which can't be disabled";
-    case CU_GRAPH_NODE_TYPE_MEM_FREE:
-      return "the graph has a memory free node, which can't be disabled";
-    case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
-      return "the graph has a memory operation node, which can't be disabled";
-    default:
-      break;
-  }
-  // Conditional nodes came with CUDA 12.3.
-  return static_cast<int>(type) == 13 ? "the graph has a conditional node, which can't be disabled"
-                                      : "the graph has a node of an unknown type, which can't be disabled";
-}
-
 void read_kernel_node(const CUDA_KERNEL_NODE_PARAMS& parameters, GraphNode* node) noexcept {
   CUfunction function =
       parameters.func != nullptr ? parameters.func : reinterpret_cast<CUfunction>(parameters.kern);
@@ -169,21 +136,6 @@ void read_kernel_node(const CUDA_KERNEL_NODE_PARAMS& parameters, GraphNode* node
 }
 
 namespace {
-
-// They count as launches, though none of them can be run alone.
-void read_child(const Driver& real, GraphNode* node, int depth) {
-  CUgraph child = nullptr;
-  std::vector<GraphNode> nodes;
-  if (depth >= most_nested || real.cuGraphChildGraphNodeGetGraph == nullptr ||
-      real.cuGraphChildGraphNodeGetGraph(node->handle, &child) != CUDA_SUCCESS ||
-      !read_nodes(child, &nodes, depth + 1))
-    return;
-  for (GraphNode& one : nodes) {
-    std::move(one.inner.begin(), one.inner.end(), std::back_inserter(node->inner));
-    one.inner.clear();
-    if (one.type == CU_GRAPH_NODE_TYPE_KERNEL) node->inner.push_back(std::move(one));
-  }
-}
 
 bool read_nodes(CUgraph graph, std::vector<GraphNode>* nodes, int depth) {
   const Driver* real = driver();
@@ -204,13 +156,26 @@ bool read_nodes(CUgraph graph, std::vector<GraphNode>* nodes, int depth) {
     node.handle = handles[at];
     if (real->cuGraphNodeGetType(node.handle, &node.type) != CUDA_SUCCESS) return false;
     if (node.type == CU_GRAPH_NODE_TYPE_KERNEL && !get_parameters(*real, &node)) return false;
-    if (node.type == CU_GRAPH_NODE_TYPE_GRAPH) read_child(*real, &node, depth);
+    if (node.type == CU_GRAPH_NODE_TYPE_GRAPH) {
+      CUgraph child = nullptr;
+      if (depth >= most_nested || real->cuGraphChildGraphNodeGetGraph == nullptr ||
+          real->cuGraphChildGraphNodeGetGraph(node.handle, &child) != CUDA_SUCCESS ||
+          !read_nodes(child, &node.inner, depth + 1))
+        return false;
+    }
     nodes->push_back(std::move(node));
   }
   return nodes->size() == count;
 }
 
 }  // namespace
+
+size_t count_leaves(const std::vector<GraphNode>& nodes) noexcept {
+  size_t count = 0;
+  for (const GraphNode& node : nodes)
+    count += node.type == CU_GRAPH_NODE_TYPE_GRAPH ? count_leaves(node.inner) : 1;
+  return count;
+}
 
 bool read_graph(CUgraph graph, std::vector<GraphNode>* nodes) noexcept try {
   return read_nodes(graph, nodes, 0);

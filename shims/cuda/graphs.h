@@ -4,6 +4,7 @@
 #define KERNCAP_CUDA_GRAPHS_H
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "common/launch.h"
@@ -12,29 +13,58 @@
 namespace kerncap::cuda {
 
 struct GraphNode {
-  CUgraphNode handle = nullptr;
+  CUgraphNode handle = nullptr;  // in the graph of the target's
+  CUgraphNode twin = nullptr;    // in GraphExec::copy
   CUgraphNodeType type = CU_GRAPH_NODE_TYPE_EMPTY;
   bool enabled = true;            // as the target wants it
   Launch launch;                  // of a kernel node; no stream and context yet
   const char* trouble = nullptr;  // why `launch` is not whole
-  std::vector<GraphNode> inner;   // of a child graph: its kernel nodes, at any depth
+  std::vector<GraphNode> inner;   // of a child graph: its nodes
 };
 
 // An executable graph. Used by one thread at a time, as the driver demands for it.
 struct GraphExec {
   CUgraph graph = nullptr;  // whose node handles these are; null once it is gone
+  CUgraph copy = nullptr;   // of our own, with the exec's parameters of now, where nodes can't be disabled
+  unsigned long long flags = 0;  // it was instantiated with
   std::vector<GraphNode> nodes;
-  const char* refusal = nullptr;  // why none of its nodes can run alone
+  std::string refusal;  // why none of its nodes can run alone
 };
 
 // The nodes of a graph, its dependencies before each. False: the driver did not tell.
 bool read_graph(CUgraph graph, std::vector<GraphNode>* nodes) noexcept;
 // A kernel node's launch from its parameters (CUDA_KERNEL_NODE_PARAMS, or _v3 of cuGraphExecNodeSetParams).
 void read_kernel_node(const CUDA_KERNEL_NODE_PARAMS& parameters, GraphNode* node) noexcept;
-// Why a node of this type can't be disabled; null where it can, or has nothing to do.
-const char* refusal_of(CUgraphNodeType type) noexcept;
+// The nodes that are no child graphs, those of child graphs at their places: a part of a launch is a range
+// of them.
+size_t count_leaves(const std::vector<GraphNode>& nodes) noexcept;
 
-void track_exec(CUgraphExec exec, CUgraph graph) noexcept;
+// --- graph_outline.cpp -------------------------------------------------------------------------------
+
+// Whether the driver can leave a node of this type out of a launch; whether it copies a graph with one.
+bool can_be_disabled(CUgraphNodeType type) noexcept;
+bool can_be_copied(CUgraphNodeType type) noexcept;
+// Whether every node of the graph, and of its child graphs, is as `test` asks.
+bool all_of(const std::vector<GraphNode>& nodes, bool (*test)(CUgraphNodeType)) noexcept;
+// The first node that keeps the graph from being launched in parts, by number and kind, and the graph's
+// outline; empty if there is none.
+std::string refusal_of(const std::vector<GraphNode>& nodes);
+
+// --- graph_copies.cpp --------------------------------------------------------------------------------
+
+// Gives `exec` its copy of the graph that it is instantiated from; else its refusal says why there is none.
+void copy_graph(CUgraph graph, GraphExec* exec);
+// The exec takes the parameters of another graph with the same nodes (cuGraphExecUpdate).
+void take_parameters(CUgraph graph, GraphExec* exec);
+// The same for a child graph node of it.
+void take_child(CUgraph child, GraphNode* node, GraphExec* exec);
+// What `update` gave to a node of the exec, its twin in the copy is given with `set`.
+void follow(GraphExec* exec, const GraphNode& node, CUresult (*set)(CUgraphNode twin, const void* parameters),
+            const void* parameters) noexcept;
+
+// --- graph_launch.cpp --------------------------------------------------------------------------------
+
+void track_exec(CUgraphExec exec, CUgraph graph, unsigned long long flags) noexcept;
 std::shared_ptr<GraphExec> exec_of(CUgraphExec exec) noexcept;
 // The target destroys them. A graph whose nodes' handles may be needed yet is kept: true, and the driver
 // is not to be called now. The exec's end names the graph that is to be destroyed with it.

@@ -1,6 +1,7 @@
 // Graphs as they are instantiated, changed, launched and destroyed.
-#include <algorithm>
 #include <cstring>
+#include <new>
+#include <vector>
 
 #include "common/capture.h"
 #include "common/gate.h"
@@ -13,48 +14,68 @@
 namespace kerncap::cuda {
 namespace {
 
-CUresult instantiated(CUresult result, const CUgraphExec* exec, CUgraph graph) noexcept {
-  if (result == CUDA_SUCCESS && exec != nullptr) track_exec(*exec, graph);
+// Nothing of ours may show in what the target's call returns.
+CUresult instantiated(CUresult result, const CUgraphExec* exec, CUgraph graph,
+                      unsigned long long flags = 0) noexcept {
+  if (result == CUDA_SUCCESS && exec != nullptr) track_exec(*exec, graph, flags);
   return result;
 }
 
-GraphNode* find_node(GraphExec* exec, CUgraphNode handle) noexcept {
-  if (exec == nullptr) return nullptr;
-  for (GraphNode& node : exec->nodes)
+GraphNode* find_node(std::vector<GraphNode>* nodes, CUgraphNode handle) noexcept {
+  for (GraphNode& node : *nodes) {
     if (node.handle == handle) return &node;
+    if (GraphNode* found = find_node(&node.inner, handle)) return found;
+  }
   return nullptr;
 }
 
-// The exec keeps its own node handles and takes the parameters of the nodes at their places in the other
-// graph; which place is whose the driver decides by the same order of dependencies.
-void take_parameters(GraphExec* exec, CUgraph graph) noexcept {
-  std::vector<GraphNode> fresh;
-  bool same = read_graph(graph, &fresh) && fresh.size() == exec->nodes.size();
-  for (size_t i = 0; same && i < fresh.size(); ++i)
-    same = fresh[i].type == exec->nodes[i].type &&
-           (fresh[i].launch.kernel == nullptr) == (exec->nodes[i].launch.kernel == nullptr);
-  if (!same) {
-    exec->refusal = "its graph was updated with another one whose nodes can't be distinguished";
-    return;
-  }
-  for (size_t i = 0; i < fresh.size(); ++i) {
-    exec->nodes[i].launch = fresh[i].launch;
-    exec->nodes[i].trouble = fresh[i].trouble;
-  }
-}
-
-CUresult updated(CUresult result, CUgraphExec handle, CUgraph graph) noexcept {
+CUresult updated(CUresult result, CUgraphExec handle, CUgraph graph) noexcept try {
   std::shared_ptr<GraphExec> exec = exec_of(handle);
-  if (result == CUDA_SUCCESS && exec != nullptr) take_parameters(exec.get(), graph);
+  if (result == CUDA_SUCCESS && exec != nullptr) take_parameters(graph, exec.get());
+  return result;
+} catch (const std::bad_alloc&) {
   return result;
 }
 
-CUresult node_set(CUresult result, CUgraphExec handle, CUgraphNode node,
-                  const CUDA_KERNEL_NODE_PARAMS& parameters) noexcept {
+// After a call that changes one node of an exec: `change(exec, node)` follows it.
+template <typename Change>
+CUresult node_set(CUresult result, CUgraphExec handle, CUgraphNode node, Change&& change) noexcept try {
   std::shared_ptr<GraphExec> exec = exec_of(handle);
-  GraphNode* found = find_node(exec.get(), node);
-  if (result == CUDA_SUCCESS && found != nullptr) read_kernel_node(parameters, found);
+  GraphNode* found = exec != nullptr ? find_node(&exec->nodes, node) : nullptr;
+  if (result == CUDA_SUCCESS && found != nullptr) change(exec.get(), found);
   return result;
+} catch (const std::bad_alloc&) {
+  return result;
+}
+
+CUresult kernel_set(CUresult result, CUgraphExec handle, CUgraphNode node,
+                    const CUDA_KERNEL_NODE_PARAMS& parameters) noexcept {
+  return node_set(result, handle, node, [&](GraphExec* exec, GraphNode* found) {
+    read_kernel_node(parameters, found);
+    auto set = [](CUgraphNode twin, const void* given) {
+      const Driver& real = *driver();
+      return real.cuGraphKernelNodeSetParams_v2 != nullptr
+                 ? real.cuGraphKernelNodeSetParams_v2(twin,
+                                                      static_cast<const CUDA_KERNEL_NODE_PARAMS*>(given))
+                 : real.cuGraphKernelNodeSetParams(twin,
+                                                   static_cast<const CUDA_KERNEL_NODE_PARAMS_v1*>(given));
+    };
+    follow(exec, *found, set, &parameters);
+  });
+}
+
+CUresult child_set(CUresult result, CUgraphExec handle, CUgraphNode node, CUgraph child) noexcept {
+  return node_set(result, handle, node,
+                  [&](GraphExec* exec, GraphNode* found) { take_child(child, found, exec); });
+}
+
+// Of a node with nothing to know but for the copy's own launches.
+template <typename Parameters>
+CUresult other_set(CUresult result, CUgraphExec handle, CUgraphNode node,
+                   CUresult (*set)(CUgraphNode twin, const void* parameters),
+                   const Parameters* parameters) noexcept {
+  return node_set(result, handle, node,
+                  [&](GraphExec* exec, GraphNode* found) { follow(exec, *found, set, parameters); });
 }
 
 CUresult launched(CUresult result) noexcept {
@@ -79,19 +100,20 @@ CUresult wrap::cuGraphInstantiate_v2(CUgraphExec* phGraphExec, CUgraph hGraph, C
 
 CUresult wrap::cuGraphInstantiateWithFlags(CUgraphExec* phGraphExec, CUgraph hGraph,
                                            unsigned long long flags) noexcept {
-  return instantiated(driver()->cuGraphInstantiateWithFlags(phGraphExec, hGraph, flags), phGraphExec, hGraph);
+  return instantiated(driver()->cuGraphInstantiateWithFlags(phGraphExec, hGraph, flags), phGraphExec, hGraph,
+                      flags);
 }
 
 CUresult wrap::cuGraphInstantiateWithParams(CUgraphExec* phGraphExec, CUgraph hGraph,
                                             CUDA_GRAPH_INSTANTIATE_PARAMS* instantiateParams) noexcept {
   return instantiated(driver()->cuGraphInstantiateWithParams(phGraphExec, hGraph, instantiateParams),
-                      phGraphExec, hGraph);
+                      phGraphExec, hGraph, instantiateParams != nullptr ? instantiateParams->flags : 0);
 }
 
 CUresult wrap::cuGraphInstantiateWithParams_ptsz(CUgraphExec* phGraphExec, CUgraph hGraph,
                                                  CUDA_GRAPH_INSTANTIATE_PARAMS* instantiateParams) noexcept {
   return instantiated(driver()->cuGraphInstantiateWithParams_ptsz(phGraphExec, hGraph, instantiateParams),
-                      phGraphExec, hGraph);
+                      phGraphExec, hGraph, instantiateParams != nullptr ? instantiateParams->flags : 0);
 }
 
 CUresult wrap::cuGraphDestroy(CUgraph hGraph) noexcept {
@@ -123,34 +145,93 @@ CUresult wrap::cuGraphExecKernelNodeSetParams(CUgraphExec hGraphExec, CUgraphNod
   if (nodeParams == nullptr) return result;
   CUDA_KERNEL_NODE_PARAMS parameters = {};
   std::memcpy(&parameters, nodeParams, sizeof *nodeParams);  // the newer structure begins with the older
-  return node_set(result, hGraphExec, hNode, parameters);
+  return kernel_set(result, hGraphExec, hNode, parameters);
 }
 
 CUresult wrap::cuGraphExecKernelNodeSetParams_v2(CUgraphExec hGraphExec, CUgraphNode hNode,
                                                  const CUDA_KERNEL_NODE_PARAMS* nodeParams) noexcept {
   CUresult result = driver()->cuGraphExecKernelNodeSetParams_v2(hGraphExec, hNode, nodeParams);
-  return nodeParams == nullptr ? result : node_set(result, hGraphExec, hNode, *nodeParams);
+  return nodeParams == nullptr ? result : kernel_set(result, hGraphExec, hNode, *nodeParams);
+}
+
+CUresult wrap::cuGraphExecMemcpyNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode,
+                                              const CUDA_MEMCPY3D* copyParams, CUcontext ctx) noexcept {
+  auto set = [](CUgraphNode twin, const void* given) {
+    return driver()->cuGraphMemcpyNodeSetParams(twin, static_cast<const CUDA_MEMCPY3D*>(given));
+  };
+  return other_set(driver()->cuGraphExecMemcpyNodeSetParams(hGraphExec, hNode, copyParams, ctx), hGraphExec,
+                   hNode, set, copyParams);
+}
+
+CUresult wrap::cuGraphExecMemsetNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode,
+                                              const CUDA_MEMSET_NODE_PARAMS* memsetParams,
+                                              CUcontext ctx) noexcept {
+  auto set = [](CUgraphNode twin, const void* given) {
+    return driver()->cuGraphMemsetNodeSetParams(twin, static_cast<const CUDA_MEMSET_NODE_PARAMS*>(given));
+  };
+  return other_set(driver()->cuGraphExecMemsetNodeSetParams(hGraphExec, hNode, memsetParams, ctx), hGraphExec,
+                   hNode, set, memsetParams);
+}
+
+CUresult wrap::cuGraphExecHostNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode,
+                                            const CUDA_HOST_NODE_PARAMS* nodeParams) noexcept {
+  auto set = [](CUgraphNode twin, const void* given) {
+    return driver()->cuGraphHostNodeSetParams(twin, static_cast<const CUDA_HOST_NODE_PARAMS*>(given));
+  };
+  return other_set(driver()->cuGraphExecHostNodeSetParams(hGraphExec, hNode, nodeParams), hGraphExec, hNode,
+                   set, nodeParams);
+}
+
+CUresult wrap::cuGraphExecChildGraphNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode,
+                                                  CUgraph childGraph) noexcept {
+  return child_set(driver()->cuGraphExecChildGraphNodeSetParams(hGraphExec, hNode, childGraph), hGraphExec,
+                   hNode, childGraph);
+}
+
+CUresult wrap::cuGraphExecEventRecordNodeSetEvent(CUgraphExec hGraphExec, CUgraphNode hNode,
+                                                  CUevent event) noexcept {
+  auto set = [](CUgraphNode twin, const void* given) {
+    return driver()->cuGraphEventRecordNodeSetEvent(twin, *static_cast<const CUevent*>(given));
+  };
+  return other_set(driver()->cuGraphExecEventRecordNodeSetEvent(hGraphExec, hNode, event), hGraphExec, hNode,
+                   set, &event);
+}
+
+CUresult wrap::cuGraphExecEventWaitNodeSetEvent(CUgraphExec hGraphExec, CUgraphNode hNode,
+                                                CUevent event) noexcept {
+  auto set = [](CUgraphNode twin, const void* given) {
+    return driver()->cuGraphEventWaitNodeSetEvent(twin, *static_cast<const CUevent*>(given));
+  };
+  return other_set(driver()->cuGraphExecEventWaitNodeSetEvent(hGraphExec, hNode, event), hGraphExec, hNode,
+                   set, &event);
 }
 
 #if CUDA_VERSION >= 12020
 CUresult wrap::cuGraphExecNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode,
                                         CUgraphNodeParams* nodeParams) noexcept {
   CUresult result = driver()->cuGraphExecNodeSetParams(hGraphExec, hNode, nodeParams);
-  if (nodeParams == nullptr || nodeParams->type != CU_GRAPH_NODE_TYPE_KERNEL) return result;
-  CUDA_KERNEL_NODE_PARAMS parameters = {};
-  static_assert(sizeof parameters == sizeof nodeParams->kernel, "the same fields under two names");
-  std::memcpy(&parameters, &nodeParams->kernel, sizeof parameters);
-  return node_set(result, hGraphExec, hNode, parameters);
+  if (nodeParams == nullptr) return result;
+  if (nodeParams->type == CU_GRAPH_NODE_TYPE_KERNEL) {
+    CUDA_KERNEL_NODE_PARAMS parameters = {};
+    static_assert(sizeof parameters == sizeof nodeParams->kernel, "the same fields under two names");
+    std::memcpy(&parameters, &nodeParams->kernel, sizeof parameters);
+    return kernel_set(result, hGraphExec, hNode, parameters);
+  }
+  if (nodeParams->type == CU_GRAPH_NODE_TYPE_GRAPH)
+    return child_set(result, hGraphExec, hNode, nodeParams->graph.graph);
+  auto set = [](CUgraphNode twin, const void* given) {
+    CUgraphNodeParams copy = *static_cast<const CUgraphNodeParams*>(given);
+    return driver()->cuGraphNodeSetParams(twin, &copy);
+  };
+  return other_set(result, hGraphExec, hNode, set, nodeParams);
 }
 #endif
 
 CUresult wrap::cuGraphNodeSetEnabled(CUgraphExec hGraphExec, CUgraphNode hNode,
                                      unsigned int isEnabled) noexcept {
   CUresult result = driver()->cuGraphNodeSetEnabled(hGraphExec, hNode, isEnabled);
-  std::shared_ptr<GraphExec> exec = exec_of(hGraphExec);
-  GraphNode* node = find_node(exec.get(), hNode);
-  if (result == CUDA_SUCCESS && node != nullptr) node->enabled = isEnabled != 0;
-  return result;
+  return node_set(result, hGraphExec, hNode,
+                  [&](GraphExec*, GraphNode* node) { node->enabled = isEnabled != 0; });
 }
 
 CUresult wrap::cuGraphLaunch(CUgraphExec hGraph, CUstream hStream) noexcept {

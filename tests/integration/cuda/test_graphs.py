@@ -10,17 +10,54 @@ from tests.integration.cuda.conftest import Bench, opened
 from tests.parameters import first_of
 
 
-@first_of("how", ["captured", "explicit", "child", "inspected"])
+@first_of("how", ["child", "captured", "explicit", "inspected", "host_node"])
 def test_a_kernel_in_a_launched_graph(bench: Bench, how: str) -> None:
-    captured = bench.capture("-k", "vector_add", client=("graphs", how), expect=None)
-    if how == "child" and not captured.paths:
-        # Nodes of a child graph can't be disabled one by one: a reason is as good as a reproducer.
-        assert "child" in captured.reason, captured.reason
-        return
-    [path] = captured.paths
-    manifest = captured.manifest(path)
-    assert manifest.launch.route and "cuGraphLaunch" in manifest.launch.route
-    bench.passes(path)
+    captured = bench.capture("-k", "vector_add", client=("graphs", how))
+    route = captured.manifest().launch.route
+    node = {"child": "0.2", "host_node": "3", "explicit": "4"}.get(how, "2")
+    assert route == f"cuGraphLaunch node {node}"
+    bench.passes(captured.path)
+
+
+def test_every_kernel_of_graphs_in_graphs(bench: Bench) -> None:
+    """Between host, event, memset and memcpy nodes, after the target has changed and destroyed its graphs."""
+    captured = bench.capture(
+        "-k", "vector_add|scale_in_place|increment", "--launch", "0:9", client=("graphs", "nested"), expect=10
+    )
+    manifests = [captured.manifest(path) for path in captured.paths]
+    routes = [manifest.launch.route.rpartition(" ")[2] for manifest in manifests if manifest.launch.route]
+    assert routes == ["1", "2.1.0", "2.1.1", "2.3", "5"] * 2
+    bench.passes(captured.paths[1])
+    bench.passes(captured.paths[4])
+
+
+@first_of("how", ["updated", "updated_as_a_whole"])
+def test_parts_have_the_parameters_that_the_exec_was_given_last(bench: Bench, how: str) -> None:
+    # The output is that of a plain run: what a part ran with old parameters would show in it.
+    captured = bench.capture("-k", "vector_add", "--launch", "2:4", client=("graphs", how), expect=2)
+    for path in captured.paths:
+        bench.passes(path)
+
+
+@first_of("how", ["memory", "conditional"])
+def test_a_graph_that_cannot_be_taken_apart_is_outlined(bench: Bench, how: str) -> None:
+    captured = bench.capture("-k", "vector_add", client=("graphs", how), expect=0)
+    assert captured.done.status == 1
+    number, kind, outline = {
+        "memory": (
+            0,
+            "memory allocation",
+            "5 nodes: 0 memory allocation, 1 kernel vector_add, 2 kernel scale_in_place, "
+            "3 kernel vector_add, 4 memory free",
+        ),
+        "conditional": (
+            1,
+            "conditional",
+            "3 nodes: 0 kernel scale_in_place, 1 conditional, 2 kernel vector_add",
+        ),
+    }[how]
+    assert f"node {number} of its graph is a {kind} node" in captured.reason, captured.reason
+    assert outline in captured.reason, captured.reason
 
 
 def test_the_nodes_before_it_have_run(bench: Bench) -> None:
@@ -43,12 +80,6 @@ def test_the_second_launch_of_the_graph(bench: Bench) -> None:
     assert sorted(captured.manifest(path).launch.ordinal for path in captured.paths) == [0, 1, 2, 3]
     for path in captured.paths:
         bench.passes(path)
-
-
-def test_a_host_node_in_the_way_is_named(bench: Bench) -> None:
-    captured = bench.capture("-k", "vector_add", client=("graphs", "host_node"), expect=0)
-    assert captured.done.status == 1
-    assert "host" in captured.reason
 
 
 @pytest.mark.long

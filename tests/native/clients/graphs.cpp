@@ -105,6 +105,177 @@ void child_graph(Program& p) {
   p.run(outer, 2);
 }
 
+CUgraph new_graph() {
+  CUgraph graph;
+  CHECK(cuGraphCreate(&graph, 0));
+  return graph;
+}
+
+CUgraphNode add_kernel(CUgraph graph, std::vector<CUgraphNode> after, CUfunction function,
+                       std::vector<void*> parameters, unsigned grid = 2, unsigned block = 256) {
+  CUDA_KERNEL_NODE_PARAMS kernel = {};
+  kernel.func = function;
+  kernel.gridDimX = grid, kernel.blockDimX = block;
+  kernel.gridDimY = kernel.gridDimZ = kernel.blockDimY = kernel.blockDimZ = 1;
+  kernel.kernelParams = parameters.data();
+  CUgraphNode node;
+  CHECK(cuGraphAddKernelNode(&node, graph, after.data(), after.size(), &kernel));
+  return node;
+}
+
+CUDA_MEMSET_NODE_PARAMS filled(CUdeviceptr what, unsigned value) {
+  CUDA_MEMSET_NODE_PARAMS memset = {};
+  memset.dst = what, memset.value = value, memset.elementSize = 4, memset.width = n, memset.height = 1;
+  return memset;
+}
+
+CUDA_MEMCPY3D copied(CUdeviceptr from, CUdeviceptr to) {
+  CUDA_MEMCPY3D copy = {};
+  copy.srcMemoryType = copy.dstMemoryType = CU_MEMORYTYPE_DEVICE;
+  copy.srcDevice = from, copy.dstDevice = to;
+  copy.WidthInBytes = n * sizeof(float), copy.Height = copy.Depth = 1;
+  return copy;
+}
+
+void tenfold(void* calls) {
+  *static_cast<int*>(calls) *= 10;
+}
+void counted(void* calls) {
+  ++*static_cast<int*>(calls);
+}
+
+// Each kind of node that can be copied, three graphs deep, two kernels in each; every order of two of
+// them gives other numbers.
+struct Nested {
+  Program& p;
+  CUcontext context = nullptr;
+  CUevent event, other;
+  CUgraph inner = new_graph(), middle = new_graph(), outer = new_graph();
+  CUgraphNode fill, copy, host, record, wait, deep, below, scale, add, first, last;
+
+  explicit Nested(Program& program) : p(program) {
+    CHECK(cuCtxGetCurrent(&context));
+    CHECK(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+    CHECK(cuEventCreate(&other, CU_EVENT_DISABLE_TIMING));
+    // out = x + y; x *= 1.5
+    add = add_kernel(inner, {}, p.add, {&p.x, &p.y, &p.out, &p.count});
+    scale = add_kernel(inner, {add}, p.scale, {&p.x, &p.factor, &p.count});
+    CUDA_HOST_NODE_PARAMS counting = {counted, &p.host_calls};
+    CHECK(cuGraphAddHostNode(&host, middle, nullptr, 0, &counting));
+    CHECK(cuGraphAddChildGraphNode(&deep, middle, &host, 1, inner));
+    CHECK(cuGraphAddEventRecordNode(&record, middle, &deep, 1, event));
+    add_kernel(middle, {record}, p.increment, {&p.count_of_runs}, 1, 1);
+    CUDA_MEMSET_NODE_PARAMS memset = filled(p.x, 0x3f800000);
+    CHECK(cuGraphAddMemsetNode(&fill, outer, nullptr, 0, &memset, context));
+    first = add_kernel(outer, {fill}, p.scale, {&p.x, &p.factor, &p.count});
+    CHECK(cuGraphAddChildGraphNode(&below, outer, &first, 1, middle));
+    CHECK(cuGraphAddEventWaitNode(&wait, outer, &below, 1, event));
+    CUDA_MEMCPY3D duplicate = copied(p.out, p.y);
+    CHECK(cuGraphAddMemcpyNode(&copy, outer, &wait, 1, &duplicate, context));
+    last = add_kernel(outer, {copy}, p.add, {&p.x, &p.y, &p.out, &p.count});
+  }
+};
+
+void nested(Program& p) {
+  Nested graphs(p);
+  CUgraphExec exec;
+  CHECK(cuGraphInstantiate(&exec, graphs.outer, 0));
+  // What was instantiated is as it was: the graphs may change and go.
+  CHECK(cuGraphDestroyNode(graphs.last));
+  for (CUgraph graph : {graphs.inner, graphs.middle, graphs.outer}) CHECK(cuGraphDestroy(graph));
+  for (int i = 0; i < 2; ++i) CHECK(cuGraphLaunch(exec, p.stream));
+  CHECK(cuStreamSynchronize(p.stream));
+  CHECK(cuEventQuery(graphs.event));
+  CHECK(cuGraphExecDestroy(exec));
+}
+
+// An exec's parameters are those that it was given last, one node at a time, a child graph as a whole, or
+// all of them.
+void updated(Program& p, bool as_a_whole) {
+  Nested graphs(p), fresh(p);
+  CUgraphExec exec;
+  CHECK(cuGraphInstantiate(&exec, graphs.outer, 0));
+  CHECK(cuGraphLaunch(exec, p.stream));
+  CHECK(cuStreamSynchronize(p.stream));
+  float factor = 3;
+  CUDA_MEMSET_NODE_PARAMS memset = filled(p.x, 0x40000000);
+  CUDA_MEMCPY3D duplicate = copied(p.x, p.y);
+  CUDA_HOST_NODE_PARAMS tenfolding = {tenfold, &p.host_calls};
+  void* parameters[] = {&p.y, &p.x, &p.out, &p.count};
+  CUDA_KERNEL_NODE_PARAMS kernel = {};
+  kernel.func = p.add;
+  kernel.gridDimX = 2, kernel.blockDimX = 256;
+  kernel.gridDimY = kernel.gridDimZ = kernel.blockDimY = kernel.blockDimZ = 1;
+  kernel.kernelParams = parameters;
+  if (as_a_whole) {
+    CUgraph target = new_graph();
+    CUgraphNode fill, first, below, wait, copy;
+    CHECK(cuGraphAddMemsetNode(&fill, target, nullptr, 0, &memset, graphs.context));
+    first = add_kernel(target, {fill}, p.scale, {&p.x, &factor, &p.count});
+    CHECK(cuGraphAddChildGraphNode(&below, target, &first, 1, fresh.middle));
+    CHECK(cuGraphAddEventWaitNode(&wait, target, &below, 1, fresh.event));
+    CHECK(cuGraphAddMemcpyNode(&copy, target, &wait, 1, &duplicate, graphs.context));
+    add_kernel(target, {copy}, p.add, {&p.y, &p.x, &p.out, &p.count});
+    CUgraphExecUpdateResultInfo info;
+    CHECK(cuGraphExecUpdate(exec, target, &info));
+    CHECK(cuGraphDestroy(target));
+  } else {
+    CHECK(cuGraphExecMemsetNodeSetParams(exec, graphs.fill, &memset, graphs.context));
+    CHECK(cuGraphExecMemcpyNodeSetParams(exec, graphs.copy, &duplicate, graphs.context));
+    CHECK(cuGraphExecKernelNodeSetParams(exec, graphs.last, &kernel));
+    CHECK(cuGraphExecEventWaitNodeSetEvent(exec, graphs.wait, graphs.other));
+    CHECK(cuGraphNodeSetEnabled(exec, graphs.first, 0));
+    // The middle graph with another factor, another callback and another event.
+    CUgraph child = new_graph(), deepest = new_graph();
+    CUgraphNode host, deep, record, add = add_kernel(deepest, {}, p.add, {&p.x, &p.y, &p.out, &p.count});
+    add_kernel(deepest, {add}, p.scale, {&p.x, &factor, &p.count});
+    CHECK(cuGraphAddHostNode(&host, child, nullptr, 0, &tenfolding));
+    CHECK(cuGraphAddChildGraphNode(&deep, child, &host, 1, deepest));
+    CHECK(cuGraphAddEventRecordNode(&record, child, &deep, 1, graphs.other));
+    add_kernel(child, {record}, p.increment, {&p.count_of_runs}, 1, 1);
+    CHECK(cuGraphExecChildGraphNodeSetParams(exec, graphs.below, child));
+    CHECK(cuGraphDestroy(child));
+    CHECK(cuGraphDestroy(deepest));
+  }
+  CHECK(cuGraphLaunch(exec, p.stream));
+  CHECK(cuStreamSynchronize(p.stream));
+  CHECK(cuGraphExecDestroy(exec));
+}
+
+// Memory of the graph's own, whose contents end with each launch.
+void memory_nodes(Program& p) {
+  CUgraph graph = new_graph();
+  CUDA_MEM_ALLOC_NODE_PARAMS own = {};
+  own.poolProps.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+  own.poolProps.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  own.bytesize = n * sizeof(float);
+  CUgraphNode allocation, release;
+  CHECK(cuGraphAddMemAllocNode(&allocation, graph, nullptr, 0, &own));
+  CUgraphNode first = add_kernel(graph, {allocation}, p.add, {&p.x, &p.y, &own.dptr, &p.count});
+  CUgraphNode second = add_kernel(graph, {first}, p.scale, {&own.dptr, &p.factor, &p.count});
+  CUgraphNode third = add_kernel(graph, {second}, p.add, {&own.dptr, &p.y, &p.out, &p.count});
+  CHECK(cuGraphAddMemFreeNode(&release, graph, &third, 1, own.dptr));
+  p.run(graph, 2);
+}
+
+void conditional(Program& p) {
+  CUgraph graph = new_graph();
+  CUgraphNode first = add_kernel(graph, {}, p.scale, {&p.x, &p.factor, &p.count}), node;
+  CUcontext context;
+  CHECK(cuCtxGetCurrent(&context));
+  CUgraphNodeParams parameters = {};
+  parameters.type = CU_GRAPH_NODE_TYPE_CONDITIONAL;
+  parameters.conditional.type = CU_GRAPH_COND_TYPE_IF;
+  parameters.conditional.size = 1;
+  parameters.conditional.ctx = context;
+  CHECK(cuGraphConditionalHandleCreate(&parameters.conditional.handle, graph, context, 1,
+                                       CU_GRAPH_COND_ASSIGN_DEFAULT));
+  CHECK(cuGraphAddNode(&node, graph, &first, nullptr, 1, &parameters));
+  add_kernel(parameters.conditional.phGraph_out[0], {}, p.increment, {&p.count_of_runs}, 1, 1);
+  add_kernel(graph, {node}, p.add, {&p.x, &p.y, &p.out, &p.count});
+  p.run(graph, 2);
+}
+
 // The program looks at its graph as torch does: the capture may not show in it.
 void inspected(Program& p) {
   CUgraph graph = p.captured();
@@ -132,6 +303,14 @@ int main(int argc, char** argv) {
     child_graph(p);
   else if (what == "inspected")
     inspected(p);
+  else if (what == "nested")
+    nested(p);
+  else if (what == "updated" || what == "updated_as_a_whole")
+    updated(p, what == "updated_as_a_whole");
+  else if (what == "memory")
+    memory_nodes(p);
+  else if (what == "conditional")
+    conditional(p);
   else
     return 64;
   p.print();

@@ -313,7 +313,7 @@ void graphs() {
   CHECK(cuGraphNodeGetEnabled(exec, nodes[0], &enabled));
   EXPECT(enabled == 1);
   CHECK(cuGraphExecDestroy(exec));
-  // A host node can't be disabled: named, and the graph runs whole.
+  // A host node can't be disabled: the parts are made of a copy, and it runs once.
   static int calls = 0;
   CUDA_HOST_NODE_PARAMS host = {[](void*) { ++calls; }, nullptr};
   CUgraphNode node;
@@ -321,9 +321,21 @@ void graphs() {
   CHECK(cuGraphInstantiate(&exec, graph, 0));
   CHECK(cuGraphLaunch(exec, stream));
   CHECK(cuStreamSynchronize(stream));
-  EXPECT(observed().runs == 2 && calls == 1);
-  EXPECT(std::string(observed().refused) == "the graph has a host node, which can't be disabled");
+  EXPECT(observed().runs == 5 && calls == 1 && std::string(observed().refused).empty());
   EXPECT(download<int>(x, 1)[0] == 3 && download<int>(y, 1)[0] == 11);
+  CHECK(cuGraphExecDestroy(exec));
+  // A graph with a memory node can't be copied: named, and the graph runs whole.
+  CUDA_MEM_ALLOC_NODE_PARAMS memory = {};
+  memory.poolProps.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+  memory.poolProps.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  memory.bytesize = 64;
+  CHECK(cuGraphAddMemAllocNode(&node, graph, nullptr, 0, &memory));
+  CHECK(cuGraphInstantiate(&exec, graph, 0));
+  CHECK(cuGraphLaunch(exec, stream));
+  CHECK(cuStreamSynchronize(stream));
+  EXPECT(observed().runs == 5 && calls == 2);
+  EXPECT(std::string(observed().refused).find("node 1 of its graph is a memory allocation node") == 0);
+  EXPECT(download<int>(x, 1)[0] == 5 && download<int>(y, 1)[0] == 12);
   CHECK(cuGraphExecDestroy(exec));
   CHECK(cuGraphDestroy(graph));
 }

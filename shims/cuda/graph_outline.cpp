@@ -1,0 +1,134 @@
+// What a graph is made of, in words, and which of its nodes keep it from being launched in parts.
+#include <algorithm>
+
+#include "common/glibc_floor.h"
+#include "cuda/graphs.h"
+
+namespace kerncap::cuda {
+namespace {
+
+constexpr size_t longest_outline = 400, longest_name = 48;
+// Came with CUDA 12.3: not in every cuda.h that this is compiled with.
+constexpr int conditional_type = 13;
+
+const char* kind_of(CUgraphNodeType type) noexcept {
+  switch (type) {
+    case CU_GRAPH_NODE_TYPE_KERNEL:
+      return "kernel";
+    case CU_GRAPH_NODE_TYPE_MEMCPY:
+      return "memcpy";
+    case CU_GRAPH_NODE_TYPE_MEMSET:
+      return "memset";
+    case CU_GRAPH_NODE_TYPE_HOST:
+      return "host";
+    case CU_GRAPH_NODE_TYPE_GRAPH:
+      return "child graph";
+    case CU_GRAPH_NODE_TYPE_EMPTY:
+      return "empty";
+    case CU_GRAPH_NODE_TYPE_WAIT_EVENT:
+      return "event wait";
+    case CU_GRAPH_NODE_TYPE_EVENT_RECORD:
+      return "event record";
+    case CU_GRAPH_NODE_TYPE_EXT_SEMAS_SIGNAL:
+      return "semaphore signal";
+    case CU_GRAPH_NODE_TYPE_EXT_SEMAS_WAIT:
+      return "semaphore wait";
+    case CU_GRAPH_NODE_TYPE_MEM_ALLOC:
+      return "memory allocation";
+    case CU_GRAPH_NODE_TYPE_MEM_FREE:
+      return "memory free";
+    case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
+      return "memory operation";
+    default:
+      return static_cast<int>(type) == conditional_type ? "conditional" : "unknown";
+  }
+}
+
+// Without its parameters, and not too long.
+std::string short_name(const Kernel* kernel) {
+  if (kernel == nullptr) return "?";
+  std::string name = kernel->demangled;
+  size_t at = name.size();
+  for (int depth = 0; at > 0 && name.back() == ')';) {
+    --at;
+    if (name[at] == ')') ++depth;
+    if (name[at] == '(' && --depth == 0) break;
+  }
+  if (at != 0) name.resize(at);
+  return name.size() <= longest_name ? name : name.substr(0, longest_name) + "…";
+}
+
+void add_nodes(const std::vector<GraphNode>& nodes, std::string* text);
+
+void add_node(const GraphNode& node, size_t number, std::string* text) {
+  *text += std::to_string(number) + " " + kind_of(node.type);
+  if (node.type == CU_GRAPH_NODE_TYPE_KERNEL) {
+    *text += " " + short_name(node.launch.kernel);
+  } else if (node.type == CU_GRAPH_NODE_TYPE_GRAPH) {
+    *text += " of " + std::to_string(node.inner.size()) + " (";
+    add_nodes(node.inner, text);
+    *text += ")";
+  }
+}
+
+void add_nodes(const std::vector<GraphNode>& nodes, std::string* text) {
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    if (i != 0) *text += ", ";
+    if (text->size() > longest_outline) {
+      *text += std::to_string(nodes.size() - i) + " more";
+      return;
+    }
+    add_node(nodes[i], i, text);
+  }
+}
+
+// The numbers that lead to the first such node; the node itself, or null.
+const GraphNode* find_fixed(const std::vector<GraphNode>& nodes, std::string* path) {
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    const GraphNode& node = nodes[i];
+    std::string here = *path + std::to_string(i);
+    const GraphNode* found = nullptr;
+    if (node.type == CU_GRAPH_NODE_TYPE_GRAPH) {
+      std::string inside = here + ".";
+      found = find_fixed(node.inner, &inside);
+      if (found != nullptr) here = inside;
+    } else if (!can_be_copied(node.type)) {
+      found = &node;
+    }
+    if (found == nullptr) continue;
+    *path = here;
+    return found;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+bool can_be_disabled(CUgraphNodeType type) noexcept {
+  return type == CU_GRAPH_NODE_TYPE_KERNEL || type == CU_GRAPH_NODE_TYPE_MEMCPY ||
+         type == CU_GRAPH_NODE_TYPE_MEMSET || type == CU_GRAPH_NODE_TYPE_EMPTY;
+}
+
+bool can_be_copied(CUgraphNodeType type) noexcept {
+  return can_be_disabled(type) || type == CU_GRAPH_NODE_TYPE_HOST || type == CU_GRAPH_NODE_TYPE_GRAPH ||
+         type == CU_GRAPH_NODE_TYPE_WAIT_EVENT || type == CU_GRAPH_NODE_TYPE_EVENT_RECORD;
+}
+
+bool all_of(const std::vector<GraphNode>& nodes, bool (*test)(CUgraphNodeType)) noexcept {
+  return std::all_of(nodes.begin(), nodes.end(),
+                     [test](const GraphNode& node) { return test(node.type) && all_of(node.inner, test); });
+}
+
+std::string refusal_of(const std::vector<GraphNode>& nodes) {
+  std::string path;
+  const GraphNode* fixed = find_fixed(nodes, &path);
+  if (fixed == nullptr) return {};
+  std::string text = "node " + path + " of its graph is a " + kind_of(fixed->type) +
+                     " node, with which a graph can be neither copied nor launched in parts; graph of " +
+                     std::to_string(nodes.size()) + " nodes: ";
+  std::string outline;
+  add_nodes(nodes, &outline);
+  return text + outline;
+}
+
+}  // namespace kerncap::cuda

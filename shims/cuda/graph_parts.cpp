@@ -1,0 +1,224 @@
+#include "cuda/graph_parts.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/gate.h"
+#include "common/glibc_floor.h"
+#include "cuda/driver.h"
+
+namespace kerncap::cuda {
+namespace {
+
+class DisablingParts final : public Parts {
+ public:
+  DisablingParts(const GraphLaunch& launch, const GraphExec& exec) : launch_(launch), exec_(exec) {
+    for (const GraphNode& node : exec.nodes) enabled_.push_back(node.enabled);
+  }
+  ~DisablingParts() noexcept override { restore(); }
+
+  bool prepare(size_t leaf, std::string* reason) override {
+    // Tried before anything runs: some nodes refuse (a kernel node that the device may update).
+    if (!begun_ && (!select(leaf, leaf + 1) || !restore())) {
+      *reason = "the driver refused to disable a node of its graph";
+      restore();
+      return false;
+    }
+    leaf_ = leaf;
+    return true;
+  }
+
+  CUresult run_before() noexcept override {
+    CUresult result = run(done_, leaf_);
+    done_ = leaf_ + 1;
+    return result == CUDA_SUCCESS && !select(leaf_, done_) ? failed_ : result;
+  }
+
+  CUresult run_leaf() noexcept override {
+    begun_ = true;
+    return launch_exec(launch_);
+  }
+
+  CUresult run_rest() noexcept override { return run(done_, exec_.nodes.size()); }
+
+ private:
+  CUresult run(size_t first, size_t last) noexcept {
+    bool any = false;
+    for (size_t i = first; i < last; ++i) any |= exec_.nodes[i].enabled && does_something(i);
+    if (!any) return CUDA_SUCCESS;
+    if (!select(first, last)) return failed_;
+    gate::Pass pass;
+    begun_ = true;
+    return launch_exec(launch_);
+  }
+
+  // Enables nodes [first, last) as far as the target wants them, and no other.
+  bool select(size_t first, size_t last) noexcept {
+    for (size_t i = 0; i < enabled_.size(); ++i)
+      if (!set(i, i >= first && i < last && exec_.nodes[i].enabled)) return false;
+    return true;
+  }
+
+  bool restore() noexcept { return select(0, enabled_.size()); }
+
+  bool does_something(size_t node) const noexcept {
+    return exec_.nodes[node].type != CU_GRAPH_NODE_TYPE_EMPTY;
+  }
+
+  bool set(size_t node, bool on) noexcept {
+    if (enabled_[node] == on || !does_something(node)) return true;
+    gate::Own own;
+    CUresult result = driver()->cuGraphNodeSetEnabled(launch_.exec, exec_.nodes[node].handle, on ? 1 : 0);
+    if (result != CUDA_SUCCESS) failed_ = result;
+    if (result == CUDA_SUCCESS) enabled_[node] = on;
+    return result == CUDA_SUCCESS;
+  }
+
+  GraphLaunch launch_;
+  const GraphExec& exec_;
+  size_t leaf_ = 0, done_ = 0;
+  CUresult failed_ = CUDA_ERROR_UNKNOWN;
+  std::vector<bool> enabled_;  // what the exec has now
+};
+
+// A part of the copy, instantiated; null for one with no nodes. Destroyed while it runs it is freed later,
+// by the driver.
+class Part {
+ public:
+  Part() noexcept = default;
+  explicit Part(CUgraphExec exec) noexcept : exec_(exec) {}
+  ~Part() noexcept {
+    if (exec_ == nullptr) return;
+    gate::Own own;
+    Relaxed relaxed;
+    driver()->cuGraphExecDestroy(exec_);
+  }
+  Part(const Part&) = delete;
+  Part& operator=(const Part&) = delete;
+  Part(Part&& other) noexcept : exec_(std::exchange(other.exec_, nullptr)) {}
+  Part& operator=(Part&& other) noexcept {
+    std::swap(exec_, other.exec_);
+    return *this;
+  }
+  CUgraphExec exec() const noexcept { return exec_; }
+
+ private:
+  CUgraphExec exec_ = nullptr;
+};
+
+// Takes all leaves but [first, last) out of a clone of the copy. What is left keeps its dependencies: of
+// nodes in between none is left out, since the range is of an order that respects them.
+class Cut {
+ public:
+  Cut(size_t first, size_t last) noexcept : first_(first), last_(last) {}
+
+  CUresult apply(CUgraph clone, const std::vector<GraphNode>& nodes) {
+    const Driver& real = *driver();
+    for (const GraphNode& node : nodes) {
+      CUgraphNode here = nullptr;
+      if (CUresult failed = real.cuGraphNodeFindInClone(&here, node.twin, clone)) return failed;
+      const bool is_child = node.type == CU_GRAPH_NODE_TYPE_GRAPH;
+      const size_t leaves = is_child ? count_leaves(node.inner) : 1;
+      if (at_ + leaves <= first_ || at_ >= last_) {
+        at_ += leaves;
+        if (CUresult failed = real.cuGraphDestroyNode(here)) return failed;
+      } else if (is_child) {
+        CUgraph inner = nullptr;
+        if (CUresult failed = real.cuGraphChildGraphNodeGetGraph(here, &inner)) return failed;
+        if (CUresult failed = apply(inner, node.inner)) return failed;
+      } else {
+        ++at_;
+        if (!node.enabled) disabled_.push_back(here);
+      }
+    }
+    return CUDA_SUCCESS;
+  }
+
+  // Of what is left, what the target has disabled.
+  const std::vector<CUgraphNode>& disabled() const noexcept { return disabled_; }
+
+ private:
+  size_t first_, last_, at_ = 0;
+  std::vector<CUgraphNode> disabled_;
+};
+
+class CopiedParts final : public Parts {
+ public:
+  CopiedParts(const GraphLaunch& launch, const GraphExec& exec)
+      : launch_(launch), exec_(exec), leaves_(count_leaves(exec.nodes)) {}
+
+  // All three are made before anything runs: a launch that has begun must also end.
+  bool prepare(size_t leaf, std::string* reason) override {
+    Part before, alone, rest;
+    CUresult failed = make(done_, leaf, &before);
+    if (failed == CUDA_SUCCESS) failed = make(leaf, leaf + 1, &alone);
+    if (failed == CUDA_SUCCESS) failed = make(leaf + 1, leaves_, &rest);
+    if (failed != CUDA_SUCCESS) {
+      const char* name = nullptr;
+      driver()->cuGetErrorName(failed, &name);
+      *reason = std::string("the driver refused to make a part of its graph: ") +
+                (name != nullptr ? name : "unknown error");
+      return false;
+    }
+    before_ = std::move(before);
+    alone_ = std::move(alone);
+    rest_ = std::move(rest);
+    done_ = leaf + 1;
+    return true;
+  }
+
+  CUresult run_before() noexcept override { return run(before_); }
+  CUresult run_leaf() noexcept override {
+    begun_ = true;
+    return launch_exec({alone_.exec(), launch_.stream, launch_.per_thread});
+  }
+  CUresult run_rest() noexcept override { return run(rest_); }
+
+ private:
+  CUresult run(const Part& part) noexcept {
+    if (part.exec() == nullptr) return CUDA_SUCCESS;
+    gate::Pass pass;
+    begun_ = true;
+    return launch_exec({part.exec(), launch_.stream, launch_.per_thread});
+  }
+
+  CUresult make(size_t first, size_t last, Part* part) {
+    if (first >= last) return CUDA_SUCCESS;
+    gate::Own own;
+    Relaxed relaxed;
+    const Driver& real = *driver();
+    CUgraph clone = nullptr;
+    CUgraphExec exec = nullptr;
+    if (CUresult failed = real.cuGraphClone(&clone, exec_.copy)) return failed;
+    Cut cut(first, last);
+    CUresult result = cut.apply(clone, exec_.nodes);
+    if (result == CUDA_SUCCESS) result = real.cuGraphInstantiateWithFlags(&exec, clone, exec_.flags);
+    if (result == CUDA_SUCCESS) *part = Part(exec);
+    for (CUgraphNode node : cut.disabled())
+      if (result == CUDA_SUCCESS) result = real.cuGraphNodeSetEnabled(exec, node, 0);
+    real.cuGraphDestroy(clone);
+    return result;
+  }
+
+  GraphLaunch launch_;
+  const GraphExec& exec_;
+  size_t leaves_, done_ = 0;
+  Part before_, alone_, rest_;
+};
+
+}  // namespace
+
+std::unique_ptr<Parts> disabling_parts(const GraphLaunch& launch, const GraphExec& exec) {
+  return std::make_unique<DisablingParts>(launch, exec);
+}
+
+std::unique_ptr<Parts> copied_parts(const GraphLaunch& launch, const GraphExec& exec) {
+  return std::make_unique<CopiedParts>(launch, exec);
+}
+
+CUresult launch_exec(const GraphLaunch& launch) noexcept {
+  return launch.per_thread ? driver()->cuGraphLaunch_ptsz(launch.exec, launch.stream)
+                           : driver()->cuGraphLaunch(launch.exec, launch.stream);
+}
+
+}  // namespace kerncap::cuda
