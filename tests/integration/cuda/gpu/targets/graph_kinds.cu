@@ -1,0 +1,202 @@
+// Graphs with nodes of every kind, launched twice each, by the name of the argument.
+#include <cstring>
+
+#include "check.h"
+
+constexpr int n = 4096;
+
+__global__ void kc_scale(float* x, float factor) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) x[i] = x[i] * factor + 1;
+}
+__global__ void kc_add(const float* x, const float* y, float* out) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) out[i] = 2 * x[i] - y[n - 1 - i];
+}
+__global__ void kc_count(float* x) {
+  x[blockIdx.x] += 1;
+}
+
+static int host_calls = 0;
+static void counted(void* by) {
+  host_calls += *static_cast<int*>(by);
+}
+static int one = 1, ten = 10;
+
+static cudaGraph_t new_graph() {
+  cudaGraph_t graph;
+  MUST(cudaGraphCreate(&graph, 0));
+  return graph;
+}
+
+static cudaKernelNodeParams node_of(void* kernel, std::vector<void*>& arguments, int grid = n / 256,
+                                    int block = 256) {
+  cudaKernelNodeParams p = {};
+  p.func = kernel, p.gridDim = dim3(grid), p.blockDim = dim3(block), p.kernelParams = arguments.data();
+  return p;
+}
+
+static cudaGraphNode_t add_kernel(cudaGraph_t graph, std::vector<cudaGraphNode_t> after, void* kernel,
+                                  std::vector<void*> arguments, int grid = n / 256, int block = 256) {
+  cudaGraphNode_t node;
+  cudaKernelNodeParams p = node_of(kernel, arguments, grid, block);
+  MUST(cudaGraphAddKernelNode(&node, graph, after.data(), after.size(), &p));
+  return node;
+}
+
+static cudaMemsetParams filled(void* what, unsigned value) {
+  cudaMemsetParams p = {};
+  p.dst = what, p.value = value, p.elementSize = 4, p.width = n, p.height = 1;
+  return p;
+}
+
+static void* const scale = (void*)kc_scale;
+static void* const sum = (void*)kc_add;
+static void* const count = (void*)kc_count;
+
+struct Program {
+  float *x = on_device(numbers<float>(n, 1)), *y = on_device(numbers<float>(n, 2)),
+        *out = on_device(numbers<float>(n, 3));
+  float factor = 0.5f;
+  cudaStream_t stream;
+  cudaEvent_t event, other;
+
+  Program() {
+    MUST(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    MUST(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
+    MUST(cudaEventCreateWithFlags(&other, cudaEventDisableTiming));
+  }
+  void launch(cudaGraphExec_t exec, int times = 2) {
+    for (int i = 0; i < times; ++i) MUST(cudaGraphLaunch(exec, stream));
+    MUST(cudaStreamSynchronize(stream));
+    report("x", x, n);
+    report("y", y, n);
+    report("out", out, n);
+    std::printf("host calls %d\n", host_calls);
+  }
+  cudaGraphExec_t instantiate(cudaGraph_t graph) {
+    cudaGraphExec_t exec;
+    MUST(cudaGraphInstantiate(&exec, graph, 0));
+    return exec;
+  }
+};
+
+// Three graphs deep; every order of two of their nodes gives other numbers.
+struct Nested {
+  cudaGraph_t inner = new_graph(), middle = new_graph(), outer = new_graph();
+  cudaGraphNode_t fill, copy, host, record, wait, deep, below, first, last;
+
+  Nested(Program& p, float& factor, cudaEvent_t event, int* by, float* from) {
+    cudaGraphNode_t add = add_kernel(inner, {}, sum, {&p.x, &p.y, &p.out});
+    add_kernel(inner, {add}, scale, {&p.x, &factor});
+    cudaHostNodeParams counting = {counted, by};
+    MUST(cudaGraphAddHostNode(&host, middle, nullptr, 0, &counting));
+    MUST(cudaGraphAddChildGraphNode(&deep, middle, &host, 1, inner));
+    MUST(cudaGraphAddEventRecordNode(&record, middle, &deep, 1, event));
+    add_kernel(middle, {record}, count, {&p.out}, 8, 1);
+    cudaMemsetParams ones = filled(p.x, 0x3f800000);
+    MUST(cudaGraphAddMemsetNode(&fill, outer, nullptr, 0, &ones));
+    first = add_kernel(outer, {fill}, scale, {&p.x, &factor});
+    MUST(cudaGraphAddChildGraphNode(&below, outer, &first, 1, middle));
+    MUST(cudaGraphAddEventWaitNode(&wait, outer, &below, 1, event));
+    MUST(cudaGraphAddMemcpyNode1D(&copy, outer, &wait, 1, p.y, from, n * 4, cudaMemcpyDeviceToDevice));
+    last = add_kernel(outer, {copy}, sum, {&p.x, &p.y, &p.out});
+  }
+};
+
+static void nested(Program& p) {
+  Nested graphs(p, p.factor, p.event, &one, p.out);
+  cudaGraphExec_t exec = p.instantiate(graphs.outer);
+  // What was instantiated is as it was: the graphs may change and go.
+  MUST(cudaGraphDestroyNode(graphs.last));
+  for (cudaGraph_t graph : {graphs.inner, graphs.middle, graphs.outer}) MUST(cudaGraphDestroy(graph));
+  p.launch(exec);
+  MUST(cudaGraphExecDestroy(exec));
+}
+
+// The exec's parameters are those that it was given last.
+static void updated(Program& p, bool as_a_whole) {
+  float factor = 3;
+  Nested graphs(p, p.factor, p.event, &one, p.out), fresh(p, factor, p.other, &ten, p.x);
+  cudaGraphExec_t exec = p.instantiate(graphs.outer);
+  p.launch(exec, 1);
+  if (as_a_whole) {
+    cudaGraphExecUpdateResultInfo info;
+    MUST(cudaGraphExecUpdate(exec, fresh.outer, &info));
+    MUST(cudaGraphDestroy(fresh.outer));
+  } else {
+    cudaMemsetParams twos = filled(p.x, 0x40000000);
+    MUST(cudaGraphExecMemsetNodeSetParams(exec, graphs.fill, &twos));
+    MUST(cudaGraphExecMemcpyNodeSetParams1D(exec, graphs.copy, p.y, p.x, n * 4, cudaMemcpyDeviceToDevice));
+    std::vector<void*> arguments = {&p.y, &p.x, &p.out};
+    cudaKernelNodeParams kernel = node_of(sum, arguments);
+    MUST(cudaGraphExecKernelNodeSetParams(exec, graphs.last, &kernel));
+    MUST(cudaGraphExecEventWaitNodeSetEvent(exec, graphs.wait, p.other));
+    MUST(cudaGraphNodeSetEnabled(exec, graphs.first, 0));
+    MUST(cudaGraphExecChildGraphNodeSetParams(exec, graphs.below, fresh.middle));
+    MUST(cudaGraphDestroy(fresh.middle));
+  }
+  p.launch(exec, 1);
+  MUST(cudaGraphExecDestroy(exec));
+}
+
+// As XLA makes them: what a library captured is a child of a graph that is built by hand.
+static void captured_child(Program& p) {
+  cudaGraph_t child, graph = new_graph();
+  MUST(cudaStreamBeginCapture(p.stream, cudaStreamCaptureModeThreadLocal));
+  kc_scale<<<n / 256, 256, 0, p.stream>>>(p.x, p.factor);
+  kc_add<<<n / 256, 256, 0, p.stream>>>(p.x, p.y, p.out);
+  MUST(cudaStreamEndCapture(p.stream, &child));
+  cudaGraphNode_t first = add_kernel(graph, {}, scale, {&p.y, &p.factor}), node;
+  MUST(cudaGraphAddChildGraphNode(&node, graph, &first, 1, child));
+  add_kernel(graph, {node}, count, {&p.out}, 8, 1);
+  p.launch(p.instantiate(graph));
+}
+
+static void memory(Program& p) {
+  cudaGraph_t graph = new_graph();
+  cudaMemAllocNodeParams own = {};
+  own.poolProps.allocType = cudaMemAllocationTypePinned;
+  own.poolProps.location = {cudaMemLocationTypeDevice, 0};
+  own.bytesize = n * 4;
+  cudaGraphNode_t node, release;
+  MUST(cudaGraphAddMemAllocNode(&node, graph, nullptr, 0, &own));
+  node = add_kernel(graph, {node}, sum, {&p.x, &p.y, &own.dptr});
+  node = add_kernel(graph, {node}, scale, {&own.dptr, &p.factor});
+  node = add_kernel(graph, {node}, sum, {&own.dptr, &p.y, &p.out});
+  MUST(cudaGraphAddMemFreeNode(&release, graph, &node, 1, own.dptr));
+  p.launch(p.instantiate(graph));
+}
+
+static void conditional(Program& p) {
+  cudaGraph_t graph = new_graph();
+  cudaGraphNode_t first = add_kernel(graph, {}, scale, {&p.x, &p.factor}), node;
+  cudaGraphNodeParams condition = {};
+  condition.type = cudaGraphNodeTypeConditional;
+  condition.conditional.type = cudaGraphCondTypeIf;
+  condition.conditional.size = 1;
+  MUST(cudaGraphConditionalHandleCreate(&condition.conditional.handle, graph, 1, cudaGraphCondAssignDefault));
+  MUST(cudaGraphAddNode(&node, graph, &first, nullptr, 1, &condition));
+  add_kernel(condition.conditional.phGraph_out[0], {}, count, {&p.x}, 8, 1);
+  add_kernel(graph, {node}, sum, {&p.x, &p.y, &p.out});
+  p.launch(p.instantiate(graph));
+}
+
+int main(int, char** argv) {
+  Program p;
+  const char* what = argv[1];
+  if (!std::strcmp(what, "nested"))
+    nested(p);
+  else if (!std::strcmp(what, "updated"))
+    updated(p, false);
+  else if (!std::strcmp(what, "updated_as_a_whole"))
+    updated(p, true);
+  else if (!std::strcmp(what, "captured_child"))
+    captured_child(p);
+  else if (!std::strcmp(what, "memory"))
+    memory(p);
+  else if (!std::strcmp(what, "conditional"))
+    conditional(p);
+  else
+    return 64;
+}

@@ -1,0 +1,64 @@
+"""Kernels of graphs that have host, event, child graph, memory and conditional nodes, captured in place."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.integration.conftest import CommandLine
+
+from .captured import Judge, build, capture
+
+pytestmark = [pytest.mark.gpu, pytest.mark.timeout(500)]
+
+
+@pytest.mark.parametrize(
+    ("how", "launches", "nodes"),
+    [
+        ("nested", "0:9", {"1": 2, "2.1.0": 2, "2.1.1": 2, "2.3": 2, "5": 2}),
+        # From the launch after the update on.
+        ("updated", "2:9", {"2.1.0": 1, "2.1.1": 1, "5": 1}),
+        ("updated_as_a_whole", "2:9", {"1": 1, "2.1.0": 1, "2.1.1": 1, "5": 1}),
+        ("captured_child", "0:2", {"0": 1, "1.0": 1, "1.1": 2, "2": 2}),
+    ],
+)
+def test_kernels_in_place(
+    kerncap_of_module: CommandLine, judge: Judge, how: str, launches: str, nodes: dict[str, int]
+) -> None:
+    """What the parts of a launch compute together is what the target computes without kerncap."""
+    captured = capture(
+        kerncap_of_module, build("graph_kinds.cu"), how, options=("-k", "kc_", "--launch", launches)
+    )
+    captured.target_is_unchanged()
+    routes = [(manifest.launch.route or "").split() for manifest in captured.reproducers.values()]
+    found = sorted(route[-1] for route in routes)
+    assert found == sorted(node for node, times in nodes.items() for _ in range(times)), (
+        captured.captured.stderr
+    )
+    judge.prepare(captured.reproducers)
+    for path in captured.reproducers:
+        judge.agrees(path)
+
+
+@pytest.mark.parametrize(
+    ("how", "reason"),
+    [
+        (
+            "memory",
+            "node 0 of its graph is a memory allocation node, with which a graph can be neither copied nor "
+            "launched in parts; graph of 5 nodes: 0 memory allocation, 1 kernel kc_add, 2 kernel kc_scale, "
+            "3 kernel kc_add, 4 memory free",
+        ),
+        (
+            "conditional",
+            "node 1 of its graph is a conditional node, with which a graph can be neither copied nor "
+            "launched in parts; graph of 3 nodes: 0 kernel kc_scale, 1 conditional, 2 kernel kc_add",
+        ),
+    ],
+)
+def test_a_graph_that_cannot_be_taken_apart_is_outlined(
+    kerncap_of_module: CommandLine, how: str, reason: str
+) -> None:
+    captured = capture(kerncap_of_module, build("graph_kinds.cu"), how, options=("-k", "kc_add"))
+    captured.target_is_unchanged()
+    assert not captured.reproducers
+    assert reason in captured.captured.stderr
