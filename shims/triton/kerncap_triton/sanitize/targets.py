@@ -64,6 +64,11 @@ def as_current(target: Any) -> Iterator[None]:
             config._active = before
 
 
+def stand_in(target: Any, launch_compiled: Callable[..., Any]) -> None:
+    """From now on Triton's driver is one for ``target``, whatever GPU is here; else as `provide`."""
+    _config().set_active(StandInDriver(target, launch_compiled))
+
+
 def _config() -> Any:
     from triton.runtime import driver
 
