@@ -7,7 +7,6 @@ import time
 import traceback
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from functools import lru_cache
 from typing import TypeVar
 
 from kerncap.sanitizer.analysis import Analysis, Options
@@ -50,12 +49,6 @@ ACCESS_CHECKS: dict[Check, AccessCheck] = {
 }
 
 
-@lru_cache(maxsize=64)
-def read(ttir: str) -> Module:
-    """The module of a text; launches of one kernel share it."""
-    return read_module(ttir)
-
-
 def sanitize(launch: Launch, options: Options | None = None) -> LaunchReport:
     """Check every memory operation of one launch, for all of its programs.
 
@@ -74,7 +67,7 @@ def _sanitize(launch: Launch, options: Options, started: float) -> LaunchReport:
     if options.max_memory_bytes is not None:
         limited = LimitedContents(launch, options.max_memory_bytes)
         launch = replace(launch, contents=limited)
-    module = read(launch.ttir)
+    module = read_module(launch.ttir)
     function = module.kernel
     bind(function, launch.arguments)
     solver = Solver(ContentsSource(launch), timeout_s=options.solver_timeout_s)

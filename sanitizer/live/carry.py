@@ -10,7 +10,7 @@ import numpy.typing as npt
 from kerncap.errors import KerncapError
 from kerncap.sanitizer.launch import Launch
 from kerncap.sanitizer.paged_bytes import Bytes
-from kerncap.sanitizer.sources.described_launch import module_of
+from kerncap.sanitizer.ttir import read_module
 from kerncap.sanitizer.walk.provenance import written_storages
 
 _AT_ONCE = 16 << 20  # bytes that are compared at once; whole blocks
@@ -42,7 +42,7 @@ def carry_out(launch: Launch) -> dict[int, list[tuple[int, Bytes]]]:
 
 def _written(launch: Launch) -> frozenset[int]:
     try:
-        module = module_of(launch.ttir)
+        module = read_module(launch.ttir)
         found = written_storages(module, module.kernel, launch)
     except Exception:  # what can't be read may write anything
         found = None
@@ -56,7 +56,7 @@ def _changes(launch: Launch) -> dict[int, list[tuple[int, Bytes]]]:
     if launch.program_count == 0:
         return {}
     try:
-        module = module_of(launch.ttir)
+        module = read_module(launch.ttir)
         memory = Memory(launch)
         limits = Limits(element_operations=LIMIT_OPERATIONS, seconds=LIMIT_S)
         outcome = evaluate(module, module.kernel, launch, memory, limits=limits)

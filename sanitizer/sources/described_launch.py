@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 from typing import Any
 
 from kerncap.errors import KerncapError
@@ -22,7 +21,7 @@ from kerncap.sanitizer.launch import (
 )
 from kerncap.sanitizer.sources import hook_messages
 from kerncap.sanitizer.ttir import read_module
-from kerncap.sanitizer.ttir.ir import Function, IntType, Module, PointerType
+from kerncap.sanitizer.ttir.ir import Function, IntType, PointerType
 
 
 class DescriptionError(KerncapError):
@@ -36,7 +35,7 @@ def launch_of(record: Mapping[str, Any], contents: Contents | None = None) -> La
     where the arguments do not fit it.
     """
     try:
-        function = module_of(str(record["ttir"])).kernel
+        function = read_module(str(record["ttir"])).kernel
         arguments = bind(function, _per_parameter(function, record["arguments"]))
         x, y, z = (int(n) for n in record["grid"])
         return Launch(
@@ -56,12 +55,6 @@ def launch_of(record: Mapping[str, Any], contents: Contents | None = None) -> La
         raise DescriptionError(
             f"a launch that the hook described: {type(error).__name__}: {error}"
         ) from error
-
-
-@lru_cache(maxsize=64)
-def module_of(ttir: str) -> Module:
-    """The module of a text; launches of one kernel share it. Raises FormatError."""
-    return read_module(ttir)
 
 
 def _per_parameter(function: Function, records: Sequence[Mapping[str, Any]]) -> list[Argument]:

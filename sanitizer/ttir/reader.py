@@ -7,6 +7,7 @@ custom assembly of an operation says is read in `custom`, of control flow in `co
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 from kerncap.sanitizer.ttir import control, custom, function_text
 from kerncap.sanitizer.ttir.attributes import Stream
@@ -30,8 +31,11 @@ from kerncap.sanitizer.ttir.text import MAX_CHARACTERS, MAX_RESULTS, TtirError, 
 _UNKNOWN_TYPE = OpaqueType("?")
 
 
+@lru_cache(maxsize=64)
 def read_module(text: str) -> Module:
     """The module that a ``.ttir`` file's text describes. Raises TtirError (a FormatError) with the line.
+
+    Launches of one kernel share it.
 
     Operations keep the order and names of the text. A region of one block whose terminator the text
     leaves out (``scf.for`` and ``scf.if`` without results) gets its ``scf.yield``; ``scf.if`` without

@@ -148,8 +148,9 @@ class _Comparison:
         self.report = report
 
     def run(self) -> None:
-        from kerncap.sanitizer.engine import memory_operations, read
+        from kerncap.sanitizer.engine import memory_operations
         from kerncap.sanitizer.findings import Proved, Unproven
+        from kerncap.sanitizer.ttir import read_module
 
         for one in self.report.settled:
             word = "proved" if isinstance(one.verdict, Proved) else "violated"
@@ -158,7 +159,7 @@ class _Comparison:
                 self.outcome.reasons[f"{one.check}: {one.verdict.reason}"] += 1
             self.outcome.checks[word] += 1
         # What the compiler removed (an equal load, a store that never happens) can't be reported.
-        self.module = read(self.launch.ttir)
+        self.module = read_module(self.launch.ttir)
         compiled = {_line(one) for one in memory_operations(self.module)}
         # What a promise hangs on stands on its own line or on the one before.
         promised = {
