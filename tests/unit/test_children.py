@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import sys
 from collections.abc import Iterator
 
@@ -32,6 +33,7 @@ STARTS = {
     "click": {"edit", "launch", "echo_via_pager"},
     "venv": {"create"},
 }  # fmt: skip
+_CALLS = set().union(*STARTS.values())
 
 # (file, call) -> why it may.
 ALLOWED = {
@@ -54,9 +56,9 @@ PRODUCT = ("kerncap/*.py", "replay/*.py", "sanitizer/*.py", "shims/triton/*.py")
 
 def starts(text: str) -> Iterator[str]:
     """The calls of `STARTS` that a module names, however it imports them, and words that search for code."""
-    tree = ast.parse(text)
+    nodes = list(ast.walk(ast.parse(text)))
     modules: dict[str, str] = {}
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Import):
             for name in node.names:
                 modules[name.asname or name.name] = name.name
@@ -65,14 +67,12 @@ def starts(text: str) -> Iterator[str]:
                 if name.name in STARTS.get(node.module, ()):
                     yield f"{node.module}.{name.name}"
                 modules[name.asname or name.name] = f"{node.module}.{name.name}"
-    called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
+    called = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
     types = {
-        id(node.value)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Subscript) and id(node) not in called
+        id(node.value) for node in nodes if isinstance(node, ast.Subscript) and id(node) not in called
     }  # as in `Popen[bytes]`
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Attribute) and id(node) not in types:
+    for node in nodes:
+        if isinstance(node, ast.Attribute) and node.attr in _CALLS and id(node) not in types:
             owner = ast.unparse(node.value)
             module = modules.get(owner, owner)
             module = module.rpartition("._")[2] if module.startswith("self.") else module
@@ -80,14 +80,13 @@ def starts(text: str) -> Iterator[str]:
                 yield f"{module}.{node.attr}"
         elif isinstance(node, ast.List | ast.Tuple):
             words = [item.value for item in node.elts if isinstance(item, ast.Constant)]
-            texts = [ast.unparse(item) for item in node.elts]
-            if {"-c", "-m"} & set(words) and any("python" in each or "executable" in each for each in texts):
+            if {"-c", "-m"} & set(words) and re.search("python|executable", ast.unparse(node)):
                 yield "python -c or -m"
 
 
 def deriving(text: str) -> Iterator[str]:
     """Classes of `subprocess.Popen`."""
-    for node in ast.walk(ast.parse(text)):
+    for node in ast.walk(ast.parse(text if "Popen" in text else "")):
         if isinstance(node, ast.ClassDef) and any("Popen" in ast.unparse(base) for base in node.bases):
             yield node.name
 

@@ -94,13 +94,7 @@ def test_what_is_found_is_what_is_wrong(one: Case) -> None:
             assert finding.other.place.program_id != finding.place.program_id, finding.message
 
 
-_SLOW = {"spin_lock_around_an_update"}
-
-
-@pytest.mark.parametrize(
-    "one",
-    [pytest.param(one, marks=[pytest.mark.long] * (repr(one) in _SLOW), id=repr(one)) for one in WITH_ORACLE],
-)
+@pytest.mark.parametrize("one", WITH_ORACLE, ids=repr)
 def test_brute_force_agrees(one: Case) -> None:
     answer = oracle()[one.name]
     assert answer.failure is None

@@ -17,7 +17,7 @@ LAUNCHES = {
     "passed": lambda kernel, x, y, module: kernel[(1,)](x, y, module.scale, 16),
     "inductor": lambda kernel, x, y, module: kernel[(1,)](x, y, 16, 16),
 }
-out = {}
+out, compiled = {}, {}
 for name, case in json.loads(Path(sys.argv[1]).read_text()).items():
     try:
         spec = importlib.util.spec_from_file_location(f"made_{case['short']}", case["path"])
@@ -47,8 +47,15 @@ for name, case in json.loads(Path(sys.argv[1]).read_text()).items():
             source = made_of(
                 kernel, signature, {(kernel.arg_names.index(k),): v for k, v in constants.items()}
             )
-            compiled = triton.compile(source, target=GPUTarget("cuda", 90, 32))
-            out[name] = "st.global" in compiled.asm["ptx"]
+            # Both modes assemble the same text, as another test says.
+            lines = [
+                each for each in Path(case["path"]).read_text().splitlines() if not each.startswith("# ")
+            ]
+            key = str((lines, signature, constants))
+            if key not in compiled:
+                ptx = triton.compile(source, target=GPUTarget("cuda", 90, 32)).asm["ptx"]
+                compiled[key] = "st.global" in ptx
+            out[name] = compiled[key]
     except Exception as error:
         out[name] = f"{type(error).__name__}: {error}"
 Path(sys.argv[2]).write_text(json.dumps(out))
