@@ -50,17 +50,21 @@ _DTYPES = {
 }
 _QUALIFIER = re.compile(r"\b(?:const|volatile|__restrict__|__restrict)\b")
 _VECTOR = re.compile(r"HIP_vector_type<([\w ]+), ([1-4])u>")
+# Warp's arrays, by value: the data's address comes first. Source: warp/native/array.h.
+_ARRAY = re.compile(r"wp::array_t<([\w: ]+)>")
 _FLOAT_FORMATS = {"float32": "<f", "float64": "<d", "float16": "<e"}
 MAX_REPR_BYTES = 4096
 
 
 def describe(
-    launch: LaunchRecord, hints: Sequence[languages.Parameter] = (), names: Sequence[str] = ()
+    launch: LaunchRecord,
+    hints: Sequence[languages.Parameter] = (),
+    declared: Sequence[languages.Parameter] = (),
 ) -> tuple[tuple[schema.Argument, ...], tuple[schema.View, ...]]:
     """One argument per parameter of the layout, in order, and a view for each typed pointer into a region.
 
     ``hints`` is what the image itself says of the parameters; what the kernel's name says comes first.
-    ``names`` are its source's.
+    ``declared`` is how its source has them.
     Without a layout there is nothing to tell apart: none.
     """
     if launch.parameters is None or launch.parameters.layout is None:
@@ -69,7 +73,7 @@ def describe(
     layout = launch.parameters.layout
     kernel = launch.kernel
     unknown: list[languages.Parameter] = [(None, None)] * len(layout)
-    named = languages.parameters(kernel.mangled or kernel.name, kernel.qualified_name, names) or ()
+    named = languages.parameters(kernel.mangled or kernel.name, kernel.qualified_name, declared) or ()
     first = named if len(named) == len(layout) else unknown
     second = hints if len(hints) == len(layout) else unknown
     arguments: list[schema.Argument] = []
@@ -92,6 +96,9 @@ def _value(
     plain = " ".join(_QUALIFIER.sub(" ", type_).split())
     if plain.endswith(("*", "&")) and len(raw) == 8:
         return _pointer(name, plain[:-1].strip(), bits, regions, views)
+    array = _ARRAY.fullmatch(plain)
+    if array is not None and len(raw) >= 8:
+        return _pointer(name, array[1], int.from_bytes(raw[:8], "little"), regions, views)
     vector = _VECTOR.fullmatch(plain)
     if vector is not None:
         return _vector(name, type_, vector[1], int(vector[2]), raw)

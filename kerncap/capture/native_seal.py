@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from kerncap import env, log
-from kerncap.capture import images, native_arguments
+from kerncap.capture import images, languages, native_arguments
 from kerncap.capture.images import amdgpu
 from kerncap.capture.kernel_folder_names import short_name
 from kerncap.capture.payloads import LaunchRecord
@@ -48,10 +48,12 @@ def with_short_name(launch: LaunchRecord) -> LaunchRecord:
     return msgspec.structs.replace(launch, kernel=msgspec.structs.replace(kernel, name=name, mangled=mangled))
 
 
-def with_arguments(launch: LaunchRecord, image: Image, names: Sequence[str]) -> LaunchRecord:
+def with_arguments(
+    launch: LaunchRecord, image: Image, declared: Sequence[languages.Parameter]
+) -> LaunchRecord:
     """The launch with arguments and views; the layout out of the image where the driver could not give it.
 
-    ``names`` are the parameters' in the source.
+    ``declared`` is how the source has them.
     """
     parameters = launch.parameters
     if parameters is not None and parameters.layout is None and image.metadata is not None:
@@ -61,7 +63,7 @@ def with_arguments(launch: LaunchRecord, image: Image, names: Sequence[str]) -> 
         if layout is not None:
             parameters = msgspec.structs.replace(parameters, layout=layout)
             launch = msgspec.structs.replace(launch, parameters=parameters)
-    arguments, views = native_arguments.describe(launch, names=names)
+    arguments, views = native_arguments.describe(launch, declared=declared)
     return msgspec.structs.replace(launch, arguments=arguments, views=views)
 
 

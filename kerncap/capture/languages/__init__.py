@@ -20,6 +20,7 @@ from kerncap.capture.languages.nvrtc import Nvrtc
 from kerncap.capture.languages.python_dsl import PythonDsl
 from kerncap.capture.languages.triton import Triton
 from kerncap.capture.languages.vendor_libraries import VendorLibraries
+from kerncap.capture.languages.warp import Warp
 from kerncap.capture.source.request import FoundFile, FoundSource, SourceRequest
 from kerncap.format import kernel_names
 from kerncap.format.kernel_names import KernelName
@@ -32,7 +33,15 @@ __all__ = [
 Answer = TypeVar("Answer")
 GROUP = "kerncap.languages"
 # The first that knows a kernel answers for it; the last takes every kernel.
-_BUILT_IN: tuple[Language, ...] = (Triton(), Nvrtc(), Numba(), PythonDsl(), VendorLibraries(), CudaHip())
+_BUILT_IN: tuple[Language, ...] = (
+    Triton(),
+    Nvrtc(),
+    Numba(),
+    Warp(),
+    PythonDsl(),
+    VendorLibraries(),
+    CudaHip(),
+)
 _installed: dict[str, Language] = {}
 
 
@@ -55,12 +64,14 @@ def parse_name(mangled: str, demangled: str = "") -> KernelName:
     return found if found is not None else kernel_names.parse(mangled, demangled)
 
 
-def parameters(mangled: str, demangled: str, names: Sequence[str] = ()) -> Sequence[Parameter] | None:
+def parameters(
+    mangled: str, demangled: str, declared: Sequence[Parameter] = ()
+) -> Sequence[Parameter] | None:
     """Names and C++ types of the parameters; None if the kernel's name does not say (``extern "C"``).
 
-    ``names`` are what the kernel's source calls them.
+    ``declared`` is how the kernel's source has them.
     """
-    found = _first(lambda language: language.parameters(mangled, demangled, names))
+    found = _first(lambda language: language.parameters(mangled, demangled, declared))
     if found is not None:
         return found
     types = kernel_names.parse(mangled, demangled).parameters

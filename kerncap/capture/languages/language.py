@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from kerncap.capture.source.request import FoundSource, SourceRequest
+from kerncap.capture.source.request import FoundSource, Parameter, SourceRequest
 from kerncap.format.kernel_names import KernelName
 
-Parameter = tuple[str | None, str | None]  # its name and its C++ type, each None if not known
+__all__ = ["Language", "Parameter"]
 
 
 class Language:
@@ -24,10 +24,10 @@ class Language:
         return None
 
     def parameters(
-        self, mangled: str, demangled: str, names: Sequence[str] = ()
+        self, mangled: str, demangled: str, declared: Sequence[Parameter] = ()
     ) -> Sequence[Parameter] | None:
-        """Names and C++ types of the parameters as the driver gets them, from the kernel's name and from what
-        its source calls its parameters (`FoundSource.parameters`), if that was found."""
+        """Names and C++ types of the parameters as the driver gets them, from the kernel's name and from
+        how its source declares them (`FoundSource.parameters`), if that was found."""
         return None
 
     def find(self, request: SourceRequest) -> FoundSource | None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from kerncap import env
 from kerncap.capture.languages.language import Language, Parameter
-from kerncap.capture.source import python_source
+from kerncap.capture.source import python_files, python_source
 from kerncap.capture.source.lines import named_originals
 from kerncap.capture.source.native import line_table
 from kerncap.capture.source.native.unit import read_source
@@ -20,7 +20,6 @@ from kerncap.format.kernel_names import KernelName
 from kerncap.format.numba_names import NumbaName
 
 SOURCE_NAME = "kernel.py"
-_MAIN = "__main__"
 
 
 class Numba(Language):
@@ -33,11 +32,13 @@ class Numba(Language):
         types = None if name.types is None else tuple(map(str, name.types))
         return KernelName(name.path[-1], name.path[:-1], None, types, readable=str(name))
 
-    def parameters(self, mangled: str, demangled: str, names: Sequence[str] = ()) -> list[Parameter] | None:
+    def parameters(
+        self, mangled: str, demangled: str, declared: Sequence[Parameter] = ()
+    ) -> list[Parameter] | None:
         name = numba_names.parse(mangled)
         if name is None or name.types is None:
             return None
-        found = numba_names.parameters(name.types, tuple(names))
+        found = numba_names.parameters(name.types, tuple(each or "" for each, _ in declared))
         return None if found is None else list(found)
 
     def find(self, request: SourceRequest) -> FoundSource | None:
@@ -49,7 +50,7 @@ class Numba(Language):
         except ElfProblem:
             table = None
         rows = table.rows if table is not None else ()
-        for path in _files(request, name, [path for path, _ in rows]):
+        for path in python_files.candidates(request, name.path[:-1], [path for path, _ in rows]):
             data = read_source(path)
             lines = [line for file, line in rows if os.path.abspath(file) == path]
             text = data.decode("utf-8", "replace") if data is not None else ""
@@ -70,7 +71,7 @@ class Numba(Language):
 
 def _qualified_names(name: NumbaName, path: str) -> Iterator[tuple[str, ...]]:
     """What of the name comes after the module's, for a module in the file ``path``."""
-    if name.path[0] == _MAIN:
+    if name.path[0] == python_files.MAIN:
         yield name.path[1:]
         return
     parts = Path(path).with_suffix("").parts
@@ -80,39 +81,16 @@ def _qualified_names(name: NumbaName, path: str) -> Iterator[tuple[str, ...]]:
             yield name.path[length:]
 
 
-def _files(request: SourceRequest, name: NumbaName, tables: Sequence[str]) -> Iterator[str]:
-    """Files that may have the function: each once, the surest first."""
-    cwd = str(request.cwd or "/")
-    stack = [os.path.join(cwd, file) for file, _, _ in reversed(request.python_stack)]
-    scripts = [os.path.join(cwd, word) for word in request.argv[1:] if word.endswith(".py")][:1]
-    found = [*(os.path.join(cwd, path) for path in tables), *stack, *scripts]
-    if name.path[0] != _MAIN:
-        folders = [*map(str, request.source_dirs), *map(os.path.dirname, scripts), cwd]
-        folders += [
-            path[: path.index(mark) + len(mark)] for path in stack for mark in _PACKAGES if mark in path
-        ]
-        for folder in folders:
-            for length in range(len(name.path) - 1, 0, -1):
-                module = os.path.join(folder, *name.path[:length])
-                found += [f"{module}.py", os.path.join(module, "__init__.py")]
-    plain = (path for path in found if ".." not in path.split("/") or os.path.isfile(path))
-    for path in dict.fromkeys(map(os.path.normpath, plain)):
-        if path.endswith(".py") and os.path.isfile(path):
-            yield path
-
-
-_PACKAGES = ("/site-packages/", "/dist-packages/")
-
-
 def _source(request: SourceRequest, name: NumbaName, found: PythonFunction, path: str) -> FoundSource:
     ((base, data),) = named_originals({path: found.text}).items()
     whole = FoundFile(f"original/{base}", path, data)
+    declared = tuple((each, None) for each in found.parameters)
     made = python_source.standalone(found, env.hide_home(path))
     if isinstance(made, str) or name.types is None:
         why = made if isinstance(made, str) else "its argument types are not known"
         return FoundSource(
             entry=found.node.name, language="numba", files=(whole,), file=whole.path, kernel_file=path,
-            kernel_line=found.line, parameters=found.parameters, missing=f"no rebuild: {why}",
+            kernel_line=found.line, parameters=declared, missing=f"no rebuild: {why}",
         )  # fmt: skip
     return FoundSource(
         entry=made.entry,
@@ -129,6 +107,6 @@ def _source(request: SourceRequest, name: NumbaName, found: PythonFunction, path
         origins=tuple(made.origins),
         kernel_file=path,
         kernel_line=found.line,
-        parameters=found.parameters,
+        parameters=declared,
         notes=tuple(made.notes),
     )

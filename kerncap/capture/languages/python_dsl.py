@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from kerncap.capture.languages.language import Language
-from kerncap.capture.source import python_source
+from kerncap.capture.source import python_files, python_source
 from kerncap.capture.source.lines import named_originals
 from kerncap.capture.source.native import line_table
 from kerncap.capture.source.native.unit import read_source
@@ -26,7 +26,6 @@ from kerncap.format.kernel_names import KernelName
 # `mosaic_gpu_<name>`), and MLIR's outlining adds `_kernel`.
 _MOSAIC = re.compile(r"(?:mosaic_gpu_(\w+)_kernel|(\w+)_mosaic_gpu(?:_kernel(?:_\d+)?)?)\Z")
 _LAUNCHERS = frozenset(("pallas_call", "kernel", "core_map", "as_gpu_kernel"))
-_PACKAGES = ("/site-packages/", "/dist-packages/")
 _BUNDLED = os.path.join("jax", "experimental", "pallas", "ops", "gpu")
 
 
@@ -76,7 +75,7 @@ def _by_lines(request: SourceRequest, base: str) -> tuple[str, PythonFunction] |
         text = _text(path)
         function = python_source.function(text, (), numbers) if text is not None else None
         if function is not None:
-            own = not any(mark in path for mark in _PACKAGES)
+            own = not python_files.is_installed(path)
             rank = (function.node.name == base, own, len(numbers), path, function)
             best = max(best, rank, key=lambda each: each[:3]) if best is not None else rank
     return None if best is None else best[3:]
@@ -98,14 +97,9 @@ def _by_name(request: SourceRequest, base: str) -> tuple[str, PythonFunction] | 
 
 
 def _files(request: SourceRequest) -> Iterator[str]:
-    cwd = str(request.cwd or "/")
-    stack = [os.path.join(cwd, file) for file, _, _ in reversed(request.python_stack)]
-    words = [os.path.join(cwd, word) for word in request.argv[1:] if word.endswith(".py")][:1]
-    own = [path for path in (*stack, *words) if not any(mark in path for mark in _PACKAGES)]
-    bundled = {path.partition(mark)[0] + mark for path in stack for mark in _PACKAGES if mark in path}
-    for folder in sorted(bundled):
-        own += map(str, sorted(Path(folder, _BUNDLED).glob("*.py"))[:256])
-    yield from dict.fromkeys(map(os.path.normpath, own))
+    yield from (path for path in python_files.candidates(request, ()) if not python_files.is_installed(path))
+    for folder in python_files.installed(python_files.stack_files(request)):
+        yield from map(str, sorted(Path(folder, _BUNDLED).glob("*.py"))[:256])
 
 
 def _launched(module: ast.Module) -> set[str]:

@@ -9,6 +9,8 @@ from typing import Literal
 
 from kerncap.format import schema
 
+Parameter = tuple[str | None, str | None]  # its name and its C++ type, each None if not known
+
 
 @dataclass(frozen=True)
 class SourceRequest:
@@ -58,7 +60,7 @@ class FoundSource:
 
     ``file`` is the path (below source/) of the file that defines the kernel. ``functions`` are its names of
     the functions that the kernel was passed, ``unresolved`` those that have no value, ``parameters`` the
-    names of the kernel's own parameters.
+    kernel's own as the source declares them.
     """
 
     entry: str
@@ -70,7 +72,7 @@ class FoundSource:
     kernel_file: str | None = None
     kernel_line: int | None = None
     functions: tuple[str, ...] = ()
-    parameters: tuple[str, ...] = ()
+    parameters: tuple[Parameter, ...] = ()
     notes: tuple[str, ...] = ()
     unresolved: tuple[str, ...] = ()
     missing: str | None = None

@@ -26,7 +26,7 @@ class Mine(Language):
     def parse_name(self, mangled, demangled):
         return KernelName("plain", ("deep",)) if mangled.startswith("mine_") else None
 
-    def parameters(self, mangled, demangled, names=()):
+    def parameters(self, mangled, demangled, declared=()):
         return [("x", "float*")] if mangled.startswith("mine_") else None
 
     def find(self, request):

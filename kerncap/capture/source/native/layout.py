@@ -71,7 +71,7 @@ def recipe(
     arch: str | None,
     directory: str | None,
     compiler: str | None,
-    tool: Literal["nvcc", "hipcc"] = "nvcc",
+    tool: Literal["nvcc", "nvrtc", "hipcc"] = "nvcc",
 ) -> schema.SourceBuild:
     """How to compile the unit with ``tool``, its folders named both here and below source/."""
     places = {file.original: file.path for file in files}

@@ -91,7 +91,7 @@ def test_there_are_as_many_parameters_as_the_ptx_has(kernel: str) -> None:
 
 
 def test_parameters_have_the_names_of_the_source() -> None:
-    found = languages.parameters(NAMES["axpy"], "", ("a", "x", "y"))
+    found = languages.parameters(NAMES["axpy"], "", [("a", None), ("x", None), ("y", None)])
     assert found is not None
     assert found[:3] == [("a", "float"), ("x.meminfo", "void*"), ("x.parent", "void*")]
     assert found[5:8] == [("x", "float*"), ("x.shape[0]", "long long"), ("x.strides[0]", "long long")]
@@ -111,7 +111,7 @@ def test_the_kernel_is_cut_out_with_what_it_uses(app: Path, by: str) -> None:
     assert (found.language, found.file, found.entry) == ("numba", "kernel.py", "axpy")
     assert found.files[0].data.decode() == CUT_OUT
     assert (found.kernel_file, found.kernel_line) == (str(app / "kernels.py"), 19)
-    assert found.parameters == ("a", "x", "y") and found.missing is None
+    assert found.parameters == (("a", None), ("x", None), ("y", None)) and found.missing is None
     [whole] = found.files[1:]
     assert (whole.path, whole.data) == ("original/kernels.py", (app / "kernels.py").read_bytes())
     lines, original = CUT_OUT.splitlines(), (app / "kernels.py").read_text().splitlines()
