@@ -23,6 +23,7 @@ struct Graphs {
   std::mutex mutex;
   std::unordered_map<CUgraphExec, std::shared_ptr<GraphExec>> execs;
   std::vector<CUgraph> kept;  // destroyed by the target, held for their execs
+  std::unordered_map<CUgraphNode, std::vector<CUgraph>> bodies;
 };
 
 Graphs& graphs() noexcept {
@@ -84,7 +85,7 @@ class TargetLaunch {
     for (size_t i = 0; i < nodes.size(); ++i) {
       const GraphNode& node = nodes[i];
       if (!node.enabled) continue;
-      if (!node.inner.empty()) list(node.inner, path + std::to_string(i) + ".");
+      if (node.type == CU_GRAPH_NODE_TYPE_GRAPH) list(node.inner, path + std::to_string(i) + ".");
       Kernel* kernel = node.launch.kernel;
       if (kernel == nullptr) continue;
       capture::note(*kernel, node.launch.grid, node.launch.block, launch_.stream);
@@ -97,10 +98,12 @@ class TargetLaunch {
   void visit(const std::vector<GraphNode>& nodes, const std::string& path) {
     for (size_t i = 0; i < nodes.size() && result_ == CUDA_SUCCESS; ++i) {
       const GraphNode& node = nodes[i];
-      if (node.type == CU_GRAPH_NODE_TYPE_GRAPH)
+      if (node.type == CU_GRAPH_NODE_TYPE_GRAPH) {
         visit(node.inner, path + std::to_string(i) + ".");
-      else
-        visit(node, leaf_++, path, i);
+        continue;
+      }
+      if (is_conditional(node.type)) refuse_bodies(node.inner, path + std::to_string(i));
+      visit(node, leaf_++, path, i);
     }
   }
 
@@ -122,6 +125,23 @@ class TargetLaunch {
       return static_cast<int>(static_cast<Parts*>(parts)->run_leaf());
     };
     result_ = static_cast<CUresult>(capture::run(launch, call, parts_.get()));
+  }
+
+  // How often the kernels of a conditional node's bodies run, only the device knows: not counted.
+  void refuse_bodies(const std::vector<GraphNode>& nodes, const std::string& number) {
+    for (const GraphNode& node : nodes) {
+      refuse_bodies(node.inner, number);
+      Kernel* kernel = node.launch.kernel;
+      if (kernel == nullptr || !node.enabled) continue;
+      if (kernel->interest.load(std::memory_order_acquire) == Interest::ignored) continue;
+      if (!capture::wants(describe(node, number))) continue;
+      const std::string reason =
+          "it runs in a body of node " + number +
+          " of its graph, a conditional node, and there the device decides whether and "
+          "when; " +
+          outline_of(exec_.nodes);
+      capture::refuse(kernel, reason.c_str());
+    }
   }
 
   bool can_take(const GraphNode& node, std::string* reason) {
@@ -148,6 +168,20 @@ class TargetLaunch {
 };
 
 }  // namespace
+
+void track_bodies(CUgraphNode node, const CUgraph* bodies, size_t count) noexcept try {
+  std::vector<CUgraph> all_of_node(bodies, bodies + count);
+  std::lock_guard<std::mutex> lock(graphs().mutex);
+  graphs().bodies[node] = std::move(all_of_node);
+} catch (const std::bad_alloc&) {
+  // Their kernels are not named, then.
+}
+
+std::vector<CUgraph> bodies_of(CUgraphNode node) {
+  std::lock_guard<std::mutex> lock(graphs().mutex);
+  auto found = graphs().bodies.find(node);
+  return found == graphs().bodies.end() ? std::vector<CUgraph>() : found->second;
+}
 
 void track_exec(CUgraphExec exec, CUgraph graph, unsigned long long flags) noexcept try {
   auto tracked = std::make_shared<GraphExec>();
@@ -179,7 +213,7 @@ bool keep_graph(CUgraph graph) noexcept {
   std::lock_guard<std::mutex> lock(all.mutex);
   bool needed = false;
   for (auto& [handle, exec] : all.execs)
-    needed |= exec->graph == graph && exec->copy == nullptr && may_be_wanted(*exec);
+    needed |= exec->graph == graph && exec->copy == nullptr && exec->refusal.empty() && may_be_wanted(*exec);
   if (needed) {
     all.kept.push_back(graph);
     return true;
@@ -234,6 +268,7 @@ void unlock_graphs() noexcept {
 void forget_graphs_after_fork() noexcept {
   graphs().execs.clear();
   graphs().kept.clear();
+  graphs().bodies.clear();
 }
 }  // namespace detail
 

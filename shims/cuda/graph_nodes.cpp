@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <new>
 #include <unordered_map>
 #include <utility>
@@ -162,6 +163,13 @@ bool read_nodes(CUgraph graph, std::vector<GraphNode>* nodes, int depth) {
           real->cuGraphChildGraphNodeGetGraph(node.handle, &child) != CUDA_SUCCESS ||
           !read_nodes(child, &node.inner, depth + 1))
         return false;
+    }
+    if (is_conditional(node.type)) {
+      for (CUgraph body : bodies_of(node.handle)) {
+        std::vector<GraphNode> inside;
+        if (depth >= most_nested || !read_nodes(body, &inside, depth + 1)) return false;
+        std::move(inside.begin(), inside.end(), std::back_inserter(node.inner));
+      }
     }
     nodes->push_back(std::move(node));
   }

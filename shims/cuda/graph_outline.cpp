@@ -8,8 +8,6 @@ namespace kerncap::cuda {
 namespace {
 
 constexpr size_t longest_outline = 400, longest_name = 48;
-// Came with CUDA 12.3: not in every cuda.h that this is compiled with.
-constexpr int conditional_type = 13;
 
 const char* kind_of(CUgraphNodeType type) noexcept {
   switch (type) {
@@ -40,7 +38,7 @@ const char* kind_of(CUgraphNodeType type) noexcept {
     case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
       return "memory operation";
     default:
-      return static_cast<int>(type) == conditional_type ? "conditional" : "unknown";
+      return is_conditional(type) ? "conditional" : "unknown";
   }
 }
 
@@ -64,7 +62,7 @@ void add_node(const GraphNode& node, size_t number, std::string* text) {
   *text += std::to_string(number) + " " + kind_of(node.type);
   if (node.type == CU_GRAPH_NODE_TYPE_KERNEL) {
     *text += " " + short_name(node.launch.kernel);
-  } else if (node.type == CU_GRAPH_NODE_TYPE_GRAPH) {
+  } else if (node.type == CU_GRAPH_NODE_TYPE_GRAPH || !node.inner.empty()) {
     *text += " of " + std::to_string(node.inner.size()) + " (";
     add_nodes(node.inner, text);
     *text += ")";
@@ -123,12 +121,14 @@ std::string refusal_of(const std::vector<GraphNode>& nodes) {
   std::string path;
   const GraphNode* fixed = find_fixed(nodes, &path);
   if (fixed == nullptr) return {};
-  std::string text = "node " + path + " of its graph is a " + kind_of(fixed->type) +
-                     " node, with which a graph can be neither copied nor launched in parts; graph of " +
-                     std::to_string(nodes.size()) + " nodes: ";
-  std::string outline;
-  add_nodes(nodes, &outline);
-  return text + outline;
+  return "node " + path + " of its graph is a " + kind_of(fixed->type) +
+         " node, with which a graph can be neither copied nor launched in parts; " + outline_of(nodes);
+}
+
+std::string outline_of(const std::vector<GraphNode>& nodes) {
+  std::string text;
+  add_nodes(nodes, &text);
+  return "graph of " + std::to_string(nodes.size()) + " nodes: " + text;
 }
 
 }  // namespace kerncap::cuda

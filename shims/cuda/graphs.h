@@ -19,7 +19,7 @@ struct GraphNode {
   bool enabled = true;            // as the target wants it
   Launch launch;                  // of a kernel node; no stream and context yet
   const char* trouble = nullptr;  // why `launch` is not whole
-  std::vector<GraphNode> inner;   // of a child graph: its nodes
+  std::vector<GraphNode> inner;   // of a child graph, or of the bodies of a conditional node
 };
 
 // An executable graph. Used by one thread at a time, as the driver demands for it.
@@ -44,11 +44,16 @@ size_t count_leaves(const std::vector<GraphNode>& nodes) noexcept;
 // Whether the driver can leave a node of this type out of a launch; whether it copies a graph with one.
 bool can_be_disabled(CUgraphNodeType type) noexcept;
 bool can_be_copied(CUgraphNodeType type) noexcept;
+// Came with CUDA 12.3: not in every cuda.h that this is compiled with.
+constexpr bool is_conditional(CUgraphNodeType type) noexcept {
+  return static_cast<int>(type) == 13;
+}
 // Whether every node of the graph, and of its child graphs, is as `test` asks.
 bool all_of(const std::vector<GraphNode>& nodes, bool (*test)(CUgraphNodeType)) noexcept;
 // The first node that keeps the graph from being launched in parts, by number and kind, and the graph's
 // outline; empty if there is none.
 std::string refusal_of(const std::vector<GraphNode>& nodes);
+std::string outline_of(const std::vector<GraphNode>& nodes);
 
 // --- graph_copies.cpp --------------------------------------------------------------------------------
 
@@ -64,6 +69,9 @@ void follow(GraphExec* exec, const GraphNode& node, CUresult (*set)(CUgraphNode 
 
 // --- graph_launch.cpp --------------------------------------------------------------------------------
 
+// The graphs that a conditional node runs.
+void track_bodies(CUgraphNode node, const CUgraph* bodies, size_t count) noexcept;
+std::vector<CUgraph> bodies_of(CUgraphNode node);
 void track_exec(CUgraphExec exec, CUgraph graph, unsigned long long flags) noexcept;
 std::shared_ptr<GraphExec> exec_of(CUgraphExec exec) noexcept;
 // The target destroys them. A graph whose nodes' handles may be needed yet is kept: true, and the driver

@@ -78,6 +78,16 @@ CUresult other_set(CUresult result, CUgraphExec handle, CUgraphNode node,
                   [&](GraphExec* exec, GraphNode* found) { follow(exec, *found, set, parameters); });
 }
 
+#if CUDA_VERSION >= 12030
+// No call tells later which graphs a conditional node runs.
+CUresult added(CUresult result, const CUgraphNode* node, const CUgraphNodeParams* parameters) noexcept {
+  if (result == CUDA_SUCCESS && parameters->type == CU_GRAPH_NODE_TYPE_CONDITIONAL &&
+      parameters->conditional.phGraph_out != nullptr)
+    track_bodies(*node, parameters->conditional.phGraph_out, parameters->conditional.size);
+  return result;
+}
+#endif
+
 CUresult launched(CUresult result) noexcept {
   capture::after_call(result);
   return result;
@@ -115,6 +125,22 @@ CUresult wrap::cuGraphInstantiateWithParams_ptsz(CUgraphExec* phGraphExec, CUgra
   return instantiated(driver()->cuGraphInstantiateWithParams_ptsz(phGraphExec, hGraph, instantiateParams),
                       phGraphExec, hGraph, instantiateParams != nullptr ? instantiateParams->flags : 0);
 }
+
+#if CUDA_VERSION >= 12030
+CUresult wrap::cuGraphAddNode(CUgraphNode* phGraphNode, CUgraph hGraph, const CUgraphNode* dependencies,
+                              size_t numDependencies, CUgraphNodeParams* nodeParams) noexcept {
+  return added(driver()->cuGraphAddNode(phGraphNode, hGraph, dependencies, numDependencies, nodeParams),
+               phGraphNode, nodeParams);
+}
+
+CUresult wrap::cuGraphAddNode_v2(CUgraphNode* phGraphNode, CUgraph hGraph, const CUgraphNode* dependencies,
+                                 const CUgraphEdgeData* dependencyData, size_t numDependencies,
+                                 CUgraphNodeParams* nodeParams) noexcept {
+  return added(driver()->cuGraphAddNode_v2(phGraphNode, hGraph, dependencies, dependencyData, numDependencies,
+                                           nodeParams),
+               phGraphNode, nodeParams);
+}
+#endif
 
 CUresult wrap::cuGraphDestroy(CUgraph hGraph) noexcept {
   return keep_graph(hGraph) ? CUDA_SUCCESS : driver()->cuGraphDestroy(hGraph);

@@ -53,11 +53,17 @@ def test_a_graph_that_cannot_be_taken_apart_is_outlined(bench: Bench, how: str) 
         "conditional": (
             1,
             "conditional",
-            "3 nodes: 0 kernel scale_in_place, 1 conditional, 2 kernel vector_add",
+            "3 nodes: 0 kernel scale_in_place, 1 conditional of 1 (0 kernel increment), 2 kernel vector_add",
         ),
     }[how]
     assert f"node {number} of its graph is a {kind} node" in captured.reason, captured.reason
     assert outline in captured.reason, captured.reason
+
+
+@pytest.mark.long
+def test_a_kernel_in_the_body_of_a_conditional_node_is_named(bench: Bench) -> None:
+    captured = bench.capture("-k", "increment", client=("graphs", "conditional"), expect=0)
+    assert "it runs in a body of node 1 of its graph, a conditional node" in captured.reason, captured.reason
 
 
 def test_the_nodes_before_it_have_run(bench: Bench) -> None:

@@ -40,25 +40,29 @@ def test_kernels_in_place(
 
 
 @pytest.mark.parametrize(
-    ("how", "reason"),
+    ("how", "kernel", "reason"),
     [
         (
             "memory",
+            "kc_add",
             "node 0 of its graph is a memory allocation node, with which a graph can be neither copied nor "
             "launched in parts; graph of 5 nodes: 0 memory allocation, 1 kernel kc_add, 2 kernel kc_scale, "
             "3 kernel kc_add, 4 memory free",
         ),
         (
             "conditional",
+            "kc_add",
             "node 1 of its graph is a conditional node, with which a graph can be neither copied nor "
-            "launched in parts; graph of 3 nodes: 0 kernel kc_scale, 1 conditional, 2 kernel kc_add",
+            "launched in parts; graph of 3 nodes: 0 kernel kc_scale, 1 conditional of 1 (0 kernel kc_count), "
+            "2 kernel kc_add",
         ),
+        ("conditional", "kc_count", "it runs in a body of node 1 of its graph, a conditional node"),
     ],
 )
 def test_a_graph_that_cannot_be_taken_apart_is_outlined(
-    kerncap_of_module: CommandLine, how: str, reason: str
+    kerncap_of_module: CommandLine, how: str, kernel: str, reason: str
 ) -> None:
-    captured = capture(kerncap_of_module, build("graph_kinds.cu"), how, options=("-k", "kc_add"))
+    captured = capture(kerncap_of_module, build("graph_kinds.cu"), how, options=("-k", kernel))
     captured.target_is_unchanged()
     assert not captured.reproducers
     assert reason in captured.captured.stderr
