@@ -41,12 +41,12 @@ CUresult clone_of(CUgraph graph, std::vector<GraphNode>* nodes, CUgraph* clone) 
   return failed;
 }
 
-void drop_copy(GraphExec* exec, const char* reason) noexcept {
+void drop_copy(GraphExec* exec, std::string reason) noexcept {
   if (exec->copy != nullptr) {
     gate::Own own;
     driver()->cuGraphDestroy(std::exchange(exec->copy, nullptr));
   }
-  exec->refusal = reason;
+  exec->refusal = std::move(reason);
 }
 
 // The nodes keep the target's handles and what it has disabled, and take what the nodes at their places
@@ -115,16 +115,12 @@ void copy_graph(CUgraph graph, GraphExec* exec) {
 }
 
 void take_parameters(CUgraph graph, GraphExec* exec) {
-  std::vector<GraphNode> fresh;
-  CUgraph clone = nullptr;
-  if (!read_graph(graph, &fresh) ||
-      (exec->copy != nullptr && clone_of(graph, &fresh, &clone) != CUDA_SUCCESS))
-    return drop_copy(exec, lost_track);
-  if (clone != nullptr) {
-    gate::Own own;
-    driver()->cuGraphDestroy(std::exchange(exec->copy, clone));
-  }
-  if (!take(std::move(fresh), &exec->nodes))
+  GraphExec fresh;
+  if (!read_graph(graph, &fresh.nodes)) return drop_copy(exec, lost_track);
+  if (wants_copy(fresh.nodes)) copy_graph(graph, &fresh);
+  drop_copy(exec, std::move(fresh.refusal));
+  exec->copy = fresh.copy;
+  if (!take(std::move(fresh.nodes), &exec->nodes))
     drop_copy(exec, "its graph was updated with another one whose nodes can't be distinguished");
 }
 
@@ -143,7 +139,7 @@ void take_child(CUgraph child, GraphNode* node, GraphExec* exec) {
 }
 
 void follow(GraphExec* exec, const GraphNode& node, CUresult (*set)(CUgraphNode twin, const void* parameters),
-            const void* parameters) noexcept {
+            const void* parameters) {
   if (exec->copy == nullptr) return;
   gate::Own own;
   if (set(node.twin, parameters) != CUDA_SUCCESS) drop_copy(exec, lost_track);

@@ -32,15 +32,11 @@ Graphs& graphs() noexcept {
 }
 
 bool may_be_wanted(const std::vector<GraphNode>& nodes) noexcept {
-  return std::any_of(nodes.begin(), nodes.end(), [](const GraphNode& node) {
-    return may_be_wanted(node.inner) ||
-           (node.launch.kernel != nullptr &&
-            node.launch.kernel->interest.load(std::memory_order_acquire) != Interest::ignored);
-  });
-}
-
-bool may_be_wanted(const GraphExec& exec) noexcept {
-  return capture::may_be_armed() || may_be_wanted(exec.nodes);
+  return capture::may_be_armed() || std::any_of(nodes.begin(), nodes.end(), [](const GraphNode& node) {
+           return may_be_wanted(node.inner) ||
+                  (node.launch.kernel != nullptr &&
+                   node.launch.kernel->interest.load(std::memory_order_acquire) != Interest::ignored);
+         });
 }
 
 // One launch of a graph by the target: its kernels are counted, each wanted one is taken alone.
@@ -169,6 +165,10 @@ class TargetLaunch {
 
 }  // namespace
 
+bool wants_copy(const std::vector<GraphNode>& nodes) noexcept {
+  return !all_of(nodes, can_be_disabled) && !capture::lists_only() && may_be_wanted(nodes);
+}
+
 void track_bodies(CUgraphNode node, const CUgraph* bodies, size_t count) noexcept try {
   std::vector<CUgraph> all_of_node(bodies, bodies + count);
   std::lock_guard<std::mutex> lock(graphs().mutex);
@@ -191,7 +191,7 @@ void track_exec(CUgraphExec exec, CUgraph graph, unsigned long long flags) noexc
   if (!read_graph(graph, &tracked->nodes)) {
     tracked->nodes.clear();
     tracked->refusal = "the driver does not tell the nodes of its graph";
-  } else if (!all_of(tracked->nodes, can_be_disabled) && !capture::lists_only() && may_be_wanted(*tracked)) {
+  } else if (wants_copy(tracked->nodes)) {
     copy_graph(graph, tracked.get());
   }
   Graphs& all = graphs();
@@ -213,7 +213,8 @@ bool keep_graph(CUgraph graph) noexcept {
   std::lock_guard<std::mutex> lock(all.mutex);
   bool needed = false;
   for (auto& [handle, exec] : all.execs)
-    needed |= exec->graph == graph && exec->copy == nullptr && exec->refusal.empty() && may_be_wanted(*exec);
+    needed |=
+        exec->graph == graph && exec->copy == nullptr && exec->refusal.empty() && may_be_wanted(exec->nodes);
   if (needed) {
     all.kept.push_back(graph);
     return true;

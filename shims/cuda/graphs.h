@@ -57,6 +57,8 @@ std::string outline_of(const std::vector<GraphNode>& nodes);
 
 // --- graph_copies.cpp --------------------------------------------------------------------------------
 
+// Whether its parts must be made of a copy, and any may be wanted. A copy costs time at each update.
+bool wants_copy(const std::vector<GraphNode>& nodes) noexcept;
 // Gives `exec` its copy of the graph that it is instantiated from; else its refusal says why there is none.
 void copy_graph(CUgraph graph, GraphExec* exec);
 // The exec takes the parameters of another graph with the same nodes (cuGraphExecUpdate).
@@ -65,7 +67,7 @@ void take_parameters(CUgraph graph, GraphExec* exec);
 void take_child(CUgraph child, GraphNode* node, GraphExec* exec);
 // What `update` gave to a node of the exec, its twin in the copy is given with `set`.
 void follow(GraphExec* exec, const GraphNode& node, CUresult (*set)(CUgraphNode twin, const void* parameters),
-            const void* parameters) noexcept;
+            const void* parameters);
 
 // --- graph_launch.cpp --------------------------------------------------------------------------------
 

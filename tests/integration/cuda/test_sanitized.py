@@ -30,6 +30,7 @@ CLIENTS = [
     ("mix", "threads", "own"),
     ("increment", "flag", "before"),
     ("vector_add", "graphs", "captured"),
+    ("vector_add", "graphs", "nested"),
     ("vector_add", "memory_kinds", "pool"),
     ("sum_of_list", "pointers", "list"),
     ("scale_in_place", "failures", "some_copies", "2"),
