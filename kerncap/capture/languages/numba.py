@@ -108,5 +108,4 @@ def _source(request: SourceRequest, name: NumbaName, found: PythonFunction, path
         kernel_file=path,
         kernel_line=found.line,
         parameters=declared,
-        notes=tuple(made.notes),
     )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from kerncap.format.schema import SourceOrigin
 
@@ -38,14 +38,13 @@ class PythonFunction:
         return tuple(each.arg for each in (*given.posonlyargs, *given.args))
 
 
-@dataclass
+@dataclass(frozen=True)
 class Standalone:
     """A module with one function and what that uses: ``entry`` is its place in it (``Class.method``)."""
 
     text: str
     entry: str
-    origins: list[SourceOrigin] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
+    origins: list[SourceOrigin]
 
 
 def parse(text: str) -> ast.Module | None:
@@ -85,7 +84,7 @@ def standalone(found: PythonFunction, original: str) -> Standalone | str:
         caught = sorted(used & _bound_in(outer) - {found.node.name})
         if caught:
             return f"{found.node.name} uses {', '.join(caught)} of {outer.name}: the value is not in the file"
-    lines = found.text.splitlines(keepends=True)
+    lines = [f"{line}\n" for line in found.text.split("\n")]  # as the parser counts them: no form feeds
     top = found.node if enclosing else found.statement
     taken = _closure(found.module, used | names(top), without=found.statement)
     text: list[str] = []
@@ -95,8 +94,6 @@ def standalone(found: PythonFunction, original: str) -> Standalone | str:
         piece = "".join(lines[first - 1 : last])
         if statement is found.node and enclosing:
             piece = _dedented(piece, found.node.col_offset)
-        if not piece.endswith("\n"):
-            piece += "\n"
         if isinstance(statement, Function | ast.ClassDef) and text:
             text.append("\n\n")
         start = "".join(text).count("\n") + 1

@@ -174,6 +174,13 @@ def test_a_definition_under_a_condition_brings_the_condition(tmp_path: Path) -> 
     assert text.startswith("from numba import cuda\nFAST = True\nif FAST:\n") and "factory" not in text
 
 
+def test_lines_are_counted_as_the_parser_does(tmp_path: Path) -> None:
+    text = "from numba import cuda\nNAME = 'a\u2028b'\n\x0c\n@cuda.jit\ndef axpy(a, x, y):\n    y[0] = a\n"
+    (tmp_path / "kernels.py").write_text(text)
+    data = languages.find(SourceRequest(NAMES["axpy"], cwd=tmp_path)).files[0].data
+    assert data.decode() == "from numba import cuda\n\n\n@cuda.jit\ndef axpy(a, x, y):\n    y[0] = a\n"
+
+
 def test_a_local_kernel_that_catches_nothing_can_be_rebuilt(tmp_path: Path) -> None:
     mangled = NAMES["shifted"]
     (tmp_path / "kernels.py").write_text(
