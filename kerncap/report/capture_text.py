@@ -19,6 +19,8 @@ from kerncap.format.contract import default, word
 from kerncap.report.tables import table
 
 MAX_ROWS = 30
+_LONG_NAME = 100  # characters; a command that repeats it whole fills a page
+_LONGEST_PREFIX = 4096
 MAX_LAST = 8  # launches before a fault that are shown ...
 MAX_LAST_NAMES = 4  # ... and kernels of them that the ready command chooses
 
@@ -153,8 +155,17 @@ def capture_command(kernel: KernelSummary, result: CaptureResult, selectors: Seq
 
 
 def own_pattern(kernel: KernelSummary, result: CaptureResult) -> str:
-    """What ``-k`` is given to choose exactly this kernel."""
-    return f"^{re.escape(own_name(kernel, result))}$"
+    """What ``-k`` is given to choose exactly this kernel: its name, of a long one as much as tells it from
+    the others."""
+    name = own_name(kernel, result)
+    if len(name) > _LONG_NAME:
+        others = [n for other in result.kernels if other != kernel for n in other.spellings]
+        whole = kernel.qualified_name
+        for end in range(_LONG_NAME // 2, min(len(whole), _LONGEST_PREFIX)):
+            within_a_word = re.fullmatch(r"\w\w", whole[end - 1 : end + 1])
+            if not within_a_word and not any(other.startswith(whole[:end]) for other in others):
+                return f"^{re.escape(whole[:end])}"
+    return f"^{re.escape(name)}$"
 
 
 def chooses_only(kernel: KernelSummary, result: CaptureResult) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import shlex
 import sys
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.integration.cuda.conftest import Bench
+from tests.parameters import first_of
 
 PROGRAM = Path(__file__).with_name("targets") / "launch.py"
 
@@ -59,6 +61,18 @@ def test_kernels_of_graphs_by_cupti(bench: Bench) -> None:
             "scale_in_place": 4, "vector_add": 2, "increment": 2,
         }  # fmt: skip
         assert all(entry["timed_launches"] == entry["launches"] for entry in document["kernels"])
+
+
+@first_of("client", [("graphs", "captured"), ("ranges",), ("graphs", "beside")])
+def test_each_command_captures_its_kernel_and_no_other(bench: Bench, client: tuple[str, ...]) -> None:
+    document = listed(bench, *client, cupti=False)
+    assert document["kernels"]
+    for kernel in document["kernels"]:
+        words = shlex.split(kernel["command"])
+        assert words[:2] == ["kerncap", "capture"] and kernel["command_is_exact"]
+        done = bench("capture", "--json", "--no-self-check", "-o", kernel["name"], *words[2:])
+        assert done.status == 0, done.stderr
+        assert [each["kernel"] for each in done.document["reproducers"]] == [kernel["name"]]
 
 
 def test_kernels_of_a_graph_beside_the_same_ones_launched(bench: Bench) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -179,3 +180,20 @@ def test_nan_on_seventh_is_kept_alone_and_repaired(kerncap: CommandLine) -> None
     assert infinite.startswith("Result: FAIL") and "nan" in infinite
     assert verify(kerncap, reproducer, *REPAIRED, *BY_REFERENCE).startswith("Result: PASS")
     assert verify(kerncap, reproducer, *REPAIRED, "--expect", "finite").startswith("Result: PASS")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", [name for name, (_, kernels) in CAPTURES.items() if kernels])
+def test_each_command_of_the_list_captures_that_kernel_alone(kerncap: CommandLine, name: str) -> None:
+    program = [sys.executable, SAMPLES / name / "run.py"]
+    listed = kerncap("list", "--json", "--", *program)
+    assert listed.status == 0, listed.stderr
+    found = listed.document["kernels"]
+    assert {kernel["name"] for kernel in found} == CAPTURES[name][1]
+    for kernel in found:
+        words = shlex.split(kernel["command"])
+        assert words[:2] == ["kerncap", "capture"]
+        out = f"{name}-{kernel['name']}"
+        done = kerncap("capture", "--json", "--no-self-check", "-o", out, *words[2:])
+        assert done.status == 0, done.stderr
+        assert [each["kernel"] for each in done.document["reproducers"]] == [kernel["name"]]

@@ -16,7 +16,7 @@ from kerncap.capture.parse_where import parse_where
 from kerncap.capture.payloads import KernelCounts, RowRecord, SeenRecord
 from kerncap.capture.target import TargetResult
 from kerncap.cli import main
-from kerncap.report.capture_text import capture_command
+from kerncap.report.capture_text import capture_command, chooses_only
 from kerncap.report.listing_data import Gain, figures
 from kerncap.report.listing_groups import DIMENSIONS, groups
 from kerncap.report.listing_json import listing_document
@@ -152,6 +152,26 @@ def test_the_most_expensive_are_shown_and_the_rest_is_counted() -> None:
     )
     document = listing_document(result(*many), top=2)
     assert len(document["kernels"]) == 2 and document["kernel_count"] == 5
+
+
+def test_a_program_of_long_templates_fills_one_page() -> None:
+    """Of torch's kind: names of 300 characters and more that differ somewhere in the middle."""
+    arguments = "at::native::BinaryFunctor<float, float, float, at::native::binary_internal::"
+    rest = "Functor<float>>, std::array<char*, 3ul>, at::detail::TrivialOffsetCalculator<2, unsigned int>>"
+    many = [
+        kernel(
+            f"void at::native::vectorized_elementwise_kernel<4, {arguments}Op{number}{rest}(int, {rest})",
+            row(1, 1000 - number),
+            mangled=f"_ZN2at6native{number}{'x' * 400}Ei",
+        )
+        for number in range(40)
+    ]
+    whole = result(*many)
+    text = render_listing(whole)
+    assert len(text.splitlines()) <= 60
+    commands = [line for line in text.splitlines() if "kerncap capture" in line]
+    assert len(commands) == 20 and max(map(len, commands)) < 250
+    assert all(chooses_only(each, whole) for each in many), "Op1 is not Op12"
 
 
 # --- groups ------------------------------------------------------------------------------------------
