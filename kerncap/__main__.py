@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 
@@ -11,9 +12,12 @@ from kerncap.search_path import is_safe
 def main() -> int:
     """Leave the current folder out of all imports, then run the command line."""
     _leave_current_folder()
+    gc.set_threshold(50_000, 20, 100)  # most of what a short command makes are modules, and no garbage
     from kerncap import cli
 
-    return cli.main()
+    status = cli.main()
+    gc.freeze()  # else the interpreter's end looks for garbage among them
+    return status
 
 
 def _leave_current_folder() -> None:

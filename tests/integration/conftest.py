@@ -17,13 +17,14 @@ import pytest
 from kerncap.report.documents import DOCUMENTS
 from tests.unit.schemas.strict import check
 
+# To look for garbage while torch is imported is an eighth of what a small target takes.
 PRELUDE = """\
-import os, sys
+import gc, os, sys; gc.disable()
 import torch
 import triton
 import triton.language as tl
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
-torch.manual_seed(0)
+torch.manual_seed(0); gc.enable()
 """
 
 
