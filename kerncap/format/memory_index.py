@@ -21,7 +21,6 @@ from kerncap.format.stored import format_error
 State = Literal["pre", "post"]
 STATES: tuple[State, ...] = ("pre", "post")
 INDEX_VERSION = 1
-MAX_CHUNK_BYTES = 16 * 1024 * 1024
 ZERO_ROW = 0  # rows count from 1; 0 says that the chunk is all zero
 
 #   sha256[32] of the raw bytes · offset u64 in memory/chunks · stored u32 · raw u32 · encoding u32

@@ -23,7 +23,6 @@ CONFLICT_SHARE = 0.1  # of the wavefronts of shared memory
 TAIL_SHARE = 0.2  # of the time, in the last wave
 SECTORS_EXCESS = 1.5
 FEW_ELIGIBLE = 1.0
-IPC_SHARE_LOW = 0.25
 
 STALLS: Mapping[str, str] = {
     "long_scoreboard": "waiting for data from global or local memory",

@@ -8,9 +8,6 @@ from typing import Any
 
 SECTOR_BYTES = 32  # what NVIDIA's caches and memory move at the least
 
-# Kinds of operations that a ceiling is measured for, by the unit that does them.
-TENSOR_KINDS = ("fp16", "bf16", "tf32", "fp8", "fp4", "int8", "fp64")
-
 
 @dataclass(frozen=True)
 class Traffic:

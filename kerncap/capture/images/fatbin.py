@@ -15,7 +15,6 @@ from kerncap.capture.images import lz4
 from kerncap.capture.images.problem import ImageProblem
 
 MAGIC = 0xBA55ED50
-WRAPPER_MAGIC = 0x466243B1  # what __cudaRegisterFatBinary gets: a pointer to the container
 MAX_ENTRIES = 4096
 MAX_PAYLOAD = 512 << 20
 

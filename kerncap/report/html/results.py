@@ -16,7 +16,6 @@ from kerncap.report.html.material import Document, plain
 Many = Meta(max_length=200_000)
 Texts = Annotated[tuple[str, ...], Many]
 Scalar = str | int | float | bool | None
-Frames = Annotated[tuple[tuple[str, int, str], ...], Many]
 
 
 class _Base(Struct, frozen=True, kw_only=True):

@@ -21,7 +21,6 @@ from kerncap.sanitizer.ttir.ir import PointerType, TensorType
 class Witness:
     """One element of one event."""
 
-    event_order: int
     program: int  # linear id
     lane: tuple[int, ...]
     iterations: tuple[tuple[str, int], ...]  # source name and value, outermost first
@@ -39,7 +38,6 @@ def first_witness(event: AccessEvent, bad: Bools) -> Witness | None:
     row = position[0]
     index = event.argument if isinstance(event.argument, int) else int(event.argument[position])
     return Witness(
-        event.in_order,
         int(event.programs[row]),
         position[1:],
         tuple((name, int(_of_program(values, row))) for name, values in event.iterations),

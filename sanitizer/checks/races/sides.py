@@ -115,7 +115,6 @@ class Apart:
     left: Side
     right: Side
     right_of: dict[Variable, Variable]  # the right side's own variables to their copies
-    right_address: Expr
     right_condition: Expr
     overlap: Expr
     different: Expr  # the programs are two
@@ -140,4 +139,4 @@ def apart(left: Side, right: Side, axes: Sequence[Variable], *more: Expr) -> Apa
         lt(address, add(left.address, const(left.width))),
     )
     different = lor(*(ne(var(axis), mapping[axis]) for axis in axes))
-    return Apart(left, right, copies, address, substitute(right.condition, mapping), overlap, different)
+    return Apart(left, right, copies, substitute(right.condition, mapping), overlap, different)
