@@ -18,6 +18,7 @@ from kerncap.capture.languages.language import Language, Parameter
 from kerncap.capture.languages.numba import Numba
 from kerncap.capture.languages.nvrtc import Nvrtc
 from kerncap.capture.languages.python_dsl import PythonDsl
+from kerncap.capture.languages.tilelang import TileLang
 from kerncap.capture.languages.triton import Triton
 from kerncap.capture.languages.vendor_libraries import VendorLibraries
 from kerncap.capture.languages.warp import Warp
@@ -38,6 +39,7 @@ _BUILT_IN: tuple[Language, ...] = (
     Nvrtc(),
     Numba(),
     Warp(),
+    TileLang(),
     PythonDsl(),
     VendorLibraries(),
     CudaHip(),
@@ -75,7 +77,9 @@ def parameters(
     if found is not None:
         return found
     types = kernel_names.parse(mangled, demangled).parameters
-    return None if types is None else [(None, each) for each in types if each not in ("void", "")]
+    if types is None:  # a C name: only the source says them
+        return declared or None
+    return [(None, each) for each in types if each not in ("void", "")]
 
 
 def find(request: SourceRequest) -> FoundSource:

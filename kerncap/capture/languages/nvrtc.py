@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from kerncap import env
-from kerncap.capture.languages.language import Language
+from kerncap.capture.languages.language import Language, Parameter
 from kerncap.capture.source.native import command_line, definitions, layout, unit
 from kerncap.capture.source.request import FoundFile, FoundSource, SourceRequest
 from kerncap.errors import CaptureError
@@ -96,6 +96,7 @@ def found_program(request: SourceRequest, record: Path, kernel: KernelName) -> F
         origins=() if definition is None else (_origin(definition, name),),
         kernel_file=name,
         kernel_line=None if definition is None else definition.line,
+        parameters=_parameters(definition),
         notes=tuple(env.hide_home(note) for note in notes),
     )
 
@@ -165,6 +166,11 @@ def _only_given(note: str, given: set[str]) -> bool:
 def _definition(text: str, kernel: KernelName) -> definitions.Definition | None:
     found = definitions.matching(kernel, definitions.definitions(text, frozenset((kernel.base,))))
     return found[0] if len(found) == 1 else None
+
+
+def _parameters(definition: definitions.Definition | None) -> tuple[Parameter, ...]:
+    pairs = definition.parameter_pairs if definition is not None and not definition.is_template else None
+    return tuple((name, type_) for type_, name in pairs or ())
 
 
 def _origin(definition: definitions.Definition, name: str) -> schema.SourceOrigin:

@@ -9,18 +9,17 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from kerncap import env
+from kerncap.capture.languages import generated_cuda
+from kerncap.capture.languages.generated_cuda import Recipe
 from kerncap.capture.languages.language import Language, Parameter
 from kerncap.capture.source import python_files, python_source
 from kerncap.capture.source.lines import named_originals
-from kerncap.capture.source.native import command_line, definitions, layout
-from kerncap.capture.source.native.unit import collect, read_source
+from kerncap.capture.source.native.unit import read_source
 from kerncap.capture.source.python_source import PythonFunction
 from kerncap.capture.source.request import FoundFile, FoundSource, SourceRequest
-from kerncap.format import schema
 from kerncap.format.kernel_names import KernelName
 
 _NAME = re.compile(r"(\w+?)(?:_[0-9a-f]{8})?_cuda_kernel_(forward|backward)\Z")
@@ -30,8 +29,8 @@ _OPTIONS = (
     "--std=c++17", "-DNDEBUG", "-UWP_VERIFY_FP", "-DWP_ENABLE_MATHDX=0", "--fmad=true",
     "--device-as-default-execution-space", "--extra-device-vectorization",
 )  # fmt: skip
-_HEADERS = os.path.join("warp", "native")
-_MAX_MODULES = 4096
+_RECIPE = Recipe("nvrtc", _OPTIONS, (os.path.join("warp", "native"),))
+_PATTERNS = ("wp_*/*.cu", "*/wp_*/*.cu")
 _TYPES = {
     "int8": "signed char", "uint8": "unsigned char", "int16": "short", "uint16": "unsigned short",
     "int32": "int", "uint32": "unsigned int", "int64": "long long", "uint64": "unsigned long long",
@@ -61,73 +60,27 @@ class Warp(Language):
         name = _NAME.match(request.mangled)
         if name is None or request.mapped_from is not None:
             return None
-        for path in _generated(request):
-            data = read_source(path)
-            if data is not None and f"{request.mangled}(".encode() in data:
-                return _source(request, name[1], path, data.decode("utf-8", "replace"))
-        reason = "the .cu that Warp generated is not in its kernel cache: give the cache as --source-dir"
-        return FoundSource(entry=request.mangled, missing=reason)
+        chosen = os.environ.get("WARP_CACHE_PATH")
+        cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+        bases = (*request.source_dirs, Path(chosen) if chosen else Path(cache, "warp"))
+        found = generated_cuda.newest_with(request.mangled, bases, _PATTERNS)
+        if found is None:
+            reason = "the .cu that Warp generated is not in its kernel cache: give the cache as --source-dir"
+            return FoundSource(entry=request.mangled, missing=reason)
+        note = "a rebuild takes Warp's default options: it records neither fast_math nor fuse_fp"
+        return generated_cuda.source(request, *found, _RECIPE, (note,), _written(request, name[1], *found))
 
     def is_known(self, request: SourceRequest, image: Callable[[], bytes | None] | None) -> bool | None:
         return True if _NAME.match(request.mangled) and request.mapped_from is None else None
 
 
-def _generated(request: SourceRequest) -> Iterator[str]:
-    """Warp's .cu files, those written last first."""
-    chosen = os.environ.get("WARP_CACHE_PATH")
-    cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    bases = [*request.source_dirs, Path(chosen) if chosen else Path(cache, "warp")]
-    found: list[tuple[float, str]] = []
-    for base in bases:
-        for pattern in ("wp_*/*.cu", "*/wp_*/*.cu"):
-            for _, path in zip(range(_MAX_MODULES), base.glob(pattern), strict=False):
-                found.append((path.stat().st_mtime, str(path)))
-    yield from (path for _, path in sorted(found, reverse=True))
-
-
-def _source(request: SourceRequest, key: str, path: str, text: str) -> FoundSource:
-    every = definitions.definitions(text, frozenset((request.mangled,)))
-    definition = next((each for each in every if each.name == request.mangled), None)
-    headers = [folder + _HEADERS for folder in python_files.installed(python_files.stack_files(request))]
-    folders = [folder for folder in headers if os.path.isfile(os.path.join(folder, "builtin.h"))]
-    unit = collect(path, [(folder, "angle") for folder in folders[:1]])
-    assert unit is not None  # it was read already
-    files, root, notes = layout.tree(unit)
-    place = {file.original: file.path for file in files}[unit.main]
-    command = command_line.parse("nvrtc", _OPTIONS, Path("/"))
-    build = layout.recipe(
-        unit, files, root, command, arch=request.arch, directory=None, compiler=None, tool="nvrtc"
-    )
-    notes += ["a rebuild takes Warp's default options: it records neither fast_math nor fuse_fp"]
-    if not folders:
-        notes += ["Warp's headers were not found: a rebuild needs them"]
-    written = _python(request, key, path, text)
-    kernel_file, kernel_line = path, definition.line if definition is not None else None
-    beside: tuple[FoundFile, ...] = ()
-    if written is not None:
-        file, function = written
-        ((name, data),) = named_originals({file: function.text}).items()
-        beside = (FoundFile(f"python/{name}", file, data),)
-        kernel_file, kernel_line = file, function.line
-    return FoundSource(
-        entry=request.mangled,
-        files=(*files, *beside),
-        file=place,
-        build=build,
-        origins=() if definition is None else (
-            schema.SourceOrigin(
-                name=request.mangled, line=definition.first, lines=definition.last - definition.first + 1,
-                original_file=env.hide_home(path)[:4096], original_line=definition.first,
-            ),
-        ),
-        kernel_file=kernel_file,
-        kernel_line=kernel_line,
-        parameters=tuple(
-            (name, type_)
-            for type_, name in (definition.parameter_pairs or () if definition is not None else ())
-        ),
-        notes=tuple(notes),
-    )  # fmt: skip
+def _written(request: SourceRequest, key: str, path: str, text: str) -> tuple[str, int, FoundFile] | None:
+    found = _python(request, key, path, text)
+    if found is None:
+        return None
+    file, function = found
+    ((name, data),) = named_originals({file: function.text}).items()
+    return file, function.line, FoundFile(f"python/{name}", file, data)
 
 
 def _python(request: SourceRequest, key: str, path: str, text: str) -> tuple[str, PythonFunction] | None:

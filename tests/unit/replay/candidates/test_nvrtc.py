@@ -59,6 +59,18 @@ def test_the_record_becomes_files_and_a_recipe(tmp_path: Path) -> None:
     assert (found.kernel_file, found.kernel_line) == ("fill_program", 4)
 
 
+def test_a_c_kernel_has_the_parameters_of_its_source(tmp_path: Path) -> None:
+    """Its name says none, as with CuPy's RawKernel."""
+    path = tmp_path / "nvrtc-0.json"
+    text = 'extern "C" __global__ void fill(float *x, const double *y, unsigned long long n) {}'
+    path.write_text(json.dumps({"name": "p", "source": text}))
+    found = languages.find(languages.SourceRequest("fill", "fill", origin="nvrtc", nvrtc=path))
+    assert list(languages.parameters("fill", "fill", found.parameters) or ()) == [
+        ("x", "float*"), ("y", "double*"), ("n", "unsigned long long"),
+    ]  # fmt: skip
+    assert languages.parameters("_Z4fillPf", "fill(float*)", found.parameters) == [(None, "float*")]
+
+
 def test_a_damaged_record_is_a_reason(tmp_path: Path) -> None:
     path = tmp_path / "nvrtc-0.json"
     for text in ("", "[]", '{"source": 5}', '{"source": "' + "[" * 100):
