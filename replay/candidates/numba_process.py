@@ -1,10 +1,12 @@
-"""One compilation by Numba in a process of its own: a `Request` on stdin, a `Reply` on stdout, one line each.
+"""One compilation by Numba in a process of its own: a `Request` on stdin, a `Reply` on stdout, one line each;
+with ``version`` as argument, which Numba there is.
 
 Run as a file by the Python that has Numba; imports nothing of kerncap. The module's own code runs here.
 """
 
 from __future__ import annotations
 
+import importlib.metadata
 import importlib.util
 import json
 import os
@@ -42,10 +44,19 @@ class Reply:
 
 
 def main() -> None:
+    if sys.argv[1:] == ["version"]:
+        print(version())
+        return
     request = Request(**json.load(sys.stdin))
     reply = os.dup(1)
     os.dup2(2, 1)  # what the module prints must not come into the reply
     os.write(reply, json.dumps(vars(answer(request))).encode())
+
+
+def version() -> str:
+    """Of Numba's CUDA part, else Numba's; empty if there is neither. Imports nothing of them."""
+    found = (each for name in ("numba-cuda", "numba") for each in importlib.metadata.distributions(name=name))
+    return next((each.version for each in found), "")
 
 
 def answer(request: Request) -> Reply:

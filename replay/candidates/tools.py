@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kerncap import child
+from kerncap.replay.candidates import numba_process
 from kerncap.search_path import kept
 
 PREFIXES = ("CUDA_HOME", "CUDA_PATH", "CUDA_ROOT")
@@ -93,8 +94,8 @@ def hipcc(python: str | None = None) -> Tool | str:
 def numba(python: str | None = None) -> Tool | str:
     """The first of ``python`` and kerncap's own that has Numba for CUDA; ``path`` is that Python."""
     for each in dict.fromkeys((python, sys.executable)):
-        if each and (path := _absolute(each)):
-            version = _numba_version(path, Path(path).stat().st_mtime_ns)
+        if each and (path := _absolute(each)) and os.path.isfile(path):
+            version = _numba_version(path, os.stat(path).st_mtime_ns)
             if version is not None:
                 return Tool("numba", Path(path), version)
     return "no Python here has Numba: `pip install numba-cuda` into the one that --python names"
@@ -216,16 +217,12 @@ def _hip_version(path: str, _changed: int) -> str | None:
 
 @functools.lru_cache(maxsize=8)
 def _numba_version(python: str, _changed: int) -> str | None:
+    script = Path(os.path.abspath(numba_process.__file__))
     try:
-        done = child.run_text([python, "-c", _ASK_NUMBA], timeout=_VERSION_TIMEOUT_S, check=True)
+        done = child.run_text(child.python(python, script, "version"), timeout=_VERSION_TIMEOUT_S, check=True)
     except (OSError, subprocess.SubprocessError):
         return None
     return done.stdout.strip() or None
 
 
-_ASK_NUMBA = """
-import importlib.metadata as packages
-found = (each.version for name in ("numba-cuda", "numba") for each in packages.distributions(name=name))
-print(next(found, ""))
-"""
 _FINDERS = {"nvcc": nvcc, "nvrtc": nvrtc, "ptxas": ptxas, "hipcc": hipcc, "numba": numba}
