@@ -33,6 +33,7 @@ TARGETS = (
     ROOT / "tests/integration/triton/targets/liger_ops.py",
 )
 _SLICE = 32  # mutants of a kernel before the next kernel's turn: each turn starts two processes with torch
+_OUTSIDE = "equal, out of bounds"  # near memory is guarded by the judge; farther on a process dies
 _ELSEWHERE = "differs elsewhere"  # equal as it was captured, and not in the launch that verify names
 _SIZES = re.compile(r"on ((?:\w+ = -?\d+(?:, )?)+): ")
 _INTERPRETED = {"TRITON_INTERPRET": "1", "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"}
@@ -73,7 +74,7 @@ def judge_kernel(path: Path, *, count: int, seed: int, done: frozenset[tuple[str
     """Of one kernel: [kernel, number, what was changed, the judge's word, verify's, verify's summary]."""
     from kerncap.answer import Answer
     from kerncap.api.replay import opened
-    from kerncap.api.verify import VerifyOptions
+    from kerncap.api.verify import VerifyOptions, sanitizer_stage
     from kerncap.api.verify.run import judged
     from kerncap.api.verify.verify_result import Case
     from kerncap.replay import trust
@@ -101,6 +102,8 @@ def judge_kernel(path: Path, *, count: int, seed: int, done: frozenset[tuple[str
                 numbers = {key: int(n) for key, n in re.findall(r"(\w+) = (-?\d+)", sizes[1])}
                 # Any byte is enough there: what a store too many leaves may be near what was there.
                 word = _ELSEWHERE if judge.answer(file, name, numbers) != EQUAL else word
+            if word == EQUAL and "died with SIG" in result.verdict.summary:
+                word = _OUTSIDE if sanitizer_stage.stage(case).result == "fail" else word
             found.append(
                 [path.name, number, f"line {mutant.line}: {mutant.what}", word, result.verdict.answer.value,
                  result.verdict.summary]
