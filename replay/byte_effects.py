@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from kerncap.format import Reproducer, WriteSet
+from kerncap.format.write_set import PIECE_BYTES
 from kerncap.replay.engine import Engine
 from kerncap.replay.worker.common import bitmap
-from kerncap.replay.worker.common.bitmap import Bits
+from kerncap.replay.worker.common.bitmap import Bits, Packed
 
 SEED_A, SEED_B = 0, 1
 LARGE = 4 * 1024 * 1024  # bytes: all of a smaller region is poisoned
@@ -76,10 +79,14 @@ class Measured:
         }
         regions = sorted({*self.written, *self.untouched})
         masks = {(region, kind): of(region) for region in regions for kind, of in of_kind.items()}
-        return WriteSet.from_pieces(
-            {region: self.sizes[region] for region in regions},
-            lambda region, kind, start, stop: masks[region, kind].packed(start, stop),
-        )
+        full = np.full(PIECE_BYTES, 0xFF, dtype=np.uint8)
+
+        def piece(region: int, kind: str, start: int, stop: int) -> Packed | None:
+            bits = masks[region, kind]
+            whole = bits.all_of(start, stop) if stop - start == 8 * PIECE_BYTES else None
+            return bits.packed(start, stop) if whole is None else full if whole else None
+
+        return WriteSet.from_pieces({region: self.sizes[region] for region in regions}, piece)
 
 
 def load(reproducer: Reproducer) -> Measured | None:

@@ -64,6 +64,7 @@ class WriteSet:
     def __init__(self, regions: Mapping[int, _RegionFile]) -> None:
         self._regions = dict(sorted(regions.items()))
         self._decoder = ChunkDecoder()
+        self._last: tuple[bytes, Mask] = b"", np.empty(0, dtype=np.uint8)  # a whole piece, as it is stored
 
     @classmethod
     def from_masks(cls, masks: Mapping[int, Masks], sizes: Mapping[int, int] | None = None) -> WriteSet:
@@ -86,21 +87,22 @@ class WriteSet:
         )
 
     @classmethod
-    def from_pieces(cls, sizes: Mapping[int, int], piece: Callable[[int, Kind, int, int], Mask]) -> WriteSet:
+    def from_pieces(
+        cls, sizes: Mapping[int, int], piece: Callable[[int, Kind, int, int], Mask | None]
+    ) -> WriteSet:
         """Of regions of these sizes; ``piece`` gives the bits of a kind for bytes [start, stop) of one.
 
-        Raises ValueError for masks that contradict each other.
+        None stands for no bits, and an array that is given for several pieces is compressed once. Raises
+        ValueError for masks that contradict each other.
         """
-        compressor = zstandard.ZstdCompressor(level=ZSTD_LEVEL)
+        packed = _Packed()
         regions = {}
         for region, size in sizes.items():
-            kinds = []
-            for kind in _KINDS:
-                pieces = (
-                    piece(region, kind, start, min(start + 8 * PIECE_BYTES, size))
-                    for start in range(0, size, 8 * PIECE_BYTES)
-                )
-                kinds.append([compressor.compress(p.tobytes()) if p.any() else b"" for p in pieces])
+            starts = range(0, size, 8 * PIECE_BYTES)
+            kinds = (
+                [packed.of(piece(region, kind, at, min(at + 8 * PIECE_BYTES, size))) for at in starts]
+                for kind in _KINDS
+            )
             regions[region] = _RegionFile(region, size, *kinds)
         self = cls(regions)
         for region, entry in self._regions.items():
@@ -235,8 +237,28 @@ class WriteSet:
         packed: bytes = getattr(found, kind)[number]
         if not packed:
             return None
+        if packed == self._last[0] and number < len(found.written) - 1:
+            return self._last[1]  # most pieces of a large region are alike
         length, start = -(-found.size // 8), number * PIECE_BYTES
         raw = self._decoder.unpack(Encoding.ZSTD, packed, min(PIECE_BYTES, length - start))
         if found.size % 8 and start + len(raw) == length and raw[-1] >> (found.size % 8):
             raise ValueError("bits beyond the region")
-        return np.frombuffer(raw, np.uint8)
+        piece = np.frombuffer(raw, np.uint8)
+        if len(piece) == PIECE_BYTES:
+            self._last = packed, piece
+        return piece
+
+
+class _Packed:
+    """The pieces of masks, compressed; one with no bit set is no bytes."""
+
+    def __init__(self) -> None:
+        self._compressor = zstandard.ZstdCompressor(level=ZSTD_LEVEL)
+        self._last: tuple[Mask | None, bytes] = None, b""
+
+    def of(self, piece: Mask | None) -> bytes:
+        if piece is None:
+            return b""
+        if piece is not self._last[0]:
+            self._last = piece, self._compressor.compress(piece.tobytes()) if piece.any() else b""
+        return self._last[1]

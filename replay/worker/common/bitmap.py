@@ -62,6 +62,13 @@ class Bits:
         """Whether there is a byte in it."""
         return bool(self._kinds.any())
 
+    def all_of(self, start: int, stop: int) -> bool | None:
+        """Whether the pages with [start, stop) are in it as a whole; None if they are in part."""
+        kinds = self._kinds[start // PAGE : -(-stop // PAGE)]
+        if not kinds.any():
+            return False
+        return True if (kinds == _ALL).all() else None
+
     def pages(self) -> list[Range]:
         """[start, stop) of whole pages that hold all bytes of the set, ascending and apart."""
         edges = np.flatnonzero(np.diff(self._kinds != _NONE, prepend=False, append=False)) * PAGE
@@ -182,14 +189,21 @@ def of_parts(size: int, parts: Iterable[tuple[int, Packed]]) -> Bits:
     """From (offset, packed bits from there on), each offset a multiple of 8; no byte twice."""
     none = empty(size)
     rows = dict[int, Packed]()
-    width = none._rows.shape[1]
+    width = PAGE // 8
     for offset, packed in parts:
         at = offset // 8
         while len(packed):
-            page, skew = divmod(at, PAGE // 8)
-            here = packed[: PAGE // 8 - skew]
-            if here.any():
-                row = rows.setdefault(page, np.zeros(width, dtype=np.uint8))
+            page, skew = divmod(at, width)
+            whole = 0 if skew else len(packed) // width
+            here = packed[: whole * width or width - skew]
+            if whole:
+                stack = here.reshape(whole, width)
+                low, high = stack.min(axis=1), stack.max(axis=1)
+                none._kinds[page : page + whole] = np.where(low == 0xFF, np.uint8(_ALL), np.uint8(_NONE))
+                for some in np.flatnonzero((low < 0xFF) & (high > 0)).tolist():
+                    rows[page + some] = stack[some].copy()
+            elif here.any():
+                row = rows.setdefault(page, np.zeros(none._rows.shape[1], dtype=np.uint8))
                 row[skew : skew + len(here)] = here
             packed, at = packed[len(here) :], at + len(here)
     return _of_rows(none, rows)

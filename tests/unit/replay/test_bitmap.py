@@ -72,6 +72,11 @@ def test_parts_and_pages(drawn: tuple[int, list[set[int]]], data: st.DataObject)
     assert members(bitmap.span(size, start, stop)) == set(range(start, stop))
     pages = {at // PAGE for at in a}
     assert members(bitmap.of_ranges(size, bits.pages())) == {n for n in range(size) if n // PAGE in pages}
+    expected = len(pages & (inside := set(range(start // PAGE, -(-stop // PAGE)))))
+    found = bits.all_of(start, stop)
+    assert found is False if not expected else found in (True, None)
+    if found:
+        assert {n for n in range(size) if n // PAGE in inside} <= a
     whole = {page for page in pages if all(n in a for n in range(page * PAGE, min((page + 1) * PAGE, size)))}
     assert members(bitmap.whole_pages(bits)) == {n for n in range(size) if n // PAGE in whole}
 
