@@ -41,6 +41,9 @@ class Percentiles:
         place = np.clip(np.nan_to_num(place, nan=0.0, neginf=-1.0, posinf=1e9), -1, len(self._bins) - 2)
         self._bins += np.bincount(place.astype(np.int64) + 1, minlength=len(self._bins))
 
+    def add_zeros(self, count: int) -> None:
+        self._bins[0] += count
+
     def at(self, share: float, largest: float) -> float:
         """A number that ``share`` of all do not exceed, at most 4.5 % too large."""
         total = int(self._bins.sum())
@@ -119,6 +122,14 @@ class Errors:
         share = np.divide(absolute, limit, out=1.0 * (absolute > 0), where=limit > 0)
         self._sums["share"] += float(share.sum())
 
+    def skip_zeros(self, count: int) -> None:
+        """The next elements are zeros, found and expected."""
+        self._at += count
+        self._counts["elements"] += count
+        self._counts["finite"] += count
+        self._ulps.add_zeros(count)
+        self._relative.add_zeros(count)
+
     def result(self) -> ErrorStatistics:
         n = max(1, self._counts["finite"])
         sums, largest, counts = self._sums, self._max, self._counts
@@ -177,6 +188,18 @@ class Boxes:
                 axes = np.unravel_index(flat + self._at, self._shape)
                 self._widen(kind, [(int(axis.min()), int(axis.max()) + 1) for axis in axes])
         self._at += found.size
+
+    def skip_zeros(self, count: int) -> None:
+        """The next elements are zeros, found and expected."""
+        if not self._shape:
+            return
+        first, last = (np.unravel_index(at, self._shape) for at in (self._at, self._at + count - 1))
+        box, in_one_row = list[tuple[int, int]](), True
+        for low, high, length in zip(first, last, self._shape, strict=True):
+            box.append((int(low), int(high) + 1) if in_one_row else (0, length))
+            in_one_row = in_one_row and low == high
+        self._widen(True, box)
+        self._at += count
 
     def _widen(self, kind: bool, box: list[tuple[int, int]]) -> None:
         old = self._boxes[kind]

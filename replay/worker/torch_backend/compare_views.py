@@ -5,7 +5,7 @@ NaN is never a wildcard: the maps of NaN and of each infinity must agree, whatev
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -13,8 +13,15 @@ import torch
 from ..job import JobView
 from ..protocol import Difference, Element, Nonfinite
 
+Idle = Callable[[Any], bool]  # whether a part of a view is zeros that nobody has written to
+
 ELEMENTS = 2 * 1024 * 1024  # per step; float64 differences of a step are held at once
 _ON_DEVICE = 8 * ELEMENTS  # per step where memory is plenty, and each step costs its launches
+
+
+def never(_: Any) -> bool:
+    """An `Idle` of memory of which nothing is known."""
+    return False
 
 
 def dtype_of(name: str) -> Any:
@@ -49,21 +56,27 @@ def strided(data: Any, view: JobView, dtype: Any) -> Any:
 
 
 def pieces(
-    now: Any, expected: Any, start: tuple[int, ...] = (), most: int = 0
+    now: Any, expected: Any, start: tuple[int, ...] = (), most: int = 0, equal: Idle = never
 ) -> Iterator[tuple[tuple[int, ...], Any, Any]]:
-    """Blocks small enough to be compared at once, each with the index at which it starts."""
+    """Blocks small enough to be compared at once, each with the index at which it starts.
+
+    Without those that are ``equal``, which can be told of a part of ``now``.
+    """
     most = most or ELEMENTS
+    if equal(now):
+        return
     if now.numel() <= most or now.dim() == 0:
         yield start, now, expected
         return
     inner = max(1, now[0].numel())
     if inner > most:
         for i in range(now.shape[0]):
-            yield from pieces(now[i], expected[i], (*start, i), most)
+            yield from pieces(now[i], expected[i], (*start, i), most, equal)
         return
     step = max(1, most // inner)
     for i in range(0, now.shape[0], step):
-        yield (*start, i, -1), now[i : i + step], expected[i : i + step]
+        if not equal(now[i : i + step]):
+            yield (*start, i, -1), now[i : i + step], expected[i : i + step]
 
 
 def _index(start: tuple[int, ...], flat: int, shape: tuple[int, ...]) -> list[int]:
@@ -100,27 +113,28 @@ def _differences(a: Any, b: Any, unequal: Any, rtol: float, atol: float) -> tupl
     return x, y, special, difference, outside
 
 
-def within(now: Any, expected: Any, rtol: float, atol: float) -> bool:
+def within(now: Any, expected: Any, rtol: float, atol: float, equal: Idle = never) -> bool:
     """Whether `compare` would find no element ``outside``; on a device this waits once, not for each step."""
     if now.dtype == torch.bool:
         now, expected = now.view(torch.uint8), expected.view(torch.uint8)
     found = torch.zeros((), dtype=torch.bool, device=now.device)
-    for _, a, b in pieces(now, expected, most=_ON_DEVICE if now.is_cuda else ELEMENTS):
+    for _, a, b in pieces(now, expected, most=_ON_DEVICE if now.is_cuda else ELEMENTS, equal=equal):
         unequal = _bits(a.contiguous()) != _bits(b.contiguous())
         found |= _differences(a, b, unequal, rtol, atol)[-1].any()
     return not bool(found)
 
 
-def compare(now: Any, expected: Any, rtol: float, atol: float) -> Difference:
+def compare(now: Any, expected: Any, rtol: float, atol: float, equal: Idle = never) -> Difference:
     """Statistics of ``now`` against ``expected`` (same shape and dtype).
 
-    Outside is what is beyond ``atol + rtol * |expected|`` or whose NaN or infinity does not match.
+    Outside is what is beyond ``atol + rtol * |expected|`` or whose NaN or infinity does not match. Parts that
+    are ``equal`` are not looked at.
     """
     result = Difference(elements=now.numel())
     if now.dtype == torch.bool:
         now, expected = now.view(torch.uint8), expected.view(torch.uint8)
     first_is_outside = False
-    for start, a, b in pieces(now, expected):
+    for start, a, b in pieces(now, expected, equal=equal):
         unequal = _bits(a.contiguous()) != _bits(b.contiguous())
         count = int(unequal.sum())
         if not count:
@@ -145,16 +159,18 @@ def compare(now: Any, expected: Any, rtol: float, atol: float) -> Difference:
     return result
 
 
-def nonfinite(now: Any, written: Any | None) -> Nonfinite:
+def nonfinite(now: Any, written: Any | None, idle: Idle = never) -> Nonfinite:
     """How many elements (of those whose first byte was ``written``) are NaN or infinite, and the first."""
     result = Nonfinite()
     if not now.dtype.is_floating_point:
         return result
-    chosen = written if written is not None else torch.ones(now.shape, dtype=torch.uint8, device=now.device)
+    chosen = written if written is not None else torch.ones((), dtype=torch.bool).expand(now.shape)
     for start, a, w in pieces(now, chosen):
         counted = w.to(torch.bool)
-        bad = ~torch.isfinite(a.to(torch.float64)) & counted
         result.elements += int(counted.sum())
+        if idle(a):
+            continue
+        bad = ~torch.isfinite(a.to(torch.float64)) & counted.to(a.device)
         count = int(bad.sum())
         result.nonfinite += count
         if count and result.first is None:

@@ -231,7 +231,7 @@ class TorchBackend(StateOperations[States], Judging, Timed):
     def compare(self, views: list[tuple[int | View, float, float]], against: str) -> list[Difference]:
         return [
             replace(
-                compare_views.compare(*self._pair(index, against), rtol, atol),
+                compare_views.compare(*self._pair(index, against), rtol, atol, self._equal(index, against)),
                 view=index, name=self._name(index),
             )
             for index, rtol, atol in self._own(views)
@@ -239,7 +239,7 @@ class TorchBackend(StateOperations[States], Judging, Timed):
 
     def within(self, views: list[tuple[int | View, float, float]], against: str) -> bool:
         return all(
-            compare_views.within(*self._pair(index, against), rtol, atol)
+            compare_views.within(*self._pair(index, against), rtol, atol, self._equal(index, against))
             for index, rtol, atol in self._own(views)
         )
 
@@ -263,7 +263,7 @@ class TorchBackend(StateOperations[States], Judging, Timed):
             view, now, written = self.job["views"][index], self._typed(index, None), None
             if view["region"] in masks:
                 written = self._chosen(view, self._mask(masks[view["region"]])).to(now.device)
-            stats = compare_views.nonfinite(now, written)
+            stats = compare_views.nonfinite(now, written, self.states.idle(view["region"]))
             found.append(replace(stats, view=index, name=self._name(index)))
         return found
 

@@ -28,6 +28,8 @@ def perturb(tensor: Any, chosen: Any, view: int) -> int:
         count = part.numel()
         numbers = pattern(torch, _SEED, view, at, count, part.device).reshape(part.shape)
         at += count
+        if not wanted.any():
+            continue
         if part.dtype.is_floating_point:
             x = part.to(torch.float64)
             u = numbers.to(torch.float64) / 255

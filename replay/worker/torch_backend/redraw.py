@@ -12,13 +12,16 @@ import torch
 
 from ..common.poison import pattern
 from ..protocol import Spread
-from .compare_views import ELEMENTS
+from .compare_views import ELEMENTS, Idle, never
 
 _SEED = 10  # of the numbers that values shrink by; 8 is `perturb`'s
 _SPREAD_SEED = 1000
 
 
-def redraw(tensor: Any, seed: int, view: int, repeats: bool = False, spread: Spread | None = None) -> bool:
+def redraw(
+    tensor: Any, seed: int, view: int, repeats: bool = False, spread: Spread | None = None,
+    idle: Idle = never,
+) -> bool:  # fmt: skip
     """Change a tensor in place, the same way each time; whether anything changed.
 
     What is sorted stays sorted (all of it shrinks alike), equal values become unequal, zeros alone become
@@ -35,13 +38,15 @@ def redraw(tensor: Any, seed: int, view: int, repeats: bool = False, spread: Spr
     floating = tensor.dtype.is_floating_point
     wide = torch.float64 if floating else torch.int64
     flat = tensor.reshape(-1)
-    ordered = _is_sorted(tensor, wide)
-    low, high = _range(flat, wide)
+    ordered = _is_sorted(tensor, wide, idle)
+    low, high = _range(flat, wide, idle)
     if not floating and (ordered or low == high):
         return False
     changed = False
     for start in range(0, flat.numel(), ELEMENTS):
         part = flat[start : start + ELEMENTS]
+        if spread is None and not (floating and low == high) and idle(part):
+            continue  # zeros change places with zeros
         old = part.to(wide, copy=True)
         if not floating:
             places = _places(old.numel(), seed, old.device)
@@ -90,23 +95,30 @@ def _places(n: int, seed: int, device: Any) -> Any:
     return (torch.arange(n, dtype=torch.int64, device=device) * step + n // 3 + seed) % n
 
 
-def _is_sorted(tensor: Any, wide: Any) -> bool:
+def _is_sorted(tensor: Any, wide: Any, idle: Idle) -> bool:
     """Whether all values ascend, or each row's do. (Of rows, no more than a step's worth are looked at.)"""
     if tensor.shape[-1:].numel() < 3 or tensor.dim() == 0:
         return False
     rows = tensor.reshape(-1, tensor.shape[-1])[: max(1, ELEMENTS // max(1, tensor.shape[-1]))]
     for start in range(0, rows.shape[1] - 1, ELEMENTS):
-        part = rows[:, start : start + ELEMENTS + 1].to(wide)
+        part = rows[:, start : start + ELEMENTS + 1]
+        if idle(part):
+            continue
+        part = part.to(wide)
         if not bool((part[:, 1:] >= part[:, :-1]).all()):
             return False
     return True
 
 
-def _range(flat: Any, wide: Any) -> tuple[float, float]:
+def _range(flat: Any, wide: Any, idle: Idle) -> tuple[float, float]:
     """The least and the largest finite value; (0, 0) where there is none."""
     low, high = math.inf, -math.inf
     for start in range(0, flat.numel(), ELEMENTS):
-        part = flat[start : start + ELEMENTS].to(wide)
+        part = flat[start : start + ELEMENTS]
+        if idle(part):
+            low, high = min(low, 0.0), max(high, 0.0)
+            continue
+        part = part.to(wide)
         part = part[torch.isfinite(part)] if wide.is_floating_point else part
         if part.numel():
             low, high = min(low, float(part.min())), max(high, float(part.max()))

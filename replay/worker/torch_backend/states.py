@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import mmap
+from bisect import bisect_right
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from ..common.poison import GAP_SEED, pattern
 from ..common.private_map import private_map
 from ..common.ranges import Range, clipped, common, data_of, minus, union
 from ..job import Job
+from .compare_views import Idle, never
 
 _PROT_NONE = 0
 CHUNK = 16 * 1024 * 1024  # bytes of scratch per step on the device, times a small factor
@@ -111,6 +113,27 @@ class States:
         if not self._sparse:
             return [(0, self.sizes[region])]
         return union(self.memory.touched(region), *(self._data[name][region] for name in states))
+
+    def idle(self, region: int, *states: str) -> Idle:
+        """Whether a tensor that lies in a region is zeros, and so are its bytes in some states.
+
+        It may say no of zeros: it says yes of what nobody has written to.
+        """
+        data, size = self._data_here(region, *states), self.sizes[region]
+        base = self.memory.regions[region]["base"]
+        stops = [stop for _, stop in data]
+
+        def is_idle(tensor: Any) -> bool:
+            start = tensor.data_ptr() - base
+            strides = zip(tensor.shape, tensor.stride(), strict=True)
+            last = sum((length - 1) * stride for length, stride in strides)
+            stop = start + (last + 1) * tensor.element_size()
+            if start < 0 or stop > size:
+                return False  # a copy
+            at = bisect_right(stops, start)
+            return at == len(data) or data[at][0] >= stop
+
+        return is_idle if self._sparse else never
 
     def untouched(self, region: int) -> Bits | None:
         """What no launch has accessed since a state was restored, as far as that is known."""

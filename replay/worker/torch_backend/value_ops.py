@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ from ..common.failures import Fault, Refused
 from ..common.numeric_errors import Boxes, Errors
 from ..job import Job
 from ..protocol import REFERENCE, ErrorBoxes, ErrorStatistics, Limits, Spread
-from .compare_views import ELEMENTS
+from .compare_views import ELEMENTS, Idle, never
 from .redraw import redraw
 
 
@@ -34,8 +33,7 @@ class Judging:
         for index, rtol, atol in views:
             shape = tuple(self.job["views"][index]["shape"])
             errors = Errors(self.job["views"][index]["dtype"], shape, rtol, atol)
-            for now, expected in self._blocks(index, against, file):
-                errors.add(now, expected)
+            self._feed(errors, index, against, file)
             found.append(replace(errors.result(), view=index, name=self._name(index)))
         return found
 
@@ -43,8 +41,7 @@ class Judging:
         found = []
         for index, rtol, atol in views:
             boxes = Boxes(tuple(self.job["views"][index]["shape"]), rtol, atol)
-            for now, expected in self._blocks(index, against, None):
-                boxes.add(now, expected)
+            self._feed(boxes, index, against, None)
             found.append(replace(boxes.result(), view=index))
         return found
 
@@ -53,7 +50,12 @@ class Judging:
         np.save(self.folder / out, tensor.to(torch.float64).cpu().contiguous().numpy())
 
     def redraw(self, views: list[int], seed: int, repeats: bool, spread: Spread | None) -> list[int]:
-        return [index for index in views if redraw(self.values.view(index), seed, index, repeats, spread)]
+        regions = [view["region"] for view in self.job["views"]]
+        return [
+            index
+            for index in views
+            if redraw(self.values.view(index), seed, index, repeats, spread, self.states.idle(regions[index]))
+        ]
 
     def streams(self, which: str, regions: list[int]) -> str:
         if self.memory.kind != "cuda":
@@ -70,8 +72,8 @@ class Judging:
 
     # --- common ------------------------------------------------------------------------------------
 
-    def _blocks(self, index: int, against: str, file: str | None) -> Iterator[tuple[Any, Any]]:
-        """Values now and expected, flat, in row-major order."""
+    def _feed(self, statistics: Errors | Boxes, index: int, against: str, file: str | None) -> None:
+        """Add a view's values now and expected, flat, in row-major order."""
         now = self._typed(index, None)  # type: ignore[attr-defined]
         if file is not None:
             expected = torch.from_numpy(np.load(self.folder / file, allow_pickle=False))
@@ -80,11 +82,21 @@ class Judging:
         else:
             expected = self._typed(index, against)  # type: ignore[attr-defined]
         now, expected = now.reshape(-1), expected.reshape(-1)
+        equal = never if file is not None else self._equal(index, against)
         for start in range(0, now.numel(), ELEMENTS):
-            yield (
-                now[start : start + ELEMENTS].to(torch.float64).cpu().numpy(),
-                expected[start : start + ELEMENTS].to(torch.float64).cpu().numpy(),
-            )
+            block = now[start : start + ELEMENTS]
+            if equal(block):
+                statistics.skip_zeros(block.numel())
+            else:
+                wanted = expected[start : start + ELEMENTS]
+                statistics.add(block.to(torch.float64).cpu().numpy(), wanted.to(torch.float64).cpu().numpy())
+
+    def _equal(self, index: int, against: str) -> Idle:
+        """What tells of a part of a view that it is equal, if that can be told without a look."""
+        if against == REFERENCE:
+            return never
+        found: Idle = self.states.idle(self.job["views"][index]["region"], against)
+        return found
 
     def _name(self, index: int) -> str:
         return str(self.job["views"][index].get("name", ""))

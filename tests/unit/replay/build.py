@@ -5,7 +5,9 @@ The oracle is never taken from a replay.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -34,6 +36,29 @@ def value(item: Any) -> Any:
     return item  # already encoded
 
 
+@dataclass(frozen=True)
+class Sparse:
+    """Memory of ``size`` bytes that is zeros but for what lies at some offsets."""
+
+    size: int
+    data: dict[int, bytes]
+
+    def __len__(self) -> int:
+        return self.size
+
+    def __getitem__(self, part: slice) -> bytes:
+        start, stop, _ = part.indices(self.size)
+        found = bytearray(stop - start)
+        for at, data in self.data.items():
+            inside = data[max(0, start - at) : max(0, stop - at)]
+            found[max(0, at - start) : max(0, at - start) + len(inside)] = inside
+        return bytes(found)
+
+    def pieces(self, offset: int, size: int, step: int) -> Iterator[tuple[int, Callable[[], bytes]]]:
+        for start in sorted({at // step * step for at in self.data}):
+            yield start, partial(self.__getitem__, slice(start, min(start + step, offset + size)))
+
+
 @dataclass
 class Launch:
     """A launch under construction; `seal` writes it."""
@@ -47,14 +72,17 @@ class Launch:
     mode: Literal["interpreter", "jit"] = "interpreter"
     grid_source: schema.GridSource | None = None
     autotune: schema.Autotune | None = None
-    regions: list[tuple[int, bytes, bytes]] = field(default_factory=list)
+    regions: list[tuple[int, bytes | Sparse, bytes | Sparse]] = field(default_factory=list)
     views: list[schema.View] = field(default_factory=list)
     arguments: list[schema.Argument] = field(default_factory=list)
 
     def region(self, pre: Any, post: Any = None, base: int | None = None) -> int:
         """Add memory; without ``post`` the launch leaves it alone."""
-        before = np.ascontiguousarray(pre).tobytes()
-        after = before if post is None else np.ascontiguousarray(post).tobytes()
+        post = pre if post is None else post
+        before, after = (
+            contents if isinstance(contents, Sparse) else np.ascontiguousarray(contents).tobytes()
+            for contents in (pre, post)
+        )  # fmt: skip
         assert len(before) == len(after)
         index = len(self.regions)
         self.regions.append((BASE + index * SPACING if base is None else base, before, after))
@@ -100,12 +128,13 @@ class Launch:
     def seal(self, parent: Path) -> Path:
         writer = ReproducerWriter(parent, self.entry)
         for index, (_, before, after) in enumerate(self.regions):
-            writer.add_region_pre(index, len(before), memoryview(before))
+            source = before if isinstance(before, Sparse) else memoryview(before)
+            writer.add_region_pre(index, len(before), source)
             step = schema.CHUNK_BYTES
             for start in range(0, len(before), step):
                 if before[start : start + step] != after[start : start + step]:
                     writer.add_post_chunk(index, start // step, after[start : start + step])
-        source = writer.add_source(f"{self.entry}.py", (HEADER + self.source).encode())
+        stored = writer.add_source(f"{self.entry}.py", (HEADER + self.source).encode())
         kind: Literal["cpu", "cuda"] = "cpu" if self.mode == "interpreter" else "cuda"
         manifest = schema.Manifest(
             format="kerncap-reproducer",
@@ -135,7 +164,7 @@ class Launch:
             ),
             memory=writer.finish_memory(),
             oracle=self.oracle,
-            source=schema.Source(file=source, entry=self.entry),
+            source=schema.Source(file=stored, entry=self.entry),
         )
         path = writer.seal(manifest)
         if not self.stranger:

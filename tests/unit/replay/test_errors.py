@@ -6,6 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kerncap.replay import bias
 from kerncap.replay.worker.common.numeric_errors import Boxes, Errors, Percentiles
@@ -93,3 +95,25 @@ def test_so_is_an_error_that_leaves_some_elements_out() -> None:
     assert "600 of 1,000 elements are off in the same direction" in said
     few = np.where(np.arange(1000) % 5 < 2, x + 9e-6, x)
     assert not bias.uses_up(errors(few, x), "float32"), "half of them are right"
+
+
+@given(st.lists(st.integers(1, 4), min_size=1, max_size=3), st.data())
+def test_zeros_that_are_skipped_count_as_if_they_were_added(shape: list[int], data: st.DataObject) -> None:
+    count = int(np.prod(shape))
+    start = data.draw(st.integers(0, count - 1))
+    stop = data.draw(st.integers(start + 1, count))
+    expected = np.zeros(count)
+    outside = [at for at in range(count) if not start <= at < stop]
+    expected[outside] = data.draw(st.lists(st.integers(-3, 3), min_size=len(outside), max_size=len(outside)))
+    found = expected.copy()
+    found[outside] += data.draw(st.sampled_from([0.0, 1e-9, 1.0]))
+    for kind in (lambda: Errors("float32", tuple(shape), 0.0, 0.0), lambda: Boxes(tuple(shape), 0.0, 0.0)):
+        added, skipped = kind(), kind()
+        for low, high in ((0, start), (start, stop), (stop, count)):
+            if low < high:
+                added.add(found[low:high], expected[low:high])
+                if low == start:
+                    skipped.skip_zeros(high - low)
+                else:
+                    skipped.add(found[low:high], expected[low:high])
+        assert skipped.result() == added.result()

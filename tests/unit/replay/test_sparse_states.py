@@ -13,10 +13,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kerncap.answer import Answer
 from kerncap.format import schema
 from kerncap.replay.worker.common import bitmap, ranges
 
-from .build import BASE, Launch
+from .build import BASE, Launch, Sparse
 from .resident import Resident, resident
 
 pytest.importorskip("triton")
@@ -134,6 +135,10 @@ def test_states_are_what_plain_arrays_are(
         assert states.differing(name) == ([0] if differs.any() else [])
         found = states.diff(0, name, 0)
         assert (bitmap.empty(SIZE) if found is None else found) == bitmap.of_flags(differs)
+        idle = states.idle(0, name)
+        for at in range(0, SIZE, 10_000):
+            if idle(memory.tensor(0, at, min(10_000, SIZE - at))):
+                assert not now[at : at + 10_000].any() and not state[at : at + 10_000].any()
     untouched = states.untouched(0)
     if untouched is not None:
         assert not now[untouched.flags()].any()
@@ -141,36 +146,43 @@ def test_states_are_what_plain_arrays_are(
 
 # --- a launch --------------------------------------------------------------------------------------
 
-BYTES = 16 << 20
+BYTES = 5 << 30
+TAIL = BYTES - 64
 FIRST = """
 @triton.jit
-def first(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+def ends(x_ptr, out_ptr, n, TAIL, BLOCK: tl.constexpr):
     i = tl.arange(0, BLOCK)
-    tl.store(out_ptr + i, tl.load(x_ptr + i, mask=i < n) + 1, mask=i < n)
+    x = tl.load(x_ptr + i, mask=i < n)
+    tl.store(out_ptr + i, x + 1, mask=i < n)
+    tl.store(out_ptr + TAIL + i, x + 2, mask=i < n)
 """
 
 
 @pytest.fixture(scope="module")
 def large(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Resident]:
-    x, out = np.zeros(BYTES, np.int8), np.zeros(BYTES, np.int8)
-    x[:64] = np.arange(64)
-    out[:64] = x[:64] + 1
-    launch = Launch(FIRST, "first")
-    for name, before, after in (("x_ptr", x, x), ("out_ptr", np.zeros(BYTES, np.int8), out)):
-        region = launch.region(before, after, base=BASE + SKEW + len(launch.regions) * 0x1000_0000)
+    x = np.arange(64, dtype=np.int8)
+    data = {0: (x + np.int8(1)).tobytes(), TAIL: (x + np.int8(2)).tobytes()}
+    launch = Launch(FIRST, "ends")
+    for name, before, after in (
+        ("x_ptr", {0: x.tobytes()}, {0: x.tobytes()}), ("out_ptr", {}, data),
+    ):  # fmt: skip
+        base = BASE + SKEW + len(launch.regions) * 2 * BYTES
+        region = launch.region(Sparse(BYTES, before), Sparse(BYTES, after), base=base)
         view = launch.view(name, region, "int8", (BYTES,))
         launch.argument(name, schema.TensorValue(view=view))
-    with resident(
-        launch.argument("n", 64).constexpr("BLOCK", 64), tmp_path_factory.mktemp("large")
-    ) as opened:
+    launch.argument("n", 64).argument("TAIL", TAIL).constexpr("BLOCK", 64)
+    with resident(launch, tmp_path_factory.mktemp("large")) as opened:
         yield opened
 
 
 def test_a_large_tensor_is_judged_as_a_small_one(large: Resident) -> None:
-    assert large.judge().line == "Result: PASS (33,554,432 bytes identical, 64 written bytes poisoned)"
+    assert large.judge().line == f"Result: PASS ({2 * BYTES:,} bytes identical, 128 written bytes poisoned)"
+    assert large.measured.written_bytes == 128
+    kept = large.measured.as_write_set()
+    assert [kept.written_bytes(region) for region in range(2)] == [0, 128]
 
 
-@pytest.mark.parametrize("place", [4 << 20, BYTES - 64])
+@pytest.mark.parametrize("place", [4 << 20, TAIL - 64])
 def test_zeros_over_zeros_far_from_what_is_touched_are_seen(large: Resident, place: int) -> None:
     line = f"    tl.store(out_ptr + {place} + i, i * 0)\n"
     verdict = large.judge(FIRST + line)
@@ -182,3 +194,13 @@ def test_zeros_over_zeros_far_from_what_is_touched_are_seen(large: Resident, pla
 def test_what_is_read_far_away_does_no_harm(large: Resident) -> None:
     line = f"    tl.store(out_ptr + i, tl.load(x_ptr + {5 << 20} + i) * 0 + tl.load(x_ptr + i) + 1)\n"
     assert large.judge(FIRST + line).passed
+
+
+def test_a_wrong_byte_in_the_last_page_is_found_and_nothing_beside_it_is_looked_at(large: Resident) -> None:
+    verdict = large.judge(FIRST.replace("x + 2, mask=i < n", "tl.where(i == 63, 9, x + 2), mask=i < n"))
+    assert verdict.answer is Answer.NO
+    assert any(f"[{BYTES - 1}]" in reason for reason in verdict.reasons), verdict.reasons
+    [mismatch] = [stats for stats in verdict.views if stats.different]
+    assert (mismatch.elements, mismatch.different) == (BYTES, 1)
+    for region in range(2):
+        assert bitmap.count(large.engine.untouched(region)) > BYTES - (64 << 20)
