@@ -283,6 +283,7 @@ def _confined(staged: StagedUnit, tool: Tool, path: Path, hidden: tuple[Path, ..
     """The toolkit, the headers that the application was built with, and what is installed may be read."""
     named = [os.environ.get(name, "") for name in (*tools.PREFIXES, *tools.ROCM_PREFIXES)]
     toolkit = [str(tool.path), str(tool.path.resolve().parent.parent), str(tool.include or ""), *named]
+    toolkit.append(str(Path(__file__).resolve().parent))  # the scripts that speak to NVRTC and Numba
     if tool.name == "numba":  # the virtual environment
         toolkit.append(str(tool.path.parent.parent))
     headers = [folder for _, folder in staged.include_folders(Path("/nowhere")) if os.path.isdir(folder)]

@@ -95,6 +95,27 @@ class TestConversation:
         with pytest.raises(BuildError, match="ended with no answer"):
             built(axpy, tmp_path, "SCALE = 3.0", "import os; os._exit(3)")
 
+    @pytest.mark.parametrize("line", ["open({0!r}).read()", "open({1!r}, 'w')"])
+    def test_a_strangers_module_is_confined(self, axpy: Reproducer, tmp_path: Path, line: str) -> None:
+        results, outside = tmp_path / "regions" / "0", tmp_path / "outside"
+        results.parent.mkdir()
+        results.write_text("the result")
+        file = tmp_path / "own" / "kernel.py"
+        file.parent.mkdir()
+        hidden = (results.parent, axpy.path)
+
+        def build() -> candidates.Built:
+            return candidates.compile_candidate(axpy, file, "sm_90", file.parent, None, hidden)
+
+        text = axpy.source_text()
+        assert text is not None
+        file.write_text(text)
+        assert NAMES["axpy"] in build().path.read_text()
+        file.write_text(f"{text}\n{line.format(str(results), str(outside))}\n")
+        with pytest.raises(BuildError, match="Permission denied"):
+            build()
+        assert not outside.exists()
+
 
 def test_without_numba_the_reason_names_it(
     axpy: Reproducer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
