@@ -16,6 +16,7 @@ from kerncap.sanitizer.checks.concrete_tier import Wanted, settle
 from kerncap.sanitizer.checks.events.unwritten_uses import unused
 from kerncap.sanitizer.checks.races.conflict_findings import EQUAL_THERE
 from kerncap.sanitizer.checks.races.equal_values import computed
+from kerncap.sanitizer.checks.races.lanes import with_lanes
 from kerncap.sanitizer.checks.read_source import ContentsSource
 from kerncap.sanitizer.findings import (
     AccessKind,
@@ -90,6 +91,8 @@ def _sanitize(launch: Launch, options: Options, started: float) -> LaunchReport:
         analysis = Analysis(launch, module, function, nothing, solver, options)
         settled = _unfollowed(analysis, notes[-1])
     settled = _without_unused(analysis, _evaluate(analysis, settled, notes))
+    if "race" in options.checks:
+        settled = _with_lanes(analysis, settled, notes)
     settled.sort(key=lambda one: one.order)
     if limited is not None and limited.told is not None:
         notes.append(limited.told)
@@ -211,6 +214,14 @@ def _is_chance(
         and all(finding.note for finding in verdict.findings)
         and not computed(operations[one.order], analysis.function)
     )
+
+
+def _with_lanes(analysis: Analysis, settled: list[Settled], notes: list[str]) -> list[Settled]:
+    try:
+        return with_lanes(analysis, settled)
+    except Exception as error:
+        notes.append(f"lanes that store to one place were not looked for: {_failure(error)}")
+        return settled
 
 
 def _without_unused(analysis: Analysis, settled: list[Settled]) -> list[Settled]:

@@ -68,13 +68,13 @@ def _taken(value: Expr, conditions: frozenset[Expr]) -> Expr:
 
 def computed(operation: Operation, kernel: Function) -> bool:
     """Whether what a store stores has nothing from memory in it."""
-    value = _stored(operation)
+    value = stored_operand(operation)
     if value is None:
         return False
     return all(one is not None and not one.name.startswith(_READS) for one in _behind(value, kernel))
 
 
-def _stored(operation: Operation) -> Value | None:
+def stored_operand(operation: Operation) -> Value | None:
     """What a store stores."""
     if operation.name == "tt.store" and "operand_segments" in operation.attributes:
         return operation.segment("value")
@@ -102,7 +102,7 @@ def _made_of_equals(analysis: Analysis, relation: Relation, left: Side, right: S
             return False
         if one is not None and other is not None and not relation.equal(var(one), var(other)):
             return False
-    value = _stored(left.access.operation)
+    value = stored_operand(left.access.operation)
     if value is None:
         return False
     written = {

@@ -23,7 +23,8 @@ class Verdict:
     """``must``: by key, the points at which it is so. ``may``: true or not, depending on the schedule of
     programs, on what stands in memory that nobody wrote, or on how wrap-around is read.
 
-    ``races``: pairs of places in conflict; ``identical``: those that write the same.
+    ``races``: pairs of places in conflict; ``identical``: those that write the same. ``lanes``: stores of
+    which two lanes of one program write different values to one element.
     """
 
     must: dict[Key, set[Point]] = field(default_factory=lambda: defaultdict(set))
@@ -31,6 +32,7 @@ class Verdict:
     placeless: set[Key] = field(default_factory=set)  # no offset can be told: the address is undefined
     races: set[tuple[Place, Place]] = field(default_factory=set)
     identical: set[tuple[Place, Place]] = field(default_factory=set)
+    lanes: set[Place] = field(default_factory=set)
     lines: set[int] = field(default_factory=set)  # of operations that really access something
     steered: set[int] = field(default_factory=set)  # lines of accesses by an undefined mask
     any_order: bool = False  # other orders of programs were not all tried
@@ -60,7 +62,7 @@ class Verdict:
         for mine, theirs in (
             (self.may, other.may), (self.placeless, other.placeless), (self.races, other.races),
             (self.identical, other.identical), (self.lines, other.lines), (self.outside, other.outside),
-            (self.steered, other.steered), (self.failed, other.failed),
+            (self.steered, other.steered), (self.failed, other.failed), (self.lanes, other.lanes),
         ):  # fmt: skip
             mine |= theirs
 
@@ -71,6 +73,7 @@ def judge(machine: Machine, programs: list[tuple[int, int, int]], views: list[An
     for event in machine.events:
         verdict.lines.add(event.line)
         _one(verdict, event, machine, programs, views)
+        _lanes(verdict, event, machine, programs)
     # What an atomic adds to garbage is garbage. A lane at an undefined place, or under an undefined
     # mask, may meet anybody.
     garbled = {
@@ -137,6 +140,31 @@ def _one(verdict: Verdict, event: Event, machine: Machine, programs: Any, views:
             verdict.placeless.add(("uninit", event.line, argument.name))
         if event.wrapped or event.wrong.any() or event.undefined_place.any():
             verdict.may |= {(check, event.line, argument.name) for check in ("oob", "overflow", "race")}
+
+
+def _lanes(verdict: Verdict, event: Event, machine: Machine, programs: Any) -> None:
+    """Of two lanes of one store at one place, either may come last."""
+    if event.kind != "store":
+        return
+    for region in distinct(event.region):
+        argument = machine.arguments[region]
+        size = machine.stores[argument.store].contents.size
+        at = event.relative + argument.origin
+        sure = (event.region == region) & ~event.undefined_place & ~event.undefined_value
+        chosen = np.flatnonzero(sure & (at >= 0) & (at < size))
+        _, element = np.unique(at[chosen], return_inverse=True)
+        low = np.full(element.size, np.iinfo(np.int64).max)
+        high = np.full(element.size, np.iinfo(np.int64).min)
+        np.minimum.at(low, element, event.values[chosen])
+        np.maximum.at(high, element, event.values[chosen])
+        differ = (low < high)[element]
+        if differ.any():
+            place: Place = (event.line, event.kind, argument.name)
+            verdict.lanes.add(place)
+            verdict.races.add((place, place))
+            mask = np.zeros(event.lanes.size, np.bool_)
+            mask[chosen[differ]] = True
+            verdict.must["race", event.line, argument.name] |= _points(event, mask, programs)
 
 
 def _points(event: Event, bad: Any, programs: Any) -> set[Point]:

@@ -46,6 +46,22 @@ def test_equal_values_are_no_race() -> None:
     assert found.identical == {((5, "store", "y"), (5, "store", "y"))}
 
 
+@pytest.mark.parametrize(
+    ("text", "lanes"),
+    [
+        ("y + o // 2, o", {0, 1, 2, 3}),
+        ("y + o // 2, o // 2", set()),
+        ("y + o // 2, o, mask=o % 2 == 0", set()),
+        ("y + tl.where(o < 2, 0, o), o", {0, 1}),
+    ],
+)
+def test_lanes_that_store_different_values_to_one_place(text: str, lanes: set[int]) -> None:
+    found = verdict(f"tl.store({text})", programs=1)
+    assert {lane for _, (lane,), _ in found.must.get(("race", 5, "y"), set())} == lanes
+    assert found.lanes == ({(5, "store", "y")} if lanes else set())
+    assert not verdict("tl.atomic_add(y + o // 2, 1.0)", programs=1).lanes
+
+
 def test_a_lane_without_other_is_undefined_where_it_is_stored() -> None:
     found = verdict("v = tl.load(x + o, mask=o < 11)\ntl.store(y + o, v)").must
     assert found == {("uninit", 6, "y"): {((2, 0, 0), (3,), 11)}}

@@ -91,7 +91,8 @@ def test_what_is_found_is_what_is_wrong(one: Case) -> None:
             assert finding.place.offset_bytes is not None, finding.message
         if finding.check == "race":
             assert finding.other is not None, finding.message
-            assert finding.other.place.program_id != finding.place.program_id, finding.message
+            here, there = finding.place, finding.other.place
+            assert (here.program_id, here.lane) != (there.program_id, there.lane), finding.message
 
 
 @pytest.mark.parametrize("one", WITH_ORACLE, ids=repr)

@@ -46,6 +46,7 @@ def judge(run: Recorder, other: Recorder | None, bounds: str) -> Verdict:
     for broken in run.broken:
         verdict.add(broken.check, broken.line, broken.argument, {(broken.program, (), 0)})
     _races(verdict, run, names)
+    _lanes(verdict, run, names)
     if other is not None:
         _undefined(verdict, run, other, names)
     return verdict
@@ -160,6 +161,23 @@ def _races_of_byte(
                 which = np.zeros(one.lanes.size, np.bool_)
                 which[element] = True
                 verdict.add("race", site[0], site[2], _points(one, which))
+
+
+def _lanes(verdict: Verdict, run: Recorder, names: list[str]) -> None:
+    """Of two lanes of one store at one place, either may come last."""
+    for event in run.events:
+        if event.kind != "store" or event.values is None:
+            continue
+        first: dict[tuple[int, int], int] = {}
+        for element in np.flatnonzero(event.at.inside).tolist():
+            place = int(event.at.store[element]), int(event.at.offset[element])
+            other = first.setdefault(place, element)
+            if (event.values[element] != event.values[other]).any():
+                site = _site(event, int(event.at.region[element]), names)
+                verdict.races.add((site, site))
+                which = np.zeros(event.lanes.size, np.bool_)
+                which[[other, element]] = True
+                verdict.add("race", site[0], site[2], _points(event, which))
 
 
 def _undefined(verdict: Verdict, run: Recorder, other: Recorder, names: list[str]) -> None:

@@ -54,8 +54,7 @@ def permute_twice_within_one_program(x_ptr, index_ptr, out_ptr, n, BLOCK: tl.con
     offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     mask = offs < n
     index = tl.load(index_ptr + offs, mask=mask, other=0)
-    # Two lanes of the first program meet: which of them wins is open, but no other program is in it.
-    tl.store(out_ptr + index, tl.load(x_ptr + offs, mask=mask), mask=mask)
+    tl.store(out_ptr + index, tl.load(x_ptr + offs, mask=mask), mask=mask)  # BUG: race argument=out_ptr
 
 
 @case((3,), x_ptr=rand(40), index_ptr=ints([20, *range(1, 40)]), out_ptr=zeros(40), n=40, BLOCK=16)
