@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import os
 import sys
 from collections.abc import Iterable
@@ -58,6 +59,20 @@ class _TestFile(pytest.Module):
 def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> pytest.Module:
     module: pytest.Module = _TestFile.from_parent(parent, path=module_path)
     return module
+
+
+# Ten thousand tests and torch are no garbage: leave them out where Python looks for some.
+def pytest_collection() -> None:
+    gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()
+
+
+def pytest_unconfigure() -> None:
+    gc.unfreeze()  # libraries look at the end for what is still there
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
