@@ -21,15 +21,16 @@ def bare(tmp_path_factory: pytest.TempPathFactory) -> Bare:
     return Bare.make(tmp_path_factory.mktemp("bare"))
 
 
-@pytest.fixture(scope="module")
-def captured(kerncap_of_module: CommandLine) -> Capture:
+@pytest.fixture(scope="session")
+def captured(tmp_path_factory: pytest.TempPathFactory) -> Capture:
     """The only reproducer of a program; each is captured once."""
+    kerncap = CommandLine(tmp_path_factory.mktemp("captured"))
     made: dict[Path, Path] = {}
 
     def capture(program: Path) -> Path:
         if program not in made:
-            out = kerncap_of_module.folder / f"out{len(made)}"
-            done = kerncap_of_module("capture", "-o", out, "--", sys.executable, program)
+            out = kerncap.folder / f"out{len(made)}"
+            done = kerncap("capture", "-o", out, "--", sys.executable, program)
             assert done.status == 0, done.stderr
             [made[program]] = out.iterdir()
         return made[program]
