@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -36,6 +36,14 @@ LIMIT_S = 900  # for these
 # Triton 3.9 has no block pointers, which older versions of some libraries use.
 OLDER = ("triton==3.6.0", "torch==2.13.0", "numpy", "packaging", "pyyaml", "sqlalchemy")
 
+# What unsloth imports, and what these import, but for packages that are here anyway.
+UNSLOTH = """
+    unsloth_zoo==2026.10.9 transformers==5.17.0 huggingface-hub==1.33.0 trl==1.15.0 peft accelerate
+    datasets==4.8.5 tokenizers safetensors regex protobuf sentencepiece pillow pyarrow dill multiprocess
+    xxhash pandas bitsandbytes torchao einops cut_cross_entropy tyro hf_transfer nest_asyncio structlog json5
+    diffusers docstring_parser typeguard httpx httpcore typer shellingham annotated-doc
+"""
+
 
 @dataclass(frozen=True)
 class Library:
@@ -45,7 +53,7 @@ class Library:
 
     packages: tuple[tuple[str, str], ...]
     versions: str  # the newest last
-    needs: tuple[str, ...] = ()
+    needs: Sequence[str] = ()
     newer_triton: str = "0"
     environment: tuple[tuple[str, str], ...] = ()
 
@@ -70,6 +78,15 @@ LIBRARIES = {
     "bitsandbytes": Library((("bitsandbytes", "0"),), "0.50.2"),
     "inductor": Library((), "2.13.0"),  # of the torch that is here
     "cce": Library((("cut-cross-entropy", "0"),), "25.1.1"),
+    "unsloth": Library(
+        (("unsloth", "0"),),
+        "2026.10.9",
+        needs=UNSLOTH.split(),
+        environment=(
+            ("UNSLOTH_NVFP4_FUSED", "1"),  # else its kernel is for GPUs that it was measured on
+            ("UNSLOTH_COMPILE_LOCATION", str(PLACE / "unsloth_compiled")),
+        ),
+    ),
 }
 
 
