@@ -18,7 +18,7 @@ const char* kind_of(CUgraphNodeType type) noexcept {
     case CU_GRAPH_NODE_TYPE_MEMSET:
       return "memset";
     case CU_GRAPH_NODE_TYPE_HOST:
-      return "host";
+      return "host function";
     case CU_GRAPH_NODE_TYPE_GRAPH:
       return "child graph";
     case CU_GRAPH_NODE_TYPE_EMPTY:
@@ -38,7 +38,7 @@ const char* kind_of(CUgraphNodeType type) noexcept {
     case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
       return "memory operation";
     default:
-      return is_conditional(type) ? "conditional" : "unknown";
+      return is_conditional(type) ? "conditional" : "unrecognized";
   }
 }
 
@@ -125,7 +125,7 @@ std::string refusal_of(const std::vector<GraphNode>& nodes) {
   if (fixed == nullptr) return {};
   std::string text = "node " + path + " of its graph is a " + kind_of(fixed->type) + " node";
   text += is_conditional(fixed->type)
-              ? ": a kernel can be taken alone only behind such nodes, in a graph of kernels, copies and "
+              ? ": a kernel can run alone only behind such nodes, in a graph of kernels, copies and "
                 "fills without loops; "
               : ", with which a graph can be neither copied nor launched in parts; ";
   return text + outline_of(nodes);

@@ -64,7 +64,7 @@ def test_a_kernel_behind_a_conditional_node(bench: Bench) -> None:
         next(line for line in captured.document["failed"] if line.startswith(name))
         for name in ("scale_in_place", "increment")
     )
-    assert "node 1 of its graph is a conditional node: a kernel can be taken alone only behind" in before
+    assert "node 1 of its graph is a conditional node: a kernel can run alone only behind" in before
     assert "it runs in a body of node 1 of its graph, a conditional node" in body
     assert f"graph of 3 nodes: {outline}" in before and outline in body
 

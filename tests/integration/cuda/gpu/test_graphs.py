@@ -54,7 +54,7 @@ def test_kernels_in_place(
         (
             "conditional",
             "kc_scale",
-            "node 1 of its graph is a conditional node: a kernel can be taken alone only behind such nodes, "
+            "node 1 of its graph is a conditional node: a kernel can run alone only behind such nodes, "
             "in a graph of kernels, copies and fills without loops; graph of 3 nodes: 0 kernel kc_scale, "
             "1 conditional of 1 (0 kernel kc_count), 2 kernel kc_add",
         ),
