@@ -23,7 +23,7 @@ struct Graphs {
   std::mutex mutex;
   std::unordered_map<CUgraphExec, std::shared_ptr<GraphExec>> execs;
   std::vector<CUgraph> kept;  // destroyed by the target, held for their execs
-  std::unordered_map<CUgraphNode, Bodies> bodies;
+  std::unordered_map<CUgraphNode, std::vector<CUgraph>> bodies;
 };
 
 Graphs& graphs() noexcept {
@@ -166,21 +166,21 @@ class TargetLaunch {
 }  // namespace
 
 bool wants_copy(const std::vector<GraphNode>& nodes) noexcept {
-  return !all_can_be_disabled(nodes, true) && !capture::lists_only() && may_be_wanted(nodes);
+  return !all_of(nodes, can_be_disabled) && !capture::lists_only() && may_be_wanted(nodes);
 }
 
-void track_bodies(CUgraphNode node, const CUgraph* bodies, size_t count, bool is_loop) noexcept try {
-  Bodies of_node = {{bodies, bodies + count}, is_loop};
+void track_bodies(CUgraphNode node, const CUgraph* bodies, size_t count) noexcept try {
+  std::vector<CUgraph> all_of_node(bodies, bodies + count);
   std::lock_guard<std::mutex> lock(graphs().mutex);
-  graphs().bodies[node] = std::move(of_node);
+  graphs().bodies[node] = std::move(all_of_node);
 } catch (const std::bad_alloc&) {
   // Their kernels are not named, then.
 }
 
-Bodies bodies_of(CUgraphNode node) {
+std::vector<CUgraph> bodies_of(CUgraphNode node) {
   std::lock_guard<std::mutex> lock(graphs().mutex);
   auto found = graphs().bodies.find(node);
-  return found == graphs().bodies.end() ? Bodies() : found->second;
+  return found == graphs().bodies.end() ? std::vector<CUgraph>() : found->second;
 }
 
 void track_exec(CUgraphExec exec, CUgraph graph, unsigned long long flags) noexcept try {

@@ -165,9 +165,7 @@ bool read_nodes(CUgraph graph, std::vector<GraphNode>* nodes, int depth) {
         return false;
     }
     if (is_conditional(node.type)) {
-      const Bodies bodies = bodies_of(node.handle);
-      node.is_branch = !bodies.graphs.empty() && !bodies.is_loop;
-      for (CUgraph body : bodies.graphs) {
+      for (CUgraph body : bodies_of(node.handle)) {
         std::vector<GraphNode> inside;
         if (depth >= most_nested || !read_nodes(body, &inside, depth + 1)) return false;
         std::move(inside.begin(), inside.end(), std::back_inserter(node.inner));

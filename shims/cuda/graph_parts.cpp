@@ -10,25 +10,14 @@
 namespace kerncap::cuda {
 namespace {
 
-// The nodes in the bodies of a conditional node go with it: it can't be disabled, and it runs in each part,
-// with nothing in it but in its own.
 class DisablingParts final : public Parts {
  public:
   DisablingParts(const GraphLaunch& launch, const GraphExec& exec) : launch_(launch), exec_(exec) {
-    for (size_t i = 0; i < exec.nodes.size(); ++i) {
-      add(exec.nodes[i], i);
-      for (const GraphNode& node : exec.nodes[i].inner) add(node, i);
-    }
+    for (const GraphNode& node : exec.nodes) enabled_.push_back(node.enabled);
   }
   ~DisablingParts() noexcept override { restore(); }
 
   bool prepare(size_t leaf, std::string* reason) override {
-    // The handle of a later one would lose what was written to it in an earlier part.
-    for (size_t i = leaf + 1; i < exec_.nodes.size(); ++i) {
-      if (!is_conditional(exec_.nodes[i].type)) continue;
-      *reason = refusal_of(exec_.nodes);
-      return false;
-    }
     // Tried before anything runs: some nodes refuse (a kernel node that the device may update).
     if (!begun_ && (!select(leaf, leaf + 1) || !restore())) {
       *reason = "the driver refused to disable a node of its graph";
@@ -53,20 +42,9 @@ class DisablingParts final : public Parts {
   CUresult run_rest() noexcept override { return run(done_, exec_.nodes.size()); }
 
  private:
-  struct Switch {
-    CUgraphNode node;
-    size_t leaf;
-    bool wanted, is_on;  // by the target; in the exec
-  };
-
-  void add(const GraphNode& node, size_t leaf) {
-    if (node.type != CU_GRAPH_NODE_TYPE_EMPTY && !is_conditional(node.type))
-      switches_.push_back({node.handle, leaf, node.enabled, node.enabled});
-  }
-
   CUresult run(size_t first, size_t last) noexcept {
     bool any = false;
-    for (const Switch& one : switches_) any |= one.wanted && one.leaf >= first && one.leaf < last;
+    for (size_t i = first; i < last; ++i) any |= exec_.nodes[i].enabled && does_something(i);
     if (!any) return CUDA_SUCCESS;
     if (!select(first, last)) return failed_;
     gate::Pass pass;
@@ -74,21 +52,25 @@ class DisablingParts final : public Parts {
     return launch_exec(launch_);
   }
 
-  // Enables what is of the leaves [first, last), as far as the target wants it, and nothing else.
+  // Enables nodes [first, last) as far as the target wants them, and no other.
   bool select(size_t first, size_t last) noexcept {
-    for (Switch& one : switches_)
-      if (!set(&one, one.wanted && one.leaf >= first && one.leaf < last)) return false;
+    for (size_t i = 0; i < enabled_.size(); ++i)
+      if (!set(i, i >= first && i < last && exec_.nodes[i].enabled)) return false;
     return true;
   }
 
-  bool restore() noexcept { return select(0, exec_.nodes.size()); }
+  bool restore() noexcept { return select(0, enabled_.size()); }
 
-  bool set(Switch* one, bool on) noexcept {
-    if (one->is_on == on) return true;
+  bool does_something(size_t node) const noexcept {
+    return exec_.nodes[node].type != CU_GRAPH_NODE_TYPE_EMPTY;
+  }
+
+  bool set(size_t node, bool on) noexcept {
+    if (enabled_[node] == on || !does_something(node)) return true;
     gate::Own own;
-    CUresult result = driver()->cuGraphNodeSetEnabled(launch_.exec, one->node, on ? 1 : 0);
+    CUresult result = driver()->cuGraphNodeSetEnabled(launch_.exec, exec_.nodes[node].handle, on ? 1 : 0);
     if (result != CUDA_SUCCESS) failed_ = result;
-    if (result == CUDA_SUCCESS) one->is_on = on;
+    if (result == CUDA_SUCCESS) enabled_[node] = on;
     return result == CUDA_SUCCESS;
   }
 
@@ -96,7 +78,7 @@ class DisablingParts final : public Parts {
   const GraphExec& exec_;
   size_t leaf_ = 0, done_ = 0;
   CUresult failed_ = CUDA_ERROR_UNKNOWN;
-  std::vector<Switch> switches_;
+  std::vector<bool> enabled_;  // what the exec has now
 };
 
 // A part of the copy, instantiated; null for one with no nodes. Destroyed while it runs it is freed later,

@@ -20,7 +20,6 @@ struct GraphNode {
   Launch launch;                  // of a kernel node; no stream and context yet
   const char* trouble = nullptr;  // why `launch` is not whole
   std::vector<GraphNode> inner;   // of a child graph, or of the bodies of a conditional node
-  bool is_branch = false;         // a conditional node that is no loop, and whose bodies are known
 };
 
 // An executable graph. Used by one thread at a time, as the driver demands for it.
@@ -49,8 +48,8 @@ bool can_be_copied(CUgraphNodeType type) noexcept;
 constexpr bool is_conditional(CUgraphNodeType type) noexcept {
   return static_cast<int>(type) == 13;
 }
-// Whether every node can be; the conditional ones by what is in them, where `branches` permits these.
-bool all_can_be_disabled(const std::vector<GraphNode>& nodes, bool branches) noexcept;
+// Whether every node of the graph, and of its child graphs, is as `test` asks.
+bool all_of(const std::vector<GraphNode>& nodes, bool (*test)(CUgraphNodeType)) noexcept;
 // The first node that keeps the graph from being launched in parts, by number and kind, and the graph's
 // outline; empty if there is none.
 std::string refusal_of(const std::vector<GraphNode>& nodes);
@@ -73,12 +72,8 @@ void follow(GraphExec* exec, const GraphNode& node, CUresult (*set)(CUgraphNode 
 // --- graph_launch.cpp --------------------------------------------------------------------------------
 
 // The graphs that a conditional node runs.
-struct Bodies {
-  std::vector<CUgraph> graphs;
-  bool is_loop = false;
-};
-void track_bodies(CUgraphNode node, const CUgraph* bodies, size_t count, bool is_loop) noexcept;
-Bodies bodies_of(CUgraphNode node);
+void track_bodies(CUgraphNode node, const CUgraph* bodies, size_t count) noexcept;
+std::vector<CUgraph> bodies_of(CUgraphNode node);
 void track_exec(CUgraphExec exec, CUgraph graph, unsigned long long flags) noexcept;
 std::shared_ptr<GraphExec> exec_of(CUgraphExec exec) noexcept;
 // The target destroys them. A graph whose nodes' handles may be needed yet is kept: true, and the driver
