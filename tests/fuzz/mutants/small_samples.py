@@ -34,6 +34,12 @@ def main() -> None:
     kernel_of("layer_norm", "layer_norm_forward")[(4,)](x, w, b, out, mean, rstd, 24, 24, 1e-5, 32)
     dx, dw, db = torch.empty(4, 24), torch.zeros(24), torch.zeros(24)
     kernel_of("layer_norm", "layer_norm_backward")[(4,)](dx, dw, db, y, x, w, mean, rstd, 24, 24, 32)
+    kernel_of("nan_on_seventh", "standardise_kernel")[(4,)](x, torch.empty(4, 24), 24, BLOCK=32)
+    kernel_of("out_of_bounds", "square_kernel")[(3,)](torch.randn(96), torch.empty(96), 96, BLOCK=32)
+    a, b, c = torch.randn(20, 24).half(), torch.randn(24, 18).half(), torch.empty(20, 18).half()
+    kernel_of("autotuned_matmul", "matmul_kernel").fn[(2, 2)](
+        a, b, c, 20, 18, 24, *a.stride(), *b.stride(), *c.stride(), BLOCK_M=16, BLOCK_N=16, BLOCK_K=16
+    )
     q, k, v = (torch.randn(2, 24, 16) for _ in range(3))
     kernel_of("flash_attention", "attention_kernel")[(2, 2)](
         q, k, v, torch.empty_like(q), 0.25, 24 * 16, 16, 24,
