@@ -68,22 +68,3 @@ def test_cuda_core(kerncap_of_module: CommandLine, judge: Judge, tmp_path: Path)
     judge.agrees(path)
     judge.accepts(path, edited(path, tmp_path, "same", "a * x[i] + y[i]", "y[i] + x[i] * a"))
     judge.rejects(path, edited(path, tmp_path, "wrong", "a * x[i]", "a * x[i] * T(1.001)"))
-
-
-@pytest.mark.parametrize(
-    ("program", "functions"),
-    [("pallas_triton", {"add_kernel", "scale_kernel"}), ("pallas_mosaic", {"add_halves"})],
-)
-def test_pallas(kerncap_of_module: CommandLine, judge: Judge, program: str, functions: set[str]) -> None:
-    needs("jax")
-    env = {"XLA_PYTHON_CLIENT_MEM_FRACTION": "0.1", "XLA_FLAGS": "--xla_gpu_enable_command_buffer="}
-    target = TARGETS / f"{program}.py"
-    captured = capture(kerncap_of_module, sys.executable, target, options=("-k", "add|scale"), env=env)
-    assert captured.plain.status == 0, captured.plain.stderr
-    captured.target_is_unchanged()
-    found = {m.source.entry: path for path, m in captured.reproducers.items() if m.source is not None}
-    assert functions <= set(found), f"{captured.names()}\n{captured.captured.stderr}"
-    for function in sorted(functions):
-        manifest = captured.reproducers[found[function]]
-        assert manifest.kernel.file is not None and manifest.kernel.file.endswith(f"{program}.py")
-        judge.agrees(found[function])
