@@ -14,7 +14,8 @@ from tests.integration.sanitizer.live.conftest import of, run_script
 
 SAMPLES = Path(__file__).parents[4] / "samples"
 # torch_compile_block needs a GPU
-ON_CPU = sorted({path.parent.name for path in SAMPLES.glob("*/run.py")} - {"torch_compile_block"})
+NOT_ON_CPU = {"torch_compile_block", "numba_axpy"}
+ON_CPU = sorted({path.parent.name for path in SAMPLES.glob("*/run.py")} - NOT_ON_CPU)
 
 
 @triton.autotune([triton.Config({"B": 16}), triton.Config({"B": 128})], key=[])
