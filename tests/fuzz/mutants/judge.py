@@ -1,7 +1,7 @@
 """Whether a mutant computes the same: by Triton's interpreter and a script that needs no kerncap.
 
 The script is `kerncap export --as script`; kernels run in a process of their own, which a mutant may end.
-Memory lies between wide guards, of either of two contents: what depends on those has no answer.
+Memory lies between wide guards, of several contents: what depends on those has no answer.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 DIFFERS, EQUAL, UNCLEAR, ENDED = "differs", "equal", "unclear", "ended"
 _GUARD_BYTES = 1 << 16
-_FILLS = (0x00, 0x40)
+_FILLS = (0x00, 0x40, 0xFF)  # zero, finite, NaN
 _CONTENTS = 3  # the captured ones, and others
 _LIMIT_S = 120.0
 # Against the tolerance of verify, 1.3e-6 and 1e-5: what is beyond this is beyond that.
