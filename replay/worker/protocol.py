@@ -436,6 +436,7 @@ class Backend(Protocol):
     def untouched(self, region: int, out: str) -> bool:
         """Write the bitmap of bytes that nobody has accessed since the last `restore` to ``out``; whether
         any are known."""
+        ...
 
     def gap_writes(self) -> list[tuple[int, int, int]]:
         """(first address, last address, bytes) written in each stretch of memory that is in no region."""
