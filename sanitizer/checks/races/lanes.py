@@ -32,15 +32,17 @@ from kerncap.sanitizer.concrete.run import Limits, Track, evaluate
 from kerncap.sanitizer.diagnose.finding import spot_of
 from kerncap.sanitizer.findings import Finding, OtherAccess, Settled, Violated
 from kerncap.sanitizer.symbolic.expr import var
-from kerncap.sanitizer.ttir.ir import Operation
+from kerncap.sanitizer.ttir.ir import Operation, walk
 from kerncap.sanitizer.walk.access import Access
 
 # A search, and no proof: what does not show within this is not worth a reader's time. By operations, so that
 # the answer does not hang on how busy the machine is.
 _LIMITS = Limits(element_operations=20_000_000, seconds=10.0)
 _MAX_PROGRAMS = 1 << 12
-# Floats nearer than this may come of one computation: products of matrices round by the place of a row.
+# Floats nearer than this may come of one computation, if there are sums in it: products of matrices round by
+# the place of a row.
 _NEAR = 2.0**-6
+_SUMS = frozenset(("tt.dot", "tt.dot_scaled", "tt.reduce", "tt.scan"))
 
 
 def with_lanes(analysis: Analysis, settled: list[Settled]) -> list[Settled]:
@@ -140,6 +142,9 @@ class _Meeting:
     def __init__(self, analysis: Analysis, operations: Iterable[Operation], track: Track) -> None:
         self._analysis, self._rounding = analysis, track.rounding
         self._open = set(operations)
+        functions = analysis.module.functions.values()
+        bodies = (one.body for one in functions if one.body is not None)
+        self._near = _NEAR if any(o.name in _SUMS for body in bodies for o in walk(body)) else 0.0
         self.findings: dict[int, Finding] = {}
 
     def access(self, event: AccessEvent) -> None:
@@ -148,7 +153,7 @@ class _Meeting:
         event = in_own_storage(self._analysis.launch, event)
         if self._rounding:  # that a GPU may round a value otherwise does not make it equal to another
             event = replace(event, undefined=None)
-        met = _two_that_differ(event, addresses_of(self._analysis.launch, event))
+        met = _two_that_differ(event, addresses_of(self._analysis.launch, event), self._near)
         if met is None:
             return
         self._open.discard(event.operation)
@@ -182,7 +187,7 @@ def _lane(lane: tuple[int, ...]) -> str:
     return str(lane[0]) if len(lane) == 1 else str(lane)
 
 
-def _two_that_differ(event: AccessEvent, addresses: Ints) -> tuple[int, int] | None:
+def _two_that_differ(event: AccessEvent, addresses: Ints, near: float) -> tuple[int, int] | None:
     """Flat indices of two elements of one program that store other values to one address."""
     bits = stored_bits(event)
     if isinstance(bits, str) or event.new is None:
@@ -203,11 +208,11 @@ def _two_that_differ(event: AccessEvent, addresses: Ints) -> tuple[int, int] | N
         return None
     first, second = first[met], second[met]
     flat = bits.reshape(-1)
-    differ = np.flatnonzero((flat[first] != flat[second]) & _apart(event, first, second))
+    differ = np.flatnonzero((flat[first] != flat[second]) & _apart(event, first, second, near))
     return (int(first[differ[0]]), int(second[differ[0]])) if len(differ) else None
 
 
-def _apart(event: AccessEvent, first: Ints, second: Ints) -> Bools:
+def _apart(event: AccessEvent, first: Ints, second: Ints, limit: float) -> Bools:
     """Whether values differ by more than one computation of them may."""
     assert event.new is not None
     values = np.broadcast_to(event.new, event.mask.shape).reshape(-1)
@@ -215,5 +220,5 @@ def _apart(event: AccessEvent, first: Ints, second: Ints) -> Bools:
         return np.ones(len(first), dtype=np.bool_)
     one, other = values[first].astype(np.float64), values[second].astype(np.float64)
     with np.errstate(invalid="ignore"):
-        near = np.abs(one - other) <= _NEAR * np.maximum(np.abs(one), np.abs(other))
+        near = np.abs(one - other) <= limit * np.maximum(np.abs(one), np.abs(other))
     return np.asarray(~near & ~(np.isnan(one) & np.isnan(other)))

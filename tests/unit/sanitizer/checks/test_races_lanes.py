@@ -80,6 +80,13 @@ def test_two_lanes_that_store_different_values_to_one_place(programs: int) -> No
     assert "2.0 and 5.0" in finding.message
 
 
+def test_values_that_no_sum_is_behind_differ_however_near_they_are() -> None:
+    index = np.arange(128, dtype=np.int32)
+    index[121] = 120
+    (finding,) = _lanes(_report(scatter, index))
+    assert "120.0 and 121.0" in finding.message
+
+
 def test_it_stands_beside_a_race_of_programs() -> None:
     index = TWICE.copy()
     index[12] = 2
