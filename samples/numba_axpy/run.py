@@ -8,7 +8,7 @@ import numpy as np
 try:
     from numba import cuda
 except ImportError:
-    print("numba_axpy: needs Numba, and there is none here")
+    print("numba_axpy: needs Numba, which is not installed")
     sys.exit(0)
 
 GAIN = 1.25
@@ -28,7 +28,7 @@ def axpy(a, x, y):
 
 def main() -> None:
     if not cuda.is_available():
-        print("numba_axpy: needs a CUDA device, and there is none here")
+        print("numba_axpy: needs a CUDA device, and none was found")
         return
     n = 10_000
     x = np.arange(n, dtype=np.float32) / n

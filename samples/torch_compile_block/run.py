@@ -18,9 +18,7 @@ class Block(torch.nn.Module):
 
 def main() -> None:
     if not torch.cuda.is_available():
-        print(
-            "torch_compile_block: torch.compile makes Triton kernels for GPUs alone, and there is none here"
-        )
+        print("torch_compile_block: torch.compile makes Triton kernels only for GPUs, and none was found")
         sys.exit(0)
     torch.manual_seed(0)
     block = Block(128).cuda()

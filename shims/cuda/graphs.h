@@ -51,7 +51,7 @@ constexpr bool is_conditional(CUgraphNodeType type) noexcept {
 // Whether every node of the graph, and of its child graphs, is as `test` asks.
 bool all_of(const std::vector<GraphNode>& nodes, bool (*test)(CUgraphNodeType)) noexcept;
 // The first node that keeps the graph from being launched in parts, by number and kind, and the graph's
-// outline; empty if there is none.
+// outline; empty if it can.
 std::string refusal_of(const std::vector<GraphNode>& nodes);
 std::string outline_of(const std::vector<GraphNode>& nodes);
 
@@ -59,7 +59,7 @@ std::string outline_of(const std::vector<GraphNode>& nodes);
 
 // Whether its parts must be made of a copy, and any may be wanted. A copy costs time at each update.
 bool wants_copy(const std::vector<GraphNode>& nodes) noexcept;
-// Gives `exec` its copy of the graph that it is instantiated from; else its refusal says why there is none.
+// Gives `exec` its copy of the graph that it is instantiated from; or its refusal says why it has no copy.
 void copy_graph(CUgraph graph, GraphExec* exec);
 // The exec takes the parameters of another graph with the same nodes (cuGraphExecUpdate).
 void take_parameters(CUgraph graph, GraphExec* exec);

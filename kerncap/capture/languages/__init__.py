@@ -83,7 +83,7 @@ def parameters(
 
 
 def find(request: SourceRequest) -> FoundSource:
-    """The source of a kernel, or in ``missing`` one line why there is none. Reads files, runs nothing."""
+    """The source of a kernel; ``missing`` says in one line why it was not found. Only reads files."""
     found = _first(lambda language: language.find(request))
     assert found is not None  # the last language has an answer for every kernel
     return found if found.file is not None else ptx.instead_of(found, request)

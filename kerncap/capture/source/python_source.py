@@ -68,13 +68,13 @@ def function(text: str, qualified: Sequence[str] = (), lines: Iterable[int] = ()
 
 
 def only(text: str, name: str) -> PythonFunction | None:
-    """The function of that name, wherever it is defined; None if there is none or several."""
+    """The function of that name, wherever it is defined; None unless there is exactly one."""
     found = [each for each in _every(text) if each.node.name == name]
     return found[0] if len(found) == 1 else None
 
 
 def standalone(found: PythonFunction, original: str) -> Standalone | str:
-    """The module that the function needs, cut out of ``original``; or in one line why there is none.
+    """The module that the function needs, cut out of ``original``, or one line that says why it can't be.
 
     Top-level statements are taken that bind a name it uses, and so on for those; ``if __name__ == …`` never.
     """

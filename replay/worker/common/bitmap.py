@@ -247,7 +247,7 @@ def count(bits: Bits) -> int:
 
 
 def first(bits: Bits) -> int:
-    """The lowest byte in a set, -1 if there is none."""
+    """The lowest byte in a set, -1 if the set is empty."""
     pages = bits.pages()
     if not pages:
         return -1

@@ -46,7 +46,7 @@ class NoLanguage:
 
 @pytest.fixture
 def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """An installed package with a language, one that can't be imported, and one that is none."""
+    """An installed package with a language, one that can't be imported, and one that is no `Language`."""
     folder = tmp_path / "packages"
     facts = folder / "mine-1.0.dist-info"
     facts.mkdir(parents=True)
