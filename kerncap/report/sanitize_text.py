@@ -86,10 +86,10 @@ def result_line(
         causes = len(causes_of(reports)) + len(program.host_reads)
         of_causes = f" of {_number(causes, 'cause', 'causes')}" if causes < counts.findings else ""
         said = f"{_number(counts.findings, 'finding', 'findings')}{of_causes}; {said}"
-    if counts.answer is Answer.NO and program.status:
-        said += f"; {counts.program_ending}"
-    elif counts.answer is Answer.UNDECIDED:
+    if counts.answer is Answer.UNDECIDED:
         said = f"{counts.why_open}; {said}"
+    if program.status and counts.program_ending not in said:
+        said += f"; {counts.program_ending}"
     return answer.result_line(counts.answer, said)
 
 

@@ -99,6 +99,9 @@ def test_a_program_that_failed_may_have_launched_more() -> None:
         "Result: UNDECIDED (the program ended with status 3; a run to its end would decide it; "
         "1 launch; memory operations: 1 proved)"
     )
+    unproven = report(Settled("oob", "load", at(6), Unproven("no z3"), 1))
+    assert result_line([unproven], Program(3)).startswith("Result: UNDECIDED (not everything is proved")
+    assert result_line([unproven], Program(3)).endswith("; the program ended with status 3)")
     assert result_line([full()], Program(3)).startswith("Result: FAIL (")
     assert result_line([full()], Program(3)).endswith("; the program ended with status 3)")
     assert counts_of_all([ALL_PROVED], Program(3)).answer is Answer.UNDECIDED

@@ -137,6 +137,9 @@ class _Cuda:
     def can_device_access_peer(self: Any, device: Any, peer: Any) -> bool:
         return False
 
+    def is_current_stream_capturing(self: Any) -> bool:
+        return False
+
     def current_stream(self: Any, device: Any = None) -> Any:
         return _Stream()
 
@@ -223,6 +226,9 @@ class _Stream(_Nothing):
 
     def query(self) -> bool:
         return True
+
+    def is_capturing(self) -> bool:
+        return False
 
     def record_event(self, event: Any = None) -> Any:
         event = event if event is not None else _Event()

@@ -81,6 +81,8 @@ x = torch.ones(100, device="cuda", requires_grad=True)
 with torch.autocast("cuda", dtype=torch.bfloat16):
     Double.apply(x).sum().backward()
 assert x.grad.eq(2).all()
+torch.optim.AdamW([x]).step()  # asks whether a graph is captured
+assert not torch.cuda.is_current_stream_capturing()
 
 start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
 start.record(), end.record(), torch.cuda.synchronize()
