@@ -13,7 +13,7 @@ from kerncap.format import Reproducer
 from kerncap.replay import trust
 from kerncap.replay.choose import choose
 from kerncap.replay.limits import ncu
-from kerncap.replay.limits.explain import Claim, explain
+from kerncap.replay.limits.ncu_claims import Claim, explain
 from kerncap.replay.limits.ncu_csv import KernelRow
 
 CLOCK_CONTROLS = ("none", "base")

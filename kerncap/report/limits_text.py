@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kerncap.log import one_line
-from kerncap.replay.limits.roofline import NEAR, Bound, LimitReport
+from kerncap.replay.limits.binding_floor import NEAR, Bound, LimitReport
 from kerncap.replay.limits.work import Work
 from kerncap.report.tables import table
 from kerncap.report.verdict_text import milliseconds

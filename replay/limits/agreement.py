@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kerncap.replay.limits import peaks
+from kerncap.replay.limits.binding_floor import LimitReport
 from kerncap.replay.limits.counters import DRAM_SHARES
-from kerncap.replay.limits.roofline import LimitReport
 
 _CLOCK = "smsp__cycles_elapsed.avg.per_second"
 

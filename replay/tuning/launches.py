@@ -12,7 +12,7 @@ from kerncap.format import Reproducer
 from kerncap.replay.byte_effects import Measured, load
 from kerncap.replay.choose import Choice
 from kerncap.replay.engine import ORIGINAL, Engine
-from kerncap.replay.limits.floor import Floor, of_launch
+from kerncap.replay.limits.impossible_times import Floor, of_launch
 from kerncap.replay.measure_write_set import measure
 from kerncap.replay.process import Standby
 from kerncap.replay.statistics import median

@@ -15,10 +15,10 @@ from kerncap.replay.byte_effects import Measured, load
 from kerncap.replay.choose import Choice, choose
 from kerncap.replay.engine import CANDIDATE, ORIGINAL, Engine
 from kerncap.replay.limits import ceilings, ncu
+from kerncap.replay.limits.binding_floor import LimitReport, Times, bounds
 from kerncap.replay.limits.ceilings import Ceilings
 from kerncap.replay.limits.counters import counted_by_ncu, shares
 from kerncap.replay.limits.ncu_csv import KernelRow
-from kerncap.replay.limits.roofline import LimitReport, Times, bounds
 from kerncap.replay.limits.work import SECTOR_BYTES, Traffic, Work
 from kerncap.replay.resident import dirtied, follows_itself
 from kerncap.replay.worker.common import bitmap

@@ -12,7 +12,7 @@ from kerncap.api.verify.verify_result import Case, StageResult
 from kerncap.errors import KerncapError
 from kerncap.replay import statistics
 from kerncap.replay.engine import CANDIDATE, ORIGINAL
-from kerncap.replay.limits.floor import of_launch
+from kerncap.replay.limits.impossible_times import of_launch
 from kerncap.replay.resident import dirtied, run_timed
 from kerncap.replay.verdict import judge_timed
 

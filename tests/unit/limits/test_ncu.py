@@ -14,7 +14,7 @@ from kerncap.replay import trust
 from kerncap.replay.choose import Choice
 from kerncap.replay.limits import ncu
 from kerncap.replay.limits.counters import counted_by_ncu, shares
-from kerncap.replay.limits.explain import explain
+from kerncap.replay.limits.ncu_claims import explain
 from kerncap.replay.limits.ncu_csv import KernelRow, parse
 from kerncap.replay.worker import protocol, typed_json
 from kerncap.replay.worker.protocol import Compiled, Ended, Hello, Loaded

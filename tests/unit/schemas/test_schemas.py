@@ -160,7 +160,7 @@ def test_edit() -> None:
 
 def test_profile() -> None:
     from kerncap.api.profile import ProfileResult
-    from kerncap.replay.limits.explain import Claim
+    from kerncap.replay.limits.ncu_claims import Claim
     from kerncap.replay.limits.ncu_csv import KernelRow
 
     row = KernelRow("k", {"gpu__time_duration.sum": 1e-5, "launch__grid_size": 64.0}, {}, {})

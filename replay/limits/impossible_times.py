@@ -14,8 +14,8 @@ from kerncap.errors import BackendUnavailable
 from kerncap.replay.byte_effects import Measured
 from kerncap.replay.engine import Engine
 from kerncap.replay.limits import ceilings, peaks
+from kerncap.replay.limits.binding_floor import SPREAD
 from kerncap.replay.limits.ceilings import Ceilings
-from kerncap.replay.limits.roofline import SPREAD
 from kerncap.replay.worker.common import bitmap
 
 # Bytes per second: no GPU that is supported is slower, so below it nothing has to be measured.

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from kerncap.replay.limits import peaks
 from kerncap.replay.limits.agreement import agreement
-from kerncap.replay.limits.roofline import LimitReport, Times, bounds
+from kerncap.replay.limits.binding_floor import LimitReport, Times, bounds
 from kerncap.replay.limits.work import Work
 from kerncap.report.limits_text import percent, quantity, render
 from tests.unit.limits.made import device, traffic, work

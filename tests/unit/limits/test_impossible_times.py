@@ -9,7 +9,7 @@ import pytest
 from kerncap.answer import Answer
 from kerncap.api.verify import VerifyOptions, verify
 from kerncap.errors import BackendUnavailable
-from kerncap.replay.limits import ceilings, floor
+from kerncap.replay.limits import ceilings, impossible_times
 from kerncap.replay.limits.ceilings import Ceilings
 from tests.parameters import first_of
 from tests.unit.replay import native, rig
@@ -33,14 +33,14 @@ def device(memory: float = 3e12, cache: float = 6e12) -> Ceilings:
     ],
 )
 def test_what_is_written_takes_its_time(changed: int, ms: float, possible: bool) -> None:
-    problem = floor.Floor(changed, "python", 0, device()).problem(ms)
+    problem = impossible_times.Floor(changed, "python", 0, device()).problem(ms)
     assert bool(problem) != possible, problem
     assert possible or f"{ms:.3g} ms is less than the " in problem
 
 
 def test_a_slow_launch_asks_for_no_measurement(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ceilings, "of_device", lambda *_: pytest.fail("measured"))
-    assert floor.Floor(1 << 20, "python", 0).problem(1.0) == ""
+    assert impossible_times.Floor(1 << 20, "python", 0).problem(1.0) == ""
 
 
 def test_a_device_that_can_not_be_measured_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -48,7 +48,7 @@ def test_a_device_that_can_not_be_measured_says_nothing(monkeypatch: pytest.Monk
         raise BackendUnavailable("the device's ceilings", "no numpy")
 
     monkeypatch.setattr(ceilings, "of_device", refused)
-    assert floor.Floor(1 << 30, "python", 0).problem(0.001) == ""
+    assert impossible_times.Floor(1 << 30, "python", 0).problem(0.001) == ""
 
 
 @first_of(("memory", "answer"), [(1.0, Answer.UNDECIDED), (1e15, Answer.YES)])
@@ -56,7 +56,7 @@ def test_a_candidate_that_is_too_fast_is_no_success(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, memory: float, answer: Answer
 ) -> None:
     rig.use(monkeypatch, rig.kernels(tmp_path))
-    monkeypatch.setattr(floor, "_ALWAYS_POSSIBLE", 0.0)
+    monkeypatch.setattr(impossible_times, "_ALWAYS_POSSIBLE", 0.0)
     monkeypatch.setattr(ceilings, "of_device", lambda *_: device(memory, memory))
     launch = native.add()
     candidate = tmp_path / "same.ptx"
