@@ -249,7 +249,7 @@ class Engine(WorkerMemory):
         """Milliseconds of ``rounds`` launches of each variant, in turns: times of one round are a pair.
 
         Every round times each variant once, in an order that changes, each on the restored pre-state of the
-        ``dirty`` regions, or of no more than ``ranges`` (region, start, stop; `resident.dirtied`) of them.
+        ``dirty`` regions, or of no more than ``ranges`` of them (region, start, stop).
         ``cold`` as for `time`.
         By the device's events, of the interpreter by the host's clock. Raises ReplayError where a launch
         does not end well.

@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from kerncap import others
+from kerncap import writable_by_others
 from kerncap.errors import UsageError
 from kerncap.printable import visible
 from kerncap.regular_file import open_regular
@@ -67,13 +67,13 @@ def add(digest: str) -> None:
 
 def _check_folder(folder: Path) -> None:
     _refuse(folder, os.stat(folder))
-    above = others.may_replace(folder)
+    above = writable_by_others.may_replace(folder)
     if above is not None:
         raise UsageError(_message(above[0], above[1]))
 
 
 def _refuse(name: Path, info: os.stat_result) -> None:
-    why = others.may_change(info)
+    why = writable_by_others.may_change(info)
     if why is not None:
         raise UsageError(_message(name, why))
 

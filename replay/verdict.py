@@ -12,7 +12,7 @@ from typing import Any
 
 from kerncap.answer import Answer
 from kerncap.format.schema import Manifest
-from kerncap.replay import bias, in_place, printed_text
+from kerncap.replay import in_place, printed_text, rounding_bias
 from kerncap.replay.byte_effects import SEED_A, SEED_B, Measured, poison, strays
 from kerncap.replay.engine import CANDIDATE, ORIGINAL, Engine
 from kerncap.replay.judge_requests import FLOATS, errors, where
@@ -409,7 +409,7 @@ class _Comparison:
             if v >= 0
         ]
         for stats in errors(self.engine, wanted, "post") if wanted else ():
-            if reason := bias.uses_up(stats, self.manifest.views[stats.view].dtype):
+            if reason := rounding_bias.uses_up(stats, self.manifest.views[stats.view].dtype):
                 self.reasons.append(reason)
 
     def _untyped(self, different: dict[int, Bits], noise: Noise) -> None:

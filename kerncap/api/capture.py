@@ -25,9 +25,9 @@ from kerncap.capture.session_folder import Session
 from kerncap.capture.target import Target, TargetResult
 from kerncap.errors import CaptureError, KerncapError, UsageError
 from kerncap.format.private.command import without_secrets
-from kerncap.output import output_folder
 from kerncap.replay import trust
 from kerncap.report.capture_text import dormant_line
+from kerncap.whole_files import output_folder
 
 _ALL_SELF_CHECKS = 4  # take this many times the limit of one
 

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from kerncap.answer import Answer, of_all
-from kerncap.api.bad_endings import end_again
 from kerncap.api.candidate_file import kept, load_as_asked
 from kerncap.api.replay import (
     ReplayOptions,
@@ -23,6 +22,7 @@ from kerncap.api.replay import (
     without_values,
     write_set,
 )
+from kerncap.api.reproduced_faults import end_again
 from kerncap.errors import BackendUnavailable, KerncapError, ReplayError, UsageError
 from kerncap.exit_status import Bisect
 from kerncap.format import Reproducer
@@ -30,7 +30,7 @@ from kerncap.replay.byte_effects import Measured
 from kerncap.replay.candidates.disassemble import sass
 from kerncap.replay.engine import CANDIDATE, CAPTURED, ORIGINAL, REBUILT, Engine
 from kerncap.replay.outcome import CandidateError, Compiled
-from kerncap.replay.resident import dirtied
+from kerncap.replay.repeated_runs import dirtied
 from kerncap.replay.stage_diff import StageDiff, compare_stage, text_of
 from kerncap.replay.statistics import Ratio, median, ratio
 from kerncap.replay.verdict import judge

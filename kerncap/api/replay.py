@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from kerncap.answer import Answer
-from kerncap.api.bad_endings import end_again
 from kerncap.api.candidate_file import kept, load_as_asked, refuse_inside
 from kerncap.api.candidate_settings import described
+from kerncap.api.reproduced_faults import end_again
 from kerncap.api.unseen_stores import add_unseen_stores
 from kerncap.errors import KerncapError, UsageError
 from kerncap.format import Checks, Reproducer
@@ -24,7 +24,7 @@ from kerncap.replay.engine import CANDIDATE, ORIGINAL, Engine
 from kerncap.replay.measure_write_set import measure
 from kerncap.replay.outcome import CandidateError
 from kerncap.replay.plain_run import EndedBadly
-from kerncap.replay.resident import can_repeat, dirtied, follows_itself, repeat, until_differs
+from kerncap.replay.repeated_runs import can_repeat, dirtied, follows_itself, repeat, until_differs
 from kerncap.replay.verdict import differs_from_capture, judge, judge_timed, stray_notes
 from kerncap.replay.wording import Tolerance, Verdict, badly_ended, fail, undecided
 

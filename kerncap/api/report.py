@@ -15,10 +15,10 @@ from kerncap.api.pack.shareable import shareable
 from kerncap.errors import KerncapError, UsageError
 from kerncap.format import Reproducer
 from kerncap.format.private import Finding, Scrubber
-from kerncap.output import write
 from kerncap.regular_file import read_regular
 from kerncap.report.html import Material, render
 from kerncap.report.html.results import checked, told
+from kerncap.whole_files import write
 
 MAX_RESULT_BYTES = 64 << 20
 _SUFFIXES = (".html", ".htm")

@@ -58,7 +58,7 @@ def command(
     it took half as long, and the command that captures it. The program's output and exit status are
     passed through; the table goes to stderr.
     """
-    from kerncap import log, output
+    from kerncap import log, whole_files
     from kerncap.api.listing import list_kernels
     from kerncap.errors import UsageError
     from kerncap.report.listing_json import listing_document
@@ -71,7 +71,7 @@ def command(
     if save is not None:
         text = json.dumps(listing_document(result, by), indent=2)
         try:
-            output.write(save, text + "\n")
+            whole_files.write(save, text + "\n")
         except UsageError as error:
             not_saved = error
     if as_json:

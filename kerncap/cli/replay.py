@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from kerncap import output
+from kerncap import whole_files
 from kerncap.answer import Answer
 from kerncap.cli.numbers import COUNT, COUNT_OR_NONE, RATIO
 from kerncap.cli.paths import PATH
@@ -183,7 +183,7 @@ def _apply(
     if to == _STDOUT:
         streams.write_data(patch.text)
     else:
-        output.write(to, patch.text)
+        whole_files.write(to, patch.text)
         log.line(f"apply it: {apply_words(patch, to)}")
     return 1 if patch.unmapped else 0
 

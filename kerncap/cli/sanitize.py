@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kerncap import output
+from kerncap import whole_files
 from kerncap.answer import Answer
 from kerncap.cli.numbers import Finite
 from kerncap.cli.paths import PATH
@@ -259,4 +259,4 @@ def _check_options(what: str, given: dict[str, Any]) -> None:
 
 
 def _write(path: Path, document: Any) -> None:
-    output.write(path, json.dumps(document, indent=2) + "\n")
+    whole_files.write(path, json.dumps(document, indent=2) + "\n")

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from kerncap import log, output
+from kerncap import log, whole_files
 from kerncap.cli.numbers import COUNT, PROCESSES, SECONDS, Finite
 from kerncap.cli.paths import PATH
 from kerncap.cli.strict import strict_option
@@ -92,7 +92,7 @@ def command(repros: tuple[Path, ...], as_json: bool, html_path: Path | None, **o
     if html_path is not None:
         from kerncap.report import tune_html
 
-        output.write(html_path, tune_html.render(result))
+        whole_files.write(html_path, tune_html.render(result))
     click.echo(json.dumps(result.as_dict(), indent=2) if as_json else render(result))
     return exit_status(result.answer)
 

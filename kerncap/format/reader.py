@@ -21,7 +21,7 @@ from typing import Any
 
 import msgspec
 
-from kerncap import failure, others
+from kerncap import failure, writable_by_others
 from kerncap.errors import FormatError, KerncapError, UsageError
 from kerncap.format import schema
 from kerncap.format.checks_file import MAX_CHECKS_BYTES, Checks, decode_checks, encode_checks
@@ -306,10 +306,10 @@ class Reproducer:
                 info = os.stat(name or ".", dir_fd=self._root_fd, follow_symlinks=False)
             except FileNotFoundError:
                 continue  # whoever reads it says so
-            why = others.may_change(info)
+            why = writable_by_others.may_change(info)
             if why is not None:
                 return self.path / name, why
-        return others.may_replace(self.path)
+        return writable_by_others.may_replace(self.path)
 
     def open_file(self, name: str) -> tuple[int, int]:
         """A descriptor of a file of the folder, and its size; the caller closes it. Raises FormatError."""

@@ -13,7 +13,7 @@ from typing import BinaryIO
 import msgspec
 import numpy as np
 
-from kerncap import others, scratch
+from kerncap import scratch, writable_by_others
 from kerncap.errors import KerncapError
 from kerncap.format import readme, schema
 from kerncap.format.chunks import ChunkWriter, Loader
@@ -152,7 +152,7 @@ class ReproducerWriter:
         digest = hashlib.sha256(data).hexdigest()
         self.add_file(MANIFEST_PATH, data)
         self.add_file(MANIFEST_DIGEST_PATH, f"{digest}  {MANIFEST_PATH}\n".encode())
-        others.shut_out(self._folder)
+        writable_by_others.shut_out(self._folder)
         for folder, _, _ in os.walk(self._folder, topdown=False):
             _sync_folder(Path(folder))
         final = self._rename(digest)

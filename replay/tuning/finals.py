@@ -7,10 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 from kerncap.answer import Answer
 from kerncap.errors import KerncapError
-from kerncap.replay import contents, in_place, spread
+from kerncap.replay import in_place, other_contents, wider_values
 from kerncap.replay.byte_effects import SEED_B
 from kerncap.replay.engine import CANDIDATE, ORIGINAL
-from kerncap.replay.resident import run_timed
+from kerncap.replay.repeated_runs import run_timed
 from kerncap.replay.statistics import median
 from kerncap.replay.tuning.builds import Builds
 from kerncap.replay.tuning.launches import HOST_RUNS, OpenLaunch, first_line
@@ -129,9 +129,9 @@ class Finals:
         if not verdict.passed:
             return verdict.summary
         for shown in (
-            contents.on_other_values(engine, measured, tolerance),
-            contents.on_other_counts(engine, measured, tolerance),
-            spread.on_wider_values(engine, measured, tolerance, coarse=True),
+            other_contents.on_other_values(engine, measured, tolerance),
+            other_contents.on_other_counts(engine, measured, tolerance),
+            wider_values.on_wider_values(engine, measured, tolerance, coarse=True),
         ):
             if shown.reasons or shown.open:
                 return (shown.reasons or shown.open)[0]

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from kerncap import output
+from kerncap import whole_files
 from kerncap.errors import UsageError
 from kerncap.replay.tuning.trial import Trial
 
@@ -40,7 +40,7 @@ class Journal:
         lines = b"".join(_line(item) for item in (head, *(trial.as_dict() for trial in self.found)))
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            output.write(path, lines)  # in one step: what is found there is not lost by a full disk
+            whole_files.write(path, lines)  # in one step: what is found there is not lost by a full disk
             self._file = path.open("ab", buffering=0)
         except UsageError as error:
             self.problem = f"the trials can't be kept for --resume: {error}"

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from kerncap import output
+from kerncap import whole_files
 from kerncap.api.edit.working_copy import WorkingCopy
 
 
@@ -75,4 +75,4 @@ class History:
         for name, data in files.items():
             target = self._copy.state_folder / kept.path / name
             target.parent.mkdir(parents=True, exist_ok=True)
-            output.write(target, data, durable=False)
+            whole_files.write(target, data, durable=False)

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from typing import Any, Protocol
 
-from kerncap import interrupts, output
+from kerncap import interrupts, whole_files
 from kerncap.api.edit.edit_result import EditResult
 from kerncap.api.edit.editor import Editor
 from kerncap.api.edit.patch import Patch, bare_lines
@@ -101,7 +101,7 @@ class Loop:
         with contextlib.suppress(OSError, UsageError):
             path = self.session.copy.verdict_file
             path.parent.mkdir(parents=True, exist_ok=True)
-            output.write(path, self.screen.as_text(result) + "\n", durable=False)
+            whole_files.write(path, self.screen.as_text(result) + "\n", durable=False)
         if self._process is None:
             self.screen.result(result)
         else:
@@ -180,7 +180,7 @@ def write_patch(session: EditSession) -> tuple[Path, Patch]:
     """The patch beside the working copy; where it is, and what is in it."""
     patch = session.patch()
     path = session.copy.verdict_file.with_name(f"{session.copy.file.stem}.patch")
-    output.write(path, patch.text)
+    whole_files.write(path, patch.text)
     return path, patch
 
 

@@ -9,7 +9,7 @@ from kerncap.errors import KerncapError
 from kerncap.replay import statistics
 from kerncap.replay.byte_effects import Measured
 from kerncap.replay.engine import ORIGINAL, Engine
-from kerncap.replay.resident import dirtied
+from kerncap.replay.repeated_runs import dirtied
 
 _DEVICE_S = 0.06  # beside the first rounds
 _FIRST_ROUNDS = 7

@@ -11,7 +11,6 @@ from types import TracebackType
 
 from kerncap import scratch
 from kerncap.answer import Answer
-from kerncap.api.bad_endings import end_again
 from kerncap.api.candidate_settings import SettingError, settings_of
 from kerncap.api.edit import plain_source
 from kerncap.api.edit.diagnostics import Diagnostic, Texts, at, diagnose, texts_of
@@ -30,6 +29,7 @@ from kerncap.api.replay import (
     without_values,
     write_set,
 )
+from kerncap.api.reproduced_faults import end_again
 from kerncap.errors import BackendUnavailable, KerncapError, ReplayError, UsageError
 from kerncap.format import Reproducer
 from kerncap.replay.byte_effects import Measured

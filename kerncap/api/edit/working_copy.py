@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from kerncap import failure, output
+from kerncap import failure, whole_files
 from kerncap.api.output_place import is_inside, outside
 from kerncap.errors import UsageError
 from kerncap.format import Reproducer
@@ -195,7 +195,7 @@ class WorkingCopy:
         except OSError as error:
             raise failure.about(self.state_folder, error, "can't be written") from error
         state = json.dumps(self._state, indent=1)
-        output.write(self.state_folder / "state.json", state, durable=False)
+        whole_files.write(self.state_folder / "state.json", state, durable=False)
 
     # --- making and taking up ----------------------------------------------------------------------
 
@@ -228,7 +228,7 @@ class WorkingCopy:
                 continue
             try:
                 target.parent.mkdir(parents=True, exist_ok=True)
-                with output.new_file(target, replace=False) as file:
+                with whole_files.new_file(target, replace=False) as file:
                     file.write(data)
             except OSError as error:
                 raise UsageError(

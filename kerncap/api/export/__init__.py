@@ -16,7 +16,7 @@ from kerncap.api.pack.shareable import Shareable, shareable
 from kerncap.errors import UsageError
 from kerncap.format.expanded import require_expandable
 from kerncap.format.private import Finding
-from kerncap.output import new_file, writing
+from kerncap.whole_files import new_file, writing
 
 Kind = Literal["script", "cmake", "pytest"]
 KINDS: tuple[Kind, ...] = ("script", "cmake", "pytest")

@@ -20,7 +20,7 @@ from kerncap.replay.limits.ceilings import Ceilings
 from kerncap.replay.limits.counters import counted_by_ncu, shares
 from kerncap.replay.limits.ncu_csv import KernelRow
 from kerncap.replay.limits.work import SECTOR_BYTES, Traffic, Work
-from kerncap.replay.resident import dirtied, follows_itself
+from kerncap.replay.repeated_runs import dirtied, follows_itself
 from kerncap.replay.worker.common import bitmap
 from kerncap.replay.worker.protocol import Timings
 from kerncap.sanitizer.sources.reproducer import launch_from_reproducer, target_of

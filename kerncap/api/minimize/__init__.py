@@ -20,12 +20,12 @@ from kerncap.api.output_place import beside
 from kerncap.api.replay import ReplayOptions, opened, replay, without_values, write_set
 from kerncap.errors import KerncapError, ReplayError, UsageError
 from kerncap.format import Reproducer
-from kerncap.output import output_folder
 from kerncap.replay import trust
 from kerncap.replay.byte_effects import Measured, load
 from kerncap.replay.engine import Engine
 from kerncap.replay.plain_run import OutOfTime
 from kerncap.replay.worker.common import bitmap
+from kerncap.whole_files import output_folder
 
 Progress = Callable[[str], None]
 

@@ -17,7 +17,7 @@ from kerncap.format.archive.redact import look_at, redact, texts
 from kerncap.format.private import KEPT, Finding, Scrubber, of_this_machine
 from kerncap.format.private.manifest_facts import scrub_facts
 from kerncap.format.validate import stored_files
-from kerncap.output import writing
+from kerncap.whole_files import writing
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from kerncap import output
+from kerncap import whole_files
 from kerncap.api.replay import check_numbers
 from kerncap.api.tune.tune_result import ShapeInfo, TuneResult
 from kerncap.errors import BackendUnavailable, UsageError
@@ -275,7 +275,7 @@ def _result(
     patch_path = None
     if patch.text:
         patch_path = journal.path.with_suffix("").with_suffix(".tune.patch")
-        output.write(patch_path, patch.text)
+        whole_files.write(patch_path, patch.text)
     return TuneResult(
         kernel=first.manifest.kernel.name,
         facts={name: facts[name] for name in ("device", "engine", "triton", "torch", "workers")},

@@ -19,7 +19,7 @@ from kerncap.api.verify.judges import (
 )
 from kerncap.api.verify.verify_result import Case, StageResult
 from kerncap.api.verify.wider import multiplies_in_tf32
-from kerncap.replay import contents, spread
+from kerncap.replay import other_contents, wider_values
 from kerncap.replay.byte_effects import Measured
 from kerncap.replay.engine import CANDIDATE
 from kerncap.replay.judge_requests import stream_problem
@@ -86,11 +86,11 @@ def _not_by_chance(
         found.not_shown.append("work on other values: there is no trusted kernel to compare with")
         return verdict
     found.shown.append("a second run on the same contents does the work again")  # smoke's was the first
-    other = contents.on_other_values(engine, measured, options.tolerance)
+    other = other_contents.on_other_values(engine, measured, options.tolerance)
     found.shown += other.shown
     found.not_shown += other.not_shown
-    further: list[Callable[[], contents.Shown]] = [
-        lambda: contents.on_other_counts(engine, measured, options.tolerance),
+    further: list[Callable[[], other_contents.Shown]] = [
+        lambda: other_contents.on_other_counts(engine, measured, options.tolerance),
         lambda: _wider(case, measured, other),
         lambda: shapes_stage.on_some_sizes(case, measured),
     ]
@@ -114,22 +114,22 @@ def _not_by_chance(
     return verdict
 
 
-def _wider(case: Case, measured: Measured, other: contents.Shown) -> contents.Shown:
+def _wider(case: Case, measured: Measured, other: other_contents.Shown) -> other_contents.Shown:
     """On values beyond the captured ones; and errors that have one side on ``other`` values, and on more."""
     text = case.reproducer.source_text() or ""
     coarse = case.reproducer.manifest.kernel.language != "triton" or multiplies_in_tf32(text)
-    wider = spread.on_wider_values(case.engine, measured, case.options.tolerance, coarse)
+    wider = wider_values.on_wider_values(case.engine, measured, case.options.tolerance, coarse)
     if wider.reasons or wider.open or not any(other.shifts.values()):
         return wider
-    second = contents.on_other_values(case.engine, measured, case.options.tolerance, seed=6)
-    found = spread.biases(case.engine, other, second)
+    second = other_contents.on_other_values(case.engine, measured, case.options.tolerance, seed=6)
+    found = wider_values.biases(case.engine, other, second)
     found.shown, found.not_shown = wider.shown, wider.not_shown
     return found
 
 
 def _idle_on_repeated(case: Case, measured: Measured, verdict: Verdict) -> None:
     """Say of a candidate that left its work undone whether it does it on contents that are new to it."""
-    new = contents.on_other_values(case.engine, measured, case.options.tolerance, seed=3)
+    new = other_contents.on_other_values(case.engine, measured, case.options.tolerance, seed=3)
     if new.shown and not new.reasons:
         verdict.reasons.insert(0, "it works on contents that are new to it, and not on the same ones again")
         verdict.summary = verdict.reasons[0]

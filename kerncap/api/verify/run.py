@@ -8,9 +8,9 @@ from pathlib import Path
 
 from kerncap import scratch
 from kerncap.answer import Answer
-from kerncap.api.bad_endings import asserts_again
 from kerncap.api.candidate_file import kept, refuse_inside
 from kerncap.api.replay import load_candidate, opened, outcome_result, runs_at_all, without_values, write_set
+from kerncap.api.reproduced_faults import asserts_again
 from kerncap.api.verify import (
     determinism_stage,
     hostile,

@@ -6,8 +6,8 @@ import time
 from pathlib import Path
 from typing import Literal
 
-from kerncap.api.bad_endings import end_again
 from kerncap.api.replay import save_checks
+from kerncap.api.reproduced_faults import end_again
 from kerncap.api.unseen_stores import add_unseen_stores
 from kerncap.errors import BackendUnavailable, KerncapError
 from kerncap.exit_status import ExitStatus

@@ -16,10 +16,10 @@ from kerncap.api.verify.own_engine import candidate_verdict, engine_of, original
 from kerncap.api.verify.sizes import Size, halves, sizes
 from kerncap.api.verify.verify_result import Case, StageResult
 from kerncap.errors import KerncapError
-from kerncap.replay import contents
+from kerncap.replay import other_contents
 from kerncap.replay.byte_effects import Measured
-from kerncap.replay.contents import Differential
 from kerncap.replay.engine import CANDIDATE, ORIGINAL
+from kerncap.replay.other_contents import Differential
 from kerncap.replay.outcome import Config
 from kerncap.replay.scalars import described, smaller_floats
 
@@ -43,7 +43,11 @@ def stage(case: Case) -> StageResult:
     found = StageResult("shapes")
     open_: list[str] = []  # why something is not decided
     for seed in _SEEDS:
-        _add(found, open_, contents.on_other_values(case.engine, case.measured, case.options.tolerance, seed))
+        _add(
+            found,
+            open_,
+            other_contents.on_other_values(case.engine, case.measured, case.options.tolerance, seed),
+        )
     if case.engine.choice.launcher in ("jit", "interpreter"):
         _add(found, open_, on_other_numbers(case, case.measured))
         for size in sizes(case.engine.manifest):
@@ -63,19 +67,19 @@ def stage(case: Case) -> StageResult:
     return found.undecided(*open_) if open_ else found.judged()
 
 
-def _add(found: StageResult, open_: list[str], what: contents.Shown) -> None:
+def _add(found: StageResult, open_: list[str], what: other_contents.Shown) -> None:
     open_ += what.open
     found.reasons += what.reasons
     found.shown += what.shown
     found.not_shown += what.not_shown
 
 
-def on_other_numbers(case: Case, measured: Measured) -> contents.Shown:
+def on_other_numbers(case: Case, measured: Measured) -> other_contents.Shown:
     """Both kernels with other values of the numbers that are passed: a factor, an epsilon."""
     engine = case.engine
     scalars = smaller_floats(engine.manifest)
     if not scalars:
-        return contents.Shown()
+        return other_contents.Shown()
     what = described(engine.manifest, scalars)
     names = []
     for which in (ORIGINAL, CANDIDATE):
@@ -84,12 +88,12 @@ def on_other_numbers(case: Case, measured: Measured) -> contents.Shown:
         except KerncapError as error:
             reason = f"{what}: {str(error).splitlines()[0]}"
             if which == ORIGINAL:
-                return contents.Shown(not_shown=[reason])
-            return contents.Shown(reasons=[f"with {reason}"])
+                return other_contents.Shown(not_shown=[reason])
+            return other_contents.Shown(reasons=[f"with {reason}"])
     return _compared(case, measured, what, names)
 
 
-def _compared(case: Case, measured: Measured, what: str, names: list[str]) -> contents.Shown:
+def _compared(case: Case, measured: Measured, what: str, names: list[str]) -> other_contents.Shown:
     """Two loaded variants, the captured kernel's first, on the captured contents; they are unloaded then."""
     original, candidate = names
     tolerance = case.options.tolerance
@@ -102,7 +106,7 @@ def _compared(case: Case, measured: Measured, what: str, names: list[str]) -> co
     return shown
 
 
-def _of_size(case: Case, measured: Measured, size: Size) -> contents.Shown:
+def _of_size(case: Case, measured: Measured, size: Size) -> other_contents.Shown:
     """Both kernels with smaller sizes in the captured memory: every access stays inside of it."""
     engine = case.engine
     config = Config(arguments=dict(size.arguments), grid=size.grid)
@@ -116,17 +120,17 @@ def _of_size(case: Case, measured: Measured, size: Size) -> contents.Shown:
         except KerncapError as error:
             reason = str(error).splitlines()[0]
             if which == ORIGINAL:
-                return contents.Shown(
+                return other_contents.Shown(
                     not_shown=[f"{size.name}: the captured kernel does not load ({reason})"]
                 )
-            return contents.Shown(reasons=[f"with {size.name}: {reason}"])
+            return other_contents.Shown(reasons=[f"with {size.name}: {reason}"])
         names.append(name)
     return _compared(case, measured, f"{size.name}{size.remark}", names)
 
 
-def on_some_sizes(case: Case, measured: Measured) -> contents.Shown:
+def on_some_sizes(case: Case, measured: Measured) -> other_contents.Shown:
     """Both kernels with each size at about half, for a verdict that was not asked for the whole stage."""
-    found = contents.Shown()
+    found = other_contents.Shown()
     if "shapes" in case.options.stages or case.engine.choice.launcher not in ("jit", "interpreter"):
         return found
     for size in halves(case.engine.manifest):

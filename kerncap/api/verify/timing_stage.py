@@ -13,7 +13,7 @@ from kerncap.errors import KerncapError
 from kerncap.replay import statistics
 from kerncap.replay.engine import CANDIDATE, ORIGINAL
 from kerncap.replay.limits.impossible_times import of_launch
-from kerncap.replay.resident import dirtied, run_timed
+from kerncap.replay.repeated_runs import dirtied, run_timed
 from kerncap.replay.verdict import judge_timed
 
 _DEVICE_ROUNDS, _HOST_ROUNDS = 20, 2

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO
 
-from kerncap import output
+from kerncap import whole_files
 from kerncap.errors import UsageError
 from kerncap.format.archive.packed import PackedFile
 from kerncap.format.names import CHECKS_PATH, CHUNKS_PATH, MANIFEST_DIGEST_PATH, MANIFEST_PATH
@@ -56,7 +56,7 @@ def write_archive(
     """
     if os.path.lexists(target):
         raise UsageError(f"{target}: already there; give another name with -o")
-    with output.new_file(target, replace=False) as file:
+    with whole_files.new_file(target, replace=False) as file:
         _write(reproducer, file, progress or (lambda _done: None))
 
 

@@ -31,7 +31,7 @@ from kerncap.format.readme import render
 from kerncap.format.validate import stored_files
 from kerncap.format.write_set import WriteSet
 from kerncap.format.writer import file_stem
-from kerncap.output import writing
+from kerncap.whole_files import writing
 
 Searched = Callable[[int], None]
 _OWN_README = b"This folder is a *reproducer* made by "

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from kerncap import failure, others, scratch
+from kerncap import failure, scratch, writable_by_others
 from kerncap.errors import FormatError, KerncapError, UsageError
 from kerncap.format.archive.directory import check_directory
 from kerncap.format.archive.place import place
@@ -69,7 +69,7 @@ def unpack(archive: Path, parent: Path, max_size: int) -> Path:
             with Reproducer.open(temporary) as reproducer:
                 reproducer.verify_files(memory=True)
                 digest = reproducer.manifest_sha256
-            others.shut_out(temporary)
+            writable_by_others.shut_out(temporary)
             return place(made, parent, stem, digest)
         except FormatError as error:
             if temporary not in Path(error.path).parents:

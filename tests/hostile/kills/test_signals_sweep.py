@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kerncap import output, scratch
+from kerncap import scratch, whole_files
 from kerncap.errors import UsageError
 
 OURS = ".kerncap-unpack-0123456789abcdef"
@@ -112,9 +112,9 @@ def test_what_is_named_stays_and_its_descriptors_are_closed(tmp_path: Path) -> N
 def test_a_write_goes_through_a_link_and_to_a_device(tmp_path: Path) -> None:
     (tmp_path / "real").write_text("old")
     (tmp_path / "link").symlink_to("real")
-    output.write(tmp_path / "link", "new")
+    whole_files.write(tmp_path / "link", "new")
     assert (tmp_path / "link").is_symlink() and (tmp_path / "real").read_text() == "new"
-    output.write(Path("/dev/null"), "gone")
+    whole_files.write(Path("/dev/null"), "gone")
     assert Path("/dev/null").is_char_device()
 
 
@@ -132,7 +132,7 @@ def test_a_write_that_fails_leaves_what_was_there(
     with monkeypatch.context() as patch, pytest.raises(UsageError) as raised:
         if call != "write":
             patch.setattr(os, call, fail)
-        with output.new_file(target, replace=True) as file:
+        with whole_files.new_file(target, replace=True) as file:
             file.write(b"new")
             if call == "write":
                 fail()

@@ -14,8 +14,8 @@ from kerncap.api.inspect import inspect
 from kerncap.api.pack import pack, unpack_file
 from kerncap.errors import UsageError
 from kerncap.format import Reproducer
-from kerncap.others import may_change
 from kerncap.replay import trust
+from kerncap.writable_by_others import may_change
 from tests.unit.format.damage import GOLDEN_BLOCK
 from tests.unit.replay.build import add
 

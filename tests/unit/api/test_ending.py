@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from kerncap.answer import Answer
-from kerncap.api.bad_endings import asserts_again, cause, end_again
+from kerncap.api.reproduced_faults import asserts_again, cause, end_again
 from kerncap.format import schema
 from kerncap.replay.engine import CANDIDATE, ORIGINAL
 from kerncap.replay.outcome import Outcome

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kerncap.replay import bias
+from kerncap.replay import rounding_bias
 from kerncap.replay.worker.common.numeric_errors import Boxes, Errors, Percentiles
 from kerncap.replay.worker.protocol import ErrorBoxes, ErrorStatistics
 
@@ -68,33 +68,33 @@ VALUES = RANDOM.standard_normal(4096)
 
 @pytest.mark.parametrize("scale", [1e-7, 3e-7, 2.5e-6])
 def test_rounding_uses_no_tolerance_up(scale: float) -> None:
-    assert not bias.uses_up(errors(VALUES + scale * RANDOM.standard_normal(4096), VALUES), "float32")
+    assert not rounding_bias.uses_up(errors(VALUES + scale * RANDOM.standard_normal(4096), VALUES), "float32")
 
 
 def test_a_row_off_by_an_ulp_is_no_abuse() -> None:
-    assert not bias.uses_up(errors(VALUES * (1 + 2.0**-23), VALUES), "float32")
+    assert not rounding_bias.uses_up(errors(VALUES * (1 + 2.0**-23), VALUES), "float32")
 
 
 @pytest.mark.parametrize("share", [-0.9, 0.5])
 def test_one_side_of_the_tolerance_everywhere_is(share: float) -> None:
     stats = errors(VALUES + share * (1e-5 + 1.3e-6 * np.abs(VALUES)), VALUES)
-    assert "in the same direction" in bias.uses_up(stats, "float32")
+    assert "in the same direction" in rounding_bias.uses_up(stats, "float32")
     few = errors(VALUES[:8] + share * 1e-5, VALUES[:8])
-    assert not bias.uses_up(few, "float32"), "a few numbers say nothing"
+    assert not rounding_bias.uses_up(few, "float32"), "a few numbers say nothing"
 
 
 def test_both_sides_of_the_tolerance_everywhere_are_too() -> None:
     sides = np.where(RANDOM.random(4096) < 0.5, 9e-6, -9e-6)
-    assert "uses up the tolerance" in bias.uses_up(errors(VALUES + sides, VALUES), "float32")
+    assert "uses up the tolerance" in rounding_bias.uses_up(errors(VALUES + sides, VALUES), "float32")
 
 
 def test_so_is_an_error_that_leaves_some_elements_out() -> None:
     x = np.linspace(1, 2, 1000)
     found = np.where(np.arange(1000) % 5 < 3, x + 9e-6, x)
-    said = bias.uses_up(errors(found, x), "float32")
+    said = rounding_bias.uses_up(errors(found, x), "float32")
     assert "600 of 1,000 elements are off in the same direction" in said
     few = np.where(np.arange(1000) % 5 < 2, x + 9e-6, x)
-    assert not bias.uses_up(errors(few, x), "float32"), "half of them are right"
+    assert not rounding_bias.uses_up(errors(few, x), "float32"), "half of them are right"
 
 
 @given(st.lists(st.integers(1, 4), min_size=1, max_size=3), st.data())

@@ -11,7 +11,7 @@ from kerncap.answer import Answer
 from kerncap.api.verify import VerifyOptions, shapes_stage, verify
 from kerncap.api.verify.verify_result import Case
 from kerncap.format import Reproducer, WriteSet, schema
-from kerncap.replay import contents
+from kerncap.replay import other_contents
 from kerncap.replay.engine import CANDIDATE
 from kerncap.replay.wording import BY_DTYPE
 from tests.parameters import first_of
@@ -163,12 +163,12 @@ def test_a_count_is_told_from_what_gives_it_on_the_captured_contents_alone(tmp_p
     launch = launch.argument("weight", 4.0).constexpr("BLOCK", 64)
     with resident(launch, tmp_path) as opened:
 
-        def shown(source: str) -> tuple[contents.Shown, contents.Shown]:
+        def shown(source: str) -> tuple[other_contents.Shown, other_contents.Shown]:
             assert opened.judge(source).passed, "on the captured contents all are alike"
             found = opened.engine, opened.measured, BY_DTYPE
-            return contents.on_other_values(*found), contents.on_other_counts(*found)
+            return other_contents.on_other_values(*found), other_contents.on_other_counts(*found)
 
-        def numbers() -> contents.Shown:
+        def numbers() -> other_contents.Shown:
             options = VerifyOptions(candidate=opened.folder / "candidate.py")
             case = Case(opened.engine.reproducer, opened.engine, CANDIDATE, options, opened.folder)
             return shapes_stage.on_other_numbers(case, opened.measured)

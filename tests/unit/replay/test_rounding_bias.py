@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kerncap.replay import bias
+from kerncap.replay import rounding_bias
 from kerncap.replay.worker.common.numeric_errors import Errors
 from kerncap.replay.worker.protocol import ErrorStatistics
 
@@ -34,27 +34,31 @@ def grown(x: Any) -> Any:
 
 @pytest.mark.parametrize(("change", "outward"), [(added, False), (grown, True)])
 def test_a_shift_is_told_on_two_sets_of_values(change: Any, outward: bool) -> None:
-    first, second = (bias.shifts(statistics(change(x), x), "float32") for x in (values(1), values(2)))
+    first, second = (
+        rounding_bias.shifts(statistics(change(x), x), "float32") for x in (values(1), values(2))
+    )
     assert [shift.outward for shift in first] == [outward]
-    text, fails = bias.biased("out", "float32", first, second)
+    text, fails = rounding_bias.biased("out", "float32", first, second)
     assert text.startswith("out: a biased error: +") and fails
-    assert bias.biased("out", "float32", first, []) == ("", False), "one set may be a chance"
+    assert rounding_bias.biased("out", "float32", first, []) == ("", False), "one set may be a chance"
 
 
 def test_rounding_has_no_side() -> None:
     x, rng = values(1), np.random.default_rng(3)
     another_order = (x.astype(np.float64) * (1 + 2e-7 * rng.standard_normal(N))).astype(np.float32)
-    assert bias.shifts(statistics(another_order, x), "float32") == []
+    assert rounding_bias.shifts(statistics(another_order, x), "float32") == []
     last_place = np.nextafter(
         x, np.float32(np.inf) * np.sign(x)
     )  # an approximation that is one ulp too large
-    assert bias.shifts(statistics(last_place, x), "float32") == []
+    assert rounding_bias.shifts(statistics(last_place, x), "float32") == []
 
 
 def test_a_shift_far_below_the_last_place_of_16_bits_decides_nothing() -> None:
-    text, fails = bias.biased(
-        "out", "float16", [bias.Shift(False, 1e-6, 2e-5)], [bias.Shift(False, 1.1e-6, 2e-5)]
+    text, fails = rounding_bias.biased(
+        "out", "float16", [rounding_bias.Shift(False, 1e-6, 2e-5)], [rounding_bias.Shift(False, 1.1e-6, 2e-5)]
     )
     assert text and not fails
-    _, fails = bias.biased("out", "float16", [bias.Shift(False, 1e-4, 1e-3)], [bias.Shift(False, 1e-4, 1e-3)])
+    _, fails = rounding_bias.biased(
+        "out", "float16", [rounding_bias.Shift(False, 1e-4, 1e-3)], [rounding_bias.Shift(False, 1e-4, 1e-3)]
+    )
     assert fails

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from kerncap.replay import bias
+from kerncap.replay import rounding_bias
 from kerncap.replay.byte_effects import SEED_B, Measured, poison
-from kerncap.replay.contents import EXPECTED, Differential, Shown
 from kerncap.replay.engine import Engine
 from kerncap.replay.judge_requests import FLOATS, redraw, redrawable
+from kerncap.replay.other_contents import EXPECTED, Differential, Shown
 from kerncap.replay.units import view_name
 from kerncap.replay.wording import Tolerance
 from kerncap.replay.worker.protocol import Spread
@@ -55,7 +55,7 @@ def biases(engine: Engine, first: Shown, second: Shown) -> Shown:
     found = Shown(remedy="verify --stages smoke,numerics would decide it")
     for view, shifts in first.shifts.items():
         name, dtype = view_name(engine.manifest, view), engine.manifest.views[view].dtype
-        text, fails = bias.biased(name, dtype, shifts, second.shifts.get(view, []))
+        text, fails = rounding_bias.biased(name, dtype, shifts, second.shifts.get(view, []))
         if text:
             (found.reasons if fails else found.open).append(text)
     return found

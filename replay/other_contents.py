@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from kerncap.replay import bias
+from kerncap.replay import rounding_bias
 from kerncap.replay.byte_effects import SEED_B, Measured, poison
 from kerncap.replay.engine import CANDIDATE, ORIGINAL, Engine
 from kerncap.replay.judge_requests import FLOATS, errors, redraw, redrawable, where
@@ -36,7 +36,9 @@ class Shown:
     shown: list[str] = field(default_factory=list)
     not_shown: list[str] = field(default_factory=list)
     remedy: str = "a longer --timeout would decide it"  # of what is open
-    shifts: dict[int, list[bias.Shift]] = field(default_factory=dict)  # by view, of a candidate that agrees
+    shifts: dict[int, list[rounding_bias.Shift]] = field(
+        default_factory=dict
+    )  # by view, of a candidate that agrees
 
 
 def on_other_values(engine: Engine, measured: Measured, tolerance: Tolerance, seed: int = 1) -> Shown:
@@ -186,10 +188,10 @@ class Differential:
             differing = [self._limits(stats.view, {}) for stats in found if stats.different]
             for stats in errors(self.engine, differing, EXPECTED):
                 dtype = self.manifest.views[stats.view].dtype
-                if reason := bias.uses_up(stats, dtype):
+                if reason := rounding_bias.uses_up(stats, dtype):
                     reasons.append(reason)
                 if dtype.startswith(FLOATS):
-                    self._shown.shifts[stats.view] = bias.shifts(stats, dtype)
+                    self._shown.shifts[stats.view] = rounding_bias.shifts(stats, dtype)
         return reasons
 
     def _known_noise(self) -> dict[int, float]:
