@@ -1,6 +1,6 @@
 """Writes from shims/contract/*.def what other languages know of it: run after an edit there.
 
-python tools/contract.py           write the hook's and kerncap's mirrors and the tables of docs/session.md
+python tools/contract.py           write Python's mirror and the tables of docs/session.md
 python tools/contract.py --check   exit status 1 if one of them is not current (make lint)
 """
 
@@ -14,8 +14,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 CONTRACT = ROOT / "shims" / "contract"
-HOOK = ROOT / "shims" / "triton" / "kerncap_triton" / "contract.py"
-PACKAGE = ROOT / "kerncap" / "format" / "contract.py"
+MIRROR = ROOT / "shims" / "triton" / "kerncap_triton" / "contract.py"  # kerncap/format has a link to it
 PAGE = ROOT / "docs" / "session.md"
 OPTION_TYPES = {  # as options.def has them: in Python's words, in those of the page
     "count": ("int", "n"),
@@ -27,9 +26,9 @@ OPTION_TYPES = {  # as options.def has them: in Python's words, in those of the 
     "launches": ("Optional[Tuple[int, int]]", "[first, end] or null"),
     "ranks": ("Optional[List[int]]", "[n] or null"),
     "steps": ("Optional[List[List[Any]]]", "[step] or null"),
-    "backend": ("str", "Backend"),
-    "when": ("Optional[str]", "When or null"),
-    "memory": ("str", "Memory"),
+    "backend": ("Backend", "Backend"),
+    "when": ("Optional[When]", "When or null"),
+    "memory": ("Memory", "Memory"),
 }
 C_TYPES = {
     "void": "None",
@@ -181,7 +180,7 @@ def _function(entry: Entry) -> Function:
 
 
 def _python_names(contract: Contract) -> str:
-    """What both mirrors have: kinds, keys, words."""
+    """Kinds, keys, words."""
     header = (CONTRACT / "records.h").read_text(encoding="utf-8")
     values = dict(re.findall(r"#define KERNCAP_RECORD_(\w+) (\(.*?\)|\w+)", header))
     lines = [
@@ -211,14 +210,6 @@ def _python_names(contract: Contract) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _defaults(contract: Contract, types: dict[str, str]) -> list[str]:
-    lines = ["", "class default:", '    """Of the options of session.json."""', ""]
-    for one in contract.options:
-        kind = types.get(one.type, OPTION_TYPES[one.type][0])
-        lines.append(f"    {one.name}: {kind} = {_literal(one.default)}")
-    return lines
-
-
 def _header_format(header: str) -> str:
     letters = {"uint32_t": "I", "uint16_t": "H", "uint64_t": "Q"}
     body = header[header.index("struct kerncap_record_header {") :]
@@ -229,51 +220,36 @@ def _literal(value: object) -> str:
     return f'"{value}"' if isinstance(value, str) else repr(value)
 
 
-_GENERATED = '"""{what}\n\nWritten by tools/contract.py from shims/contract: edit that instead.\n"""\n'
-
-
-def package_module(contract: Contract) -> str:
-    """kerncap/format/contract.py."""
+def python_module(contract: Contract) -> str:
+    """For the hook and for kerncap: names, words as types, options with defaults, the shims' functions."""
     literals = [
         f"{_camel(group)} = Literal[{', '.join(_literal(text) for _, text, _ in words)}]"
         for group, words in contract.words.items()
     ]
-    return "\n".join(
-        (
-            _GENERATED.format(what="The session's contract for what reads it."),
-            "# ruff: noqa: E501, UP006, UP035, UP045",
-            "# fmt: off",
-            "from __future__ import annotations\n",
-            "import enum\nimport struct",
-            "from typing import Any, Final, List, Literal, Optional, Tuple\n",
-            _python_names(contract),
-            "",
-            *literals,
-            "",
-            *_defaults(contract, {"memory": "Memory", "backend": "Backend", "when": "Optional[When]"}),
-            "",
-        )
-    )
-
-
-def hook_module(contract: Contract) -> str:
-    """kerncap_triton/contract.py: the same names, the options as a class, the shims' functions."""
-    groups = ("selection", "keep", "session")
+    defaults = [
+        f"    {one.name}: {OPTION_TYPES[one.type][0]} = {_literal(one.default)}" for one in contract.options
+    ]
     lines = [
-        _GENERATED.format(what="The session's contract for the hook."),
+        '"""The session\'s contract.\n',
+        'Written by tools/contract.py from shims/contract: edit that instead.\n"""\n',
         "# ruff: noqa: E501",
         "# fmt: off",
         "from __future__ import annotations\n",
-        "import ctypes\nimport enum\nimport struct",
-        "from typing import Any, Final, List, Optional, Tuple\n",
+        "import enum\nimport struct",
+        "from typing import Any, Final, List, Literal, Optional, Tuple\n",
         _python_names(contract),
-        *_defaults(contract, {}),
+        "",
+        *literals,
         "",
         "",
-        "class Options:",
+        "class default:",
+        '    """Of the options of session.json."""',
+        "",
+        *defaults,
+        "",
+        "",
+        "class Options(default):",
         '    """session.json. Raises ValueError if the file is not one."""',
-        "",
-        *(f"    {one.name}: {OPTION_TYPES[one.type][0]} = default.{one.name}" for one in contract.options),
         "",
         "    def __init__(self, data: Any) -> None:",
         "        for group, names in _GROUPS:",
@@ -287,7 +263,7 @@ def hook_module(contract: Contract) -> str:
         "",
         "_GROUPS: Tuple[Tuple[str, Tuple[str, ...]], ...] = (",
     ]
-    for group in groups:
+    for group in ("selection", "keep", "session"):
         names = ", ".join(f'"{one.name}"' for one in contract.options if one.group == group)
         lines.append(f'    ("{group}", ({names},)),')
     lines += [
@@ -298,6 +274,8 @@ def hook_module(contract: Contract) -> str:
         '    """kerncap_<vendor>_<name> of a native shim in this process; None for what it lacks."""',
         "",
         "    def __init__(self, library: Any, vendor: str) -> None:",
+        "        import ctypes  # not by kerncap, which reads this file too",
+        "",
         "        def function(name: str, result: Any, *parameters: Any) -> Any:",
         '            found = getattr(library, f"kerncap_{vendor}_{name}", None)',
         "            if found is not None:",
@@ -371,8 +349,7 @@ def _table(heads: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
 def main() -> int:
     contract = Contract.read()
     wanted = {
-        HOOK: hook_module(contract),
-        PACKAGE: package_module(contract),
+        MIRROR: python_module(contract),
         PAGE: page(contract, PAGE.read_text(encoding="utf-8")),
     }
     stale = [

@@ -1,4 +1,4 @@
-"""The session's contract for the hook.
+"""The session's contract.
 
 Written by tools/contract.py from shims/contract: edit that instead.
 """
@@ -7,10 +7,9 @@ Written by tools/contract.py from shims/contract: edit that instead.
 # fmt: off
 from __future__ import annotations
 
-import ctypes
 import enum
 import struct
-from typing import Any, Final, List, Optional, Tuple
+from typing import Any, Final, List, Literal, Optional, Tuple
 
 MAGIC = 0x5243434B
 VERSION = 1
@@ -286,13 +285,32 @@ class word:
         within: Final = "in"
 
 
+Shim = Literal["cuda", "hip", "triton"]
+Backend = Literal["auto", "cuda", "hip", "triton"]
+Mode = Literal["interpreter", "jit", "inductor", "native"]
+When = Literal["nonfinite", "differs"]
+Condition = Literal["on_fault", "nonfinite", "differs"]
+Memory = Literal["reachable", "args", "all"]
+Consistency = Literal["gated", "cooperative"]
+Status = Literal["complete", "fault", "timeout"]
+Oracle = Literal["trusted", "suspect", "fault", "timeout"]
+DeviceKind = Literal["cpu", "cuda", "hip"]
+RegionKind = Literal["device", "managed", "host", "global"]
+ImageKind = Literal["fatbin", "elf", "ptx", "unknown"]
+Role = Literal["runtime", "constexpr"]
+Filter = Literal["name", "where", "range", "rank", "ordinal", "config", "autotuner", "no source", "no answer", "no space", "limit", "failed", "dormant"]
+Clock = Literal["cupti", "events", "hsa", "host"]
+Ask = Literal["match", "range", "globals"]
+Step = Literal["name", "const", "list", "attr", "item", "and", "or", "not", "in"]
+
+
 class default:
     """Of the options of session.json."""
 
     version: int = 0
     token: str = ""
     socket: str = ""
-    backend: str = "auto"
+    backend: Backend = "auto"
     list_only: bool = False
     dormant: bool = False
     generation: int = 0
@@ -309,43 +327,16 @@ class default:
     ranks: Optional[List[int]] = None
     on_fault: bool = False
     fault_timeout_s: float = 60.0
-    when: Optional[str] = None
+    when: Optional[When] = None
     last: Optional[int] = None
     stop: bool = False
-    memory: str = "reachable"
+    memory: Memory = "reachable"
     max_size: int = 8589934592
     no_values: bool = False
 
 
-class Options:
+class Options(default):
     """session.json. Raises ValueError if the file is not one."""
-
-    version: int = default.version
-    token: str = default.token
-    socket: str = default.socket
-    backend: str = default.backend
-    list_only: bool = default.list_only
-    dormant: bool = default.dormant
-    generation: int = default.generation
-    by_default: bool = default.by_default
-    limit_kernels: int = default.limit_kernels
-    limit_bytes: int = default.limit_bytes
-    drain_timeout_s: float = default.drain_timeout_s
-    chunk_bytes: int = default.chunk_bytes
-    kernel: Optional[str] = default.kernel
-    launch: Optional[Tuple[int, int]] = default.launch
-    per_config: bool = default.per_config
-    where: Optional[List[List[Any]]] = default.where
-    range: Optional[str] = default.range
-    ranks: Optional[List[int]] = default.ranks
-    on_fault: bool = default.on_fault
-    fault_timeout_s: float = default.fault_timeout_s
-    when: Optional[str] = default.when
-    last: Optional[int] = default.last
-    stop: bool = default.stop
-    memory: str = default.memory
-    max_size: int = default.max_size
-    no_values: bool = default.no_values
 
     def __init__(self, data: Any) -> None:
         for group, names in _GROUPS:
@@ -368,6 +359,8 @@ class Functions:
     """kerncap_<vendor>_<name> of a native shim in this process; None for what it lacks."""
 
     def __init__(self, library: Any, vendor: str) -> None:
+        import ctypes  # not by kerncap, which reads this file too
+
         def function(name: str, result: Any, *parameters: Any) -> Any:
             found = getattr(library, f"kerncap_{vendor}_{name}", None)
             if found is not None:
