@@ -10,11 +10,13 @@ import argparse
 import json
 import os
 import re
+import shutil
 import signal
 import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -33,6 +35,8 @@ PLACE = ROOT / "build" / "zoo"
 JOURNAL = PLACE / "journal.jsonl"
 TOGETHER = 100  # calls in one process, to import torch once for them
 LIMIT_S = 900  # for these
+BY_TURNS = 25  # calls, where two trees take turns
+MOST = 1.1  # times the analysis of an earlier tree
 # Triton 3.9 has no block pointers, which older versions of some libraries use.
 OLDER = ("triton==3.6.0", "torch==2.13.0", "numpy", "packaging", "pyyaml", "sqlalchemy")
 
@@ -167,36 +171,49 @@ def names_of(name: str, version: str) -> list[str]:
     return done.stdout.split("\n")[:-1]
 
 
-def environment(name: str, version: str) -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": str(installed(name, version)), **dict(LIBRARIES[name].environment)}
+def environment(name: str, version: str, tree: Path = ROOT) -> dict[str, str]:
+    path = os.pathsep.join(map(str, [tree] * (tree != ROOT) + [installed(name, version)]))
+    return {**os.environ, "PYTHONPATH": path, **dict(LIBRARIES[name].environment)}
+
+
+@dataclass(frozen=True)
+class Ended:
+    """Of calls in one process: what kerncap said (None at the limit of time), the calls that ended, and the
+    processor time of kerncap itself: reading, analysis, report."""
+
+    document: dict[str, Any] | None
+    calls: dict[str, dict[str, Any]]
+    analysis_s: float
+
+
+def sanitized(name: str, version: str, calls: list[str], tree: Path = ROOT) -> Ended:
+    """``tree``: the checkout of kerncap."""
+    with tempfile.TemporaryDirectory() as folder:
+        said, out = Path(folder, "said"), Path(folder, "out")
+        command = [python_of(name, version), str(FOLDER / "run.py"), f"{name}_calls.py", str(said), *calls]
+        with out.open("w") as stdout:
+            process = subprocess.Popen(
+                [*KERNCAP, "sanitize", "--json", "--one-config", "--", *command],
+                env=environment(name, version, tree), stdout=stdout, stderr=subprocess.DEVNULL,
+                start_new_session=True,
+            )  # fmt: skip
+        limit = threading.Timer(LIMIT_S, os.killpg, (process.pid, signal.SIGKILL))
+        limit.start()
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+        limit.cancel()
+        spent = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[11:13]  # of it alone
+        document = json.loads(out.read_text() or "null") if process.wait() >= 0 else None
+        lines = [json.loads(line) for line in said.read_text().splitlines()] if said.exists() else []
+    ended = {line["call"]: line for line in lines if "outcome" in line}
+    return Ended(document, ended, sum(map(int, spent)) / os.sysconf("SC_CLK_TCK"))
 
 
 def rows_of(name: str, version: str, calls: list[str]) -> Iterator[Row]:
     """Makes calls in one process; one that does not end is left out of the next."""
     while calls:
-        with tempfile.TemporaryDirectory() as folder:
-            said = Path(folder, "said")
-            command = [
-                python_of(name, version),
-                str(FOLDER / "run.py"),
-                f"{name}_calls.py",
-                str(said),
-                *calls,
-            ]
-            started = time.perf_counter()
-            process = subprocess.Popen(
-                [*KERNCAP, "sanitize", "--json", "--one-config", "--", *command],
-                env=environment(name, version), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
-                start_new_session=True,
-            )  # fmt: skip
-            try:
-                document = json.loads(process.communicate(timeout=LIMIT_S)[0] or "null")
-            except subprocess.TimeoutExpired:
-                os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
-                document = None
-            lines = [json.loads(line) for line in said.read_text().splitlines()] if said.exists() else []
-        ended = {line["call"]: line for line in lines if "outcome" in line}
+        started = time.perf_counter()
+        done = sanitized(name, version, calls)
+        document, ended = done.document, done.calls
         if document is not None and len(ended) == len(calls):
             yield from (row_of(name, version, ended[call], document) for call in calls)
             return
@@ -287,6 +304,47 @@ def pairs_of(pairs: list[Pair], again: bool) -> Iterator[tuple[Pair, bool, tuple
         yield pair, any(e.startswith(pair.error) for e in before.errors), after.errors, after.outcome
 
 
+def against(revision: str, options: argparse.Namespace) -> int:
+    """The same calls under an earlier kerncap and this one, taking turns: 1 if this one's analysis takes over
+    `MOST` times as long; kerncap's start is left out. Errors of only one are printed, + if it is this one."""
+    tree = PLACE / f"tree-{revision}"
+    if not tree.exists():
+        with tempfile.TemporaryDirectory(dir=PLACE) as unfinished:
+            archive = Path(unfinished, "it.tar")
+            subprocess.run(["git", "archive", "--output", str(archive), revision], cwd=ROOT, check=True)
+            shutil.unpack_archive(archive, Path(unfinished, "it"))
+            Path(unfinished, "it").rename(tree)
+    worst = 0.0
+    for name in options.library or LIBRARIES:
+        version = options.versions or LIBRARIES[name].versions.split()[-1]
+        calls = [call for call in names_of(name, version) if re.search(options.only, call)]
+        start_s = [sanitized(name, version, [], side).analysis_s for side in (tree, ROOT)]
+        seconds, rows = [0.0, 0.0], [dict[str, Row](), dict[str, Row]()]
+        for turn, start in enumerate(range(0, len(calls), BY_TURNS)):
+            for which in (0, 1) if turn % 2 else (1, 0):
+                done = sanitized(name, version, calls[start : start + BY_TURNS], (tree, ROOT)[which])
+                seconds[which] += done.analysis_s - start_s[which]
+                if done.document is not None:
+                    for call, said in done.calls.items():
+                        rows[which][call] = row_of(name, version, said, done.document)
+        worst = max(worst, seconds[1] / max(seconds[0], 0.01))
+        print(
+            f"{name} {version}: {len(rows[1])} of {len(calls)} calls, "
+            f"{sum(row.launches for row in rows[1].values())} launches; analysis {seconds[1]:.1f} s, "
+            f"at {revision} {seconds[0]:.1f} s: {seconds[1] / max(seconds[0], 0.01):.2f} times"
+        )
+        for call in (one for one in calls if one in rows[0] and one in rows[1]):
+            old, new = (set(side[call].errors) for side in rows)
+            print("".join(f"    {'+' if e in new else '-'} {call}: {e}\n" for e in sorted(old ^ new)), end="")
+            changes = [
+                f"{w} {getattr(rows[0][call], w)}, now {getattr(rows[1][call], w)}"
+                for w in ("unproven", "undecided")
+                if getattr(rows[0][call], w) != getattr(rows[1][call], w)
+            ]
+            print("".join(f"    {call}: {change}\n" for change in changes), end="", flush=True)
+    return 0 if worst <= MOST else 1
+
+
 def summary(rows: list[Row]) -> str:
     made = [row for row in rows if row.outcome == "made"]
     places = {(row.library, error) for row in rows for error in row.errors}
@@ -338,8 +396,15 @@ def main() -> int:
         "--pairs", action="store_true", help="bugs that a later version mended (zoo/pairs.py)"
     )
     parser.add_argument("--json", action="store_true", help="one JSON document in place of the table")
+    parser.add_argument(
+        "--against",
+        metavar="COMMIT",
+        help="verdicts and processor time beside an earlier kerncap's, taking turns",
+    )
     options = parser.parse_args()
     PLACE.mkdir(parents=True, exist_ok=True)
+    if options.against:
+        return against(options.against, options)
     if options.pairs:
         return show_pairs(options)
     rows: list[Row] = []

@@ -447,7 +447,8 @@ def chunk_ttt_linear(T: int, D: int) -> Any:
     q, k, _ = qkv(T, D)
     v = leaf(1, T, 2, D, dtype=BF16)
     eta = (constant(1, T, 2, 1) * 5e-3).to(BF16).requires_grad_()
-    return chunk_ttt_linear(q, unit(k), v, leaf(2, D), leaf(2, D), eta)
+    scale, bias = leaf(2, D, dtype=BF16), leaf(2, D, dtype=BF16)
+    return chunk_ttt_linear(q, unit(k), v, scale, bias, eta)
 
 
 @call(T=(1, 17, 65), D=(60,))
