@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 
 import msgspec
 
 from kerncap.format import schema
+from kerncap.format.short_json import short_json
 
 SCHEMA_FILE = Path(__file__).with_name("manifest.schema.json")
 
@@ -22,7 +22,7 @@ def schema_text() -> str:
         "title": f"manifest.json of a kerncap reproducer, version {version}",
         "description": "Generated from kerncap/format/schema.py; FORMAT.md has the rules that span objects.",
     }
-    return json.dumps({**head, **document}, indent=1, sort_keys=True) + "\n"
+    return short_json({**head, **document}) + "\n"
 
 
 if __name__ == "__main__":

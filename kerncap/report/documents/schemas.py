@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import importlib
-import json
 from typing import Any, cast
 
 import msgspec
 
 from kerncap.errors import UsageError
+from kerncap.format.short_json import short_json
 from kerncap.report.documents.basics import Document
 
 # What is printed (the command, with the option that makes it another document) -> module:type.
@@ -70,4 +70,4 @@ def schema(name: str) -> dict[str, Any]:
 
 def schema_text(name: str) -> str:
     """The same as a file has it."""
-    return json.dumps(schema(name), indent=1, sort_keys=True) + "\n"
+    return short_json(schema(name)) + "\n"
