@@ -17,6 +17,7 @@ from typing import Any
 
 from ..job import JobRegion
 from .address_layout import Span, gaps, grouped
+from .libc import libc
 from .ranges import Range, data_of
 
 _MAP_FIXED_NOREPLACE = 0x100000  # Linux 4.17; older kernels take the address as a hint only
@@ -27,26 +28,20 @@ _MADV_REMOVE, _MADV_NOHUGEPAGE = 9, 15
 
 def map_pages(address: int, size: int, fixed: bool, file: int | None = None, offset: int = 0) -> int | None:
     """The address of new zero pages, or of those of a file; None when ``address`` is taken."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    libc.mmap.restype = ctypes.c_void_p
-    libc.mmap.argtypes = [
-        ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long
-    ]  # fmt: skip
-    libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
     flags = mmap.MAP_SHARED | _MAP_NORESERVE | (mmap.MAP_ANONYMOUS if file is None else 0)
     if fixed:
         flags |= _MAP_FIXED_NOREPLACE
     rights = mmap.PROT_READ | mmap.PROT_WRITE
-    got = libc.mmap(address, size, rights, flags, -1 if file is None else file, offset)
+    got = libc().mmap(address, size, rights, flags, -1 if file is None else file, offset)
     if got == _MAP_FAILED:
         if fixed:
             return None
         raise OSError(ctypes.get_errno(), f"mmap of {size} bytes: {os.strerror(ctypes.get_errno())}")
     if fixed and got != address:
-        libc.munmap(got, size)
+        libc().munmap(got, size)
         return None
     if file is not None:  # a huge page would count as touched by who touches a byte of it
-        libc.madvise(ctypes.c_void_p(got), ctypes.c_size_t(size), _MADV_NOHUGEPAGE)
+        libc().madvise(ctypes.c_void_p(got), ctypes.c_size_t(size), _MADV_NOHUGEPAGE)
     return int(got)
 
 
@@ -154,6 +149,5 @@ def _file_of(size: int) -> int | None:
 
 def _remove(address: int, size: int) -> bool:
     """Give pages back, which are zero from then on; whether that failed."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    failed: int = libc.madvise(ctypes.c_void_p(address), ctypes.c_size_t(size), _MADV_REMOVE)
+    failed: int = libc().madvise(ctypes.c_void_p(address), ctypes.c_size_t(size), _MADV_REMOVE)
     return failed != 0

@@ -14,6 +14,8 @@ import weakref
 from pathlib import Path
 from typing import Any
 
+from .libc import libc
+
 _SMALL = 64 * 1024
 _FAILED = ctypes.c_void_p(-1).value
 
@@ -30,21 +32,11 @@ def private_map(path: Path, size: int) -> Any:
             small = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
             file.readinto(small)
             return small
-        address = _libc().mmap(
+        address = libc().mmap(
             None, size, mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_PRIVATE, file.fileno(), 0
         )
     if address == _FAILED:
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), str(path))
     found = (ctypes.c_ubyte * size).from_address(address)
-    weakref.finalize(found, _libc().munmap, address, size).atexit = False
+    weakref.finalize(found, libc().munmap, address, size).atexit = False
     return found
-
-
-def _libc() -> Any:
-    libc = ctypes.CDLL(None, use_errno=True)
-    libc.mmap.restype = ctypes.c_void_p
-    libc.mmap.argtypes = [
-        ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long
-    ]  # fmt: skip
-    libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
-    return libc

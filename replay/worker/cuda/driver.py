@@ -8,9 +8,8 @@ Source: cuda.h; layouts and constants are compared with the header by a test.
 from __future__ import annotations
 
 import ctypes
-from typing import Any
 
-from ..common.failures import Refused
+from ..common.checked_library import CallFailed, CheckedLibrary
 
 ATTRIBUTE_COOPERATIVE = 2
 ATTRIBUTE_CLUSTER_DIMENSION = 4
@@ -86,50 +85,16 @@ class LaunchConfig(ctypes.Structure):
     )
 
 
-class CudaError(Exception):
+class CudaError(CallFailed):
     """A driver call that failed."""
 
-    def __init__(self, call: str, status: int, name: str) -> None:
-        super().__init__(f"{call}: {name}")
-        self.status = status
-        self.name = name
 
-
-class Driver:
+class Driver(CheckedLibrary):
     """libcuda, with every status checked."""
 
-    def __init__(self) -> None:
-        try:
-            self._library = ctypes.CDLL("libcuda.so.1")
-        except OSError as error:
-            raise Refused(f"there is no CUDA driver: {error}") from error
-        self._functions: dict[str, Any] = {}
-
-    def call(self, name: str, *arguments: Any) -> None:
-        """Call ``name`` with ctypes values. Raises CudaError, Refused where the driver lacks it."""
-        status = self.function(name)(*arguments)
-        if status:
-            raise CudaError(name, status, self.error_name(status))
-
-    def status(self, name: str, *arguments: Any) -> int:
-        """The status of a call, unchecked."""
-        return int(self.function(name)(*arguments))
-
-    def has(self, name: str) -> bool:
-        """Whether the driver exports ``name``."""
-        return hasattr(self._library, name)
-
-    def function(self, name: str) -> Any:
-        """The call itself, for loops in which each microsecond counts. Raises Refused where it lacks."""
-        found = self._functions.get(name)
-        if found is None:
-            try:
-                found = getattr(self._library, name)
-            except AttributeError as error:
-                raise Refused(f"this CUDA driver has no {name}") from error
-            found.restype = ctypes.c_int
-            self._functions[name] = found
-        return found
+    file = "libcuda.so.1"
+    title = "CUDA driver"
+    failed = CudaError
 
     def error_name(self, status: int) -> str:
         """``CUDA_ERROR_ILLEGAL_ADDRESS``, or the number of one that the driver has no name for."""

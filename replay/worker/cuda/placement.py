@@ -12,30 +12,23 @@ its states are kept in a copy of it, which has no captured address.
 from __future__ import annotations
 
 import ctypes
-import mmap
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
 from ..common.address_layout import Span, grouped
 from ..common.failures import Refused
-from ..common.host_memory import map_pages
-from ..job import JobRegion, JobZeros, PlacedRegion
+from ..common.placed_regions import PlacedRegions
+from ..job import JobRegion, JobZeros
 from . import driver
 
 _RESERVE_ALIGNMENT = 32 * 1024 * 1024
-_GLOBAL_ALIGNMENT = 256
 _ZERO_BLOCK = 32 * 1024 * 1024  # bytes of zeros that are mapped at once
 
 Regions = Sequence[JobRegion]
 
 
-def is_own_global(region: JobRegion) -> bool:
-    """Whether a region is a variable of the kernel's own module."""
-    return bool(region["kind"] == "global" and not region.get("module", 0))
-
-
-class Placement:
+class Placement(PlacedRegions):
     """Regions on one CUDA device and around it. ``reserve`` runs before numpy and torch are loaded, but in
     a process that was started ahead: more is taken there, and where that matters a fresh process tries.
 
@@ -49,15 +42,9 @@ class Placement:
         self, regions: Regions, device: int, captured_device: int = 0, peers: bool = False,
         zeros: Sequence[JobZeros] = (),
     ) -> None:  # fmt: skip
-        self.regions: list[PlacedRegion] = [{**region, "captured": region["base"]} for region in regions]
-        self.relocated: dict[int, int] = {}  # region -> where it was captured
-        self.notes: list[str] = []
-        self.ordinal = device
-        self._captured_device = captured_device
+        super().__init__(regions, device, captured_device)
         self._peers = peers
         self._pieces: list[Span] = []
-        self._host: list[Span] = []
-        self.zero_blocks: list[Span] = []  # the pages behind all ranges of zeros, each mapped here too
         self._zeros = [Span(zero["base"], zero["base"] + zero["size"]) for zero in zeros]
         self._context = ctypes.c_void_p()
 
@@ -80,21 +67,6 @@ class Placement:
 
     # --- host memory -------------------------------------------------------------------------------
 
-    def _place_host(self, relocate: bool) -> list[int]:
-        taken: list[int] = []
-        host = self._of_kind("host")
-        for span, inside in grouped(self.regions, host, mmap.PAGESIZE):
-            if map_pages(span.start, span.size, fixed=True) is not None:
-                self._host.append(span)
-                continue
-            taken += inside
-            if relocate:
-                start = map_pages(0, span.size, fixed=False)
-                assert start is not None
-                self._host.append(Span(start, start + span.size))
-                self._move(inside, start - span.start)
-        return taken
-
     def _register_host(self) -> None:
         flags = ctypes.c_uint(driver.MEM_HOST_REGISTER_PORTABLE | driver.MEM_HOST_REGISTER_DEVICE_MAP)
         for span in self._host:
@@ -114,12 +86,7 @@ class Placement:
 
     def _place_device(self, relocate: bool, place: bool) -> list[int]:
         taken: list[int] = []
-        wanted = [
-            i
-            for i, region in enumerate(self.regions)
-            if region["size"] and region["kind"] != "host" and not is_own_global(region)
-        ]
-        for span, inside in self._with_zeros(wanted):
+        for span, inside in self._with_zeros(self._on_device()):
             start = self._reserve_at(span)
             if start is None:
                 taken += inside
@@ -221,19 +188,10 @@ class Placement:
         for handle in handles.values():
             self.driver.call("cuMemRelease", handle)
 
-    def _place_globals(self) -> None:
-        """A home for what the states say of the module's variables, wherever there is room."""
-        own = [i for i, region in enumerate(self.regions) if is_own_global(region)]
-        total = 0
-        for i in own:
-            self.regions[i]["captured"] = self.regions[i]["base"]
-            self.regions[i]["base"] = total
-            total += -(-self.regions[i]["size"] // _GLOBAL_ALIGNMENT) * _GLOBAL_ALIGNMENT
-        if total:
-            start = ctypes.c_uint64()
-            self.driver.call("cuMemAlloc_v2", ctypes.byref(start), ctypes.c_size_t(total))
-            for i in own:
-                self.regions[i]["base"] += start.value
+    def _allocate(self, size: int) -> int:
+        start = ctypes.c_uint64()
+        self.driver.call("cuMemAlloc_v2", ctypes.byref(start), ctypes.c_size_t(size))
+        return start.value
 
     # --- other devices -----------------------------------------------------------------------------
 
@@ -282,14 +240,6 @@ class Placement:
     def is_lost(self) -> bool:
         """Whether the context is broken, as after an illegal access: nothing works in it any more."""
         return self.driver.status("cuCtxSynchronize") != 0
-
-    def _of_kind(self, kind: str) -> list[int]:
-        return [i for i, region in enumerate(self.regions) if region["kind"] == kind and region["size"]]
-
-    def _move(self, indices: list[int], by: int) -> None:
-        for i in indices:
-            self.relocated[i] = self.regions[i]["base"]
-            self.regions[i]["base"] += by
 
     def _why_not(self, error: driver.CudaError) -> str:
         if error.status == driver.ERROR_NO_DEVICE:

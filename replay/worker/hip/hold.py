@@ -6,6 +6,7 @@ import ctypes
 import mmap
 
 from ..common.address_layout import Span
+from ..common.libc import libc
 
 _PROT_NONE = 0
 _MAP_NORESERVE = 0x4000
@@ -15,7 +16,7 @@ _MAP_FAILED = ctypes.c_void_p(-1).value
 
 def unmap(span: Span) -> None:
     """Give pages back that were mapped at a span."""
-    _libc().munmap(span.start, span.size)
+    libc().munmap(span.start, span.size)
 
 
 class Hold:
@@ -36,19 +37,9 @@ class Hold:
 
     def _take(self, span: Span) -> bool:
         flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_NORESERVE | _MAP_FIXED_NOREPLACE
-        got = _libc().mmap(span.start, span.size, _PROT_NONE, flags, -1, 0)
+        got = libc().mmap(span.start, span.size, _PROT_NONE, flags, -1, 0)
         if got == _MAP_FAILED:
             return False
         if got != span.start:
             unmap(Span(got, got + span.size))
         return bool(got == span.start)
-
-
-def _libc() -> ctypes.CDLL:
-    libc = ctypes.CDLL(None, use_errno=True)
-    libc.mmap.restype = ctypes.c_void_p
-    libc.mmap.argtypes = [
-        ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long
-    ]  # fmt: skip
-    libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
-    return libc

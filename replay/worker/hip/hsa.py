@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from ..common.failures import Refused
+from ..common.checked_library import CallFailed, CheckedLibrary
 
 _LOST_S = 5.0  # for a worker to say that its device was lost
 
@@ -131,24 +131,19 @@ _EACH_SYMBOL_CALLBACK = ctypes.CFUNCTYPE(
 )
 
 
-class HsaError(Exception):
+class HsaError(CallFailed):
     """A call that failed."""
 
-    def __init__(self, call: str, status: int, name: str) -> None:
-        super().__init__(f"{call}: {name}")
-        self.status = status
-        self.name = name
 
-
-class Runtime:
+class Runtime(CheckedLibrary):
     """ROCr, with every status checked. Loading it maps memory; `start` is hsa_init."""
 
+    file = "libhsa-runtime64.so.1"
+    title = "ROCm runtime"
+    failed = HsaError
+
     def __init__(self) -> None:
-        try:
-            self._library = ctypes.CDLL("libhsa-runtime64.so.1")
-        except OSError as error:
-            raise Refused(f"there is no ROCm runtime: {error}") from error
-        self._functions: dict[str, Any] = {}
+        super().__init__()
         self._keep: list[Any] = []  # callbacks live as long as ROCr may call them
         self._lost = ""
 
@@ -158,34 +153,6 @@ class Runtime:
         handler = _EVENT_CALLBACK(self._on_event)
         self._keep.append(handler)
         self.call("hsa_amd_register_system_event_handler", handler, ctypes.c_void_p())
-
-    # --- calls -------------------------------------------------------------------------------------
-
-    def call(self, name: str, *arguments: Any) -> None:
-        """Call ``name`` with ctypes values. Raises HsaError, Refused where ROCr lacks it."""
-        status = self.function(name)(*arguments)
-        if status:
-            raise HsaError(name, status, self.error_name(status))
-
-    def status(self, name: str, *arguments: Any) -> int:
-        """The status of a call, unchecked."""
-        return int(self.function(name)(*arguments))
-
-    def has(self, name: str) -> bool:
-        """Whether ROCr exports ``name``."""
-        return hasattr(self._library, name)
-
-    def function(self, name: str, result: Any = ctypes.c_int) -> Any:
-        """The call itself. Raises Refused where ROCr lacks it."""
-        found = self._functions.get(name)
-        if found is None:
-            try:
-                found = getattr(self._library, name)
-            except AttributeError as error:
-                raise Refused(f"this ROCm runtime has no {name}") from error
-            found.restype = result
-            self._functions[name] = found
-        return found
 
     def error_name(self, status: int) -> str:
         """``HSA_STATUS_ERROR_MEMORY_FAULT: …`` in ROCr's words, or the number of what it has no words for."""

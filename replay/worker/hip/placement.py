@@ -15,35 +15,27 @@ from collections.abc import Sequence
 
 from ..common.address_layout import Span, grouped, supersets
 from ..common.failures import Refused
-from ..common.host_memory import map_pages
-from ..cuda.placement import is_own_global
-from ..job import JobRegion, PlacedRegion
+from ..common.placed_regions import PlacedRegions
+from ..job import JobRegion
 from . import hsa
 from .hold import Hold, unmap
 
-_GLOBAL_ALIGNMENT = 256
 _NEEDED = ("hsa_amd_vmem_address_reserve", "hsa_amd_vmem_handle_create", "hsa_amd_vmem_map")
 
 Regions = Sequence[JobRegion]
 
 
-class Placement:
+class Placement(PlacedRegions):
     """Regions on one AMD GPU and around it. ``reserve`` must run before numpy is loaded."""
 
     kind = "hip"
 
     def __init__(self, regions: Regions, device: int, captured_device: int = 0) -> None:
-        self.regions: list[PlacedRegion] = [{**region, "captured": region["base"]} for region in regions]
-        self.relocated: dict[int, int] = {}  # region -> where it was captured
-        self.notes: list[str] = []
-        self.ordinal = device
+        super().__init__(regions, device, captured_device)
         self.agent = 0
         self.device_pool = 0
-        self._captured_device = captured_device
         self._mapped: list[tuple[Span, int]] = []  # with the handle of the memory
-        self._host: list[Span] = []
         self._globals = 0
-        self.zero_blocks: list[Span] = []
 
     def reserve(self, relocate: bool) -> list[int]:
         """Place every region; the indices of those whose address is taken (they move if ``relocate``).
@@ -69,21 +61,6 @@ class Placement:
         return sorted(taken)
 
     # --- host memory -------------------------------------------------------------------------------
-
-    def _place_host(self, relocate: bool) -> list[int]:
-        taken: list[int] = []
-        host = [i for i, region in enumerate(self.regions) if region["kind"] == "host" and region["size"]]
-        for span, inside in grouped(self.regions, host, mmap.PAGESIZE):
-            if map_pages(span.start, span.size, fixed=True) is not None:
-                self._host.append(span)
-                continue
-            taken += inside
-            if relocate:
-                start = map_pages(0, span.size, fixed=False)
-                assert start is not None
-                self._host.append(Span(start, start + span.size))
-                self._move(inside, start - span.start)
-        return taken
 
     def _lock_host(self) -> None:
         """Let the GPU see host memory where the host has it; what it would see elsewhere leaves the host."""
@@ -135,13 +112,6 @@ class Placement:
                 return pool
         raise Refused(f"AMD GPU {self.ordinal} shows no device memory")
 
-    def _on_device(self) -> list[int]:
-        return [
-            i
-            for i, region in enumerate(self.regions)
-            if region["size"] and region["kind"] != "host" and not is_own_global(region)
-        ]
-
     def _place_device(self, relocate: bool, hold: Hold, place: bool) -> list[int]:
         taken: list[int] = []
         wanted = self._on_device()
@@ -181,24 +151,14 @@ class Placement:
         access = (hsa.AccessDesc * 1)(hsa.AccessDesc(hsa.ACCESS_PERMISSION_RW, self.agent))
         self.runtime.call("hsa_amd_vmem_set_access", start, size, access, ctypes.c_size_t(1))
 
-    def _place_globals(self) -> None:
-        """A home for what the states say of the code object's variables, wherever there is room."""
-        own = [i for i, region in enumerate(self.regions) if is_own_global(region)]
-        total = 0
-        for i in own:
-            self.regions[i]["captured"] = self.regions[i]["base"]
-            self.regions[i]["base"] = total
-            total += -(-self.regions[i]["size"] // _GLOBAL_ALIGNMENT) * _GLOBAL_ALIGNMENT
-        if not total:
-            return
+    def _allocate(self, size: int) -> int:
         start = ctypes.c_void_p()
         self.runtime.call(
-            "hsa_amd_memory_pool_allocate", ctypes.c_uint64(self.device_pool), ctypes.c_size_t(total),
+            "hsa_amd_memory_pool_allocate", ctypes.c_uint64(self.device_pool), ctypes.c_size_t(size),
             ctypes.c_uint32(0), ctypes.byref(start),
         )  # fmt: skip
         self._globals = int(start.value or 0)
-        for i in own:
-            self.regions[i]["base"] += self._globals
+        return self._globals
 
     def _say_what_is_other(self) -> None:
         for i in self._on_device():
@@ -239,11 +199,6 @@ class Placement:
 
     def _inside(self, indices: list[int], span: Span) -> list[int]:
         return [i for i in indices if span.start <= self.regions[i]["base"] < span.stop]
-
-    def _move(self, indices: list[int], by: int) -> None:
-        for i in indices:
-            self.relocated[i] = self.regions[i]["base"]
-            self.regions[i]["base"] += by
 
     def _why_not(self, error: hsa.HsaError) -> str:
         if error.status in (hsa.ERROR_OUT_OF_RESOURCES, hsa.ERROR_INVALID_ALLOCATION) and self.agent:

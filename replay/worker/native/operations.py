@@ -15,8 +15,8 @@ import numpy as np
 from ..common import printed
 from ..common.bitmap import Bits
 from ..common.failures import Fault, KernelError, Refused
+from ..common.placed_regions import is_own_global
 from ..common.state_operations import StateOperations, lacking
-from ..cuda.placement import is_own_global
 from ..job import Job, JobLaunch, JobView
 from ..protocol import (
     REFERENCE,

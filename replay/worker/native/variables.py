@@ -10,9 +10,9 @@ from __future__ import annotations
 import numpy as np
 
 from ..common.failures import Refused
+from ..common.placed_regions import is_own_global
 from ..cuda.device import Device
 from ..cuda.image import Image
-from ..cuda.placement import is_own_global
 from ..job import PlacedRegion
 from .pointers import Move, new_address
 

@@ -1,0 +1,18 @@
+"""The C library, by the types of what is called of it."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+
+
+@functools.cache
+def libc() -> ctypes.CDLL:
+    """With `mmap` and `munmap`, whose addresses do not fit ctypes' int; errno is kept."""
+    found = ctypes.CDLL(None, use_errno=True)
+    found.mmap.restype = ctypes.c_void_p
+    found.mmap.argtypes = [
+        ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long
+    ]  # fmt: skip
+    found.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+    return found
