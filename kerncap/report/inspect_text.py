@@ -50,7 +50,7 @@ def value_text(value: Document, views: Sequence[Document] = ()) -> str:
     if kind in ("tensor", "descriptor"):
         view = views[value["view"]] if value["view"] < len(views) else {}
         prefix = "descriptor of " if kind == "descriptor" else ""
-        return f"{prefix}{view.get('dtype', 'tensor')}{_shape(view.get('shape', ()))}"
+        return f"{prefix}{view.get('dtype', 'tensor')}{shape_text(view.get('shape', ()))}"
     if kind == "pointer":
         return f"{value['dtype']} at {value['address']:#x}"
     if kind == "function":
@@ -77,7 +77,7 @@ def _launch(document: Document, manifest: Document) -> list[str]:
             f"{device['name']} ({device['kind']}{', ' + device['arch'] if device.get('arch') else ''})",
         ),
         ("oracle", oracle["kind"] + _reason(oracle)),
-        ("closure", _closure(closure)),
+        ("closure", closure_text(closure)),
         ("stored", f"{size_text(stored['memory_bytes'])} in {stored['chunks']} chunks: {_states(stored)}"),
         ("digests", document["digests"]),
         ("captured", f"{manifest['created']} by {tool['name']} {tool['version']}"),
@@ -153,7 +153,7 @@ def _arguments(document: Document, manifest: Document) -> list[str]:
                 argument["role"],
                 argument.get("signature", ""),
                 value_text(argument["value"], views),
-                _shape(one["strides"]) if one else "",
+                shape_text(one["strides"]) if one else "",
                 f"{one['region']}+{one['offset']}" if one else "",
                 str(argument.get("divisibility", "")),
             )
@@ -161,9 +161,9 @@ def _arguments(document: Document, manifest: Document) -> list[str]:
         if one is None:
             for number, tensor in enumerate(tensors):
                 name = tensor["name"] or f"{argument['name']}[{number}]"
-                shown = f"{tensor['dtype']}{_shape(tensor['shape'])}"
+                shown = f"{tensor['dtype']}{shape_text(tensor['shape'])}"
                 where = f"{tensor['region']}+{tensor['offset']}"
-                rows.append((f"  {name}", "", "", shown, _shape(tensor["strides"]), where, ""))
+                rows.append((f"  {name}", "", "", shown, shape_text(tensor["strides"]), where, ""))
     return _table(rows)
 
 
@@ -248,7 +248,7 @@ def _environment(manifest: Document) -> list[str]:
     return lines
 
 
-def _closure(closure: Document) -> str:
+def closure_text(closure: Document) -> str:
     text = f"{closure['mode']}, {closure['consistency']}, {size_text(closure['included_bytes'])}"
     if closure.get("left_out_bytes") or closure.get("left_out"):
         names = ", ".join(closure.get("left_out", ())[:8])
@@ -270,7 +270,7 @@ def _block(launch: Document) -> str:
     return block + (f" cluster {tuple(launch['cluster'])}" if launch.get("cluster") else "")
 
 
-def _shape(numbers: Sequence[int]) -> str:
+def shape_text(numbers: Sequence[int]) -> str:
     return "[" + ", ".join(map(str, numbers)) + "]"
 
 

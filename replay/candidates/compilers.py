@@ -54,19 +54,24 @@ class Confined:
 _WITHOUT_RECORD = ("--extended-lambda", "--expt-relaxed-constexpr")
 
 
-class NvccCompiler:
-    """nvcc on a unit that was written below ``folder``; ``confined`` as for `run_tool`."""
+@dataclass
+class Compiler:
+    """A compiler of a unit that was written below ``folder``; ``confined`` as for `run_tool`."""
 
-    def __init__(
-        self, tool: Tool, staged: StagedUnit, folder: Path, arch: str, confined: Confined | None
-    ) -> None:
-        self.confined = confined
-        self.tool = tool
-        self.staged = staged
-        self.folder = folder
-        self.arch = arch
-        if not is_plain_path(str(folder)):
-            raise BuildError(f"{folder}: nvcc can't work in a folder of that name; set TMPDIR")
+    tool: Tool
+    staged: StagedUnit
+    folder: Path
+    arch: str
+    confined: Confined | None
+
+
+@dataclass
+class NvccCompiler(Compiler):
+    """nvcc."""
+
+    def __post_init__(self) -> None:
+        if not is_plain_path(str(self.folder)):
+            raise BuildError(f"{self.folder}: nvcc can't work in a folder of that name; set TMPDIR")
 
     def cubin(self) -> Compiled:
         """Compile the unit for the captured architecture alone. Raises BuildError with nvcc's own words."""
@@ -117,17 +122,8 @@ class NvccCompiler:
         return log, made.read_bytes()
 
 
-class NvrtcCompiler:
-    """NVRTC, in a process that it may take down; ``confined`` as for `run_tool`."""
-
-    def __init__(
-        self, tool: Tool, staged: StagedUnit, folder: Path, arch: str, confined: Confined | None
-    ) -> None:
-        self.confined = confined
-        self.tool = tool
-        self.staged = staged
-        self.folder = folder
-        self.arch = arch
+class NvrtcCompiler(Compiler):
+    """NVRTC, in a process that it may take down."""
 
     def cubin(self, expressions: tuple[str, ...]) -> Compiled:
         """Compile the program. Raises BuildError with NVRTC's log."""

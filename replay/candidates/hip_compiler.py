@@ -10,20 +10,20 @@ from __future__ import annotations
 import json
 import os
 import re
+from dataclasses import dataclass
 from pathlib import Path
 
 from kerncap.errors import BackendUnavailable
 from kerncap.format.build_options import is_accepted, is_plain_path
 from kerncap.replay.candidates.compilers import (
     Compiled,
-    Confined,
+    Compiler,
     first_error,
     outside_files,
     readable_log,
     run_tool,
 )
 from kerncap.replay.candidates.errors import BuildError
-from kerncap.replay.candidates.tools import Tool
 from kerncap.replay.candidates.unit import StagedUnit
 
 # hipcc asks a machine with NVIDIA's compiler which of both is meant.
@@ -34,23 +34,14 @@ _UNKNOWN_ARCH = re.compile(
 )
 
 
-class HipCompiler:
-    """hipcc (or a clang) on a unit that was written below ``folder``. ``arch``: "gfx90a:xnack-".
+@dataclass
+class HipCompiler(Compiler):
+    """hipcc (or a clang). ``arch``: "gfx90a:xnack-"."""
 
-    ``confined`` as for `run_tool`.
-    """
-
-    def __init__(
-        self, tool: Tool, staged: StagedUnit, folder: Path, arch: str, confined: Confined | None
-    ) -> None:
-        self.confined = confined
-        self.tool = tool
-        self.staged = staged
-        self.folder = folder
-        self.arch = arch
-        if not is_plain_path(str(folder)):
-            raise BuildError(f"{folder}: hipcc can't work in a folder of that name; set TMPDIR")
-        self.places = _original_places(staged)  # original path -> stored path
+    def __post_init__(self) -> None:
+        if not is_plain_path(str(self.folder)):
+            raise BuildError(f"{self.folder}: hipcc can't work in a folder of that name; set TMPDIR")
+        self.places = _original_places(self.staged)  # original path -> stored path
 
     def code_object(self) -> Compiled:
         """Compile the unit's device code for the captured architecture alone.

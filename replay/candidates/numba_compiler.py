@@ -12,24 +12,13 @@ from kerncap.errors import BackendUnavailable
 from kerncap.format import numba_names
 from kerncap.format.numba_names import ArrayType, TupleType, Type
 from kerncap.replay.candidates import numba_process, symbols
-from kerncap.replay.candidates.compilers import Compiled, Confined, readable_log, run_tool
+from kerncap.replay.candidates.compilers import Compiled, Compiler, readable_log, run_tool
 from kerncap.replay.candidates.errors import BuildError
-from kerncap.replay.candidates.tools import Tool
-from kerncap.replay.candidates.unit import StagedUnit
 from kerncap.replay.worker import typed_json
 
 
-class NumbaCompiler:
-    """Numba on a unit that was written below ``folder``; ``confined`` as for `run_tool`."""
-
-    def __init__(
-        self, tool: Tool, staged: StagedUnit, folder: Path, arch: str, confined: Confined | None
-    ) -> None:
-        self.tool = tool
-        self.staged = staged
-        self.folder = folder
-        self.arch = arch
-        self.confined = confined
+class NumbaCompiler(Compiler):
+    """Numba."""
 
     def ptx(self, mangled: str, entry: str) -> Compiled:
         """PTX with the kernel under its captured name. Raises BuildError with Numba's own words."""

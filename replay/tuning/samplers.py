@@ -96,7 +96,6 @@ class Tpe:
         optuna.logging.set_verbosity(optuna.logging.ERROR)
         self._optuna: Any = optuna
         self._space = space
-        self._legal = legal
         self._labels = {p.name: {_label(v): v for v in p.values} for p in space.parameters}
         self._distributions: dict[str, Any] = {
             name: optuna.distributions.CategoricalDistribution(list(labels))

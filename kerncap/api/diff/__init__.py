@@ -95,14 +95,8 @@ def diff_reproducers(
     if unknown:
         raise UsageError(f"--code {unknown[0]}: expected one of {', '.join(STAGES)}")
     with opened(a) as first, opened(b) as second:
-        return _compare(
-            (str(a), first),
-            (str(b), second),
-            stages=stages,
-            view=view,
-            most_lines=most_lines,
-            most_read=most_read,
-        )
+        sides = _info(str(a), first), _info(str(b), second)
+        return _compare(sides, first, second, stages, view, most_lines, most_read)
 
 
 def stage_rows(a: Path | str, b: Path | str, stage: str) -> list[tuple[str, str, str]] | None:
@@ -124,15 +118,9 @@ def opened(path: Path | str) -> Iterator[Reproducer]:
 
 
 def _compare(
-    first: tuple[str, Reproducer],
-    second: tuple[str, Reproducer],
-    *,
-    stages: Collection[str],
-    view: str | None,
-    most_lines: int | None,
-    most_read: int,
-) -> ReproducerDiff:
-    a, b = first[1], second[1]
+    sides: tuple[SideInfo, SideInfo], a: Reproducer, b: Reproducer, stages: Collection[str], view: str | None,
+    most_lines: int | None, most_read: int,
+) -> ReproducerDiff:  # fmt: skip
     pairs = pair(a, b)
     memory = Memory(a, b, pairs, most_read)
     views = memory.views(view)
@@ -158,7 +146,7 @@ def _compare(
     kept_views = [one for one in views if not one.same or len(views) <= MOST_LISTED]
     kept_regions = [one for one in regions if not one.same or len(regions) <= MOST_LISTED]
     return ReproducerDiff(
-        _info(*first), _info(*second),
+        *sides,
         tuple(launch(a.manifest, b.manifest)), tuple(arguments(a, b, pairs)), tuple(compiled),
         tuple(source(a, b, most_lines)), tuple(kept_views[:MOST_LISTED]), tuple(kept_regions[:MOST_LISTED]),
         tuple(environment(a.manifest, b.manifest)), tuple(notes), _counts(a, memory, views, regions),

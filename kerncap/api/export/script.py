@@ -190,7 +190,6 @@ def _text(
     return re.sub(r"\n{4,}", "\n\n\n", text)
 
 
-_LAUNCHED = "It launches the kernel once on the memory that it had in the application."
 _LINK = """\
     for block, offset, target, place in POINTERS:
         for state in memory, expected:

@@ -49,10 +49,6 @@ class SanitizeResult:
     def program(self) -> Program:
         return Program(self.target_status, self.host_reads)
 
-    @property
-    def has_findings(self) -> bool:
-        return bool(self.host_reads) or any(report.findings for report in self.reports)
-
 
 def sanitize_command(
     command: Sequence[str],

@@ -12,7 +12,7 @@ from kerncap.log import size
 from kerncap.report.html.findings import launches
 from kerncap.report.html.material import Document, Material, plain
 from kerncap.report.html.results import checked
-from kerncap.report.inspect_text import value_text
+from kerncap.report.inspect_text import closure_text, shape_text, value_text
 
 MAX_ARGUMENTS = 200
 MAX_ROWS = 120
@@ -149,7 +149,7 @@ def launch_rows(material: Material) -> Rows:
     route = f", by {launch['route']}" if launch.get("route") else ""
     stream = f", stream {launch['stream']}" if launch.get("stream") else ""
     rows.append(("launch", f"number {launch['ordinal']} in its process, {launch['mode']}{route}{stream}"))
-    rows.append(("closure", _closure(manifest["closure"])))
+    rows.append(("closure", closure_text(manifest["closure"])))
     return [(name, plain(text, 1200)) for name, text in rows]
 
 
@@ -216,7 +216,7 @@ def arguments(material: Material) -> list[dict[str, Any]]:
             "name": plain(argument["name"], 80), "role": argument["role"],
             "type": plain(argument.get("signature", ""), 60),
             "value": plain(value_text(argument["value"], manifest["views"]), 200),
-            "strides": _shape(one["strides"]) if one else "",
+            "strides": shape_text(one["strides"]) if one else "",
             "place": f"{one['region']} + {one['offset']:,}" if one else "",
             "divisible": str(argument.get("divisibility") or ""),
             "views": [tensor["view"] for tensor in tensors],
@@ -308,15 +308,3 @@ def _programs(numbers: Sequence[int], what: str = "in all") -> str:
 
 def _values(values: Document) -> str:
     return ", ".join(f"{name}={value_text(value)}" for name, value in values.items())
-
-
-def _shape(numbers: Sequence[int]) -> str:
-    return "[" + ", ".join(map(str, numbers)) + "]"
-
-
-def _closure(closure: Document) -> str:
-    text = f"{closure['mode']}, {closure['consistency']}, {size(closure['included_bytes'])}"
-    if closure.get("left_out_bytes") or closure.get("left_out"):
-        names = ", ".join(closure.get("left_out", ())[:8])
-        text += f"; left out {size(closure.get('left_out_bytes', 0))}{': ' + names if names else ''}"
-    return text
