@@ -19,13 +19,9 @@ WAIT_S = 600.0
 @click.argument("session", type=PATH)
 @selection_options
 @click.option(
-    "--wait",
-    metavar="[S]",
-    is_flag=False,
-    flag_value=WAIT_S,
-    type=SECONDS,
+    "--wait", metavar="[S]", is_flag=False, flag_value=WAIT_S, type=SECONDS,
     help=f"Wait for a capture, at most S seconds ({WAIT_S:g}), and print its path.",
-)
+)  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout; the rest to stderr.")
 def command(session: Path, wait: float | None, as_json: bool, **given: Any) -> int:
     """Choose launches of a program that runs under `kerncap capture --dormant`.

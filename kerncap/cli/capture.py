@@ -20,50 +20,34 @@ from kerncap.format.contract import Backend, Memory, default
     "--dormant", is_flag=True, help="Start with nothing selected; choose launches with `kerncap arm`."
 )
 @click.option(
-    "--memory",
-    type=click.Choice(get_args(Memory)),
+    "--memory", type=click.Choice(get_args(Memory)),
     help="Memory to capture: what the launch can reach (default), its arguments', or all of it.",
+)  # fmt: skip
+@click.option(
+    "--max-size", metavar="SIZE", default="8GiB", show_default=True, help="Refuse launches with more memory."
 )
 @click.option(
-    "--max-size", metavar="S", default="8GiB", show_default=True, help="Refuse launches with more memory."
-)
-@click.option(
-    "--backend",
-    type=click.Choice(get_args(Backend)),
-    default=default.backend,
-    show_default=True,
+    "--backend", type=click.Choice(get_args(Backend)), default=default.backend, show_default=True,
     help="Backend that captures: CUDA shim, HIP shim or Triton hook; auto uses all available.",
-)
+)  # fmt: skip
 @click.option(
-    "--source-dir",
-    "source_dirs",
-    metavar="DIR",
-    multiple=True,
+    "--source-dir", "source_dirs", metavar="DIR", multiple=True,
     type=click.Path(file_okay=False, exists=True, path_type=Path),
     help="Folder with sources of CUDA and HIP kernels. Repeatable.",
-)
+)  # fmt: skip
 @click.option(
-    "-o",
-    "--output",
-    type=OUTPUT_FOLDER,
-    default=Path("kerncap-out"),
-    show_default=True,
+    "-o", "--output", type=OUTPUT_FOLDER, default=Path("kerncap-out"), show_default=True,
     help="Folder for reproducers.",
-)
+)  # fmt: skip
 @click.option("--no-values", is_flag=True, help="Leave out the memory's contents.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout; the rest to stderr.")
 @click.option("--keep-session", is_flag=True, help="Keep the session folder.")
 @click.option("--no-self-check", is_flag=True, help="Skip the replay of each reproducer after the capture.")
 @click.option(
-    "--self-check-timeout",
-    metavar="SECONDS",
-    type=SECONDS,
-    default=30.0,
-    show_default=True,
-    envvar="KERNCAP_SELF_CHECK_TIMEOUT",
-    show_envvar=True,
+    "--self-check-timeout", metavar="S", type=SECONDS, default=30.0, show_default=True,
+    envvar="KERNCAP_SELF_CHECK_TIMEOUT", show_envvar=True,
     help="Limit for each self-check, in seconds; for all together, four times that.",
-)
+)  # fmt: skip
 @click.argument("command", metavar="-- CMD...", nargs=-1, required=True, type=click.UNPROCESSED)
 def command(as_json: bool, **given: Any) -> int:
     """Run a program, unchanged, and capture kernel launches from it.

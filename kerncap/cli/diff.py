@@ -23,7 +23,7 @@ from kerncap.exit_status import exit_status
 @click.option("--side-by-side", is_flag=True, help="Show the stages of --code in two columns.")
 @click.option("--memory", "view", metavar="VIEW", help="Compare only the memory of this view.")
 @click.option(
-    "--lines", type=COUNT_OR_NONE, default=400, show_default=True,
+    "--lines", type=COUNT_OR_NONE, default=400, show_default=True, metavar="N",
     help="Maximum number of diff lines for each text; 0 for all.",
 )  # fmt: skip
 @click.option(

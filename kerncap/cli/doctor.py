@@ -13,15 +13,13 @@ _NOTHING_WORKS = 4
 
 
 @click.command("doctor")
-@click.option("--python", metavar="PATH", help="Python that runs your program. Default: kerncap's own.")
 @click.option(
-    "-o",
-    "--output",
-    type=PATH,
-    default=Path("kerncap-out"),
-    show_default=True,
-    help="Folder where reproducers would go.",
+    "--python", metavar="PATH", help="Python that runs your program. Default: the one that runs kerncap."
 )
+@click.option(
+    "-o", "--output", type=PATH, default=Path("kerncap-out"), show_default=True,
+    help="Folder where reproducers would go.",
+)  # fmt: skip
 @click.option("--self-test", is_flag=True, help="Capture and replay a small launch in each way that works.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
 @click.argument("command", metavar="[-- CMD...]", nargs=-1, type=click.UNPROCESSED)

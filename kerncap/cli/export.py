@@ -9,50 +9,38 @@ from typing import Any
 import click
 
 from kerncap.cli.paths import PATH
+from kerncap.cli.private import findings_shown, keep_private_option
 
 
 @click.command("export")
-@click.argument("reproducer", type=PATH)
+@click.argument("reproducer", type=PATH, metavar="REPRO")
 @click.option(
     "--as", "kind", required=True, type=click.Choice(["script", "cmake", "pytest"]),
     help="script: a Python script (Triton). cmake: a CUDA or HIP project. pytest: one of these as a test.",
 )  # fmt: skip
 @click.option(
     "-o", "--output", type=PATH, metavar="DIR",
-    help="Where to write it; FILE.py makes a script with its data inside. Default: named after REPRODUCER.",
+    help="Where to write it; FILE.py makes a script with its data inside. Default: named after REPRO.",
 )  # fmt: skip
-@click.option(
-    "--keep-private", multiple=True, type=click.Choice(["users", "hosts", "secrets"]),
-    help="Keep user names, host names or secrets, readable for the recipient. Repeatable.",
-)  # fmt: skip
+@keep_private_option
 @click.option(
     "--max-size", metavar="SIZE",
     help="Limit for the expanded memory. Default: 4GiB, or a hundred times the stored size.",
 )  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout; the rest to stderr.")
 def command(reproducer: Path, as_json: bool, max_size: str | None, **options: Any) -> int:
-    """Export REPRODUCER as a project that launches the kernel on the captured memory and compares with the
+    """Export REPRO as a project that launches the kernel on the captured memory and compares with the
     application's result, without kerncap.
 
     The last line of its output is "Result: PASS ...", "Result: FAIL ..." or "Result: UNDECIDED ...".
-    Exporting executes nothing in REPRODUCER. User names, host names and secrets are replaced as by pack.
+    Exporting executes nothing in REPRO. User names, host names and secrets are replaced as by pack.
     """
-    from kerncap import log
     from kerncap.api.export import export
-    from kerncap.api.pack.kept_private import Private
     from kerncap.capture.options import parse_size
     from kerncap.report.export_text import render
-    from kerncap.report.pack_text import listing
 
-    try:
+    with findings_shown(as_json, path=None):
         exported = export(reproducer, max_size=parse_size(max_size) if max_size else None, **options)
-    except Private as stopped:
-        log.block("\n".join(listing(stopped.findings)))
-        if as_json:
-            document = {"path": None, "reason": str(stopped),
-                        "findings": [one.as_dict() for one in stopped.findings]}  # fmt: skip
-            click.echo(json.dumps(document, indent=1))
-        raise
     if as_json:
         click.echo(json.dumps(exported.as_dict(), indent=1))
     else:

@@ -13,7 +13,7 @@ from kerncap.report import inspect_text
 
 
 @click.command("inspect")
-@click.argument("reproducer", type=PATH)
+@click.argument("reproducer", type=PATH, metavar="REPRO")
 @click.option("--verify", is_flag=True, help="Unpack and check every chunk of memory, however large.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
 def command(reproducer: Path, verify: bool, as_json: bool) -> int:

@@ -16,31 +16,22 @@ TOP = 20
 
 @click.command("list", context_settings={"ignore_unknown_options": False})
 @click.option(
-    "--by",
-    type=click.Choice(["range", "stream", "device", "rank", "configuration"]),
+    "--by", type=click.Choice(["range", "stream", "device", "rank", "configuration"]),
     help="Split launches by NVTX range (a tree), stream, device, rank or configuration.",
-)
+)  # fmt: skip
 @click.option("--stacks", is_flag=True, help="Show where in Python each kernel is launched from.")
 @click.option(
-    "-n",
-    "--top",
-    metavar="N",
-    type=COUNT_OR_NONE,
+    "-n", "--top", metavar="N", type=COUNT_OR_NONE,
     help=f"Number of lines; 0 for all. Default: {TOP}; all with --json.",
-)
+)  # fmt: skip
 @click.option(
-    "--backend",
-    type=click.Choice(["auto", "cuda", "hip", "triton"]),
-    default="auto",
-    show_default=True,
+    "--backend", type=click.Choice(["auto", "cuda", "hip", "triton"]), default="auto", show_default=True,
     help="Backend that observes launches: CUDA shim, HIP shim or Triton hook; auto uses all available.",
-)
+)  # fmt: skip
 @click.option(
-    "--save",
-    metavar="FILE.json",
-    type=OUTPUT_FILE,
+    "--save", metavar="FILE.json", type=OUTPUT_FILE,
     help="Write the document of --json to a file too.",
-)
+)  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout; the rest to stderr.")
 @click.argument("command", metavar="-- CMD...", nargs=-1, required=True, type=click.UNPROCESSED)
 def command(

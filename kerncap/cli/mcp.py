@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from kerncap.cli.numbers import Whole
 from kerncap.cli.paths import PATH
 
 
@@ -19,8 +20,8 @@ from kerncap.cli.paths import PATH
 @click.option("--read-only", is_flag=True, help="Leave out tools that run a program or a kernel.")
 @click.option("--python", metavar="PATH", help="Python with torch and triton, for replays.")
 @click.option(
-    "--max-bytes", type=click.IntRange(min=8000, max=10_000_000), default=40_000, show_default=True,
-    metavar="N", help="Maximum size of one answer; the agent can read the rest.",
+    "--max-bytes", type=Whole(8000, 10_000_000), default=40_000, show_default=True,
+    metavar="N", help="Maximum size of one answer, 8000 or more; the agent can read the rest.",
 )  # fmt: skip
 def command(roots: tuple[Path, ...], read_only: bool, python: str | None, max_bytes: int) -> int:
     """Serve the commands to one agent on stdin and stdout, over the Model Context Protocol.

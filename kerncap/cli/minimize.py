@@ -20,7 +20,7 @@ from kerncap.cli.replay_options import replay_options
     help="Where the new folder goes. Default: next to REPRO.",
 )  # fmt: skip
 @click.option(
-    "--keep-failing", metavar="CMD", help="Keep the exit status of `CMD REPRODUCER`, which must not be 0."
+    "--keep-failing", metavar="CMD", help="Keep the exit status of `CMD REPRO`, which must not be 0."
 )
 @click.option(
     "--time", "seconds", type=Finite(1, 1e9), default=300.0, show_default=True, metavar="S",

@@ -1,4 +1,7 @@
-"""Types of the options that take numbers: within what can be meant, so that none overflows further in."""
+"""Types of the options that take numbers: within what can be meant, so that none overflows further in.
+
+The limits are wide and tell a reader nothing: an error names them, help does not.
+"""
 
 from __future__ import annotations
 
@@ -8,22 +11,38 @@ from typing import Any
 import click
 
 _MOST = 1_000_000_000
-COUNT = click.IntRange(1, _MOST)
-COUNT_OR_NONE = click.IntRange(0, _MOST)
-PROCESSES = click.IntRange(1, 4096)
 
 
-class Finite(click.FloatRange):
-    """A number from ``min`` to ``max``; NaN is refused: it is on neither side of anything."""
+class Whole(click.ParamType):  # type: ignore[type-arg, unused-ignore]  # generic since click 8.3
+    """A whole number from ``least`` to ``most``."""
+
+    name = "integer"
+
+    def __init__(self, least: int, most: int) -> None:
+        self._range = click.IntRange(least, most)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        return self._range.convert(value, param, ctx)
+
+
+class Finite(click.ParamType):  # type: ignore[type-arg, unused-ignore]
+    """A number from ``least`` to ``most``; NaN is refused: it is on neither side of anything."""
 
     name = "number"
 
+    def __init__(self, least: float, most: float, above: bool = False) -> None:
+        """``above``: the least one is not in it."""
+        self._range = click.FloatRange(least, most, min_open=above)
+
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        found = super().convert(value, param, ctx)
+        found = self._range.convert(value, param, ctx)
         if not math.isfinite(found):
             self.fail(f"{value} is not a finite number.", param, ctx)
         return found
 
 
-SECONDS = Finite(0, _MOST, min_open=True)
-RATIO = Finite(0, _MOST, min_open=True)
+COUNT = Whole(1, _MOST)
+COUNT_OR_NONE = Whole(0, _MOST)
+PROCESSES = Whole(1, 4096)
+SECONDS = Finite(0, _MOST, above=True)
+RATIO = Finite(0, _MOST, above=True)

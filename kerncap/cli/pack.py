@@ -8,20 +8,16 @@ from pathlib import Path
 import click
 
 from kerncap.cli.paths import OUTPUT_FILE, PATH
+from kerncap.cli.private import findings_shown, keep_private_option
 
 
 @click.command("pack")
-@click.argument("reproducer", type=PATH)
+@click.argument("reproducer", type=PATH, metavar="REPRO")
 @click.option(
-    "-o",
-    "--output",
-    type=OUTPUT_FILE,
+    "-o", "--output", type=OUTPUT_FILE,
     help="FILE.zip. Default: named after the folder.",
-)
-@click.option(
-    "--keep-private", multiple=True, type=click.Choice(["users", "hosts", "secrets"]),
-    help="Keep user names, host names or secrets, readable for the recipient. Repeatable.",
 )  # fmt: skip
+@keep_private_option
 @click.option("--show-private", is_flag=True, help="List each private item and its replacement.")
 @click.option("--dry-run", is_flag=True, help="List what would be packed, and write nothing.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout; the rest to stderr.")
@@ -33,7 +29,7 @@ def command(
     dry_run: bool,
     as_json: bool,
 ) -> int:
-    """Pack REPRODUCER into one .zip, with the same bytes each time; any zip program opens it.
+    """Pack REPRO into one .zip, with the same bytes each time; any zip program opens it.
 
     Lists the contents and the size first. A copy is packed, in which user names, host names, and anything
     that looks like a token, a key or a password are replaced by USER, HOST and REDACTED. Memory is not
@@ -41,21 +37,13 @@ def command(
     """
     from kerncap import log
     from kerncap.api.pack import pack
-    from kerncap.api.pack.kept_private import Private
-    from kerncap.report.pack_text import listing, render_plan
+    from kerncap.report.pack_text import render_plan
 
-    try:
+    with findings_shown(as_json, path=None, written=False):
         packed = pack(
             reproducer, output, keep_private=keep_private, dry_run=dry_run,
             before=lambda plan: log.block(render_plan(plan, show_private)),
         )  # fmt: skip
-    except Private as stopped:
-        log.block("\n".join(listing(stopped.findings)))
-        if as_json:
-            document = {"path": None, "written": False, "reason": str(stopped),
-                        "findings": [one.as_dict() for one in stopped.findings]}  # fmt: skip
-            click.echo(json.dumps(document, indent=1))
-        raise
     if as_json:
         click.echo(json.dumps(packed.as_dict(), indent=1))
     elif packed.written:

@@ -23,7 +23,9 @@ from kerncap.errors import UsageError
     "--candidate", type=PATH, metavar="FILE",
     help="Profile this instead of the captured kernel: a source (.py) or an image (.cubin, .ptx).",
 )  # fmt: skip
-@click.option("--python", metavar="PATH", help="Python with torch and triton. Default: kerncap's own.")
+@click.option(
+    "--python", metavar="PATH", help="Python with torch and triton. Default: the one that runs kerncap."
+)
 @click.option("--output", type=PATH, metavar="FILE.ncu-rep", help="Keep ncu's report.")
 @click.option(
     "--import-report", type=PATH, metavar="FILE.ncu-rep",

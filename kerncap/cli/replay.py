@@ -27,12 +27,9 @@ _STDOUT = Path("-")
 @replay_options
 @strict_option
 @click.option(
-    "-n",
-    "timed_runs",
-    type=COUNT_OR_NONE,
-    metavar="N",
+    "-n", "timed_runs", type=COUNT_OR_NONE, metavar="N",
     help="Time N runs. Default: 20 on a GPU, else 0.",
-)
+)  # fmt: skip
 @click.option(
     "--until-fail", type=COUNT, is_flag=False, flag_value=10_000, metavar="[MAX]",
     help="Repeat until a run disagrees, at most MAX times (10000), and report the rate.",
@@ -71,12 +68,9 @@ _STDOUT = Path("-")
 @click.option("--ceilings", metavar="FILE|NAME", help="With --limits: use the ceilings of another device.")
 @click.option("--measure-again", is_flag=True, help="With --limits: measure this device's ceilings again.")
 @click.option(
-    "--counters",
-    type=click.Choice(["auto", "ncu", "none"]),
-    default="auto",
-    show_default=True,
+    "--counters", type=click.Choice(["auto", "ncu", "none"]), default="auto", show_default=True,
     help="With --limits: count with Nsight Compute; auto if it is installed and allowed.",
-)
+)  # fmt: skip
 def command(
     repro: Path | None, as_json: bool, edit: bool, watched: tuple[str, ...], stage: str,
     copy_folder: Path | None, once: bool, apply_to: Path | None, compared: str | None,

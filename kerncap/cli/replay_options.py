@@ -26,7 +26,7 @@ _OPTIONS = (
         show_default=True,
         metavar="auto|cuda:N|hip:N|cpu",
         help="Device to run on.",
-    ),  # fmt: skip
+    ),
     click.option(
         "--emulator",
         type=PATH,
@@ -41,7 +41,9 @@ _OPTIONS = (
         help="Run this instead of the captured kernel: a source (.py, .cu, .hip), or an image (.cubin, .ptx, "
         ".hsaco).",
     ),
-    click.option("--python", metavar="PATH", help="Python with torch and triton. Default: kerncap's own."),
+    click.option(
+        "--python", metavar="PATH", help="Python with torch and triton. Default: the one that runs kerncap."
+    ),
     click.option(
         "--timeout",
         "timeout_s",
@@ -51,8 +53,12 @@ _OPTIONS = (
         metavar="S",
         help="Limit for one launch, in seconds.",
     ),
-    click.option("--rtol", type=click.FloatRange(min=0), help="Relative tolerance. Default: the dtype's."),
-    click.option("--atol", type=click.FloatRange(min=0), help="Absolute tolerance. Default: the dtype's."),
+    click.option(
+        "--rtol", type=click.FloatRange(min=0), metavar="X", help="Relative tolerance. Default: the dtype's."
+    ),
+    click.option(
+        "--atol", type=click.FloatRange(min=0), metavar="X", help="Absolute tolerance. Default: the dtype's."
+    ),
     click.option(
         "--max-size",
         callback=lambda _context, _option, text: _bytes(text),

@@ -8,25 +8,21 @@ from pathlib import Path
 import click
 
 from kerncap.cli.paths import OUTPUT_FILE, PATH
+from kerncap.cli.private import findings_shown, keep_private_option
 
 
 @click.command("report")
-@click.argument("reproducer", type=PATH)
+@click.argument("reproducer", type=PATH, metavar="REPRO")
 @click.option(
-    "-o",
-    "--output",
-    type=OUTPUT_FILE,
+    "-o", "--output", type=OUTPUT_FILE,
     help="FILE.html. Default: named after the folder.",
-)
+)  # fmt: skip
 @click.option(
     "--with", "results", multiple=True, metavar="FILE.json", type=PATH,
     help="Add the --json output of verify, replay (also --limits), tune, sanitize or profile. Repeatable.",
 )  # fmt: skip
 @click.option("--no-sanitize", is_flag=True, help="Leave out the sanitizer's answer.")
-@click.option(
-    "--keep-private", multiple=True, type=click.Choice(["users", "hosts", "secrets"]),
-    help="Keep user names, host names or secrets, readable for the recipient. Repeatable.",
-)  # fmt: skip
+@keep_private_option
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout; the rest to stderr.")
 def command(
     reproducer: Path,
@@ -36,27 +32,19 @@ def command(
     keep_private: tuple[str, ...],
     as_json: bool,
 ) -> int:
-    """Make one HTML page of REPRODUCER: launch, values, memory, source, verdicts. It needs no network.
+    """Make one HTML page of REPRO: launch, values, memory, source, verdicts. It needs no network.
 
-    Nothing in REPRODUCER is executed. User names, host names and secrets are replaced as by pack. The
+    Nothing in REPRO is executed. User names, host names and secrets are replaced as by pack. The
     page shows values of the memory, as pictures and statistics.
     """
     from kerncap import log
-    from kerncap.api.pack.kept_private import Private
     from kerncap.api.report import report
-    from kerncap.report.pack_text import listing, summary
+    from kerncap.report.pack_text import summary
 
-    try:
+    with findings_shown(as_json, path=None, written=False):
         made = report(
             reproducer, output, results=results, keep_private=keep_private, sanitize=not no_sanitize
         )
-    except Private as stopped:
-        log.block("\n".join(listing(stopped.findings)))
-        if as_json:
-            document = {"path": None, "written": False, "reason": str(stopped),
-                        "findings": [one.as_dict() for one in stopped.findings]}  # fmt: skip
-            click.echo(json.dumps(document, indent=1))
-        raise
     for line in summary(made.findings):
         log.line(line)
     for what in made.left_out:

@@ -13,11 +13,9 @@ from kerncap.cli.paths import OUTPUT_FOLDER, PATH
 @click.command("seal")
 @click.argument("session", type=PATH)
 @click.option(
-    "-o",
-    "--output",
-    type=OUTPUT_FOLDER,
+    "-o", "--output", type=OUTPUT_FOLDER,
     help="Where reproducers go. Default: the folder that holds the session.",
-)
+)  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout; the rest to stderr.")
 def command(session: Path, output: Path | None, as_json: bool) -> int:
     """Make reproducers of the complete launches in SESSION, which a killed kerncap left behind.

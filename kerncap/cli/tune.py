@@ -48,13 +48,7 @@ from kerncap.exit_status import exit_status
 )  # fmt: skip
 @click.option("--resume", is_flag=True, help="Continue the last search of the same reproducers.")
 @click.option("--apply", is_flag=True, help="Write a patch against the application's file.")
-@click.option(
-    "--html",
-    "html_path",
-    type=PATH,
-    metavar="FILE",
-    help="Write an HTML page with a plot.",
-)
+@click.option("--html", "html_path", type=PATH, metavar="FILE", help="Write an HTML page with a plot.")
 @click.option(
     "--engine", type=click.Choice(["auto", "jit", "interpreter"]), default="auto", show_default=True,
     help="jit: compile a Triton kernel. interpreter: run it on the CPU.",
@@ -62,13 +56,19 @@ from kerncap.exit_status import exit_status
 @click.option(
     "--device", default="auto", show_default=True, metavar="auto|cuda:N|cpu", help="Device to run on."
 )
-@click.option("--python", metavar="PATH", help="Python with torch and triton. Default: kerncap's own.")
+@click.option(
+    "--python", metavar="PATH", help="Python with torch and triton. Default: the one that runs kerncap."
+)
 @click.option(
     "--timeout", "timeout_s", type=SECONDS, default=60.0, show_default=True,
     metavar="S", help="Limit for one launch or one compilation, in seconds.",
 )  # fmt: skip
-@click.option("--rtol", type=click.FloatRange(min=0), help="Relative tolerance. Default: the dtype's.")
-@click.option("--atol", type=click.FloatRange(min=0), help="Absolute tolerance. Default: the dtype's.")
+@click.option(
+    "--rtol", type=click.FloatRange(min=0), metavar="X", help="Relative tolerance. Default: the dtype's."
+)
+@click.option(
+    "--atol", type=click.FloatRange(min=0), metavar="X", help="Absolute tolerance. Default: the dtype's."
+)
 @click.option(
     "--trust", is_flag=True, help="Allow reproducers that were not captured here to run; remembered."
 )

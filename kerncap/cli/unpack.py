@@ -16,7 +16,9 @@ from kerncap.cli.paths import OUTPUT_FOLDER, PATH
     "-o", "--output", type=OUTPUT_FOLDER, default=Path("."),
     help="Where the folder goes. Default: the working directory.",
 )  # fmt: skip
-@click.option("--max-size", default="8GiB", show_default=True, help="Limit for the unpacked size.")
+@click.option(
+    "--max-size", default="8GiB", show_default=True, metavar="SIZE", help="Limit for the unpacked size."
+)
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
 def command(archive: Path, output: Path, max_size: str, as_json: bool) -> int:
     """Unpack the folder of a packed reproducer; every digest is checked, and nothing in it is executed.

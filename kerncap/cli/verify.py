@@ -23,11 +23,10 @@ from kerncap.exit_status import exit_status
     help="Python file with reference(args), which returns {name: tensor} or changes tensors in place.",
 )  # fmt: skip
 @click.option(
-    "--stages",
-    metavar="NAMES",
+    "--stages", metavar="NAMES",
     help="smoke, oracle, determinism, numerics, shapes, sanitizer, memory, timing, separated by commas; or "
     "all.  [default: smoke,oracle; sanitizer too for a Triton candidate]",
-)
+)  # fmt: skip
 @click.option(
     "--hostile", is_flag=True,
     help="Treat the candidate as an attacker: all stages, its Python confined and away from the result.",
