@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .ranges import Range
+from .byte_ranges import Range
 
 Packed = npt.NDArray[np.uint8]
 

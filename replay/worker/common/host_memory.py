@@ -17,8 +17,8 @@ from typing import Any
 
 from ..job import JobRegion
 from .address_layout import Span, gaps, grouped
+from .byte_ranges import Range, data_of
 from .libc import libc
-from .ranges import Range, data_of
 
 _MAP_FIXED_NOREPLACE = 0x100000  # Linux 4.17; older kernels take the address as a hint only
 _MAP_NORESERVE = 0x4000

@@ -14,9 +14,9 @@ import torch
 
 from ..common import bitmap
 from ..common.bitmap import Bits
+from ..common.byte_ranges import Range, clipped, common, data_of, minus, union
 from ..common.poison import GAP_SEED, pattern
 from ..common.private_map import private_map
-from ..common.ranges import Range, clipped, common, data_of, minus, union
 from ..job import Job
 from .compare_views import Idle, never
 

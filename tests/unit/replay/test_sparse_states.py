@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from kerncap.answer import Answer
 from kerncap.format import schema
-from kerncap.replay.worker.common import bitmap, ranges
+from kerncap.replay.worker.common import bitmap, byte_ranges
 
 from .build import BASE, Launch, Sparse
 from .resident import Resident, resident
@@ -26,21 +26,21 @@ pytest.importorskip("torch")
 FLAGS = st.lists(st.booleans(), max_size=40)
 
 
-def ranges_of(flags: list[bool]) -> list[ranges.Range]:
-    return ranges.union((at, at + 1) for at, flag in enumerate(flags) if flag)
+def ranges_of(flags: list[bool]) -> list[byte_ranges.Range]:
+    return byte_ranges.union((at, at + 1) for at, flag in enumerate(flags) if flag)
 
 
-def members(found: list[ranges.Range]) -> set[int]:
+def members(found: list[byte_ranges.Range]) -> set[int]:
     return {at for start, stop in found for at in range(start, stop)}
 
 
 @given(FLAGS, FLAGS, st.integers(0, 40), st.integers(0, 40))
 def test_ranges_are_sets_of_bytes(one: list[bool], other: list[bool], start: int, stop: int) -> None:
     a, b = ranges_of(one), ranges_of(other)
-    assert members(ranges.union(a, b)) == members(a) | members(b)
-    assert members(ranges.minus(a, b)) == members(a) - members(b)
-    assert members(ranges.common(a, b)) == members(a) & members(b)
-    assert members(ranges.clipped(a, start, stop)) == members(a) & set(range(start, stop))
+    assert members(byte_ranges.union(a, b)) == members(a) | members(b)
+    assert members(byte_ranges.minus(a, b)) == members(a) - members(b)
+    assert members(byte_ranges.common(a, b)) == members(a) & members(b)
+    assert members(byte_ranges.clipped(a, start, stop)) == members(a) & set(range(start, stop))
 
 
 def test_the_data_of_a_sparse_file(tmp_path: Path) -> None:
@@ -48,9 +48,9 @@ def test_the_data_of_a_sparse_file(tmp_path: Path) -> None:
     with (tmp_path / "sparse").open("wb+") as file:
         os.ftruncate(file.fileno(), 64 * page)
         os.pwrite(file.fileno(), b"x", 10 * page + 5)
-        found = ranges.data_of(file.fileno(), 8 * page, 40 * page)
+        found = byte_ranges.data_of(file.fileno(), 8 * page, 40 * page)
         assert (2 * page + 5) in members(found)
-        assert ranges.data_of(file.fileno(), 0, 0) == []
+        assert byte_ranges.data_of(file.fileno(), 0, 0) == []
 
 
 # --- states ----------------------------------------------------------------------------------------
