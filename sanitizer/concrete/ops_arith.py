@@ -203,7 +203,8 @@ def _mul_wraps(result: Array, x: Array, y: Array) -> Bools:
 
 
 def _shift_wraps(result: Array, x: Array, y: Array) -> Bools:
-    found: Bools = (unsigned(y) >= 8 * x.itemsize) | (_shift_right_signed(result, y) != x)
+    # One that is too far has no value (`WITHOUT_VALUE`), which is said of it, and no other one to wrap from.
+    found: Bools = ~_shift_fails(x, y) & (_shift_right_signed(result, y) != x)
     return found
 
 

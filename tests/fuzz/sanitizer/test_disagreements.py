@@ -108,3 +108,11 @@ def test_a_mask_that_is_right_by_zeros_is_noted() -> None:
     )
     found = outcome(body, (X, Y, Tensor("z", "i32", (0, 3), size=16)), n=5)
     assert found.answer == "pass", found.reasons
+
+
+@first_of("number", ["-1", "n"])
+def test_a_shift_too_far_wraps_to_nothing(number: str) -> None:
+    """That an address has no value is said of it, and no overflow, by whatever it was shifted."""
+    body = f"i = ((p + 100) << {number}) - p.to(tl.int8)\ntl.store(y + i, 1.0, mask=(i >= 0) & (i < 8))"
+    found = outcome(body, (Y,), n=-1)
+    assert found.answer == "fail" and found.checks["violated"] == 1
