@@ -116,3 +116,16 @@ def test_a_shift_too_far_wraps_to_nothing(number: str) -> None:
     body = f"i = ((p + 100) << {number}) - p.to(tl.int8)\ntl.store(y + i, 1.0, mask=(i >= 0) & (i < 8))"
     found = outcome(body, (Y,), n=-1)
     assert found.answer == "fail" and found.checks["violated"] == 1
+
+
+def test_a_race_of_two_tensors_of_one_storage_is_told_once() -> None:
+    """By one of the two that the load takes its pointers from."""
+    body = "o = p * 8 + tl.arange(0, 8)\ntl.store(y + p, tl.sum(tl.load(tl.where(o < n, x + o, z + o)), 0))\n"
+    shared = Tensor("z", "f32", size=64, same_as="x")
+    found = outcome(body + "tl.store(x + 31 - o, 1.0)", (X, Y, shared), n=4)
+    assert found.answer == "fail"
+
+
+def test_a_launch_that_accesses_nothing_is_none_that_could_be_decided() -> None:
+    found = outcome("if p >= 0:\n    return\ntl.store(y + p, 1.0)", (Y,))
+    assert (found.answer, found.decided) == ("undecided", False)
