@@ -71,7 +71,7 @@ def computed(operation: Operation, kernel: Function) -> bool:
     value = stored_operand(operation)
     if value is None:
         return False
-    return all(one is not None and not one.name.startswith(_READS) for one in _behind(value, kernel))
+    return all(one is not None and not one.name.startswith(_READS) for one in computed_from(value, kernel))
 
 
 def stored_operand(operation: Operation) -> Value | None:
@@ -121,7 +121,7 @@ def _made_of_equals(analysis: Analysis, relation: Relation, left: Side, right: S
         for axis, v in enumerate(analysis.walked.programs)
         if v.low == v.high or relation.equal(var(v), var(v))
     }
-    for operation in _behind(value, analysis.function, at_one_place):
+    for operation in computed_from(value, analysis.function, at_one_place):
         if operation is None or operation.name in ("tt.call", "tt.atomic_rmw", "tt.atomic_cas", "scf.while"):
             return False
         if operation.name == "tt.elementwise_inline_asm" and _differs_by_place(operation):
@@ -163,15 +163,15 @@ def _at_one_place(analysis: Analysis, relation: Relation, store: Side) -> frozen
     return frozenset(operation for operation, same in found.items() if same)
 
 
-def _behind(
+def computed_from(
     value: Value, kernel: Function, leaves: frozenset[Operation] = frozenset()
 ) -> list[Operation | None]:
     """All that a value is computed from; None in it where that can't be followed: out of a function.
 
     What the operands of ``leaves`` are computed from is left out.
     """
-    found: list[Operation | None] = []
-    seen: set[Value | Operation] = set()
+    found: dict[Operation | None, None] = {}
+    seen: set[Value] = set()
     pending: list[Value] = [value]
     while pending:
         one = pending.pop()
@@ -184,20 +184,27 @@ def _behind(
             parent = region.parent if isinstance(region, Region) else None
             if parent is kernel and owner is region.entry:  # type: ignore[union-attr]
                 continue
-            if not isinstance(parent, Operation):
-                found.append(None)
-                continue
-            owner = parent
+            owner = parent if isinstance(parent, Operation) else None
         if owner is None:
-            found.append(None)
-        elif owner not in seen:
-            seen.add(owner)
-            within = [owner, *(inner for region in owner.regions for inner in walk(region))]
-            found.extend(within)
-            pending.extend(
-                operand for one in within for operand in (_filler(one) if one in leaves else one.operands)
-            )
-    return found
+            found[None] = None
+        elif owner.name in ("scf.for", "scf.if"):
+            found[owner] = None
+            pending += _carried(owner, one)
+        elif owner not in found:
+            for inner in (owner, *(inner for region in owner.regions for inner in walk(region))):
+                found[inner] = None
+                pending += _filler(inner) if inner in leaves else inner.operands
+    return list(found)
+
+
+def _carried(operation: Operation, value: Value) -> list[Value]:
+    """What decides a result of a branch or a loop, or a number that a loop carries."""
+    ends = [region.entry.operations[-1].operands for region in operation.regions]
+    if operation.name == "scf.if":
+        return [operation.operands[0], *(yielded[value.index] for yielded in ends)]
+    bounds, starts = operation.operands[:3], operation.operands[3:]
+    index = value.index - (1 if isinstance(value.owner, Block) else 0)  # a loop's counter comes first
+    return [*bounds] if index < 0 else [*bounds, starts[index], ends[0][index]]
 
 
 def _filler(load: Operation) -> list[Value]:

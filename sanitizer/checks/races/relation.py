@@ -77,8 +77,7 @@ class Relation:
         if (left, right) in self.related:
             return self.related[left, right]
         if left.kind == "sum" or right.kind == "sum":
-            stated = self._stated(left, right)
-            return self._difference_of_terms(left, right, known) if stated is None else stated
+            return self._difference_of_terms(left, right, known)
         if left.sort == "int" and right.sort == "int":
             a, b = self._pinned(True, left), self._pinned(False, right)
             if a is not None and b is not None:
@@ -90,45 +89,52 @@ class Relation:
         arguments = zip(left.args, right.args, strict=True)
         return 0 if all(self._difference(a, b, known) == 0 for a, b in arguments) else None
 
-    def _stated(self, left: Expr, right: Expr) -> int | None:
-        """The difference of two sums, where an equation speaks of a multiple of both."""
+    def _difference_of_terms(self, left: Expr, right: Expr, known: Differences) -> int | None:
         constant, terms = terms_of(left)
         other_constant, other_terms = terms_of(right)
-        for equation in (*self.equalities, *self._stuck):
-            if not equation.equality or not terms or terms[0][0] not in equation.left:
-                continue
-            ratio = Fraction(equation.left[terms[0][0]], terms[0][1])
-            if equation.left != {atom: ratio * c for atom, c in terms}:
-                continue
-            if equation.right == {atom: ratio * c for atom, c in other_terms}:
-                difference = constant - other_constant - equation.constant / ratio
-                return int(difference) if difference.denominator == 1 else None
-        return None
-
-    def _difference_of_terms(self, left: Expr, right: Expr, known: Differences) -> int | None:
-        total, terms = terms_of(left)
-        constant, rest = terms_of(right)
-        total -= constant
-        remaining = dict(rest)
-        for atom, coefficient in terms:
-            for other, factor in remaining.items():
+        mine, theirs = dict(terms), dict(other_terms)
+        stated = self._take_stated(mine, theirs)
+        if stated.denominator != 1:
+            return None
+        total = constant - other_constant + int(stated)
+        for atom, coefficient in mine.items():
+            for other, factor in theirs.items():
                 if factor != coefficient:
                     continue
                 difference = self._difference(atom, other, known)
                 if difference is not None:
                     total += coefficient * difference
-                    del remaining[other]
+                    del theirs[other]
                     break
             else:
                 pinned = self._pinned(True, atom)
                 if pinned is None:
                     return None
                 total += coefficient * pinned
-        for other, factor in remaining.items():
+        for other, factor in theirs.items():
             pinned = self._pinned(False, other)
             if pinned is None:
                 return None
             total -= factor * pinned
+        return total
+
+    def _take_stated(self, left: Terms, right: Terms) -> Fraction:
+        """The difference of those terms of two sums of which equations speak; they are removed."""
+        total = Fraction(0)
+        for equation in (*self.equalities, *self._stuck):
+            if not equation.equality or not equation.left or not equation.right:
+                continue
+            if not (equation.left.keys() <= left.keys() and equation.right.keys() <= right.keys()):
+                continue
+            ratios = {Fraction(left[atom], c) for atom, c in equation.left.items()}
+            ratios |= {Fraction(right[atom], c) for atom, c in equation.right.items()}
+            if len(ratios) != 1:
+                continue
+            total -= equation.constant * ratios.pop()
+            for atom in equation.left:
+                del left[atom]
+            for atom in equation.right:
+                del right[atom]
         return total
 
     def same_programs(self, axes: Iterable[Variable]) -> bool:
