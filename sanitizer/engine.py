@@ -34,8 +34,7 @@ from kerncap.sanitizer.limited_contents import LimitedContents
 from kerncap.sanitizer.symbolic.expr import Variable, forgetting
 from kerncap.sanitizer.symbolic.solve import Solver
 from kerncap.sanitizer.ttir import read_module
-from kerncap.sanitizer.ttir.ir import MEMORY, Module, Operation
-from kerncap.sanitizer.ttir.ir import walk as walk_operations
+from kerncap.sanitizer.ttir.ir import MEMORY, Operation, memory_operations
 from kerncap.sanitizer.walk import Unsupported, walk
 from kerncap.sanitizer.walk.access import Access, Promise, Walked
 
@@ -260,17 +259,6 @@ def _unfollowed(analysis: Analysis, reason: str) -> list[Settled]:
 
 def kind_of(operation: Operation) -> AccessKind:
     return MEMORY[operation.name]  # type: ignore[return-value]
-
-
-def memory_operations(module: Module) -> list[Operation]:
-    """Every operation of the module that touches the launch's memory, in the text's order."""
-    return [
-        operation
-        for function in module.functions.values()
-        if function.body is not None
-        for operation in walk_operations(function.body)
-        if operation.name in MEMORY
-    ]
 
 
 def _programs(launch: Launch) -> tuple[Variable, Variable, Variable]:

@@ -124,7 +124,8 @@ def _evaluate(
         return _run(analysis, addresses_only, observer, again, Track(overflow=True), results)
 
     deciding = deciding_roundings(analysis, (one for one, _ in wanted))
-    rounding = RoundingWatcher(deciding, _watchers(analysis, {"oob": by_check.get("oob", set())})["oob"])
+    certain = _watchers(analysis, {"oob": by_check.get("oob", set())})["oob"]
+    rounding = RoundingWatcher(deciding, certain)
     if deciding:
         half = Limits(limits.element_operations, limits.seconds / 2)
         rounding.ended(_run(analysis, True, rounding, half, Track(rounding=True)))
@@ -146,7 +147,7 @@ def _evaluate(
             if doubt is not None and not order.hold(operation, check, again):
                 verdicts[operation, check] = Unproven(doubt)
         doubt = rounding.doubt(operation)
-        if doubt is not None and not (check == "oob" and operation in rounding.certain.violations):
+        if doubt is not None and not (check == "oob" and operation in certain.violations):
             verdicts[operation, check] = Unproven(doubt)
     return verdicts, races.uncompared if races is not None else (), outcome
 

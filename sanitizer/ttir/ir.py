@@ -226,3 +226,14 @@ def walk(region: Region) -> Iterator[Operation]:
             yield operation
             for inner in operation.regions:
                 yield from walk(inner)
+
+
+def memory_operations(module: Module) -> list[Operation]:
+    """Every operation of the module that touches the launch's memory, in the text's order."""
+    return [
+        operation
+        for function in module.functions.values()
+        if function.body is not None
+        for operation in walk(function.body)
+        if operation.name in MEMORY
+    ]

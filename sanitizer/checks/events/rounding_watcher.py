@@ -8,9 +8,8 @@ from dataclasses import replace
 import numpy as np
 
 from kerncap.sanitizer.analysis import Analysis
-from kerncap.sanitizer.checks.events.watchers import Watcher
 from kerncap.sanitizer.concrete.dataflow import WRITERS, Dataflow
-from kerncap.sanitizer.concrete.events import AccessEvent, Bools
+from kerncap.sanitizer.concrete.events import AccessEvent, Bools, Observer
 from kerncap.sanitizer.concrete.rounding import rounded_operations, rounds_otherwise
 from kerncap.sanitizer.concrete.run import Outcome
 from kerncap.sanitizer.concrete.values import where
@@ -20,9 +19,9 @@ from kerncap.sanitizer.ttir.ir import Operation
 class RoundingWatcher:
     """Watches an evaluation with `Track.rounding`; ``certain`` sees what every GPU accesses alike."""
 
-    def __init__(self, deciding: dict[Operation, list[Operation]], certain: Watcher) -> None:
+    def __init__(self, deciding: dict[Operation, list[Operation]], certain: Observer) -> None:
         self._deciding = deciding
-        self.certain = certain
+        self._certain = certain
         self._moved: set[Operation] = set()
         self._is_anywhere = False  # what a GPU may round otherwise was stored, and may be read again
 
@@ -33,7 +32,7 @@ class RoundingWatcher:
             event = replace(event, mask=event.mask & ~moved)
         if event.operation.name in WRITERS and event.undefined is not None:
             self._is_anywhere |= bool((event.undefined & event.mask).any())
-        self.certain.access(event)
+        self._certain.access(event)
 
     def ended(self, outcome: Outcome) -> None:
         self._is_anywhere |= outcome.forked or not outcome.complete

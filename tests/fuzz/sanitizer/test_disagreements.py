@@ -126,6 +126,13 @@ def test_a_race_of_two_tensors_of_one_storage_is_told_once() -> None:
     assert found.answer == "fail"
 
 
+def test_lanes_differ_beside_a_sum_that_they_have_in_common() -> None:
+    """By 1 in 200, which sums of their own may be rounded by."""
+    body = "o = tl.arange(0, 8)\ntl.store(y + p * 8 + o // 2, tl.sum(tl.load(x + o), 0) + o + n)"
+    found = outcome(body, (X, Y), n=200)
+    assert found.answer == "fail"
+
+
 def test_a_launch_that_accesses_nothing_is_none_that_could_be_decided() -> None:
     found = outcome("if p >= 0:\n    return\ntl.store(y + p, 1.0)", (Y,))
     assert (found.answer, found.decided) == ("undecided", False)

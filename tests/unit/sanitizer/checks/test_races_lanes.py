@@ -1,4 +1,4 @@
-"""Lanes of one program that store to one place: a finding only where their values are seen to differ."""
+"""Lanes of one program that store to one place: a finding if their values are seen to differ, else open."""
 
 from __future__ import annotations
 
@@ -10,9 +10,12 @@ import pytest
 import triton
 import triton.language as tl
 
+from kerncap.sanitizer import engine
 from kerncap.sanitizer.checks.races import lanes
+from kerncap.sanitizer.concrete.run import Limits
 from kerncap.sanitizer.engine import sanitize
-from kerncap.sanitizer.findings import Finding, LaunchReport
+from kerncap.sanitizer.findings import Finding, LaunchReport, Unproven
+from kerncap.sanitizer.walk import Unsupported
 from tests.unit.sanitizer.checks.race_runs import launched, line, zeros
 
 F, W = "*fp32", "*i32"
@@ -43,6 +46,19 @@ def scatter_by_floats(index, x, o, n, B: tl.constexpr):
     i = tl.program_id(0) * B + tl.arange(0, B)
     place = (tl.exp(tl.load(x + i) * 0.0) * 3.0).to(tl.int32)
     tl.store(o + place, tl.load(index + i).to(tl.float32), mask=i < n)
+
+
+@triton.jit
+def scatter_clamped(index, x, o, n, B: tl.constexpr):
+    """Most lanes store 1."""
+    i = tl.program_id(0) * B + tl.arange(0, B)
+    tl.store(o + tl.load(index + i), tl.minimum(tl.load(x + i), 1.0), mask=i < n)
+
+
+@triton.jit
+def scatter_left_out(index, x, o, n, B: tl.constexpr):
+    i = tl.program_id(0) * B + tl.arange(0, B)
+    tl.store(o + tl.load(index + i), tl.exp(tl.load(x + i, mask=i < n)))
 
 
 def _report(
@@ -105,9 +121,97 @@ def test_lanes_that_store_nothing_or_the_same_or_by_atomics_are_none() -> None:
         assert "race" not in {one.check for one in report.settled}
 
 
-def test_what_is_not_known_is_none() -> None:
-    assert not _lanes(_report(scatter, TWICE, known=False))
-    assert not _lanes(_report(scatter_by_floats, TWICE))  # to 2 or 3, each lane
+def _open(report: LaunchReport) -> str:
+    """Why the race check of the only store is unproven."""
+    assert not report.findings
+    (reason,) = [
+        one.verdict.reason
+        for one in report.settled
+        if one.check == "race" and one.access == "store" and isinstance(one.verdict, Unproven)
+    ]
+    return reason
+
+
+def test_values_that_are_not_known_are_unproven() -> None:
+    assert "whether they store the same is not known: " in _open(_report(scatter, TWICE, known=False))
+
+
+def test_a_place_that_a_gpu_may_round_is_unproven() -> None:
+    """To 2 or 3, each lane."""
+    assert "which a GPU may round" in _open(_report(scatter_by_floats, TWICE))
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_values_that_are_equal_by_chance_are_unproven(known: bool) -> None:
+    index = np.arange(16, dtype=np.int32)
+    index[5] = 12
+    reason = _open(_report(scatter_clamped, index, known=known))
+    assert reason == lanes.EQUAL_LANES if known else "is not known" in reason
+
+
+def test_a_value_that_is_undefined_is_unproven() -> None:
+    """Beside the finding that it is stored."""
+    report = _report(scatter_left_out, TWICE, n=5)
+    assert {one.check for one in report.findings} == {"uninit"}
+    assert [one.verdict for one in report.settled if one.check == "race"] == [Unproven(lanes.UNDEFINED_LANES)]
+
+
+@pytest.mark.parametrize("limit", ["programs", "operations"])
+def test_what_the_search_does_not_reach_is_unproven(limit: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    index = np.arange(16, dtype=np.int32)
+    index[13] = 12
+    (finding,) = _lanes(_report(scatter, index, programs=4))
+    assert finding.place.program_id == (3, 0, 0)
+    if limit == "programs":
+        monkeypatch.setattr(lanes, "_MAX_PROGRAMS", 3)
+    else:
+        monkeypatch.setattr(lanes, "_LIMITS", Limits(10, 60.0))
+    reason = _open(_report(scatter, index, programs=4))
+    assert reason.startswith(
+        "whether two lanes store different values to one place is not decided: too large"
+    )
+    index[1] = 0  # in the first program
+    assert bool(_lanes(_report(scatter, index, programs=4))) is (limit == "programs")
+
+
+@triton.jit
+def rows_of_a_descriptor(index, x, o, n, ROWS: tl.constexpr):
+    d = tl.make_tensor_descriptor(o, [n, 8], [8, 1], [1, 8])
+    rows = tl.load(index + tl.arange(0, ROWS))
+    d.scatter(tl.load(x + tl.arange(0, ROWS)[:, None] * 8 + tl.arange(0, 8)[None, :]), rows, 0)
+
+
+@triton.jit
+def tile_of_a_descriptor(o, PITCH: tl.constexpr):
+    d = tl.make_tensor_descriptor(o, [4, 8], [PITCH, 1], [4, 8])
+    d.store([0, 0], tl.arange(0, 32).reshape(4, 8))
+
+
+@pytest.mark.parametrize(("last", "found"), [(7, 0), (2, 1), (9, 0)])
+def test_rows_that_a_descriptor_scatters_to_one_place(last: int, found: int) -> None:
+    """A row outside of the descriptor's shape is not stored."""
+    index = np.arange(8, dtype=np.int32)
+    index[7] = last
+    launch = launched(
+        rows_of_a_descriptor, (1,), {"index": W, "x": F, "o": F, "n": "i32"},
+        [index, np.arange(64, dtype=np.float32), zeros(64)], index=(8,), x=(64,), o=(64,), n=8, ROWS=8,
+    )  # fmt: skip
+    assert len(_lanes(sanitize(launch))) == found
+
+
+@pytest.mark.parametrize(("pitch", "found"), [(8, 0), (4, 1)])
+def test_rows_of_a_descriptor_that_overlap(pitch: int, found: int) -> None:
+    launch = launched(tile_of_a_descriptor, (1,), {"o": W}, [zeros(32, "int32")], o=(32,), PITCH=pitch)
+    assert len(_lanes(sanitize(launch))) == found
+
+
+def test_a_kernel_that_the_walk_gives_up_is_searched(monkeypatch: pytest.MonkeyPatch) -> None:
+    def gives_up(*_: object) -> None:
+        raise Unsupported("it is too large")
+
+    monkeypatch.setattr(engine, "walk", gives_up)
+    assert len(_lanes(_report(scatter, TWICE))) == 1
+    assert not _report(scatter, np.arange(16, dtype=np.int32)).findings
 
 
 @triton.jit
@@ -186,3 +290,17 @@ def test_products_of_equal_rows_are_one_value() -> None:
         rows_once_more, (1,), {"x": F, "o": F, "n": "i32"}, [data, zeros(5)], x=(5, 16), o=(5,), n=5, B=16
     )
     assert not sanitize(launch).findings
+
+
+@triton.jit
+def sums_of_pairs(x, o, B: tl.constexpr):
+    i = tl.arange(0, B)
+    tl.store(o + i // 2, tl.sum(tl.load(x + i[:, None] * 4 + tl.arange(0, 4)[None, :]), 1))
+
+
+@pytest.mark.parametrize(("apart", "found"), [(1.001, 0), (1.1, 1)])
+def test_sums_that_differ_by_what_they_may_be_rounded_by_are_unproven(apart: float, found: int) -> None:
+    data = np.repeat(np.array([1.0, apart] * 2, dtype=np.float32), 4)
+    report = sanitize(launched(sums_of_pairs, (1,), {"x": F, "o": F}, [data, zeros(2)], x=(16,), o=(2,), B=4))
+    assert len(_lanes(report)) == found
+    assert found or _open(report) == lanes.ROUNDED_LANES
