@@ -194,7 +194,7 @@ def sanitized(name: str, version: str, calls: list[str], tree: Path = ROOT) -> E
         with out.open("w") as stdout:
             process = subprocess.Popen(
                 [*KERNCAP, "sanitize", "--json", "--one-config", "--", *command],
-                env=environment(name, version, tree), stdout=stdout, stderr=subprocess.DEVNULL,
+                cwd=tree, env=environment(name, version, tree), stdout=stdout, stderr=subprocess.DEVNULL,
                 start_new_session=True,
             )  # fmt: skip
         limit = threading.Timer(LIMIT_S, os.killpg, (process.pid, signal.SIGKILL))
@@ -228,7 +228,9 @@ def row_of(name: str, version: str, said: dict[str, Any], document: dict[str, An
     call = said["call"]
     launches = [one for one in document["launches"] if is_of(call, one["python_stack"])]
     errors = [cause(one) for launch in launches for one in launch["findings"]]
-    errors += [read_by_host(one) for one in document["host_reads"] if is_of(call, one["python_stack"])]
+    errors += [
+        read_by_host(one) for one in document.get("host_reads", ()) if is_of(call, one["python_stack"])
+    ]
     notes = [f"{one['note']} {cause(one)}" for launch in launches for one in launch["noted"]]
     missed = [launch for launch in launches if any(n.startswith(NOT_SANITISED) for n in launch["notes"])]
     unproven = [one for launch in launches for one in launch["unproven"]]

@@ -226,7 +226,7 @@ def chunk_abc(TD: tuple[int, int]) -> Any:
     from fla.ops.abc import chunk_abc
 
     t, d = TD
-    return chunk_abc(*qkv(t, d), leaf(1, t, 2, 20, dtype=BF16))
+    return chunk_abc(*qkv(t, d), leaf(1, t, 2, 32, dtype=BF16))  # slots: a power of two
 
 
 @call(T=T, D=(60, 100))
