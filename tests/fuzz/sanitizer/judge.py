@@ -206,6 +206,7 @@ def _races(verdict: Verdict, machine: Machine, programs: Any, store: int) -> Non
     if all(place[1] == "load" for place in sites):
         return
     tables = {place: _table(entries, size) for place, entries in sites.items()}
+    undefined: set[Key] = set()  # stores of values that are equal only because none of them is there
     for left, right in combinations_with_replacement(sorted(tables, key=str), 2):
         kinds = (left[1], right[1])
         if kinds in (("load", "load"), ("atomic", "atomic")):
@@ -218,7 +219,10 @@ def _races(verdict: Verdict, machine: Machine, programs: Any, store: int) -> Non
         same = np.zeros(size, np.bool_)
         if kinds == ("store", "store"):
             same = (np.minimum(a.low, b.low) == np.maximum(a.high, b.high)) & conflict
-        if same.any():
+        garbled = same & (a.undefined | b.undefined)
+        if garbled.any():
+            undefined |= {("race", place[0], place[2]) for place in (left, right)}
+        if (same & ~garbled).any():
             verdict.identical.add((left, right))
         differ = conflict & ~same
         if not differ.any():
@@ -236,6 +240,7 @@ def _races(verdict: Verdict, machine: Machine, programs: Any, store: int) -> Non
         for place in tables:
             if place[1] != "store":
                 verdict.may.add(("uninit", place[0], place[2]))
+    verdict.may |= undefined - verdict.must.keys()
 
 
 @dataclass
@@ -245,6 +250,7 @@ class _Table:
     last: Any
     low: Any  # value
     high: Any
+    undefined: Any  # some value that is stored
 
 
 def _table(entries: list[Any], size: int) -> _Table:
@@ -253,7 +259,9 @@ def _table(entries: list[Any], size: int) -> _Table:
     table = _Table(
         np.zeros(size, np.bool_), np.full(size, 1 << 30), np.full(size, -1),
         np.full(size, np.iinfo(np.int64).max), np.full(size, np.iinfo(np.int64).min),
+        np.zeros(size, np.bool_),
     )  # fmt: skip
+    table.undefined[at[np.concatenate([one[0].undefined_value[one[1]] for one in entries])]] = True
     table.touched[at] = True
     np.minimum.at(table.first, at, program)
     np.maximum.at(table.last, at, program)

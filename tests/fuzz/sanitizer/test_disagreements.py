@@ -136,3 +136,9 @@ def test_lanes_differ_beside_a_sum_that_they_have_in_common() -> None:
 def test_a_launch_that_accesses_nothing_is_none_that_could_be_decided() -> None:
     found = outcome("if p >= 0:\n    return\ntl.store(y + p, 1.0)", (Y,))
     assert (found.answer, found.decided) == ("undecided", False)
+
+
+def test_values_that_are_not_there_are_not_known_to_be_equal() -> None:
+    """Of two programs that store to one place, one loads its value from where a division by zero leads."""
+    body = "v = tl.load(x + (p + 100) % n, mask=p > 1, other=0)\ntl.store(y + p % 2, v)"
+    assert outcome(body, (Tensor("x", "f32", (1, 8), size=64), Y), n=0).answer == "fail"
