@@ -168,7 +168,7 @@ def _import() -> None:
     import triton.runtime.jit  # noqa: F401
 
     from . import launch_values  # noqa: F401
-    from .launchers import config, source  # noqa: F401
+    from .launchers import config, source_and_arguments  # noqa: F401
     from .warm_triton import warm
 
     warm()
@@ -267,7 +267,7 @@ def compiled_for(target: Any, path: Path, job: Job) -> Any:
     """
     from triton.runtime import driver
 
-    from .launchers.source import SourceKernel
+    from .launchers.source_and_arguments import SourceKernel
 
     driver.set_active(cast("Any", _StandIn(target)))  # it has only what compiling asks for
     kernel = SourceKernel(path, job, _values(job))

@@ -37,7 +37,7 @@ from . import compare_views, confine, guard, warm_triton
 from .isolation import Rights, run_here
 from .launch_values import Values
 from .launchers.config import configured, varied, with_signature
-from .launchers.source import load
+from .launchers.source_and_arguments import load
 from .perturb import perturb
 from .states import States
 from .timing_ops import Timed

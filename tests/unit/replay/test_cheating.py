@@ -27,7 +27,7 @@ from kerncap.replay.wording import Verdict
 from kerncap.replay.worker import typed_json
 from kerncap.replay.worker.protocol import Ended
 from kerncap.replay.worker.torch_backend import guard, isolation
-from kerncap.replay.worker.torch_backend.launchers import source
+from kerncap.replay.worker.torch_backend.launchers import source_and_arguments
 
 from . import build
 from .build import HEADER, Launch
@@ -133,7 +133,7 @@ def test_a_module_may_import_what_lies_beside_it(tmp_path: Path) -> None:
     before = list(sys.path)
     for value in (1, 2):
         helper.write_text(f"VALUE = {value}\n")
-        assert vars(source.load(kernel))["VALUE"] == value, "as it is now"
+        assert vars(source_and_arguments.load(kernel))["VALUE"] == value, "as it is now"
     assert sys.path == before
     assert set(tmp_path.iterdir()) == {kernel, helper}, "and nothing is left in the user's folder"
 

@@ -16,7 +16,7 @@ from ...cuda import kernel_resources
 from ...job import Job
 from ...protocol import Compiled, three
 from ..launch_values import Values
-from . import parameters, tma
+from . import packed_parameters, tma
 from .stages import STAGES, Made, write_stages
 
 NAME = "binary"
@@ -141,7 +141,7 @@ class Binary:
     def _signature(self) -> str:
         """The captured arguments that became parameters."""
         named = [
-            (a["name"], a["signature"] or parameters.guess(a["value"], a["role"]))
+            (a["name"], a["signature"] or packed_parameters.guess(a["value"], a["role"]))
             for a in self._job["arguments"]
         ]
         return ", ".join(f"{name}: {kind}" for name, kind in named if kind != "constexpr")
@@ -150,23 +150,23 @@ class Binary:
         metas = list(self._meta.get("tensordesc_meta") or [])
 
         def descriptor(signature: str, value: Any, name: str) -> list[bytes]:
-            parameters.rank(signature)
+            packed_parameters.rank(signature)
             meta = metas.pop(0) if metas else None
             if meta is None:
-                return parameters.expand_descriptor(value, with_rounding)
+                return packed_parameters.expand_descriptor(value, with_rounding)
             try:
-                return [tma.encode(self._driver, value, meta, name), *parameters.tail(value)]
+                return [tma.encode(self._driver, value, meta, name), *packed_parameters.tail(value)]
             except cu.CudaError as error:
                 raise Refused(f"argument {name}: no TMA map could be made: {error}") from error
 
         packed: list[bytes] = []
         for argument in self._job["arguments"]:
-            signature = argument["signature"] or parameters.guess(argument["value"], argument["role"])
+            signature = argument["signature"] or packed_parameters.guess(argument["value"], argument["role"])
             if signature == "constexpr":
                 continue  # compiled in, whatever it was
             value = values.build(argument["value"], argument["name"], None)
             self._keep.append(value)
-            packed += parameters.flatten(signature, value, argument["name"], descriptor)
+            packed += packed_parameters.flatten(signature, value, argument["name"], descriptor)
         return packed
 
     def _scratch(self, hidden: int) -> list[bytes]:
@@ -179,9 +179,9 @@ class Binary:
             if size:
                 buffer = torch.zeros(size, dtype=torch.uint8, device="cuda")
                 self._keep.append(buffer)
-                pointers.append(parameters.pack("*", buffer, name))
+                pointers.append(packed_parameters.pack("*", buffer, name))
             else:
-                pointers.append(parameters.pack("*", None, name))
+                pointers.append(packed_parameters.pack("*", None, name))
         return pointers
 
     def _buffers(self, packed: list[bytes]) -> Any:

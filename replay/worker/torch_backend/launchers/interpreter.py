@@ -9,7 +9,7 @@ from pathlib import Path
 from ...common.failures import Refused
 from ...job import Job
 from ..launch_values import Values
-from .source import SourceKernel
+from .source_and_arguments import SourceKernel
 
 NAME = "interpreter"
 

@@ -17,7 +17,7 @@ from ...job import Job
 from ...protocol import Compiled, three
 from ..launch_values import Values
 from . import places
-from .source import SourceKernel
+from .source_and_arguments import SourceKernel
 from .stages import write_stages
 
 NAME = "jit"
