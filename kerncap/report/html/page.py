@@ -1,78 +1,29 @@
-"""The page itself: templates filled with what the other modules found, style and script in it by digest."""
+"""The page of a reproducer: what the other modules found, for the templates."""
 
 from __future__ import annotations
 
-import base64
-import functools
-import hashlib
-from pathlib import Path
 from typing import Any
 
-import jinja2
 from markupsafe import Markup
 
-import kerncap
 from kerncap.report.html import figures, findings, overview
+from kerncap.report.html.filled_page import filled
 from kerncap.report.html.heat import heat_map
 from kerncap.report.html.linked_sources import Sources, stages
 from kerncap.report.html.material import Material, plain
 from kerncap.report.html.memory_map import regions
 from kerncap.report.html.results import checked
 from kerncap.report.html.script_data import block
-from kerncap.report.limits_text import percent, quantity
-from kerncap.report.verdict_text import milliseconds
 
 MAX_MAPS = 48
-_FOLDER = Path(__file__).parent
 _SCRIPTS = ("data", "dom", "colour", "heat", "memory", "highlight", "code", "theme", "keys", "start")
-_STYLES = ("page", "parts", "code", "print")
 
 
 def render(material: Material) -> bytes:
     """The whole file. Reads of the reproducer what it shows. Raises FormatError."""
-    style = "\n".join((_FOLDER / "style" / f"{name}.css").read_text(encoding="utf-8") for name in _STYLES)
-    parts = [(_FOLDER / "script" / f"{name}.js").read_text(encoding="utf-8") for name in _SCRIPTS]
-    script = '(() => {\n"use strict";\n' + "\n".join(parts) + "\n})();\n"
-    page = (
-        _environment()
-        .get_template("page.html")
-        .render(
-            **_facts(material),
-            style=Markup(style),
-            script=Markup(script),
-            policy=_policy(style, script),
-            left_out=[plain(text) for text in dict.fromkeys(material.left_out)],
-        )
-    )
-    return page.encode("utf-8", "replace")
-
-
-def _policy(style: str, script: str) -> str:
-    """Nothing is allowed but these two pieces of our own: no network, no other script, no frame, no form."""
-
-    def digest(text: str) -> str:
-        return "'sha256-" + base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode() + "'"
-
-    return (
-        f"default-src 'none'; script-src {digest(script)}; style-src {digest(style)}; "
-        "base-uri 'none'; form-action 'none'"
-    )
-
-
-@functools.cache
-def _environment() -> jinja2.Environment:
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(_FOLDER / "templates"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters |= {
-        "milliseconds": milliseconds, "percent": percent, "quantity": quantity, "plain": plain,
-        "commas": lambda number: f"{number:,}",
-    }  # fmt: skip
-    return environment
+    facts = _facts(material)
+    left_out = [plain(text) for text in dict.fromkeys(material.left_out)]
+    return filled("page.html", _SCRIPTS, **facts, left_out=left_out)
 
 
 def _facts(material: Material) -> dict[str, Any]:
@@ -94,7 +45,6 @@ def _facts(material: Material) -> dict[str, Any]:
     arguments = overview.arguments(material)
     configurations, key = overview.configurations(material)
     return {
-        "version": kerncap.__version__,
         "title": plain(material.manifest["kernel"]["name"], 120),
         "language": overview.language(material),
         "badges": overview.badges(material),

@@ -220,7 +220,7 @@ def told(name: str, data: bytes) -> tuple[str, Document]:
                 checked(kind, document, name)
                 return kind, document
     commands = ", ".join(command for _, _, command in KINDS.values())
-    raise UsageError(f"{name}: no document that a report shows; it takes what --json prints of {commands}")
+    raise UsageError(f"{name}: not a document for a report; give the --json output of {commands}")
 
 
 def checked(kind: str, document: Document, name: str = "") -> Any:

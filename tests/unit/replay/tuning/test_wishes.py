@@ -102,6 +102,7 @@ def test_the_answer_is_no_only_if_every_configuration_was_run() -> None:
 
 
 def test_the_page_has_no_script_and_no_network() -> None:
-    page = tune_html.render(result())
-    assert "<script" not in page and "http" not in page and "&lt;script&gt;" in page
+    page = tune_html.render(result()).decode()
+    assert "<script" not in page and "://" not in page and "&lt;script&gt;" in page
+    assert "default-src &#39;none&#39;" in page and "script-src" not in page
     assert page.count("<circle") == 3 and "prefers-color-scheme: dark" in page
