@@ -157,7 +157,7 @@ def _native(manifest: Manifest, engine: str, device: str, python: str | None) ->
         what = {"jit": "compiles Triton source", "interpreter": "interprets Triton source"}[engine]
         raise UsageError(
             f"--engine {engine} {what}, and {manifest.kernel.name} is a {manifest.kernel.language} kernel: "
-            "leave --engine out, or say binary"
+            "leave --engine out, or use binary"
         )
     if not any(code.stage in NATIVE_STAGES for code in manifest.code):
         raise BackendUnavailable("the binary engine", "the reproducer holds no image (cubin, PTX or fatbin)")
@@ -183,7 +183,8 @@ def _hip(
         if manifest.kernel.language != "triton":
             why = "it is no Triton kernel"
         raise BackendUnavailable(
-            f"the {engine} engine", f"{manifest.kernel.name} is run by its code object, {why}: say binary"
+            f"the {engine} engine",
+            f"{manifest.kernel.name} is run by its code object, {why}; use --engine binary",
         )
     try:
         found = _hip_binary(manifest, device, python, hip.emulator(emulator, manifest))

@@ -81,7 +81,7 @@ class Variants:
     def compiled(self, name: str) -> Compiled:
         """What a variant was compiled to. Raises ReplayError for one that is not loaded."""
         if name not in self._compiled:
-            raise ReplayError(f"{name} is not loaded: there is nothing to say of it")
+            raise ReplayError(f"{name}: not loaded, so there is nothing to say about it")
         return self._compiled[name]
 
     def unload(self, name: str) -> None:

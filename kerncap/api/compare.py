@@ -212,16 +212,18 @@ def compare(
 def _check(which: Sequence[str], options: ReplayOptions, max_ratio: float | None) -> None:
     unknown = [name for name in which if name not in WHICH]
     if unknown:
-        raise UsageError(f"--compare {','.join(which)}: {unknown[0]} is none of {', '.join(WHICH)}")
+        raise UsageError(
+            f"--compare {','.join(which)}: {unknown[0]} is not a variant; choose from {', '.join(WHICH)}"
+        )
     names = ", ".join(WHICH)
     if len(which) < 2 or len(set(which)) != len(which):
         raise UsageError(f"--compare {','.join(which)}: expected two or three different ones of {names}")
     if CANDIDATE in which and options.candidate is None:
         raise UsageError("--compare candidate: name its file with --candidate")
     if options.candidate is not None and CANDIDATE not in which:
-        raise UsageError("--candidate is given, and --compare does not name candidate")
+        raise UsageError("--candidate: --compare does not name candidate; add it to the list")
     if max_ratio is not None and not 0 < max_ratio < float("inf"):
-        raise UsageError(f"a limit of {max_ratio:g} times as long: expected a positive number")
+        raise UsageError(f"--max-ratio {max_ratio:g}: expected a positive number")
 
 
 def _engine_name(path: Path, which: Sequence[str], options: ReplayOptions) -> str:

@@ -81,7 +81,7 @@ def profile(
                 f"{options.candidate}: profile takes one of {', '.join(_CANDIDATES)} as candidate"
             )
     if output is not None and not output.parent.is_dir():
-        raise UsageError(f"{output}: there is no folder {output.parent}")
+        raise UsageError(f"{output}: no folder {output.parent}; make it, or name another place")
     with Reproducer.open(path) as reproducer:
         trust.require(reproducer, options.trust)
         choice = choose(reproducer.manifest, options.engine, options.device, options.python)

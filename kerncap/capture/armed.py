@@ -45,7 +45,7 @@ class DormantSession:
         stored = SessionFile.read(folder / session_file.NAME)
         if not stored.dormant or not (folder / PAGE).is_file():
             raise UsageError(
-                f"{folder}: nothing in it can be armed: it was not started with --dormant; start it so"
+                f"{folder}: it was not started with --dormant; start capture with --dormant to arm it"
             )
         _check_alive(folder, stored.socket)
         return cls(folder, stored)
@@ -103,7 +103,9 @@ def find_session(place: Path) -> Path:
         some = ", ".join(str(folder) for folder in found[:5])
         raise UsageError(f"{place}: {len(found)} dormant sessions in it, name one: {some}")
     if not found:
-        raise UsageError(f"{place}: no session.json in it and no dormant session; is it over?")
+        raise UsageError(
+            f"{place}: no dormant session in it; give the folder that kerncap capture --dormant named"
+        )
     return found[0]
 
 

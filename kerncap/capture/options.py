@@ -82,9 +82,9 @@ class Selection:
         if self.range is not None:
             check_regex(self.range, "--range")
         if self.last is not None and self.last < 1:
-            raise UsageError(f"--last {self.last}: at least 1")
+            raise UsageError(f"--last {self.last}: expected 1 or more")
         if not 0 < self.fault_timeout_s <= 86400:
-            raise UsageError(f"--fault-timeout {self.fault_timeout_s}: above 0 and at most 86400 seconds")
+            raise UsageError(f"--fault-timeout {self.fault_timeout_s}: expected seconds, at most 86400")
         if self.on_fault and self.when:
             raise UsageError("--on-fault and --when exclude each other: one keeps faults, the other results")
         if self.last is not None and (self.on_fault or self.launch):
@@ -135,7 +135,7 @@ class Run:
             raise UsageError("no command: give the program after --")
         if not 0 < self.self_check_timeout_s <= 86400:
             raise UsageError(
-                f"--self-check-timeout {self.self_check_timeout_s}: above 0 and at most 86400 seconds"
+                f"--self-check-timeout {self.self_check_timeout_s}: expected seconds, at most 86400"
             )
 
     @property

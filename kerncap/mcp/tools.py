@@ -166,7 +166,7 @@ TOOLS = (
          inputs.Capture, "capture", _capture, destructive=True, open_world=True),
     Tool("inspect", "Show a reproducer: launch, arguments, memory, environment. Executes nothing.",
          inputs.Inspect, "inspect", _inspect, 120, read_only=True),
-    Tool("replay", "Run a reproducer's launch, or a candidate for its kernel, and compare with what "
+    Tool("replay", "Run a reproducer's launch, or a candidate for its kernel, and compare with "
          "the application's result: pass, fail or undecided. Can time it.", inputs.Replay, "replay", _replay),
     Tool("verify", "Check the kernel, or a candidate for it, against the application's result, in "
          "stages; each says what it showed. undecided: neither right nor wrong was shown.",

@@ -129,7 +129,7 @@ def refuse_conftests(config: pytest.Config) -> None:
             if (folder / "conftest.py").exists():
                 raise pytest.UsageError(
                     f"{folder / 'conftest.py'}: a file inside a reproducer, which pytest would import; "
-                    "take it away, or run pytest from another folder"
+                    "remove it, or run pytest from another folder"
                 )
 
 

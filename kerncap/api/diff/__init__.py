@@ -67,7 +67,7 @@ def diff(
         return diff_results(*paths, max_ratio=max_ratio)
     if any(documents):
         result, other = paths if documents[0] else paths[::-1]
-        raise UsageError(f"{result} is a result and {other} is not: nothing to compare")
+        raise UsageError(f"{result}: a result, and {other} is not; give two results or two reproducers")
     if max_ratio is not None:
         raise UsageError("--max-ratio is about the times of two results; these are reproducers")
     return diff_reproducers(*paths, stages=stages, view=view, most_lines=most_lines, most_read=most_read)

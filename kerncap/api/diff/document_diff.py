@@ -140,7 +140,7 @@ def compare_documents(
             raise UsageError(f"{path}: not a document that a kerncap command prints with --json")
     if kinds[0] != kinds[1]:
         raise UsageError(
-            f"{path_a} is of kerncap {kinds[0]}, {path_b} of kerncap {kinds[1]}: nothing to compare"
+            f"{path_a}: of kerncap {kinds[0]}, {path_b} of kerncap {kinds[1]}; give two of one command"
         )
     assert kinds[0] is not None
     changes: list[Difference] = []

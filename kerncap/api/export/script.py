@@ -260,7 +260,7 @@ def _tensors(manifest: Manifest, layout: Layout, view_keys: list[str]) -> Iterat
 
 def _dtype(view: View) -> str:
     if not re.fullmatch(r"[a-z][a-z0-9_]*", view.dtype):
-        raise UsageError(f"{one_line(view.name)} has a dtype called {one_line(view.dtype)}")
+        raise UsageError(f"{one_line(view.name)}: a script can't make its dtype {one_line(view.dtype)}")
     return f"torch.{view.dtype}"
 
 
@@ -293,7 +293,9 @@ def _pointers(layout: Layout) -> str:
 def _address(reproducer: Reproducer, layout: Layout, address: int, dtype: str, name: str) -> str:
     short = dtype.rpartition(".")[2]
     if not re.fullmatch(r"[a-z][a-z0-9_]*", short):
-        raise UsageError(f"{reproducer.path}: argument {one_line(name)} is a pointer to {one_line(dtype)}")
+        raise UsageError(
+            f"{reproducer.path}: a script can't make {one_line(name)}, a pointer to {one_line(dtype)}"
+        )
     if address == 0:
         return f"torch.empty(0, dtype=torch.{short}, device=DEVICE)"
     for index, region in enumerate(reproducer.manifest.regions):

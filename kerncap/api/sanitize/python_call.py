@@ -29,7 +29,7 @@ def sanitize_call(
     """
     if _is_interpreted(kernel):
         raise UsageError(
-            "the kernel was decorated under TRITON_INTERPRET=1, so a call would run it: decorate it without"
+            "the kernel was decorated under TRITON_INTERPRET=1, so a call would run it; unset the variable"
         )
     judge = Judge(options)
     launches = launches_of(kernel, grid, args, kwargs, target=target, all_configs=every_configuration)

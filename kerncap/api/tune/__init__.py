@@ -91,7 +91,7 @@ def tune(
             _check(reproducer)
             trust.require(reproducer, options.trust)
             if reproducer.manifest_sha256 in reproducers:
-                raise UsageError(f"{path} is given twice")
+                raise UsageError(f"{path}: given twice; leave one out")
             reproducers[reproducer.manifest_sha256] = reproducer
         first = next(iter(reproducers.values()))
         standbys = _standbys(first, options, len(reproducers))
@@ -162,7 +162,7 @@ def wishes_of(options: TuneOptions) -> Wishes:
         if match is None or int(match[2]) > int(match[3]):
             raise UsageError(f"--bound {text}: expected NAME=LO:HI, two numbers in order")
         if match[1] in bounds:
-            raise UsageError(f"--bound {text}: {match[1]} has other bounds already")
+            raise UsageError(f"--bound {text}: {match[1]} has other bounds already; give them once")
         bounds[match[1]] = (int(match[2]), int(match[3]))
     pins: dict[str, Scalar] = {}
     for text in options.pin:
@@ -170,7 +170,7 @@ def wishes_of(options: TuneOptions) -> Wishes:
         if not equals or not name.isidentifier() or not value:
             raise UsageError(f"--pin {text}: expected NAME=VALUE")
         if name in pins:
-            raise UsageError(f"--pin {text}: {name} is pinned already")
+            raise UsageError(f"--pin {text}: {name} is pinned already; pin it once")
         pins[name] = _value(value)
     file = read(options.space) if options.space is not None else SpaceFile()
     return Wishes(file, pins, bounds, options.forbid)

@@ -88,11 +88,11 @@ def test_what_cannot_be_armed_says_why(session: Session, tmp_path: Path) -> None
         armed.find_session(tmp_path / "nowhere")
     empty = tmp_path / "empty"
     empty.mkdir()
-    with pytest.raises(UsageError, match="no session.json in it and no dormant session"):
+    with pytest.raises(UsageError, match="no dormant session in it"):
         armed.find_session(empty)
     assert armed.find_session(tmp_path) == session.folder, "the output folder stands for the one in it"
     awake = Session.create(capture_options(output=tmp_path), {})
-    with pytest.raises(UsageError, match="not started with --dormant; start it so"):
+    with pytest.raises(UsageError, match="not started with --dormant; start capture with --dormant"):
         armed.DormantSession.open(awake.folder)
     awake.remove()
     other = Session.create(capture_options(output=tmp_path, dormant=True), {})

@@ -115,7 +115,7 @@ def test_captured_image_and_candidate_of_a_native_launch(
 @pytest.mark.parametrize(
     ("which", "options", "message"),
     [
-        ("captured,other", {}, "other is none of captured, rebuilt, candidate"),
+        ("captured,other", {}, "other is not a variant; choose from captured, rebuilt, candidate"),
         ("captured", {}, "two or three different ones of captured, rebuilt, candidate"),
         ("captured,captured", {}, "two or three different"),
         ("captured,candidate", {}, "name its file with --candidate"),
