@@ -93,9 +93,12 @@ def _sanitize(launch: Launch, options: Options, started: float) -> LaunchReport:
     if "race" in options.checks:
         settled = _with_lanes(analysis, settled, notes)
     settled.sort(key=lambda one: one.order)
+    needs_bytes = 0
     if limited is not None and limited.told is not None:
         notes.append(limited.told)
-    return _report(launch, tuple(settled), tuple(dict.fromkeys(notes)), started)
+        needs_bytes = limited.needs_bytes
+    report = _report(launch, tuple(settled), tuple(dict.fromkeys(notes)), started)
+    return replace(report, needs_bytes=needs_bytes)
 
 
 def _symbolic(analysis: Analysis) -> list[Settled]:

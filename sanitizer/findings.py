@@ -80,10 +80,14 @@ class HostRead:
 
 @dataclass(frozen=True)
 class Program:
-    """What is known of the program that made the launches. ``status``: 128 + n if signal n ended it."""
+    """What is known of the program that made the launches. ``status``: 128 + n if signal n ended it.
+
+    ``needs_bytes``: what would be enough for a launch that was not carried out for the limit of memory.
+    """
 
     status: int = 0
     host_reads: tuple[HostRead, ...] = ()
+    needs_bytes: int = 0
 
 
 # --- how a check of one memory operation ended -----------------------------------------------------
@@ -151,6 +155,7 @@ class LaunchReport:
     python_stack: tuple[tuple[str, int, str], ...] = ()
     seconds: float = 0.0  # of analysis: compilation and imports apart
     repeats: int = 0  # launches after this one that are the same in everything that was looked at
+    needs_bytes: int = 0  # that would be enough for the contents that the limit of memory left out
     sources: Mapping[str, str] = field(default_factory=dict, repr=False)  # texts by TTIR's file names
 
     @property

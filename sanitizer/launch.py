@@ -80,8 +80,9 @@ class Unwritten:
     @classmethod
     def of(cls, written: npt.NDArray[np.bool_]) -> Unwritten:
         """``written``: per byte."""
-        fresh = np.concatenate(([0], (~written).view(np.int8), [0]))
-        edges = np.flatnonzero(np.diff(fresh)).astype(np.int64)
+        fresh = np.zeros(written.size + 2, np.bool_)
+        np.logical_not(written, out=fresh[1:-1])
+        edges = np.flatnonzero(fresh[1:] != fresh[:-1]).astype(np.int64)
         return cls(edges[0::2], edges[1::2])
 
     @property

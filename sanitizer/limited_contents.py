@@ -32,6 +32,11 @@ class LimitedContents:
             f"--max-memory is {size(self._limit_bytes)}"
         )
 
+    @property
+    def needs_bytes(self) -> int:
+        """A limit that is enough, whatever else the launch touches; 0 if all fits."""
+        return _COPIES * sum(one.size_bytes for one in self._storages) if self._refused else 0
+
     def read(self, storage: int) -> PagedBytes | None:
         if storage not in self._bytes:
             inner = self._inner.read(storage)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterable
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 
 from kerncap.answer import Answer
+from kerncap.log import size
 from kerncap.sanitizer.findings import (
     NOT_KNOWN,
     NOT_SANITISED,
@@ -31,7 +32,8 @@ class Counts:
     were not decided. ``launches`` counts equal ones too, ``missed`` those that could not be looked at.
     ``known`` counts causes of findings that a baseline has; ``findings`` is then the number of new ones.
     ``program_status`` is the exit status of the program that made them; 0 if none was run. Its own reads of
-    unwritten memory are findings, too.
+    unwritten memory are findings, too. ``needs_bytes``: the limit of memory that would be enough for what it
+    left out; 0 if it left out nothing.
     """
 
     proved: int = 0
@@ -44,6 +46,7 @@ class Counts:
     missed: int = 0
     program_status: int = 0
     known: int = 0
+    needs_bytes: int = 0
 
     @property
     def operations(self) -> int:
@@ -60,6 +63,9 @@ class Counts:
             return f"{self.missed:,} of {self.launches:,} launches could not be looked at; the notes say why"
         if not self.operations:
             return "nothing was judged; a launch with memory operations would decide it"
+        if self.needs_bytes:
+            enough = f"--max-memory {-(-self.needs_bytes >> 20)}MiB"
+            return f"needs up to {size(self.needs_bytes)} for copies of contents; {enough} would decide it"
         if self.unproven:
             return "not everything is proved; the reasons above say what is missing"
         if self.promises:
@@ -82,7 +88,8 @@ class Counts:
         return Answer.UNDECIDED if self.why_open else Answer.YES
 
     def __add__(self, other: Counts) -> Counts:
-        return Counts(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
+        added = Counts(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
+        return replace(added, needs_bytes=max(self.needs_bytes, other.needs_bytes))
 
 
 @dataclass(frozen=True)
@@ -114,12 +121,17 @@ def counts_of(report: LaunchReport) -> Counts:
         else:
             proved += 1
             contents += any(isinstance(one.verdict, Proved) and one.verdict.contents for one in group)
-    return Counts(proved, unproven, violated, len(report.findings), contents, promises, launches, missed)
+    return Counts(
+        proved, unproven, violated, len(report.findings), contents, promises, launches, missed,
+        needs_bytes=report.needs_bytes,
+    )  # fmt: skip
 
 
 def counts_of_all(reports: Iterable[LaunchReport], program: Program = NO_PROGRAM) -> Counts:
     """All launches together. A program that failed may not have made all of its launches."""
-    own = Counts(findings=len(program.host_reads), program_status=program.status)
+    own = Counts(
+        findings=len(program.host_reads), program_status=program.status, needs_bytes=program.needs_bytes
+    )
     return sum((counts_of(report) for report in reports), own)
 
 

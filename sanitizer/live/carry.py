@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 
 from kerncap.errors import KerncapError
 from kerncap.sanitizer.launch import Launch
+from kerncap.sanitizer.limited_contents import LimitedContents
 from kerncap.sanitizer.paged_bytes import Bytes
 from kerncap.sanitizer.ttir import read_module
 from kerncap.sanitizer.walk.provenance import written_storages
@@ -21,23 +23,32 @@ class CarryOutError(KerncapError):
     """A launch that can't be evaluated; ``lost`` are the storages that it would have written.
 
     Nothing in memory is changed; what those storages hold from here on is not what the program made.
+    ``needs_bytes``: the limit of memory that would be enough, if the given one was not.
     """
 
-    def __init__(self, reason: str, lost: frozenset[int] = frozenset()) -> None:
+    def __init__(self, reason: str, lost: frozenset[int] = frozenset(), needs_bytes: int = 0) -> None:
         super().__init__(reason)
         self.lost = lost
+        self.needs_bytes = needs_bytes
 
 
-def carry_out(launch: Launch) -> dict[int, list[tuple[int, Bytes]]]:
+def carry_out(launch: Launch, max_memory_bytes: int | None = None) -> dict[int, list[tuple[int, Bytes]]]:
     """What the launch changes: by storage, the offset (bytes) and the new bytes of each changed stretch.
 
-    Elements outside of their storage read as zero, and stores to them are dropped.
-    Raises CarryOutError with the reason; nothing is changed then.
+    Elements outside of their storage read as zero, and stores to them are dropped. ``max_memory_bytes``
+    limits the copies of contents. Raises CarryOutError with the reason; nothing is changed then.
     """
+    limited = None
+    if max_memory_bytes is not None:
+        limited = LimitedContents(launch, max_memory_bytes)
+        launch = replace(launch, contents=limited)
     try:
         return _changes(launch)
     except CarryOutError as error:
-        raise CarryOutError(str(error), _written(launch)) from error
+        told = None if limited is None else limited.told
+        if limited is None or told is None:
+            raise CarryOutError(str(error), _written(launch)) from error
+        raise CarryOutError(told, _written(launch), limited.needs_bytes) from error
 
 
 def _written(launch: Launch) -> frozenset[int]:
@@ -95,13 +106,17 @@ def changed_stretches(before: Bytes, after: Bytes) -> Iterator[tuple[int, int]]:
     if whole < size:
         runs.append((whole, size))
     for start, end in runs:
-        changed = np.flatnonzero(before[start:end] != after[start:end])
-        if changed.size:
-            yield start + int(changed[0]), start + int(changed[-1]) + 1
+        first = np.flatnonzero(before[start : start + BLOCK] != after[start : start + BLOCK])
+        if first.size:
+            at = max(start, end - BLOCK)
+            last = np.flatnonzero(before[at:end] != after[at:end])
+            yield start + int(first[0]), at + int(last[-1]) + 1
 
 
 def _differing(before: Bytes, after: Bytes) -> Iterator[npt.NDArray[np.bool_]]:
     """For each block whether it differs, a piece of the blocks at a time."""
     for at in range(0, before.size, _AT_ONCE):
-        then, now = (one[at : at + _AT_ONCE].reshape(-1, BLOCK) for one in (before, after))
+        then, now = (
+            one[at : at + _AT_ONCE].view(np.uint64).reshape(-1, BLOCK // 8) for one in (before, after)
+        )
         yield (then != now).any(axis=1)

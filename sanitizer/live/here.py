@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kerncap.sanitizer.findings import LaunchReport
-from kerncap.sanitizer.live.carry import CarryOutError, carry_out
+from kerncap.sanitizer.live.carry import CarryOutError
 from kerncap.sanitizer.live.judge import Judge
 from kerncap.sanitizer.sources import triton_hook
 from kerncap.sanitizer.sources.fetched_contents import from_tensors
@@ -53,12 +53,8 @@ def _watcher(
             if not carries_out:
                 return
             try:
-                if launch is None:
-                    raise CarryOutError("; ".join(report.notes))
-                changes = carry_out(launch)
+                changes = judge.carry_out(report, launch)
             except CarryOutError as error:
-                if launch is not None:
-                    judge.lose(launch, error.lost)
                 return hooks.warn_not_carried_out(report.kernel, str(error))  # type: ignore[no-any-return]
             for storage, stretches in changes.items():
                 for offset, data in stretches:

@@ -8,7 +8,7 @@ import json
 import math
 import re
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -18,7 +18,8 @@ from kerncap import log
 from kerncap.sanitizer.analysis import Options
 from kerncap.sanitizer.findings import NOT_SANITISED, HostRead, LaunchReport, Violated
 from kerncap.sanitizer.launch import Contents, Launch, Unwritten
-from kerncap.sanitizer.paged_bytes import Ints, NotReadable, PagedBytes
+from kerncap.sanitizer.live.carry import CarryOutError, carry_out
+from kerncap.sanitizer.paged_bytes import Bytes, Ints, NotReadable, PagedBytes
 from kerncap.sanitizer.sources.described_launch import launch_of
 
 MAX_KNOWN = 1 << 14  # analysed launches that are kept for comparison
@@ -59,6 +60,7 @@ class Judge:
         self._reports: list[LaunchReport] = []
         self._host_reads: list[HostRead] = []
         self._lost: set[tuple[int, int]] = set()  # addresses, [start, end)
+        self._needs_bytes = 0
         # The solver is not made for threads; two launches of two processes wait for each other.
         self._lock = threading.RLock()
 
@@ -71,6 +73,12 @@ class Judge:
     def host_reads(self) -> list[HostRead]:
         with self._lock:
             return list(self._host_reads)
+
+    @property
+    def needs_bytes(self) -> int:
+        """What would have been enough for the launches that memory did not suffice to carry out; or 0."""
+        with self._lock:
+            return self._needs_bytes
 
     def host_read(self, found: HostRead) -> None:
         """What torch read; of several processes with the same program once."""
@@ -89,11 +97,21 @@ class Judge:
             return self.missed(str(record.get("kernel")), log.one_line(error)), None
         return self.judge_launch(launch), launch
 
-    def lose(self, launch: Launch, storages: Iterable[int]) -> None:
-        """What these storages hold is not what the program made: no later launch is judged by it."""
-        with self._lock:
-            for storage in (launch.storages[index] for index in storages):
-                self._lost.add((storage.address, storage.address + storage.size_bytes))
+    def carry_out(self, report: LaunchReport, launch: Launch | None) -> dict[int, list[tuple[int, Bytes]]]:
+        """What a launch that was judged changes; see `carry_out`. Raises CarryOutError.
+
+        What the launch would have written is then not what the program made: no later launch is judged by it.
+        """
+        if launch is None:
+            raise CarryOutError("; ".join(report.notes))
+        try:
+            return carry_out(launch, self._options.max_memory_bytes)
+        except CarryOutError as error:
+            with self._lock:
+                self._needs_bytes = max(self._needs_bytes, error.needs_bytes)
+                for storage in (launch.storages[index] for index in error.lost):
+                    self._lost.add((storage.address, storage.address + storage.size_bytes))
+            raise
 
     def _without_lost(self, launch: Launch) -> Launch:
         with self._lock:

@@ -16,9 +16,8 @@ from pathlib import Path
 from typing import TypeVar
 
 import msgspec
-import numpy as np
 
-from kerncap.sanitizer.live.carry import CarryOutError, carry_out
+from kerncap.sanitizer.live.carry import CarryOutError
 from kerncap.sanitizer.live.judge import Judge
 from kerncap.sanitizer.paged_bytes import Bytes, NotReadable, Run
 from kerncap.sanitizer.sources import hook_messages as messages
@@ -31,7 +30,7 @@ _MAX_HELLO_BYTES = 4096
 HELLO_TIMEOUT_S = 5.0
 LAST_TIMEOUT_S = 60.0  # for each answer, once the program itself has ended
 _PART_BYTES = 1 << 20
-_AT_ONCE = 64 << 20  # bytes of one request, which is what the memfd takes
+_AT_ONCE = 8 << 20  # bytes of one message, which is what the memfd takes
 _RUNS_AT_ONCE = 1 << 12
 
 
@@ -208,38 +207,34 @@ class _Process:
         done = messages.Done(False)
         if message.carry_out:
             try:
-                if launch is None:
-                    raise CarryOutError("; ".join(report.notes))
-                self._write_back(carry_out(launch))
+                self._write_back(self._judge.carry_out(report, launch))
                 done = messages.Done(True)
             except CarryOutError as error:
                 done = messages.Done(False, str(error))
-                if launch is not None:
-                    self._judge.lose(launch, error.lost)
                 self.notes.append(f"{report.kernel} was looked at, but could not be carried out: {error}")
         self._tell(done)
 
     def _write_back(self, changes: dict[int, list[tuple[int, Bytes]]]) -> None:
         listed: list[messages.Change] = []
-        at = 0
+        taken = 0
         for storage, stretches in changes.items():
             for offset, data in stretches:
-                listed.append((storage, offset, int(data.size), at))
-                at += int(data.size)
-        if not listed:
-            return
-        if os.fstat(self._memory).st_size < at:
-            os.ftruncate(self._memory, at)
-        at = 0
-        for stretches in changes.values():
-            for _, data in stretches:
-                view = np.ascontiguousarray(data).data
-                done = 0
-                while done < len(view):
-                    done += os.pwrite(self._memory, view[done : done + _AT_ONCE], at + done)
-                at += len(view)
-        self._tell(messages.Write(listed))
-        self._hear(messages.Written)
+                for low in range(0, data.size, _AT_ONCE):
+                    piece = data[low : low + _AT_ONCE]
+                    if taken + piece.size > _AT_ONCE or len(listed) == _RUNS_AT_ONCE:
+                        self._tell_changes(listed)
+                        listed, taken = [], 0
+                    done = 0
+                    while done < piece.size:
+                        done += os.pwrite(self._memory, piece[done:].data, taken + done)
+                    listed.append((storage, offset + low, int(piece.size), taken))
+                    taken += int(piece.size)
+        self._tell_changes(listed)
+
+    def _tell_changes(self, listed: list[messages.Change]) -> None:
+        if listed:
+            self._tell(messages.Write(listed))
+            self._hear(messages.Written)
 
     def _fetch(self, storage: int, runs: Sequence[Run], data: Bytes) -> bool:
         """Runs of a storage's bytes; False where the target can't read it, or is gone."""

@@ -44,10 +44,11 @@ class SanitizeResult:
     target_status: int = 0
     notes: tuple[str, ...] = ()
     host_reads: tuple[HostRead, ...] = ()
+    needs_bytes: int = 0  # see `Program`
 
     @property
     def program(self) -> Program:
-        return Program(self.target_status, self.host_reads)
+        return Program(self.target_status, self.host_reads, self.needs_bytes)
 
 
 def sanitize_command(
@@ -83,9 +84,8 @@ def sanitize_command(
     finally:
         made.remove()
     reports = tuple(judge.reports)
-    return SanitizeResult(
-        reports, target.status, (*said, *_notes(reports, target, server)), tuple(judge.host_reads)
-    )
+    notes = (*said, *_notes(reports, target, server))
+    return SanitizeResult(reports, target.status, notes, tuple(judge.host_reads), judge.needs_bytes)
 
 
 def _with_torch(command: Sequence[str], environment: Mapping[str, str]) -> tuple[Sequence[str], list[str]]:

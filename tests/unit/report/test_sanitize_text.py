@@ -108,6 +108,17 @@ def test_a_program_that_failed_may_have_launched_more() -> None:
     assert counts_of_all([full()], Program(3)).answer is Answer.NO
 
 
+def test_what_the_limit_of_memory_left_out_is_no_pass() -> None:
+    why = "needs up to 3.0 GiB for copies of contents; --max-memory 3073MiB would decide it"
+    needs = (3 << 30) + 1
+    assert result_line([ALL_PROVED], Program(needs_bytes=needs)).startswith(
+        f"Result: UNDECIDED ({why}; 1 launch"
+    )
+    limited = replace(report(Settled("oob", "load", at(6), Unproven("no room"), 1)), needs_bytes=needs)
+    assert result_line([limited, ALL_PROVED]).startswith(f"Result: UNDECIDED ({why}; 2 launches")
+    assert counts_of_all([limited, limited, full()], Program(3)).answer is Answer.NO
+
+
 def test_how_every_check_was_settled() -> None:
     lines = render([full()], every=True).splitlines()
     assert "  /app/k.py:6:2: load oob: proved (affine, for these contents)" in lines

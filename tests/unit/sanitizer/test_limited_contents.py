@@ -12,6 +12,7 @@ from kerncap.sanitizer.analysis import Options
 from kerncap.sanitizer.findings import LaunchReport, Proved, Unproven
 from kerncap.sanitizer.launch import Launch, NoContents, ScalarArgument, Storage, TensorArgument
 from kerncap.sanitizer.limited_contents import LimitedContents
+from kerncap.sanitizer.live.carry import CarryOutError, carry_out
 from kerncap.sanitizer.paged_bytes import PAGE, Bytes, NotReadable, PagedBytes, Run
 
 TTIR = """
@@ -69,12 +70,25 @@ def test_what_does_not_fit_is_not_read_and_said() -> None:
     assert contents.brought == 0
     needed = "contents of index were not all read: that needs at least 2.0 MiB, and --max-memory is 1.0 MiB"
     assert needed in report.notes
+    assert report.needs_bytes == 2 * ((1 << 20) + 64)
+    assert not sanitized(limit=report.needs_bytes)[0].notes
 
 
 def test_only_pages_that_are_touched_count() -> None:
     report, contents = sanitized(limit=1 << 20, size=1 << 33)
     assert isinstance(bounds_of_the_store(report), Proved)
-    assert contents.brought == PAGE and not report.notes
+    assert contents.brought == PAGE and not report.notes and not report.needs_bytes
+
+
+def test_a_launch_is_carried_out_within_the_limit() -> None:
+    contents = Held(400)
+    two = launch(contents, 400)
+    two = replace(two, storages=(two.storages[0], replace(two.storages[1], size_bytes=400)))
+    with pytest.raises(CarryOutError, match="needs at least 1.6 KiB, and --max-memory is 1000 B") as raised:
+        carry_out(two, 1000)
+    assert (raised.value.lost, raised.value.needs_bytes) == ({1}, 1600)
+    [(offset, data)] = carry_out(two, raised.value.needs_bytes)[1]
+    assert (offset, data.tobytes()) == (2, b"\x80\x3f")  # 1.0, in the bytes that are not zero
 
 
 def test_storages_count_together() -> None:

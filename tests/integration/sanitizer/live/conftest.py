@@ -7,6 +7,7 @@ import sys
 import textwrap
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -68,14 +69,14 @@ def run_script(
     source: str,
     engine: Engine | None = None,
     prelude: str = PRELUDE,
-    **options: bool,
+    **options: Any,
 ) -> SanitizeResult:
     script = folder / "script.py"
     script.write_text(prelude + textwrap.dedent(source), encoding="utf-8")
     inherited = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
     return sanitize_command(
         [sys.executable, "-W", "error::RuntimeWarning", str(script)],
-        LiveOptions(**options),  # type: ignore[arg-type]
+        LiveOptions(**options),
         environment={**inherited, "CUDA_VISIBLE_DEVICES": ""},
         engine=engine,
     )

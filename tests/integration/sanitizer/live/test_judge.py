@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import tracemalloc
 from collections.abc import Sequence
 
 import numpy as np
@@ -105,3 +106,14 @@ def test_stretches_that_changed() -> None:
     assert list(changed_stretches(before, after)) == []
     after[[5, 4095, 4096, 9_999]] = 1
     assert list(changed_stretches(before, after)) == [(5, 4097), (9_999, 10_000)]
+
+
+def test_a_stretch_that_changed_takes_less_memory_than_its_copies() -> None:
+    size = 32 << 20
+    before, after = np.zeros(size, np.uint8), np.ones(size, np.uint8)
+    tracemalloc.start()
+    try:
+        assert list(changed_stretches(before, after)) == [(0, size)]
+        assert tracemalloc.get_traced_memory()[1] < size
+    finally:
+        tracemalloc.stop()

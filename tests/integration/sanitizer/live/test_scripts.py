@@ -261,6 +261,25 @@ def test_a_program_that_launches_nothing_says_so(tmp_path: Path) -> None:
     assert "launched no Triton kernel" in result.notes[0]
 
 
+def test_a_launch_over_the_limit_of_memory_is_not_carried_out(tmp_path: Path) -> None:
+    result = run_script(
+        tmp_path,
+        """
+        @triton.jit
+        def add(x, B: tl.constexpr):
+            o = tl.program_id(0) * B + tl.arange(0, B)
+            tl.store(x + o, tl.load(x + o) + 1)
+
+        x = torch.zeros(1 << 20)
+        add[(1 << 10,)](x, B=1 << 10)
+        assert not x.any()
+        """,
+        analysis=Options(max_memory_bytes=1 << 20),
+    )
+    assert (result.target_status, result.program.needs_bytes) == (0, 2 * (4 << 20))
+    assert any("needs at least" in note and "--max-memory is 1.0 MiB" in note for note in result.notes)
+
+
 @pytest.mark.long
 def test_nothing_is_judged_by_what_could_not_be_carried_out(tmp_path: Path) -> None:
     """Inline assembly writes the indices; what memory holds in their place says nothing."""
