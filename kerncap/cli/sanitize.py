@@ -142,7 +142,9 @@ def _sanitize(
     from kerncap.report import sanitize_baseline, sanitize_json, sanitize_sarif, sanitize_text
     from kerncap.sanitizer.analysis import Options
     from kerncap.sanitizer.findings import Program
+    from kerncap.sanitizer.kept_heap import keep
 
+    keep()
     options = Options(
         checks=parse_checks(given["checks"]),
         bounds=given["bounds"],

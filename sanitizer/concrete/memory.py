@@ -288,7 +288,7 @@ class Memory:
             reached = offsets if valid is None else offsets[valid]
             held.need(reached, width)
         if aligned:
-            bits = held.view(width).take(offsets >> _shift(width), mode="clip")
+            bits = held.view(width).take(_index(offsets, width), mode="clip")
         else:
             start = np.clip(offsets, 0, last)
             parts = held.bytes[start[..., None] + np.arange(width)]
@@ -324,7 +324,7 @@ class Memory:
         whole = held.writable(start, width)
         self.version += 1
         if width == 1 or not (start & (width - 1)).any():
-            held.view(width)[start >> _shift(width)] = values
+            held.view(width)[_index(start, width)] = values
         else:
             parts = np.ascontiguousarray(values).view(np.uint8).reshape(-1, width)
             # Element by element where they overlap in part: the later one stays.
@@ -390,8 +390,9 @@ class Memory:
         }
 
 
-def _shift(width: int) -> int:
-    return width.bit_length() - 1
+def _index(offsets: Ints, width: int) -> Ints:
+    """In a view of elements of this width, which is a power of two."""
+    return offsets >> (width.bit_length() - 1) if width > 1 else offsets
 
 
 def _signed(address: int) -> int:

@@ -57,7 +57,8 @@ class Access:
         enabled = either(None) if mask is None else mask.data
         if addresses.inside is not None:
             enabled = addresses.inside if enabled is None else enabled & addresses.inside
-        self.lanes: Bools | None = m.lanes(enabled, len(shape))
+        lanes = m.lanes(enabled, len(shape))
+        self.lanes: Bools | None = None if lanes is None or lanes.all() else lanes  # None: all of them
         self.steered = either(addresses.undefined, None if mask is None else mask.counted)
         if m.unsure is not None:
             self.steered = either(self.steered, lift(m.unsure, len(shape)))
@@ -251,6 +252,9 @@ def _load(plan: Plan, operation: Operation) -> Step:
         undefined, zero = access.steered, None
         if m.shared.reads is not None and event is not None:
             undefined = either(undefined, m.shared.reads.undefined(event))
+        if access.lanes is None:  # no lane is left out
+            m.env[result] = as_value(data, element, undefined)
+            return
         if mask is not None and other is None:
             data = np.where(mask.data, data, data.dtype.type(0))
             if track and not mask.data.all():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import importlib
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from ..launch_values import Values
 from .source_and_arguments import SourceKernel
 
 NAME = "interpreter"
+_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
 
 
 def prepare() -> None:
@@ -19,9 +21,21 @@ def prepare() -> None:
     from .. import interpreter_gaps
 
     interpreter_gaps.fill()
+    _keep_freed_memory()
     # Triton imports it when the first argument is looked at: a sixth of a second in each forked child.
     with contextlib.suppress(ImportError):
         importlib.import_module("triton.experimental.gluon")
+
+
+def _keep_freed_memory() -> None:
+    """An operation's array is the next one's memory: to give it back takes longer than the operation.
+
+    Source: glibc, malloc.h and mallopt(3). Does nothing for a libc without `mallopt`.
+    """
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is not None:
+        for parameter, size in ((_MMAP_THRESHOLD, 32 << 20), (_TRIM_THRESHOLD, 128 << 20)):
+            mallopt(parameter, size)
 
 
 class Interpreter:
