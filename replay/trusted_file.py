@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from kerncap import writable_by_others
+from kerncap import user_folders, writable_by_others
 from kerncap.errors import UsageError
 from kerncap.printable import visible
 from kerncap.regular_file import open_regular
@@ -21,8 +21,7 @@ _DIGEST = re.compile(rb"^[0-9a-f]{64}$", re.MULTILINE)
 
 def path() -> Path:
     """Where digests are remembered."""
-    root = os.environ.get("XDG_CONFIG_HOME") or os.path.join(os.path.expanduser("~"), ".config")
-    return Path(root) / "kerncap" / "trusted"
+    return user_folders.config("trusted")
 
 
 def read() -> set[str]:
@@ -79,7 +78,7 @@ def _refuse(name: Path, info: os.stat_result) -> None:
 
 
 def _message(name: Path, why: str) -> str:
-    remedy = "take it away" if why.startswith("it belongs") else f"chmod go-w {name}, and look what it holds"
+    remedy = "remove it" if why.startswith("it belongs") else f"chmod go-w {name}, and look what it holds"
     return f"{visible(name)}: {why}, so what is trusted there is not believed; {remedy}"
 
 

@@ -166,7 +166,6 @@ MESSAGES_ALLOWED = {
         _DESCRIPTION: ("sources", "stack", "ttir", "target", "shape", "dtype")
     },
     "replay/choose.py": {"a package": ("numpy", "torch", "triton")},
-    "replay/limits/ceilings.py": {_FILE: ("arch", "driver")},
     "replay/candidates/compilers.py": {"a group of a pattern": ("column",)},
     "replay/verdict.py": {"a language": ("triton",)},
     "replay/worker/common/numeric_errors.py": {

@@ -5,17 +5,18 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import tempfile
 from collections.abc import Iterable
 from pathlib import Path
+
+from kerncap import user_folders, whole_files
+from kerncap.errors import UsageError
 
 _KEPT = 128
 
 
 def folder() -> Path:
     """Where built candidates are kept."""
-    root = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    return Path(root) / "kerncap" / "candidates"
+    return user_folders.cache("candidates")
 
 
 def get(key: str) -> bytes | None:
@@ -33,19 +34,12 @@ def get(key: str) -> bytes | None:
 
 def put(key: str, data: bytes, read: Iterable[str] = ()) -> None:
     """Keep ``data``; ``read`` are the files that it depends on. A cache that can't be written is no error."""
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError, UsageError):
         head = json.dumps({name: _stamp(name) for name in read}).encode()
         place = folder()
         place.mkdir(mode=0o700, parents=True, exist_ok=True)
-        descriptor, name = tempfile.mkstemp(dir=place, prefix=".new-")
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(head + b"\n" + data)
-            os.replace(name, place / key)
-        except OSError:
-            with contextlib.suppress(OSError):
-                os.unlink(name)
-            raise
+        with whole_files.new_file(place / key, replace=True, mode=0o600, durable=False) as file:
+            file.write(head + b"\n" + data)
         _prune(place)
 
 

@@ -7,28 +7,27 @@ import json
 import os
 import re
 import subprocess
-import tempfile
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from kerncap import child
+import msgspec
+from msgspec import Struct
+
+from kerncap import child, user_folders, whole_files
 from kerncap.errors import BackendUnavailable, UsageError
 from kerncap.regular_file import read_regular_text
 from kerncap.replay.worker import typed_json
 from kerncap.replay.worker.probe_messages import Device
 from kerncap.replay.worker.protocol import Failure
 
-VERSION = 1
 _BOOTSTRAP = Path(__file__).parents[1] / "worker" / "bootstrap.py"
 _TIMEOUT_S = 120.0  # some seconds at the most; a driver that assembles PTX on a loaded machine takes longer
 _MAX_FILE_BYTES = 1 << 20
 
 
-@dataclass(frozen=True)
-class Ceilings:
+class Ceilings(Struct, frozen=True, rename={"rates": "ceilings"}):
     """Measured rates of one device: ``rates`` by name, in bytes or operations per second, ``launch_us`` and
     ``event_us`` in microseconds. ``missing``: what could not be measured, and why.
 
@@ -44,9 +43,10 @@ class Ceilings:
     memory_bus_bits: int
     l2_bytes: int
     rates: Mapping[str, float]
-    how: Mapping[str, str]
-    missing: Mapping[str, str]
+    how: Mapping[str, str] = {}
+    missing: Mapping[str, str] = {}
     measured_at: str = ""
+    version: Literal[1] = 1
     path: str = ""  # where it is kept
 
     def rate(self, name: str) -> float | None:
@@ -67,38 +67,17 @@ class Ceilings:
 
     def as_dict(self) -> dict[str, Any]:
         """The document that is kept; `from_dict` takes it."""
-        return {
-            "version": VERSION,
-            **{
-                name: getattr(self, name)
-                for name in ("device", "arch", "driver", "sm_count", "clock_khz", "memory_clock_khz",
-                             "memory_bus_bits", "l2_bytes", "measured_at")
-            },
-            "ceilings": dict(self.rates),
-            "how": dict(self.how),
-            "missing": dict(self.missing),
-        }  # fmt: skip
+        found: dict[str, Any] = msgspec.to_builtins(self)
+        del found["path"]
+        return found
 
 
 def from_dict(document: Any, path: str = "") -> Ceilings:
-    """Raises ValueError, KeyError or TypeError for what is no such document."""
-    if not isinstance(document, dict) or document.get("version") != VERSION:
-        raise ValueError(f"expected an object with version {VERSION}")
-    numbers = {
-        name: int(document[name])
-        for name in ("sm_count", "clock_khz", "memory_clock_khz", "memory_bus_bits", "l2_bytes")
-    }
-    return Ceilings(
-        device=str(document["device"]),
-        arch=str(document["arch"]),
-        driver=str(document["driver"]),
-        rates={str(name): float(rate) for name, rate in document["ceilings"].items()},
-        how={str(k): str(v) for k, v in document.get("how", {}).items()},
-        missing={str(k): str(v) for k, v in document.get("missing", {}).items()},
-        measured_at=str(document.get("measured_at", "")),
-        path=path,
-        **numbers,
-    )
+    """Raises msgspec.ValidationError for what is not such a document."""
+    found = msgspec.convert(document, Ceilings)
+    if "version" not in document:
+        raise msgspec.ValidationError("it says no version")
+    return msgspec.structs.replace(found, path=path)
 
 
 # --- the cache ---------------------------------------------------------------------------------------
@@ -106,8 +85,7 @@ def from_dict(document: Any, path: str = "") -> Ceilings:
 
 def folder() -> Path:
     """Where ceilings are kept."""
-    root = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    return Path(root) / "kerncap" / "ceilings"
+    return user_folders.cache("ceilings")
 
 
 def _file(of: Device) -> Path:
@@ -119,7 +97,7 @@ def read(path: Path) -> Ceilings:
     """Ceilings from a file. Raises UsageError for one that is not such a file."""
     try:
         return from_dict(json.loads(read_regular_text(path, _MAX_FILE_BYTES)), str(path))
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, msgspec.ValidationError) as error:
         raise UsageError(f"{path}: no ceilings that this version reads ({error!r})") from error
 
 
@@ -156,25 +134,12 @@ def of_device(python: str, ordinal: int, again: bool = False) -> Ceilings:
     document["measured_at"] = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     try:
         measured = from_dict(document, str(path))
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except msgspec.ValidationError as error:
         raise BackendUnavailable("the device's ceilings", f"the measurement answered {document!r}") from error
-    _keep(path, document)
-    return measured
-
-
-def _keep(path: Path, document: Mapping[str, Any]) -> None:
-    """A cache that can't be written is no error: it is measured again next time."""
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError, UsageError):  # a cache that can't be written: it is measured again
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=".new-")
-        try:
-            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-                json.dump(document, file, indent=2)
-            os.replace(name, path)
-        except OSError:
-            with contextlib.suppress(OSError):
-                os.unlink(name)
-            raise
+        whole_files.write(path, json.dumps(document, indent=2), durable=False)
+    return measured
 
 
 def _ask(python: str, question: str, ordinal: int, kind: Any) -> Any:

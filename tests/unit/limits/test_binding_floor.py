@@ -7,6 +7,7 @@ import json
 import re
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -193,7 +194,7 @@ def test_the_document_is_json_and_has_the_figures() -> None:
 
 
 def test_a_chip_that_is_in_no_table_has_only_the_peak_of_its_memory() -> None:
-    other = dataclasses.replace(device(), arch="sm_123")
+    other = msgspec.structs.replace(device(), arch="sm_123")
     assert peaks.operations_per_s(other, "fp32") is None
     assert peaks.dram_bytes_per_s(other) == pytest.approx(4.917e12, rel=1e-3)
 

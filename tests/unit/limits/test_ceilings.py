@@ -90,7 +90,10 @@ def test_a_file_serves_where_there_is_no_device(tmp_path: Path) -> None:
     assert found.rate("tensor_fp64_per_s") is None
 
 
-@pytest.mark.parametrize("text", ["", "[]", '{"version": 2}', '{"version": 1, "device": "x"}'])
+NO_VERSION = json.dumps({key: value for key, value in DOCUMENT.items() if key != "version"})
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"version": 2}', NO_VERSION, '{"version": 1, "device": "x"}'])
 def test_what_is_no_file_of_ceilings_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "given.json"
     path.write_text(text)
