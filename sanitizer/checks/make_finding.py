@@ -8,7 +8,9 @@ from dataclasses import replace
 import numpy as np
 
 from kerncap.sanitizer.analysis import Analysis
+from kerncap.sanitizer.checks.events.rounding_watcher import deciding_roundings
 from kerncap.sanitizer.checks.events.watchers import MASK_NOT_KNOWN, VALUE_NOT_KNOWN, Seen, UninitWatcher
+from kerncap.sanitizer.checks.origin import undefined_text
 from kerncap.sanitizer.checks.smallest_witness import smallest
 from kerncap.sanitizer.concrete.events import AccessEvent, StopEvaluation
 from kerncap.sanitizer.diagnose.confirm import (
@@ -81,27 +83,27 @@ def accuse_undefined(
 ) -> Violated | Unproven:
     """A finding about an undefined value, if that program stores or follows one in the evaluator too."""
     point = smallest(analysis, access, conditions, point)
+    seen: Seen | None = None
     if note is None:
-        confirmation = _confirm_undefined(analysis, access, point)
+        confirmation, seen = _confirm_undefined(analysis, access, point)
         if not confirmation.holds:
             return Unproven(f"a witness was not confirmed: {confirmation.reason}")
     target = _target_at(analysis, access, point)
     subject = access.kind if target is None else bytes_of_memory(analysis, access, target, point.assignment)
     message = f"{subject}: {text}; {where(analysis, access, point.assignment)}"
-    return Violated(
-        (
-            access_finding(
-                analysis,
-                access,
-                "uninit",
-                target,
-                point.assignment,
-                message,
-                contents=point.contents,
-                note=note,
-            ),
-        )
+    finding = access_finding(
+        analysis, access, "uninit", target, point.assignment, message, contents=point.contents, note=note
     )
+    # A place that the expressions don't give, of a value that is not there, is where the evaluator saw it; an
+    # address that is not there, or that a GPU may round otherwise, leads to no one place.
+    if (
+        seen is not None
+        and finding.place.offset_bytes is None
+        and seen.text == undefined_text(access.operation)
+        and not deciding_roundings(analysis, [access.operation])
+    ):
+        finding = finding_of_witness(analysis, access.operation, "uninit", seen)
+    return Violated((finding,))
 
 
 def _target_at(analysis: Analysis, access: Access, point: Sat) -> Target | None:
@@ -120,8 +122,8 @@ class _Until(UninitWatcher):
             raise StopEvaluation
 
 
-def _confirm_undefined(analysis: Analysis, access: Access, point: Sat) -> Confirmation:
-    """Runs the one program of the point with everything that it computes."""
+def _confirm_undefined(analysis: Analysis, access: Access, point: Sat) -> tuple[Confirmation, Seen | None]:
+    """Runs the one program of the point with everything that it computes; what the evaluator saw."""
     from kerncap.sanitizer.concrete.memory import Memory
     from kerncap.sanitizer.concrete.run import Limits, Track, evaluate
 
@@ -138,13 +140,13 @@ def _confirm_undefined(analysis: Analysis, access: Access, point: Sat) -> Confir
         track=Track(undefined=True),
     )
     if watcher.violations:
-        return Confirmation(True, "evaluator")
+        return Confirmation(True, "evaluator"), watcher.violations[access.operation]
     doubt = watcher.doubts.get(access.operation)
     if doubt in (VALUE_NOT_KNOWN, MASK_NOT_KNOWN):
-        return Confirmation(True, "expressions", doubt)
+        return Confirmation(True, "expressions", doubt), None
     if outcome.complete:
-        return Confirmation(False, "evaluator", "the evaluator finds it defined")
-    return Confirmation(True, "expressions", outcome.reason or "the evaluator could not finish")
+        return Confirmation(False, "evaluator", "the evaluator finds it defined"), None
+    return Confirmation(True, "expressions", outcome.reason or "the evaluator could not finish"), None
 
 
 # --- events ------------------------------------------------------------------------------------------

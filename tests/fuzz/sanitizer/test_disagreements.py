@@ -142,3 +142,14 @@ def test_values_that_are_not_there_are_not_known_to_be_equal() -> None:
     """Of two programs that store to one place, one loads its value from where a division by zero leads."""
     body = "v = tl.load(x + (p + 100) % n, mask=p > 1, other=0)\ntl.store(y + p % 2, v)"
     assert outcome(body, (Tensor("x", "f32", (1, 8), size=64), Y), n=0).answer == "fail"
+
+
+@first_of("text", ["tl.flip(i, 0)", "tl.gather(i, i, 0)"])
+def test_a_value_that_is_not_there_is_told_by_place(text: str) -> None:
+    """Also if only the evaluation knows where it is stored."""
+    body = (
+        "o = tl.arange(0, 8)\ni = tl.load(z + o)\n"
+        f"tl.store(y + p * 8 + {text}, tl.load(x + o, mask=o < n) + 1.0)"
+    )
+    found = outcome(body, (X, Y, Tensor("z", "i32", (0, 8), size=8)), n=4)
+    assert found.answer == "fail"

@@ -43,7 +43,7 @@ def confirmed(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
         return Confirmation(not reasons, "evaluator", reasons[0] if reasons else "")
 
     monkeypatch.setattr(make_finding, "confirm", say)
-    monkeypatch.setattr(make_finding, "_confirm_undefined", say)
+    monkeypatch.setattr(make_finding, "_confirm_undefined", lambda *_: (say(), None))
     yield reasons
 
 
