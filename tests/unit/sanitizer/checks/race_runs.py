@@ -24,6 +24,10 @@ from kerncap.sanitizer.walk import walk
 from tests.unit.sanitizer.checks.hand_made import Held
 from tests.unit.sanitizer.compiled import launch_of
 
+# Signatures.
+F = "*fp32"
+TWO = {"x": F, "o": F, "n": "i32"}
+
 
 def analysis_of(launch: Launch) -> Analysis:
     module = read_module(launch.ttir)
