@@ -11,7 +11,7 @@ import triton.language as tl
 
 from kerncap.sanitizer import engine
 from kerncap.sanitizer.findings import LaunchReport, Proved, Unproven, Violated
-from tests.unit.sanitizer.checks.test_memory_checks_of_kernels import with_memory
+from tests.unit.sanitizer.checks.memory_runs import with_memory
 from tests.unit.sanitizer.compiled import launch_of
 
 BLOCK = 64
