@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from kerncap.api.accessed_bytes import accessed_bytes
 from kerncap.format import Reproducer
 from kerncap.replay.byte_effects import Measured
 from kerncap.replay.engine import Engine
@@ -18,6 +17,8 @@ def add_unseen_stores(reproducer: Reproducer, engine: Engine, measured: Measured
     """
     if measured.written_bytes or reproducer.manifest.oracle.kind in ("fault", "timeout"):
         return
+    from kerncap.api.accessed_bytes import accessed_bytes  # the sanitizer, which few replays need
+
     # It has just run here, so that whoever asks trusts it.
     accessed, _ = accessed_bytes(reproducer, _MOST_S, trusted=False, python=engine.choice.python)
     found = stored_on_other_contents(engine, _MOST_S) if accessed is None else accessed.stored

@@ -61,7 +61,16 @@ def test_importing_it_loads_nothing() -> None:
     assert done.stdout.strip() == "set()"
 
 
-def test_a_call_that_would_run_the_kernel_is_refused() -> None:
+def test_a_replay_loads_no_sanitizer() -> None:
+    script = (
+        "import sys, kerncap.api.verify, kerncap.api.capture, kerncap.cli.verify, kerncap.cli.replay\n"
+        "print([name for name in sys.modules if name.startswith('kerncap.sanitizer')])"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_a_call_that_would_run_the_kernel_is_refused(tmp_path: Path) -> None:
     script = (
         "import triton, triton.language as tl\n"
         "from kerncap.api import UsageError, sanitize_call\n"
@@ -71,7 +80,7 @@ def test_a_call_that_would_run_the_kernel_is_refused() -> None:
         "try:\n    sanitize_call(kernel, None, grid=(1,))\n"
         "except UsageError as error:\n    print(error)\n"
     )
-    file = Path(os.environ["XDG_CONFIG_HOME"]).parent / "call.py"
+    file = tmp_path / "call.py"
     file.write_text(script)
     done = subprocess.run(
         [sys.executable, file], env={**os.environ, "TRITON_INTERPRET": "1"}, capture_output=True, text=True
