@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 import textwrap
 from collections.abc import Mapping
@@ -15,6 +14,7 @@ from typing import Any
 import pytest
 
 from kerncap.report.documents import DOCUMENTS
+from tests.integration import forked_commands
 from tests.unit.schemas.strict import check
 
 # To look for garbage while torch is imported is an eighth of what a small target takes.
@@ -72,17 +72,9 @@ class CommandLine:
     def __call__(
         self, *arguments: str | Path, env: Mapping[str, str] | None = None, timeout: float = 300
     ) -> Finished:
-        finished = subprocess.run(
-            [sys.executable, "-m", "kerncap", *map(str, arguments)],
-            cwd=self.folder,
-            env=self.environment(env),
-            capture_output=True,
-            text=True,
-            timeout=timeout,
-            check=False,
-        )
+        words = list(map(str, arguments))
         return Finished(
-            finished.returncode, finished.stdout, finished.stderr, schema_of(list(map(str, arguments)))
+            *forked_commands.run(words, self.folder, self.environment(env), timeout), schema_of(words)
         )
 
     def environment(self, extra: Mapping[str, str] | None = None) -> dict[str, str]:
