@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import itertools
 import os
 import sys
 from collections.abc import Iterable
@@ -35,10 +36,14 @@ settings.register_profile(
 settings.load_profile("slice")
 
 
+_CONFIGURATIONS = itertools.count()
+
+
 @pytest.fixture(autouse=True)
-def _private_configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is trusted in a test is remembered for that test alone."""
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+def _private_configuration(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is trusted in a test is remembered for that test alone; few need the folder, so none is made."""
+    folder = tmp_path_factory.getbasetemp() / f"config-{next(_CONFIGURATIONS)}"
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(folder))
     if "kerncap.replay.trust" in sys.modules:
         monkeypatch.setattr("kerncap.replay.trust._agreed", set())
 
@@ -64,6 +69,18 @@ def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> 
 # Ten thousand tests and torch are no garbage: leave them out where Python looks for some.
 def pytest_collection() -> None:
     gc.disable()
+
+
+# Workers take files in this order: what takes seconds first, so that none waits for another at the end.
+_FIRST = ("integration", "native", "unit/source", "unit/replay", "hostile", "unit/hook", "fuzz", "cheats")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    def place(item: pytest.Item) -> int:
+        found = (at for at, folder in enumerate(_FIRST) if item.nodeid.startswith(f"tests/{folder}/"))
+        return next(found, len(_FIRST))
+
+    items.sort(key=place)
 
 
 def pytest_collection_finish() -> None:
