@@ -20,19 +20,29 @@ import pytest
 from kerncap.capture.source import AssembledSource, assemble
 
 HERE = Path(__file__).parent
+MODES = ("interpreter", "jit")
 HOOK = Path(__file__).parents[3] / "shims" / "triton" / "kerncap_triton"
 
 
-def run(interpret: bool, script: Path, *args: str, path: tuple[Path, ...] = (), cwd: Path) -> None:
-    """Run a script in a process of its own, with nothing but ``path`` on PYTHONPATH."""
+def run(interpret: bool, script: Path, *args: str, cwd: Path) -> None:
+    """Run a script in a process of its own, with nothing on PYTHONPATH."""
+    _python(script, *args, cwd=cwd, interpret=str(int(interpret)))
+
+
+def run_in_both_modes(commands: Mapping[str, tuple[str | Path, ...]], cwd: Path) -> None:
+    """A script with its arguments for each mode."""
+    given = [[str(int(mode == "interpreter")), list(map(str, words))] for mode, words in commands.items()]
+    _python(HERE / "target" / "in_both_modes.py", json.dumps(given), cwd=cwd)
+
+
+def _python(*words: str | Path, cwd: Path, interpret: str = "0") -> None:
     environment = {
         key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "TRITON"))
     }
-    environment["PYTHONPATH"] = os.pathsep.join(map(str, path))
-    environment["TRITON_INTERPRET"] = "1" if interpret else "0"
+    environment["TRITON_INTERPRET"] = interpret
     environment["TRITON_CACHE_DIR"] = str(cwd / "cache")
     done = subprocess.run(
-        [sys.executable, str(script), *args],
+        [sys.executable, *map(str, words)],
         env=environment,
         cwd=cwd,
         text=True,
@@ -68,12 +78,12 @@ def cases(tmp_path_factory: pytest.TempPathFactory) -> Cases:
     results: dict[str, list[float]] = {}
     assembled: dict[str, AssembledSource] = {}
     made: dict[str, dict[str, Any]] = {}
-    for mode in ("interpreter", "jit"):
-        package = work / mode
-        shutil.copytree(HERE / "target", package)  # a copy each: one case rewrites its own file
-        copy_collector(package)
-        run(mode == "interpreter", package / "collect_all.py", str(work / f"{mode}.json"), *all_cases(),
-            path=(package,), cwd=work)  # fmt: skip
+    for mode in MODES:  # a copy each: one case rewrites its own file
+        copy_collector(shutil.copytree(HERE / "target", work / mode))
+    run_in_both_modes(
+        {m: (work / m / "collect_all.py", work / f"{m}.json", *all_cases()) for m in MODES}, work
+    )
+    for mode in MODES:
         collected = json.loads((work / f"{mode}.json").read_text())
         results.update({f"{mode}/{name}": value for name, value in collected["results"].items()})
         for name, graph in collected["graphs"].items():
@@ -87,12 +97,10 @@ def cases(tmp_path_factory: pytest.TempPathFactory) -> Cases:
                          "entry": assembled[key].entry, **graph["test"]}  # fmt: skip
     (work / "made.json").write_text(json.dumps(made))
     shutil.copy(HERE / "target" / "use_all.py", work / "made")
-    used: list[Any] = []
-    for mode in ("interpreter", "jit"):
-        out = work / f"used-{mode}.json"
-        run(mode == "interpreter", work / "made" / "use_all.py", str(work / "made.json"), str(out), cwd=work)
-        used.append(json.loads(out.read_text()))
-    return Cases(graphs, assembled, results, used[0], used[1])
+    use = work / "made" / "use_all.py"
+    run_in_both_modes({mode: (use, work / "made.json", work / f"used-{mode}.json") for mode in MODES}, work)
+    interpreted, compiled = (json.loads((work / f"used-{mode}.json").read_text()) for mode in MODES)
+    return Cases(graphs, assembled, results, interpreted, compiled)
 
 
 def all_cases() -> list[str]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from .conftest import Cases, all_cases
+from .conftest import MODES, Cases, all_cases
 
-KEYS = [f"{mode}/{name}" for mode in ("interpreter", "jit") for name in all_cases()]
+KEYS = [f"{mode}/{name}" for mode in MODES for name in all_cases()]
 
 
 @pytest.mark.parametrize("key", KEYS)
