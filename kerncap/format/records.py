@@ -14,16 +14,8 @@ from typing import Any, NamedTuple
 from kerncap.format.contract import ALIGNMENT, HEADER, MAGIC, MAX_PAYLOAD, VERSION, RecordKind
 
 __all__ = [
-    "ALIGNMENT",
-    "HEADER",
-    "MAGIC",
-    "MAX_PAYLOAD",
-    "VERSION",
-    "Record",
-    "RecordKind",
-    "decode",
-    "encode",
-]
+    "ALIGNMENT", "HEADER", "MAGIC", "MAX_PAYLOAD", "VERSION", "Record", "RecordKind", "decode", "encode",
+]  # fmt: skip
 
 
 class Record(NamedTuple):

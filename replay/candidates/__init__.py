@@ -8,13 +8,6 @@ from kerncap.replay.candidates.errors import BuildError
 from kerncap.replay.candidates.tools import Tool, available
 
 __all__ = [
-    "SUFFIXES",
-    "BuildError",
-    "Built",
-    "Tool",
-    "available",
-    "build",
-    "compile_candidate",
-    "first_place",
+    "SUFFIXES", "BuildError", "Built", "Tool", "available", "build", "compile_candidate", "first_place",
     "suffixes",
-]
+]  # fmt: skip

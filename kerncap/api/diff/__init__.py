@@ -30,14 +30,8 @@ from kerncap.regular_file import read_regular
 from kerncap.replay.units import view_name
 
 __all__ = [
-    "STAGES",
-    "DocumentDiff",
-    "ReproducerDiff",
-    "diff",
-    "diff_reproducers",
-    "diff_results",
-    "stage_rows",
-]
+    "STAGES", "DocumentDiff", "ReproducerDiff", "diff", "diff_reproducers", "diff_results", "stage_rows",
+]  # fmt: skip
 
 MAX_DOCUMENT_BYTES = 64 << 20
 

@@ -14,17 +14,9 @@ from kerncap.api.edit.working_copy import STAGES
 from kerncap.format import Reproducer
 
 __all__ = [
-    "STAGES",
-    "EditOptions",
-    "EditResult",
-    "EditSession",
-    "FirstWrong",
-    "Patch",
-    "Times",
-    "apply",
-    "apply_words",
-    "edit",
-]
+    "STAGES", "EditOptions", "EditResult", "EditSession", "FirstWrong", "Patch", "Times", "apply",
+    "apply_words", "edit",
+]  # fmt: skip
 
 
 def edit(

@@ -8,13 +8,6 @@ from kerncap.api.verify.self_check import self_check
 from kerncap.api.verify.verify_result import StageResult, VerifyOptions, VerifyResult, parse_stages
 
 __all__ = [
-    "StageResult",
-    "VerifyOptions",
-    "VerifyResult",
-    "by_agreement",
-    "by_finiteness",
-    "by_reference",
-    "parse_stages",
-    "self_check",
-    "verify",
-]
+    "StageResult", "VerifyOptions", "VerifyResult", "by_agreement", "by_finiteness", "by_reference",
+    "parse_stages", "self_check", "verify",
+]  # fmt: skip

@@ -5,13 +5,6 @@ from kerncap.format.archive.packed import TRACKER_BYTES, Packed, PackedFile, Unv
 from kerncap.format.archive.unpack import is_packed, unpack
 
 __all__ = [
-    "TRACKER_BYTES",
-    "Packed",
-    "PackedFile",
-    "Unviewed",
-    "archive_bytes",
-    "is_packed",
-    "packed_files",
-    "unpack",
-    "write_archive",
-]
+    "TRACKER_BYTES", "Packed", "PackedFile", "Unviewed", "archive_bytes", "is_packed", "packed_files",
+    "unpack", "write_archive",
+]  # fmt: skip

@@ -11,16 +11,8 @@ from .repeat import HipRepeat as Repeat
 from .repeat import interleaved, timings
 
 __all__ = [
-    "Device",
-    "Error",
-    "Image",
-    "Launcher",
-    "Repeat",
-    "captured",
-    "candidate",
-    "interleaved",
-    "timings",
-]
+    "Device", "Error", "Image", "Launcher", "Repeat", "captured", "candidate", "interleaved", "timings",
+]  # fmt: skip
 
 captured = image.captured
 candidate = image.candidate

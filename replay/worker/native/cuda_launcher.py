@@ -24,14 +24,10 @@ _ALIGNMENT = 128  # a TMA map among the parameters has to be aligned to 64
 # Attributes that mean something without the rest of the application. Left out: events, priorities, policies
 # of a stream, and programmatic serialization, which would let the launch overtake what is restored before it.
 _KEPT_ATTRIBUTES = {
-    cu.ATTRIBUTE_COOPERATIVE,
-    cu.ATTRIBUTE_CLUSTER_DIMENSION,
-    cu.ATTRIBUTE_CLUSTER_SCHEDULING,
-    cu.ATTRIBUTE_MEM_SYNC_DOMAIN_MAP,
-    cu.ATTRIBUTE_MEM_SYNC_DOMAIN,
-    cu.ATTRIBUTE_PREFERRED_CLUSTER_DIMENSION,
+    cu.ATTRIBUTE_COOPERATIVE, cu.ATTRIBUTE_CLUSTER_DIMENSION, cu.ATTRIBUTE_CLUSTER_SCHEDULING,
+    cu.ATTRIBUTE_MEM_SYNC_DOMAIN_MAP, cu.ATTRIBUTE_MEM_SYNC_DOMAIN, cu.ATTRIBUTE_PREFERRED_CLUSTER_DIMENSION,
     cu.ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT,
-}
+}  # fmt: skip
 _NAMES = {
     1: "the stream's access policy",
     3: "the stream's synchronization policy",
