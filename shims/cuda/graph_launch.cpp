@@ -23,7 +23,7 @@ struct Graphs {
   std::mutex mutex;
   std::unordered_map<CUgraphExec, std::shared_ptr<GraphExec>> execs;
   std::vector<CUgraph> kept;  // destroyed by the target, held for their execs
-  std::unordered_map<CUgraphNode, std::vector<CUgraph>> bodies;
+  std::unordered_map<CUgraphNode, Bodies> bodies;
 };
 
 Graphs& graphs() noexcept {
@@ -166,21 +166,21 @@ class TargetLaunch {
 }  // namespace
 
 bool wants_copy(const std::vector<GraphNode>& nodes) noexcept {
-  return !all_of(nodes, can_be_disabled) && !capture::lists_only() && may_be_wanted(nodes);
+  return !all_can_be_disabled(nodes) && !capture::lists_only() && may_be_wanted(nodes);
 }
 
-void track_bodies(CUgraphNode node, const CUgraph* bodies, size_t count) noexcept try {
-  std::vector<CUgraph> all_of_node(bodies, bodies + count);
+void track_bodies(CUgraphNode node, const CUgraph* bodies, size_t count, bool are_of_if) noexcept try {
+  Bodies of_node = {{bodies, bodies + count}, are_of_if};
   std::lock_guard<std::mutex> lock(graphs().mutex);
-  graphs().bodies[node] = std::move(all_of_node);
+  graphs().bodies[node] = std::move(of_node);
 } catch (const std::bad_alloc&) {
   // Their kernels are not named, then.
 }
 
-std::vector<CUgraph> bodies_of(CUgraphNode node) {
+Bodies bodies_of(CUgraphNode node) {
   std::lock_guard<std::mutex> lock(graphs().mutex);
   auto found = graphs().bodies.find(node);
-  return found == graphs().bodies.end() ? std::vector<CUgraph>() : found->second;
+  return found == graphs().bodies.end() ? Bodies() : found->second;
 }
 
 void track_exec(CUgraphExec exec, CUgraph graph, unsigned long long flags) noexcept try {

@@ -165,7 +165,9 @@ bool read_nodes(CUgraph graph, std::vector<GraphNode>* nodes, int depth) {
         return false;
     }
     if (is_conditional(node.type)) {
-      for (CUgraph body : bodies_of(node.handle)) {
+      const Bodies bodies = bodies_of(node.handle);
+      node.is_if = bodies.are_of_if;
+      for (CUgraph body : bodies.graphs) {
         std::vector<GraphNode> inside;
         if (depth >= most_nested || !read_nodes(body, &inside, depth + 1)) return false;
         std::move(inside.begin(), inside.end(), std::back_inserter(node.inner));

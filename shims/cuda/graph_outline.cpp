@@ -112,17 +112,23 @@ bool can_be_copied(CUgraphNodeType type) noexcept {
          type == CU_GRAPH_NODE_TYPE_WAIT_EVENT || type == CU_GRAPH_NODE_TYPE_EVENT_RECORD;
 }
 
-bool all_of(const std::vector<GraphNode>& nodes, bool (*test)(CUgraphNodeType)) noexcept {
-  return std::all_of(nodes.begin(), nodes.end(),
-                     [test](const GraphNode& node) { return test(node.type) && all_of(node.inner, test); });
+bool all_can_be_disabled(const std::vector<GraphNode>& nodes) noexcept {
+  auto is_plain = [](const GraphNode& node) { return can_be_disabled(node.type); };
+  return std::all_of(nodes.begin(), nodes.end(), [is_plain](const GraphNode& node) {
+    return is_plain(node) || (node.is_if && std::all_of(node.inner.begin(), node.inner.end(), is_plain));
+  });
 }
 
 std::string refusal_of(const std::vector<GraphNode>& nodes) {
   std::string path;
   const GraphNode* fixed = find_fixed(nodes, &path);
   if (fixed == nullptr) return {};
-  return "node " + path + " of its graph is a " + kind_of(fixed->type) +
-         " node, with which a graph can be neither copied nor launched in parts; " + outline_of(nodes);
+  std::string text = "node " + path + " of its graph is a " + kind_of(fixed->type) + " node";
+  text += is_conditional(fixed->type)
+              ? ": a kernel can run alone only behind such nodes, if they are `if` nodes without `else` "
+                "and all others are kernels, copies and fills; "
+              : ", with which a graph can be neither copied nor launched in parts; ";
+  return text + outline_of(nodes);
 }
 
 std::string outline_of(const std::vector<GraphNode>& nodes) {

@@ -10,14 +10,25 @@
 namespace kerncap::cuda {
 namespace {
 
+// What is in the body of an `if` node belongs to its part. The node itself can't be disabled and runs in
+// every part, with all of its body disabled in the others.
 class DisablingParts final : public Parts {
  public:
   DisablingParts(const GraphLaunch& launch, const GraphExec& exec) : launch_(launch), exec_(exec) {
-    for (const GraphNode& node : exec.nodes) enabled_.push_back(node.enabled);
+    for (size_t i = 0; i < exec.nodes.size(); ++i) {
+      if (!exec.nodes[i].is_if) add(exec.nodes[i], i);
+      for (const GraphNode& node : exec.nodes[i].inner) add(node, i);
+    }
   }
   ~DisablingParts() noexcept override { restore(); }
 
   bool prepare(size_t leaf, std::string* reason) override {
+    // What a part writes to the handle of a later one is lost in the next part.
+    for (size_t i = leaf + 1; i < exec_.nodes.size(); ++i) {
+      if (!is_conditional(exec_.nodes[i].type)) continue;
+      *reason = refusal_of(exec_.nodes);
+      return false;
+    }
     // Tried before anything runs: some nodes refuse (a kernel node that the device may update).
     if (!begun_ && (!select(leaf, leaf + 1) || !restore())) {
       *reason = "the driver refused to disable a node of its graph";
@@ -42,9 +53,20 @@ class DisablingParts final : public Parts {
   CUresult run_rest() noexcept override { return run(done_, exec_.nodes.size()); }
 
  private:
+  struct Toggle {
+    CUgraphNode node;
+    size_t leaf;
+    bool wanted, is_on;  // by the target; in the exec
+  };
+
+  void add(const GraphNode& node, size_t leaf) {
+    if (node.type != CU_GRAPH_NODE_TYPE_EMPTY)
+      toggles_.push_back({node.handle, leaf, node.enabled, node.enabled});
+  }
+
   CUresult run(size_t first, size_t last) noexcept {
     bool any = false;
-    for (size_t i = first; i < last; ++i) any |= exec_.nodes[i].enabled && does_something(i);
+    for (const Toggle& one : toggles_) any |= one.wanted && one.leaf >= first && one.leaf < last;
     if (!any) return CUDA_SUCCESS;
     if (!select(first, last)) return failed_;
     gate::Pass pass;
@@ -52,25 +74,21 @@ class DisablingParts final : public Parts {
     return launch_exec(launch_);
   }
 
-  // Enables nodes [first, last) as far as the target wants them, and no other.
+  // Enables what is of the leaves [first, last), as far as the target wants it, and nothing else.
   bool select(size_t first, size_t last) noexcept {
-    for (size_t i = 0; i < enabled_.size(); ++i)
-      if (!set(i, i >= first && i < last && exec_.nodes[i].enabled)) return false;
+    for (Toggle& one : toggles_)
+      if (!set(&one, one.wanted && one.leaf >= first && one.leaf < last)) return false;
     return true;
   }
 
-  bool restore() noexcept { return select(0, enabled_.size()); }
+  bool restore() noexcept { return select(0, exec_.nodes.size()); }
 
-  bool does_something(size_t node) const noexcept {
-    return exec_.nodes[node].type != CU_GRAPH_NODE_TYPE_EMPTY;
-  }
-
-  bool set(size_t node, bool on) noexcept {
-    if (enabled_[node] == on || !does_something(node)) return true;
+  bool set(Toggle* one, bool on) noexcept {
+    if (one->is_on == on) return true;
     gate::Own own;
-    CUresult result = driver()->cuGraphNodeSetEnabled(launch_.exec, exec_.nodes[node].handle, on ? 1 : 0);
+    CUresult result = driver()->cuGraphNodeSetEnabled(launch_.exec, one->node, on ? 1 : 0);
     if (result != CUDA_SUCCESS) failed_ = result;
-    if (result == CUDA_SUCCESS) enabled_[node] = on;
+    if (result == CUDA_SUCCESS) one->is_on = on;
     return result == CUDA_SUCCESS;
   }
 
@@ -78,7 +96,7 @@ class DisablingParts final : public Parts {
   const GraphExec& exec_;
   size_t leaf_ = 0, done_ = 0;
   CUresult failed_ = CUDA_ERROR_UNKNOWN;
-  std::vector<bool> enabled_;  // what the exec has now
+  std::vector<Toggle> toggles_;
 };
 
 // A part of the copy, instantiated; null for one with no nodes. Destroyed while it runs it is freed later,

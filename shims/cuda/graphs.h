@@ -20,6 +20,7 @@ struct GraphNode {
   Launch launch;                  // of a kernel node; no stream and context yet
   const char* trouble = nullptr;  // why `launch` is not whole
   std::vector<GraphNode> inner;   // of a child graph, or of the bodies of a conditional node
+  bool is_if = false;             // a conditional node with one body, which runs once or not at all
 };
 
 // An executable graph. Used by one thread at a time, as the driver demands for it.
@@ -48,8 +49,8 @@ bool can_be_copied(CUgraphNodeType type) noexcept;
 constexpr bool is_conditional(CUgraphNodeType type) noexcept {
   return static_cast<int>(type) == 13;
 }
-// Whether every node of the graph, and of its child graphs, is as `test` asks.
-bool all_of(const std::vector<GraphNode>& nodes, bool (*test)(CUgraphNodeType)) noexcept;
+// Whether every node can be; `if` nodes by what is in their bodies, which have no conditional nodes.
+bool all_can_be_disabled(const std::vector<GraphNode>& nodes) noexcept;
 // The first node that keeps the graph from being launched in parts, by number and kind, and the graph's
 // outline; empty if it can.
 std::string refusal_of(const std::vector<GraphNode>& nodes);
@@ -72,8 +73,12 @@ void follow(GraphExec* exec, const GraphNode& node, CUresult (*set)(CUgraphNode 
 // --- graph_launch.cpp --------------------------------------------------------------------------------
 
 // The graphs that a conditional node runs.
-void track_bodies(CUgraphNode node, const CUgraph* bodies, size_t count) noexcept;
-std::vector<CUgraph> bodies_of(CUgraphNode node);
+struct Bodies {
+  std::vector<CUgraph> graphs;
+  bool are_of_if = false;  // one body, of an `if` node without `else`
+};
+void track_bodies(CUgraphNode node, const CUgraph* bodies, size_t count, bool are_of_if) noexcept;
+Bodies bodies_of(CUgraphNode node);
 void track_exec(CUgraphExec exec, CUgraph graph, unsigned long long flags) noexcept;
 std::shared_ptr<GraphExec> exec_of(CUgraphExec exec) noexcept;
 // The target destroys them. A graph whose nodes' handles may be needed yet is kept: true, and the driver

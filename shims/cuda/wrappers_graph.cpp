@@ -83,7 +83,8 @@ CUresult other_set(CUresult result, CUgraphExec handle, CUgraphNode node,
 CUresult added(CUresult result, const CUgraphNode* node, const CUgraphNodeParams* parameters) noexcept {
   if (result == CUDA_SUCCESS && parameters->type == CU_GRAPH_NODE_TYPE_CONDITIONAL &&
       parameters->conditional.phGraph_out != nullptr)
-    track_bodies(*node, parameters->conditional.phGraph_out, parameters->conditional.size);
+    track_bodies(*node, parameters->conditional.phGraph_out, parameters->conditional.size,
+                 parameters->conditional.type == CU_GRAPH_COND_TYPE_IF && parameters->conditional.size == 1);
   return result;
 }
 #endif

@@ -39,7 +39,7 @@ def test_parts_have_the_parameters_that_the_exec_was_given_last(bench: Bench, ho
         bench.passes(path)
 
 
-@first_of("how", ["memory", "conditional"])
+@first_of("how", ["memory", "switch"])
 def test_a_graph_that_cannot_be_taken_apart_is_outlined(bench: Bench, how: str) -> None:
     captured = bench.capture("-k", "vector_add", client=("graphs", how), expect=0)
     assert captured.done.status == 1
@@ -50,7 +50,7 @@ def test_a_graph_that_cannot_be_taken_apart_is_outlined(bench: Bench, how: str) 
             "5 nodes: 0 memory allocation, 1 kernel vector_add, 2 kernel scale_in_place, "
             "3 kernel vector_add, 4 memory free",
         ),
-        "conditional": (
+        "switch": (
             1,
             "conditional",
             "3 nodes: 0 kernel scale_in_place, 1 conditional of 1 (0 kernel increment), 2 kernel vector_add",
@@ -60,10 +60,26 @@ def test_a_graph_that_cannot_be_taken_apart_is_outlined(bench: Bench, how: str) 
     assert outline in captured.reason, captured.reason
 
 
-@pytest.mark.long
-def test_a_kernel_in_the_body_of_a_conditional_node_is_named(bench: Bench) -> None:
-    captured = bench.capture("-k", "increment", client=("graphs", "conditional"), expect=0)
-    assert "it runs in a body of node 1 of its graph, a conditional node" in captured.reason, captured.reason
+def test_a_kernel_behind_an_if_node(bench: Bench) -> None:
+    """The body counts its runs: it runs once a launch, and no kernel before it or in it is taken alone."""
+    captured = bench.capture(
+        "-k",
+        "vector_add|increment|scale_in_place",
+        "--launch",
+        "0:9",
+        client=("graphs", "if"),
+        expect=2,
+    )
+    assert {captured.manifest(path).launch.route for path in captured.paths} == {"cuGraphLaunch node 2"}
+    bench.passes(captured.paths[1])
+    outline = "0 kernel scale_in_place, 1 conditional of 1 (0 kernel increment), 2 kernel vector_add"
+    before, body = (
+        next(line for line in captured.document["failed"] if line.startswith(name))
+        for name in ("scale_in_place", "increment")
+    )
+    assert "node 1 of its graph is a conditional node: a kernel can run alone only behind" in before
+    assert "it runs in a body of node 1 of its graph, a conditional node" in body
+    assert f"graph of 3 nodes: {outline}" in before and outline in body
 
 
 def test_the_nodes_before_it_have_run(bench: Bench) -> None:

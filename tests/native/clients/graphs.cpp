@@ -258,18 +258,19 @@ void memory_nodes(Program& p) {
   p.run(graph, 2);
 }
 
-void conditional(Program& p) {
+// Its body runs: an `if` node's for 1, the first of a `switch` for 0.
+void conditional(Program& p, CUgraphConditionalNodeType type) {
   CUgraph graph = new_graph();
   CUgraphNode first = add_kernel(graph, {}, p.scale, {&p.x, &p.factor, &p.count}), node;
   CUcontext context;
   CHECK(cuCtxGetCurrent(&context));
   CUgraphNodeParams parameters = {};
   parameters.type = CU_GRAPH_NODE_TYPE_CONDITIONAL;
-  parameters.conditional.type = CU_GRAPH_COND_TYPE_IF;
+  parameters.conditional.type = type;
   parameters.conditional.size = 1;
   parameters.conditional.ctx = context;
-  CHECK(cuGraphConditionalHandleCreate(&parameters.conditional.handle, graph, context, 1,
-                                       CU_GRAPH_COND_ASSIGN_DEFAULT));
+  CHECK(cuGraphConditionalHandleCreate(&parameters.conditional.handle, graph, context,
+                                       type == CU_GRAPH_COND_TYPE_IF ? 1 : 0, CU_GRAPH_COND_ASSIGN_DEFAULT));
   CHECK(cuGraphAddNode(&node, graph, &first, nullptr, 1, &parameters));
   add_kernel(parameters.conditional.phGraph_out[0], {}, p.increment, {&p.count_of_runs}, 1, 1);
   add_kernel(graph, {node}, p.add, {&p.x, &p.y, &p.out, &p.count});
@@ -309,8 +310,10 @@ int main(int argc, char** argv) {
     updated(p, what == "updated_as_a_whole");
   else if (what == "memory")
     memory_nodes(p);
-  else if (what == "conditional")
-    conditional(p);
+  else if (what == "if")
+    conditional(p, CU_GRAPH_COND_TYPE_IF);
+  else if (what == "switch")
+    conditional(p, CU_GRAPH_COND_TYPE_SWITCH);
   else
     return 64;
   p.print();

@@ -137,13 +137,13 @@ CUresult allocation_work(CUDA_MEM_ALLOC_NODE_PARAMS* p, Work* work) {
   return CUDA_SUCCESS;
 }
 
-// A handle's lowest bit is its default value.
+// A handle's lowest bit is its default value: 1 runs the body of an `if`, 0 the first one of a `switch`.
 CUresult conditional_work(CUDA_CONDITIONAL_NODE_PARAMS* p, Work* work) {
   static thread_local CUgraph bodies[1];
-  if (p->type != CU_GRAPH_COND_TYPE_IF || p->size != 1) return CUDA_ERROR_NOT_SUPPORTED;
+  if (p->type == CU_GRAPH_COND_TYPE_WHILE || p->size != 1) return CUDA_ERROR_NOT_SUPPORTED;
   work->type = CU_GRAPH_NODE_TYPE_CONDITIONAL;
   work->child = new Graph;
-  work->runs_body = static_cast<unsigned>(p->handle & 1);
+  work->runs_body = (p->handle & 1) == (p->type == CU_GRAPH_COND_TYPE_IF);
   bodies[0] = reinterpret_cast<CUgraph>(work->child);
   p->phGraph_out = bodies;
   return CUDA_SUCCESS;

@@ -57,9 +57,9 @@ Graph* clone_graph(const Graph* graph, std::map<GraphNode*, GraphNode*>* map) {
 CUresult run_graph(Context* context, const Graph* graph, const std::set<GraphNode*>* disabled) {
   for (GraphNode* node : in_order(graph)) {
     if (disabled && disabled->count(node)) continue;
-    CUresult status = node->work.type == CU_GRAPH_NODE_TYPE_GRAPH
-                          ? run_graph(context, node->work.child, disabled)
-                          : run_work(context, node->work);
+    bool is_graph = node->work.type == CU_GRAPH_NODE_TYPE_GRAPH || node->work.runs_body != 0;
+    CUresult status =
+        is_graph ? run_graph(context, node->work.child, disabled) : run_work(context, node->work);
     if (status != CUDA_SUCCESS) return status;
   }
   return CUDA_SUCCESS;

@@ -213,8 +213,6 @@ CUresult run_work(Context* context, Work& work) {
     }
     case CU_GRAPH_NODE_TYPE_GRAPH:
       return run_graph(context, work.child, nullptr);
-    case CU_GRAPH_NODE_TYPE_CONDITIONAL:
-      return work.runs_body ? run_graph(context, work.child, nullptr) : CUDA_SUCCESS;
     case CU_GRAPH_NODE_TYPE_MEM_ALLOC:  // what was there is lost, at each launch
       garbage(alias_of(work.pointer), work.bytes, work.pointer >> 9);
       return CUDA_SUCCESS;
