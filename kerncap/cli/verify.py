@@ -31,6 +31,10 @@ from kerncap.exit_status import exit_status
     "--hostile", is_flag=True,
     help="Treat the candidate as an attacker: all stages, its Python confined and away from the result.",
 )  # fmt: skip
+@click.option(
+    "--prove", is_flag=True,
+    help="Prove that a Triton candidate equals the captured kernel over the reals, for all float values.",
+)  # fmt: skip
 @click.option("--expect", type=click.Choice(["finite"]), help="Require every written value to be finite.")
 def command(repro: Path, as_json: bool, stages: str | None, **options: Any) -> int:
     """Check the kernel of REPRO, or a candidate for it, against the application's result.

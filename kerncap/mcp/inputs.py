@@ -89,6 +89,9 @@ class Verify(Replay, frozen=True, kw_only=True):
     hostile: Annotated[
         bool, _says("Take a candidate for an attacker: all stages, confined. False is faster.")
     ] = True
+    prove: Annotated[
+        bool, _says("Prove that a Triton candidate is the same function for all float values.")
+    ] = False
     reference: Annotated[str | None, _says("A Python file with reference(args).")] = None
     expect: Annotated[Literal["finite"] | None, _says("Require every written value to be finite.")] = None
 

@@ -96,6 +96,8 @@ def _verify(given: inputs.Verify, context: Context) -> list[str]:
     options = _options(stages=given.stages, reference=reference, expect=given.expect)
     if given.candidate is not None and given.hostile:
         options.append("--hostile")
+    if given.prove:
+        options.append("--prove")
     return ["verify", "--json", *_run_options(given, context), *options, _repro(given.repro, context)]
 
 

@@ -43,6 +43,8 @@ class Program(Protocol):
 
     function: Function
 
+    def argument(self, name: Name, index: int) -> Value: ...
+
     def block(self, block: Block) -> BlockPlan: ...
 
 

@@ -310,20 +310,20 @@ _ORDERED: dict[str, Compute] = {
     "one": lambda x, y: (x < y) | (x > y),
     "ord": lambda x, y: ~(np.isnan(x) | np.isnan(y)),
 }
-_CMPF: dict[str, Compute] = dict(_ORDERED)
-_CMPF["une"] = np.not_equal
-_CMPF["uno"] = lambda x, y: np.isnan(x) | np.isnan(y)
-_CMPF["ueq"] = lambda x, y: ~((x < y) | (x > y))
-_CMPF["ugt"] = lambda x, y: ~(x <= y)
-_CMPF["uge"] = lambda x, y: ~(x < y)
-_CMPF["ult"] = lambda x, y: ~(x >= y)
-_CMPF["ule"] = lambda x, y: ~(x > y)
-_CMPF["false"] = lambda x, y: np.zeros(np.broadcast_shapes(x.shape, y.shape), dtype=np.bool_)
-_CMPF["true"] = lambda x, y: np.ones(np.broadcast_shapes(x.shape, y.shape), dtype=np.bool_)
+FLOAT_COMPARISONS: dict[str, Compute] = dict(_ORDERED)
+FLOAT_COMPARISONS["une"] = np.not_equal
+FLOAT_COMPARISONS["uno"] = lambda x, y: np.isnan(x) | np.isnan(y)
+FLOAT_COMPARISONS["ueq"] = lambda x, y: ~((x < y) | (x > y))
+FLOAT_COMPARISONS["ugt"] = lambda x, y: ~(x <= y)
+FLOAT_COMPARISONS["uge"] = lambda x, y: ~(x < y)
+FLOAT_COMPARISONS["ult"] = lambda x, y: ~(x >= y)
+FLOAT_COMPARISONS["ule"] = lambda x, y: ~(x > y)
+FLOAT_COMPARISONS["false"] = lambda x, y: np.zeros(np.broadcast_shapes(x.shape, y.shape), dtype=np.bool_)
+FLOAT_COMPARISONS["true"] = lambda x, y: np.ones(np.broadcast_shapes(x.shape, y.shape), dtype=np.bool_)
 
 # The numbers of the generic syntax.
 _CMPI_ORDER = ("eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge")
-_CMPF_ORDER = (
+_FLOAT_COMPARISON_ORDER = (
     "false",
     *("oeq", "ogt", "oge", "olt", "ole", "one", "ord"),
     *("ueq", "ugt", "uge", "ult", "ule", "une", "uno", "true"),
@@ -344,4 +344,11 @@ def _compare_integers(operation: Operation) -> Compute:
 
 
 ELEMENTWISE["arith.cmpi"] = _compare_integers
-ELEMENTWISE["arith.cmpf"] = lambda operation: _CMPF[_predicate(operation, _CMPF_ORDER)]
+
+
+def float_predicate(operation: Operation) -> str:
+    """Of arith.cmpf."""
+    return _predicate(operation, _FLOAT_COMPARISON_ORDER)
+
+
+ELEMENTWISE["arith.cmpf"] = lambda operation: FLOAT_COMPARISONS[float_predicate(operation)]

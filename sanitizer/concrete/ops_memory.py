@@ -292,7 +292,7 @@ for _name in (*LOADS, "tt.atomic_load"):
 # --- stores ------------------------------------------------------------------------------------------
 
 
-def _stored_operand(operation: Operation) -> Name:
+def stored_operand(operation: Operation) -> Name:
     segments = operation.attributes.get("operand_segments", {})
     if "value" in segments:
         found: Name = operation.operands[segments["value"]]
@@ -326,7 +326,7 @@ def _put(m: Machine, access: Access, bits: Array) -> None:
 
 
 def _store(plan: Plan, operation: Operation) -> Step:
-    name = _stored_operand(operation)
+    name = stored_operand(operation)
     shape = shape_of(name.type)
     locate, element = locator(operation, shape)
     width = width_bytes(element)

@@ -221,15 +221,18 @@ def _tiles(m: Machine, operation: Operation) -> list[Tile] | Unknown:
     return tiles if len(tiles) == len(values) else not_tiles(operation, values)
 
 
-def _build(
-    whole: Callable[[Machine, _Combiner, list[_Triple]], list[_Triple]], quick: Callable[..., Tile]
+def reduction(
+    whole: Callable[[Machine, _Combiner, list[_Triple]], list[_Triple]],
+    quick: Callable[..., Tile],
+    recognise: Callable[[Operation], object] = _recognised,
 ) -> Callable[[Plan, Operation], Step]:
-    """``whole``: over the last axis of written-out arrays, with the region; ``quick``: with a ufunc."""
+    """``whole``: over the last axis of written-out arrays, with the region; ``quick``: where the combiner is
+    one that `recognise` gives something for, which is passed on."""
 
     def build(plan: Plan, operation: Operation) -> Step:
         axis = int(operation.attributes["axis"]) + 1
         shape = shape_of(operation.operands[0].type)
-        recognised = _recognised(operation)
+        recognised = recognise(operation)
         combiner = _Combiner(operation)
         scan = operation.name == "tt.scan"
         watch = plan.watches_overflow(operation)
@@ -321,7 +324,7 @@ def _quick_scan(
     return Tile(result, undefined, overflow)
 
 
-def _tree(m: Machine, combiner: _Combiner, triples: list[_Triple]) -> list[_Triple]:
+def tree(m: Machine, combiner: _Combiner, triples: list[_Triple]) -> list[_Triple]:
     """Neighbours first, in order: the combiner need not be commutative."""
     while (extent := triples[0][0].shape[-1]) > 1:
         pairs = extent // 2 * 2
@@ -331,7 +334,7 @@ def _tree(m: Machine, combiner: _Combiner, triples: list[_Triple]) -> list[_Trip
     return triples
 
 
-def _prefix(m: Machine, combiner: _Combiner, triples: list[_Triple]) -> list[_Triple]:
+def prefix(m: Machine, combiner: _Combiner, triples: list[_Triple]) -> list[_Triple]:
     backwards = bool(combiner.operation.attributes.get("reverse"))
     if backwards:
         triples = _part(triples, slice(None, None, -1))
@@ -344,8 +347,8 @@ def _prefix(m: Machine, combiner: _Combiner, triples: list[_Triple]) -> list[_Tr
     return _part(triples, slice(None, None, -1)) if backwards else triples
 
 
-STEPS["tt.reduce"] = _build(_tree, _quick_reduce)
-STEPS["tt.scan"] = _build(_prefix, _quick_scan)
+STEPS["tt.reduce"] = reduction(tree, _quick_reduce)
+STEPS["tt.scan"] = reduction(prefix, _quick_scan)
 
 
 # --- a scalar region mapped over tiles ---------------------------------------------------------------

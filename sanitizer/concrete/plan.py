@@ -9,26 +9,36 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from kerncap.sanitizer.concrete.machine import BlockPlan, Flow, Machine, Step, Track
 from kerncap.sanitizer.concrete.needed_operations import Slice
 from kerncap.sanitizer.concrete.values import (
     ABSOLUTE,
+    Descriptor,
+    Incomplete,
     Pointers,
+    Tile,
     Unknown,
     Unsupported,
     Value,
+    element_of,
+    numpy_type,
     shape_of,
     where,
 )
-from kerncap.sanitizer.launch import Launch
+from kerncap.sanitizer.launch import DescriptorArgument, Launch, ScalarArgument
 from kerncap.sanitizer.ttir.ir import (
     Block,
+    DescriptorType,
     Function,
+    IntType,
     Module,
     Operation,
     PointerType,
     TensorType,
 )
+from kerncap.sanitizer.ttir.ir import Value as Name
 
 BuildStep = Callable[["Plan", Operation], Step]
 BuildFlow = Callable[["Plan", Operation], Flow]
@@ -85,6 +95,30 @@ class Plan:
     @property
     def tracking(self) -> bool:
         return self.track.undefined or self.track.overflow or self.track.rounding
+
+    def argument(self, name: Name, index: int) -> Value:
+        """One of the kernel's arguments, the same for all programs."""
+        kind = element_of(name.type)
+        given = self.launch.arguments[index]
+        if isinstance(kind, PointerType):
+            return Pointers(np.zeros(1, dtype=np.int64), index)
+        if isinstance(kind, DescriptorType) and isinstance(given, DescriptorArgument):
+            return Descriptor(
+                Pointers(np.zeros(1, dtype=np.int64), index),
+                tuple(Tile(np.array([extent], dtype=np.int64)) for extent in given.shape),
+                tuple(Tile(np.array([stride], dtype=np.int64)) for stride in given.strides),
+                kind.block.shape,
+                kind.block.element,
+                given.padding,
+            )
+        if isinstance(given, ScalarArgument):
+            native = numpy_type(kind)
+            value = given.value
+            if isinstance(kind, IntType) and kind.width > 1:
+                bits = int(value) & ((1 << kind.width) - 1)
+                return Tile(np.array([bits], dtype=np.uint64).astype(native))
+            return Tile(np.array([value]).astype(native))
+        raise Incomplete(f"argument {name.source_name} is not described")
 
     # --- blocks --------------------------------------------------------------------------------------
 

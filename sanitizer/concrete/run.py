@@ -29,28 +29,18 @@ from kerncap.sanitizer.concrete.memory import Memory
 from kerncap.sanitizer.concrete.needed_operations import address_arithmetic, addresses, waits
 from kerncap.sanitizer.concrete.plan import Plan
 from kerncap.sanitizer.concrete.values import (
-    Descriptor,
     Incomplete,
     Ints,
-    Pointers,
-    Tile,
-    Value,
-    element_of,
-    numpy_type,
     shape_of,
     where,
 )
-from kerncap.sanitizer.launch import DescriptorArgument, Launch, ScalarArgument
+from kerncap.sanitizer.launch import Launch
 from kerncap.sanitizer.paged_bytes import NotReadable
 from kerncap.sanitizer.ttir.ir import (
-    DescriptorType,
     Function,
-    IntType,
     Module,
-    PointerType,
     walk,
 )
-from kerncap.sanitizer.ttir.ir import Value as Name
 
 __all__ = ["Limits", "Memory", "Outcome", "Track", "evaluate"]
 
@@ -189,7 +179,7 @@ def _start(shared: Shared, programs: Ints) -> tuple[Machine, Progress]:
     machine = Machine(shared, np.asarray(programs, dtype=np.int64))
     function = shared.plan.function
     for index, argument in enumerate(function.arguments):
-        machine.env[argument] = _argument(shared.launch, argument, index)
+        machine.env[argument] = shared.plan.argument(argument, index)
     return machine, _body(machine, function)
 
 
@@ -201,30 +191,6 @@ def _body(machine: Machine, function: Function) -> Progress:
 def _finish(started: tuple[Machine, Progress]) -> None:
     for _ in started[1]:
         pass
-
-
-def _argument(launch: Launch, name: Name, index: int) -> Value:
-    """One of the kernel's arguments, the same for all programs."""
-    kind = element_of(name.type)
-    given = launch.arguments[index]
-    if isinstance(kind, PointerType):
-        return Pointers(np.zeros(1, dtype=np.int64), index)
-    if isinstance(kind, DescriptorType) and isinstance(given, DescriptorArgument):
-        return Descriptor(
-            Pointers(np.zeros(1, dtype=np.int64), index),
-            tuple(Tile(np.array([extent], dtype=np.int64)) for extent in given.shape),
-            tuple(Tile(np.array([stride], dtype=np.int64)) for stride in given.strides),
-            kind.block.shape,
-            kind.block.element,
-            given.padding,
-        )
-    if isinstance(given, ScalarArgument):
-        native = numpy_type(kind)
-        value = given.value
-        if isinstance(kind, IntType) and kind.width > 1:
-            return Tile(np.array([int(value) & ((1 << kind.width) - 1)], dtype=np.uint64).astype(native))
-        return Tile(np.array([value]).astype(native))
-    raise Incomplete(f"argument {name.source_name} is not described")
 
 
 def _one_by_one(shared: Shared, programs: Ints) -> None:

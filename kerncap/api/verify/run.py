@@ -17,6 +17,7 @@ from kerncap.api.verify import (
     memory_stage,
     numerics_stage,
     oracle_stage,
+    proof_stage,
     sanitizer_stage,
     shapes_stage,
     timing_stage,
@@ -42,6 +43,7 @@ _RUN: dict[str, Callable[[Case], StageResult]] = {
     "sanitizer": sanitizer_stage.stage,
     "memory": memory_stage.stage,
     "timing": timing_stage.stage,
+    "proof": proof_stage.stage,
 }
 
 
@@ -54,7 +56,10 @@ def verify(path: Path, options: VerifyOptions = _BY_DEFAULT) -> VerifyResult:
         raise UsageError(f"{options.reference}: no such reference file")
     if options.reference is not None:
         refuse_inside("--reference", options.reference)
+    if options.prove and options.candidate is None:
+        raise UsageError("--prove: there is nothing to compare with the captured kernel; add --candidate")
     wanted = [name for name in STAGES if name in options.stages and name != "smoke"]
+    wanted += ["proof"] * options.prove
     with (
         opened(path, options) as (reproducer, engine),
         scratch.temporary("verify") as folder,

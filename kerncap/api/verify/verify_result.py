@@ -25,11 +25,13 @@ class VerifyOptions(ReplayOptions):
     """``reference``: a Python file with ``reference(args)``; ``expect``: a predicate on what is written.
 
     ``stages`` are run in the order of `STAGES`; smoke always is, for without it there is nothing to judge.
+    ``prove`` adds the proof that a candidate computes what the captured kernel does.
     """
 
     reference: Path | None = None
     expect: Literal["finite"] | None = None
     stages: tuple[str, ...] = DEFAULT_STAGES
+    prove: bool = False
 
 
 @dataclass

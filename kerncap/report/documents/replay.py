@@ -88,7 +88,9 @@ class ReplayDocument(Document, frozen=True, kw_only=True):
 class Stage(Part, frozen=True, kw_only=True):
     """A stage of verify, with what it showed and did not show."""
 
-    name: Annotated[str, says("smoke, oracle, determinism, numerics, shapes, sanitizer, memory, timing.")]
+    name: Annotated[
+        str, says("smoke, oracle, determinism, numerics, shapes, sanitizer, memory, timing, proof.")
+    ]
     result: Annotated[
         Literal["pass", "fail", "undecided", "skipped"],
         says("skipped: it can't run here. undecided: it ran, and decided nothing."),

@@ -1,0 +1,103 @@
+"""What a launch's memory holds of floats, as `Numbers`: inputs drawn by their place, then what is stored."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from kerncap.sanitizer.concrete.memory import NOWHERE, Memory
+from kerncap.sanitizer.equality.numbers import Array, Bools, Ints, NotModelled, Numbers, named
+from kerncap.sanitizer.launch import Launch
+from kerncap.sanitizer.paged_bytes import zeros
+from kerncap.sanitizer.ttir.ir import FloatType
+
+
+class _Floats:
+    """One storage as elements of one type."""
+
+    def __init__(self, name: str, count: int, element: FloatType, numbers: Numbers) -> None:
+        self.name = name
+        self.element = element
+        self.count = count
+        self._numbers = numbers
+        self._key = named(name)
+        self._stored = zeros(count * numbers.dtype.itemsize).view(numbers.dtype)
+        self.written: Bools = zeros(count).view(np.bool_)
+
+    def read(self, places: Ints) -> Array:
+        here = self.written[places]
+        if here.all():
+            return self._stored[places]
+        drawn = self._numbers.drawn(self._key, places, self.element.name)
+        return np.where(here, self._stored[places], drawn) if here.any() else drawn
+
+    def write(self, places: Ints, words: Array) -> None:
+        self._stored[places] = words
+        self.written[places] = True
+
+
+class FloatMemory:
+    """``names``: of the launch's storages; the same elements of the same name are drawn alike."""
+
+    def __init__(self, launch: Launch, memory: Memory, numbers: Numbers, names: Sequence[str]) -> None:
+        self._launch, self._memory, self._numbers, self._names = launch, memory, numbers, names
+        self.storages: dict[int, _Floats] = {}
+        self._integers: set[int] = set()
+
+    def integers_at(self, storages: Sequence[int]) -> None:
+        """Integers are read or stored there."""
+        for one in storages:
+            if one in self.storages:
+                raise NotModelled(f"{self._names[one]} holds floats and integers")
+            self._integers.add(one)
+
+    def _of(self, storage: int, element: FloatType) -> _Floats:
+        if storage == NOWHERE:
+            raise NotModelled("an address in no tensor's memory")
+        found = self.storages.get(storage)
+        if found is None:
+            if storage in self._integers:
+                raise NotModelled(f"{self._names[storage]} holds floats and integers")
+            count = self._launch.storages[storage].size_bytes // (element.width // 8)
+            found = self.storages[storage] = _Floats(self._names[storage], count, element, self._numbers)
+        elif found.element != element:
+            raise NotModelled(f"{found.name} holds {found.element.name} and {element.name}")
+        return found
+
+    def located(
+        self, argument: int | Ints, offsets: Ints, mask: Bools | None, element: FloatType
+    ) -> list[tuple[_Floats, Ints, Bools | None]]:
+        """By storage: places of the elements that are accessed, and which those are (None: all)."""
+        storage, inside = self._memory.locate(argument, offsets)
+        width = element.width // 8
+        parts = []
+        for one in [storage] if isinstance(storage, int) else np.unique(storage):
+            here = mask
+            if not isinstance(storage, int):
+                here = storage == one if mask is None else (storage == one) & mask
+            at = inside.reshape(-1) if here is None else inside[here]
+            if not at.size:
+                continue
+            held = self._of(int(one), element)
+            places = at // width
+            if (at % width).any() or places.min() < 0 or places.max() >= held.count:
+                raise NotModelled(f"an access outside of {held.name}, or between its elements")
+            parts.append((held, places, here))
+        return parts
+
+    def gather(self, argument: int | Ints, offsets: Ints, mask: Bools | None, element: FloatType) -> Array:
+        """Zeros where nothing is read."""
+        found = np.zeros(offsets.shape, dtype=self._numbers.dtype)
+        for held, places, here in self.located(argument, offsets, mask, element):
+            words = held.read(places)
+            if here is None:
+                return words.reshape(offsets.shape)
+            found[here] = words
+        return found
+
+    def scatter(
+        self, argument: int | Ints, offsets: Ints, mask: Bools | None, words: Array, element: FloatType
+    ) -> None:
+        for held, places, here in self.located(argument, offsets, mask, element):
+            held.write(places, words.reshape(-1) if here is None else words[here])

@@ -1,0 +1,492 @@
+"""TTIR's operations on floats, over `Numbers`: everything else runs as in the sanitizer's evaluator."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import numpy as np
+
+from kerncap.sanitizer.concrete.atomics import in_order
+from kerncap.sanitizer.concrete.dataflow import LOADS, MEMORY, STORES, Dataflow
+from kerncap.sanitizer.concrete.machine import Machine, Step, Track
+from kerncap.sanitizer.concrete.memory import Memory
+from kerncap.sanitizer.concrete.ops_arith import float_predicate
+from kerncap.sanitizer.concrete.ops_math import MATH
+from kerncap.sanitizer.concrete.ops_memory import Access, locator, stored_operand
+from kerncap.sanitizer.concrete.ops_reduce import prefix, reduction, tree
+from kerncap.sanitizer.concrete.plan import Plan, unknown_operation
+from kerncap.sanitizer.concrete.values import (
+    BlockPointer,
+    Descriptor,
+    Incomplete,
+    Pointers,
+    Tile,
+    Unknown,
+    Unsupported,
+    Value,
+    element_of,
+    full,
+    shape_of,
+    where,
+)
+from kerncap.sanitizer.equality.degrees import VARIABLE, Degree, Degrees, degree_of, widest
+from kerncap.sanitizer.equality.float_memory import FloatMemory
+from kerncap.sanitizer.equality.numbers import Array, Ints, NotModelled, Numbers
+from kerncap.sanitizer.launch import Launch, ScalarArgument
+from kerncap.sanitizer.ttir.ir import (
+    Dense,
+    FloatType,
+    Function,
+    Module,
+    Operation,
+    PointerType,
+    TensorType,
+    Type,
+)
+from kerncap.sanitizer.ttir.ir import Value as Name
+
+# By operation: the function of `Numbers`.
+_FUNCTIONS = {
+    "arith.addf": "add", "arith.subf": "sub", "arith.mulf": "mul", "arith.divf": "div", "arith.remf": "rem",
+    "arith.negf": "neg", "arith.maxnumf": "maxnum", "arith.minnumf": "minnum",
+    "arith.maximumf": "maximum", "arith.minimumf": "minimum",
+    "tt.precise_divf": "div", "tt.precise_sqrt": "sqrt",
+    **{f"math.{name}": {"absf": "abs", "powf": "pow"}.get(name, name) for name in MATH},
+    "math.isnan": "isnan", "math.isinf": "isinf", "math.isfinite": "isfinite",
+}  # fmt: skip
+_CASTS = frozenset(("arith.extf", "arith.truncf", "arith.convertf", "tt.fp_to_fp"))
+_MOVES = frozenset(
+    (
+        *("arith.select", "tt.splat", "tt.expand_dims", "tt.broadcast", "tt.reshape", "tt.view"),
+        *("tt.unsplat", "tt.trans", "tt.join", "tt.cat", "tt.split", "tt.gather", "tt.map_elementwise"),
+    )
+)
+# By a name in libdevice or ocml without its prefix and suffix.
+_LIBRARY = {
+    "fabs": "abs", "fmin": "minnum", "fmax": "maxnum", "fdividef": "div", "fast_fdivide": "div",
+    "fast_exp": "exp", "fast_exp10": "exp10", "fast_log": "log", "fast_log2": "log2", "fast_log10": "log10",
+    "fast_pow": "pow", "fast_tanh": "tanh", "fast_sin": "sin", "fast_cos": "cos", "fast_tan": "tan",
+    "add": "add", "sub": "sub", "mul": "mul", "div": "div", "sqrt": "sqrt", "rsqrt": "rsqrt",
+    "rcp": "reciprocal", "fma": "fma",
+}  # fmt: skip
+_ATOMICS = {"add": "add", "fadd": "add", "max": "maxnum", "min": "minnum"}
+
+
+def is_float(kind: Type) -> bool:
+    return isinstance(element_of(kind), FloatType)
+
+
+class ExactPlan(Plan):
+    """``names``: of the launch's storages, for what is drawn."""
+
+    def __init__(
+        self, module: Module, function: Function, launch: Launch, numbers: Numbers, names: Sequence[str]
+    ) -> None:
+        super().__init__(module, function, launch, Track(left_out=False), None, None)
+        self.numbers = numbers
+        self.memory = Memory(launch)
+        self.floats = FloatMemory(launch, self.memory, numbers, names)
+        self.degrees = Degrees(Dataflow(module, function, launch))
+        self.functions: set[str] = set()  # that were met
+
+    @property
+    def choices(self) -> int:
+        """Comparisons that a stored value hangs on at most."""
+        return max((one.choices for one in self.degrees.stored.values()), default=0)
+
+    def argument(self, name: Name, index: int) -> Value:
+        if index == 0:
+            self.degrees.start()
+        given = self.launch.arguments[index]
+        if is_float(name.type) and isinstance(given, ScalarArgument):
+            self.degrees.put(name, VARIABLE)
+            return Tile(self.numbers.scalar(given.name, float(given.value)))
+        return super().argument(name, index)
+
+    def _step(self, operation: Operation) -> Step:
+        if operation.name in MEMORY:
+            step = self._memory_step(operation)
+        elif not any(is_float(one.type) for one in (*operation.results, *operation.operands)):
+            return super()._step(operation)
+        else:
+            try:
+                step = self._float_step(operation)
+            except Unsupported as reason:
+                return unknown_operation(operation, f"{where(operation)}: not modelled, {reason}")
+
+        def guarded(m: Machine) -> None:
+            try:
+                step(m)
+            except NotModelled as reason:
+                raise Incomplete(f"{where(operation)}: not modelled, {reason}") from None
+
+        return guarded
+
+    def _degree(self, function: str, given: list[Degree]) -> Degree:
+        return degree_of(function, given, ordered=not self.numbers.free)
+
+    # --- floats ---------------------------------------------------------------------------------------------
+
+    def _float_step(self, operation: Operation) -> Step:
+        name = operation.name
+        if name == "arith.constant":
+            return self._constant(operation)
+        if name in ("tt.bitcast", "arith.bitcast"):
+            raise Unsupported("the bits of a float")
+        if name in ("arith.fptosi", "arith.fptoui"):
+            raise Unsupported("an integer of a float")
+        if name in ("ub.poison", "llvm.mlir.undef"):
+            raise Unsupported("an undefined float")
+        if name in ("tt.reduce", "tt.scan"):
+            return self._reduction(operation)
+        if name == "tt.dot":
+            return self._product(operation)
+        if name in _MOVES:
+            return self._moved(operation, super()._step(operation))
+        if name in _CASTS:
+            return self._computed(operation, "cast", lambda x: x)
+        if name in ("arith.sitofp", "arith.uitofp"):
+            return self._computed(operation, "cast", self._from_integers(operation))
+        if name == "arith.cmpf":
+            return self._comparison(operation)
+        if name == "tt.clampf":
+            return self._computed(operation, "clamp", self._clamp(operation))
+        function = self._function(operation)
+        apply = self.numbers.apply
+        return self._computed(operation, function, lambda *arrays: apply(function, *arrays))
+
+    def _function(self, operation: Operation) -> str:
+        if operation.name == "tt.extern_elementwise":
+            if not all(is_float(one.type) for one in (*operation.operands, *operation.results)):
+                raise Unsupported(f"{operation.attributes.get('symbol')} of integers")
+            symbol = str(operation.attributes.get("symbol", ""))
+            ocml = re.fullmatch(r"__ocml_(\w+?)_f(16|32|64)", symbol)
+            name = ocml.group(1) if ocml else symbol.removeprefix("__nv_")
+            rounded = re.fullmatch(r"[fd](add|sub|mul|div|sqrt|rsqrt|rcp|ma)_r[nzud]", name)
+            if rounded:
+                return {"ma": "fma"}.get(rounded.group(1), _LIBRARY.get(rounded.group(1), name))
+            name = name if name in _LIBRARY or name in ("erf", "sqrtf") else name.removesuffix("f")
+            return _LIBRARY.get(name, name)
+        found = _FUNCTIONS.get(operation.name)
+        if found is None:
+            raise Unsupported(operation.name)
+        return found
+
+    def _computed(self, operation: Operation, function: str, compute: Callable[..., Array]) -> Step:
+        operands, result = operation.operands, operation.results[0]
+        self.functions.add(function)
+
+        def step(m: Machine) -> None:
+            tiles = _tiles(m, operation)
+            if tiles is None:
+                return
+            m.env[result] = Tile(compute(*(tile.data for tile in tiles)))
+            given = [self.degrees.of(one) for one in operands]
+            self.degrees.put(result, self._degree(function, given))
+
+        return step
+
+    def _moved(self, operation: Operation, inner: Step) -> Step:
+        def step(m: Machine) -> None:
+            self.degrees.forget(operation)
+            inner(m)
+            if operation.regions:
+                return
+            moved = operation.operands
+            decided = [self.degrees.of(moved[0])] if operation.name == "arith.select" else []
+            found = widest([self.degrees.of(one) for one in moved if is_float(one.type)]).after(decided)
+            for result in operation.results:
+                self.degrees.put(result, found)
+
+        return step
+
+    def _from_integers(self, operation: Operation) -> Callable[[Array], Array]:
+        unsigned = operation.name == "arith.uitofp"
+
+        def convert(x: Array) -> Array:
+            if x.dtype == np.bool_:
+                return self.numbers.integers(x.astype(np.int8) if unsigned else -x.astype(np.int8))
+            return self.numbers.integers(x.view(np.dtype(f"u{x.itemsize}")) if unsigned else x)
+
+        return convert
+
+    def _comparison(self, operation: Operation) -> Step:
+        predicate = float_predicate(operation)
+        # Two numbers that are equal in one draw are equal.
+        exact = predicate[1:] in ("eq", "ne") or predicate in ("ord", "uno", "true", "false")
+        result = operation.results[0]
+        compare = self._computed(
+            operation, "equals" if exact else "compare", lambda x, y: self.numbers.compare(predicate, x, y)
+        )
+
+        def step(m: Machine) -> None:
+            given = [self.degrees.of(one) for one in operation.operands]
+            constant = not any(one.total for one in given)
+            if constant and not exact:
+                tiles = [m.env[one] for one in operation.operands]
+                if not all(isinstance(t, Tile) and self.numbers.in_order(t.data) for t in tiles):
+                    raise NotModelled("an order of constants that are computed")
+            compare(m)
+            if constant:
+                self.degrees.put(result, widest(given))
+
+        return step
+
+    def _clamp(self, operation: Operation) -> Callable[..., Array]:
+        every = operation.attributes.get("propagateNan") in ("all", 0xFFFF)
+        low, high = ("maximum", "minimum") if every else ("maxnum", "minnum")
+        apply = self.numbers.apply
+        return lambda x, least, most: apply(high, apply(low, x, least), most)
+
+    def _constant(self, operation: Operation) -> Step:
+        result, value = operation.results[0], operation.attributes["value"]
+        shape = shape_of(result.type)
+        values = value.values if isinstance(value, Dense) else (value,)
+        words = np.concatenate([self.numbers.constant(float(one)) for one in values])
+        tile = Tile(words.reshape(1, *(shape if len(values) > 1 else (1,) * len(shape))))
+
+        def step(m: Machine) -> None:
+            m.env[result] = tile
+            self.degrees.put(result, Degree())
+
+        return step
+
+    def _reduction(self, operation: Operation) -> Step:
+        scan = operation.name == "tt.scan"
+        backwards = bool(operation.attributes.get("reverse"))
+
+        def quick(
+            of: Operation, tile: Tile, shape: Sequence[int], axis: int, recognised: object, watch: bool
+        ) -> Tile:
+            data = full(tile.data, shape)
+            if not scan:
+                return Tile(self.numbers.sum(data, axis))
+            data = np.flip(data, axis) if backwards else data
+            total = self.numbers.running_sum(data, axis)
+            return Tile(np.flip(total, axis) if backwards else total)
+
+        build = reduction(prefix if scan else tree, quick, _is_sum)
+        inner, sums = build(self, operation), _is_sum(operation) is not None
+        terms = shape_of(operation.operands[0].type)[int(operation.attributes["axis"])]
+
+        def step(m: Machine) -> None:
+            self.degrees.forget(operation)
+            given = self.degrees.of(operation.operands[0])
+            inner(m)
+            if sums:
+                self.degrees.put(operation.results[0], degree_of("sum", [given], terms=terms))
+
+        return step
+
+    def _product(self, operation: Operation) -> Step:
+        left, right, start = operation.operands[:3]
+        result = operation.results[0]
+        if not (is_float(left.type) and is_float(right.type)):
+            raise Unsupported("a product of integers into floats")
+        a, b = shape_of(left.type), shape_of(right.type)
+
+        def step(m: Machine) -> None:
+            tiles = _tiles(m, operation)
+            if tiles is None:
+                return
+            x, y, c = tiles[:3]
+            total = self.numbers.product(full(x.data, a), full(y.data, b))
+            m.env[result] = Tile(self.numbers.apply("add", total, c.data))
+            product = degree_of("product", [self.degrees.of(left), self.degrees.of(right)], terms=a[-1])
+            self.degrees.put(result, degree_of("add", [product, self.degrees.of(start)]))
+
+        return step
+
+    # --- memory ---------------------------------------------------------------------------------------------
+
+    def _memory_step(self, operation: Operation) -> Step:
+        element = _in_memory(operation)
+        if not isinstance(element, FloatType):
+            return self._on_integers(operation, super()._step(operation))
+        name = operation.name
+        if name in LOADS:
+            return self._load(operation, element)
+        if name in STORES and name != "tt.descriptor_reduce":
+            return self._store(operation, element)
+        if name in ("tt.atomic_rmw", "tt.descriptor_reduce"):
+            return self._atomic(operation, element)
+        return unknown_operation(operation, f"{where(operation)}: not modelled, of floats")
+
+    def _on_integers(self, operation: Operation, inner: Step) -> Step:
+        pointer = operation.operands[0]
+        loads = operation.name in LOADS
+        value = None if loads or operation.name not in STORES else stored_operand(operation)
+
+        def step(m: Machine) -> None:
+            at = m.env.get(pointer)
+            base = at.base if isinstance(at, Descriptor | BlockPointer) else at
+            inner(m)
+            if not isinstance(base, Pointers):
+                return
+            arguments = [base.argument] if isinstance(base.argument, int) else np.unique(base.argument)
+            self.floats.integers_at([self.memory.storage_of(int(one)) for one in arguments])
+            degree = Degree() if value is None else self.degrees.of(value)
+            degree = degree.after(self._steered(operation))
+            if not loads:
+                self._stores(base.argument, degree)
+                return
+            stored = [self.degrees.stored.get(self.memory.storage_of(int(one))) for one in arguments]
+            self.degrees.put(
+                operation.results[0], widest(one for one in [degree, *stored] if one is not None)
+            )
+
+        return step
+
+    def _load(self, operation: Operation, element: FloatType) -> Step:
+        result = operation.results[0]
+        shape = shape_of(result.type)
+        locate, _ = locator(operation, shape)
+        segments = operation.attributes.get("operand_segments", {})
+        other = operation.segment("other") if "other" in segments else None
+        pointer = operation.operands[0]
+
+        def step(m: Machine) -> None:
+            addresses, mask = locate(m)
+            access = Access(m, addresses, mask, shape)
+            offsets, lanes, argument = addresses.offsets, access.lanes, addresses.argument
+            if lanes is not None and lanes.shape != offsets.shape:
+                offsets, lanes = np.broadcast_arrays(offsets, lanes)
+            data = self.floats.gather(_spread(argument, offsets), offsets, lanes, element)
+            if addresses.inside is not None and self._pads_nan(m.env[pointer], operation):
+                data = np.where(addresses.inside, data, self.numbers.constant(np.nan))
+            degree = self._stored_degree(argument).after(self._steered(operation))
+            if mask is not None and other is not None:
+                filler = m.env[other]
+                if isinstance(filler, Tile):
+                    data = np.where(mask.data, data, filler.data)
+                    degree = widest([degree, self.degrees.of(other)])
+                elif not mask.data.all():
+                    raise Incomplete(_unknown(filler, operation))
+            m.env[result] = Tile(data)
+            self.degrees.put(result, degree)
+
+        return step
+
+    @staticmethod
+    def _pads_nan(pointer: Value, operation: Operation) -> bool:
+        padding = pointer.padding if isinstance(pointer, Descriptor) else operation.attributes.get("padding")
+        return padding in ("nan", 2)
+
+    def _stored_degree(self, argument: object) -> Degree:
+        stored = self.degrees.stored
+        if isinstance(argument, int):
+            return widest([VARIABLE, stored.get(self.memory.storage_of(argument), VARIABLE)])
+        return widest([VARIABLE, *stored.values()])
+
+    def _stores(self, argument: object, degree: Degree) -> None:
+        stored = self.degrees.stored
+        arguments = [argument] if isinstance(argument, int) else np.unique(np.asarray(argument))
+        for one in arguments:
+            storage = self.memory.storage_of(int(one))
+            stored[storage] = widest([degree, stored.get(storage, Degree())])
+
+    def _store(self, operation: Operation, element: FloatType) -> Step:
+        name = stored_operand(operation)
+        shape = shape_of(name.type)
+        locate, _ = locator(operation, shape)
+
+        def step(m: Machine) -> None:
+            addresses, mask = locate(m)
+            access = Access(m, addresses, mask, shape)
+            value = m.env[name]
+            if not isinstance(value, Tile):
+                raise Incomplete(_unknown(value, operation))
+            whole = access.spread(value.data)
+            lanes = None if access.lanes is None else np.broadcast_to(access.lanes, whole)
+            offsets = np.broadcast_to(addresses.offsets, whole)
+            words = np.broadcast_to(value.data, whole)
+            self.floats.scatter(_spread(addresses.argument, offsets), offsets, lanes, words, element)
+            self._stores(addresses.argument, self.degrees.of(name).after(self._steered(operation)))
+
+        return step
+
+    def _combined(self, function: str, operands: Array, old: Array, lanes: Ints) -> Array:
+        return self.numbers.apply(function, old, operands[lanes])
+
+    def _steered(self, operation: Operation) -> list[Degree]:
+        """What decides where a memory operation goes."""
+        segments = operation.attributes.get("operand_segments", {})
+        values = {segments.get("value"), segments.get("other")}
+        if operation.name in STORES and "value" not in segments:
+            values.add(len(operation.operands) - 1)
+        return [self.degrees.of(one) for at, one in enumerate(operation.operands) if at not in values]
+
+    def _atomic(self, operation: Operation, element: FloatType) -> Step:
+        kind = str(operation.attributes.get("rmw_op" if operation.name == "tt.atomic_rmw" else "kind"))
+        function = _ATOMICS.get(kind)
+        if function is None:
+            return unknown_operation(operation, f"{where(operation)}: not modelled, {kind} of floats")
+        name = operation.operands[1] if operation.name == "tt.atomic_rmw" else operation.operands[-1]
+        shape = shape_of(name.type)
+        locate, _ = locator(operation, shape)
+        found = Unknown(f"{where(operation)} gives back what depends on the order of programs")
+        self.functions.add(function)
+
+        def step(m: Machine) -> None:
+            addresses, mask = locate(m)
+            access = Access(m, addresses, mask, shape)
+            value = m.env[name]
+            if not isinstance(value, Tile):
+                raise Incomplete(_unknown(value, operation))
+            whole = (m.count, *shape)
+            offsets = np.broadcast_to(addresses.offsets, whole)
+            lanes = None if access.lanes is None else np.broadcast_to(access.lanes, whole)
+            words = np.broadcast_to(value.data, whole)
+            argument = _spread(addresses.argument, offsets)
+            for held, places, here in self.floats.located(argument, offsets, lanes, element):
+                mine = words.reshape(-1) if here is None else words[here]
+                combine = partial(self._combined, function, mine)
+                held.write(places, in_order(places, held.read(places), combine)[1])
+            given = [self.degrees.of(name), self._stored_degree(addresses.argument)]
+            self._stores(addresses.argument, self._degree(function, given).after(self._steered(operation)))
+            for result in operation.results:
+                m.env[result] = found
+
+        return step
+
+
+def _tiles(m: Machine, operation: Operation) -> list[Tile] | None:
+    """All operands; None, and unknown results, where one is not known."""
+    values = [m.env[operand] for operand in operation.operands]
+    tiles = [value for value in values if isinstance(value, Tile)]
+    if len(tiles) == len(values):
+        return tiles
+    for result in operation.results:
+        m.env[result] = Unknown(_unknown(next(v for v in values if not isinstance(v, Tile)), operation))
+    return None
+
+
+def _unknown(value: Value, operation: Operation) -> str:
+    return (
+        value.reason if isinstance(value, Unknown) else f"{where(operation)} has an operand that is no number"
+    )
+
+
+def _spread(argument: int | Array, offsets: Array) -> int | Array:
+    return argument if isinstance(argument, int) else np.broadcast_to(argument, offsets.shape)
+
+
+def _in_memory(operation: Operation) -> Type:
+    """The type of the elements that a memory operation moves."""
+    kind = element_of(operation.operands[0].type)
+    if isinstance(kind, PointerType):
+        return element_of(kind.pointee) if isinstance(kind.pointee, TensorType) else kind.pointee
+    moved = operation.results[0] if operation.name in LOADS else operation.operands[-1]
+    return element_of(moved.type)
+
+
+def _is_sum(operation: Operation) -> object:
+    """Something where the region adds its two arguments."""
+    region = operation.regions[0]
+    if len(operation.operands) != 1 or len(region.blocks) != 1 or len(region.entry.operations) != 2:
+        return None
+    combiner, end = region.entry.operations
+    added = combiner.name == "arith.addf" and set(combiner.operands) == set(region.entry.arguments)
+    return "add" if added and end.operands == combiner.results else None

@@ -1,0 +1,211 @@
+"""Whether two launches compute the same: equal over the reals, different on inputs that show it, or open."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from kerncap.sanitizer.concrete.run import Limits
+from kerncap.sanitizer.equality.field import PRIMES, SMALLEST_Q, Field
+from kerncap.sanitizer.equality.numbers import NotModelled, irrational
+from kerncap.sanitizer.equality.runs import (
+    CannotRun,
+    Kernel,
+    Ran,
+    integers_that_differ,
+    pairs,
+    run,
+    written,
+)
+from kerncap.sanitizer.equality.witness import Witness, search
+from kerncap.sanitizer.launch import Launch, ScalarArgument
+from kerncap.sanitizer.ttir import read_module
+from kerncap.sanitizer.ttir.ir import Dense, FloatType, walk
+
+# "Wrong with a probability of at most 2^-60".
+CONFIDENCE_BITS = 60
+_MOST_TRIALS = 12
+_MOST_CHOICES = 4  # comparisons that a result may hang on
+_MOST_WORK = 4_000_000_000  # operations on elements
+_SEED = 0x6B65726E
+LIMITS = Limits(element_operations=4_000_000_000, seconds=120.0)
+
+
+@dataclass
+class Proof:
+    """``equal``: True, False with a witness, or None with the reason."""
+
+    equal: bool | None
+    reason: str = ""
+    witness: Witness | None = None
+    trials: int = 0
+    passed_scalars: bool = False  # only for the floats that are passed
+    elements: int = 0  # that were compared
+    assumptions: list[str] = field(default_factory=list)
+
+
+def kernel_of(launch: Launch) -> Kernel:
+    """A launch, read; its storages are called as the first argument in them."""
+    names = tuple(one.name or f"storage {index}" for index, one in enumerate(launch.storages))
+    return Kernel(launch, read_module(launch.ttir), names)
+
+
+def prove(first: Kernel, second: Kernel, *, limits: Limits = LIMITS, seed: int = _SEED) -> Proof:
+    """Whether two launches leave the same in memory, for all float inputs of these sizes."""
+    try:
+        witness, near = search(first, second, limits, seed)
+        if witness is not None:
+            return Proof(False, witness=witness)
+        scalars = _scalars(first, second)
+        found = _trials(first, second, limits, seed, scalars)
+        if found.equal is None and scalars:
+            found = _trials(first, second, limits, seed, {})
+    except (CannotRun, NotModelled) as reason:
+        return Proof(None, str(reason))
+    if found.equal is None and near:
+        found.reason += f"; {near}"
+    return found
+
+
+# --- exact arithmetic ---------------------------------------------------------------------------------------
+
+
+def _trials(first: Kernel, second: Kernel, limits: Limits, seed: int, scalars: dict[str, float]) -> Proof:
+    """Maxima as functions of what they are taken of; if that shows nothing, by orders of all numbers."""
+    found = Proof(None)
+    for free in (True, False):
+        tried = _tried(first, second, limits, seed, scalars, free)
+        if tried.equal or not found.reason:
+            found = tried
+        if tried.equal:
+            break
+    return found
+
+
+def _tried(
+    first: Kernel, second: Kernel, limits: Limits, seed: int, scalars: dict[str, float], free: bool
+) -> Proof:
+    passed = _scalars(first, second)
+    constants = [*_constants(first), *_constants(second), *passed.values()]
+    needed, done, elements, choices = 1, 0, 0, 0
+    functions: set[str] = set()
+    while done < needed:
+        numbers = Field(PRIMES[(seed + done) % len(PRIMES)], seed + done, constants, free)
+        numbers.let_vary(scalars)
+        a, b = run(first, numbers, limits), run(second, numbers, limits)
+        wrong, elements = _compared(first, second, a, b, numbers)
+        if wrong:
+            return Proof(None, wrong, trials=done + 1)
+        functions |= a.plan.functions | b.plan.functions
+        choices = sum(ran.plan.choices for ran in (a, b))
+        needed, why = _needed(a, b, choices)
+        if why:
+            return Proof(None, why, trials=done + 1)
+        done += 1
+    if not elements:
+        return Proof(None, "neither stores anything")
+    assumptions = _assumptions(functions, constants, done, choices)
+    return Proof(
+        True,
+        trials=done,
+        passed_scalars=bool(passed) and not scalars,
+        elements=elements,
+        assumptions=assumptions,
+    )
+
+
+def _needed(a: Ran, b: Ran, choices: int) -> tuple[int, str]:
+    """Trials; or why they can't be enough.
+
+    Each is wrong with a probability of at most the degree over the size of the field. A difference that hangs
+    on comparisons shows only if all of these come out in one of their ways.
+    """
+    degrees = [*a.plan.degrees.stored.values(), *b.plan.degrees.stored.values()]
+    most = 2 * max((one.total for one in degrees), default=1)
+    bits = math.log2(SMALLEST_Q) - math.log2(max(most, 2))
+    needed = math.ceil(CONFIDENCE_BITS / bits) if bits > 0 else _MOST_TRIALS + 1
+    if needed > _MOST_TRIALS:
+        return 0, "its results are of too high a degree for a proof"
+    if choices > _MOST_CHOICES:
+        return 0, "its results hang on too many comparisons for a proof"
+    if choices:
+        needed = math.ceil(CONFIDENCE_BITS / -math.log2(1 - 2.0**-choices))
+    if needed * (a.outcome.element_operations + b.outcome.element_operations) > _MOST_WORK:
+        return 0, f"it takes {needed} draws, which is too much work at this size"
+    return needed, ""
+
+
+def _compared(first: Kernel, second: Kernel, a: Ran, b: Ran, numbers: Field) -> tuple[str, int]:
+    """The first difference in words, else nothing; how many elements were compared."""
+    count = 0
+    same = pairs(first, second)
+    for pair, byte in integers_that_differ(a, b, same):
+        return f"they store other integers in {first.names[pair[0]]}, first at byte {byte}", count
+    for pair in same:
+        places = written(a, b, pair)
+        if not places.size:
+            continue
+        held, against = a.floats.storages.get(pair[0]), b.floats.storages.get(pair[1])
+        if held is None or against is None or held.element != against.element:
+            return f"they take {first.names[pair[0]]} for different types", count
+        unlike = numbers.differ(held.read(places), against.read(places))
+        if unlike.any():
+            many, at = int(unlike.sum()), int(places[np.argmax(unlike)])
+            where = f"{many:,} of {len(places):,} elements of {held.name}, first {at}"
+            return f"exact arithmetic gives other values for {where}", count
+        count += len(places)
+    changed = sum(len(after) for runs in a.plan.memory.changed().values() for _, _, after in runs)
+    return "", count + changed
+
+
+# --- what goes in and what is said --------------------------------------------------------------------------
+
+
+def _scalars(first: Kernel, second: Kernel) -> dict[str, float]:
+    """The floats that are passed, by name."""
+    found: dict[str, float] = {}
+    for kernel in (first, second):
+        for name, given in zip(kernel.module.kernel.arguments, kernel.launch.arguments, strict=True):
+            if isinstance(name.type, FloatType) and isinstance(given, ScalarArgument):
+                found.setdefault(given.name, float(given.value))
+    return found
+
+
+def _constants(kernel: Kernel) -> Iterable[float]:
+    for function in kernel.module.functions.values():
+        for operation in walk(function.body) if function.body is not None else ():
+            if operation.name == "arith.constant":
+                value = operation.attributes["value"]
+                for one in value.values if isinstance(value, Dense) else (value,):
+                    if isinstance(one, float):
+                        yield one
+
+
+_KNOWN = frozenset(
+    (
+        *("add", "sub", "mul", "div", "neg", "reciprocal", "fma", "cast", "compare", "isnan", "isinf"),
+        *("isfinite", "copysign", "clamp", "maxnum", "minnum", "maximum", "minimum", "abs"),
+        *("exp", "exp2", "exp10", "expm1", "log", "log2", "log10", "log1p", "tanh", "sqrt", "rsqrt", "pow"),
+    )
+)
+_POSITIVE = frozenset(("log", "log2", "log10", "log1p", "sqrt", "rsqrt"))
+
+
+def _assumptions(functions: set[str], constants: Sequence[float], trials: int, choices: int) -> list[str]:
+    found = ["rounding is left out: casts between floats change nothing, sums have no order"]
+    if choices:
+        found.append(
+            f"a result hangs on {choices} comparisons, which {trials} random orders of all numbers decided"
+        )
+    if functions & _POSITIVE:
+        found.append("arguments of roots and logarithms are positive")
+    if any(irrational(one) for one in constants):
+        found.append("a constant within an ulp of ln 2, pi, sqrt 2 or their like is taken for that number")
+    unknown = sorted(functions - _KNOWN)
+    if unknown:
+        found.append(f"of {', '.join(unknown)} it is only known that equal arguments give equal results")
+    found.append("nothing is divided by zero, zero has no sign, and programs don't race")
+    return found

@@ -1,0 +1,96 @@
+"""Inputs that a person can read, and their results in float64: where two kernels differ, these show it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from kerncap.sanitizer.concrete import formats
+from kerncap.sanitizer.concrete.ops_arith import FLOAT_COMPARISONS
+from kerncap.sanitizer.concrete.ops_math import LIBRARY
+from kerncap.sanitizer.equality.numbers import Array, Bools, Ints, NotModelled, Words, irrational, mixed
+
+Floats = npt.NDArray[np.float64]
+Draw = Callable[[Floats, Floats, Floats], Floats]
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """One way to fill all float tensors: by two uniform numbers in (0, 1) and the place of each element."""
+
+    words: str  # "whole numbers from -2 to 2"
+    draw: Draw
+
+
+def _normal(u: Floats, v: Floats, at: Floats) -> Floats:
+    found: Floats = np.sqrt(-2.0 * np.log(u)) * np.cos(2.0 * np.pi * v)
+    return found
+
+
+INPUTS = (
+    Inputs("all ones", lambda u, v, at: np.ones_like(u)),
+    Inputs("whole numbers from -2 to 2", lambda u, v, at: np.floor(5.0 * u) - 2.0),
+    Inputs("values that rise with the index", lambda u, v, at: at / 64.0),
+    Inputs("values that fall with the index", lambda u, v, at: -at / 64.0),
+    Inputs("normal values", _normal),
+    Inputs("positive values below 1", lambda u, v, at: u),
+    Inputs("normal values times 100", lambda u, v, at: 100.0 * _normal(u, v, at)),
+    Inputs("normal values times 10000", lambda u, v, at: 10000.0 * _normal(u, v, at)),
+    Inputs("normal values times 0.001", lambda u, v, at: 0.001 * _normal(u, v, at)),
+)
+
+_FUNCTIONS: dict[str, Callable[..., Array]] = {
+    "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.true_divide, "rem": np.fmod,
+    "neg": np.negative, "maxnum": np.fmax, "minnum": np.fmin, "maximum": np.maximum, "minimum": np.minimum,
+    "reciprocal": np.reciprocal, "abs": np.abs, "fma": lambda x, y, z: x * y + z,
+}  # fmt: skip
+
+
+class Reals:
+    """One filling of the inputs. Nothing is rounded to narrower types on the way."""
+
+    dtype = np.dtype(np.float64)
+    free = False
+
+    def __init__(self, inputs: Inputs, seed: int) -> None:
+        self._inputs, self._seed = inputs, np.uint64(seed)
+
+    def constant(self, value: float) -> Array:
+        known = irrational(value)
+        return np.array([value if known is None else known[0] * known[1]])
+
+    def scalar(self, name: str, value: float) -> Array:
+        return np.array([value], dtype=np.float64)
+
+    def drawn(self, key: Words, places: Ints, element: str) -> Array:
+        word = mixed(mixed(places.astype(np.uint64) ^ key) ^ self._seed)
+        u, v = (((w >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53 for w in (word, mixed(word)))
+        return formats.rounded(self._inputs.draw(u, v, places.astype(np.float64)), element).astype(np.float64)
+
+    def integers(self, values: Array) -> Array:
+        return values.astype(np.float64)
+
+    def apply(self, name: str, *arrays: Array) -> Array:
+        found = _FUNCTIONS.get(name) or LIBRARY.get(name)
+        if found is None:
+            raise NotModelled(f"the function {name}")
+        return np.asarray(found(*arrays))
+
+    def compare(self, predicate: str, left: Array, right: Array) -> Bools:
+        found: Bools = FLOAT_COMPARISONS[predicate](left, right)
+        return found
+
+    def in_order(self, array: Array) -> bool:
+        return True
+
+    def sum(self, array: Array, axis: int) -> Array:
+        return np.asarray(array.sum(axis=axis))
+
+    def running_sum(self, array: Array, axis: int) -> Array:
+        return np.cumsum(array, axis=axis)
+
+    def product(self, left: Array, right: Array) -> Array:
+        return np.asarray(np.matmul(left, right))

@@ -1,0 +1,142 @@
+"""Inputs that show a difference: in float64, and by more than rounding in the kernels' own types."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from kerncap.sanitizer.concrete.memory import Memory
+from kerncap.sanitizer.concrete.run import Limits
+from kerncap.sanitizer.equality.numbers import Bools, Ints
+from kerncap.sanitizer.equality.real import INPUTS, Reals
+from kerncap.sanitizer.equality.runs import (
+    Kernel,
+    floats_of,
+    integers_that_differ,
+    pairs,
+    run,
+    run_in_own_types,
+    written,
+)
+from kerncap.sanitizer.launch import TensorArgument
+
+Floats = npt.NDArray[np.float64]
+
+_TOLERANCE = 1e-9  # of results in float64: more than they are off by rounding, mostly
+_MARGIN = 4.0  # times what the kernels' own rounding comes to
+
+
+@dataclass(frozen=True)
+class Witness:
+    """What was put into all float tensors, and the element of a result that differs most."""
+
+    inputs: str
+    tensor: str
+    element: int
+    first: float
+    second: float
+
+
+def search(first: Kernel, second: Kernel, limits: Limits, seed: int) -> tuple[Witness | None, str]:
+    """A witness; or what is to be said of a difference that the kernels' own rounding hides."""
+    near = ""
+    for inputs in INPUTS:
+        one = _Comparison(first, second, Reals(inputs, seed), inputs.words, limits)
+        found = one.integers() or one.floats()
+        if found is not None:
+            return found, ""
+        near = near or one.near
+    return None, near
+
+
+class _Comparison:
+    """Two kernels on the same inputs."""
+
+    def __init__(self, first: Kernel, second: Kernel, numbers: Reals, words: str, limits: Limits) -> None:
+        self._kernels, self._numbers, self._words, self._limits = (first, second), numbers, words, limits
+        self._ran = run(first, numbers, limits), run(second, numbers, limits)
+        self._own: tuple[Memory, Memory] | None = None
+        self.near = ""
+
+    def _in_own_types(self) -> tuple[Memory, Memory]:
+        if self._own is None:
+            one, other = (
+                run_in_own_types(kernel, self._numbers, ran.floats, self._limits)
+                for kernel, ran in zip(self._kernels, self._ran, strict=True)
+            )
+            self._own = one, other
+        return self._own
+
+    def integers(self) -> Witness | None:
+        """Of integers that are stored, the first that differ in both ways."""
+        for (storage, there), byte in integers_that_differ(*self._ran, pairs(*self._kernels)):
+            width = _width(self._kernels[0], storage)
+            values = []
+            for memory, index in zip(self._in_own_types(), (storage, there), strict=True):
+                held = memory.storage(index)
+                held.need(np.array([byte // width * width]), width)
+                values.append(int(held.view(width)[byte // width].view(np.dtype(f"i{width}"))))
+            if values[0] != values[1]:
+                name = self._kernels[0].names[storage]
+                return Witness(self._words, name, byte // width, *values)
+        return None
+
+    def floats(self) -> Witness | None:
+        a, b = self._ran
+        for pair in pairs(*self._kernels):
+            held, against = a.floats.storages.get(pair[0]), b.floats.storages.get(pair[1])
+            places = written(a, b, pair)
+            if not places.size or held is None or against is None:
+                continue
+            exact = held.read(places), against.read(places)
+            if not _unlike(*exact).any():
+                continue
+            found = self._confirmed(pair, places, exact)
+            if found is not None:
+                return found
+            finite = np.isfinite(exact[0]) & np.isfinite(exact[1])
+            worst = float(np.abs(exact[0] - exact[1])[finite].max(initial=0.0))
+            self.near = (
+                f"with {self._words} {held.name} is off by {worst:.3g}, less than the kernels' rounding"
+            )
+        return None
+
+    def _confirmed(self, pair: tuple[int, int], places: Ints, exact: tuple[Floats, Floats]) -> Witness | None:
+        held = [ran.floats.storages[index] for ran, index in zip(self._ran, pair, strict=True)]
+        own = [
+            floats_of(memory, index, one.element, places)
+            for memory, index, one in zip(self._in_own_types(), pair, held, strict=True)
+        ]
+        finite = [np.isfinite(one) for one in own]
+        with np.errstate(invalid="ignore", over="ignore"):
+            rounding = sum(np.nan_to_num(np.abs(o - e), nan=np.inf) for o, e in zip(own, exact, strict=True))
+            apart = (np.abs(exact[0] - exact[1]) > _MARGIN * rounding) & (own[0] != own[1])
+            distance = np.nan_to_num(np.abs(own[0] - own[1]))
+        ends = (finite[0] != finite[1]) & (np.isfinite(exact[0]) != np.isfinite(exact[1]))
+        shown = np.where(finite[0] & finite[1], apart, ends)
+        if not shown.any():
+            return None
+        # One that ends in infinity or NaN first, else the largest difference.
+        at = int(np.argmax(np.where(shown, np.where(ends, np.inf, distance), -1.0)))
+        return Witness(self._words, held[0].name, int(places[at]), float(own[0][at]), float(own[1][at]))
+
+
+def _unlike(x: Floats, y: Floats) -> Bools:
+    finite = np.isfinite(x) & np.isfinite(y)
+    size = np.maximum(1.0, np.maximum(np.abs(x), np.abs(y)))
+    with np.errstate(invalid="ignore"):
+        far = np.abs(x - y) > _TOLERANCE * size
+        same = (x == y) | (np.isnan(x) & np.isnan(y))
+    return np.where(finite, far, ~same)
+
+
+def _width(kernel: Kernel, storage: int) -> int:
+    """Bytes of an element, by the first tensor in the storage."""
+    sizes = [
+        one.itemsize
+        for one in kernel.launch.arguments
+        if isinstance(one, TensorArgument) and one.storage == storage
+    ]
+    return sizes[0] if sizes else 1

@@ -1,0 +1,59 @@
+"""A number of both fields as one word: its residues and what is known of it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from kerncap.sanitizer.equality.numbers import Array, Bools, Ints
+
+P_BITS, STATE_AT = np.int64(30), np.int64(59)
+P_MASK = np.int64((1 << 30) - 1)
+Q_MASK = np.int64((1 << 29) - 1)
+PAYLOAD = np.int64((1 << 59) - 1)
+# MAXIMUM and MINIMUM: of a multiset of numbers, by the sum of their hashes.
+BOTH, ONLY_P, ONLY_Q, INFINITE, MINUS_INFINITE, NAN, MAXIMUM, MINIMUM = range(8)
+
+
+def word(first: int, second: int, state: int) -> Array:
+    return np.array([first | second << int(P_BITS) | state << int(STATE_AT)], dtype=np.int64)
+
+
+def packed(first: Ints, second: Ints) -> Array:
+    found: Array = first | (second << P_BITS)
+    return found
+
+
+def with_state(first: Ints, second: Ints, knows_p: Bools, knows_q: Bools) -> Array:
+    state = np.where(knows_q, np.where(knows_p, BOTH, ONLY_Q), ONLY_P).astype(np.int64)
+    found: Array = (
+        np.where(knows_p, first, 0) | (np.where(knows_q, second, 0) << P_BITS) | (state << STATE_AT)
+    )
+    return found
+
+
+def second(x: Array) -> Ints:
+    found: Ints = (x >> P_BITS) & Q_MASK
+    return found
+
+
+def state_of(x: Array) -> Ints:
+    found: Ints = x >> STATE_AT
+    return found
+
+
+def shown(x: Array) -> Array:
+    """For a hash: which halves are known is no property of a number."""
+    return np.where(state_of(x) == BOTH, (x & P_MASK) | (np.int64(ONLY_P) << STATE_AT), x)
+
+
+def is_plain(x: Array) -> bool:
+    """Whether both halves of all are known."""
+    return not x.size or int(x.max()) < 1 << int(STATE_AT)
+
+
+def is_zero(x: Array) -> Bools:
+    state = state_of(x)
+    found: Bools = (
+        (x == 0) | ((state == ONLY_P) & ((x & P_MASK) == 0)) | ((state == ONLY_Q) & (second(x) == 0))
+    )
+    return found

@@ -1,0 +1,33 @@
+"""Kernels that are equal over the reals are proved to be, and no kernel that is not."""
+
+from __future__ import annotations
+
+import pytest
+
+from kerncap.sanitizer.equality.proof import CONFIDENCE_BITS
+from tests.integration.equality.pairs import EQUAL, UNEQUAL, proved
+
+# Which of two places is larger hangs on each element, which no small number of orders settles.
+WITHOUT_WITNESS = ("place of the largest",)
+
+
+@pytest.mark.parametrize("name", EQUAL)
+def test_equal_ones_are_proved(name: str) -> None:
+    make, first, second = EQUAL[name]
+    found = proved(make(), first, second)
+    assert found.equal, found.reason
+    assert found.trials * 29 > CONFIDENCE_BITS
+    assert found.elements
+
+
+@pytest.mark.parametrize("name", UNEQUAL)
+def test_a_mistake_is_never_proved(name: str) -> None:
+    make, first, second = UNEQUAL[name]
+    found = proved(make(), first, second)
+    assert not found.equal
+    if name in WITHOUT_WITNESS:
+        assert found.equal is None
+        assert found.reason
+    else:
+        assert found.witness is not None
+        assert found.witness.first != found.witness.second
