@@ -10,7 +10,10 @@ import keyword
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta, Struct
 
 from kerncap.errors import CaptureError
 
@@ -118,6 +121,34 @@ class SourceGraph:
     modules: tuple[str, ...]  # to be imported besides those that a name stands for
 
 
+_Text = Annotated[str, Meta(max_length=4096)]
+_Bindings = Annotated[dict[str, Any], Meta(max_length=MAX_BINDINGS)]  # by name, what `_Parser.ref` reads
+
+
+class _Node(Struct):
+    """As the hook writes it."""
+
+    type: Literal["jit", "gluon", "constexpr_function", "function", "class"]
+    name: str
+    source: Annotated[str, Meta(max_length=MAX_TEXT)]
+    line: Annotated[int, Meta(ge=0, lt=1 << 31)] = 0
+    module: _Text = ""
+    file: _Text = ""
+    decorator: _Text = ""
+    bindings: _Bindings = {}
+    freevars: _Bindings = {}
+    defaults: _Bindings = {}
+    future: bool = False
+
+
+class _Graph(Struct):
+    nodes: Annotated[dict[str, _Node], Meta(max_length=MAX_NODES)]
+    entry: str = ""
+    files: Annotated[dict[_Text, str], Meta(max_length=MAX_ITEMS)] = {}
+    missing: Annotated[list[list[_Text]], Meta(max_length=MAX_ITEMS)] = []
+    extra: Annotated[list[str], Meta(max_length=MAX_ITEMS)] = []
+
+
 def inside(ref: Ref) -> Iterator[Ref]:
     """``ref`` and everything that its expression mentions."""
     yield ref
@@ -138,7 +169,10 @@ def inside(ref: Ref) -> Iterator[Ref]:
 
 def parse_graph(graph: object) -> SourceGraph:
     """Check a source graph. Raises CaptureError, naming the first thing that is wrong."""
-    return _Parser().graph(_mapping(graph, "the source graph"))
+    try:
+        return _Parser().graph(msgspec.convert(graph, _Graph))
+    except msgspec.ValidationError as error:
+        raise CaptureError(f"source graph: {error}") from error
 
 
 def identifier(value: object, what: str) -> str:
@@ -185,52 +219,33 @@ class _Parser:
         self.modules: dict[str, None] = {}
         self.items = 0
 
-    def graph(self, graph: Mapping[str, Any]) -> SourceGraph:
-        raw = _mapping(graph.get("nodes"), "nodes", MAX_NODES)
-        self.known = frozenset(raw)
-        nodes = {key: self.node(key, _mapping(value, f"node {key[:20]}")) for key, value in raw.items()}
+    def graph(self, graph: _Graph) -> SourceGraph:
+        self.known = frozenset(graph.nodes)
+        nodes = {key: self.node(key, node) for key, node in graph.nodes.items()}
         if sum(len(node.source) for node in nodes.values()) > MAX_TEXT:
             raise CaptureError(f"source graph: more than {MAX_TEXT} characters of source")
-        files = {
-            _text(path, "a file name"): _text(text, "a file", MAX_FILES_BYTES)
-            for path, text in _mapping(graph.get("files", {}), "files").items()
-        }
-        if sum(map(len, files.values())) > MAX_FILES_BYTES:
+        if sum(map(len, graph.files.values())) > MAX_FILES_BYTES:
             raise CaptureError(f"source graph: more than {MAX_FILES_BYTES} characters of files")
-        missing = tuple(
-            ": ".join(_text(part, "missing") for part in _list(entry, "missing")[:2])
-            for entry in _list(graph.get("missing", []), "missing")
-        )
-        entry = graph.get("entry")
-        if not isinstance(entry, str) or entry not in nodes:
+        missing = tuple(": ".join(parts[:2]) for parts in graph.missing)
+        if graph.entry not in nodes:
             reason = missing[0] if missing else "the graph has no entry"
             raise CaptureError(f"the kernel's source was not found: {reason}")
-        extra = tuple(
-            key for key in _list(graph.get("extra", []), "extra") if isinstance(key, str) and key in nodes
-        )
-        return SourceGraph(entry, extra, nodes, files, missing, tuple(self.modules))
+        extra = tuple(key for key in graph.extra if key in nodes)
+        return SourceGraph(graph.entry, extra, nodes, graph.files, missing, tuple(self.modules))
 
-    def node(self, key: str, raw: Mapping[str, Any]) -> Node:
-        kind = raw.get("type")
-        if kind not in ("jit", "gluon", "constexpr_function", "function", "class"):
-            raise CaptureError(f"source graph: a node of unknown type {_short(kind)}")
-        line = raw.get("line", 0)
-        if not isinstance(line, int) or not 0 <= line < 1 << 31:
-            raise CaptureError("source graph: a line number out of range")
-        bindings: dict[str, Ref] = {}
-        for field in ("bindings", "freevars"):
-            for name, value in _mapping(raw.get(field, {}), field, MAX_BINDINGS).items():
-                bindings[dotted(name, "a bound name")] = self.ref(value, 0)
+    def node(self, key: str, raw: _Node) -> Node:
+        bindings = {
+            dotted(name, "a bound name"): self.ref(value, 0)
+            for names in (raw.bindings, raw.freevars)
+            for name, value in names.items()
+        }
         defaults = {
-            identifier(name, "a parameter"): self.ref(value, 0)
-            for name, value in _mapping(raw.get("defaults", {}), "defaults", MAX_BINDINGS).items()
+            identifier(name, "a parameter"): self.ref(value, 0) for name, value in raw.defaults.items()
         }
         return Node(
-            key=key, type=kind, name=identifier(raw.get("name"), "a function's name"),
-            module=_text(raw.get("module", ""), "a module's name"), file=_text(raw.get("file", ""), "a file"),
-            line=line, source=_text(raw.get("source"), "a function's text", MAX_TEXT),
-            options=_text(raw.get("decorator", ""), "a decorator"), bindings=bindings, defaults=defaults,
-            future=raw.get("future") is True,
+            key=key, type=raw.type, name=identifier(raw.name, "a function's name"), module=raw.module,
+            file=raw.file, line=raw.line, source=raw.source, options=raw.decorator, bindings=bindings,
+            defaults=defaults, future=raw.future,
         )  # fmt: skip
 
     def ref(self, value: object, depth: int) -> Ref:
