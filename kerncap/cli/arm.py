@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from kerncap.cli.numbers import SECONDS
+from kerncap.cli.number_types import SECONDS
 from kerncap.cli.paths import PATH
 from kerncap.cli.selection import selection_of, selection_options
 

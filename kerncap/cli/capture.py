@@ -8,7 +8,7 @@ from typing import Any, get_args
 
 import click
 
-from kerncap.cli.numbers import SECONDS
+from kerncap.cli.number_types import SECONDS
 from kerncap.cli.paths import OUTPUT_FOLDER
 from kerncap.cli.selection import selection_of, selection_options
 from kerncap.format.contract import Backend, Memory, default

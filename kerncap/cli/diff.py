@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from kerncap.cli.numbers import COUNT_OR_NONE, RATIO, Finite
+from kerncap.cli.number_types import COUNT_OR_NONE, RATIO, Finite
 from kerncap.cli.paths import PATH
 from kerncap.cli.strict import strict_option
 from kerncap.exit_status import exit_status

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from kerncap.cli.numbers import COUNT_OR_NONE
+from kerncap.cli.number_types import COUNT_OR_NONE
 from kerncap.cli.paths import OUTPUT_FILE
 
 TOP = 20

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from kerncap.cli.numbers import Whole
+from kerncap.cli.number_types import Whole
 from kerncap.cli.paths import PATH
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from kerncap.cli.numbers import Finite
+from kerncap.cli.number_types import Finite
 from kerncap.cli.paths import OUTPUT_FOLDER, PATH
 from kerncap.cli.replay_options import replay_options
 

@@ -10,7 +10,7 @@ import click
 
 from kerncap import whole_files
 from kerncap.answer import Answer
-from kerncap.cli.numbers import COUNT, COUNT_OR_NONE, RATIO
+from kerncap.cli.number_types import COUNT, COUNT_OR_NONE, RATIO
 from kerncap.cli.paths import PATH
 from kerncap.cli.replay_options import replay_options
 from kerncap.cli.strict import strict_option

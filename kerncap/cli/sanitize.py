@@ -11,7 +11,7 @@ import click
 
 from kerncap import whole_files
 from kerncap.answer import Answer
-from kerncap.cli.numbers import Finite
+from kerncap.cli.number_types import Finite
 from kerncap.cli.paths import PATH
 from kerncap.cli.strict import strict_option
 from kerncap.errors import KerncapError, UsageError

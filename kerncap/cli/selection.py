@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 import click
 
-from kerncap.cli.numbers import COUNT, SECONDS
+from kerncap.cli.number_types import COUNT, SECONDS
 from kerncap.format.contract import When, default
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from kerncap import log, whole_files
-from kerncap.cli.numbers import COUNT, PROCESSES, SECONDS, Finite
+from kerncap.cli.number_types import COUNT, PROCESSES, SECONDS, Finite
 from kerncap.cli.paths import PATH
 from kerncap.cli.strict import strict_option
 from kerncap.exit_status import exit_status

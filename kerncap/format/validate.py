@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from kerncap.format import schema
 from kerncap.format.names import CHUNKS_PATH, INDEX_PATH, file_below_file, listed_problem
-from kerncap.format.numbers import (
+from kerncap.format.number_limits import (
     MAX_VALUE_DEPTH,
     MAX_VALUES,
     fields_problem,
