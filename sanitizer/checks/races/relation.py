@@ -170,12 +170,15 @@ class Relation:
 
     def overlap(self, left: Expr, left_width: int, right: Expr, right_width: int) -> None:
         """The bytes at the two addresses overlap."""
-        left_constant, left_terms = terms_of(left)
-        right_constant, right_terms = terms_of(right)
-        equation = Equation(
-            dict(left_terms), dict(right_terms), left_constant - right_constant, left_width, right_width
-        )
-        self._close([equation])
+        left_constant, terms = terms_of(left)
+        right_constant, other_terms = terms_of(right)
+        left_terms, right_terms = dict(terms), dict(other_terms)
+        # A base from memory has no range, and need not have one if it is the same on both sides.
+        for atom, coefficient in terms:
+            if right_terms.get(atom) == coefficient and self.equal(atom, atom):
+                del left_terms[atom], right_terms[atom]
+        constant = left_constant - right_constant
+        self._close([Equation(left_terms, right_terms, constant, left_width, right_width)])
 
     def _close(self, equations: list[Equation]) -> None:
         """Split all equations into digits; go on for as long as something new comes of it."""

@@ -276,6 +276,23 @@ def test_what_the_expressions_show_is_not_evaluated(kind: str, monkeypatch: pyte
 
 
 @triton.jit
+def packed_rows(starts, o, B: tl.constexpr):
+    """Each program has the rows from one start to the next."""
+    first = tl.load(starts + tl.program_id(0))
+    for row in range(tl.load(starts + tl.program_id(0) + 1) - first):
+        tl.store(o + (first + row) * B + tl.arange(0, B), tl.arange(0, B).to(tl.float32))
+
+
+def test_a_place_from_memory_that_all_lanes_share_is_not_evaluated(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lanes, "evaluate", lambda *_, **__: pytest.fail("it was evaluated"))
+    monkeypatch.setenv("KERNCAP_SANITIZER_STRICT", "1")
+    starts = np.array([0, 1, 1, 4], np.int64)
+    given = {"starts": "*i64", "o": F}
+    launch = launched(packed_rows, (3,), given, [starts, zeros(64)], starts=(4,), o=(64,), B=16)
+    assert not sanitize(launch).findings
+
+
+@triton.jit
 def rows_once_more(x, o, n, B: tl.constexpr):
     """Rows past the end are the last row again, with the last row's sum."""
     row = tl.minimum(tl.arange(0, B), n - 1)
