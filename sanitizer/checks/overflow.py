@@ -111,9 +111,10 @@ class _Question:
 
     def _cause(self, nodes: list[Expr], folded: tuple[Folded, ...], point: Sat) -> str:
         """``row * stride (line 7) is 2,147,484,000, which wraps around to …``, of the first that wraps."""
-        if folded:
-            first = folded[0]
-            return _sentence(written(self.analysis, first.value), first.ideal, first.actual)
+        for number in folded:
+            ideal = value_at(self.analysis, number.ideal, point.assignment)
+            if ideal is not None and ideal != number.actual:
+                return _sentence(written(self.analysis, number.value), ideal, number.actual)
         node = nodes[-1]
         for one in nodes:
             if value_at(self.analysis, leaves(one), point.assignment):

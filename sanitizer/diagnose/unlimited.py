@@ -1,7 +1,8 @@
 """An address as integers of unlimited width would give it, out of the operations that make it.
 
 Needed where two numbers that are the same for the whole launch overflow (``rows * stride`` of two
-arguments): an expression has only the wrapped result then, as one more number.
+arguments), or where all that could differ is lost (``(row * 65536).to(tl.int16)``): an expression has only
+the wrapped result then, as one more number.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ from kerncap.sanitizer.symbolic.expr import (
 from kerncap.sanitizer.ttir.ir import FloatType, IntType, Operation, PointerType, TensorType, Type, Value
 from kerncap.sanitizer.walk.access import Access
 
-_ARITHMETIC: dict[str, Callable[[Expr, Expr], Expr]] = {
+_ARITHMETIC: dict[str, Callable[..., Expr]] = {
+    "arith.trunci": lambda number: number,
     "arith.addi": add,
     "arith.subi": sub,
     "arith.muli": mul,
@@ -40,10 +42,10 @@ MAX_DEPTH = 200
 
 @dataclass(frozen=True)
 class Folded:
-    """An operation on numbers that left its width: what it should have given, and what it did."""
+    """An operation that left its width and gave one number: what it should have given, and what it did."""
 
     value: Value
-    ideal: int
+    ideal: Expr
     actual: int
 
 
@@ -132,14 +134,16 @@ class _Reader:
         if owner.name == "arith.extsi":
             return self.number(owner.operands[0], lane)
         arithmetic, element = _ARITHMETIC.get(owner.name), _element(value.type)
-        if arithmetic is None or not isinstance(element, IntType):
+        if arithmetic is None or not isinstance(element, IntType) or element.width == 1:
             return None
-        a, b = (self.number(operand, lane) for operand in owner.operands)
-        if a is None or b is None:
+        parts = [self.number(operand, lane) for operand in owner.operands]
+        known = [part for part in parts if part is not None]
+        if len(known) < len(parts):
             return None
-        actual, ideal = wrap(arithmetic(a[0], b[0]), element.width), arithmetic(a[1], b[1])
-        if actual.value is not None and ideal.value is not None and actual is not ideal:
-            self.folded.append(Folded(value, ideal.value, actual.value))
+        exact, ideal = (arithmetic(*numbers) for numbers in zip(*known, strict=True))
+        actual = wrap(exact, element.width)
+        if actual is not exact and actual.low is not None and actual.low == actual.high:
+            self.folded.append(Folded(value, ideal, actual.low))
         return actual, ideal
 
 

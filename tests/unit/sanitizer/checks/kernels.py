@@ -66,6 +66,13 @@ def large_rows(x, n_rows, n_cols, BLOCK: tl.constexpr, BUG: tl.constexpr):
 
 
 @triton.jit
+def lost_row(x, out, SCALE: tl.constexpr, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    row = (tl.program_id(0).to(tl.int64) * SCALE).to(tl.int16)
+    tl.store(out + tl.program_id(0) * BLOCK + i, tl.load(x + row + i))
+
+
+@triton.jit
 def one_row(x, out, row, stride, BLOCK: tl.constexpr, BUG: tl.constexpr):
     cols = tl.arange(0, BLOCK)
     if not BUG:

@@ -173,6 +173,23 @@ def test_numbers_of_the_launch_that_overflow(row: int, start: int) -> None:
     assert all("only where an integer overflows" in one.message for one in findings(launch(True)))
 
 
+@pytest.mark.parametrize(
+    ("scale", "programs", "wraps"), [(1 << 16, 4, True), (1 << 16, 1, False), (64, 4, False)]
+)
+def test_a_cast_that_loses_all_that_differs(scale: int, programs: int, wraps: bool) -> None:
+    """What is left is 0, for every program."""
+    signature = {"x": "*fp32", "out": "*fp32"}
+    launch = launch_of(
+        kernels.lost_row, (programs,), signature, {"SCALE": scale, "BLOCK": 64}, x=(256,), out=(256,)
+    )
+    if wraps:
+        found = the(findings(launch, overflow.check))
+        assert found.argument == "x" and found.place.program_id == (1, 0, 0)
+        assert ") is 65,536, which wraps around to 0" in found.message
+    else:
+        assert proved(launch, overflow.check)
+
+
 def test_hashes_and_random_numbers_are_meant_to_wrap() -> None:
     def table(bug: bool) -> Launch:
         signature = {"keys": "*i32", "table": "*i32", "n": "i32"}
