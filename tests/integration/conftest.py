@@ -40,11 +40,21 @@ class Finished:
     @property
     def document(self) -> dict[str, Any]:
         """The one JSON document of a ``--json`` run whose target printed nothing, as its schema has it."""
-        parsed = json.loads(self.stdout)
+        try:
+            parsed = json.loads(self.stdout)
+        except json.JSONDecodeError:
+            pytest.fail(f"no JSON document: status {self.status}\n{self.stdout}\n{self.stderr}")
         assert isinstance(parsed, dict)
         if self.schema is not None:
             check(self.schema, parsed)
         return parsed
+
+    @property
+    def judged(self) -> dict[str, Any]:
+        """The document of `verify` or `replay`; the exit status says the same."""
+        found = self.document
+        assert (self.status == 0) == (found.get("result") == "pass"), (self.status, found, self.stderr)
+        return found
 
     @property
     def result_line(self) -> str:
@@ -98,6 +108,34 @@ class CommandLine:
         document = done.document
         assert len(document["captured"]) == expect, done.stderr
         return [self.folder / path for path in document["captured"]]
+
+
+@dataclass(frozen=True)
+class UnderCapture:
+    """One run under capture, beside the same run without."""
+
+    folder: Path
+    plain: Finished
+    done: Finished
+
+    @property
+    def document(self) -> dict[str, Any]:
+        return self.done.document
+
+    @property
+    def paths(self) -> list[Path]:
+        return [self.folder / path for path in self.document["captured"]]
+
+    @property
+    def path(self) -> Path:
+        """The only reproducer."""
+        [path] = self.paths
+        return path
+
+    @property
+    def reason(self) -> str:
+        """Why nothing was captured, and every capture that failed."""
+        return " | ".join([self.document["reason"] or "", *self.document["failed"]])
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ libcuda.so.1 it finds, and KERNCAP_RIG_KERNELS where the host functions of its k
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 from collections.abc import Iterator, Mapping
@@ -21,7 +20,7 @@ import kerncap as package
 from kerncap import env
 from kerncap.format import Reproducer
 from kerncap.format.schema import Manifest
-from tests.integration.conftest import CommandLine, Finished
+from tests.integration.conftest import CommandLine, Finished, UnderCapture
 from tests.native.building import ROOT, build, stand_in
 
 
@@ -74,32 +73,7 @@ def shim() -> Path:
 
 
 @dataclass(frozen=True)
-class Captured:
-    """One run under capture, beside the same run without."""
-
-    command_line: CommandLine
-    plain: Finished
-    done: Finished
-
-    @property
-    def document(self) -> dict[str, Any]:
-        return self.done.document
-
-    @property
-    def paths(self) -> list[Path]:
-        return [self.command_line.folder / path for path in self.document["captured"]]
-
-    @property
-    def path(self) -> Path:
-        """The only reproducer."""
-        [path] = self.paths
-        return path
-
-    @property
-    def reason(self) -> str:
-        """Why nothing was captured, and every capture that failed."""
-        return " | ".join([self.document["reason"] or "", *self.document["failed"]])
-
+class Captured(UnderCapture):
     def manifest(self, path: Path | None = None) -> Manifest:
         with Reproducer.open(path or self.path) as reproducer:
             return reproducer.manifest
@@ -137,11 +111,8 @@ class Bench:
         done = self(
             "capture", "--json", "-o", "out", *checked, *options, "--", path, *client[1:], extra=extra
         )
-        try:
-            document = json.loads(done.stdout)
-        except json.JSONDecodeError:
-            pytest.fail(f"no JSON document: status {done.status}\n{done.stdout}\n{done.stderr}")
-        captured = Captured(self.kerncap, plain, done)
+        document = done.document
+        captured = Captured(self.kerncap.folder, plain, done)
         if same:
             assert plain.stdout in done.stderr, f"the target's output changed: {plain.stdout}\n{done.stderr}"
         ended = document["target_signal"] is not None if plain.status < 0 else None
@@ -158,14 +129,7 @@ class Bench:
         extra: Mapping[str, str] | None = None,
     ) -> dict[str, Any]:
         """The document of `verify` (or `replay`) for a reproducer."""
-        done = self(command, path, "--json", *options, extra=extra)
-        try:
-            document = json.loads(done.stdout)
-        except json.JSONDecodeError:
-            pytest.fail(f"no JSON document: status {done.status}\n{done.stdout}\n{done.stderr}")
-        assert isinstance(document, dict)
-        assert (done.status == 0) == (document.get("result") == "pass"), (done.status, document, done.stderr)
-        return document
+        return self(command, path, "--json", *options, extra=extra).judged
 
     def passes(self, path: Path, *options: str | Path, extra: Mapping[str, str] | None = None) -> None:
         """A replay agrees with the application; `verify`, as it asks more than `replay` does."""

@@ -6,7 +6,6 @@ finds.
 
 from __future__ import annotations
 
-import json
 import shutil
 import subprocess
 from collections.abc import Mapping
@@ -20,7 +19,7 @@ import kerncap as package
 from kerncap import env
 from kerncap.format import Reproducer
 from kerncap.format.schema import Manifest
-from tests.integration.conftest import CommandLine, Finished
+from tests.integration.conftest import CommandLine, Finished, UnderCapture
 from tests.native.building import ROOT, shims
 from tests.rigs import amd_gpu
 from tests.rigs.amd_gpu import Rig
@@ -38,32 +37,7 @@ class Output:
 
 
 @dataclass(frozen=True)
-class Captured:
-    """One run under capture, beside the same run without."""
-
-    folder: Path
-    plain: Finished
-    done: Finished
-
-    @property
-    def document(self) -> dict[str, Any]:
-        return self.done.document
-
-    @property
-    def paths(self) -> list[Path]:
-        return [self.folder / path for path in self.document["captured"]]
-
-    @property
-    def path(self) -> Path:
-        """The only reproducer."""
-        [path] = self.paths
-        return path
-
-    @property
-    def reason(self) -> str:
-        """Why nothing was captured, and every capture that failed."""
-        return " | ".join([self.document["reason"] or "", *self.document["failed"]])
-
+class Captured(UnderCapture):
     def outputs(self) -> dict[str, Output]:
         """The outputs that the captured run printed, by the name of the launch."""
         lines = (line.split() for line in self.done.stderr.splitlines())
@@ -126,10 +100,7 @@ class Bench:
         done = self(
             "capture", "--json", "-o", "out", *checked, *options, "--", *prefix, *program, extra=extra
         )
-        try:
-            document = json.loads(done.stdout)
-        except json.JSONDecodeError:
-            pytest.fail(f"no JSON document: status {done.status}\n{done.stdout}\n{done.stderr}")
+        document = done.document
         captured = Captured(self.kerncap.folder, plain, done)
         assert unplaced(plain.stdout) == unplaced(done.stderr, unplaced(plain.stdout)), done.stderr
         ended = plain.status if plain.status >= 0 else 128 - plain.status  # a shell's word for a signal
@@ -146,14 +117,7 @@ class Bench:
         extra: Mapping[str, str] | None = None,
     ) -> dict[str, Any]:
         """The document of `verify` (or `replay`) on the emulated GPU."""
-        done = self(command, path, "--json", "--emulator", self.rig.folder, *options, extra=extra)
-        try:
-            document = json.loads(done.stdout)
-        except json.JSONDecodeError:
-            pytest.fail(f"no JSON document: status {done.status}\n{done.stdout}\n{done.stderr}")
-        assert isinstance(document, dict)
-        assert (done.status == 0) == (document.get("result") == "pass"), (done.status, document, done.stderr)
-        return document
+        return self(command, path, "--json", "--emulator", self.rig.folder, *options, extra=extra).judged
 
 
 def unplaced(text: str, like: list[list[str]] | None = None) -> list[list[str]]:

@@ -16,20 +16,12 @@ from kerncap.answer import Answer
 from kerncap.api.replay import ReplayOptions, ReplayResult, replay
 from kerncap.api.verify import StageResult, VerifyOptions, verify
 
-from . import rig
 from .native import BASE, SPACING, Native
 
 _N = 64
 
 
-@pytest.fixture(scope="module")
-def own_kernels(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return rig.kernels(tmp_path_factory.mktemp("kernels"))
-
-
-@pytest.fixture(autouse=True)
-def stand_in(own_kernels: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    rig.use(monkeypatch, own_kernels)
+pytestmark = pytest.mark.usefixtures("stand_in")
 
 
 def run(path: Path, **options: Any) -> ReplayResult:

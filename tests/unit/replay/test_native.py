@@ -28,11 +28,6 @@ from . import native, rig
 from .native import BASE, SPACING, Native
 
 
-@pytest.fixture(scope="session")
-def own_kernels(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return rig.kernels(tmp_path_factory.mktemp("kernels"))
-
-
 @pytest.fixture(autouse=True, params=["device", pytest.param("host", marks=pytest.mark.long)])
 def stand_in(request: pytest.FixtureRequest, own_kernels: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """Each test twice: with the worker's own kernels, and on a driver that does not take them."""

@@ -12,18 +12,8 @@ from kerncap.answer import Answer
 from kerncap.api.replay import ReplayOptions, ReplayResult, replay
 from kerncap.api.verify import VerifyOptions, verify
 
-from . import build, rig
+from . import build
 from .native import Native
-
-
-@pytest.fixture(scope="module")
-def own_kernels(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return rig.kernels(tmp_path_factory.mktemp("kernels"))
-
-
-@pytest.fixture
-def stand_in(own_kernels: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    rig.use(monkeypatch, own_kernels)
 
 
 def run(folder: Path, captured: int | None = None, candidate: int | None = 0) -> ReplayResult:

@@ -13,20 +13,12 @@ from kerncap.format import Reproducer
 from kerncap.replay.byte_effects import load
 from kerncap.replay.worker.common import bitmap
 
-from . import rig
 from .native import Native
 
 _N = 4096
 
 
-@pytest.fixture(scope="module")
-def own_kernels(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return rig.kernels(tmp_path_factory.mktemp("kernels"))
-
-
-@pytest.fixture(autouse=True)
-def stand_in(own_kernels: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    rig.use(monkeypatch, own_kernels)
+pytestmark = pytest.mark.usefixtures("stand_in")
 
 
 def judged(path: Path) -> tuple[Answer, str, dict[int, bitmap.Bits]]:
