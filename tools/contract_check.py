@@ -157,14 +157,8 @@ SPEAKERS = {  # what is imported, and where that is looked for
 _ASK = ("call", "call_within", "request")
 _TALLIES = "its own tallies, by the same names"
 _FILE = "a key of a file of ceilings"
-_DESCRIPTION = "a key of a launch's description"
 MESSAGES_ALLOWED = {
     f"{HOOK}/sanitize/hooks.py": {"a stage": ("ttir",)},
-    f"{HOOK}/sanitize/client.py": {_DESCRIPTION: ("sources", "ttir")},
-    "sanitizer/live/target_socket.py": {_DESCRIPTION: ("sources", "ttir")},
-    "sanitizer/sources/described_launch.py": {
-        _DESCRIPTION: ("sources", "stack", "ttir", "target", "shape", "dtype")
-    },
     "replay/choose.py": {"a package": ("numpy", "torch", "triton")},
     "replay/candidates/compilers.py": {"a group of a pattern": ("column",)},
     "replay/verdict.py": {"a language": ("triton",)},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -47,8 +48,8 @@ def _watcher(
     class Here(hooks.Watcher):  # type: ignore[misc, name-defined, unused-ignore]
         def launched(self, description: Any, carries_out: bool) -> None:
             reader = contents.Reader(description.places)
-            record = {**description.record, "stack": users_frames(description.record["stack"])}
-            report, launch = judge.judge(record, from_tensors(reader))
+            facts = dataclasses.replace(description.facts, stack=users_frames(description.facts.stack))
+            report, launch = judge.judge(facts, description.ttir, description.sources, from_tensors(reader))
             judged(report)
             if not carries_out:
                 return

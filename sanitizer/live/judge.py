@@ -4,22 +4,29 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import json
 import math
 import re
 import threading
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from kerncap import log
 from kerncap.sanitizer.analysis import Options
 from kerncap.sanitizer.findings import NOT_SANITISED, HostRead, LaunchReport, Violated
-from kerncap.sanitizer.launch import Contents, Launch, Unwritten
+from kerncap.sanitizer.launch import (
+    Argument,
+    Contents,
+    DescriptorArgument,
+    Launch,
+    TensorArgument,
+    Unwritten,
+)
 from kerncap.sanitizer.live.carry import CarryOutError, carry_out
 from kerncap.sanitizer.paged_bytes import Bytes, Ints, NotReadable, PagedBytes
+from kerncap.sanitizer.sources import hook_messages as messages
 from kerncap.sanitizer.sources.described_launch import launch_of
 
 MAX_KNOWN = 1 << 14  # analysed launches that are kept for comparison
@@ -86,15 +93,17 @@ class Judge:
             if found not in self._host_reads:
                 self._host_reads.append(found)
 
-    def judge(self, record: Mapping[str, Any], contents: Contents) -> tuple[LaunchReport, Launch | None]:
+    def judge(
+        self, facts: messages.Facts, ttir: str, sources: Mapping[str, str], contents: Contents
+    ) -> tuple[LaunchReport, Launch | None]:
         """The report of a launch as the hook describes it; an error in the analysis is a note in it.
 
-        The launch is None where the description itself can't be read.
+        The launch is None if its TTIR can't be read, or its arguments don't fit it.
         """
         try:
-            launch = self._without_lost(launch_of(record, contents))
+            launch = self._without_lost(launch_of(facts, ttir, sources, contents))
         except Exception as error:
-            return self.missed(str(record.get("kernel")), log.one_line(error)), None
+            return self.missed(facts.kernel, log.one_line(error)), None
         return self.judge_launch(launch), launch
 
     def carry_out(self, report: LaunchReport, launch: Launch | None) -> dict[int, list[tuple[int, Bytes]]]:
@@ -253,9 +262,8 @@ def _key_of(launch: Launch) -> str:
         )
         for one in launch.storages
     ]
-    arguments = [_without_addresses(dataclasses.asdict(one), launch) for one in launch.arguments]
-    kinds = [type(one).__name__ for one in launch.arguments]
-    values = json.dumps([launch.kernel, launch.grid, launch.target, storages, kinds, arguments], default=repr)
+    arguments = [_without_address(one, launch) for one in launch.arguments]
+    values = repr([launch.kernel, launch.grid, launch.target, storages, arguments])
     return hashlib.blake2b((values + launch.ttir).encode(), digest_size=16).hexdigest()
 
 
@@ -268,14 +276,16 @@ def _distinct_addresses(ttir: str) -> int:
     return math.lcm(ALIGNMENT, *(number for number in promised if 0 < number <= 1 << 20))
 
 
-def _without_addresses(argument: dict[str, Any], launch: Launch) -> dict[str, Any]:
-    """Addresses as offsets into their storages; a bare address stays."""
-    found = dict(argument)
-    if isinstance(found.get("tensor"), dict):
-        found["tensor"] = _without_addresses(found["tensor"], launch)
-    if "storage" in found:
-        found["address"] -= launch.storages[found["storage"]].address
-    return found
+def _without_address(argument: Argument, launch: Launch) -> Argument:
+    """Its address as an offset into its storage; a bare address stays."""
+    if isinstance(argument, DescriptorArgument):
+        tensor = _in_its_storage(argument.tensor, launch)
+        return dataclasses.replace(argument, tensor=tensor)
+    return _in_its_storage(argument, launch) if isinstance(argument, TensorArgument) else argument
+
+
+def _in_its_storage(tensor: TensorArgument, launch: Launch) -> TensorArgument:
+    return dataclasses.replace(tensor, address=tensor.address - launch.storages[tensor.storage].address)
 
 
 def _from_elsewhere(report: LaunchReport, launch: Launch) -> LaunchReport:

@@ -192,18 +192,15 @@ class _Process:
         return not self._last
 
     def _launch(self, message: messages.Launch) -> None:
-        record = {
-            **message.record,
-            "ttir": self._text(message.ttir),
-            "sources": {name: self._text(text) for name, text in message.sources.items()},
-        }
+        ttir = self._text(message.ttir)
+        sources = {name: self._text(text) for name, text in message.sources.items()}
         contents = FetchedContents(
             self._fetch,
-            [int(one["size"]) for one in record["storages"]],
+            [one.size for one in message.facts.storages],
             [None if pattern is None else bytes.fromhex(pattern) for pattern in message.fresh],
             self._backed,
         )
-        report, launch = self._judge.judge(record, contents)
+        report, launch = self._judge.judge(message.facts, ttir, sources, contents)
         done = messages.Done(False)
         if message.carry_out:
             try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
@@ -54,8 +55,9 @@ def _collector(hooks: Any) -> Any:
             self.launches: list[Launch] = []
 
         def launched(self, description: Any, carry_out: bool) -> None:
-            record = {**description.record, "stack": users_frames(description.record["stack"])}
-            self.launches.append(launch_of(record, from_tensors(contents.Reader(description.places))))
+            facts = dataclasses.replace(description.facts, stack=users_frames(description.facts.stack))
+            read = from_tensors(contents.Reader(description.places))
+            self.launches.append(launch_of(facts, description.ttir, description.sources, read))
 
         def missed(self, kernel: str, reason: str) -> None:
             pass  # what is raised says it

@@ -1,9 +1,11 @@
-"""Arguments of a launch as plain records: windows on storages, numbers, descriptors, bare addresses."""
+"""Arguments of a launch as messages: windows on storages, numbers, descriptors, bare addresses."""
 
 from __future__ import annotations
 
 import sys
 from typing import Any, Dict, Iterator, List, Optional, Tuple
+
+from .messages import Argument, Descriptor, Storage, Tensor
 
 _DTYPES = {
     "fp8e4nv": "float8_e4m3fn", "fp8e5": "float8_e5m2", "fp8e4b8": "float8_e4m3fnuz",
@@ -34,18 +36,18 @@ class Place:
 
 
 class Collected:
-    """Records and places of one launch; `close` before they are read."""
+    """Arguments and places of one launch; `close` before they are read."""
 
     def __init__(self) -> None:
-        self.records: List[Dict[str, Any]] = []
+        self.arguments: List[Argument] = []
         self.places: List[Place] = []
-        self._windows: List[Tuple[Dict[str, Any], Place]] = []
+        self._windows: List[Tuple[Tensor, Place]] = []
 
     def add_all(self, arguments: Dict[str, Any], signature: Dict[str, Any]) -> None:
-        """One record per value that is no constexpr, tuples flattened. Raises Undescribable."""
+        """One for each value that is no constexpr, tuples flattened. Raises Undescribable."""
         for name, value in arguments.items():
             for leaf_name, leaf, kind in _leaves(name, value, signature.get(name, "constexpr")):
-                self.records.append(self._record(leaf_name, leaf, kind))
+                self.arguments.append(self._argument(leaf_name, leaf, kind))
 
     def close(self) -> None:
         """Merge storages that share bytes (one made over another's memory), and number them."""
@@ -68,54 +70,43 @@ class Collected:
             else:
                 home[id(place)] = last = place
         kept = [place for place in self.places if home[id(place)] is place]
-        for record, place in self._windows:
-            record["storage"] = kept.index(home[id(place)])
+        for tensor, place in self._windows:
+            tensor.storage = kept.index(home[id(place)])
         self.places = kept
 
-    def storages(self) -> List[Dict[str, Any]]:
-        return [
-            {
-                "address": place.address,
-                "size": place.size,
-                "allocation_address": place.allocation[0],
-                "allocation_bytes": place.allocation[1],
-                "name": place.name,
-                "device": str(place.device),
-            }
-            for place in self.places
-        ]
+    def storages(self) -> List[Storage]:
+        return [Storage(place.address, place.size, *place.allocation, place.name) for place in self.places]
 
-    def _record(self, name: str, value: Any, kind: str) -> Dict[str, Any]:
+    def _argument(self, name: str, value: Any, kind: str) -> Argument:
         if kind.startswith("tensordesc"):
-            return self._descriptor(name, value)
-        if kind.startswith("*"):
-            return self._pointer(name, value, kind)
+            return Argument(name, descriptor=self._descriptor(name, value))
         if kind == "nvTmaDesc":
-            return {"kind": "pointer", "name": name, "address": 0}
-        return {"kind": "scalar", "name": name, "type": kind, "value": _number(name, value)}
+            return Argument(name, address=0)
+        if not kind.startswith("*"):
+            return Argument(name, number=_number(name, value))
+        tensor = self._tensor(name, value, kind)
+        address = int(value.data_ptr()) if tensor is None else None
+        return Argument(name, address=address, tensor=tensor)
 
-    def _descriptor(self, name: str, value: Any) -> Dict[str, Any]:
-        tensor = self._pointer(name, value.base, "")
-        if tensor["kind"] != "tensor":
+    def _descriptor(self, name: str, value: Any) -> Descriptor:
+        tensor = self._tensor(name, value.base, "")
+        if tensor is None:
             raise Undescribable(f"argument {name}: a descriptor over a bare address")
-        return {
-            "kind": "descriptor",
-            "name": name,
-            "tensor": tensor,
-            "shape": [int(n) for n in value.shape],
-            "strides": [int(n) for n in value.strides],
-            "block_shape": [int(n) for n in value.block_shape],
-            "padding": str(getattr(value, "padding", "zero")),
-            "round_f32_to_tf32": bool(getattr(value, "round_f32_to_tf32", False)),
-        }
+        return Descriptor(
+            tensor,
+            shape=[int(n) for n in value.shape],
+            strides=[int(n) for n in value.strides],
+            block_shape=[int(n) for n in value.block_shape],
+            padding=str(getattr(value, "padding", "zero")),
+            round_f32_to_tf32=bool(getattr(value, "round_f32_to_tf32", False)),
+        )
 
-    def _pointer(self, name: str, value: Any, kind: str) -> Dict[str, Any]:
+    def _tensor(self, name: str, value: Any, kind: str) -> Optional[Tensor]:
+        """None for what is no tensor."""
         tensor = unwrapped(value)
         if not is_tensor(tensor):
-            return {"kind": "pointer", "name": name, "address": int(value.data_ptr())}
+            return None
         place, address = self._place(name, tensor)
-        if place is None:
-            return {"kind": "pointer", "name": name, "address": address}
         shape, strides = [int(n) for n in tensor.shape], [int(n) for n in tensor.stride()]
         dtype = str(tensor.dtype).replace("torch.", "", 1)
         itemsize = int(tensor.element_size())
@@ -123,20 +114,11 @@ class Collected:
             dtype, size = _reinterpreted(value, kind)
             shape, strides = _in_elements_of(shape, strides, itemsize, size)
             itemsize = size
-        record: Dict[str, Any] = {
-            "kind": "tensor",
-            "name": name,
-            "storage": -1,
-            "address": address,
-            "dtype": dtype,
-            "itemsize": itemsize,
-            "shape": shape,
-            "strides": strides,
-        }
-        self._windows.append((record, place))
-        return record
+        window = Tensor(-1, address, dtype, itemsize, shape, strides)
+        self._windows.append((window, place))
+        return window
 
-    def _place(self, name: str, tensor: Any) -> Tuple[Optional[Place], int]:
+    def _place(self, name: str, tensor: Any) -> Tuple[Place, int]:
         kind = type(tensor).__name__
         if kind in ("FakeTensor", "FunctionalTensor") or tensor.device.type == "meta":
             raise Undescribable(f"argument {name} is a {kind} on {tensor.device}: it has no memory")

@@ -52,7 +52,7 @@ class LiveWatcher(Watcher):
             self._connection = None
             raise
         if carry_out and not done.carried:
-            warn_not_carried_out(description.record["kernel"], done.reason)
+            warn_not_carried_out(description.facts.kernel, done.reason)
 
     def missed(self, kernel: str, reason: str) -> None:
         self._tell(messages.Missed(kernel, reason[:4000]))
@@ -108,11 +108,10 @@ class _Connection:
     def launch(self, description: Description, carry_out: bool) -> messages.Done:
         reader = Reader(description.places)
         patterns = [reader.pattern(storage) for storage in range(len(description.places))]
-        record = dict(description.record)
-        ttir = self._text(record.pop("ttir"))
-        sources = {name: self._text(text) for name, text in record.pop("sources").items()}
+        ttir = self._text(description.ttir)
+        sources = {name: self._text(text) for name, text in description.sources.items()}
         fresh = [None if pattern is None else pattern.hex() for pattern in patterns]
-        self.tell(messages.Launch(record, ttir, sources, carry_out, fresh))
+        self.tell(messages.Launch(description.facts, ttir, sources, carry_out, fresh))
         while True:
             asked = self._hear()
             if isinstance(asked, messages.Read):

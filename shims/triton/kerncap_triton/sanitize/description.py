@@ -1,4 +1,4 @@
-"""One launch in plain data: what kerncap's own process is told of it."""
+"""One launch as kerncap's own process hears of it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import re
 from typing import Any, Dict, List, Mapping, Optional, Tuple
 
 from ..call import python_stack
-from . import compilation, targets
+from . import compilation, messages, targets
 from .arguments import Collected, Place
 
 MAX_SOURCE = 4 << 20  # characters of one file that are passed on
@@ -17,10 +17,12 @@ _MAX_TEXT = 200
 
 
 class Description:
-    """``record`` is plain data, as JSON holds it; ``places`` are the storages behind it."""
+    """``sources``: texts by the names in TTIR's locations; ``places``: the storages."""
 
-    def __init__(self, record: Dict[str, Any], places: List[Place]) -> None:
-        self.record = record
+    def __init__(self, facts: messages.Facts, ttir: str, places: List[Place]) -> None:
+        self.facts = facts
+        self.ttir = ttir
+        self.sources = sources_of(ttir)
         self.places = places
         self.result: Any = None  # what the launch returns where kerncap carries it out
 
@@ -68,19 +70,18 @@ def make(
     if allocations is not None:
         for place in collected.places:
             place.allocation = allocations(place)
-    record = {
-        "kernel": kernel,
-        "ttir": ttir,
-        "grid": [max(int(n), 0) for n in grid],
-        "arguments": collected.records,
-        "storages": collected.storages(),
-        "stack": [list(frame) for frame in python_stack()],
-        "sources": sources_of(ttir),
-        "configuration": configuration,
-        "target": target,
-        "label": label,
-    }
-    return Description(record, collected.places)
+    x, y, z = (max(int(n), 0) for n in grid)
+    facts = messages.Facts(
+        kernel=kernel,
+        grid=(x, y, z),
+        arguments=collected.arguments,
+        storages=collected.storages(),
+        stack=python_stack(),
+        configuration=configuration,
+        target=target,
+        label=label,
+    )
+    return Description(facts, ttir, collected.places)
 
 
 def grid_of(grid: Any, arguments: Dict[str, Any]) -> Tuple[int, int, int]:

@@ -52,13 +52,73 @@ class Text:
 
 
 @dataclass(frozen=True)
+class Storage:
+    """Memory behind tensors, and the allocator's block around it. ``name``: of the first argument in it."""
+
+    address: int
+    size: int
+    allocation_address: int
+    allocation_bytes: int
+    name: str
+
+
+@dataclass
+class Tensor:
+    """A window on a storage, by its index. Shape and strides are in elements, of ``itemsize`` bytes."""
+
+    storage: int
+    address: int
+    dtype: str
+    itemsize: int
+    shape: List[int]
+    strides: List[int]
+
+
+@dataclass(frozen=True)
+class Descriptor:
+    """Shape and strides are the descriptor's own, not its tensor's."""
+
+    tensor: Tensor
+    shape: List[int]
+    strides: List[int]
+    block_shape: List[int]
+    padding: str
+    round_f32_to_tf32: bool
+
+
+@dataclass(frozen=True)
+class Argument:
+    """One of the four is set; ``address``: a pointer with no tensor behind it."""
+
+    name: str
+    number: Union[bool, int, float, None] = None
+    address: Optional[int] = None
+    tensor: Optional[Tensor] = None
+    descriptor: Optional[Descriptor] = None
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What is known of a launch besides its texts and contents. ``target``: as "cuda:90"."""
+
+    kernel: str
+    grid: Tuple[int, int, int]
+    arguments: List[Argument]
+    storages: List[Storage]
+    stack: List[Frame]
+    configuration: Dict[str, str]
+    target: str
+    label: str
+
+
+@dataclass(frozen=True)
 class Launch:
-    """``record`` is a `Description`'s without its texts. ``carry_out``: on the CPU, where kerncap runs it.
+    """``carry_out``: on the CPU, where kerncap runs it; ``sources``: by the names in TTIR's locations.
 
     ``fresh``: of each storage the pattern (hexadecimal) that its unwritten bytes hold, if there is one.
     """
 
-    record: Dict[str, Any]
+    facts: Facts
     ttir: Text
     sources: Dict[str, Text]
     carry_out: bool

@@ -16,6 +16,17 @@ from kerncap.sanitizer.sources import hook_messages as messages
 
 TOKEN = "0123"
 HELLO = messages.Hello(TOKEN, os.getpid(), ["a note"])
+FACTS = messages.Facts(
+    kernel="softmax_kernel",
+    grid=(1, 1, 1),
+    arguments=[messages.Argument("x_ptr", tensor=messages.Tensor(0, 64, "float32", 4, [8], [1]))],
+    storages=[messages.Storage(64, 32, 64, 32, "x_ptr")],
+    stack=[("run.py", 3, "main")],
+    configuration={"BLOCK": "8"},
+    target="cuda:90",
+    label="",
+)
+LAUNCH = messages.line(messages.Launch(FACTS, messages.Text("1", "module {}"), {}, False, [None]))
 MISSED = messages.line(messages.Missed("softmax_kernel", "no such argument"))
 
 
@@ -94,11 +105,22 @@ def test_a_stranger_is_not_heard(server: LiveServer, judge: Judge, hello: bytes,
     assert not judge.reports and not server.processes and not server.notes
 
 
+def test_a_launch_of_which_the_text_can_not_be_read_is_answered(server: LiveServer, judge: Judge) -> None:
+    with said(server, messages.line(HELLO), LAUNCH) as connection:
+        assert connection.recv(4096) == messages.line(messages.Done(False))
+    server.finish()
+    [report] = judge.reports
+    assert report.kernel == "softmax_kernel" and not report.settled
+
+
 @pytest.mark.parametrize(
     "message",
     [
         b"null\n",
         b'{"Launch":{}}\n',
+        LAUNCH.replace(b'"shape":[8]', b'"shape":["8"]'),
+        LAUNCH.replace(b'"grid":[1,1,1]', b'"grid":[1,1]'),
+        LAUNCH.replace(b'"size":32,', b""),
         b'{"Missed":{"kernel":"k"}}\n',
         b'{"Missed":{"kernel":"k","reason":5}}\n',
         b'{"Nothing":{}}\n',
