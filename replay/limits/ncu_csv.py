@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -80,12 +81,16 @@ def _row(header: list[str], row: list[str], units: Mapping[str, str]) -> KernelR
 
 
 def _number(cell: str) -> float | None:
-    """A number as ncu prints it: ``1,234.5``; some cells have an instance list behind it."""
+    """A number as ncu prints it: ``1,234.5``; some cells have an instance list behind it.
+
+    ``nan`` is none: ncu prints it for a counter that it could not read, as on a GPU that others use as well.
+    """
     head = cell.strip().split(" ", 1)[0]
     try:
-        return float(head.replace(",", ""))
+        found = float(head.replace(",", ""))
     except ValueError:
         return None
+    return found if math.isfinite(found) else None
 
 
 def _factor(unit: str) -> float:

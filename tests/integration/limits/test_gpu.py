@@ -92,8 +92,9 @@ def test_a_report_agrees_with_ncu(kerncap: CommandLine, kernel: str) -> None:
     assert report.achieved is not None and 0.5 < report.achieved < 1.05
     found = agreement(report)
     print(found)
-    wanted = [one for one in found if one.what == bound.name]
-    assert wanted and wanted[0].points < 5.0, found
+    # ncu has no share of the cache's bandwidth.
+    wanted = [one for one in found if one.what == bound.name or bound.name == "L2"]
+    assert wanted and all(one.points < 5.0 for one in wanted), found
 
 
 def test_a_native_launch_by_its_counters(kerncap: CommandLine) -> None:

@@ -62,6 +62,15 @@ def test_numbers_come_in_base_units() -> None:
     assert found.metrics["lts__t_bytes.sum"] == 1.5e9
 
 
+def test_a_counter_that_could_not_be_read_is_none() -> None:
+    [found] = parse(TABLE.replace('"1.5"', '"nan"'))
+    assert found.value("lts__t_bytes.sum") is None
+    assert found.value("dram__bytes_read.sum") == 134.25e6
+    counted = counted_by_ncu(found, work(1000, 10))
+    assert counted is not None
+    assert counted.read.l2_bytes == 0
+
+
 @pytest.mark.parametrize(
     ("unit", "factor"),
     [("byte", 1), ("Kbyte", 1e3), ("Gbyte/second", 1e9), ("Tbyte/s", 1e12), ("cycle/nsecond", 1e9),
