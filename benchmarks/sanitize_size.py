@@ -23,6 +23,7 @@ PROGRAM = PROGRAMS / "sanitize_size.py"
 SIZES = [20, 24, 28, 32, 33]  # log2
 SHARES = ["64 bytes", "1 %", "all"]
 FLAT = 1.2
+UNDECIDED = 5  # an exit status
 PEAK_MIB = 1024
 _POLL_S = 0.02
 
@@ -31,25 +32,29 @@ _POLL_S = 0.02
 class Cost:
     seconds: float  # of processors: other load does not count
     mib: float
+    undecided: str = ""  # the result line, if it is that
 
 
 def cost_of(command: list[str]) -> Cost:
-    """Ends the benchmark if the command does not end with status 0.
+    """Ends the benchmark if the command does not end with status 0, or says that it can't decide.
 
     Processes are looked at while they run: one that nobody waits for is in no sum of its parent's.
     """
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-    peak = 0
-    seconds: dict[int, float] = {}
-    while process.poll() is None:
-        pids = tree(process.pid)
-        peak = max(peak, sum(map(private_bytes, pids)))
-        seconds.update({pid: spent for pid in pids if (spent := processor_seconds(pid))})
-        time.sleep(_POLL_S)
-    assert process.stderr is not None
-    if process.returncode:
-        raise SystemExit(f"{' '.join(command)}: status {process.returncode}\n{process.stderr.read()}")
-    return Cost(sum(seconds.values()), peak / 2**20)
+    with tempfile.TemporaryFile("w+") as output, tempfile.TemporaryFile("w+") as errors:
+        process = subprocess.Popen(command, stdout=output, stderr=errors)
+        peak = 0
+        seconds: dict[int, float] = {}
+        while process.poll() is None:
+            pids = tree(process.pid)
+            peak = max(peak, sum(map(private_bytes, pids)))
+            seconds.update({pid: spent for pid in pids if (spent := processor_seconds(pid))})
+            time.sleep(_POLL_S)
+        output.seek(0)
+        errors.seek(0)
+        result = output.read().rstrip().rpartition("\n")[2]
+        if process.returncode not in (0, UNDECIDED):
+            raise SystemExit(f"{' '.join(command)}: status {process.returncode}\n{errors.read()}")
+    return Cost(sum(seconds.values()), peak / 2**20, result if process.returncode else "")
 
 
 def processor_seconds(pid: int) -> float:
@@ -132,6 +137,8 @@ class Table:
         for size in sizes:
             found = cost(size)
             name = f"{what}, {size >> 20:,} MiB, {share}"
+            if found.undecided:
+                print(f"{name}: {found.undecided}", file=sys.stderr)
             smallest = smallest or (size, found)
             base, first = f"{smallest[0] >> 20} MiB", smallest[1]
             most = FLAT if flat else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -10,6 +11,8 @@ from kerncap.sanitizer.launch import Launch
 from kerncap.sanitizer.symbolic.solve import Solver
 from kerncap.sanitizer.ttir.ir import Function, Module
 from kerncap.sanitizer.walk.access import Walked
+
+Reached = Callable[[int, int], None]  # gets how many of how many programs were evaluated
 
 
 @dataclass(frozen=True)
@@ -21,6 +24,7 @@ class Options:
     evaluation_limit: int = 2_000_000_000
     evaluation_timeout_s: float = 60.0
     max_memory_bytes: int | None = None  # of copies of contents; past it, what rests on them is "unproven"
+    progress: Callable[[str], Reached] | None = None  # for an evaluation, by what it does
 
 
 @dataclass(frozen=True)

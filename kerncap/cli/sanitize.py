@@ -139,6 +139,7 @@ def _sanitize(
 ) -> int:
     from kerncap.api.sanitize import parse_checks
     from kerncap.capture.target import NOT_EXECUTABLE, NOT_FOUND
+    from kerncap.cli.time_left import TimeLeft
     from kerncap.report import sanitize_baseline, sanitize_json, sanitize_sarif, sanitize_text
     from kerncap.sanitizer.analysis import Options
     from kerncap.sanitizer.findings import Program
@@ -150,6 +151,7 @@ def _sanitize(
         bounds=given["bounds"],
         solver_timeout_s=given["solver_timeout"],
         max_memory_bytes=_max_memory(given["max_memory"]),
+        progress=TimeLeft,
     )
     known = None if baseline is None else sanitize_baseline.read(baseline)
     command_line: tuple[str, ...] = ctx.meta.get("program", ())

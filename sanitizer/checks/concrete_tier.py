@@ -111,7 +111,9 @@ def _evaluate(
     watchers = _watchers(analysis, by_check)
     races = RaceObserver(analysis) if "race" in by_check else None
     order = OrderWatcher({one for one, _ in wanted}, analysis)
-    limits = Limits(analysis.options.evaluation_limit, analysis.options.evaluation_timeout_s)
+    options = analysis.options
+    reached = options.progress and options.progress(f"{analysis.launch.kernel}: evaluated")
+    limits = Limits(options.evaluation_limit, options.evaluation_timeout_s, reached)
     outcome = _run(
         analysis, addresses_only, _Everyone(analysis.launch, (*watchers.values(), order), races), limits,
         Track("uninit" in by_check, "overflow" in watchers, left_out=counts_left_out(analysis)),
@@ -120,14 +122,14 @@ def _evaluate(
     def again(observer: Observer, results: Results) -> Outcome:
         # It costs as much, unless what atomics give back decides how long a loop goes on.
         most = min(limits.element_operations, 2 * outcome.element_operations + 1_000_000)
-        again = Limits(most, limits.seconds)
+        again = replace(limits, element_operations=most)
         return _run(analysis, addresses_only, observer, again, Track(overflow=True), results)
 
     deciding = deciding_roundings(analysis, (one for one, _ in wanted))
     certain = _watchers(analysis, {"oob": by_check.get("oob", set())})["oob"]
     rounding = RoundingWatcher(deciding, certain)
     if deciding:
-        half = Limits(limits.element_operations, limits.seconds / 2)
+        half = replace(limits, seconds=limits.seconds / 2)
         rounding.ended(_run(analysis, True, rounding, half, Track(rounding=True)))
     reason = None if outcome.complete else _reason(outcome)
     of_races = races.verdicts() if races is not None else {}

@@ -50,10 +50,14 @@ class Program(Protocol):
 
 @dataclass(frozen=True)
 class Limits:
-    """Of one evaluation: elements that operations produce, and seconds of wall time."""
+    """Of one evaluation: elements that operations produce, and seconds of wall time.
+
+    ``reached`` gets how many of how many programs came to their end, again and again.
+    """
 
     element_operations: int = 2_000_000_000
     seconds: float = 60.0
+    reached: Callable[[int, int], None] | None = None
 
 
 @dataclass(frozen=True)

@@ -106,8 +106,12 @@ def evaluate(
             if shared.cooperative:
                 _one_by_one(shared, programs)
             else:
+                done = 0
                 for chunk in _chunks(function, programs, plan):
                     _finish(_start(shared, chunk))
+                    done += len(chunk)
+                    if limits.reached is not None:
+                        limits.reached(done, len(programs))
         except Incomplete as incomplete:
             reason = str(incomplete)
         except NotReadable as error:

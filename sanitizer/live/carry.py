@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kerncap.errors import KerncapError
+from kerncap.sanitizer.analysis import Options
 from kerncap.sanitizer.launch import Launch
 from kerncap.sanitizer.limited_contents import LimitedContents
 from kerncap.sanitizer.paged_bytes import Bytes
@@ -32,18 +33,18 @@ class CarryOutError(KerncapError):
         self.needs_bytes = needs_bytes
 
 
-def carry_out(launch: Launch, max_memory_bytes: int | None = None) -> dict[int, list[tuple[int, Bytes]]]:
+def carry_out(launch: Launch, options: Options | None = None) -> dict[int, list[tuple[int, Bytes]]]:
     """What the launch changes: by storage, the offset (bytes) and the new bytes of each changed stretch.
 
-    Elements outside of their storage read as zero, and stores to them are dropped. ``max_memory_bytes``
-    limits the copies of contents. Raises CarryOutError with the reason; nothing is changed then.
+    Elements outside of their storage read as zero, and stores to them are dropped. Of ``options`` the limit
+    of memory counts. Raises CarryOutError with the reason; nothing is changed then.
     """
-    limited = None
-    if max_memory_bytes is not None:
-        limited = LimitedContents(launch, max_memory_bytes)
+    options, limited = options or Options(), None
+    if options.max_memory_bytes is not None:
+        limited = LimitedContents(launch, options.max_memory_bytes)
         launch = replace(launch, contents=limited)
     try:
-        return _changes(launch)
+        return _changes(launch, options)
     except CarryOutError as error:
         told = None if limited is None else limited.told
         if limited is None or told is None:
@@ -60,7 +61,7 @@ def _written(launch: Launch) -> frozenset[int]:
     return frozenset(range(len(launch.storages))) if found is None else found
 
 
-def _changes(launch: Launch) -> dict[int, list[tuple[int, Bytes]]]:
+def _changes(launch: Launch, options: Options) -> dict[int, list[tuple[int, Bytes]]]:
     from kerncap.sanitizer.concrete.memory import Memory
     from kerncap.sanitizer.concrete.run import Limits, evaluate
 
@@ -69,7 +70,8 @@ def _changes(launch: Launch) -> dict[int, list[tuple[int, Bytes]]]:
     try:
         module = read_module(launch.ttir)
         memory = Memory(launch)
-        limits = Limits(element_operations=LIMIT_OPERATIONS, seconds=LIMIT_S)
+        reached = options.progress and options.progress(f"{launch.kernel}: carried out")
+        limits = Limits(LIMIT_OPERATIONS, LIMIT_S, reached)
         outcome = evaluate(module, module.kernel, launch, memory, limits=limits)
     except KerncapError as error:
         raise CarryOutError(str(error)) from error

@@ -114,7 +114,7 @@ class Judge:
         if launch is None:
             raise CarryOutError("; ".join(report.notes))
         try:
-            return carry_out(launch, self._options.max_memory_bytes)
+            return carry_out(launch, self._options)
         except CarryOutError as error:
             with self._lock:
                 self._needs_bytes = max(self._needs_bytes, error.needs_bytes)

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import pytest
 
 from kerncap.sanitizer import engine
 from kerncap.sanitizer.analysis import Options
+from kerncap.sanitizer.checks.concrete_tier import settle
 from kerncap.sanitizer.findings import LaunchReport, Proved, Unproven
 from kerncap.sanitizer.launch import Launch, NoContents, ScalarArgument, Storage, TensorArgument
 from kerncap.sanitizer.limited_contents import LimitedContents
 from kerncap.sanitizer.live.carry import CarryOutError, carry_out
 from kerncap.sanitizer.paged_bytes import PAGE, Bytes, NotReadable, PagedBytes, Run
+from tests.unit.sanitizer.checks.race_runs import analysis_of
 
 TTIR = """
 module {
@@ -85,10 +87,27 @@ def test_a_launch_is_carried_out_within_the_limit() -> None:
     two = launch(contents, 400)
     two = replace(two, storages=(two.storages[0], replace(two.storages[1], size_bytes=400)))
     with pytest.raises(CarryOutError, match="needs at least 1.6 KiB, and --max-memory is 1000 B") as raised:
-        carry_out(two, 1000)
+        carry_out(two, Options(max_memory_bytes=1000))
     assert (raised.value.lost, raised.value.needs_bytes) == ({1}, 1600)
-    [(offset, data)] = carry_out(two, raised.value.needs_bytes)[1]
+    [(offset, data)] = carry_out(two, Options(max_memory_bytes=raised.value.needs_bytes))[1]
     assert (offset, data.tobytes()) == (2, b"\x80\x3f")  # 1.0, in the bytes that are not zero
+
+
+def test_how_far_an_evaluation_is() -> None:
+    said: list[tuple[str, int, int]] = []
+
+    def progress(what: str) -> Callable[[int, int], None]:
+        return lambda done, total: said.append((what, done, total))
+
+    size = 1 << 18
+    two = replace(launch(Held(size), size), grid=(size // 4, 1, 1))
+    two = replace(two, storages=(two.storages[0], replace(two.storages[1], size_bytes=size)))
+    carry_out(two, Options(progress=progress))
+    assert said[0] == ("kernel: carried out", 1 << 14, size // 4)
+    assert said[-1] == ("kernel: carried out", size // 4, size // 4)
+    analysis = replace(analysis_of(two), options=Options(progress=progress))
+    settle(analysis, [(one, "oob") for one in engine.memory_operations(analysis.module)])
+    assert said[-1] == ("kernel: evaluated", size // 4, size // 4)
 
 
 def test_storages_count_together() -> None:
