@@ -82,9 +82,10 @@ fuzz: $(STAMP) ## the campaigns whole: properties with many examples, fuzz targe
 	@bash tools/fuzz.sh "$(BIN)/python" "$(FUZZ_SECONDS)"
 
 .PHONY: hunt
-hunt: $(STAMP) ## generated launches and mutants of kernels, each with a judge; continues where it ended
+hunt: $(STAMP) ## generated launches, mutants and proofs, each with a judge; the first two continue where they ended
 	@$(BIN)/python -W ignore -m tests.fuzz.sanitizer.campaign --launches $(HUNT_LAUNCHES)
 	@$(BIN)/python -W ignore -m tests.fuzz.mutants.campaign --mutants $(HUNT_MUTANTS)
+	@$(BIN)/python -W ignore -m tests.fuzz.equality.campaign
 
 .PHONY: test-gpu
 test-gpu: ## the tests marked gpu, with PYTHON's own torch; WHEELHOUSE=wheelhouse needs no network

@@ -13,6 +13,7 @@ from kerncap.sanitizer.equality.numbers import Bools, Ints
 from kerncap.sanitizer.equality.real import INPUTS, Reals
 from kerncap.sanitizer.equality.runs import (
     Kernel,
+    Ran,
     floats_of,
     integers_that_differ,
     pairs,
@@ -140,3 +141,17 @@ def _width(kernel: Kernel, storage: int) -> int:
         if isinstance(one, TensorArgument) and one.storage == storage
     ]
     return sizes[0] if sizes else 1
+
+
+def results_differ(first: Kernel, second: Kernel, a: Ran, b: Ran) -> bool:
+    """Whether two runs in float64 left other results."""
+    if any(True for _ in integers_that_differ(a, b, pairs(first, second))):
+        return True
+    for pair in pairs(first, second):
+        held, against = a.floats.storages.get(pair[0]), b.floats.storages.get(pair[1])
+        places = written(a, b, pair)
+        if places.size and (held is None or against is None):
+            return True
+        if places.size and held and against and _unlike(held.read(places), against.read(places)).any():
+            return True
+    return False

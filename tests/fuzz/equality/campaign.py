@@ -1,0 +1,135 @@
+"""Mutants of the kernels of `integration/equality`: a proof of one that differs on float64 inputs is wrong.
+
+python -m tests.fuzz.equality.campaign --mutants 1000 --seed 1
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import importlib.util
+import random
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from kerncap.sanitizer.equality.numbers import NotModelled
+from kerncap.sanitizer.equality.proof import LIMITS, kernel_of, prove
+from kerncap.sanitizer.equality.real import INPUTS, Reals
+from kerncap.sanitizer.equality.runs import CannotRun, Kernel, run
+from kerncap.sanitizer.equality.witness import results_differ
+from kerncap.sanitizer.sources.triton_call import launches_of
+from tests.fuzz.mutants.mutate import Mutant, mutants
+from tests.integration.equality import kernels
+from tests.integration.equality.pairs import EQUAL, Run
+
+RUNS = 100
+
+
+@dataclass(frozen=True)
+class Mutated:
+    """A kernel with the arguments of its pair, and one of its mutants."""
+
+    pair: str
+    run: Run
+    mutant: Mutant
+
+    @property
+    def name(self) -> str:
+        return str(self.run.kernel.__name__)
+
+    def __str__(self) -> str:
+        return f"{self.name}:{self.mutant.line}: {self.mutant.what}"
+
+
+def chosen(count: int, seed: int) -> list[Mutated]:
+    """Of all mutants of all kernels that are proved equal to another."""
+    tree = ast.parse(Path(kernels.__file__).read_text(encoding="utf-8"))
+    functions = {one.name: one for one in tree.body if isinstance(one, ast.FunctionDef)}
+    found, seen = [], set()
+    for pair, (_, *both) in EQUAL.items():
+        for one in both:
+            if one.kernel.__name__ in seen:
+                continue
+            seen.add(one.kernel.__name__)
+            body = functions[one.kernel.__name__]
+            called = {node.id for node in ast.walk(body) if isinstance(node, ast.Name)} & set(functions)
+            needed = [ast.unparse(functions[name]) for name in sorted(called - {body.name})]
+            text = "\n".join(["import triton", "import triton.language as tl", *needed, ast.unparse(body)])
+            found += [Mutated(pair, one, mutant) for mutant in mutants(text)]
+    random.Random(seed).shuffle(found)
+    return found[:count]
+
+
+def _kernel(of: Run, arguments: tuple[Any, ...]) -> Kernel:
+    [launch] = launches_of(
+        of.kernel, of.grid, arguments, dict(of.constants), target="cuda:90", all_configs=False
+    )
+    return kernel_of(launch)
+
+
+def _loaded(path: Path, name: str) -> Any:
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return getattr(module, name)
+
+
+def _differs(first: Kernel, second: Kernel, runs: int) -> bool:
+    usual = [one for one in INPUTS if "times" not in one.words]
+    for seed in range(runs):
+        numbers = Reals(usual[seed % len(usual)], 1000 + seed)
+        if results_differ(first, second, run(first, numbers, LIMITS), run(second, numbers, LIMITS)):
+            return True
+    return False
+
+
+def judge(one: Mutated, path: Path, runs: int = RUNS) -> str:
+    """What the proof says of a mutant; `WRONG` for one that is proved and differs."""
+    path.write_text(one.mutant.source, encoding="utf-8")
+    arguments = EQUAL[one.pair][0]()
+    try:
+        second = _kernel(replace(one.run, kernel=_loaded(path, one.name)), arguments)
+    except Exception:
+        return "does not compile"
+    first = _kernel(one.run, arguments)
+    found = prove(first, second)
+    if found.equal is None:
+        return "not proved"
+    if found.witness is not None:
+        return "shown to differ"
+    try:
+        return "WRONG" if _differs(first, second, runs) else "proved"
+    except (CannotRun, NotModelled):
+        return "WRONG"
+
+
+def answers(count: int, seed: int, runs: int = RUNS) -> Iterator[tuple[Mutated, str]]:
+    with tempfile.TemporaryDirectory() as name:
+        for number, one in enumerate(chosen(count, seed)):
+            yield one, judge(one, Path(name) / f"mutant_{number}.py", runs)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--mutants", type=int, default=1000)
+    parser.add_argument("--seed", type=int, default=1)
+    given = parser.parse_args()
+    tally: Counter[str] = Counter()
+    for one, answer in answers(given.mutants, given.seed):
+        tally[answer] += 1
+        if answer == "WRONG":
+            print(f"=== {one}\n{one.mutant.source}", flush=True)
+    print(f"{sum(tally.values())} mutants: {dict(tally)}; wrong: {tally['WRONG']}")
+    return bool(tally["WRONG"])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

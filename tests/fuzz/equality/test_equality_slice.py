@@ -1,0 +1,17 @@
+"""A slice of the campaign of proofs: some mutants, and all that is asked of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from tests.fuzz.equality.campaign import answers
+
+MUTANTS = 16
+
+
+def test_no_mutant_that_differs_is_proved() -> None:
+    tally = Counter(answer for _, answer in answers(MUTANTS, seed=4, runs=6))
+    assert not tally["WRONG"], tally
+    assert sum(tally.values()) == MUTANTS
+    assert tally["proved"], tally
+    assert tally["shown to differ"], tally
