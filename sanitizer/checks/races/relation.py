@@ -14,29 +14,21 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from math import gcd
 
+from kerncap.sanitizer.checks.races.equation import (
+    Equation,
+    Terms,
+    equality,
+    partition,
+    with_remainders,
+    without_wraps,
+)
 from kerncap.sanitizer.checks.races.ranges import Ranges
 from kerncap.sanitizer.symbolic.expr import Expr, Variable, mod_floor, rem_trunc, var
 from kerncap.sanitizer.symbolic.sums import from_terms, terms_of
 
-Terms = dict[Expr, int]
 Differences = dict[tuple[Expr, Expr], "int | None"]  # of left and right copies, as far as one question asked
 # Rounds of deriving: each needs an equation from the one before; everyday kernels end after two or three.
 MAX_ROUNDS = 24
-
-
-@dataclass
-class Equation:
-    """``Σ left − Σ right + constant`` lies in ``(−below, above)``, both exclusive; (1, 1) is an equality."""
-
-    left: Terms
-    right: Terms
-    constant: int
-    below: int = 1
-    above: int = 1
-
-    @property
-    def equality(self) -> bool:
-        return self.below == self.above == 1
 
 
 @dataclass
@@ -170,15 +162,33 @@ class Relation:
 
     def overlap(self, left: Expr, left_width: int, right: Expr, right_width: int) -> None:
         """The bytes at the two addresses overlap."""
-        left_constant, terms = terms_of(left)
-        right_constant, other_terms = terms_of(right)
-        left_terms, right_terms = dict(terms), dict(other_terms)
-        # A base from memory has no range, and need not have one if it is the same on both sides.
-        for atom, coefficient in terms:
-            if right_terms.get(atom) == coefficient and self.equal(atom, atom):
-                del left_terms[atom], right_terms[atom]
-        constant = left_constant - right_constant
-        self._close([Equation(left_terms, right_terms, constant, left_width, right_width)])
+        plain = [(constant, dict(terms)) for constant, terms in map(terms_of, (left, right))]
+        near = self._apart(*map(without_wraps, (left, right)))
+        low, high = self._range_of(near)
+        # Places that are less than 2**63 apart but for wraps of 64 bits are as far apart with them.
+        small = low is not None and high is not None and max(abs(low), abs(high)) < 1 << 62
+        equation = near if small else self._apart(*plain)
+        equation.below, equation.above = left_width, right_width
+        self._close([equation])
+
+    def _apart(self, left: tuple[int, Terms], right: tuple[int, Terms]) -> Equation:
+        """The difference of two sums without what is the same on both sides.
+
+        A base from memory has no range, and need not have one then.
+        """
+        (constant, mine), (other_constant, theirs) = left, right
+        for atom, coefficient in list(mine.items()):
+            if theirs.get(atom) == coefficient and self.equal(atom, atom):
+                del mine[atom], theirs[atom]
+        return Equation(mine, theirs, constant - other_constant)
+
+    def _range_of(self, equation: Equation) -> tuple[int | None, int | None]:
+        """Of its left side less its right side."""
+        low, high = self._range(True, equation.left)
+        other_low, other_high = self._range(False, equation.right)
+        least = None if low is None or other_high is None else low - other_high + equation.constant
+        most = None if high is None or other_low is None else high - other_low + equation.constant
+        return least, most
 
     def _close(self, equations: list[Equation]) -> None:
         """Split all equations into digits; go on for as long as something new comes of it."""
@@ -263,8 +273,8 @@ class Relation:
         return None
 
     def _split_at(self, equation: Equation, radix: int) -> list[Equation] | None:
-        high_left, low_left = _partition(equation.left, radix)
-        high_right, low_right = _partition(equation.right, radix)
+        high_left, low_left = partition(equation.left, radix)
+        high_right, low_right = partition(equation.right, radix)
         a = self._range(True, low_left)
         b = self._range(False, low_right)
         if a[0] is None or a[1] is None or b[0] is None or b[1] is None:
@@ -337,7 +347,7 @@ class Relation:
         if not self.equal(remainder(*a.args), remainder(*b.args)):
             return []
         self._derived.add(("whole", a, b))
-        return [_equality(a.args[0], b.args[0])]
+        return [equality(a.args[0], b.args[0])]
 
     def _from_remainders(self, a: Expr, b: Expr) -> list[Equation]:
         """An equality with quotients in it, beside equal remainders: one with the dividends in it."""
@@ -354,7 +364,7 @@ class Relation:
                 if any(r.kind == quotient and r.args == b.args and n == k for r, n in equation.right.items()):
                     key = ("sum", a, b, tuple(equation.left.items()), tuple(equation.right.items()))
                     if self._first_time(*key):
-                        found.append(_with_remainders(equation, divisor, k, a, b))
+                        found.append(with_remainders(equation, divisor, k, a, b))
         return found
 
     def _from_table(self, a: Expr, b: Expr) -> list[Equation]:
@@ -362,7 +372,7 @@ class Relation:
         if not self.ranges.distinct(a, self.left_condition, b, self.right_condition):
             return []
         self.contents = True
-        return [_equality(a.args[0], b.args[0])]
+        return [equality(a.args[0], b.args[0])]
 
     def _unwrapped(self, a: Expr, b: Expr) -> list[Equation]:
         """Numbers that agree modulo ``n`` and are less than ``n`` apart are equal."""
@@ -376,7 +386,7 @@ class Relation:
             return []
         if max(high - other_low, other_high - low) >= modulus or not self._first_time("near", a, b):
             return []
-        return [_equality(a.args[0], b.args[0])]
+        return [equality(a.args[0], b.args[0])]
 
     def _first_time(self, *key: object) -> bool:
         if key in self._derived:
@@ -403,28 +413,3 @@ class Relation:
     def _pinned(self, is_left: bool, e: Expr) -> int | None:
         low, high = self._bound(is_left, e) if e.sort == "int" else (None, None)
         return low if low is not None and low == high else None
-
-
-def _partition(terms: Terms, radix: int) -> tuple[Terms, Terms]:
-    high = {e: c for e, c in terms.items() if c % radix == 0}
-    return high, {e: c for e, c in terms.items() if c % radix}
-
-
-def _equality(left: Expr, right: Expr) -> Equation:
-    left_constant, left_terms = terms_of(left)
-    right_constant, right_terms = terms_of(right)
-    return Equation(dict(left_terms), dict(right_terms), left_constant - right_constant)
-
-
-def _with_remainders(equation: Equation, divisor: int, k: int, a: Expr, b: Expr) -> Equation:
-    """``divisor · equation + k · (a − b)``; making the sum puts dividends in the place of their parts."""
-
-    def side(terms: Terms, remainder: Expr) -> tuple[int, Terms]:
-        scaled = {e: c * divisor for e, c in terms.items()}
-        scaled[remainder] = scaled.get(remainder, 0) + k
-        constant, items = terms_of(from_terms(0, scaled))
-        return constant, dict(items)
-
-    left_constant, left = side(equation.left, a)
-    right_constant, right = side(equation.right, b)
-    return Equation(left, right, equation.constant * divisor + left_constant - right_constant)

@@ -293,6 +293,28 @@ def test_a_place_from_memory_that_all_lanes_share_is_not_evaluated(monkeypatch: 
 
 
 @triton.jit
+def chunk_of_a_table(table, o, PITCH: tl.constexpr, B: tl.constexpr):
+    """Rows of a chunk whose number, of 64 bits, is in a table."""
+    rows = tl.load(table + tl.program_id(0)) * B + tl.arange(0, B)
+    i = tl.arange(0, B)
+    tl.store(o + rows[:, None] * PITCH + i[None, :], i[:, None] * B + i[None, :])
+
+
+@pytest.mark.parametrize(("pitch", "found"), [(4, 0), (2, 1)])
+def test_a_place_from_memory_that_is_multiplied(
+    pitch: int, found: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If nothing is known of the number, the products may wrap around in 64 bits: in all lanes alike."""
+    if not found:
+        monkeypatch.setattr(lanes, "evaluate", lambda *_, **__: pytest.fail("it was evaluated"))
+        monkeypatch.setenv("KERNCAP_SANITIZER_STRICT", "1")
+    given = {"table": "*i64", "o": "*i64"}
+    contents = [np.array([1, 0], np.int64) if found else None, zeros(32, "int64")]
+    launch = launched(chunk_of_a_table, (2,), given, contents, table=(2,), o=(32,), PITCH=pitch, B=4)
+    assert len(_lanes(sanitize(launch))) == found
+
+
+@triton.jit
 def rows_once_more(x, o, n, B: tl.constexpr):
     """Rows past the end are the last row again, with the last row's sum."""
     row = tl.minimum(tl.arange(0, B), n - 1)
