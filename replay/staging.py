@@ -113,7 +113,8 @@ def _content(
         changed = bool(reproducer.chunks_changed(index))
         regions.append({
             "base": region.base, "size": region.size, "kind": region.kind, "device": region.device,
-            "name": region.name, "module": region.module, "pre": f"regions/{index}.pre",
+            "name": region.name, "module": region.module,
+            "array": _plain(region.array), "pre": f"regions/{index}.pre",
             "post": f"regions/{index}.post" if changed else None,
         })  # fmt: skip
     code = {code.stage: f"code/{i}.{_suffix(code.stage)}" for i, code in enumerate(manifest.code)}
@@ -144,6 +145,7 @@ def _content(
             "attributes": _plain(launch.attributes),
             "parameters": _plain(launch.parameters),
             "dispatch": _plain(launch.dispatch),
+            "textures": _plain(launch.textures),
         },
         "compiled": _plain(manifest.compiled),
         "regions": regions,

@@ -73,6 +73,10 @@ def split(launch: LaunchRecord, complete: CompleteRecord | None, state: StripedF
         storage = None if view.storage is None else (view.storage[0] - first, view.storage[1])
         return msgspec.structs.replace(view, region=new, offset=view.offset - first, storage=storage)
 
+    def moved_texture(texture: schema.Texture) -> schema.Texture:
+        region = None if texture.region is None else place(texture.region, 0)[0]
+        return msgspec.structs.replace(texture, region=region)
+
     def moved_chunk(number: int, chunk: int) -> tuple[int, int]:
         new, first = place(number, chunk * schema.CHUNK_BYTES)
         return new, chunk - first // schema.CHUNK_BYTES
@@ -92,6 +96,7 @@ def split(launch: LaunchRecord, complete: CompleteRecord | None, state: StripedF
         regions=tuple(regions),
         pre_offsets=tuple(offsets),
         views=tuple(map(moved_view, launch.views)),
+        textures=tuple(map(moved_texture, launch.textures)),
         closure=msgspec.structs.replace(launch.closure, included_bytes=included),
         notes=(*launch.notes, note),
     )

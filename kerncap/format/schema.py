@@ -15,7 +15,7 @@ from kerncap.format.contract import default
 
 FORMAT_NAME = "kerncap-reproducer"
 FORMAT_MAJOR = 1
-FORMAT_MINOR = 6
+FORMAT_MINOR = 7
 ALL_CONTENTS = "all contents (--no-values)"  # how `Closure.left_out` says that it was asked for
 
 CHUNK_BYTES = default.chunk_bytes  # 256 KiB: unit of deduplication, of zero dropping and of the post-state
@@ -150,16 +150,29 @@ class Argument(_Base, frozen=True):
 # --- memory ------------------------------------------------------------------------------------
 
 
+class Array(_Base, frozen=True):
+    """An array behind textures and surfaces, in the driver's numbers (CUDA_ARRAY3D_DESCRIPTOR)."""
+
+    width: Extent  # of the first level, in elements
+    format: Index  # CUarray_format
+    channels: Annotated[int, Meta(ge=1, le=4)]
+    height: Extent = 0  # 0: no such dimension
+    depth: Extent = 0  # or the number of layers
+    flags: Index = 0
+    levels: Annotated[int, Meta(ge=1, le=32)] = 1
+
+
 class Region(_Base, frozen=True):
     """A range of the device's address space in the closure."""
 
     base: Address
     size: Size
-    kind: Literal["device", "managed", "host", "global"]
+    kind: Literal["device", "managed", "host", "global", "array"]
     device: Ordinal = 0  # -1 for the host
     reason: Name = ""  # why it is in the closure: "argument x", "reached from …"
     name: Name | None = None  # of a module global
     module: Index = 0  # of a module global: 0 is the kernel's own module
+    array: Array | None = None  # of the kind "array"
 
 
 class ZeroRange(_Base, frozen=True):
@@ -228,6 +241,25 @@ class LaunchAttribute(_Base, frozen=True):
     value: Annotated[str, Meta(pattern=r"^[0-9a-f]{128}$")]
 
 
+class Texture(_Base, frozen=True):
+    """A texture or surface object that the launch may use: the number it has, and what is behind it."""
+
+    handle: Annotated[int, Meta(ge=1, le=2**63 - 1)]
+    kind: Literal["texture", "surface"]
+    resource: Literal["array", "mipmap", "linear", "pitch2d"]
+    reason: Name = ""  # where the number was found: "parameter 0", "reached from …"
+    region: Index | None = None  # of the array
+    level: Index = 0  # of a mipmapped array, for "array"
+    address: Address = 0  # of memory, as is all to `pitch`
+    format: Index = 0
+    channels: Annotated[int, Meta(ge=0, le=4)] = 0
+    width: Size = 0  # elements of a row; bytes for "linear"
+    height: Size = 0
+    pitch: Size = 0
+    sampler: Annotated[str, Meta(pattern=r"^[0-9a-f]{208}$")] | None = None  # CUDA_TEXTURE_DESC
+    view: Annotated[str, Meta(pattern=r"^[0-9a-f]{224}$")] | None = None  # CUDA_RESOURCE_VIEW_DESC
+
+
 class Dispatch(_Base, frozen=True):
     """What an AMD GPU's dispatch packet says beyond the grid: its last workgroups may be partial."""
 
@@ -257,6 +289,7 @@ class Launch(_Base, frozen=True):
     attributes: Annotated[tuple[LaunchAttribute, ...], Meta(max_length=64)] = ()
     parameters: Parameters | None = None
     dispatch: Dispatch | None = None  # of a launch on an AMD GPU
+    textures: Annotated[tuple[Texture, ...], Meta(max_length=MAX_LIST)] = ()
     stream: Name | None = None
     route: Name | None = None  # the call that launched it, or the node of a graph
     grid_source: GridSource | None = None

@@ -18,6 +18,7 @@ from kerncap.format.number_limits import (
 )
 from kerncap.format.position import Step
 from kerncap.format.stored import path_problem
+from kerncap.format.textures import region_problem, texture_problem
 
 MAX_REGIONS_BYTES = 1 << 40
 ZERO_PAGE = 2 << 20  # bytes: what devices map at once
@@ -54,6 +55,7 @@ def validate(manifest: schema.Manifest) -> None:
         if chosen is not None and chosen >= count:
             raise ManifestProblem(("autotune", "chosen"), f"configuration {chosen} of only {count}")
     _launch(manifest.launch)
+    _textures(manifest)
     _files(manifest)
     _build(manifest.source)
 
@@ -91,6 +93,9 @@ def _regions(manifest: schema.Manifest) -> None:
     total = 0
     for number, region in enumerate(manifest.regions):
         total += region.size
+        problem = region_problem(region)
+        if problem is not None:
+            raise ManifestProblem(("regions", number, "array"), problem)
         if region.base + region.size > ADDRESS_LIMIT:
             raise ManifestProblem(("regions", number, "size"), f"region {number} ends beyond address 2^63")
         if total > MAX_REGIONS_BYTES:
@@ -179,6 +184,20 @@ def _dispatch(launch: schema.Launch, dispatch: schema.Dispatch) -> None:
         if -(-items // size) != groups:
             message = f"{items} work-items in workgroups of {size} are not the {groups} of the grid"
             raise ManifestProblem(("launch", "dispatch", "work_items", axis), message)
+
+
+def _textures(manifest: schema.Manifest) -> None:
+    seen: set[tuple[str, int]] = set()
+    for number, texture in enumerate(manifest.launch.textures):
+        steps: Steps = ("launch", "textures", number)
+        if manifest.device.kind != "cuda" or manifest.launch.mode != "native":
+            raise ManifestProblem(steps, "only a native launch of CUDA has textures")
+        if (texture.kind, texture.handle) in seen:
+            raise ManifestProblem((*steps, "handle"), f"{texture.kind} {texture.handle} is there twice")
+        seen.add((texture.kind, texture.handle))
+        problem = texture_problem(texture, manifest.regions)
+        if problem is not None:
+            raise ManifestProblem((*steps, problem[0]), problem[1])
 
 
 def _build(source: schema.Source | None) -> None:

@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
+
+from kerncap.format import schema
+from kerncap.format.textures import array_text, format_text, sampler_text
 from kerncap.log import size as size_text
 from kerncap.printable import visible
 
@@ -21,6 +25,7 @@ def render(document: Document) -> str:
         *_section("Arguments", _arguments(document, manifest)),
         *_section("Aliases", _aliases(document)),
         *_section("Regions", _regions(document, manifest)),
+        *_section("Textures", _textures(manifest)),
         *_section("Code", _code(manifest)),
         *_section("Autotune", _autotune(manifest)),
         *_section("Checks", _checks(document)),
@@ -187,6 +192,31 @@ def _regions(document: Document, manifest: Document) -> list[str]:
         kind = f"{region['kind']}:{region.get('device', 0)}"
         rows.append((str(number), f"{region['base']:#x}", str(region["size"]), kind, *sizes, why))
     return _shorten(_table(rows), len(manifest["regions"]) + 1)
+
+
+def _textures(manifest: Document) -> list[str]:
+    textures = manifest["launch"].get("textures", ())
+    if not textures:
+        return []
+    rows = [("object", "on", "samples", "why")]
+    for texture in textures[:MAX_ROWS]:
+        sampler = texture.get("sampler")
+        rows.append((
+            f"{texture['kind']} {texture['handle']}", _texel_source(texture, manifest["regions"]),
+            sampler_text(sampler) if sampler else "", texture.get("reason", ""),
+        ))  # fmt: skip
+    return _shorten(_table(rows), len(textures) + 1)
+
+
+def _texel_source(texture: Document, regions: Sequence[Document]) -> str:
+    if texture.get("region") is not None:
+        level = f"level {texture['level']} of " if texture.get("level") else ""
+        array = msgspec.convert(regions[texture["region"]]["array"], schema.Array)
+        return f"{level}region {texture['region']}: {array_text(array)}"
+    element = format_text(texture.get("format", 0), texture.get("channels", 0))
+    if texture["resource"] == "linear":
+        return f"{texture['width']} bytes at {texture['address']:#x}: {element}"
+    return f"memory at {texture['address']:#x}: {texture['width']}x{texture['height']} {element}"
 
 
 def _code(manifest: Document) -> list[str]:

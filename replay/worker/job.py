@@ -8,6 +8,18 @@ from __future__ import annotations
 from typing import Any, TypedDict
 
 
+class JobArray(TypedDict):
+    """An array behind textures and surfaces, in the driver's numbers."""
+
+    width: int
+    height: int
+    depth: int
+    format: int
+    channels: int
+    flags: int
+    levels: int
+
+
 class JobRegion(TypedDict):
     """``pre`` and ``post`` are files of the job's folder; no ``post``: the launch did not change it."""
 
@@ -17,6 +29,7 @@ class JobRegion(TypedDict):
     device: int
     name: str | None
     module: int
+    array: JobArray | None
     pre: str
     post: str | None
 
@@ -55,6 +68,24 @@ class JobArgument(TypedDict):
     signature: str | None
 
 
+class JobTexture(TypedDict):
+    """As the manifest's: ``region`` is that of an array, None for memory at ``address``."""
+
+    handle: int
+    kind: str
+    resource: str
+    region: int | None
+    level: int
+    address: int
+    format: int
+    channels: int
+    width: int
+    height: int
+    pitch: int
+    sampler: str | None
+    view: str | None
+
+
 class JobLaunch(TypedDict):
     """As the manifest's launch, less what a replay does not need."""
 
@@ -68,6 +99,7 @@ class JobLaunch(TypedDict):
     attributes: list[dict[str, Any]]
     parameters: dict[str, Any] | None
     dispatch: dict[str, Any] | None
+    textures: list[JobTexture]
 
 
 class Job(TypedDict):

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <set>
 
 #include "common/host_scan.h"
 #include "common/text.h"
@@ -16,10 +17,12 @@ constexpr uint64_t address_mask = (1ULL << 48) - 1;
 constexpr size_t tensor_map_bytes = 128;
 
 // Memory that is reached as one thing: an allocation, or neighbouring pieces of a reserved range,
-// which a pointer crosses without noticing (cuMemMap, hsa_amd_vmem_map).
+// which a pointer crosses without noticing (cuMemMap, hsa_amd_vmem_map). Or the number of textures and
+// surfaces, as one byte at that address, where no memory is.
 struct Item {
   Allocation what;
   size_t first_piece = 0, pieces = 0;  // in the request's allocations; none for a kernel's global
+  std::vector<size_t> textures;        // in the request's; none for memory
   size_t first_leaf = 0, leaves = 0;
   bool checked = false, readable = false, whole = false;
 };
@@ -78,8 +81,22 @@ class Finder {
       i = end;
       if (!is_own_global(item.what)) items_.push_back(item);
     }
+    add_textures();
     std::sort(items_.begin(), items_.end(),
               [](const Item& a, const Item& b) { return a.what.base < b.what.base; });
+  }
+
+  void add_textures() {
+    std::map<uint64_t, std::vector<size_t>> by_handle;
+    for (size_t i = 0; i < request_.textures.size(); ++i) by_handle[request_.textures[i].handle].push_back(i);
+    for (const auto& [handle, numbers] : by_handle) {
+      Item item;
+      item.what.base = handle;
+      item.what.size = 1;
+      item.what.kind = RegionKind::array;
+      item.textures = numbers;
+      items_.push_back(item);
+    }
   }
 
   void make_leaves() {
@@ -122,6 +139,7 @@ class Finder {
 
   // Asks the driver once for each item: what it no longer knows must not be touched.
   bool is_readable(Item& item) {
+    if (!item.textures.empty()) return true;
     if (item.checked) return item.readable;
     item.checked = true;
     item.readable = item.pieces > 0 || device_.is_readable(item.what);
@@ -151,8 +169,36 @@ class Finder {
     leaf.reached = true;
     leaf.reason = reason;
     order_.push_back(leaf_number);
-    leaf.stored_bytes = leaf.range.end - leaf.range.base;
+    const std::vector<size_t>& textures = items_[leaf.item].textures;
+    leaf.stored_bytes = textures.empty() ? leaf.range.end - leaf.range.base : array_bytes(textures);
     stored_bytes_ += leaf.stored_bytes;
+    for (size_t number : textures) take_texture(request_.textures[number], reason);
+  }
+
+  void take_texture(TextureObject& texture, const std::string& reason) {
+    std::string name = texture.kind + (" object " + std::to_string(texture.handle));
+    texture.reason = reason;
+    if (texture.problem.empty()) {
+      out_.textures.push_back(texture);
+      if (texture.array == 0) reach_address(texture.address, name);
+      return;
+    }
+    std::string problem = name + ", which a reproducer can't hold: " + texture.problem;
+    if (reason.compare(0, 9, "parameter") == 0)
+      out_.refusal = reason + " may be " + problem;
+    else
+      out_.notes.push_back("It may use " + problem + ".");
+  }
+
+  // Of the arrays that no other object has brought in.
+  uint64_t array_bytes(const std::vector<size_t>& textures) {
+    uint64_t bytes = 0;
+    for (size_t number : textures) {
+      const TextureObject& texture = request_.textures[number];
+      if (texture.problem.empty() && texture.array != 0 && arrays_.insert(texture.array).second)
+        bytes += texture.shape.size;
+    }
+    return bytes;
   }
 
   // With more than `max_size` reached, an allocator's arena is in it as a rule, most of it never written:
@@ -194,7 +240,7 @@ class Finder {
       add_roots(root.offset, uint64_t{root.offset} + root.size, step, request_.roots);
     for (size_t i = 0; i < leaves_.size(); ++i) {
       const Item& item = items_[leaves_[i].item];
-      if (item.pieces == 0) reach(i, "global " + item.what.name);
+      if (item.pieces == 0 && item.textures.empty()) reach(i, "global " + item.what.name);
       if (request_.mode == Conf::Memory::all) reach(i, "all memory");
     }
   }
@@ -290,6 +336,10 @@ class Finder {
       const Item& item = items_[leaf.item];
       if (item.whole && written[leaf.item]) continue;
       written[leaf.item] = true;
+      if (!item.textures.empty()) {
+        out_.included_bytes += leaf.stored_bytes;
+        continue;
+      }
       Region region;
       region.base = item.whole ? item.what.base : leaf.range.base;
       region.size = item.whole ? item.what.size : leaf.range.end - leaf.range.base;
@@ -314,7 +364,7 @@ class Finder {
   void name_left_out() {
     std::vector<Interval> left;
     for (const Item& item : items_) {
-      if (item.whole) continue;
+      if (item.whole || !item.textures.empty()) continue;
       for (size_t i = 0; i < item.leaves; ++i) {
         const Leaf& leaf = leaves_[item.first_leaf + i];
         if (leaf.reached) continue;
@@ -340,6 +390,7 @@ class Finder {
   HostSources sources_;
   std::vector<size_t> order_;  // leaves as they were reached
   uint64_t stored_bytes_ = 0;
+  std::set<uint64_t> arrays_;  // that are counted
   std::map<int, bool> scanning_;
   std::map<const void*, unsigned> modules_;
 };

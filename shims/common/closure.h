@@ -18,6 +18,8 @@ struct Region {
   int device = 0;
   std::string reason, name;
   unsigned module = 0;  // of a global: 0 is the kernel's own
+  uint64_t array = 0;   // the driver's handle of an array; `base` is that of our copy of it
+  ArrayShape shape;     // of an array
 };
 
 struct Closure {
@@ -27,7 +29,9 @@ struct Closure {
   uint64_t stored_bytes = 0;
   std::vector<std::string> left_out;
   std::vector<std::string> notes;
-  bool unfinished = false;  // it grew past `max_size`, and was not followed further
+  std::vector<TextureObject> textures;  // that it may use; the arrays behind them are in no region yet
+  std::string refusal;                  // it has a parameter that a reproducer can't hold
+  bool unfinished = false;              // it grew past `max_size`, and was not followed further
 };
 
 struct ClosureRequest {
@@ -36,6 +40,7 @@ struct ClosureRequest {
   uint32_t chunk_bytes = 0;             // of what is stored; 0: zeros count too
   std::vector<Allocation> allocations;  // all that live, by base
   std::vector<Allocation> globals;      // of the kernel's module that it may reach
+  std::vector<TextureObject> textures;  // all that live: a word that is one's number reaches it
   // The bytes of the parameters that pointers are looked for in; without them, all bytes.
   std::vector<Parameter> roots;
   bool has_roots = false;

@@ -15,6 +15,7 @@
 #include "common/launch.h"
 #include "common/memory_map.h"
 #include "common/rows.h"
+#include "common/textures.h"
 
 namespace kerncap {
 
@@ -75,8 +76,15 @@ class Device {
   // Whether the driver still knows this memory and this process may read it. A kernel of ours that
   // met a stale range would be the target's fault.
   virtual bool is_readable(const Allocation& allocation) = 0;
-  // What a launch may reach and a snapshot can't hold: a reason to refuse it, or a note on it.
-  virtual void opaque(const Launch& launch, std::string* refusal, std::string* note) = 0;
+  // What a launch may reach and a snapshot can't hold: a note on it.
+  virtual void unseen(std::string* note) { (void)note; }
+  // The launch's context's textures and surfaces, in the order in which they were made.
+  virtual std::vector<TextureObject> textures() { return {}; }
+  // Between an array (ArrayShape tells the order of bytes) and memory; done when finish_copies() says so.
+  virtual bool copy_array(int device, uint64_t array, uint64_t memory, bool to_memory) {
+    (void)device, (void)array, (void)memory, (void)to_memory;
+    return false;
+  }
 
   // Whether all that the process queued has ended; begin_drain() once, then idle() until it is done.
   // `what` names what is still busy, or the error.

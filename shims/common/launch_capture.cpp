@@ -2,6 +2,7 @@
 
 #include "common/launch_capture.h"
 
+#include <algorithm>
 #include <new>
 
 #include "common/clock.h"
@@ -90,6 +91,7 @@ LaunchCapture::~LaunchCapture() {
     // Nothing is said of it, then; the launch is what counts.
   }
   pre_.reset();  // frees on the device, with the context still current
+  if (gated_) release_arrays();
   leave();
   if (gated_) gate::open();
 }
@@ -99,6 +101,7 @@ void LaunchCapture::take() {
   leave();
   if (!ready) {
     if (!settled_) fail();
+    release_arrays();
     if (gated_) gate::open();
     gated_ = false;
     return;  // the caller launches
@@ -151,12 +154,8 @@ bool LaunchCapture::prepare() {
   if (!known.statics.empty())
     for (Allocation& variable : device_.statics(launch_, known.statics))
       request_.globals.push_back(std::move(variable));
-  std::string refusal, note;
-  device_.opaque(launch_, &refusal, &note);
-  if (!refusal.empty()) {
-    why_ = refusal;
-    return false;
-  }
+  std::string note;
+  device_.unseen(&note);
   if (!note.empty()) closure_.notes.push_back(note);
   return true;
 }
@@ -198,9 +197,10 @@ bool LaunchCapture::before() {
     why_ = "an earlier launch failed: " + what;
     return false;
   }
-  if (!device_.prepare(&why_) || !find_regions() || !check_sizes()) return false;
+  if (!device_.prepare(&why_) || !find_regions() || !check_sizes() || !place_arrays()) return false;
   number_ = static_cast<int64_t>(engine_.session.next_launch());
   if (!conf_.no_values && !snapshot()) return false;
+  if (conf_.on_fault) release_arrays();  // the gate may open before they are
   write_launch();
   if (!recorded_) why_ = engine_.session.refusal("its record");
   return recorded_;
@@ -211,7 +211,44 @@ bool LaunchCapture::find_regions() {
   if (!conf_.no_values) request_.max_size = conf_.max_size;
   request_.chunk_bytes = conf_.chunk_bytes;
   request_.allocations = MemoryMap::instance().snapshot();
-  return find_closure(device_, launch_, std::move(request_), &closure_, &why_);
+  // What Triton launches takes no textures, and a number that is also one's is a number.
+  if (!wanted_.chosen) request_.textures = device_.textures();
+  if (!find_closure(device_, launch_, std::move(request_), &closure_, &why_)) return false;
+  why_ = closure_.refusal;
+  return why_.empty();
+}
+
+// Each array is copied into memory of ours, which is then measured, kept and compared as any other.
+bool LaunchCapture::place_arrays() {
+  for (TextureObject& texture : closure_.textures) {
+    if (texture.array == 0) continue;
+    std::vector<Region>& regions = closure_.regions;
+    auto is_its = [&](const Region& region) { return region.array == texture.array; };
+    auto known = std::find_if(regions.begin(), regions.end(), is_its);
+    texture.region = static_cast<size_t>(known - regions.begin());
+    if (known != regions.end()) continue;
+    Region region;
+    region.base = device_.clone_room(launch_.device, texture.shape.size);
+    if (region.base == 0) {
+      why_ = "the device has no room for a copy of an array of " + size_text(texture.shape.size);
+      return false;
+    }
+    region.size = texture.shape.size;
+    region.kind = RegionKind::array;
+    region.device = launch_.device;
+    region.reason = texture.kind + (" object " + std::to_string(texture.handle));
+    region.array = texture.array;
+    region.shape = texture.shape;
+    regions.push_back(region);
+  }
+  return true;
+}
+
+// While nobody else is at the device's memory: the gate is closed.
+void LaunchCapture::release_arrays() noexcept {
+  for (Region& region : closure_.regions)
+    if (region.array != 0) device_.free_clone(region.device, region.base);
+  for (Region& region : closure_.regions) region.array = 0;
 }
 
 bool LaunchCapture::check_sizes() {

@@ -64,6 +64,8 @@ class LaunchCapture {
   Poll drain(uint64_t timeout_ns, std::string* what);
   bool find_regions();
   bool check_sizes();
+  bool place_arrays();
+  void release_arrays() noexcept;
   bool open_pre();
   bool finish_kept();
   bool ended_badly(Ending ending, const std::string& error);

@@ -18,9 +18,17 @@ const char* kind_name(RegionKind kind) {
       return word::region_kind::host;
     case RegionKind::global:
       return word::region_kind::variable;
+    case RegionKind::array:
+      return word::region_kind::array;
     default:
       return word::region_kind::device;
   }
+}
+
+void write_array(json::Writer& json, const ArrayShape& shape) {
+  json.key(key::array).begin_object().field(key::width, shape.width).field(key::height, shape.height);
+  json.field(key::depth, shape.depth).field(key::format, shape.format).field(key::channels, shape.channels);
+  json.field(key::flags, shape.flags).field(key::levels, shape.levels).end();
 }
 
 void write_regions(json::Writer& json, const std::vector<Region>& regions) {
@@ -34,6 +42,29 @@ void write_regions(json::Writer& json, const std::vector<Region>& regions) {
       json.text_or_null(key::name, region.name);
       json.field(key::module, region.module);
     }
+    if (region.kind == RegionKind::array) write_array(json, region.shape);
+    json.end();
+  }
+  json.end();
+}
+
+void write_textures(json::Writer& json, const Closure& closure) {
+  auto bytes_or_null = [&](Key name, const std::vector<uint8_t>& bytes) {
+    json.text_or_null(name, bytes.empty() ? std::string() : hex(bytes.data(), bytes.size()));
+  };
+  json.key(key::textures).begin_array();
+  for (const TextureObject& texture : closure.textures) {
+    json.begin_object().field(key::handle, texture.handle).field(key::kind, texture.kind);
+    json.field(key::reason, texture.reason).field(key::resource, texture.resource);
+    if (texture.array != 0)
+      json.field(key::region, static_cast<uint64_t>(texture.region));
+    else
+      json.null_field(key::region);
+    json.field(key::level, texture.level).field(key::address, texture.address);
+    json.field(key::format, texture.format).field(key::channels, texture.channels);
+    json.field(key::width, texture.width).field(key::height, texture.height).field(key::pitch, texture.pitch);
+    bytes_or_null(key::sampler, texture.sampler);
+    bytes_or_null(key::view, texture.view);
     json.end();
   }
   json.end();
@@ -139,6 +170,7 @@ void LaunchCapture::write_launch() {
   write_device(json, facts_);
   json.key(key::arguments).begin_array().end().key(key::options).begin_object().end();
   write_regions(json, closure_.regions);
+  if (!closure_.textures.empty()) write_textures(json, closure_);
   json.key(key::views).begin_array().end().key(key::pre);
   if (pre_file_ != nullptr && !conf_.no_values)
     pre_file_->describe(json);

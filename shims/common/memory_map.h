@@ -8,7 +8,7 @@
 
 namespace kerncap {
 
-enum class RegionKind : uint8_t { device, managed, host, global };
+enum class RegionKind : uint8_t { device, managed, host, global, array };
 
 struct Allocation {
   uint64_t base = 0, size = 0;

@@ -30,9 +30,18 @@ bool read_device(Device& device, int ordinal, uint64_t address, uint8_t* bytes, 
   return true;
 }
 
+// Between all arrays and the memory that stands for them.
+bool copy_arrays(Device& device, const Layout& layout, bool to_memory, std::string* why) {
+  for (const Region& region : layout.regions)
+    if (region.array != 0 && !device.copy_array(region.device, region.array, region.base, to_memory))
+      return fail(device, "copying an array", why);
+  return device.finish_copies() || fail(device, "copying an array", why);
+}
+
 // Fingerprints every region that its device can look into, all of a device's at once.
 bool measure_on_devices(Device& device, const Layout& layout, Prints* prints, std::vector<bool>* measured,
                         std::string* why) {
+  if (!copy_arrays(device, layout, true, why)) return false;
   std::map<int, std::vector<PrintRange>> ranges;
   for (uint32_t i = 0; i < layout.regions.size(); ++i) {
     const Region& region = layout.regions[i];
@@ -235,7 +244,8 @@ uint32_t Layout::size_of(const Chunk& chunk) const {
 
 bool is_on_device(Device& device, const Region& region) {
   // Constants are reached through another path than loads; managed memory would move to the device.
-  return region.kind == RegionKind::device && region.base % 8 == 0 && device.has_kernels(region.device);
+  bool is_plain = region.kind == RegionKind::device || region.kind == RegionKind::array;
+  return is_plain && region.base % 8 == 0 && device.has_kernels(region.device);
 }
 
 bool Snapshot::measure(std::string* why) {
@@ -330,7 +340,8 @@ bool Snapshot::restore(const std::vector<Chunk>& chunks, const SnapshotFile* fil
     else if (!device_.write(region.device, region.base + at, bytes.data(), size))
       return fail(device_, "putting memory back", why);
   }
-  return device_.finish_copies() || fail(device_, "putting memory back", why);
+  bool finished = device_.finish_copies() || fail(device_, "putting memory back", why);
+  return finished && copy_arrays(device_, layout_, false, why);
 }
 
 bool find_changed(Device& device, const Layout& layout, const Prints& before, Outlet* outlet,

@@ -12,6 +12,7 @@
 #include "common/text.h"
 #include "cuda/activity.h"
 #include "cuda/images.h"
+#include "cuda/registry_textures.h"
 #include "cuda/torch_mirror.h"
 
 namespace kerncap {
@@ -205,29 +206,12 @@ bool CudaDevice::is_readable(const Allocation& allocation) {
   return d.cuMemGetAccess(&flags, &location, allocation.base) == CUDA_SUCCESS && flags != 0;
 }
 
-void CudaDevice::opaque(const Launch& launch, std::string* refusal, std::string* note) {
-  Opaque objects = opaque_objects();
-  size_t alive = objects.textures + objects.surfaces;
-  if (alive == 0) return;
-  // An object is a number, and numbers are often small: where the name tells types, only a number of an
-  // object's type is one. Inside of a struct nothing tells, and the note has to do.
-  const Kernel& kernel = *launch.kernel;
-  std::vector<std::string> types;
-  if (!parameter_types(kernel.demangled, &types) || types.size() != kernel.layout.size()) types.clear();
-  for (size_t i = 0; i < kernel.layout.size(); ++i) {
-    const Parameter& parameter = kernel.layout[i];
-    uint64_t value = 0;
-    if (parameter.size != sizeof value || parameter.offset + sizeof value > launch.parameters.size())
-      continue;
-    if (!types.empty() && types[i].find("unsigned long") == std::string::npos) continue;
-    std::memcpy(&value, &launch.parameters[parameter.offset], sizeof value);
-    if (!is_opaque_object(value)) continue;
-    *refusal = "parameter " + std::to_string(i) +
-               " is a texture or surface object, whose memory can't be copied byte by byte";
-    return;
-  }
-  *note = std::to_string(objects.textures) + " texture and " + std::to_string(objects.surfaces) +
-          " surface objects were alive: what a kernel reads through them is not in a reproducer";
+void CudaDevice::unseen(std::string* note) {
+  if (size_t count = texture_references(); count != 0)
+    *note =
+        std::to_string(count) +
+        " texture or surface references of modules were in use: what a kernel reads through them is not in "
+        "a reproducer";
 }
 
 std::vector<uint64_t> CudaDevice::mirror_blocks() {

@@ -39,7 +39,9 @@ class CudaDevice : public Device {
   std::string stream_text(void* stream) override;
   std::vector<Allocation> globals(const Launch& launch, const std::vector<std::string>& names) override;
   bool is_readable(const Allocation& allocation) override;
-  void opaque(const Launch& launch, std::string* refusal, std::string* note) override;
+  void unseen(std::string* note) override;
+  std::vector<TextureObject> textures() override;
+  bool copy_array(int device, uint64_t array, uint64_t memory, bool to_memory) override;
   void begin_drain() override;
   Poll idle(std::string* what) override;
   int status() const noexcept override;

@@ -10,12 +10,14 @@
 #include "cuda/graphs.h"
 #include "cuda/images.h"
 #include "cuda/registry.h"
+#include "cuda/registry_textures.h"
 
 namespace kerncap::cuda {
 
 void reset_after_fork() noexcept {
   detail::forget_kernels_after_fork();
   detail::forget_streams_after_fork();
+  detail::forget_textures_after_fork();
   detail::forget_graphs_after_fork();
 }
 
@@ -28,11 +30,13 @@ void before() noexcept {
   detail::lock_images();
   detail::lock_registry();
   detail::lock_streams();
+  detail::lock_textures();
   detail::lock_graphs();
 }
 
 void in_parent() noexcept {
   detail::unlock_graphs();
+  detail::unlock_textures();
   detail::unlock_streams();
   detail::unlock_registry();
   detail::unlock_images();

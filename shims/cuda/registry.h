@@ -45,14 +45,6 @@ uint64_t context_serial(CUcontext context) noexcept;
 // Whether any stream of this process captures a graph now: no synchronising, no copy then.
 bool is_capturing() noexcept;
 
-// Refused by name when a launch could reach them: arrays and textures that are alive.
-struct Opaque {
-  size_t arrays = 0, textures = 0, surfaces = 0;
-};
-Opaque opaque_objects() noexcept;
-// Whether a texture or surface object that is alive has this value.
-bool is_opaque_object(uint64_t value) noexcept;
-
 void reset_after_fork() noexcept;
 
 // --- for the wrappers ---------------------------------------------------------------------------
@@ -95,10 +87,6 @@ void end_stream_capture(CUstream stream, bool per_thread) noexcept;
 
 // Whether this stream captures now (also one that an event drew into another stream's capture).
 bool captures_now(CUstream stream, bool per_thread) noexcept;
-
-enum class OpaqueKind { array, texture, surface };
-void count_opaque(OpaqueKind kind, int change) noexcept;
-void note_opaque_object(uint64_t value, bool alive) noexcept;
 
 // Registers what fork.cpp does around a fork; once, when the process turns out to be under capture.
 void watch_fork() noexcept;

@@ -1,4 +1,4 @@
-// Streams, contexts, stream captures, opaque objects.
+// Streams, contexts, stream captures.
 #include <algorithm>
 #include <atomic>
 #include <mutex>
@@ -10,6 +10,7 @@
 #include "common/memory_map.h"
 #include "cuda/driver.h"
 #include "cuda/registry.h"
+#include "cuda/registry_textures.h"
 
 namespace kerncap::cuda {
 namespace {
@@ -26,11 +27,9 @@ struct Streams {
   std::vector<ContextEntry> contexts;
   uint64_t serial = 0;
   std::vector<Capturing> capturing;
-  std::vector<uint64_t> opaque;  // texture and surface objects
 };
 
 std::atomic<int> captures{0};
-std::atomic<ptrdiff_t> opaque_counts[3];
 
 Streams& state() noexcept {
   static auto* instance = new Streams;
@@ -117,6 +116,7 @@ void note_current_context() noexcept {
 }
 
 void forget_context(CUcontext context) noexcept {
+  forget_textures(context);
   Streams& all = state();
   std::lock_guard<std::mutex> lock(all.mutex);
   for (auto entry = all.streams.begin(); entry != all.streams.end();)
@@ -219,36 +219,6 @@ void end_stream_capture(CUstream stream, bool per_thread) noexcept {
   if (ask != nullptr && ask(stream, &status) == CUDA_SUCCESS && status != CU_STREAM_CAPTURE_STATUS_NONE)
     return;
   drop_capture(key_of(stream, per_thread));
-}
-
-void count_opaque(OpaqueKind kind, int change) noexcept {
-  opaque_counts[static_cast<size_t>(kind)].fetch_add(change, std::memory_order_relaxed);
-}
-
-void note_opaque_object(uint64_t value, bool alive) noexcept {
-  Streams& all = state();
-  std::lock_guard<std::mutex> lock(all.mutex);
-  auto found = std::find(all.opaque.begin(), all.opaque.end(), value);
-  try {
-    if (alive && found == all.opaque.end()) all.opaque.push_back(value);
-    if (!alive && found != all.opaque.end()) all.opaque.erase(found);
-  } catch (const std::bad_alloc&) {
-    // Then it is only counted.
-  }
-}
-
-bool is_opaque_object(uint64_t value) noexcept {
-  Streams& all = state();
-  std::lock_guard<std::mutex> lock(all.mutex);
-  return std::find(all.opaque.begin(), all.opaque.end(), value) != all.opaque.end();
-}
-
-Opaque opaque_objects() noexcept {
-  auto count = [](OpaqueKind kind) {
-    ptrdiff_t value = opaque_counts[static_cast<size_t>(kind)].load(std::memory_order_relaxed);
-    return value < 0 ? size_t{0} : static_cast<size_t>(value);
-  };
-  return {count(OpaqueKind::array), count(OpaqueKind::texture), count(OpaqueKind::surface)};
 }
 
 namespace detail {

@@ -167,7 +167,7 @@ bool HipDevice::is_shared(uint64_t address) noexcept {
   return MemoryMap::instance().find(address, &found) && is_shared_memory(found);
 }
 
-void HipDevice::opaque(const Launch&, std::string*, std::string* note) {
+void HipDevice::unseen(std::string* note) {
   if (unsigned plain = plain_queues(); plain != 0)
     *note = std::to_string(plain) +
             " queues could not be intercepted: what they had under way was not waited for";

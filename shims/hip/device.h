@@ -26,7 +26,7 @@ class HipDevice : public Device {
   std::vector<Allocation> statics(const Launch& launch,
                                   const std::vector<StaticVariable>& variables) override;
   bool is_readable(const Allocation& allocation) override;
-  void opaque(const Launch& launch, std::string* refusal, std::string* note) override;
+  void unseen(std::string* note) override;
   void begin_drain() override;
   Poll idle(std::string* what) override;
   int status() const noexcept override;

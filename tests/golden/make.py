@@ -690,6 +690,61 @@ def make_numba(parent: Path) -> Path:
         )  # fmt: skip
 
 
+# --- a launch with textures and a surface, since version 1.7 ----------------------------------------------
+
+SAMPLER = struct.pack("<3iiI", 1, 1, 1, 1, 2).hex() + "00" * 84  # clamp, linear, normalized coordinates
+PYRAMID = schema.Array(width=64, height=32, format=0x20, channels=1, flags=2, levels=3)
+TEXTURES = (
+    schema.Texture(
+        handle=1, kind="texture", resource="mipmap", reason="parameter 0", region=0, sampler=SAMPLER,
+        view=struct.pack("<iI3Q4I", 0x1F, 0, 64, 32, 0, 0, 2, 0, 0).hex() + "00" * 64,
+    ),
+    schema.Texture(
+        handle=0x100002, kind="texture", resource="linear", reason="reached from 0x7f4000000000", address=Y,
+        format=0x01, channels=4, width=4096, sampler=SAMPLER,
+    ),
+    schema.Texture(
+        handle=1, kind="surface", resource="array", reason="parameter 0", region=0, level=1
+    ),
+)  # fmt: skip
+
+
+def texture_contents() -> dict[int, tuple[bytes, bytes]]:
+    """A mipmapped array whose second level changes, and plain memory."""
+    first, second, third = noise(64 * 32 * 4, 21), noise(32 * 16 * 4, 22), noise(16 * 8 * 4, 23)
+    memory = noise(4096, 24)
+    return {0: (first + second + third, first + noise(len(second), 25) + third), 1: (memory, memory)}
+
+
+def make_textures(parent: Path) -> Path:
+    """Write the reproducer of a launch with textures below ``parent``."""
+    replace = msgspec.structs.replace
+    with ReproducerWriter(parent, "scale") as writer:
+        for region, (pre, _) in texture_contents().items():
+            writer.add_region_pre(region, len(pre), memoryview(pre))
+        writer.add_post_chunk(0, 0, texture_contents()[0][1])
+        code = (writer.add_code("ptx", PTX),)
+        source = writer.add_source("scale.cu", CUDA_SOURCE)
+        header = writer.add_source("gain.h", CUDA_HEADER)
+        native = native_manifest(writer.finish_memory(), code, source, header)
+        sizes = [len(pre) for pre, _ in texture_contents().values()]
+        return writer.seal(
+            replace(
+                native,
+                arguments=(),
+                views=(),
+                regions=(
+                    schema.Region(base=0x7F4300000000, size=sizes[0], kind="array", device=1, array=PYRAMID),
+                    schema.Region(base=Y, size=sizes[1], kind="device", device=1),
+                ),
+                closure=replace(native.closure, included_bytes=sum(sizes)),
+                launch=replace(native.launch, textures=TEXTURES),
+            )
+        )
+
+
 if __name__ == "__main__":
-    builders = (make, make_native, make_block, make_hip, make_idle, make_arena, make_numba)
+    builders = (
+        make, make_native, make_block, make_hip, make_idle, make_arena, make_numba, make_textures,
+    )  # fmt: skip
     print(*(build(Path(sys.argv[1])) for build in builders))

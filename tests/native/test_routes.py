@@ -140,7 +140,7 @@ def test_what_the_wrappers_learn(built: Built, scene: str) -> None:
     [
         ["vector_add", "1000", "3"],
         *(["graphs", how] for how in ("captured", "host_node", "explicit", "child", "inspected")),
-        *(["memory_kinds", how] for how in ("managed", "registered", "pool", "segments", "texture")),
+        *(["memory_kinds", how] for how in ("managed", "registered", "pool", "segments")),
         ["stream_capture"],
         ["threads"],
         ["devices"],

@@ -72,6 +72,10 @@ def _vendor(reproducer: Reproducer) -> str:
         raise UsageError(
             f"{reproducer.path}: it was captured on a {kind}, with no code for a GPU: use --as script"
         )
+    if manifest.launch.textures:
+        raise UsageError(
+            f"{reproducer.path}: it uses textures, which an exported project can't make; use replay"
+        )
     if manifest.launch.parameters is None or manifest.launch.block is None:
         raise UsageError(
             f"{reproducer.path}: {one_line(manifest.kernel.name)} was taken at Triton's own launch, whose "

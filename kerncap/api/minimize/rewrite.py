@@ -43,6 +43,12 @@ def rewrite(
         views = tuple(
             msgspec.structs.replace(view, region=place[view.region]) for view in manifest.views
         )  # fmt: skip
+        textures = tuple(
+            texture
+            if texture.region is None
+            else msgspec.structs.replace(texture, region=place[texture.region])
+            for texture in manifest.launch.textures
+        )
         closure = msgspec.structs.replace(
             manifest.closure, included_bytes=sum(sizes[old] for old in kept),
             left_out_bytes=manifest.closure.left_out_bytes,
@@ -51,13 +57,14 @@ def rewrite(
         minimized = msgspec.structs.replace(
             manifest, memory=memory, views=views, closure=closure, files=files,
             regions=tuple(manifest.regions[old] for old in kept), notes=(*manifest.notes, note),
+            launch=msgspec.structs.replace(manifest.launch, textures=textures),
         )  # fmt: skip
         return writer.seal(minimized), len(sizes) - len(kept)
 
 
 def _is_idle(manifest: schema.Manifest, number: int, free: Masks, written: Masks) -> bool:
     region = manifest.regions[number]
-    if region.kind == "global" or any(view.region == number for view in manifest.views):
+    if region.kind in ("global", "array") or any(view.region == number for view in manifest.views):
         return False
     if number in written and written[number].any():
         return False

@@ -17,6 +17,11 @@ def is_own_global(region: JobRegion) -> bool:
     return bool(region["kind"] == "global" and not region.get("module", 0))
 
 
+def is_placed(region: JobRegion) -> bool:
+    """Whether a region has to lie at its captured address. The driver places variables and arrays."""
+    return not is_own_global(region) and region["kind"] != "array"
+
+
 class PlacedRegions:
     """Regions of a launch on device ``ordinal``, which was ``captured_device``, and around it."""
 
@@ -36,7 +41,7 @@ class PlacedRegions:
         return [
             i
             for i, region in enumerate(self.regions)
-            if region["size"] and region["kind"] != "host" and not is_own_global(region)
+            if region["size"] and region["kind"] != "host" and is_placed(region)
         ]
 
     def _place_host(self, relocate: bool) -> list[int]:
@@ -60,8 +65,8 @@ class PlacedRegions:
             self.regions[i]["base"] += by
 
     def _place_globals(self) -> None:
-        """A home for what the states say of the module's variables, wherever there is room."""
-        own = [i for i, region in enumerate(self.regions) if is_own_global(region)]
+        """A home for what the states say of the module's variables and of arrays, wherever there is room."""
+        own = [i for i, region in enumerate(self.regions) if not is_placed(region)]
         total = 0
         for i in own:
             self.regions[i]["captured"] = self.regions[i]["base"]

@@ -6,7 +6,7 @@ pieces are mapped only where regions lie. Pinned host memory is mapped at its ad
 driver maps anything, and registered once there is a context. Managed memory can't be placed: it becomes plain
 device memory. Ranges of zeros are the same few pages, mapped again and again, so that a launch may read them
 and what it writes there is seen. A variable of the kernel's module lies where the driver loads the module;
-its states are kept in a copy of it, which has no captured address.
+its states are kept in a copy of it, which has no captured address. So are an array's.
 """
 
 from __future__ import annotations

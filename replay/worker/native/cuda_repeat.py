@@ -62,8 +62,8 @@ class Restore:
         self._variables = launcher.variables
         self._copy = device.driver.function("cuMemcpyAsync")
         copies = states.resident(state)
-        # Words that point to a variable are those of the capture in every state: they need the slow way.
-        self.direct = copies is not None and not self._variables.sites
+        # Words that point to a variable are those of the capture in every state, and arrays have no address.
+        self.direct = copies is not None and not self._variables.indirect
         self._calls: list[tuple[Any, Any, Any]] = []
         if copies is not None:
             self._calls = [

@@ -17,6 +17,7 @@ from ..common.bitmap import Bits
 from ..common.failures import Fault, KernelError, Refused
 from ..common.placed_regions import is_own_global
 from ..common.state_operations import StateOperations, lacking
+from ..cuda.textures import Textures
 from ..job import Job, JobLaunch, JobView
 from ..protocol import (
     REFERENCE,
@@ -67,6 +68,9 @@ class NativeBackend(StateOperations[States], Judging):
             for i, old in sorted(memory.relocated.items())
         ])  # fmt: skip
         self.states = States(memory, self.device, self.bulk, job, folder, self.moves)
+        # What places memory for HIP has no such driver, and its launches no textures.
+        driver: Any = getattr(memory, "driver", None)
+        self.textures = Textures(driver, memory.regions, job["launch"]["textures"])
         self._launchers: dict[str, Any] = {}
         self._expected: dict[int, Any] = {}  # view -> bits that the reference gives
         self._layout: Layout | None = None  # of the captured kernel, as the driver sees it
@@ -111,7 +115,7 @@ class NativeBackend(StateOperations[States], Judging):
             loaded = self.vendor.candidate(
                 self.device, Path(path), symbol, self._layout if layout is None else layout
             )
-        variables = Variables(self.device, self.memory.regions, loaded, whole=path in own)
+        variables = Variables(self.device, self.memory.regions, loaded, path in own, self.textures)
         if variables.moves:
             variables.set_sites(self._variable_sites())
         parameters = with_scalars(launched, self.job["arguments"], variation.scalars)

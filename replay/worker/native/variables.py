@@ -13,6 +13,7 @@ from ..common.failures import Refused
 from ..common.placed_regions import is_own_global
 from ..cuda.device import Device
 from ..cuda.image import Image
+from ..cuda.textures import Textures
 from ..job import PlacedRegion
 from .pointers import Move, new_address
 
@@ -24,13 +25,16 @@ Site = tuple[int, int]  # region, offset of an aligned word
 class Variables:
     """The variables of one image that are regions of the launch. ``at`` says where the kernel sees them."""
 
-    def __init__(self, device: Device, regions: list[PlacedRegion], image: Image, whole: bool) -> None:
+    def __init__(
+        self, device: Device, regions: list[PlacedRegion], image: Image, whole: bool, textures: Textures
+    ) -> None:
         """``whole``: the image is the captured one, and must have them all.
 
         Raises Refused, naming the variable that is missing or too small.
         """
         self._device = device
         self._regions = regions
+        self._textures = textures
         self.at: dict[int, int] = {}
         self.missing: list[str] = []
         for index, region in enumerate(regions):
@@ -66,6 +70,11 @@ class Variables:
         """How many words are changed for each launch."""
         return len(self._sites)
 
+    @property
+    def indirect(self) -> bool:
+        """Whether more than copies to `home` is needed for what the kernel sees."""
+        return bool(self._sites) or self._textures.has_arrays
+
     def home(self, region: int) -> int:
         """Where the kernel sees a region."""
         return self.at.get(region, int(self._regions[region]["base"]))
@@ -75,9 +84,11 @@ class Variables:
         for region, address in self.at.items():
             self._device.copy(address, self._regions[region]["base"], self._regions[region]["size"])
         self._translate(self.moves)
+        self._textures.enter(self._device.stream)
 
     def leave(self) -> None:
         """Bring back what the launch left."""
+        self._textures.leave(self._device.stream)
         self._translate(self._back)
         for region, address in self.at.items():
             self._device.copy(self._regions[region]["base"], address, self._regions[region]["size"])

@@ -40,6 +40,7 @@ class key:
     arch = "arch"
     arguments = "arguments"
     argv = "argv"
+    array = "array"
     ask = "ask"
     autotune = "autotune"
     base = "base"
@@ -47,6 +48,7 @@ class key:
     block = "block"
     bytes = "bytes"
     captured = "captured"
+    channels = "channels"
     chosen = "chosen"
     chunks = "chunks"
     clock = "clock"
@@ -64,6 +66,7 @@ class key:
     copy_ns = "copy_ns"
     cwd = "cwd"
     demangled = "demangled"
+    depth = "depth"
     detail = "detail"
     device = "device"
     dimensions = "dimensions"
@@ -77,13 +80,17 @@ class key:
     executable = "executable"
     file = "file"
     filtered = "filtered"
+    flags = "flags"
+    format = "format"
     generation = "generation"
     globals = "globals"
     graph = "graph"
     grid = "grid"
     grid_source = "grid_source"
     group_bytes = "group_bytes"
+    handle = "handle"
     headers = "headers"
+    height = "height"
     id = "id"
     image = "image"
     image_kind = "image_kind"
@@ -103,6 +110,8 @@ class key:
     layout = "layout"
     left_out = "left_out"
     left_out_bytes = "left_out_bytes"
+    level = "level"
+    levels = "levels"
     line = "line"
     local_rank = "local_rank"
     lowered = "lowered"
@@ -129,6 +138,7 @@ class key:
     parameters = "parameters"
     parent_folder = "parent_folder"
     pid = "pid"
+    pitch = "pitch"
     post = "post"
     pre = "pre"
     pre_hook = "pre_hook"
@@ -145,11 +155,13 @@ class key:
     regions = "regions"
     requires_grad = "requires_grad"
     reset_to_zero = "reset_to_zero"
+    resource = "resource"
     rest = "rest"
     restore_value = "restore_value"
     role = "role"
     route = "route"
     rows = "rows"
+    sampler = "sampler"
     shape = "shape"
     shared_bytes = "shared_bytes"
     shim = "shim"
@@ -167,13 +179,16 @@ class key:
     strides = "strides"
     stripe_bytes = "stripe_bytes"
     stripes = "stripes"
+    textures = "textures"
     time_ns = "time_ns"
     timed = "timed"
     token = "token"
     total = "total"
     unresolved = "unresolved"
     value = "value"
+    view = "view"
     views = "views"
+    width = "width"
     work_items = "work_items"
 
 
@@ -236,6 +251,17 @@ class word:
         managed: Final = "managed"
         host: Final = "host"
         variable: Final = "global"
+        array: Final = "array"
+
+    class texture_kind:
+        texture: Final = "texture"
+        surface: Final = "surface"
+
+    class texture_resource:
+        array: Final = "array"
+        mipmap: Final = "mipmap"
+        linear: Final = "linear"
+        pitch2d: Final = "pitch2d"
 
     class image_kind:
         fatbin: Final = "fatbin"
@@ -295,7 +321,9 @@ Consistency = Literal["gated", "cooperative"]
 Status = Literal["complete", "fault", "timeout"]
 Oracle = Literal["trusted", "suspect", "fault", "timeout"]
 DeviceKind = Literal["cpu", "cuda", "hip"]
-RegionKind = Literal["device", "managed", "host", "global"]
+RegionKind = Literal["device", "managed", "host", "global", "array"]
+TextureKind = Literal["texture", "surface"]
+TextureResource = Literal["array", "mipmap", "linear", "pitch2d"]
 ImageKind = Literal["fatbin", "elf", "ptx", "unknown"]
 Role = Literal["runtime", "constexpr"]
 Filter = Literal["name", "where", "range", "rank", "ordinal", "config", "autotuner", "no source", "no answer", "no space", "limit", "failed", "dormant"]

@@ -48,16 +48,3 @@ def test_what_of_an_arena_is_zero_is_no_reason_to_refuse_a_launch(bench: Bench) 
     document = bench.judge(captured.path, "--candidate", bench.candidate("astray", 4))
     assert document["result"] == "fail"
     assert "memory that the application left zero" in json.dumps(document)
-
-
-def test_a_launch_that_is_given_a_texture_is_refused_by_name(bench: Bench) -> None:
-    captured = bench.capture("-k", "sample", client=("memory_kinds", "texture"), expect=0)
-    assert "parameter 0 is a texture or surface object" in captured.reason, captured.reason
-
-
-def test_a_texture_is_named(bench: Bench) -> None:
-    captured = bench.capture("-k", "vector_add", client=("memory_kinds", "texture"), expect=None)
-    told = captured.reason + " ".join(captured.document["notes"]) + captured.done.stderr
-    if captured.paths:
-        told += " ".join(captured.manifest().notes)
-    assert "texture" in told

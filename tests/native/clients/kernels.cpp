@@ -1,5 +1,6 @@
 // The host functions behind the clients' kernels. Loaded by the clients and by the replay worker
 // (KERNCAP_RIG_KERNELS).
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cmath>
@@ -51,12 +52,6 @@ KERNEL(_Z10vector_addPKfS0_Pfi) {
   for (uint32_t i = 0; i < n; ++i) out[i] = edition == 3 ? one_bit_off(a[i] + b[i]) : a[i] + b[i];
   if (edition == 2) out[n] = 1e30f;
   if (edition == 4) *rig_array<float>(pointer(launch, 2) - (100u << 20), 1) = 1e30f;
-}
-
-// sample(unsigned long long texture, float*, int)
-KERNEL(_Z6sampleyPfi) {
-  auto* out = rig_array<float>(pointer(launch, 1), number(launch, 2));
-  for (uint32_t i = 0; i < number(launch, 2); ++i) out[i] = static_cast<float>(i);
 }
 
 // scale_in_place(float*, float, int)
@@ -182,6 +177,70 @@ KERNEL(_Z14through_globalPfi) {
   if (table == nullptr) return;
   auto* in = rig_array<float>(*table, n);
   for (uint32_t i = 0; i < n; ++i) out[i] = 2 * in[i];
+}
+
+// --- textures and surfaces --------------------------------------------------------------------------
+
+namespace {
+
+struct Texels {  // what the four kernels are given, each in its own way
+  uint64_t texture, surface, out;
+  int32_t width, height, depth, levels;
+};
+
+// Twice every element of the texture, level by level; the surface, if there is one, gets the first level
+// plus 1. Edition 1 leaves the surface alone.
+void gather(const rig_launch* launch, const Texels& given) {
+  uint64_t at = given.out;
+  for (int level = 0; level < given.levels; ++level)
+    for (int z = 0; z < given.depth; ++z)
+      for (int y = 0; y < std::max(1, given.height >> level); ++y)
+        for (int x = 0; x < std::max(1, given.width >> level); ++x, at += 4) {
+          auto place = [&](uint64_t handle, int is_surface) {
+            return static_cast<float*>(rig_texel(handle, is_surface, static_cast<size_t>(x),
+                                                 static_cast<size_t>(y), static_cast<size_t>(z),
+                                                 static_cast<unsigned>(level), 4));
+          };
+          float value = *place(given.texture, 0);
+          *rig_array<float>(at, 1) = 2 * value;
+          if (given.surface != 0 && level == 0 && variant(launch) != 1) *place(given.surface, 1) = value + 1;
+        }
+}
+
+void add_sizes(const rig_launch* launch, size_t first, Texels* given) {
+  for (size_t i = 0; i < 4; ++i) (&given->width)[i] = static_cast<int32_t>(number(launch, first + i));
+}
+
+}  // namespace
+
+// gather(unsigned long long texture, unsigned long long surface, float*, int, int, int, int)
+KERNEL(_Z6gatheryyPfiiii) {
+  Texels given{pointer(launch, 0), pointer(launch, 1), pointer(launch, 2), 0, 0, 0, 0};
+  add_sizes(launch, 3, &given);
+  gather(launch, given);
+}
+
+// gather_by_value(Texels)
+KERNEL(_Z15gather_by_value6Texels) {
+  Texels given;
+  std::memcpy(&given, launch->parameters[0], sizeof given);
+  gather(launch, given);
+}
+
+// gather_constant(float*, int, int, int, int): the objects are in the constant `objects`
+KERNEL(_Z15gather_constantPfiiii) {
+  auto* objects = static_cast<const uint64_t*>(rig_global(launch, "objects", nullptr));
+  Texels given{objects[0], objects[1], pointer(launch, 0), 0, 0, 0, 0};
+  add_sizes(launch, 1, &given);
+  gather(launch, given);
+}
+
+// gather_bindless(const unsigned long long*, float*, int, int, int, int): the objects are in memory
+KERNEL(_Z15gather_bindlessPKyPfiiii) {
+  auto* objects = rig_array<uint64_t>(pointer(launch, 0), 2);
+  Texels given{objects[0], objects[1], pointer(launch, 1), 0, 0, 0, 0};
+  add_sizes(launch, 2, &given);
+  gather(launch, given);
 }
 
 // --- odd behaviour --------------------------------------------------------------------------------

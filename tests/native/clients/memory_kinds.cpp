@@ -137,27 +137,6 @@ void arena() {
   finish(out);
 }
 
-// An array and a texture are alive: refused by name or noted, never half captured.
-void texture() {
-  CUDA_ARRAY_DESCRIPTOR descriptor = {64, 64, CU_AD_FORMAT_FLOAT, 1};
-  CUarray array;
-  CHECK(cuArrayCreate(&array, &descriptor));
-  CUDA_RESOURCE_DESC resource = {};
-  resource.resType = CU_RESOURCE_TYPE_ARRAY;
-  resource.res.array.hArray = array;
-  CUDA_TEXTURE_DESC how = {};
-  CUtexObject object;
-  CHECK(cuTexObjectCreate(&object, &resource, &how, nullptr));
-  CUdeviceptr a = upload(ramp(n)), out = allocate(bytes);
-  add(a, a, out);
-  finish(out);
-  int count = n;
-  launch(load(PTX_HEAD PTX_SAMPLE, SAMPLE), 12, 256, {&object, &out, &count});
-  finish(out);
-  CHECK(cuTexObjectDestroy(object));
-  CHECK(cuArrayDestroy(array));
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -179,8 +158,6 @@ int main(int argc, char** argv) {
     reused();
   else if (what == "arena")
     arena();
-  else if (what == "texture")
-    texture();
   else
     return 64;
   return 0;

@@ -14,8 +14,6 @@
 #define PTX_HISTOGRAM PTX_ENTRY(HISTOGRAM, ".param .u64 values, .param .u64 counts, .param .u32 n")
 #define NOTHING "_Z7nothingPfi"
 #define PTX_NOTHING PTX_ENTRY(NOTHING, ".param .u64 x, .param .u32 n")
-#define SAMPLE "_Z6sampleyPfi"
-#define PTX_SAMPLE PTX_ENTRY(SAMPLE, ".param .u64 texture, .param .u64 out, .param .u32 n")
 #define PAST_THE_END "_Z12past_the_endPfi"
 #define PTX_PAST_THE_END PTX_ENTRY(PAST_THE_END, ".param .u64 out, .param .u32 n")
 #define REVERSE "_Z17reverse_in_blocksPii"
@@ -43,6 +41,16 @@
 #define THROUGH_GLOBAL "_Z14through_globalPfi"
 #define PTX_THROUGH_GLOBAL \
   ".visible .global .align 8 .u64 table;\n" PTX_ENTRY(THROUGH_GLOBAL, ".param .u64 out, .param .u32 n")
+#define PTX_SIZES ".param .u32 width, .param .u32 height, .param .u32 depth, .param .u32 levels"
+#define GATHER "_Z6gatheryyPfiiii"
+#define PTX_GATHER PTX_ENTRY(GATHER, ".param .u64 texture, .param .u64 surface, .param .u64 out, " PTX_SIZES)
+#define GATHER_BY_VALUE "_Z15gather_by_value6Texels"
+#define PTX_GATHER_BY_VALUE PTX_ENTRY(GATHER_BY_VALUE, ".param .align 8 .b8 texels[40]")
+#define GATHER_CONSTANT "_Z15gather_constantPfiiii"
+#define PTX_GATHER_CONSTANT \
+  ".visible .const .align 8 .b8 objects[16];\n" PTX_ENTRY(GATHER_CONSTANT, ".param .u64 out, " PTX_SIZES)
+#define GATHER_BINDLESS "_Z15gather_bindlessPKyPfiiii"
+#define PTX_GATHER_BINDLESS PTX_ENTRY(GATHER_BINDLESS, ".param .u64 objects, .param .u64 out, " PTX_SIZES)
 #define WAIT_FOR_FLAG "_Z13wait_for_flagPViPi"
 #define PTX_WAIT_FOR_FLAG PTX_ENTRY(WAIT_FOR_FLAG, ".param .u64 flag, .param .u64 out")
 #define SOMETIMES_OFF "_Z13sometimes_offPKfPfi"

@@ -219,3 +219,42 @@ CASE(closure_stops_when_it_is_too_much) {
   CHECK(closure.unfinished && closure.included_bytes > 20000 && closure.regions.size() < 20);
   CHECK(describe_sizes(closure.regions).find("parameter 0: 7.812 KiB") != std::string::npos);
 }
+
+CASE(closure_reaches_textures_by_their_numbers) {
+  World world;
+  uint64_t *a = world.allocate(10), *texels = world.allocate(10);
+  auto add = [&](uint64_t handle, uint64_t array, uint64_t size, const char* problem = "") {
+    TextureObject object;
+    object.handle = handle;
+    object.kind = word::texture_kind::texture;
+    object.array = array;
+    object.shape.size = size;
+    object.address = array == 0 ? address(texels) + 8 : 0;
+    object.problem = problem;
+    world.request.textures.push_back(object);
+  };
+  add(2, 77, 4096);
+  add(3, 0, 0);
+  add(4, 78, 1 << 20);
+  add(5, 77, 4096);
+  add(5, 79, 100);
+  a[3] = 5;
+  a[4] = 3;
+  world.parameter(address(a));
+  world.parameter(2);
+  Closure closure = world.find();
+  CHECK(closure.textures.size() == 4 && closure.refusal.empty());
+  CHECK(closure.textures[0].handle == 2 && closure.textures[0].reason == "parameter 1");
+  CHECK(closure.textures[1].reason.find("reached from 0x") == 0);
+  // The memory behind the linear one; an array that two objects share counts once.
+  CHECK(closure.regions.size() == 2 && region_at(closure, texels)->reason == "texture object 3");
+  CHECK(closure.included_bytes == 160 + 4096 + 100 && closure.stored_bytes == closure.included_bytes);
+  CHECK(closure.left_out.empty());
+  // What can't be copied is a note, and as a parameter a refusal.
+  a[5] = 6;
+  add(6, 80, 64, "its array has format 145");
+  closure = world.find();
+  CHECK(closure.textures.size() == 4 && closure.refusal.empty() && closure.notes.size() == 1);
+  world.parameter(6);
+  CHECK(world.find().refusal.find("parameter 2 may be texture object 6, which") == 0);
+}

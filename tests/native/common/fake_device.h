@@ -54,7 +54,6 @@ class FakeDevice : public kerncap::Device {
     return found;
   }
   bool is_readable(const kerncap::Allocation& allocation) override { return allocation.base != unreadable; }
-  void opaque(const kerncap::Launch&, std::string*, std::string*) override {}
   void begin_drain() override {}
   kerncap::Poll idle(std::string* what) override {
     if (busy_polls != 0) {

@@ -11,6 +11,7 @@
 #include "common/memory_map.h"
 #include "cuda/images.h"
 #include "cuda/registry.h"
+#include "cuda/registry_textures.h"
 #include "observed.h"
 
 namespace {
@@ -109,9 +110,15 @@ EXPORT int routes_is_capturing(void) {
 EXPORT size_t routes_streams(void* context) {
   return kerncap::cuda::streams_of(static_cast<CUcontext>(context)).size();
 }
-EXPORT size_t routes_opaque(void) {
-  kerncap::cuda::Opaque opaque = kerncap::cuda::opaque_objects();
-  return opaque.arrays + 100 * opaque.textures + 10000 * opaque.surfaces;
+// Textures of a context, and 100 for each surface.
+EXPORT size_t routes_textures(void* context) {
+  size_t count = 0;
+  for (const kerncap::cuda::LiveTexture& object : kerncap::cuda::textures_of(static_cast<CUcontext>(context)))
+    count += object.is_surface ? 100 : 1;
+  return count;
+}
+EXPORT unsigned routes_levels(void* array) {
+  return kerncap::cuda::levels_of(static_cast<CUmipmappedArray>(array));
 }
 
 EXPORT int routes_measure(const void* image, const void** start, size_t* size) {

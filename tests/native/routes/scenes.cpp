@@ -56,9 +56,6 @@ bool is_known(CUdeviceptr address) {
 bool is_capturing() {
   return shim<int (*)()>("routes_is_capturing")() != 0;
 }
-size_t opaque() {
-  return shim<size_t (*)()>("routes_opaque")();
-}
 
 constexpr const char* image = PTX_HEAD PTX_VECTOR_ADD PTX_INCREMENT PTX_ADD_BATCH;
 
@@ -208,13 +205,27 @@ void memory() {
   EXPECT(!is_known(range + granule));
   CHECK(cuMemRelease(handle));
   CHECK(cuMemAddressFree(range, 2 * granule));
-  size_t before = opaque();
-  CUDA_ARRAY_DESCRIPTOR shape = {16, 16, CU_AD_FORMAT_FLOAT, 1};
-  CUarray array;
-  CHECK(cuArrayCreate(&array, &shape));
-  EXPECT(opaque() == before + 1);
-  CHECK(cuArrayDestroy(array));
-  EXPECT(opaque() == before);
+  auto textures = shim<size_t (*)(void*)>("routes_textures");
+  auto levels = shim<unsigned (*)(void*)>("routes_levels");
+  CUDA_ARRAY3D_DESCRIPTOR shape = {16, 16, 0, CU_AD_FORMAT_FLOAT, 1, CUDA_ARRAY3D_SURFACE_LDST};
+  CUmipmappedArray pyramid;
+  CHECK(cuMipmappedArrayCreate(&pyramid, &shape, 3));
+  EXPECT(levels(pyramid) == 3);
+  CUDA_RESOURCE_DESC resource = {};
+  CHECK(cuMipmappedArrayGetLevel(&resource.res.array.hArray, pyramid, 1));
+  CUDA_TEXTURE_DESC sampler = {};
+  CUtexObject texture, lost;
+  CUsurfObject surface;
+  CHECK(cuTexObjectCreate(&texture, &resource, &sampler, nullptr));
+  CHECK(cuSurfObjectCreate(&surface, &resource));
+  EXPECT(textures(context) == 101);
+  CHECK(cuTexObjectDestroy(texture));
+  EXPECT(textures(context) == 100);
+  CHECK(cuSurfObjectDestroy(surface));
+  EXPECT(textures(context) == 0);
+  CHECK(cuTexObjectCreate(&lost, &resource, &sampler, nullptr));
+  CHECK(cuMipmappedArrayDestroy(pyramid));
+  EXPECT(levels(pyramid) == 0);
   CUstream streams[3];
   auto count = shim<size_t (*)(void*)>("routes_streams");
   for (CUstream& stream : streams) CHECK(cuStreamCreate(&stream, 0));
@@ -225,6 +236,7 @@ void memory() {
   CUdeviceptr left = allocate(64);
   CHECK(cuDevicePrimaryCtxReset(0));
   EXPECT(!is_known(left));
+  EXPECT(textures(context) == 0);
 }
 
 // Exact, whatever thread begins and ends, and where the driver refuses.

@@ -1,4 +1,4 @@
-// CUDA arrays and texture objects: opaque to programs, and so refused by the capture.
+// CUDA arrays, textures and surfaces.
 #ifndef KERNCAP_RIG_ARRAYS_H
 #define KERNCAP_RIG_ARRAYS_H
 

@@ -38,6 +38,9 @@ void* rig_span(uint64_t address, size_t bytes);
 void* rig_host(uint64_t address);
 // A variable of the kernel's module, on the host; its size if `bytes` is not NULL. NULL: there is none.
 void* rig_global(const struct rig_launch* launch, const char* name, size_t* bytes);
+// The element at (x, y, z) of a texture or surface object, or of a level of it, on the host, as it is stored:
+// no filter, no conversion. One that is not there ends the kernel as an address would.
+void* rig_texel(uint64_t handle, int is_surface, size_t x, size_t y, size_t z, unsigned level, size_t bytes);
 // Ends the kernel; its context fails with `error` (a CUresult such as 700 or 719).
 void rig_fail(int error);
 

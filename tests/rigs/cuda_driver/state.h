@@ -43,6 +43,7 @@ enum class Magic : uint32_t {
   graph_exec,
   pool,
   array,
+  mipmapped,
   object,
   link
 };

@@ -19,6 +19,7 @@ GOLDEN_HIP = GOLDEN.with_name("v1.3")
 GOLDEN_IDLE = GOLDEN.with_name("v1.4")
 GOLDEN_ARENA = GOLDEN.with_name("v1.5")
 GOLDEN_NUMBA = GOLDEN.with_name("v1.6")
+GOLDEN_TEXTURES = GOLDEN.with_name("v1.7")
 Edit = Callable[[Any], None]
 
 

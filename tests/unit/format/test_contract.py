@@ -24,6 +24,8 @@ READERS: dict[str, Any] = {
     "Autotune": schema.Autotune,
     "AutotuneConfig": schema.AutotuneConfig,
     "Region": schema.Region,
+    "Array": schema.Array,
+    "Texture": schema.Texture,
     "View": schema.View,
     "Closure": schema.Closure,
     "Parameters": schema.Parameters,

@@ -12,6 +12,7 @@ import pytest
 
 from kerncap.format import Reproducer, WriteSet, schema
 from kerncap.format.memory_index import STATES
+from kerncap.format.textures import sampler_text
 from tests.golden.make import (
     ARENA_ZEROS,
     BLOCK,
@@ -29,8 +30,11 @@ from tests.golden.make import (
     NUMBA_SOURCE,
     PARAMETERS,
     PTX,
+    PYRAMID,
+    SAMPLER,
     SOURCE,
     STORAGES,
+    TEXTURES,
     WORK_ITEMS,
     X,
     block_contents,
@@ -43,9 +47,11 @@ from tests.golden.make import (
     make_idle,
     make_native,
     make_numba,
+    make_textures,
     masks,
     native_contents,
     noise,
+    texture_contents,
 )
 from tests.unit.format.damage import (
     GOLDEN,
@@ -55,6 +61,7 @@ from tests.unit.format.damage import (
     GOLDEN_IDLE,
     GOLDEN_NATIVE,
     GOLDEN_NUMBA,
+    GOLDEN_TEXTURES,
 )
 
 
@@ -232,6 +239,18 @@ def test_version_1_6() -> None:
         golden.verify()
 
 
+def test_version_1_7() -> None:
+    with Reproducer.open(GOLDEN_TEXTURES) as golden:
+        assert (golden.manifest.version.major, golden.manifest.version.minor) == (1, 7)
+        assert golden.manifest.launch.textures == TEXTURES
+        assert golden.manifest.regions[0].array == PYRAMID
+        before, after = texture_contents()[0]
+        assert golden.read("pre", 0, 0, len(before)) == before
+        assert golden.read("post", 0, 0, len(after)) == after
+        assert sampler_text(SAMPLER) == "clamp, linear, normalized coordinates"
+        golden.verify()
+
+
 @pytest.mark.parametrize(
     ("build", "there"),
     [
@@ -242,6 +261,7 @@ def test_version_1_6() -> None:
         (make_idle, GOLDEN_IDLE),
         (make_arena, GOLDEN_ARENA),
         (make_numba, GOLDEN_NUMBA),
+        (make_textures, GOLDEN_TEXTURES),
     ],
 )
 def test_todays_writer_makes_an_equal_one(tmp_path: Path, build: Callable[[Path], Path], there: Path) -> None:

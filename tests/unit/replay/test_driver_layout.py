@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from kerncap.replay.worker.cuda import driver
+from kerncap.replay.worker.cuda import driver, textures
 
 _STRUCTURES = {
     "CUmemAllocationProp": (driver.MemAllocationProp, {
@@ -22,7 +22,32 @@ _STRUCTURES = {
     "CUlaunchConfig": (driver.LaunchConfig, {
         "gridDimX": "grid", "blockDimX": "block", "sharedMemBytes": "shared_bytes", "hStream": "stream",
         "attrs": "attributes", "numAttrs": "attribute_count"}),
+    "CUDA_ARRAY3D_DESCRIPTOR": (textures.ArrayDescriptor, {
+        "Width": "width", "Height": "height", "Depth": "depth", "Format": "format", "NumChannels": "channels",
+        "Flags": "flags"}),
+    "CUDA_RESOURCE_DESC": (textures.ResourceDescriptor, {
+        "resType": "type", "res": "words", "flags": "flags"}),
+    "CUDA_MEMCPY3D": (textures.Copy3D, {
+        "srcXInBytes": "source", "dstXInBytes": "target", "WidthInBytes": "width_bytes", "Height": "height",
+        "Depth": "depth"}),
 }  # fmt: skip
+# Members of a structure within one, at the place that `textures` gives them.
+_SIDE = textures.Copy3D.target.offset
+_WORDS = textures.ResourceDescriptor.words.offset
+_WITHIN = {
+    "dstMemoryType": ("CUDA_MEMCPY3D", _SIDE + textures.Side.memory_type.offset),
+    "dstDevice": ("CUDA_MEMCPY3D", _SIDE + textures.Side.device.offset),
+    "dstArray": ("CUDA_MEMCPY3D", _SIDE + textures.Side.array.offset),
+    "dstPitch": ("CUDA_MEMCPY3D", _SIDE + textures.Side.pitch.offset),
+    "dstHeight": ("CUDA_MEMCPY3D", _SIDE + textures.Side.height.offset),
+    "res.array.hArray": ("CUDA_RESOURCE_DESC", _WORDS),
+    "res.linear.format": ("CUDA_RESOURCE_DESC", _WORDS + 8),
+    "res.linear.numChannels": ("CUDA_RESOURCE_DESC", _WORDS + 12),
+    "res.linear.sizeInBytes": ("CUDA_RESOURCE_DESC", _WORDS + 16),
+    "res.pitch2D.width": ("CUDA_RESOURCE_DESC", _WORDS + 16),
+    "res.pitch2D.height": ("CUDA_RESOURCE_DESC", _WORDS + 24),
+    "res.pitch2D.pitchInBytes": ("CUDA_RESOURCE_DESC", _WORDS + 32),
+}
 _NUMBERS = {
     "CU_LAUNCH_ATTRIBUTE_COOPERATIVE": driver.ATTRIBUTE_COOPERATIVE,
     "CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION": driver.ATTRIBUTE_CLUSTER_DIMENSION,
@@ -86,6 +111,15 @@ def test_layouts_and_numbers_are_those_of_the_header(tmp_path: Path) -> None:
     for name, number in _NUMBERS.items():
         lines.append(f'printf("{name} %d\\n", (int){name});')
         expected[name] = number
+    for theirs, (type_, offset) in _WITHIN.items():
+        lines.append(f'printf("{theirs} %zu\\n", offsetof({type_}, {theirs}));')
+        expected[theirs] = offset
+    for name, size in (
+        ("CUDA_TEXTURE_DESC", 104),
+        ("CUDA_RESOURCE_VIEW_DESC", 112),
+    ):  # as the format has them
+        lines.append(f'printf("{name} %zu\\n", sizeof({name}));')
+        expected[name] = size
     source = tmp_path / "layout.c"
     source.write_text(
         "#include <cuda.h>\n#include <stddef.h>\n#include <stdio.h>\nint main(void) {"
