@@ -12,6 +12,7 @@ A result counts as such a zero only if it is one: zero times infinity or NaN, as
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -135,6 +136,9 @@ def _elementwise(plan: Plan, operation: Operation) -> Step | None:
         return _on_marked(operation, _added)
     if (parts := _exchange(operation)) is not None:
         return _on_marked(operation, _exchanged, parts)
+    if (turned := _turned(operation)) is not None:
+        value, axis = turned
+        return _on_marked(operation, partial(_follow_turned, axis), (value,))
 
     def mark(made: Tile, tiles: list[Tile]) -> None:
         made.zero = _both(zeros(*tiles), made.data == 0)
@@ -206,6 +210,27 @@ def _exchanged(made: Tile, parts: list[Tile]) -> None:
     made.zero = known & np.where(condition.data, zero, zeros[0])
     otherwise = False if made.undefined is None else made.undefined
     made.undefined = np.where(known, np.where(condition.data, undefined, marks[0]), otherwise)
+
+
+def _turned(operation: Operation) -> tuple[Value, int] | None:
+    """x and the axis of ``x ^ (the pair's a ^ b)``, by which `tl.flip` turns pairs round."""
+    if operation.name != "arith.xori":
+        return None
+    for x, other in (operation.operands, operation.operands[::-1]):
+        pair = other.owner
+        while isinstance(pair, Operation) and pair.name in ("tt.broadcast", "tt.expand_dims"):
+            pair = pair.operands[0].owner
+        if isinstance(pair, Operation) and pair.name == "tt.reduce" and pair.operands == (x,):
+            known = _along(pair)
+            if known is not None and known[0] == "arith.xori" and known[1][known[2] - 1] == 2:
+                return x, known[2]
+    return None
+
+
+def _follow_turned(axis: int, made: Tile, parts: list[Tile]) -> None:
+    """Marks go with their lanes."""
+    [x] = parts
+    made.undefined, made.zero = (None if one is None else np.flip(one, axis) for one in (x.undefined, x.zero))
 
 
 # --- lanes together ----------------------------------------------------------------------------------

@@ -59,7 +59,11 @@ class Access:
             enabled = addresses.inside if enabled is None else enabled & addresses.inside
         lanes = m.lanes(enabled, len(shape))
         self.lanes: Bools | None = None if lanes is None or lanes.all() else lanes  # None: all of them
-        self.steered = either(addresses.undefined, None if mask is None else mask.counted)
+        unsure = None if mask is None else mask.counted
+        astray = addresses.undefined
+        if astray is not None and mask is not None:  # no lane that is masked off goes to its address
+            astray = astray & (mask.data if unsure is None else mask.data | unsure)
+        self.steered = either(astray, unsure)
         if m.unsure is not None:
             self.steered = either(self.steered, lift(m.unsure, len(shape)))
 

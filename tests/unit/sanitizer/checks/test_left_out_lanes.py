@@ -99,6 +99,15 @@ def exchanged(x, w, y, n, HOW: tl.constexpr, BLOCK: tl.constexpr):
     tl.store(y + offs, tl.exp(made) if HOW == "exp" else made)
 
 
+@triton.jit
+def looked_up(x, w, y, n, HOW: tl.constexpr, BLOCK: tl.constexpr):
+    """Places, of which the last six are left out."""
+    offs = tl.arange(0, BLOCK)
+    places = tl.flip(tl.load(x + offs, mask=offs < n).to(tl.int32))
+    count = 0 if HOW == "nowhere" else 4
+    tl.store(y + offs, tl.load(w + places, mask=offs < tl.load(y).to(tl.int32) - 2 + count, other=1.0))
+
+
 def noted(kernel: Any, how: str, x: float, odd: float) -> str:
     """What is said of the uninit check: "error", "note" or nothing.
 
@@ -165,3 +174,8 @@ def test_lanes_that_are_exchanged_keep_what_they_are() -> None:
 def test_the_end_of_a_scan_holds_all_that_was_added() -> None:
     assert noted(combined, "end of scan", 2.0, 0.5) == "note"
     assert noted(combined, "scan in a loop", 2.0, 0.5) == "error"
+
+
+def test_a_lane_that_is_masked_off_goes_to_no_place() -> None:
+    assert noted(looked_up, "nowhere", 2.0, 0.5) == ""
+    assert noted(looked_up, "some", 2.0, 0.5) == "error"
