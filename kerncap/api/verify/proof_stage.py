@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from kerncap.api.compiled_ttir import compile_source
 from kerncap.api.verify.derived import derive
 from kerncap.api.verify.verify_result import Case, StageResult
 from kerncap.errors import BackendUnavailable, KerncapError
@@ -64,6 +63,7 @@ def said(found: StageResult, proof: Proof) -> StageResult:
 
 def _launch(case: Case, source: str | None, config: Config | None) -> Launch:
     """The captured launch with the TTIR that is in it, or with that of a source. Raises KerncapError."""
+    from kerncap.api.compiled_ttir import compile_source
     from kerncap.sanitizer.sources.reproducer import launch_from_reproducer, target_of
 
     reproducer = case.reproducer

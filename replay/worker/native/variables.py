@@ -84,11 +84,13 @@ class Variables:
         for region, address in self.at.items():
             self._device.copy(address, self._regions[region]["base"], self._regions[region]["size"])
         self._translate(self.moves)
-        self._textures.enter(self._device.stream)
+        if self._textures.has_arrays:
+            self._textures.enter(self._device.stream)
 
     def leave(self) -> None:
         """Bring back what the launch left."""
-        self._textures.leave(self._device.stream)
+        if self._textures.has_arrays:
+            self._textures.leave(self._device.stream)
         self._translate(self._back)
         for region, address in self.at.items():
             self._device.copy(self._regions[region]["base"], address, self._regions[region]["size"])

@@ -40,7 +40,7 @@ LONGEST_S = 10  # of this process's own time: a busy machine is no fault of a co
 LONGEST_WAIT_S = 120
 MOST_BYTES = 2 << 30
 INTERNAL = 70
-GOLDENS = (GOLDEN, GOLDEN_NATIVE, GOLDEN_BLOCK, GOLDEN_HIP)
+GOLDENS = (GOLDEN, GOLDEN_NATIVE, GOLDEN_BLOCK, GOLDEN_HIP, GOLDEN.with_name("v1.7"))
 GONE = object()
 
 
@@ -63,8 +63,9 @@ Steps = tuple[str | int, ...]
 
 def filled_up() -> list[Any]:
     """The manifests of the golden reproducers, readable still, with the optional keys that they lack."""
-    plain, native, block, hip = (json.loads((golden / "manifest.json").read_bytes()) for golden in GOLDENS)
-    for document in (plain, native, block, hip):
+    documents = [json.loads((golden / "manifest.json").read_bytes()) for golden in GOLDENS]
+    plain, native, _, _, textured = documents
+    for document in documents:
         document["version"] = {"major": FORMAT_MAJOR, "minor": FORMAT_MINOR}
         document["oracle"] |= {"error": "none", "condition": "differs", "detail": "0 of 8 bytes"}
     plain["views"][0]["requires_grad"] = True
@@ -94,7 +95,12 @@ def filled_up() -> list[Any]:
         "directory": "/app",
         "compiler": "ptxas 13.0",
     }
-    return [plain, native, block, hip]
+    textured["regions"][0]["array"]["depth"] = 0
+    textured["launch"]["textures"][0]["level"] = 0
+    [linear] = [one for one in textured["launch"]["textures"] if one["resource"] == "linear"]
+    rows = {"resource": "pitch2d", "width": 4, "height": 2, "pitch": 32}
+    textured["launch"]["textures"].append({**linear, **rows, "handle": linear["handle"] + 1})
+    return documents
 
 
 def keys(node: Any, steps: Steps = ()) -> Iterator[Steps]:

@@ -36,7 +36,7 @@ def test_another_block_and_grid_are_judged_by_the_same_oracle(adder: Resident) -
     engine.unload("short")
     assert not engine.is_loaded("short") and engine.is_loaded("wide")
     assert engine.compiled(ORIGINAL).grid == (4, 1, 1)
-    with pytest.raises(ReplayError, match="short is not loaded"):
+    with pytest.raises(ReplayError, match="short: not loaded"):
         engine.compiled("short")
 
 
