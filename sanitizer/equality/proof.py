@@ -12,6 +12,7 @@ from kerncap.sanitizer.concrete.run import Limits
 from kerncap.sanitizer.equality.field import PRIMES, SMALLEST_Q, Field
 from kerncap.sanitizer.equality.numbers import NotModelled, irrational
 from kerncap.sanitizer.equality.runs import (
+    Budget,
     CannotRun,
     Kernel,
     Ran,
@@ -31,7 +32,7 @@ _MOST_TRIALS = 12
 _MOST_CHOICES = 4  # comparisons that a result may hang on
 _MOST_WORK = 4_000_000_000  # operations on elements
 _SEED = 0x6B65726E
-LIMITS = Limits(element_operations=4_000_000_000, seconds=120.0)
+LIMITS = Limits(element_operations=4_000_000_000, seconds=300.0)
 
 
 @dataclass
@@ -54,15 +55,19 @@ def kernel_of(launch: Launch) -> Kernel:
 
 
 def prove(first: Kernel, second: Kernel, *, limits: Limits = LIMITS, seed: int = _SEED) -> Proof:
-    """Whether two launches leave the same in memory, for all float inputs of these sizes."""
+    """Whether two launches leave the same in memory, for all float inputs of these sizes.
+
+    ``limits``: seconds of all runs together, operations of each.
+    """
+    budget = Budget(limits)
     try:
-        witness, near = search(first, second, limits, seed)
+        witness, near = search(first, second, budget, seed)
         if witness is not None:
             return Proof(False, witness=witness)
         scalars = _scalars(first, second)
-        found = _trials(first, second, limits, seed, scalars)
+        found = _trials(first, second, budget, seed, scalars)
         if found.equal is None and scalars:
-            found = _trials(first, second, limits, seed, {})
+            found = _trials(first, second, budget, seed, {})
     except (CannotRun, NotModelled) as reason:
         return Proof(None, str(reason))
     if found.equal is None and near:
@@ -73,11 +78,11 @@ def prove(first: Kernel, second: Kernel, *, limits: Limits = LIMITS, seed: int =
 # --- exact arithmetic ---------------------------------------------------------------------------------------
 
 
-def _trials(first: Kernel, second: Kernel, limits: Limits, seed: int, scalars: dict[str, float]) -> Proof:
+def _trials(first: Kernel, second: Kernel, budget: Budget, seed: int, scalars: dict[str, float]) -> Proof:
     """Maxima as functions of what they are taken of; if that shows nothing, by orders of all numbers."""
     found = Proof(None)
     for free in (True, False):
-        tried = _tried(first, second, limits, seed, scalars, free)
+        tried = _tried(first, second, budget, seed, scalars, free)
         if tried.equal or not found.reason:
             found = tried
         if tried.equal:
@@ -86,7 +91,7 @@ def _trials(first: Kernel, second: Kernel, limits: Limits, seed: int, scalars: d
 
 
 def _tried(
-    first: Kernel, second: Kernel, limits: Limits, seed: int, scalars: dict[str, float], free: bool
+    first: Kernel, second: Kernel, budget: Budget, seed: int, scalars: dict[str, float], free: bool
 ) -> Proof:
     passed = _scalars(first, second)
     constants = [*_constants(first), *_constants(second), *passed.values()]
@@ -95,7 +100,7 @@ def _tried(
     while done < needed:
         numbers = Field(PRIMES[(seed + done) % len(PRIMES)], seed + done, constants, free)
         numbers.let_vary(scalars)
-        a, b = run(first, numbers, limits), run(second, numbers, limits)
+        a, b = run(first, numbers, budget), run(second, numbers, budget)
         wrong, elements = _compared(first, second, a, b, numbers)
         if wrong:
             return Proof(None, wrong, trials=done + 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -31,6 +32,21 @@ class CannotRun(Exception):
     """A run that did not come to its end, and why."""
 
 
+class Budget:
+    """What all runs of one proof may take together in seconds, and each in operations on elements."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._end = time.monotonic() + limits.seconds
+
+    def left(self) -> Limits:
+        """For the next run. Raises CannotRun if nothing is left."""
+        seconds = self._end - time.monotonic()
+        if seconds <= 0:
+            raise CannotRun(f"too large: more than {self._limits.seconds:g} s")
+        return replace(self._limits, seconds=seconds)
+
+
 @dataclass
 class Ran:
     plan: ExactPlan
@@ -41,7 +57,7 @@ class Ran:
         return self.plan.floats
 
 
-def run(kernel: Kernel, numbers: Numbers, limits: Limits) -> Ran:
+def run(kernel: Kernel, numbers: Numbers, budget: Budget) -> Ran:
     """All programs. Raises CannotRun."""
     plan = ExactPlan(kernel.module, kernel.module.kernel, kernel.launch, numbers, kernel.names)
     outcome = evaluate(
@@ -49,18 +65,19 @@ def run(kernel: Kernel, numbers: Numbers, limits: Limits) -> Ran:
         kernel.module.kernel,
         kernel.launch,
         plan.memory,
-        limits=limits,
+        limits=budget.left(),
         track=Track(left_out=False),
         plan=plan,
     )
     if not outcome.complete:
+        budget.left()
         raise CannotRun(outcome.reason or "it did not end")
     if outcome.unknown_contents:
         raise CannotRun(outcome.unknown_contents[0][1])
     return Ran(plan, outcome)
 
 
-def run_in_own_types(kernel: Kernel, numbers: Numbers, like: FloatMemory, limits: Limits) -> Memory:
+def run_in_own_types(kernel: Kernel, numbers: Numbers, like: FloatMemory, budget: Budget) -> Memory:
     """The kernel as the sanitizer runs it, on what ``numbers`` draws for the storages of ``like``.
 
     Raises CannotRun.
@@ -69,7 +86,7 @@ def run_in_own_types(kernel: Kernel, numbers: Numbers, like: FloatMemory, limits
     launch = replace(kernel.launch, contents=contents)
     memory = Memory(launch)
     outcome = evaluate(
-        kernel.module, kernel.module.kernel, launch, memory, limits=limits, track=Track(left_out=False)
+        kernel.module, kernel.module.kernel, launch, memory, limits=budget.left(), track=Track(left_out=False)
     )
     if not outcome.complete or outcome.unknown_contents:
         raise CannotRun(outcome.reason or outcome.unknown_contents[0][1])

@@ -8,10 +8,10 @@ import numpy as np
 import numpy.typing as npt
 
 from kerncap.sanitizer.concrete.memory import Memory
-from kerncap.sanitizer.concrete.run import Limits
 from kerncap.sanitizer.equality.numbers import Bools, Ints
 from kerncap.sanitizer.equality.real import INPUTS, Reals
 from kerncap.sanitizer.equality.runs import (
+    Budget,
     Kernel,
     Ran,
     floats_of,
@@ -40,11 +40,11 @@ class Witness:
     second: float
 
 
-def search(first: Kernel, second: Kernel, limits: Limits, seed: int) -> tuple[Witness | None, str]:
+def search(first: Kernel, second: Kernel, budget: Budget, seed: int) -> tuple[Witness | None, str]:
     """A witness; or what is to be said of a difference that the kernels' own rounding hides."""
     near = ""
     for inputs in INPUTS:
-        one = _Comparison(first, second, Reals(inputs, seed), inputs.words, limits)
+        one = _Comparison(first, second, Reals(inputs, seed), inputs.words, budget)
         found = one.integers() or one.floats()
         if found is not None:
             return found, ""
@@ -55,16 +55,16 @@ def search(first: Kernel, second: Kernel, limits: Limits, seed: int) -> tuple[Wi
 class _Comparison:
     """Two kernels on the same inputs."""
 
-    def __init__(self, first: Kernel, second: Kernel, numbers: Reals, words: str, limits: Limits) -> None:
-        self._kernels, self._numbers, self._words, self._limits = (first, second), numbers, words, limits
-        self._ran = run(first, numbers, limits), run(second, numbers, limits)
+    def __init__(self, first: Kernel, second: Kernel, numbers: Reals, words: str, budget: Budget) -> None:
+        self._kernels, self._numbers, self._words, self._budget = (first, second), numbers, words, budget
+        self._ran = run(first, numbers, budget), run(second, numbers, budget)
         self._own: tuple[Memory, Memory] | None = None
         self.near = ""
 
     def _in_own_types(self) -> tuple[Memory, Memory]:
         if self._own is None:
             one, other = (
-                run_in_own_types(kernel, self._numbers, ran.floats, self._limits)
+                run_in_own_types(kernel, self._numbers, ran.floats, self._budget)
                 for kernel, ran in zip(self._kernels, self._ran, strict=True)
             )
             self._own = one, other

@@ -20,12 +20,11 @@ from typing import Any
 from kerncap.sanitizer.equality.numbers import NotModelled
 from kerncap.sanitizer.equality.proof import LIMITS, kernel_of, prove
 from kerncap.sanitizer.equality.real import INPUTS, Reals
-from kerncap.sanitizer.equality.runs import CannotRun, Kernel, run
+from kerncap.sanitizer.equality.runs import Budget, CannotRun, Kernel, run
 from kerncap.sanitizer.equality.witness import results_differ
-from kerncap.sanitizer.sources.triton_call import launches_of
 from tests.fuzz.mutants.mutate import Mutant, mutants
 from tests.integration.equality import kernels
-from tests.integration.equality.pairs import EQUAL, Run
+from tests.integration.equality.pairs import EQUAL, Run, launched
 
 RUNS = 100
 
@@ -65,13 +64,6 @@ def chosen(count: int, seed: int) -> list[Mutated]:
     return found[:count]
 
 
-def _kernel(of: Run, arguments: tuple[Any, ...]) -> Kernel:
-    [launch] = launches_of(
-        of.kernel, of.grid, arguments, dict(of.constants), target="cuda:90", all_configs=False
-    )
-    return kernel_of(launch)
-
-
 def _loaded(path: Path, name: str) -> Any:
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None and spec.loader is not None
@@ -81,10 +73,11 @@ def _loaded(path: Path, name: str) -> Any:
 
 
 def _differs(first: Kernel, second: Kernel, runs: int) -> bool:
+    budget = Budget(LIMITS)
     usual = [one for one in INPUTS if "times" not in one.words]
     for seed in range(runs):
         numbers = Reals(usual[seed % len(usual)], 1000 + seed)
-        if results_differ(first, second, run(first, numbers, LIMITS), run(second, numbers, LIMITS)):
+        if results_differ(first, second, run(first, numbers, budget), run(second, numbers, budget)):
             return True
     return False
 
@@ -94,10 +87,10 @@ def judge(one: Mutated, path: Path, runs: int = RUNS) -> str:
     path.write_text(one.mutant.source, encoding="utf-8")
     arguments = EQUAL[one.pair][0]()
     try:
-        second = _kernel(replace(one.run, kernel=_loaded(path, one.name)), arguments)
+        second = kernel_of(launched(arguments, replace(one.run, kernel=_loaded(path, one.name))))
     except Exception:
         return "does not compile"
-    first = _kernel(one.run, arguments)
+    first = kernel_of(launched(arguments, one.run))
     found = prove(first, second)
     if found.equal is None:
         return "not proved"

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from kerncap.sanitizer.equality.proof import Proof, kernel_of, prove
+from kerncap.sanitizer.launch import Launch
 from kerncap.sanitizer.sources.triton_call import launches_of
 from tests.integration.equality import kernels as k
 
@@ -26,15 +27,16 @@ def _empty(*shape: int) -> torch.Tensor:
     return torch.zeros(*shape)
 
 
+def launched(arguments: tuple[Any, ...], one: Run) -> Launch:
+    [found] = launches_of(
+        one.kernel, one.grid, arguments, dict(one.constants), target="cuda:90", all_configs=False
+    )
+    return found
+
+
 def proved(arguments: tuple[Any, ...], first: Run, second: Run) -> Proof:
     """Whether two launches on the same tensors are equal."""
-    launches = [
-        launches_of(
-            one.kernel, one.grid, arguments, dict(one.constants), target="cuda:90", all_configs=False
-        )[0]
-        for one in (first, second)
-    ]
-    return prove(*(kernel_of(one) for one in launches))
+    return prove(*(kernel_of(launched(arguments, one)) for one in (first, second)))
 
 
 ROWS, N = 6, 100

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from kerncap.sanitizer.equality.proof import CONFIDENCE_BITS
-from tests.integration.equality.pairs import EQUAL, UNEQUAL, proved
+from kerncap.sanitizer.concrete.run import Limits
+from kerncap.sanitizer.equality.proof import CONFIDENCE_BITS, kernel_of, prove
+from tests.integration.equality.pairs import EQUAL, UNEQUAL, launched, proved
 
 # Which of two places is larger hangs on each element, which no small number of orders settles.
 WITHOUT_WITNESS = ("place of the largest",)
@@ -31,3 +32,11 @@ def test_a_mistake_is_never_proved(name: str) -> None:
     else:
         assert found.witness is not None
         assert found.witness.first != found.witness.second
+
+
+def test_time_is_limited_for_all_runs_together() -> None:
+    make, first, second = EQUAL["swiglu"]
+    launches = [launched(make(), one) for one in (first, second)]
+    found = prove(*(kernel_of(one) for one in launches), limits=Limits(seconds=1e-9))
+    assert found.equal is None
+    assert found.reason == "too large: more than 1e-09 s"
