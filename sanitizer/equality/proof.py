@@ -191,8 +191,8 @@ def _constants(kernel: Kernel) -> Iterable[float]:
 
 _KNOWN = frozenset(
     (
-        *("add", "sub", "mul", "div", "neg", "reciprocal", "fma", "cast", "compare", "isnan", "isinf"),
-        *("isfinite", "copysign", "clamp", "maxnum", "minnum", "maximum", "minimum", "abs"),
+        *("add", "sub", "mul", "div", "neg", "reciprocal", "fma", "cast", "compare", "equals", "isnan"),
+        *("isinf", "isfinite", "copysign", "clamp", "maxnum", "minnum", "maximum", "minimum", "abs"),
         *("exp", "exp2", "exp10", "expm1", "log", "log2", "log10", "log1p", "tanh", "sqrt", "rsqrt", "pow"),
     )
 )

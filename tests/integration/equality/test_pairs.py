@@ -34,6 +34,14 @@ def test_a_mistake_is_never_proved(name: str) -> None:
         assert found.witness.first != found.witness.second
 
 
+@pytest.mark.parametrize(("name", "functions"), [("layer norm, Welford", None), ("gelu", "erf")])
+def test_only_what_is_not_interpreted_is_said_to_be(name: str, functions: str | None) -> None:
+    make, first, second = EQUAL[name]
+    said = [one for one in proved(make(), first, second).assumptions if "equal arguments" in one]
+    wanted = f"of {functions} it is only known that equal arguments give equal results"
+    assert said == ([] if functions is None else [wanted])
+
+
 def test_time_is_limited_for_all_runs_together() -> None:
     make, first, second = EQUAL["swiglu"]
     launches = [launched(make(), one) for one in (first, second)]
