@@ -83,7 +83,7 @@ def _row(header: list[str], row: list[str], units: Mapping[str, str]) -> KernelR
 def _number(cell: str) -> float | None:
     """A number as ncu prints it: ``1,234.5``; some cells have an instance list behind it.
 
-    ``nan`` is none: ncu prints it for a counter that it could not read, as on a GPU that others use as well.
+    None for ``nan`` too, which ncu prints for a counter that it could not read (others used the GPU).
     """
     head = cell.strip().split(" ", 1)[0]
     try:

@@ -27,7 +27,7 @@ from functools import cache
 from pathlib import Path
 from typing import NoReturn
 
-# Prefixes of variables. LD_LIBRARY_PATH is none: kerncap's own process opens no library by its name.
+# Prefixes of variables. LD_LIBRARY_PATH is not among them: kerncap's own process opens no library by name.
 _AT_START = ("PYTHON", "LD_PRELOAD", "LD_AUDIT", "LANG", "LC_", "OMP_", "OPENBLAS_", "MALLOC_", "GLIBC_")
 _LEFT_OUT = (".worker.", ".mcp", ".tuning.cluster", ".pytest_plugin", ".__main__")  # dear, and rarely run
 _MOST_BYTES = 1 << 20  # of a request

@@ -279,7 +279,7 @@ class _Comparison:
         )
 
     def _is_meant(self, finding: Any, argument: str | None) -> bool:
-        """A race of an operation that takes its pointers from several tensors of one storage is told once."""
+        """A race is reported once, also if its pointers come from several tensors of one storage."""
         if finding.argument == argument:
             return True
         if finding.check != "race" or finding.argument is None or argument is None:
