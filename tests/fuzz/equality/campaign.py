@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import ast
 import importlib.util
+import inspect
 import random
 import sys
 import tempfile
@@ -23,7 +24,6 @@ from kerncap.sanitizer.equality.real import INPUTS, Reals
 from kerncap.sanitizer.equality.runs import Budget, CannotRun, Kernel, run
 from kerncap.sanitizer.equality.witness import results_differ
 from tests.fuzz.mutants.mutate import Mutant, mutants
-from tests.integration.equality import kernels
 from tests.integration.equality.pairs import EQUAL, Run, launched
 
 RUNS = 100
@@ -45,16 +45,20 @@ class Mutated:
         return f"{self.name}:{self.mutant.line}: {self.mutant.what}"
 
 
+def _functions_beside(kernel: Any) -> dict[str, ast.FunctionDef]:
+    tree = ast.parse(Path(inspect.getfile(kernel.fn)).read_text(encoding="utf-8"))
+    return {one.name: one for one in tree.body if isinstance(one, ast.FunctionDef)}
+
+
 def chosen(count: int, seed: int) -> list[Mutated]:
     """Of all mutants of all kernels that are proved equal to another."""
-    tree = ast.parse(Path(kernels.__file__).read_text(encoding="utf-8"))
-    functions = {one.name: one for one in tree.body if isinstance(one, ast.FunctionDef)}
     found, seen = [], set()
     for pair, (_, *both) in EQUAL.items():
         for one in both:
             if one.kernel.__name__ in seen:
                 continue
             seen.add(one.kernel.__name__)
+            functions = _functions_beside(one.kernel)
             body = functions[one.kernel.__name__]
             called = {node.id for node in ast.walk(body) if isinstance(node, ast.Name)} & set(functions)
             needed = [ast.unparse(functions[name]) for name in sorted(called - {body.name})]

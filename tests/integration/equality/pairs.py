@@ -11,7 +11,19 @@ import torch
 from kerncap.sanitizer.equality.proof import Proof, kernel_of, prove
 from kerncap.sanitizer.launch import Launch
 from kerncap.sanitizer.sources.triton_call import launches_of
-from tests.integration.equality import kernels as k
+from tests.integration.equality.kernels import (
+    activations,
+    attention,
+    dequantise,
+    gather,
+    losses,
+    matmul,
+    maxima,
+    norms,
+    rotary,
+    softmax,
+    sums,
+)
 
 Grid = tuple[int, ...]
 
@@ -112,75 +124,94 @@ _SUMS = (_empty(12, 90), _empty(90), 12, 90)
 Made = Callable[[], tuple[Any, ...]]
 
 EQUAL: dict[str, tuple[Made, Run, Run]] = {
-    "softmax, online": (lambda: _rows(_empty(ROWS, N)), _row(k.softmax), _row(k.softmax_online, _PART)),
-    "log-softmax": (lambda: _rows(_empty(ROWS, N)), _row(k.log_softmax),
-                    _row(k.log_softmax_in_powers_of_two, _PART)),
-    "layer norm, Welford": (_norm, _row(k.layer_norm), _row(k.layer_norm_welford, _PART)),
-    "RMS norm in passes": (_rms, _row(k.rms_norm), _row(k.rms_norm_in_passes, _PART)),
-    "cross entropy, online": (_loss, _row(k.cross_entropy), _row(k.cross_entropy_online, _PART)),
-    "swiglu": (lambda: _flat(3), _each(k.swiglu), _each(k.swiglu_by_hand, 64)),
-    "gelu": (lambda: _flat(2), _each(k.gelu), _each(k.gelu_by_division)),
-    "relu": (lambda: _flat(2), _each(k.relu), _each(k.relu_by_choice)),
-    "tanh": (lambda: _flat(2), _each(k.tanh_by_exp), _each(k.tanh_by_sigmoid)),
-    "rotary embedding": (_rotated, _row(k.rope, {"HALF": 64}), _row(k.rope_rotated, {"HALF": 64})),
-    "matmul, other tiles": (_matrices, _product(k.matmul), _product(k.matmul, (2, 2), M=32, N=64, K=32)),
-    "matmul by rows": (_matrices, _product(k.matmul), _product(k.matmul_by_rows)),
-    "matmul, split": (_matrices, _product(k.matmul_added), _product(k.matmul_split, (3, 3, 4))),
-    "attention": (_heads, _head(k.attention), _head(k.attention_flash, KEYS=16)),
-    "attention, other tiles": (_heads, _head(k.attention_flash, KEYS=32), _head(k.attention_flash, Q=32)),
+    "softmax, online": (
+        lambda: _rows(_empty(ROWS, N)), _row(softmax.softmax), _row(softmax.softmax_online, _PART),
+    ),
+    "log-softmax": (lambda: _rows(_empty(ROWS, N)), _row(softmax.log_softmax),
+                    _row(softmax.log_softmax_in_powers_of_two, _PART)),
+    "layer norm, Welford": (_norm, _row(norms.layer_norm), _row(norms.layer_norm_welford, _PART)),
+    "RMS norm in passes": (_rms, _row(norms.rms_norm), _row(norms.rms_norm_in_passes, _PART)),
+    "cross entropy, online": (_loss, _row(losses.cross_entropy), _row(losses.cross_entropy_online, _PART)),
+    "swiglu": (lambda: _flat(3), _each(activations.swiglu), _each(activations.swiglu_by_hand, 64)),
+    "gelu": (lambda: _flat(2), _each(activations.gelu), _each(activations.gelu_by_division)),
+    "relu": (lambda: _flat(2), _each(activations.relu), _each(activations.relu_by_choice)),
+    "tanh": (lambda: _flat(2), _each(activations.tanh_by_exp), _each(activations.tanh_by_sigmoid)),
+    "rotary embedding": (_rotated, _row(rotary.rope, {"HALF": 64}), _row(rotary.rope_rotated, {"HALF": 64})),
+    "matmul, other tiles": (
+        _matrices, _product(matmul.matmul), _product(matmul.matmul, (2, 2), M=32, N=64, K=32),
+    ),
+    "matmul by rows": (_matrices, _product(matmul.matmul), _product(matmul.matmul_by_rows)),
+    "matmul, split": (_matrices, _product(matmul.matmul_added), _product(matmul.matmul_split, (3, 3, 4))),
+    "attention": (_heads, _head(attention.attention), _head(attention.attention_flash, KEYS=16)),
+    "attention, other tiles": (
+        _heads, _head(attention.attention_flash, KEYS=32), _head(attention.attention_flash, Q=32),
+    ),
     "running sum": (
-        lambda: _rows(_empty(ROWS, N)), _row(k.running_sum), _row(k.running_sum_in_steps),
+        lambda: _rows(_empty(ROWS, N)), _row(sums.running_sum), _row(sums.running_sum_in_steps),
     ),
     "sums of columns": (
-        lambda: _SUMS, Run(k.column_sums, (3,), _PART), Run(k.column_sums_by_atomics, (1,), _ROW),
+        lambda: _SUMS, Run(sums.column_sums, (3,), _PART), Run(sums.column_sums_by_atomics, (1,), _ROW),
     ),
-    "quantised": (_quantised, _row(k.dequantised), _row(k.dequantised_at_the_end, _PART)),
-    "gathered rows": (_indexed, _row(k.gathered), _row(k.gathered_by_masks)),
-    "largest": (_maxima, _row(k.largest), _row(k.largest_in_steps)),
+    "quantised": (_quantised, _row(dequantise.dequantised), _row(dequantise.dequantised_at_the_end, _PART)),
+    "gathered rows": (_indexed, _row(gather.gathered), _row(gather.gathered_by_masks)),
+    "largest": (_maxima, _row(maxima.largest), _row(maxima.largest_in_steps)),
 }  # fmt: skip
 
 UNEQUAL: dict[str, tuple[Made, Run, Run]] = {
     "softmax without its maximum": (
-        lambda: _rows(_empty(ROWS, N)), _row(k.softmax), _row(k.softmax_without_maximum),
+        lambda: _rows(_empty(ROWS, N)), _row(softmax.softmax), _row(softmax.softmax_without_maximum),
     ),
-    "softmax with a bias": (lambda: _rows(_empty(ROWS, N)), _row(k.softmax), _row(k.softmax_with_bias)),
+    "softmax with a bias": (
+        lambda: _rows(_empty(ROWS, N)), _row(softmax.softmax), _row(softmax.softmax_with_bias),
+    ),
     "softmax padded with zeros": (
-        lambda: _rows(_empty(ROWS, N)), _row(k.softmax_online, _PART), _row(k.softmax_padded_with_zeros),
+        lambda: _rows(_empty(ROWS, N)), _row(softmax.softmax_online, _PART),
+        _row(softmax.softmax_padded_with_zeros),
     ),
-    "layer norm, epsilon outside": (_norm, _row(k.layer_norm), _row(k.layer_norm_epsilon_outside)),
-    "layer norm, squares unmasked": (_norm, _row(k.layer_norm), _row(k.layer_norm_unmasked_squares)),
-    "layer norm by n - 1": (_norm, _row(k.layer_norm), _row(k.layer_norm_one_less)),
-    "RMS norm, weight plus one": (_rms, _row(k.rms_norm), _row(k.rms_norm_weight_plus_one)),
-    "RMS norm without its last": (_rms, _row(k.rms_norm), _row(k.rms_norm_without_last)),
-    "cross entropy of the next": (_loss, _row(k.cross_entropy), _row(k.cross_entropy_next_target)),
+    "layer norm, epsilon outside": (_norm, _row(norms.layer_norm), _row(norms.layer_norm_epsilon_outside)),
+    "layer norm, squares unmasked": (_norm, _row(norms.layer_norm), _row(norms.layer_norm_unmasked_squares)),
+    "layer norm by n - 1": (_norm, _row(norms.layer_norm), _row(norms.layer_norm_one_less)),
+    "RMS norm, weight plus one": (_rms, _row(norms.rms_norm), _row(norms.rms_norm_weight_plus_one)),
+    "RMS norm without its last": (_rms, _row(norms.rms_norm), _row(norms.rms_norm_without_last)),
+    "cross entropy of the next": (_loss, _row(losses.cross_entropy), _row(losses.cross_entropy_next_target)),
     "log-softmax of quotients": (
-        lambda: _rows(_empty(ROWS, N)), _row(k.log_softmax), _row(k.log_softmax_of_quotients),
+        lambda: _rows(_empty(ROWS, N)), _row(softmax.log_softmax), _row(softmax.log_softmax_of_quotients),
     ),
-    "swiglu that overflows": (lambda: _flat(3), _each(k.swiglu), _each(k.swiglu_that_overflows)),
-    "swiglu of the other": (lambda: _flat(3), _each(k.swiglu), _each(k.swiglu_of_the_other)),
-    "gelu of a shorter constant": (lambda: _flat(2), _each(k.gelu), _each(k.gelu_of_a_constant)),
-    "relu that leaks": (lambda: _flat(2), _each(k.relu), _each(k.relu_leaky)),
+    "swiglu that overflows": (
+        lambda: _flat(3), _each(activations.swiglu), _each(activations.swiglu_that_overflows),
+    ),
+    "swiglu of the other": (
+        lambda: _flat(3), _each(activations.swiglu), _each(activations.swiglu_of_the_other),
+    ),
+    "gelu of a shorter constant": (
+        lambda: _flat(2), _each(activations.gelu), _each(activations.gelu_of_a_constant),
+    ),
+    "relu that leaks": (lambda: _flat(2), _each(activations.relu), _each(activations.relu_leaky)),
     "rotary embedding, other sign": (
-        _rotated, _row(k.rope, {"HALF": 64}), _row(k.rope_other_sign, {"HALF": 64}),
+        _rotated, _row(rotary.rope, {"HALF": 64}), _row(rotary.rope_other_sign, {"HALF": 64}),
     ),
-    "matmul without its tail": (_matrices, _product(k.matmul), _product(k.matmul_without_tail)),
+    "matmul without its tail": (_matrices, _product(matmul.matmul), _product(matmul.matmul_without_tail)),
     "matmul, transposed": (
         lambda: (_empty(40, 64), _empty(64, 64), _empty(40, 64), 40, 64, 64),
-        _product(k.matmul, (3, 2)), _product(k.matmul_transposed, (3, 2)),
+        _product(matmul.matmul, (3, 2)), _product(matmul.matmul_transposed, (3, 2)),
     ),
-    "attention, not rescaled": (_heads, _head(k.attention), _head(k.attention_not_rescaled, KEYS=16)),
-    "attention to later keys": (_heads, _head(k.attention), _head(k.attention_later_keys)),
+    "attention, not rescaled": (
+        _heads, _head(attention.attention), _head(attention.attention_not_rescaled, KEYS=16),
+    ),
+    "attention to later keys": (_heads, _head(attention.attention), _head(attention.attention_later_keys)),
     "running sum without itself": (
-        lambda: _rows(_empty(ROWS, N)), _row(k.running_sum), _row(k.running_sum_without_itself),
+        lambda: _rows(_empty(ROWS, N)), _row(sums.running_sum), _row(sums.running_sum_without_itself),
     ),
     "sums of columns but the first": (
-        lambda: _SUMS, Run(k.column_sums, (3,), _PART), Run(k.column_sums_without_first, (3,), _PART),
+        lambda: _SUMS, Run(sums.column_sums, (3,), _PART), Run(sums.column_sums_without_first, (3,), _PART),
     ),
-    "quantised, off by a zero": (_quantised, _row(k.dequantised), _row(k.dequantised_off_by_a_zero)),
-    "gathered from the first": (_indexed, _row(k.gathered), _row(k.gathered_from_the_first)),
+    "quantised, off by a zero": (
+        _quantised, _row(dequantise.dequantised), _row(dequantise.dequantised_off_by_a_zero),
+    ),
+    "gathered from the first": (_indexed, _row(gather.gathered), _row(gather.gathered_from_the_first)),
     "place of the largest": (
-        lambda: _rows(torch.zeros(ROWS, dtype=torch.int32)), _row(k.largest_place),
-        _row(k.largest_place_of_all_but_one),
+        lambda: _rows(torch.zeros(ROWS, dtype=torch.int32)), _row(maxima.largest_place),
+        _row(maxima.largest_place_of_all_but_one),
     ),
-    "largest of all but the last": (_maxima, _row(k.largest), _row(k.largest_of_all_but_the_last)),
+    "largest of all but the last": (_maxima, _row(maxima.largest), _row(maxima.largest_of_all_but_the_last)),
 }  # fmt: skip

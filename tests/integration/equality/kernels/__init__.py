@@ -1,0 +1,1 @@
+"""Kernels in pairs: one function written in two ways, and mistakes that look like it."""
