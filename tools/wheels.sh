@@ -8,13 +8,16 @@ cd "$(dirname "$0")/.."
 python=$1
 folder=$2
 here=()
+alone=()
 if [[ ${BUILD:-} == here ]]; then
     here=(--no-build-isolation --config-settings build-dir=build/shims)
+    mkdir -p build
+    alone=(flock --close build/shims.lock) # as tools/shims.sh
     PATH="$(cd "$(dirname "$python")" && pwd):$PATH" # ninja
 fi
 tag=py3-none-manylinux_2_28_$(uname -m)
 rm -f "$folder"/kerncap-*.whl
-"$python" -m pip wheel --quiet --no-deps --wheel-dir "$folder" --config-settings "wheel.tags=$tag" "${here[@]}" .
+"${alone[@]}" "$python" -m pip wheel --quiet --no-deps --wheel-dir "$folder" --config-settings "wheel.tags=$tag" "${here[@]}" .
 if ! "$python" tools/check_glibc.py "$folder"/kerncap-*-"$tag".whl; then
     rm -f "$folder"/kerncap-*-"$tag".whl
     exit 1
