@@ -44,6 +44,7 @@ if TYPE_CHECKING:  # for type checkers and the reference; at run time each is lo
     from kerncap.api.minimize import Minimized, minimize
     from kerncap.api.pack import Packed, pack, unpack_file
     from kerncap.api.profile import ProfileResult, profile
+    from kerncap.api.prove import ProveOptions, ProveResult, prove
     from kerncap.api.replay import ReplayOptions, ReplayResult, Timing, replay
     from kerncap.api.report import Report as ReportPage
     from kerncap.api.report import report
@@ -73,12 +74,13 @@ __all__ = [
     "ArmResult", "BackendUnavailable", "CaptureError", "CaptureOptions", "CaptureResult", "CompareResult",
     "DoctorReport", "DocumentDiff", "EditOptions", "Exported", "Finding", "FormatError", "KerncapError",
     "Keep", "KernelSummary", "LaunchReport", "LimitReport", "LiveOptions", "Minimized", "Packed",
-    "ProfileResult", "ReplayError", "ReplayOptions", "ReplayResult", "ReportPage", "Reproducer",
-    "ReproducerDiff", "Run", "SanitizeOptions", "SanitizeResult", "SealedLaunch", "Selection", "StageResult",
-    "Timing", "TuneOptions", "TuneResult", "UsageError", "Verdict", "VerifyOptions", "VerifyResult", "arm",
-    "capture", "compare", "diff", "doctor", "edit", "export", "inspect", "limits", "list_kernels", "minimize",
-    "pack", "profile", "replay", "report", "sanitize_call", "sanitize_command", "sanitize_reproducer",
-    "sanitize_ttir", "seal_session", "tune", "unpack_file", "verify",
+    "ProfileResult", "ProveOptions", "ProveResult", "ReplayError", "ReplayOptions", "ReplayResult",
+    "ReportPage", "Reproducer", "ReproducerDiff", "Run", "SanitizeOptions", "SanitizeResult", "SealedLaunch",
+    "Selection", "StageResult", "Timing", "TuneOptions", "TuneResult", "UsageError", "Verdict",
+    "VerifyOptions", "VerifyResult", "arm", "capture", "compare", "diff", "doctor", "edit", "export",
+    "inspect", "limits", "list_kernels", "minimize", "pack", "profile", "prove", "replay", "report",
+    "sanitize_call", "sanitize_command", "sanitize_reproducer", "sanitize_ttir", "seal_session", "tune",
+    "unpack_file", "verify",
 ]  # fmt: skip
 
 # module -> what of it is public; `a as b` is called b here.
@@ -97,6 +99,7 @@ _PUBLIC = {
     "kerncap.api.minimize": ("Minimized", "minimize"),
     "kerncap.api.pack": ("Packed", "pack", "unpack_file"),
     "kerncap.api.profile": ("ProfileResult", "profile"),
+    "kerncap.api.prove": ("ProveOptions", "ProveResult", "prove"),
     "kerncap.api.replay": ("ReplayOptions", "ReplayResult", "Timing", "replay"),
     "kerncap.api.report": ("Report as ReportPage", "report"),
     "kerncap.api.sanitize": ("sanitize_reproducer", "sanitize_ttir"),

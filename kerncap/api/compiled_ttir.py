@@ -10,7 +10,8 @@ import json
 import os
 import re
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -38,25 +39,52 @@ def check_target(target: str | None) -> str | None:
     return target
 
 
+@dataclass(frozen=True)
+class Instead:
+    """A text of the user's in place of a reproducer's source, with the name that its lines go by.
+
+    ``change``: of arguments; names of files and lines are the text's own.
+    """
+
+    text: str
+    name: str
+    change: Callable[[schema.Argument], schema.Argument] = lambda argument: argument
+
+
 def compile_source(
-    reproducer: Reproducer, target: str, why: str, *, trusted: bool = False, python: str | None = None
+    reproducer: Reproducer,
+    target: str,
+    why: str,
+    *,
+    trusted: bool = False,
+    python: str | None = None,
+    instead: Instead | None = None,
 ) -> str:
     """Optimised TTIR of the reproducer's kernel for ``target``, with the application's places in it.
 
     ``why`` says in the error for a stranger's reproducer what makes this necessary. Raises UsageError
-    unless it is trusted, BackendUnavailable without a source, without Triton, or where it does not compile.
+    unless it is trusted or nothing of it is compiled, BackendUnavailable without a source, without Triton, or
+    where it does not compile.
     """
-    source = reproducer.manifest.source
+    manifest, source = reproducer.manifest, reproducer.manifest.source
     if source is None or source.language != "python":
         reason = f"{reproducer.path}: {why}, and it has no Python source to compile"
         raise BackendUnavailable("TTIR", reason)
-    trust.require(reproducer, trusted, f": {why}, so its source has to be compiled. That")
+    text = reproducer.source_text() or ""
+    if instead is None:
+        trust.require(reproducer, trusted, f": {why}, so its source has to be compiled. That")
+    else:
+        text = instead.text
+        file = msgspec.structs.replace(source.file, path=instead.name)
+        source = msgspec.structs.replace(source, file=file, origins=())
+        changed = tuple(map(instead.change, manifest.arguments))
+        manifest = msgspec.structs.replace(manifest, arguments=changed)
     found = python_with(("triton",), "Triton, which compiles the source,", python)
     with scratch.temporary("compile") as name:
         folder = Path(name)
         module = folder / "kernel.py"
-        module.write_text(reproducer.source_text() or "", encoding="utf-8")
-        job = _job(reproducer.manifest, source.entry, module, target, folder / "result.json")
+        module.write_text(text, encoding="utf-8")
+        job = _job(manifest, source.entry, module, target, folder / "result.json")
         (folder / "job.json").write_text(json.dumps(job), encoding="utf-8")
         answer = _run(found.python, folder, target, str(reproducer.path.resolve()))
     if "ttir" not in answer:

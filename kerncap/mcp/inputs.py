@@ -96,6 +96,15 @@ class Verify(Replay, frozen=True, kw_only=True):
     expect: Annotated[Literal["finite"] | None, _says("Require every written value to be finite.")] = None
 
 
+class Prove(Takes, frozen=True, kw_only=True):
+    a: Annotated[str, _says("A reproducer's folder, or a Python source of its Triton kernel.")]
+    b: Annotated[str, _says("The same. A source is tried on the launch of the other.")]
+    launch: Annotated[str | None, _says("Reproducer with the launch of two sources.")] = None
+    same: Annotated[
+        dict[str, str], _says("By arguments of a, the arguments of b that are the same, for two reproducers.")
+    ] = {}
+
+
 class Sanitize(Takes, frozen=True, kw_only=True):
     repro: Repro
     checks: Annotated[

@@ -101,6 +101,13 @@ def _verify(given: inputs.Verify, context: Context) -> list[str]:
     return ["verify", "--json", *_run_options(given, context), *options, _repro(given.repro, context)]
 
 
+def _prove(given: inputs.Prove, context: Context) -> list[str]:
+    sides = [str(context.allowed.path(text, name)) for text, name in ((given.a, "a"), (given.b, "b"))]
+    same = [f"--same={name}={other}" for name, other in given.same.items()]
+    options = _options(launch=_file(given.launch, "launch", context), python=context.python)
+    return ["prove", "--json", *options, *same, *sides]
+
+
 def _sanitize(given: inputs.Sanitize, context: Context) -> list[str]:
     baseline = _file(given.baseline, "baseline", context)
     options = _options(check=given.checks, bounds=given.bounds, baseline=baseline, python=context.python)
@@ -173,6 +180,8 @@ TOOLS = (
     Tool("verify", "Check the kernel, or a candidate for it, against the application's result, in "
          "stages; each says what it showed. undecided: neither right nor wrong was shown.",
          inputs.Verify, "verify", _verify, 1800),
+    Tool("prove", "Prove that two Triton kernels are the same function for all float values, or show "
+         "inputs on which they differ.", inputs.Prove, "prove", _prove),
     Tool("sanitize", "Prove that a Triton reproducer's launch stays in bounds and is free of "
          "races, or show the access that isn't; undecided if not all is proved. Nothing is run.",
          inputs.Sanitize, "sanitize", _sanitize, read_only=True),

@@ -45,6 +45,7 @@ class Proof:
     trials: int = 0
     passed_scalars: bool = False  # only for the floats that are passed
     elements: int = 0  # that were compared
+    only_one: list[tuple[int, str]] = field(default_factory=list)  # 0 or 1, and what only that stores to
     assumptions: list[str] = field(default_factory=list)
 
 
@@ -111,15 +112,27 @@ def _tried(
             return Proof(None, why, trials=done + 1)
         done += 1
     if not elements:
-        return Proof(None, "neither stores anything")
+        return Proof(None, "they store nothing to the same memory")
     assumptions = _assumptions(functions, constants, done, choices)
     return Proof(
         True,
         trials=done,
         passed_scalars=bool(passed) and not scalars,
         elements=elements,
+        only_one=[*_only_one(0, first, second, a), *_only_one(1, second, first, b)],
         assumptions=assumptions,
     )
+
+
+def _only_one(side: int, kernel: Kernel, other: Kernel, ran: Ran) -> Iterable[tuple[int, str]]:
+    """Storages that a kernel stores to, and that the other does not have."""
+    for index, name in enumerate(kernel.names):
+        if name not in other.names and (
+            index in ran.plan.memory.changed()
+            or index in ran.floats.storages
+            and ran.floats.storages[index].written.any()
+        ):
+            yield side, name
 
 
 def _needed(a: Ran, b: Ran, choices: int) -> tuple[int, str]:
@@ -162,8 +175,8 @@ def _compared(first: Kernel, second: Kernel, a: Ran, b: Ran, numbers: Field) -> 
             where = f"{many:,} of {len(places):,} elements of {held.name}, first {at}"
             return f"exact arithmetic gives other values for {where}", count
         count += len(places)
-    changed = sum(len(after) for runs in a.plan.memory.changed().values() for _, _, after in runs)
-    return "", count + changed
+    changed = a.plan.memory.changed()
+    return "", count + sum(len(after) for one, _ in same for _, _, after in changed.get(one, []))
 
 
 # --- what goes in and what is said --------------------------------------------------------------------------

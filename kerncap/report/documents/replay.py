@@ -106,6 +106,37 @@ class VerifyDocument(ReplayDocument, frozen=True, kw_only=True):
     stages: tuple[Stage, ...]
 
 
+# --- prove -------------------------------------------------------------------------------------------
+
+
+class Witness(Part, frozen=True, kw_only=True):
+    """Inputs on which both kernels were run, and the element that differs most."""
+
+    inputs: Annotated[str, says("What every float tensor held, in words.")]
+    tensor: str
+    element: Annotated[Count, says("Index in the tensor's memory, in elements.")]
+    values: Annotated[tuple[str, str], says("Of a, of b.")]
+
+
+class ProveDocument(Document, frozen=True, kw_only=True):
+    """Whether two kernels leave the same in memory for all float values."""
+
+    result: Word
+    reasons: Annotated[Names, says("Why they differ, or why nothing was proved.")]
+    a: Path
+    b: Path
+    launch: Annotated[Path | None, says("Reproducer whose launch both have; null: each has its own.")]
+    kernels: Annotated[tuple[str, str], says("Names of the kernels of a, of b.")]
+    matched: Annotated[
+        tuple[tuple[str, str], ...], says("Arguments of a and of b that are the same under two names.")
+    ]
+    shown: Names
+    not_shown: Annotated[Names, says("What is assumed, and what was not compared.")]
+    witness: Witness | None
+    elements: Annotated[Count, says("Elements that were compared.")]
+    draws: Annotated[Count, says("Runs on random elements of fields.")]
+
+
 # --- replay --edit -----------------------------------------------------------------------------------
 
 

@@ -22,6 +22,7 @@ DOCUMENTS = {
     "replay-compare": "replay:CompareDocument",
     "replay-limits": "measurements:LimitsDocument",
     "verify": "replay:VerifyDocument",
+    "prove": "replay:ProveDocument",
     "profile": "measurements:ProfileDocument",
     "tune": "measurements:TuneDocument",
     "sanitize": "sanitize:SanitizeDocument",

@@ -51,17 +51,20 @@ COMMANDS = {
     "diff of results": ("diff", "{}", "{}"),
     "report's part": ("report", str(GOLDEN), "--with", "{}", "-o", "{}.html"),
     "ceilings": ("replay", str(GOLDEN_BLOCK), "--limits", "--trust", "--ceilings", "{}"),
+    "prove": ("prove", "{}", str(GOLDEN)),
+    "prove of a source": ("prove", "{}.py", str(GOLDEN)),
     "TTIR": ("sanitize", "{}.ttir", "--grid", "1"),
 }
-TAKES_A_FOLDER = ("inspect", "replay", "pack", "diff of reproducers")
+TAKES_A_FOLDER = ("inspect", "replay", "pack", "diff of reproducers", "prove")
+ENDINGS = {"TTIR": ".ttir", "prove of a source": ".py"}
 CASES = [(n, k) for n in COMMANDS for k in KINDS if k != "folder" or n not in TAKES_A_FOLDER]
 
 
 @pytest.mark.parametrize(("name", "kind"), CASES)
 def test_no_command_reads_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, kind: str) -> None:
     monkeypatch.chdir(tmp_path)
-    path = made(tmp_path, kind, ".ttir" if name == "TTIR" else "")
-    path = path.with_suffix("") if name == "TTIR" else path
+    path = made(tmp_path, kind, ENDINGS.get(name, ""))
+    path = path.with_suffix("") if name in ENDINGS else path
     words = [word.format(path) for word in COMMANDS[name]]
     done = CliRunner().invoke(group, words)
     assert isinstance(done.exception, KerncapError), (done.exception, done.output)

@@ -130,7 +130,7 @@ def test_no_module_of_any_tool_of_mcp_runs(marks: Marks, script: Path, tmp_path:
     calls = [
         ("doctor", {}), ("list", {"command": program}), ("inspect", {"repro": one}),
         ("capture", {"command": program, "output": "captured"}), ("replay", {"repro": one}),
-        ("verify", {"repro": one}),
+        ("verify", {"repro": one}), ("prove", {"a": one, "b": one}),
         ("sanitize", {"repro": one}), ("sanitize_program", {"command": program}),
         ("tune", {"repros": [one], "trials": 2}), ("diff", {"a": one, "b": two}),
         ("minimize", {"repro": one, "output": "small"}), ("pack", {"repro": one}),

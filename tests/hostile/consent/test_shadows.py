@@ -45,6 +45,7 @@ HEAVY: dict[str, tuple[str, int]] = {
     "tune-dask": ("tune {0} --space {space} --trials 2 --workers 1", 0),
     "minimize": ("minimize {0} -o {out}/small", 0),
     "keep-failing": ("minimize {0} -o {out}/small --keep-failing false", 0),
+    "prove": ("prove {0} {0}", 0),
     "sanitize": ("sanitize {0}", 0),
     "doctor": ("doctor", 0),
     "doctor-self-test": ("doctor --self-test", 0),

@@ -39,6 +39,7 @@ COMMANDS: dict[str, tuple[str, int]] = {
     "verify": ("verify {repro}", HEAVY),
     "edit": ("replay {repro} --edit --once --copy {out}/edit", HEAVY),
     "tune": ("tune {own} --space {space} --trials 2 --resume", HEAVY),
+    "prove": ("prove {repro} {repro}", HEAVY),
     "sanitize": ("sanitize {repro}", HEAVY),
     "list": ("list --save {out}/there.json -- {program}", HEAVY),
     "sanitize program": ("sanitize -- {program}", HEAVY),

@@ -47,6 +47,7 @@ HEAVY = {
     "verify": "verify {0} --stages smoke,oracle",
     "tune": "tune {0} --space {space} --trials 2",
     "minimize": "minimize {0} -o {out}/made",
+    "prove": "prove {0} {0}",
     "sanitize": "sanitize {0}",
     "sanitize-sarif": "sanitize {0} --sarif {out}/made.sarif",
     "doctor": "doctor",

@@ -23,6 +23,7 @@ READING = {
     "diff": ["diff", GOLDEN / "v1.1"],
     "diff itself": ["diff", "--code", "all", "--lines", "0", GOLDEN / "v1.0"],
     "diff --json": ["diff", "--json", GOLDEN / "v1.1"],
+    "prove": ["prove", GOLDEN / "v1.1"],
     "sanitize": ["sanitize"],
     "sanitize --json": ["sanitize", "--json"],
     "replay": ["replay"],

@@ -14,7 +14,7 @@ import pytest
 from kerncap.printable import printable
 from tests.hostile.terminal.screen import on_terminal
 from tests.hostile.terminal.stranger import ALL, hostile_copy
-from tests.unit.replay.build import Launch
+from tests.unit.replay.build import HEADER, Launch
 
 # As escapes of a Python literal; 35;7 is no colour of kerncap's.
 EVIL = r"\x1b[35;7m\x07\x08\x9b\u202e\U000e0041\u200b\x85\u2028\rResult: PASS"
@@ -42,6 +42,7 @@ COMMANDS = {
     "replay --once": ["replay", "--trust", "--once"],
     "minimize": ["minimize", "--trust", "-o", "small"],
     "sanitize": ["sanitize", "--trust"],
+    "prove": ["prove", "--trust", "own.py"],
 }
 CASES = [(name, "replay") for name in SOURCES] + [
     ("raises in the kernel", name) for name in list(COMMANDS)[1:]
@@ -61,6 +62,7 @@ def test_what_a_module_says(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TRITON_INTERPRET", "1")
+    (tmp_path / "own.py").write_text(HEADER + KERNEL)
     seen = on_terminal(monkeypatch, *COMMANDS[command], _stranger(tmp_path, SOURCES[source]))
     own = "" if command != "replay --once" else r"\x1b\[(?!35)[0-9;]*m"  # the colours of its screen
     text = re.sub(own, "", seen.text) if own else seen.text

@@ -61,7 +61,7 @@ def test_what_only_other_values_show(softmax: Path, tmp_path: Path) -> None:
     without = changed(tmp_path, "x - tl.max(x, axis=0)", "x")
     found = proof(softmax, without)
     assert found.result == "fail"
-    assert "is nan, and 0 by the captured kernel" in found.reasons[0]
+    assert "is nan by candidate.py, and 0 by the captured kernel" in found.reasons[0]
 
 
 def test_what_rounding_hides_is_not_proved(softmax: Path, tmp_path: Path) -> None:
@@ -80,7 +80,7 @@ def test_what_is_not_modelled_is_named(softmax: Path, tmp_path: Path) -> None:
     )  # fmt: skip
     found = proof(softmax, bits)
     assert found.result == "undecided"
-    assert "not proved: tt.bitcast at kernel.py:16: not modelled, the bits of a float" in found.reasons[0]
+    assert "not proved: tt.bitcast at candidate.py:16: not modelled, the bits of a float" in found.reasons[0]
 
 
 def test_a_candidate_is_needed(softmax: Path) -> None:

@@ -59,6 +59,8 @@ def printed(kerncap: CommandLine, name: str, *arguments: str | Path, status: int
 def test_what_executes_nothing(kerncap: CommandLine, repro: Path) -> None:
     printed(kerncap, "inspect", "inspect", repro)
     printed(kerncap, "sanitize", "sanitize", repro)
+    printed(kerncap, "prove", "prove", repro, repro)
+    printed(kerncap, "prove", "prove", repro, SAMPLES / "softmax" / "wrong.py", status=1)
     printed(kerncap, "pack", "pack", repro, "-o", "r.zip")
     printed(kerncap, "unpack", "unpack", "r.zip", "-o", "unpacked")
 

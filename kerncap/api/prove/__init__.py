@@ -1,0 +1,179 @@
+"""`prove`: whether two Triton kernels compute the same function. No kernel is executed."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kerncap.answer import Answer, result_line
+from kerncap.api.candidate_file import refuse_inside
+from kerncap.api.candidate_settings import SettingError, settings_of
+from kerncap.api.diff import opened
+from kerncap.api.prove.launches import captured, check_language, with_source
+from kerncap.api.prove.proof_words import ProofWords, said
+from kerncap.errors import UsageError
+from kerncap.format import Reproducer
+from kerncap.printable import visible
+from kerncap.regular_file import read_regular_text
+
+if TYPE_CHECKING:
+    from kerncap.sanitizer.equality.proof import Proof
+    from kerncap.sanitizer.launch import Launch
+
+MAX_SOURCE_BYTES = 16 << 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProveOptions:
+    """``launch``: the reproducer whose launch two sources have.
+
+    ``same``: arguments of two reproducers that are the same and have other names, the first's first.
+    """
+
+    launch: Path | None = None
+    same: Mapping[str, str] = field(default_factory=dict)
+    trust: bool = False
+    python: str | None = None
+
+
+@dataclass
+class ProveResult:
+    """``matched``: arguments that are the same under two names; ``labels``: what a and b are called."""
+
+    a: Path
+    b: Path
+    launch: Path | None
+    labels: tuple[str, str]
+    kernels: tuple[str, str]
+    proof: Proof
+    words: ProofWords
+    matched: list[tuple[str, str]] = field(default_factory=list)
+
+    @property
+    def answer(self) -> Answer:
+        return Answer(self.words.result)
+
+    @property
+    def passed(self) -> bool:
+        return self.answer is Answer.YES
+
+    @property
+    def line(self) -> str:
+        return result_line(self.answer, (self.words.reasons or ["equal over the reals"])[0])
+
+    def as_dict(self) -> dict[str, Any]:
+        """The document of ``--json``."""
+        seen = self.proof.witness
+        return {
+            "result": self.words.result,
+            "reasons": self.words.reasons,
+            "a": str(self.a),
+            "b": str(self.b),
+            "launch": None if self.launch is None else str(self.launch),
+            "kernels": list(self.kernels),
+            "matched": [list(pair) for pair in self.matched],
+            "shown": self.words.shown,
+            "not_shown": self.words.not_shown,
+            "witness": None if seen is None else {
+                "inputs": seen.inputs, "tensor": seen.tensor, "element": seen.element,
+                "values": [f"{one:.17g}" for one in (seen.first, seen.second)],
+            },
+            "elements": self.proof.elements,
+            "draws": self.proof.trials,
+        }  # fmt: skip
+
+
+def prove(a: Path | str, b: Path | str, options: ProveOptions | None = None) -> ProveResult:
+    """Whether the kernels of ``a`` and ``b`` leave the same in memory for all float values.
+
+    Each is a reproducer, or a Python source of its kernel: then the launch is the other's, or
+    ``options.launch``'s. Two reproducers have to be of the same shapes and numbers.
+    Raises UsageError for what can't be compared, FormatError, and BackendUnavailable for a source that does
+    not compile.
+    """
+    options = options or ProveOptions()
+    a, b = Path(a), Path(b)
+    sources = [_is_source(path) for path in (a, b)]
+    labels = (a.name, b.name) if a.name != b.name else (str(a), str(b))
+    if options.launch is not None and not all(sources):
+        raise UsageError(
+            f"--launch {visible(options.launch)}: {visible(a if sources[1] else b)} has its own; leave it out"
+        )
+    if options.launch is None and all(sources):
+        raise UsageError(
+            f"{visible(a)}, {visible(b)}: two sources, and no launch of them; give a reproducer with "
+            "--launch REPRO"
+        )
+    if options.same and any(sources):
+        raise UsageError("--same: a source has the arguments of its launch; leave it out")
+    with contextlib.ExitStack() as stack:
+        reproducers = [
+            None if source else stack.enter_context(opened(path))
+            for path, source in zip((a, b), sources, strict=True)
+        ]
+        of_sources = reproducers[0] or reproducers[1]
+        if options.launch is not None:
+            of_sources = stack.enter_context(opened(options.launch))
+        assert of_sources is not None
+        launches = [
+            _launch(path, reproducer, of_sources, options)
+            for path, reproducer in zip((a, b), reproducers, strict=True)
+        ]
+        return _proved(a, b, labels, launches, options, of_sources if any(sources) else None)
+
+
+def _proved(
+    a: Path,
+    b: Path,
+    labels: tuple[str, str],
+    launches: list[Launch],
+    options: ProveOptions,
+    common: Reproducer | None,
+) -> ProveResult:
+    from kerncap.sanitizer.equality import proof, same_memory
+
+    first, second = launches
+    matched, notes = [], []
+    one, other = proof.kernel_of(first), proof.kernel_of(second)
+    if common is None:
+        found = same_memory.match(first, second, options.same, labels)
+        other = dataclasses.replace(proof.kernel_of(found.launch), names=found.names)
+        matched, notes = found.same, found.notes
+    done = proof.prove(one, other)
+    words = said(done, *labels)
+    words.not_shown[:0] = [
+        *(f"assumed: {y} of {labels[1]} is {x} of {labels[0]}" for x, y in matched),
+        *(f"assumed: {note}" for note in notes),
+    ]
+    return ProveResult(
+        a,
+        b,
+        None if common is None else common.path,
+        labels,
+        (first.kernel, second.kernel),
+        done,
+        words,
+        matched,
+    )
+
+
+def _is_source(path: Path) -> bool:
+    return path.suffix == ".py" and not path.is_dir()
+
+
+def _launch(path: Path, own: Reproducer | None, of_sources: Reproducer, options: ProveOptions) -> Launch:
+    if own is not None:
+        check_language(own)
+        return captured(own, trusted=options.trust, python=options.python)
+    check_language(of_sources)
+    refuse_inside("source", path)
+    text = read_regular_text(path, MAX_SOURCE_BYTES)
+    try:
+        config, _ = settings_of(text)
+    except SettingError as error:
+        raise UsageError(f"{visible(path)}, line {error.line}: {error}") from error
+    return with_source(of_sources, text, path.name, config, python=options.python)

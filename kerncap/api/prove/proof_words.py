@@ -1,0 +1,49 @@
+"""What a proof says, for people: of `prove`, and of the proof stage of `verify`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from kerncap.sanitizer.equality.proof import Proof
+
+
+@dataclass
+class ProofWords:
+    """``shown`` and ``not_shown`` are what a reader may and may not conclude, one line each."""
+
+    result: Literal["pass", "fail", "undecided"]
+    reasons: list[str] = field(default_factory=list)
+    shown: list[str] = field(default_factory=list)
+    not_shown: list[str] = field(default_factory=list)
+
+
+def said(proof: Proof, first: str, second: str) -> ProofWords:
+    """``first``, ``second``: what the two kernels are called."""
+    from kerncap.sanitizer.equality.proof import CONFIDENCE_BITS
+
+    if proof.equal is None:
+        return ProofWords("undecided", [f"not proved: {proof.reason}"])
+    if proof.witness is not None:
+        seen = proof.witness
+        return ProofWords(
+            "fail",
+            [
+                f"another function: with {seen.inputs} in every tensor, element {seen.element} of "
+                f"{seen.tensor} is {seen.second:.9g} by {second}, and {seen.first:.9g} by {first}"
+            ],
+        )
+    scalars = ", for the floats that are passed" if proof.passed_scalars else ""
+    shown = (
+        f"PROVED equal over the reals, for all float values{scalars}, at these sizes and these integer "
+        f"contents; wrong with probability at most 2^-{CONFIDENCE_BITS} ({proof.elements:,} elements, "
+        f"{proof.trials} draws)"
+    )
+    left_out = [
+        f"what is left in {tensor}, which only {(first, second)[side]} stores to"
+        for side, tensor in proof.only_one
+    ]
+    return ProofWords(
+        "pass", shown=[shown], not_shown=[*left_out, *(f"assumed: {one}" for one in proof.assumptions)]
+    )

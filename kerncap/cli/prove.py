@@ -1,0 +1,59 @@
+"""``kerncap prove A B``: whether two Triton kernels are the same function."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from kerncap.cli.paths import PATH
+from kerncap.cli.strict import strict_option
+from kerncap.errors import UsageError
+from kerncap.exit_status import exit_status
+
+
+@click.command("prove")
+@click.argument("a", type=PATH)
+@click.argument("b", type=PATH)
+@click.option("--launch", type=PATH, metavar="REPRO", help="Reproducer with the launch of two sources.")
+@click.option(
+    "--same", "pairs", metavar="NAME=NAME", multiple=True,
+    help="Argument of A that is another argument of B, for two reproducers. Repeatable.",
+)  # fmt: skip
+@click.option(
+    "--trust", is_flag=True, help="Compile the source of a reproducer that was not captured here; remembered."
+)
+@click.option("--python", metavar="PATH", help="Python with triton, to compile sources.")
+@strict_option
+@click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+def command(
+    a: Path,
+    b: Path,
+    launch: Path | None,
+    pairs: tuple[str, ...],
+    trust: bool,
+    python: str | None,
+    as_json: bool,
+) -> int:
+    """Prove that two Triton kernels are equal over the reals for all float values, or show where they differ.
+
+    A and B are reproducers, or Python sources of their kernels. A source is tried on the launch of the other,
+    and two sources on that of --launch. Two reproducers have to be of the same shapes and numbers; their
+    arguments are the same by name, or by --same.
+
+    Needs no GPU. Exit status: 0 proved, 1 different, with inputs that show it, 5 neither. The last line is
+    "Result: PASS ...", "Result: FAIL ..." or "Result: UNDECIDED ...".
+    """
+    from kerncap.api.prove import ProveOptions, prove
+    from kerncap.report.prove_text import render
+
+    same = {}
+    for pair in pairs:
+        name, equals, other = pair.partition("=")
+        if not (name and equals and other) or name in same:
+            raise UsageError(f"--same {pair}: expected NAME=NAME, each argument of A once")
+        same[name] = other
+    result = prove(a, b, ProveOptions(launch=launch, same=same, trust=trust, python=python))
+    click.echo(json.dumps(result.as_dict(), indent=2) if as_json else render(result))
+    return exit_status(result.answer)

@@ -1,0 +1,226 @@
+"""Two launches that were captured apart: which of their tensors are the same memory, which floats one number.
+
+By name; by what the user says; and where names differ, by equal contents or the only size that fits. Integers
+have to agree, or are those of the first: then both run on the same.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from kerncap.errors import UsageError
+from kerncap.sanitizer.launch import (
+    Argument,
+    Contents,
+    DescriptorArgument,
+    Launch,
+    ScalarArgument,
+    TensorArgument,
+    Unwritten,
+)
+from kerncap.sanitizer.paged_bytes import PagedBytes
+
+_FLOATS = ("float", "bfloat")
+_MOST_COMPARED = 1 << 28  # bytes, of contents
+
+
+@dataclass(frozen=True)
+class Matched:
+    """The second launch, with names and integers of the first where these are the same.
+
+    ``same``: what was matched under two names. ``names``: of its storages, those of the first by their names.
+    """
+
+    launch: Launch
+    names: tuple[str, ...]
+    same: list[tuple[str, str]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+def match(first: Launch, second: Launch, given: Mapping[str, str], labels: tuple[str, str]) -> Matched:
+    """The second in words of the first. ``given``: names of arguments of the first and of the second.
+
+    Raises UsageError for arguments that are not of one size, and for numbers that differ.
+    """
+    here, there = _named(first), _named(second)
+    pairs = _by_name(here, there, given, labels)
+    pairs |= _by_memory(first, second, here, there, pairs)
+    tensors = [(here[x], there[y]) for x, y in pairs.items()]
+    same_storage = _storages(first, second, tensors, labels)
+    if not same_storage:
+        raise UsageError(
+            f"no tensor of {labels[1]} has the name of one of {labels[0]} ({_listed(here)}; "
+            f"{_listed(there)}); say which are the same with --same NAME=NAME"
+        )
+    for x, y in tensors:
+        if isinstance(x, ScalarArgument) and isinstance(y, ScalarArgument) and x.value != y.value:
+            raise UsageError(
+                f"{x.name}: it is {x.value} in {labels[0]} and {y.value} in {labels[1]}; capture both with "
+                "the same numbers"
+            )
+    back = {y: x for x, y in pairs.items()}
+    renamed = replace(
+        second,
+        arguments=tuple(_renamed(one, back, here, labels[1]) for one in second.arguments),
+        contents=_OfFirst(first.contents, second.contents, {y: x for x, y in same_storage.items()}),
+    )
+    mine = {y: _name(first, x) for x, y in same_storage.items()}
+    taken = {_name(first, index) for index in range(len(first.storages))}
+    names = tuple(
+        mine.get(index) or _other(_name(second, index), taken, labels[1])
+        for index in range(len(second.storages))
+    )
+    notes = [
+        f"{name} holds other integers in {labels[1]}: both ran on those of {labels[0]}"
+        for name in _other_integers(first, second, tensors)
+    ]
+    return Matched(renamed, names, [(x, y) for x, y in pairs.items() if x != y], notes)
+
+
+def _named(launch: Launch) -> dict[str, Argument]:
+    return {one.name: one for one in launch.arguments}
+
+
+def _tensor(one: Argument | None) -> TensorArgument | None:
+    found = one.tensor if isinstance(one, DescriptorArgument) else one
+    return found if isinstance(found, TensorArgument) else None
+
+
+def _listed(named: Mapping[str, Argument]) -> str:
+    return ", ".join(name for name, one in named.items() if _tensor(one) is not None) or "none"
+
+
+def _by_name(
+    here: Mapping[str, Argument],
+    there: Mapping[str, Argument],
+    given: Mapping[str, str],
+    labels: tuple[str, str],
+) -> dict[str, str]:
+    for names, side, label in ((given, here, labels[0]), (given.values(), there, labels[1])):
+        unknown = [name for name in names if name not in side]
+        if unknown:
+            raise UsageError(
+                f"--same: {label} has no argument {unknown[0]}; there are {', '.join(side) or 'none'}"
+            )
+    if len(set(given.values())) < len(given):
+        raise UsageError(f"--same: an argument of {labels[1]} is named twice; each is one of {labels[0]}'s")
+    alike = {name: name for name in here if name in there and name not in given.values()}
+    return {**{x: y for x, y in alike.items() if x not in given}, **given}
+
+
+def _by_memory(
+    first: Launch,
+    second: Launch,
+    here: Mapping[str, Argument],
+    there: Mapping[str, Argument],
+    known: Mapping[str, str],
+) -> dict[str, str]:
+    """Tensors whose names differ: of equal contents, then of the only size that fits."""
+    found: dict[str, str] = {}
+    signs: tuple[Callable[[Launch, TensorArgument], object], ...] = (_contents, lambda _, one: None)
+    for sign in signs:
+        left: list[dict[object, list[str]]] = []
+        for launch, side, taken in (
+            (first, here, {*known, *found}),
+            (second, there, {*known.values(), *found.values()}),
+        ):
+            by_sign: dict[object, list[str]] = {}
+            for name, one in side.items():
+                tensor = _tensor(one)
+                if tensor is not None and name not in taken:
+                    key: object = _layout(launch, tensor), sign(launch, tensor)
+                    by_sign.setdefault(key, []).append(name)
+            left.append(by_sign)
+        for key, names in left[0].items():
+            others = left[1].get(key, [])
+            if len(names) == len(others) == 1:
+                found[names[0]] = others[0]
+    return found
+
+
+def _contents(launch: Launch, one: TensorArgument) -> object:
+    """Of a tensor's storage; something of its own if they are not known, too many or all zero."""
+    held = None
+    if launch.storages[one.storage].size_bytes <= _MOST_COMPARED:
+        held = launch.contents.read(one.storage)
+    return hashlib.sha256(held.whole().data).digest() if held is not None and held.whole().any() else object()
+
+
+def _storages(
+    first: Launch, second: Launch, pairs: Iterable[tuple[Argument, Argument]], labels: tuple[str, str]
+) -> dict[int, int]:
+    """Storages of the first by those of the second that are the same memory. Raises UsageError."""
+    found: dict[int, int] = {}
+    for one, other in pairs:
+        x, y = _tensor(one), _tensor(other)
+        if (x is None) != (y is None):
+            raise UsageError(
+                f"{one.name}: only one of {labels[0]} and {labels[1]} takes a tensor for it; say with "
+                "--same if it is another argument"
+            )
+        if x is None or y is None:
+            continue
+        a, b = _layout(first, x), _layout(second, y)
+        if a != b:
+            raise UsageError(
+                f"{one.name}: it is {_words(x, a)} in {labels[0]} and {_words(y, b)} in {labels[1]}; capture "
+                "both with the same shapes"
+            )
+        if found.setdefault(x.storage, y.storage) != y.storage or list(found.values()).count(y.storage) > 1:
+            raise UsageError(
+                f"{one.name}: it shares memory with another tensor in only one of {labels[0]} and "
+                f"{labels[1]}; capture both with the same tensors"
+            )
+    return found
+
+
+def _layout(launch: Launch, one: TensorArgument) -> tuple[str, int, int]:
+    """Type, bytes of its memory, byte of its first element in it."""
+    storage = launch.storages[one.storage]
+    return one.dtype, storage.size_bytes, one.address - storage.address
+
+
+def _words(one: TensorArgument, layout: tuple[str, int, int]) -> str:
+    dtype, size, offset = layout
+    return f"{dtype}[{', '.join(map(str, one.shape))}] at byte {offset:,} of {size:,}"
+
+
+def _renamed(one: Argument, back: Mapping[str, str], taken: Mapping[str, Argument], label: str) -> Argument:
+    return replace(one, name=back.get(one.name) or _other(one.name, taken, label))
+
+
+def _other(name: str, taken: Iterable[str], label: str) -> str:
+    """A name of the second that is none of the first."""
+    return f"{name} of {label}" if name in taken else name
+
+
+def _name(launch: Launch, storage: int) -> str:
+    return launch.storages[storage].name or f"storage {storage}"
+
+
+def _other_integers(
+    first: Launch, second: Launch, pairs: Iterable[tuple[Argument, Argument]]
+) -> Iterable[str]:
+    for one, other in pairs:
+        x, y = _tensor(one), _tensor(other)
+        if x is None or y is None or x.dtype.startswith(_FLOATS):
+            continue
+        a, b = first.contents.read(x.storage), second.contents.read(y.storage)
+        if a is not None and b is not None and (a.whole() != b.whole()).any():
+            yield x.name
+
+
+class _OfFirst:
+    """What storages hold: of those that are the first's, what these do."""
+
+    def __init__(self, first: Contents, second: Contents, same: Mapping[int, int]) -> None:
+        self._first, self._second, self._same = first, second, same
+
+    def read(self, storage: int) -> PagedBytes | None:
+        mine = self._same.get(storage)
+        return self._second.read(storage) if mine is None else self._first.read(mine)
+
+    def unwritten(self, storage: int) -> Unwritten | None:
+        return None
