@@ -8,9 +8,11 @@ import numpy as np
 
 from kerncap.sanitizer.concrete.memory import NOWHERE, Memory
 from kerncap.sanitizer.equality.numbers import Array, Bools, Ints, NotModelled, Numbers, named
-from kerncap.sanitizer.launch import Launch
+from kerncap.sanitizer.launch import DescriptorArgument, Launch, TensorArgument
 from kerncap.sanitizer.paged_bytes import zeros
 from kerncap.sanitizer.ttir.ir import FloatType
+
+_FLOATS = ("float", "bfloat")  # how torch's names of types begin
 
 
 class _Floats:
@@ -43,22 +45,28 @@ class FloatMemory:
     def __init__(self, launch: Launch, memory: Memory, numbers: Numbers, names: Sequence[str]) -> None:
         self._launch, self._memory, self._numbers, self._names = launch, memory, numbers, names
         self.storages: dict[int, _Floats] = {}
-        self._integers: set[int] = set()
+        self.integers: set[int] = set()
+        tensors = (one.tensor if isinstance(one, DescriptorArgument) else one for one in launch.arguments)
+        self._of_floats = {
+            one.storage
+            for one in tensors
+            if isinstance(one, TensorArgument) and one.dtype.startswith(_FLOATS)
+        }
 
     def integers_at(self, storages: Sequence[int]) -> None:
         """Integers are read or stored there."""
         for one in storages:
-            if one in self.storages:
-                raise NotModelled(f"{self._names[one]} holds floats and integers")
-            self._integers.add(one)
+            if one in self._of_floats or one in self.storages:
+                raise NotModelled(f"{self._names[one]} holds floats, which are taken for integers")
+            self.integers.add(one)
 
     def _of(self, storage: int, element: FloatType) -> _Floats:
         if storage == NOWHERE:
             raise NotModelled("an address in no tensor's memory")
         found = self.storages.get(storage)
         if found is None:
-            if storage in self._integers:
-                raise NotModelled(f"{self._names[storage]} holds floats and integers")
+            if storage in self.integers:
+                raise NotModelled(f"{self._names[storage]} holds integers, which are taken for floats")
             count = self._launch.storages[storage].size_bytes // (element.width // 8)
             found = self.storages[storage] = _Floats(self._names[storage], count, element, self._numbers)
         elif found.element != element:

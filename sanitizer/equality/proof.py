@@ -16,6 +16,7 @@ from kerncap.sanitizer.equality.runs import (
     CannotRun,
     Kernel,
     Ran,
+    check_types,
     integers_that_differ,
     pairs,
     run,
@@ -102,6 +103,7 @@ def _tried(
         numbers = Field(PRIMES[(seed + done) % len(PRIMES)], seed + done, constants, free)
         numbers.let_vary(scalars)
         a, b = run(first, numbers, budget), run(second, numbers, budget)
+        check_types(first, second, a, b)
         wrong, elements = _compared(first, second, a, b, numbers)
         if wrong:
             return Proof(None, wrong, trials=done + 1)
@@ -167,8 +169,8 @@ def _compared(first: Kernel, second: Kernel, a: Ran, b: Ran, numbers: Field) -> 
         if not places.size:
             continue
         held, against = a.floats.storages.get(pair[0]), b.floats.storages.get(pair[1])
-        if held is None or against is None or held.element != against.element:
-            return f"they take {first.names[pair[0]]} for different types", count
+        if held is None or against is None:
+            return f"only one stores to {first.names[pair[0]]}", count
         unlike = numbers.differ(held.read(places), against.read(places))
         if unlike.any():
             many, at = int(unlike.sum()), int(places[np.argmax(unlike)])

@@ -12,7 +12,7 @@ from kerncap.sanitizer.concrete import formats
 from kerncap.sanitizer.concrete.memory import Memory
 from kerncap.sanitizer.concrete.run import Limits, Outcome, Track, evaluate
 from kerncap.sanitizer.equality.float_memory import FloatMemory
-from kerncap.sanitizer.equality.numbers import Array, Ints, Numbers, named
+from kerncap.sanitizer.equality.numbers import Array, Ints, NotModelled, Numbers, named
 from kerncap.sanitizer.equality.operations import ExactPlan
 from kerncap.sanitizer.launch import Contents, Launch, Unwritten
 from kerncap.sanitizer.paged_bytes import Bytes, PagedBytes, Run
@@ -134,16 +134,23 @@ def pairs(first: Kernel, second: Kernel) -> list[tuple[int, int]]:
     return [(index, there[name]) for index, name in enumerate(first.names) if name in there]
 
 
+def check_types(first: Kernel, second: Kernel, a: Ran, b: Ran) -> None:
+    """Raise NotModelled if two kernels take the same memory for elements of two types."""
+    for one, other in pairs(first, second):
+        held, against = a.floats.storages.get(one), b.floats.storages.get(other)
+        mixed = one in a.floats.integers and against or other in b.floats.integers and held
+        if mixed or held and against and held.element != against.element:
+            raise NotModelled(f"they take {first.names[one]} for different types")
+
+
 def written(a: Ran, b: Ran, pair: tuple[int, int]) -> Ints:
-    """Elements of a storage that either stored floats to."""
+    """Elements of a storage that either stored floats to; both take it for one type."""
     flags = [
         ran.floats.storages[index].written
         for ran, index in zip((a, b), pair, strict=True)
         if index in ran.floats.storages
     ]
-    if len(flags) == 2 and len(flags[0]) == len(flags[1]):
-        return np.flatnonzero(flags[0] | flags[1])
-    return np.flatnonzero(flags[0]) if flags else np.zeros(0, dtype=np.int64)
+    return np.flatnonzero(np.logical_or.reduce(flags)) if flags else np.zeros(0, dtype=np.int64)
 
 
 def integers_that_differ(

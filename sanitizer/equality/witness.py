@@ -14,6 +14,7 @@ from kerncap.sanitizer.equality.runs import (
     Budget,
     Kernel,
     Ran,
+    check_types,
     floats_of,
     integers_that_differ,
     pairs,
@@ -58,6 +59,7 @@ class _Comparison:
     def __init__(self, first: Kernel, second: Kernel, numbers: Reals, words: str, budget: Budget) -> None:
         self._kernels, self._numbers, self._words, self._budget = (first, second), numbers, words, budget
         self._ran = run(first, numbers, budget), run(second, numbers, budget)
+        check_types(first, second, *self._ran)
         self._own: tuple[Memory, Memory] | None = None
         self.near = ""
 

@@ -144,3 +144,26 @@ def test_what_only_one_stores_to_is_said(repro: Path, tmp_path: Path) -> None:
     found = prove(repro, other)
     assert found.passed
     assert f"what is left in sums, which only {other.name} stores to" in shown(found)
+
+
+def test_the_bits_of_floats_are_no_integers(repro: Path, tmp_path: Path) -> None:
+    """Nothing is known of them: at the captured values both kernels store the same."""
+    constant = SQUARES.replace("scale * (value * value - 1)", "value * 0")
+    bits = SQUARES.replace("scale * (value * value - 1)", "tl.where(word == -1, 1.0, value * 0)")
+    word = "    word = tl.load(x.to(tl.pointer_type(tl.int32)) + i, i < n)\n    tl.store(out"
+    names = (
+        written(tmp_path, "a.py", constant),
+        written(tmp_path, "b.py", bits.replace("    tl.store(out", word)),
+    )
+    found = prove(*names, ProveOptions(launch=repro))
+    assert found.proof.equal is None
+    assert "x holds floats, which are taken for integers" in shown(found)
+
+
+def test_two_types_of_one_memory(repro: Path, tmp_path: Path) -> None:
+    half = SQUARES.replace("x + tl.load", "x.to(tl.pointer_type(tl.float16)) + tl.load").replace(
+        "i < n)\n    tl.store", "i < n).to(tl.float32)\n    tl.store"
+    )
+    found = prove(repro, written(tmp_path, "half.py", half))
+    assert found.proof.equal is None
+    assert "they take x for different types" in shown(found)
