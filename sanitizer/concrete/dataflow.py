@@ -37,6 +37,7 @@ STORES = frozenset(
 MEMORY = ATOMICS | LOADS | STORES
 WRITERS = STORES | ATOMICS - {"tt.atomic_load", "tt.atomic_poll"}
 
+_BRANCHES = ("cf.cond_br", "cf.switch")
 # What takes pointers and leaves memory alone; anything else with a pointer may write through it.
 _HARMLESS = frozenset(
     (
@@ -165,11 +166,34 @@ class Dataflow:
                 return [
                     branch.operands[0]
                     for branch, _ in self._entering.get(owner, ())
-                    if branch.name in ("cf.cond_br", "cf.switch")
+                    if branch.name in _BRANCHES
                 ]
             if isinstance(parent, Operation) and parent.name.startswith("scf."):
                 return controls(parent)
         return []
+
+    def controls_of(self, operation: Operation) -> list[Value]:
+        """The conditions and bounds that decide whether and how often an operation runs."""
+        found: dict[Value, None] = {}
+        seen: set[Operation] = set()
+        queue = [operation]
+        while queue:
+            block = queue.pop().parent
+            while block is not None and block.parent is not None:
+                region = block.parent
+                if len(region.blocks) > 1:
+                    branches = (one.operations[-1] for one in region.blocks if one.operations)
+                    found.update((one.operands[0], None) for one in branches if one.name in _BRANCHES)
+                outer = region.parent
+                if isinstance(outer, Operation):
+                    found.update((one, None) for one in controls(outer))
+                    block = outer.parent
+                    continue
+                calls = self.calls.get(outer.name, []) if isinstance(outer, Function) else []
+                queue += [one for one in calls if one not in seen]
+                seen.update(calls)
+                break
+        return list(found)
 
     # --- memory --------------------------------------------------------------------------------------
 

@@ -15,11 +15,17 @@ from kerncap.sanitizer.ttir.ir import Block, Operation, Value
 
 
 class Degree(NamedTuple):
-    """Of the numerator, of the denominator; and how many comparisons decided the value."""
+    """Of the numerator, of the denominator; and what has to come out in one way for a difference to show.
+
+    ``choices``: comparisons; ``signs``: roots and sizes, which have either sign in a field; ``logs``:
+    logarithms of numbers of either sign, which only an exponential brings to light.
+    """
 
     above: int = 0
     below: int = 0
     choices: int = 0
+    signs: int = 0
+    logs: int = 0
 
     @property
     def total(self) -> int:
@@ -27,56 +33,82 @@ class Degree(NamedTuple):
 
     def after(self, decided: Iterable[Degree]) -> Degree:
         """Of a value that is where it is, or what it is, by these."""
-        return self._replace(choices=self.choices + sum(one.choices for one in decided))
+        decided = [*decided]
+        return self._replace(
+            choices=self.choices + sum(one.choices for one in decided),
+            signs=self.signs + sum(one.signs + one.logs for one in decided),
+        )
+
+    def times(self, count: int) -> Degree:
+        """Of a value that is made of so many of these, if by comparisons or signs."""
+        return self._replace(choices=self.choices * count, signs=self.signs * count, logs=self.logs * count)
 
 
 VARIABLE = Degree(1)
-_MOVES = frozenset(("neg", "abs", "cast", "isnan", "isinf", "isfinite", "equals"))
+_MOVES = frozenset(("neg", "cast", "isnan", "isinf", "isfinite"))
 # How many comparisons each is; of the first, only if an order decides them.
 _EXTREMES = {"maxnum": 1, "minnum": 1, "maximum": 1, "minimum": 1, "clamp": 2}
-_COMPARISONS = frozenset(("compare", "copysign"))
+_COMPARISONS = frozenset(("compare", "equals"))
+_ROOTS = frozenset(("sqrt", "rsqrt", "pow"))
+_LOGARITHMS = frozenset(("log", "log2", "log10", "log1p"))
 
 
 def widest(given: Iterable[Degree]) -> Degree:
-    above, below, choices = 0, 0, 0
-    for one in given:
-        above, below, choices = max(above, one.above), max(below, one.below), max(choices, one.choices)
-    return Degree(above, below, choices)
+    return Degree(*(max(parts) for parts in zip(Degree(), *given, strict=True)))
+
+
+def summed(given: Iterable[Degree]) -> Degree:
+    """Of something that all of these decide."""
+    given = [*given]
+    return widest(given)._replace(
+        choices=sum(one.choices for one in given),
+        signs=sum(one.signs for one in given),
+        logs=sum(one.logs for one in given),
+    )
 
 
 def degree_of(function: str, given: list[Degree], *, terms: int = 1, ordered: bool = True) -> Degree:
     """Of a function's result. ``terms``: how many are summed; ``ordered``: by comparisons, if of maxima."""
-    choices = sum(one.choices for one in given)
+    all_of = summed(given)
     if function == "sum":
         [one] = given
-        return Degree(one.above + (terms - 1) * one.below, terms * one.below, terms * choices)
+        return one.times(terms)._replace(above=one.above + (terms - 1) * one.below, below=terms * one.below)
     if function in ("add", "sub"):
         over = sum(one.below for one in given)
-        return Degree(max(one.above + over - one.below for one in given), over, choices)
+        return all_of._replace(above=max(one.above + over - one.below for one in given), below=over)
     if function in ("mul", "product"):
         above, over = sum(one.above for one in given), sum(one.below for one in given)
-        return Degree(above + (terms - 1) * over, terms * over, terms * choices)
+        return all_of.times(terms)._replace(above=above + (terms - 1) * over, below=terms * over)
     if function == "fma":
         return degree_of("add", [degree_of("mul", given[:2]), given[2]])
     if function == "div":
         left, right = given
-        return Degree(left.above + right.below, left.below + right.above, choices)
+        return all_of._replace(above=left.above + right.below, below=left.below + right.above)
     if function == "reciprocal":
-        return Degree(given[0].below, given[0].above, choices)
+        return all_of._replace(above=all_of.below, below=all_of.above)
     if function in _EXTREMES or function in _COMPARISONS:
         made = 1 if function in _COMPARISONS else _EXTREMES[function] * ordered
-        return widest(given)._replace(choices=choices + made)
+        return all_of._replace(choices=all_of.choices + made)
+    if function in ("abs", "copysign"):
+        made = int(ordered) + (function == "copysign")
+        return all_of._replace(choices=all_of.choices + made, signs=all_of.signs + (not ordered))
     if function in _MOVES:
-        return widest(given)._replace(choices=choices)
-    # exp, log, roots, what is not interpreted: a new variable, which is wrong where its argument is.
-    return Degree(max(1, *(one.total for one in given)), int(function in ("rsqrt", "tanh")), choices)
+        return all_of
+    # A new variable, which is wrong where its argument is.
+    new = all_of._replace(
+        above=max(1, *(one.total for one in given)), below=int(function in ("rsqrt", "tanh"))
+    )
+    if function in _LOGARITHMS:
+        return new._replace(logs=new.logs + 1)
+    # An exponential, and what is not interpreted: of |x|, if of a logarithm.
+    return new._replace(signs=new.signs + new.logs + (function in _ROOTS), logs=0)
 
 
 class Degrees:
     """Of the values of one kernel as it runs."""
 
     def __init__(self, flow: Dataflow) -> None:
-        self._flow = flow
+        self.flow = flow
         self._of: dict[Value, Degree] = {}
         self.stored: dict[int, Degree] = {}  # by storage
 
@@ -105,7 +137,7 @@ class Degrees:
             return Degree()
         seen.add(value)
         found = widest([self._found(one, seen) for one in self._before(value)])
-        return found.after(self._found(one, seen) for one in self._flow.steering(value))
+        return found.after(self._found(one, seen) for one in self.flow.steering(value))
 
     def _before(self, value: Value) -> list[Value]:
         owner = value.owner
@@ -117,5 +149,5 @@ class Degrees:
             place = value.index % len(region.operands)
             ends = [b.operations[-1].operands for r in region.regions for b in r.blocks if b.operations]
             return [region.operands[place], *(end[place] for end in ends if place < len(end))]
-        found = self._flow.forwarded(value)
+        found = self.flow.forwarded(value)
         return found or ([*owner.operands] if isinstance(owner, Operation) and not owner.regions else [])

@@ -11,7 +11,7 @@ Sources: Schwartz's and Zippel's lemma; exponentials by roots of unity, as in Mi
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from fractions import Fraction
 
 import numpy as np
@@ -69,14 +69,23 @@ _CONSTANT_POWERS = frozenset((-2.0, -1.0, 0.5, -0.5, 1.0, 1.5, 2.0, 3.0, 4.0))
 class Field:
     """One draw. ``constants``: the floats that are compared in their own order.
 
+    ``pivots``: constants, by their number, that share the order evenly; `compared`: those that should have.
     ``free``: a maximum or minimum is a function of all that it is taken of, and of nothing else; so no order
     decides it. Else it is that of the random order.
     """
 
     dtype = np.dtype(np.int64)
 
-    def __init__(self, prime: int, seed: int, constants: Iterable[float] = (), free: bool = True) -> None:
+    def __init__(
+        self,
+        prime: int,
+        seed: int,
+        constants: Iterable[float] = (),
+        free: bool = True,
+        pivots: Collection[int] = (),
+    ) -> None:
         self.free = free
+        self.compared: set[int] = set()
         self.p, self.q = np.int64(prime), np.int64(prime // 2)
         self._seed = seed
         self._key = named("order", seed)
@@ -90,7 +99,7 @@ class Field:
         self._scalars: dict[str, Array] = {}
         known = ascending([*map(float, range(1, _COUNTED)), *IRRATIONAL, *constants])
         words = np.concatenate([self.constant(one) for one in known])
-        sizes = sizes_of(generator, len(known))
+        sizes = sizes_of(generator, len(known), pivots)
         self._by_p = RandomOrder(self.p, self._key, words & P_MASK, sizes)
         self._by_q = RandomOrder(self.q, mixed(self._key), second(words), sizes)
 
@@ -333,6 +342,12 @@ class Field:
             for one, state in ((x, a), (y, b)):
                 if not ((state == ONLY_P) | (state > ONLY_Q) | self._by_p.lists(one & P_MASK)).all():
                     raise NotModelled("an exponential is compared with another number")
+        order = self._by_p if by_p else self._by_q
+        halves = [one & P_MASK if by_p else second(one) for one in (x, y)]
+        for one, other in (halves, halves[::-1]):
+            constants = order.places(one)
+            if not constants <= self.compared and not order.lists(other).all():
+                self.compared |= constants
         return self._keys(x, by_p), self._keys(y, by_p)
 
     def _keys(self, x: Array, by_p: bool) -> Ints:
@@ -362,6 +377,12 @@ class Field:
         }  # fmt: skip
         found = plain[predicate[1:]](x, y)
         return np.asarray(found & ~nan if predicate[0] == "o" else found | nan)
+
+    def may_equal(self, left: Array, right: Array) -> Bools:
+        left, right = self._number(left), self._number(right)
+        one, other = (mixed(shown(x).view(np.uint64) ^ self._key) for x in (left, right))
+        finite = (state_of(left) <= ONLY_Q) & (state_of(right) <= ONLY_Q)
+        return np.asarray(finite & ((mixed(one + other) & np.uint64(1)) == 1))
 
     def _extreme(self, x: Array, y: Array, name: str) -> Array:
         state, keeps_nan = (MAXIMUM, name == "maximum") if name in _MAXIMA else (MINIMUM, name == "minimum")
@@ -470,6 +491,11 @@ class Field:
         return with_state(first, other, np.array([knows_p]), np.array([knows_q]))
 
     # --- what comes out -------------------------------------------------------------------------------------
+
+    def known_twice(self, x: Array) -> bool:
+        """Whether all that are finite are known in both fields."""
+        state = state_of(self._number(x))
+        return not ((state == ONLY_P) | (state == ONLY_Q)).any()
 
     def differ(self, x: Array, y: Array) -> Bools:
         """Where two results are not the same number."""

@@ -42,6 +42,9 @@ class Numbers(Protocol):
     def compare(self, predicate: str, left: Array, right: Array) -> Bools:
         """One of arith.cmpf's predicates."""
 
+    def may_equal(self, left: Array, right: Array) -> Bools:
+        """Where two numbers that are not the same are taken for equal, which a draw hardly ever shows."""
+
     def in_order(self, array: Array) -> bool:
         """Whether all are constants that compare as they are."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -9,7 +10,7 @@ from functools import partial
 import numpy as np
 
 from kerncap.sanitizer.concrete.atomics import in_order
-from kerncap.sanitizer.concrete.dataflow import LOADS, MEMORY, STORES, Dataflow
+from kerncap.sanitizer.concrete.dataflow import ATOMICS, LOADS, MEMORY, STORES, WRITERS, Dataflow
 from kerncap.sanitizer.concrete.machine import Machine, Step, Track
 from kerncap.sanitizer.concrete.memory import Memory
 from kerncap.sanitizer.concrete.ops_arith import float_predicate
@@ -31,7 +32,7 @@ from kerncap.sanitizer.concrete.values import (
     shape_of,
     where,
 )
-from kerncap.sanitizer.equality.degrees import VARIABLE, Degree, Degrees, degree_of, widest
+from kerncap.sanitizer.equality.degrees import VARIABLE, Degree, Degrees, degree_of, summed, widest
 from kerncap.sanitizer.equality.float_memory import FloatMemory
 from kerncap.sanitizer.equality.numbers import Array, Ints, NotModelled, Numbers
 from kerncap.sanitizer.launch import Launch, ScalarArgument
@@ -71,6 +72,9 @@ _LIBRARY = {
     "add": "add", "sub": "sub", "mul": "mul", "div": "div", "sqrt": "sqrt", "rsqrt": "rsqrt",
     "rcp": "reciprocal", "fma": "fma",
 }  # fmt: skip
+# What makes booleans of floats, and so integers that hang on comparisons.
+_DECIDING = frozenset(("arith.cmpf", "math.isnan", "math.isinf", "math.isfinite"))
+_OF_ALL_LANES = frozenset(("tt.reduce", "tt.scan", "tt.histogram", "tt.dot"))
 _ATOMICS = {"add": "add", "fadd": "add", "max": "maxnum", "min": "minnum"}
 
 
@@ -88,16 +92,26 @@ class ExactPlan(Plan):
         self.numbers = numbers
         self.memory = Memory(launch)
         self.floats = FloatMemory(launch, self.memory, numbers, names)
-        self.degrees = Degrees(Dataflow(module, function, launch))
+        flow = Dataflow(module, function, launch)
+        self.degrees = Degrees(flow)
+        self._decides = any(one.name in _DECIDING for one in flow.operations)
+        stores = [one for one in flow.operations if one.name in WRITERS]
+        self._controls_of_stores = [self._controls(one) for one in stores]
+        self._decided = Degree()
         self.functions: set[str] = set()  # that were met
 
-    @property
-    def choices(self) -> int:
-        """Comparisons that a stored value hangs on at most."""
-        return max((one.choices for one in self.degrees.stored.values()), default=0)
+    def hangs_on(self) -> Degree:
+        """Of all that is stored; and of what decided that a store did not run."""
+        self._decided_at_end()
+        return widest([*self.degrees.stored.values(), self._decided])
+
+    def _decided_at_end(self) -> None:
+        every = (Degree().after(map(self.degrees.of, one)) for one in self._controls_of_stores)
+        self._decided = widest([self._decided, *every])
 
     def argument(self, name: Name, index: int) -> Value:
-        if index == 0:
+        if index == 0:  # of the next programs
+            self._decided_at_end()
             self.degrees.start()
         given = self.launch.arguments[index]
         if is_float(name.type) and isinstance(given, ScalarArgument):
@@ -109,7 +123,8 @@ class ExactPlan(Plan):
         if operation.name in MEMORY:
             step = self._memory_step(operation)
         elif not any(is_float(one.type) for one in (*operation.results, *operation.operands)):
-            return super()._step(operation)
+            step = super()._step(operation)
+            return self._on_decided(operation, step) if self._decides and operation.results else step
         else:
             try:
                 step = self._float_step(operation)
@@ -126,6 +141,22 @@ class ExactPlan(Plan):
 
     def _degree(self, function: str, given: list[Degree]) -> Degree:
         return degree_of(function, given, ordered=not self.numbers.free)
+
+    def _on_decided(self, operation: Operation, inner: Step) -> Step:
+        """An operation on integers, which may be made of comparisons of floats."""
+        shape = shape_of(operation.operands[0].type) if operation.operands else ()
+        lanes = math.prod(shape) if operation.name in _OF_ALL_LANES else 1
+
+        def step(m: Machine) -> None:
+            self.degrees.forget(operation)
+            inner(m)
+            if operation.regions and operation.name not in _OF_ALL_LANES:
+                return
+            found = summed([self.degrees.of(one) for one in operation.operands]).times(lanes)
+            for result in operation.results:
+                self.degrees.put(result, found)
+
+        return step
 
     # --- floats ---------------------------------------------------------------------------------------------
 
@@ -195,7 +226,7 @@ class ExactPlan(Plan):
             if operation.regions:
                 return
             moved = operation.operands
-            decided = [self.degrees.of(moved[0])] if operation.name == "arith.select" else []
+            decided = [self.degrees.of(one) for one in moved if not is_float(one.type)]
             found = widest([self.degrees.of(one) for one in moved if is_float(one.type)]).after(decided)
             for result in operation.results:
                 self.degrees.put(result, found)
@@ -214,12 +245,21 @@ class ExactPlan(Plan):
 
     def _comparison(self, operation: Operation) -> Step:
         predicate = float_predicate(operation)
-        # Two numbers that are equal in one draw are equal.
-        exact = predicate[1:] in ("eq", "ne") or predicate in ("ord", "uno", "true", "false")
+        equality = predicate[1:] in ("eq", "ne")
+        exact = equality or predicate in ("ord", "uno", "true", "false")
+        function = "equals" if equality else "isnan" if exact else "compare"
         result = operation.results[0]
-        compare = self._computed(
-            operation, "equals" if exact else "compare", lambda x, y: self.numbers.compare(predicate, x, y)
-        )
+        numbers = self.numbers
+
+        def compared(x: Array, y: Array) -> Array:
+            return numbers.compare(predicate, x, y)
+
+        def compared_at_will(x: Array, y: Array) -> Array:
+            found, equal = numbers.compare(predicate, x, y), numbers.may_equal(x, y)
+            return found | equal if predicate[1:] == "eq" else found & ~equal
+
+        of_constants = self._computed(operation, function, compared)
+        of_any = self._computed(operation, function, compared_at_will if equality else compared)
 
         def step(m: Machine) -> None:
             given = [self.degrees.of(one) for one in operation.operands]
@@ -228,7 +268,7 @@ class ExactPlan(Plan):
                 tiles = [m.env[one] for one in operation.operands]
                 if not all(isinstance(t, Tile) and self.numbers.in_order(t.data) for t in tiles):
                     raise NotModelled("an order of constants that are computed")
-            compare(m)
+            (of_constants if constant else of_any)(m)
             if constant:
                 self.degrees.put(result, widest(given))
 
@@ -317,7 +357,12 @@ class ExactPlan(Plan):
     def _on_integers(self, operation: Operation, inner: Step) -> Step:
         pointer = operation.operands[0]
         loads = operation.name in LOADS
-        value = None if loads or operation.name not in STORES else stored_operand(operation)
+        value = None
+        if not loads and len(operation.operands) > 1:
+            value = stored_operand(operation) if operation.name in STORES else operation.operands[1]
+        controls = self._controls(operation)
+        combines = operation.name in ATOMICS or operation.name == "tt.descriptor_reduce"
+        lanes = 1 if value is None else math.prod(shape_of(value.type))
 
         def step(m: Machine) -> None:
             at = m.env.get(pointer)
@@ -328,14 +373,15 @@ class ExactPlan(Plan):
             arguments = [base.argument] if isinstance(base.argument, int) else np.unique(base.argument)
             self.floats.integers_at([self.memory.storage_of(int(one)) for one in arguments])
             degree = Degree() if value is None else self.degrees.of(value)
-            degree = degree.after(self._steered(operation))
-            if not loads:
-                self._stores(base.argument, degree)
-                return
+            degree = degree.after([*self._steered(operation), *map(self.degrees.of, controls)])
             stored = [self.degrees.stored.get(self.memory.storage_of(int(one))) for one in arguments]
-            self.degrees.put(
-                operation.results[0], widest(one for one in [degree, *stored] if one is not None)
-            )
+            before = widest(one for one in stored if one is not None)
+            if not loads:
+                if combines:
+                    degree = summed([before, degree.times(m.count * lanes)])
+                self._stores(base.argument, degree)
+            for result in operation.results:
+                self.degrees.put(result, widest([degree, before]))
 
         return step
 
@@ -391,6 +437,7 @@ class ExactPlan(Plan):
         name = stored_operand(operation)
         shape = shape_of(name.type)
         locate, _ = locator(operation, shape)
+        controls = self._controls(operation)
 
         def step(m: Machine) -> None:
             addresses, mask = locate(m)
@@ -403,12 +450,17 @@ class ExactPlan(Plan):
             offsets = np.broadcast_to(addresses.offsets, whole)
             words = np.broadcast_to(value.data, whole)
             self.floats.scatter(_spread(addresses.argument, offsets), offsets, lanes, words, element)
-            self._stores(addresses.argument, self.degrees.of(name).after(self._steered(operation)))
+            steered = [*self._steered(operation), *map(self.degrees.of, controls)]
+            self._stores(addresses.argument, self.degrees.of(name).after(steered))
 
         return step
 
     def _combined(self, function: str, operands: Array, old: Array, lanes: Ints) -> Array:
         return self.numbers.apply(function, old, operands[lanes])
+
+    def _controls(self, operation: Operation) -> list[Name]:
+        """What decides whether a memory operation runs, if floats can."""
+        return self.degrees.flow.controls_of(operation) if self._decides else []
 
     def _steered(self, operation: Operation) -> list[Degree]:
         """What decides where a memory operation goes."""
@@ -428,6 +480,7 @@ class ExactPlan(Plan):
         locate, _ = locator(operation, shape)
         found = Unknown(f"{where(operation)} gives back what depends on the order of programs")
         self.functions.add(function)
+        controls = self._controls(operation)
 
         def step(m: Machine) -> None:
             addresses, mask = locate(m)
@@ -440,12 +493,17 @@ class ExactPlan(Plan):
             lanes = None if access.lanes is None else np.broadcast_to(access.lanes, whole)
             words = np.broadcast_to(value.data, whole)
             argument = _spread(addresses.argument, offsets)
+            most = 1  # at one place
             for held, places, here in self.floats.located(argument, offsets, lanes, element):
+                most = max(most, int(np.unique(places, return_counts=True)[1].max(initial=1)))
                 mine = words.reshape(-1) if here is None else words[here]
                 combine = partial(self._combined, function, mine)
                 held.write(places, in_order(places, held.read(places), combine)[1])
-            given = [self.degrees.of(name), self._stored_degree(addresses.argument)]
-            self._stores(addresses.argument, self._degree(function, given).after(self._steered(operation)))
+            added = self.degrees.of(name)
+            added = degree_of("sum", [added], terms=most) if function == "add" else added.times(most)
+            given = [added, self._stored_degree(addresses.argument)]
+            steered = [*self._steered(operation), *map(self.degrees.of, controls)]
+            self._stores(addresses.argument, self._degree(function, given).after(steered))
             for result in operation.results:
                 m.env[result] = found
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
@@ -30,7 +31,8 @@ from kerncap.sanitizer.ttir.ir import Dense, FloatType, walk
 # "Wrong with a probability of at most 2^-60".
 CONFIDENCE_BITS = 60
 _MOST_TRIALS = 12
-_MOST_CHOICES = 4  # comparisons that a result may hang on
+_MOST_CHOICES = 8  # more comparisons than any number of draws decides
+_MOST_DRAWS = 2000
 _MOST_WORK = 4_000_000_000  # operations on elements
 _SEED = 0x6B65726E
 LIMITS = Limits(element_operations=4_000_000_000, seconds=300.0)
@@ -63,13 +65,14 @@ def prove(first: Kernel, second: Kernel, *, limits: Limits = LIMITS, seed: int =
     """
     budget = Budget(limits)
     try:
-        witness, near = search(first, second, budget, seed)
+        scalars = _scalars(first, second)
+        constants = [*_constants(first), *_constants(second), *scalars.values()]
+        witness, near = search(first, second, budget, seed, constants)
         if witness is not None:
             return Proof(False, witness=witness)
-        scalars = _scalars(first, second)
-        found = _trials(first, second, budget, seed, scalars)
+        found = _trials(first, second, budget, seed, constants, scalars)
         if found.equal is None and scalars:
-            found = _trials(first, second, budget, seed, {})
+            found = _trials(first, second, budget, seed, constants, {})
     except (CannotRun, NotModelled) as reason:
         return Proof(None, str(reason))
     if found.equal is None and near:
@@ -80,11 +83,18 @@ def prove(first: Kernel, second: Kernel, *, limits: Limits = LIMITS, seed: int =
 # --- exact arithmetic ---------------------------------------------------------------------------------------
 
 
-def _trials(first: Kernel, second: Kernel, budget: Budget, seed: int, scalars: dict[str, float]) -> Proof:
+def _trials(
+    first: Kernel,
+    second: Kernel,
+    budget: Budget,
+    seed: int,
+    constants: Sequence[float],
+    scalars: dict[str, float],
+) -> Proof:
     """Maxima as functions of what they are taken of; if that shows nothing, by orders of all numbers."""
     found = Proof(None)
     for free in (True, False):
-        tried = _tried(first, second, budget, seed, scalars, free)
+        tried = _tried(first, second, budget, seed, constants, scalars, free)
         if tried.equal or not found.reason:
             found = tried
         if tried.equal:
@@ -93,33 +103,45 @@ def _trials(first: Kernel, second: Kernel, budget: Budget, seed: int, scalars: d
 
 
 def _tried(
-    first: Kernel, second: Kernel, budget: Budget, seed: int, scalars: dict[str, float], free: bool
+    first: Kernel,
+    second: Kernel,
+    budget: Budget,
+    seed: int,
+    constants: Sequence[float],
+    scalars: dict[str, float],
+    free: bool,
 ) -> Proof:
-    passed = _scalars(first, second)
-    constants = [*_constants(first), *_constants(second), *passed.values()]
-    needed, done, elements, choices = 1, 0, 0, 0
+    needed, done, elements, hangs = 1, 0, 0, _HangsOn()
     functions: set[str] = set()
-    while done < needed:
-        numbers = Field(PRIMES[(seed + done) % len(PRIMES)], seed + done, constants, free)
+    pivots: set[int] = set()
+    for draw in range(seed, seed + _MOST_DRAWS):
+        numbers = Field(PRIMES[draw % len(PRIMES)], draw, constants, free, pivots)
         numbers.let_vary(scalars)
         a, b = run(first, numbers, budget), run(second, numbers, budget)
         check_types(first, second, a, b)
-        wrong, elements = _compared(first, second, a, b, numbers)
+        wrong, elements, twice = _compared(first, second, a, b, numbers)
         if wrong:
             return Proof(None, wrong, trials=done + 1)
         functions |= a.plan.functions | b.plan.functions
-        choices = sum(ran.plan.choices for ran in (a, b))
-        needed, why = _needed(a, b, choices)
+        # Draws in which a constant was compared that had no share of the order show less.
+        done = done + 1 if numbers.compared <= pivots else 0
+        pivots |= numbers.compared
+        degrees = [ran.plan.hangs_on() for ran in (a, b)]
+        choices, signs = sum(one.choices for one in degrees), sum(one.signs for one in degrees)
+        # The most of all draws: some run what others only could have run.
+        hangs = _HangsOn(max(hangs.choices, choices), max(hangs.signs, signs), len(pivots))
+        needed, why = _needed(a, b, hangs, 2 if twice else 1)
         if why:
             return Proof(None, why, trials=done + 1)
-        done += 1
+        if done >= needed:
+            break
     if not elements:
         return Proof(None, "they store nothing to the same memory")
-    assumptions = _assumptions(functions, constants, done, choices)
+    assumptions = _assumptions(functions, constants, done, hangs)
     return Proof(
         True,
         trials=done,
-        passed_scalars=bool(passed) and not scalars,
+        passed_scalars=bool(_scalars(first, second)) and not scalars,
         elements=elements,
         only_one=[*_only_one(0, first, second, a), *_only_one(1, second, first, b)],
         assumptions=assumptions,
@@ -137,48 +159,73 @@ def _only_one(side: int, kernel: Kernel, other: Kernel, ran: Ran) -> Iterable[tu
             yield side, name
 
 
-def _needed(a: Ran, b: Ran, choices: int) -> tuple[int, str]:
-    """Trials; or why they can't be enough.
+class _HangsOn(NamedTuple):
+    """How many comparisons, roots and the like one result of both kernels together hangs on at most.
 
-    Each is wrong with a probability of at most the degree over the size of the field. A difference that hangs
-    on comparisons shows only if all of these come out in one of their ways.
+    ``constants``: that numbers are compared with, without zero.
     """
-    degrees = [*a.plan.degrees.stored.values(), *b.plan.degrees.stored.values()]
-    most = 2 * max((one.total for one in degrees), default=1)
+
+    choices: int = 0
+    signs: int = 0
+    constants: int = 0
+
+    def shown(self, fields: int) -> float:
+        """The chance that a draw shows a difference. ``fields``: in which all results are known, 1 or 2.
+
+        It shows if all comparisons come out in one of their ways, and if what roots are taken of is a square
+        in one of the fields. Each of k numbers at most falls between two constants, or beyond, by an even
+        chance, and k of them are there in one of k! orders.
+        """
+        if self.choices > _MOST_CHOICES:
+            return 0.0
+        ordered = (2.0 * (self.constants + 1)) ** -self.choices / math.factorial(self.choices)
+        return ordered * (1 - (1 - 2.0**-self.signs) ** fields) if self.signs else ordered
+
+
+def _needed(a: Ran, b: Ran, hangs: _HangsOn, fields: int) -> tuple[int, str]:
+    """Draws; or why they can't be enough.
+
+    Each is wrong with a probability of at most the degree over the size of the field.
+    """
+    most = 2 * max(ran.plan.hangs_on().total for ran in (a, b))
     bits = math.log2(SMALLEST_Q) - math.log2(max(most, 2))
     needed = math.ceil(CONFIDENCE_BITS / bits) if bits > 0 else _MOST_TRIALS + 1
     if needed > _MOST_TRIALS:
         return 0, "its results are of too high a degree for a proof"
-    if choices > _MOST_CHOICES:
-        return 0, "its results hang on too many comparisons for a proof"
-    if choices:
-        needed = math.ceil(CONFIDENCE_BITS / -math.log2(1 - 2.0**-choices))
+    if hangs.choices or hangs.signs:
+        shown = hangs.shown(fields)
+        if shown * _MOST_DRAWS < CONFIDENCE_BITS * math.log(2.0):
+            return 0, "its results hang on too many comparisons and roots for a proof"
+        needed = math.ceil(CONFIDENCE_BITS / -math.log2(1 - shown * (1 - 2.0**-bits)))
     if needed * (a.outcome.element_operations + b.outcome.element_operations) > _MOST_WORK:
         return 0, f"it takes {needed} draws, which is too much work at this size"
     return needed, ""
 
 
-def _compared(first: Kernel, second: Kernel, a: Ran, b: Ran, numbers: Field) -> tuple[str, int]:
-    """The first difference in words, else nothing; how many elements were compared."""
-    count = 0
+def _compared(first: Kernel, second: Kernel, a: Ran, b: Ran, numbers: Field) -> tuple[str, int, bool]:
+    """The first difference in words, else nothing; how many elements were compared; if all in both fields."""
+    count, twice = 0, True
     same = pairs(first, second)
     for pair, byte in integers_that_differ(a, b, same):
-        return f"they store other integers in {first.names[pair[0]]}, first at byte {byte}", count
+        return f"they store other integers in {first.names[pair[0]]}, first at byte {byte}", count, twice
     for pair in same:
         places = written(a, b, pair)
         if not places.size:
             continue
         held, against = a.floats.storages.get(pair[0]), b.floats.storages.get(pair[1])
         if held is None or against is None:
-            return f"only one stores to {first.names[pair[0]]}", count
-        unlike = numbers.differ(held.read(places), against.read(places))
+            return f"only one stores to {first.names[pair[0]]}", count, twice
+        results = held.read(places), against.read(places)
+        unlike = numbers.differ(*results)
+        twice = twice and all(map(numbers.known_twice, results))
         if unlike.any():
             many, at = int(unlike.sum()), int(places[np.argmax(unlike)])
             where = f"{many:,} of {len(places):,} elements of {held.name}, first {at}"
-            return f"exact arithmetic gives other values for {where}", count
+            return f"exact arithmetic gives other values for {where}", count, twice
         count += len(places)
     changed = a.plan.memory.changed()
-    return "", count + sum(len(after) for one, _ in same for _, _, after in changed.get(one, []))
+    stored = sum(len(after) for one, _ in same for _, _, after in changed.get(one, []))
+    return "", count + stored, twice
 
 
 # --- what goes in and what is said --------------------------------------------------------------------------
@@ -214,12 +261,11 @@ _KNOWN = frozenset(
 _POSITIVE = frozenset(("log", "log2", "log10", "log1p", "sqrt", "rsqrt"))
 
 
-def _assumptions(functions: set[str], constants: Sequence[float], trials: int, choices: int) -> list[str]:
+def _assumptions(functions: set[str], constants: Sequence[float], trials: int, hangs: _HangsOn) -> list[str]:
     found = ["rounding is left out: casts between floats change nothing, sums have no order"]
-    if choices:
-        found.append(
-            f"a result hangs on {choices} comparisons, which {trials} random orders of all numbers decided"
-        )
+    if hangs.choices:
+        decided = f"which {trials} random orders of all numbers decided"
+        found.append(f"a result hangs on {hangs.choices} comparisons of numbers that differ, {decided}")
     if functions & _POSITIVE:
         found.append("arguments of roots and logarithms are positive")
     if any(irrational(one) for one in constants):
@@ -227,5 +273,5 @@ def _assumptions(functions: set[str], constants: Sequence[float], trials: int, c
     unknown = sorted(functions - _KNOWN)
     if unknown:
         found.append(f"of {', '.join(unknown)} it is only known that equal arguments give equal results")
-    found.append("nothing is divided by zero, zero has no sign, and programs don't race")
+    found.append("inputs are finite, nothing is divided by zero, zero has no sign, and programs don't race")
     return found

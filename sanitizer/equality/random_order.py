@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 
@@ -12,23 +12,26 @@ FAR = np.int64(1 << 62)  # of infinity
 
 
 class RandomOrder:
-    """Of the residues modulo ``modulus``; ``ascending``: those of positive constants, by their size."""
+    """Of the residues modulo ``modulus``; ``ascending``: those of positive constants, of these ``sizes``."""
 
     def __init__(self, modulus: np.int64, key: Words, ascending: Array, sizes: Ints) -> None:
         self._modulus, self._key = modulus, key
         folded = np.minimum(ascending, modulus - ascending)
-        order = np.argsort(folded)
-        chosen = sizes[np.linspace(0, len(sizes) - 1, len(ascending)).astype(np.int64)]
-        self._folded, self._positive, self._sizes = folded[order], ascending[order], chosen[order]
+        self._order = np.argsort(folded)
+        self._folded, self._positive = folded[self._order], ascending[self._order]
+        self._sizes = sizes[self._order]
+
+    def _found(self, values: Ints) -> tuple[Ints, Ints, Bools]:
+        folded = np.minimum(values, self._modulus - values)
+        at = np.minimum(np.searchsorted(self._folded, folded), len(self._folded) - 1)
+        return folded, at, self._folded[at] == folded
 
     def keys(self, values: Ints) -> Ints:
         """Integers that compare as the numbers do."""
-        folded = np.minimum(values, self._modulus - values)
+        folded, at, listed = self._found(values)
         word = mixed(folded.view(np.uint64) ^ self._key)
         size = (word >> np.uint64(2)).view(np.int64) | np.int64(1)
         positive = ((word & np.uint64(1)) == 1) == (values == folded)
-        at = np.minimum(np.searchsorted(self._folded, folded), len(self._folded) - 1)
-        listed = self._folded[at] == folded
         if listed.any():
             size = np.where(listed, self._sizes[at], size)
             positive = np.where(listed, self._positive[at] == values, positive)
@@ -36,11 +39,26 @@ class RandomOrder:
 
     def lists(self, values: Ints) -> Bools:
         """Whether a number is a constant, or the negative of one."""
-        return np.asarray((values == 0) | np.isin(np.minimum(values, self._modulus - values), self._folded))
+        return np.asarray((values == 0) | self._found(values)[2])
+
+    def places(self, values: Ints) -> set[int]:
+        """Which of the constants are among these numbers, or their negatives."""
+        _, at, listed = self._found(values)
+        return set(self._order[at[listed & (values != 0)]].tolist())
 
 
-def sizes_of(generator: np.random.Generator, count: int) -> Ints:
-    return np.asarray(np.sort(generator.integers(1, int(FAR), count)))
+def sizes_of(generator: np.random.Generator, count: int, pivots: Collection[int]) -> Ints:
+    """Of constants in their order. Between two ``pivots``, and beyond, is an equal share of all numbers."""
+    found = np.empty(count, dtype=np.int64)
+    ends = [*sorted(pivots), count]
+    before, low = -1, 1
+    for number, end in enumerate(ends, 1):
+        high = int(FAR) // len(ends) * number
+        found[before + 1 : end] = np.sort(generator.integers(low, high, end - before - 1))
+        if end < count:
+            found[end] = high
+        before, low = end, high
+    return found
 
 
 def ascending(constants: Sequence[float]) -> list[float]:

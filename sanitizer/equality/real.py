@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -42,6 +43,20 @@ INPUTS = (
     Inputs("normal values times 0.001", lambda u, v, at: 0.001 * _normal(u, v, at)),
 )
 
+
+def beside(constants: Iterable[float]) -> Inputs:
+    """The numbers that kernels may compare with, what is between two and beyond, and their negatives."""
+    sizes = sorted({abs(one) for one in constants if np.isfinite(one)} | {0.0})[:_MOST_CONSTANTS]
+    between = [(low + high) / 2 for low, high in pairwise(sizes)]
+    every = np.array([*sizes, *between, 2 * sizes[-1] + 1])
+
+    def draw(u: Floats, v: Floats, at: Floats) -> Floats:
+        return every[(u * len(every)).astype(np.int64)] * np.where(v < 0.5, -1.0, 1.0)
+
+    return Inputs("constants of the kernels and numbers between them", draw)
+
+
+_MOST_CONSTANTS = 256
 _FUNCTIONS: dict[str, Callable[..., Array]] = {
     "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.true_divide, "rem": np.fmod,
     "neg": np.negative, "maxnum": np.fmax, "minnum": np.fmin, "maximum": np.maximum, "minimum": np.minimum,
@@ -82,6 +97,9 @@ class Reals:
     def compare(self, predicate: str, left: Array, right: Array) -> Bools:
         found: Bools = FLOAT_COMPARISONS[predicate](left, right)
         return found
+
+    def may_equal(self, left: Array, right: Array) -> Bools:
+        return np.zeros((), dtype=np.bool_)
 
     def in_order(self, array: Array) -> bool:
         return True

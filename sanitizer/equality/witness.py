@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy.typing as npt
 
 from kerncap.sanitizer.concrete.memory import Memory
 from kerncap.sanitizer.equality.numbers import Bools, Ints
-from kerncap.sanitizer.equality.real import INPUTS, Reals
+from kerncap.sanitizer.equality.real import INPUTS, Reals, beside
 from kerncap.sanitizer.equality.runs import (
     Budget,
     Kernel,
@@ -41,10 +42,12 @@ class Witness:
     second: float
 
 
-def search(first: Kernel, second: Kernel, budget: Budget, seed: int) -> tuple[Witness | None, str]:
+def search(
+    first: Kernel, second: Kernel, budget: Budget, seed: int, constants: Sequence[float]
+) -> tuple[Witness | None, str]:
     """A witness; or what is to be said of a difference that the kernels' own rounding hides."""
     near = ""
-    for inputs in INPUTS:
+    for inputs in (*INPUTS, beside(constants)):
         one = _Comparison(first, second, Reals(inputs, seed), inputs.words, budget)
         found = one.integers() or one.floats()
         if found is not None:

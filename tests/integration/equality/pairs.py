@@ -16,6 +16,7 @@ from tests.integration.equality.kernels import (
     attention,
     dequantise,
     gather,
+    hidden,
     losses,
     matmul,
     maxima,
@@ -214,4 +215,31 @@ UNEQUAL: dict[str, tuple[Made, Run, Run]] = {
         _row(maxima.largest_place_of_all_but_one),
     ),
     "largest of all but the last": (_maxima, _row(maxima.largest), _row(maxima.largest_of_all_but_the_last)),
+}  # fmt: skip
+
+_DOUBLED = (lambda: _flat(2), _each(hidden.twice))
+_ONE = (lambda: (_empty(1), _empty(1), 1), Run(hidden.twice, (1,), {"BLOCK": 1}))
+_APART = (_ONE[0], Run(hidden.distance, (1,), {"BLOCK": 1}))
+
+
+def _of_one(kernel: Any) -> Run:
+    return Run(kernel, (1,), {"BLOCK": 1})
+
+
+# Unequal ones that show only for a few inputs, or in a part of them that no filling reaches.
+HIDDEN: dict[str, tuple[Made, Run, Run]] = {
+    "one value": (*_DOUBLED, _each(hidden.but_one_value)),
+    "large values": (*_ONE, _of_one(hidden.but_large_values)),
+    "a band": (*_ONE, _of_one(hidden.but_a_band)),
+    "by a sum": (*_DOUBLED, _each(hidden.but_all_large_by_a_sum)),
+    "by and": (*_DOUBLED, _each(hidden.but_all_large_by_and)),
+    "by branches": (*_DOUBLED, _each(hidden.but_all_large_by_branches)),
+    "by a count": (*_DOUBLED, _each(hidden.but_all_large_by_a_count)),
+    "by atomics": (
+        lambda: (_empty(32), torch.zeros(1, dtype=torch.int32), 32), _of_one(hidden.counted),
+        _of_one(hidden.counted_by_atomics),
+    ),
+    "a size": (*_APART, _of_one(hidden.distance_by_size)),
+    "a root": (*_APART, _of_one(hidden.distance_by_root)),
+    "a logarithm": (*_APART, _of_one(hidden.distance_by_log)),
 }  # fmt: skip

@@ -1,0 +1,109 @@
+"""Twice a number, but for inputs that random numbers hardly ever are."""
+
+# ruff: noqa: SIM102 - branches inside of branches are the case
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def twice(x, y, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y + at, tl.load(x + at, mask=at < n) * 2.0, mask=at < n)
+
+
+@triton.jit
+def but_one_value(x, y, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    value = tl.load(x + at, mask=at < n)
+    tl.store(y + at, tl.where(value * value == 1234567.0, 0.0, value * 2.0), mask=at < n)
+
+
+@triton.jit
+def but_large_values(x, y, n, BLOCK: tl.constexpr):
+    value = tl.load(x)
+    tl.store(y, tl.where(value * 1e-3 > 1e30, 0.0, value * 2.0))
+
+
+@triton.jit
+def but_a_band(x, y, n, BLOCK: tl.constexpr):
+    value = tl.load(x)
+    part = value * 0.7310
+    tl.store(y, tl.where((part > 1000.5) & (part < 1000.75), 0.0, value * 2.0))
+
+
+@triton.jit
+def but_all_large_by_a_sum(x, y, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    value = tl.load(x + at, mask=at < n)
+    large = tl.sum((tl.load(x + tl.arange(0, 32)) > 100.5).to(tl.int32), 0)
+    tl.store(y + at, tl.where(large == 32, 0.0, value * 2.0), mask=at < n)
+
+
+@triton.jit
+def but_all_large_by_and(x, y, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    value = tl.load(x + at, mask=at < n)
+    large = n > 0
+    for one in tl.static_range(32):
+        large = large & (tl.load(x + one) * (one + 2) > 100.5)
+    tl.store(y + at, tl.where(large, 0.0, value * 2.0), mask=at < n)
+
+
+@triton.jit
+def but_all_large_by_branches(x, y, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y + at, tl.load(x + at, mask=at < n) * 2.0, mask=at < n)
+    if tl.load(x) > 100.5:
+        if tl.load(x + 1) * 0.5 > 100.5:
+            if tl.load(x + 2) * 0.25 > 100.5:
+                if tl.load(x + 3) * -0.5 > 100.5:
+                    if tl.load(x + 4) * -0.25 > 100.5:
+                        if tl.load(x + 5) > 1000.5:
+                            if tl.load(x + 6) < -1000.5:
+                                tl.store(y + at, at * 0.0, mask=at < n)
+
+
+@triton.jit
+def but_all_large_by_a_count(x, y, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    value = tl.load(x + at, mask=at < n)
+    place = 0
+    for one in range(32):
+        place += (tl.load(x + one) * (one + 2) > 100.5).to(tl.int32)
+    found = tl.load(x + (at + n * (place // 32)) % n, mask=at < n)
+    tl.store(y + at, tl.where(place < 32, value, found * 0.5) * 2.0, mask=at < n)
+
+
+@triton.jit
+def distance(x, y, n, BLOCK: tl.constexpr):
+    tl.store(y, 1e7 - tl.load(x))
+
+
+@triton.jit
+def distance_by_size(x, y, n, BLOCK: tl.constexpr):
+    tl.store(y, tl.abs(tl.load(x) - 1e7))
+
+
+@triton.jit
+def distance_by_root(x, y, n, BLOCK: tl.constexpr):
+    apart = tl.load(x) - 1e7
+    tl.store(y, tl.sqrt(apart * apart))
+
+
+@triton.jit
+def distance_by_log(x, y, n, BLOCK: tl.constexpr):
+    apart = tl.load(x) - 1e7
+    tl.store(y, tl.exp(0.5 * tl.log(apart * apart)))
+
+
+@triton.jit
+def counted(x, y, n, BLOCK: tl.constexpr):
+    tl.store(y, 0)
+
+
+@triton.jit
+def counted_by_atomics(x, y, n, BLOCK: tl.constexpr):
+    tl.store(y, 0)
+    tl.atomic_max(y, tl.sum((tl.load(x + tl.arange(0, 32)) > 100.5).to(tl.int32), 0) // 32)
