@@ -18,7 +18,7 @@ from kerncap.format import Reproducer
 from kerncap.replay.connection import START_TIMEOUT_S, Connection
 from kerncap.replay.outcome import CandidateError, Compiled, Config, Facts, Loaded
 from kerncap.replay.process import Refusal, TargetError, WorkerKilled
-from kerncap.replay.worker.protocol import Backend, Image, Place, Variation
+from kerncap.replay.worker.protocol import Backend, HipImage, Image, Place, Variation
 
 if TYPE_CHECKING:
     from kerncap.replay.candidates.triton_image import Made
@@ -287,7 +287,7 @@ class Variants:
         path, image = self._resolved(loaded)
         made = self._connection.call_within(
             START_TIMEOUT_S + self._timeout_s, Backend.load, which, path, stages,
-            variation=loaded.variation, limit_s=self._timeout_s, image=image,
+            variation=loaded.variation, limit_s=self._timeout_s, image=image, hip=self._hip_image(path),
         )  # fmt: skip
         self._loaded[which] = loaded
         self._compiled[which] = self._facts_of(made.compiled)
@@ -302,6 +302,22 @@ class Variants:
         if not (self._connection.choice.hostile and self._is_strangers(Path(loaded.path))):
             return loaded.path, loaded.image
         return self._compiled_apart(Path(loaded.path), loaded.variation)
+
+    def _hip_image(self, path: str) -> HipImage | None:
+        """What the worker has to know of a code object; of the captured images only that is used."""
+        if not self._is_hip:
+            return None
+        from kerncap.replay import hip_image_facts
+
+        job = self._connection.job
+        own = {str(job.folder / file) for file in job.content["images"]}
+        file = (
+            job.folder / job.content["code"]["hsaco"]
+            if path in own and "hsaco" in job.content["code"]
+            else Path(path)
+        )
+        variables = {region["name"] for region in job.content["regions"] if region["name"]}
+        return hip_image_facts.of_file(file, job.content["symbol"], variables)
 
     def _is_strangers(self, path: Path) -> bool:
         """Whether a module's Python would run in the worker and is not to be trusted."""

@@ -30,7 +30,7 @@ def command(job: Job, choice: Choice, file: Path, limit_s: float, image: Image |
     """
     requests = job.folder / "requests"
     which = "original"
-    load = protocol.request(Backend.load, which, str(file), "stages", Variation(), limit_s, image)
+    load = protocol.request(Backend.load, which, str(file), "stages", Variation(), limit_s, image, None)
     launch = protocol.request(Backend.launch, which, limit_s)
     requests.write_bytes(load + protocol.request(Backend.restore, "pre") + launch)
     _replies(job).unlink(missing_ok=True)

@@ -18,7 +18,7 @@ from typing import Any, Concatenate, Literal, ParamSpec, Protocol, TypeVar
 from . import typed_json
 from .typed_json import Unreadable
 
-VERSION = 3  # of all that is in this file; a worker refuses the job of another one
+VERSION = 4  # of all that is in this file; a worker refuses the job of another one
 
 Scalar = int | float | bool | str | None
 Limits = tuple[int, float, float]  # view, rtol, atol
@@ -119,6 +119,51 @@ class CodeObject:
 
 
 Image = Cubin | CodeObject
+
+
+@dataclass(frozen=True)
+class Slot:
+    """An argument of a HIP kernel; ``kind``: ``by_value``, ``global_buffer``, ``hidden_block_count_x``, …"""
+
+    kind: str
+    offset: int
+    size: int
+
+    @property
+    def hidden(self) -> bool:
+        return self.kind.startswith("hidden_")
+
+
+@dataclass(frozen=True)
+class HipKernel:
+    """What a code object says of a kernel; numbers that the compiler did not write are 0."""
+
+    name: str
+    slots: list[Slot]
+    kernarg_bytes: int
+    vgprs: int
+    max_threads: int
+    wavefront: int
+
+    @property
+    def explicit(self) -> list[tuple[int, int]]:
+        """(offset, size) of each argument that the source has."""
+        return [(slot.offset, slot.size) for slot in self.slots if not slot.hidden]
+
+    @property
+    def hidden(self) -> list[Slot]:
+        return [slot for slot in self.slots if slot.hidden and slot.kind != "hidden_none"]
+
+
+@dataclass(frozen=True)
+class HipImage:
+    """What kerncap's process read in a code object: its ``kernel``, None if it does not say.
+
+    ``objects``: (address in the file, size) of variables of the launch and of the kernel's descriptor.
+    """
+
+    kernel: HipKernel | None = None
+    objects: dict[str, tuple[int, int]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -348,11 +393,12 @@ class Backend(Protocol):
         ...
 
     def load(
-        self, which: str, path: str, stages: str, variation: Variation, limit_s: float, image: Image | None
-    ) -> Loaded:
+        self, which: str, path: str, stages: str, variation: Variation, limit_s: float, image: Image | None,
+        hip: HipImage | None,
+    ) -> Loaded:  # fmt: skip
         """Make a launcher of a file, the job's own or a candidate's; ``image``: what its compiler said of it.
 
-        ``stages`` is a folder for what the compiler makes on its way.
+        ``stages`` is a folder for what the compiler makes on its way; ``hip``: of a HIP launch.
         """
         ...
 

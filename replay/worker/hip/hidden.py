@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from .metadata import Slot
+from ..protocol import Slot
 
 _AXES = {"x": 0, "y": 1, "z": 2}
 # What only the HIP runtime of the application has; a kernel that really uses one can't be replayed here.

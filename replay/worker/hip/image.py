@@ -1,4 +1,7 @@
-"""Code objects of HIP kernels: loaded, the kernel found in them, their variables and their metadata."""
+"""Code objects of HIP kernels: loaded, the kernel found in them, and their variables.
+
+What a code object says of its kernels comes from kerncap's process (`protocol.HipImage`).
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ..common.failures import Refused
-from . import hsa, symbols
+from ..protocol import HipImage
+from . import hsa
 from .device import Device
-from .metadata import KernelMetadata, Malformed, read
 
 Layout = list[tuple[int, int]]  # (offset, size) of each parameter
 _SUFFIX = ".kd"
@@ -18,12 +21,17 @@ _SUFFIX = ".kd"
 class Image:
     """A loaded code object with the kernel of a launch in it. ``is_captured``: not a candidate's."""
 
-    def __init__(self, device: Device, loaded: _Loaded, symbol: int, name: str, is_captured: bool) -> None:
+    def __init__(
+        self, device: Device, loaded: _Loaded, name: str, is_captured: bool, facts: HipImage | None
+    ) -> None:
         self._device = device
         self._loaded = loaded
         self.symbol = name
         self.is_captured = is_captured
-        self.metadata = next((k for k in loaded.metadata if k.symbol == name + _SUFFIX), None)
+        symbol = loaded.kernels[name]
+        self._objects = facts.objects if facts is not None else {}
+        kernel = facts.kernel if facts is not None else None
+        self.metadata = kernel if kernel is not None and kernel.name == name else None
         self.kernel_object = self._fact(symbol, hsa.SYMBOL_KERNEL_OBJECT, ctypes.c_uint64)
         self.kernarg_bytes = self._fact(symbol, hsa.SYMBOL_KERNARG_SIZE)
         self.group_bytes = self._fact(symbol, hsa.SYMBOL_GROUP_SIZE)
@@ -44,7 +52,7 @@ class Image:
         file.
         """
         found = self._loaded.variables.get(name)
-        inside, descriptor = self._loaded.inside.get(name), self._loaded.inside.get(self.symbol + _SUFFIX)
+        inside, descriptor = self._objects.get(name), self._objects.get(self.symbol + _SUFFIX)
         if found is not None or inside is None or descriptor is None:
             return found
         return inside[0] - descriptor[0] + self.kernel_object, inside[1]
@@ -61,16 +69,8 @@ class _Loaded:
         self._runtime = device.runtime
         self._executable, self._reader = ctypes.c_uint64(), ctypes.c_uint64()
         self._data = path.read_bytes()  # ROCr reads it as long as the reader lives
-        try:
-            self.metadata: list[KernelMetadata] = read(self._data)
-        except Malformed as error:
-            if not self._data.startswith(b"\x7fELF"):
-                raise Refused(f"it is no code object: {error}") from error
-            self.metadata = []
-        try:
-            self.inside: symbols.Symbols = symbols.read(self._data)
-        except Malformed:
-            self.inside = {}
+        if not self._data.startswith(b"\x7fELF"):
+            raise Refused("it is no code object: it is no ELF file")
         try:
             self._load(device)
         except hsa.HsaError as error:
@@ -115,8 +115,8 @@ class _Loaded:
             self.variables[name] = address, runtime.number(info, symbol, hsa.SYMBOL_VARIABLE_SIZE)
 
 
-def captured(device: Device, paths: Sequence[Path], symbol: str) -> Image:
-    """The first of the captured code objects that loads here and has the kernel.
+def captured(device: Device, paths: Sequence[Path], symbol: str, facts: HipImage | None) -> Image:
+    """The first of the captured code objects that loads here and has the kernel; ``facts`` are its own.
 
     Raises Refused with what is wrong with each.
     """
@@ -129,13 +129,15 @@ def captured(device: Device, paths: Sequence[Path], symbol: str) -> Image:
             problems.append(f"{path.suffix.lstrip('.')}: {error}")
             continue
         if symbol in loaded.kernels:
-            return Image(device, loaded, loaded.kernels[symbol], symbol, is_captured=True)
+            return Image(device, loaded, symbol, True, facts)
         loaded.unload()
         problems.append(f"{path.suffix.lstrip('.')}: it has no kernel {symbol}")
     raise Refused(f"no captured image can be used here: {'; '.join(problems) or 'it has no image'}")
 
 
-def candidate(device: Device, path: Path, symbol: str, expected: Layout | None) -> Image:
+def candidate(
+    device: Device, path: Path, symbol: str, expected: Layout | None, facts: HipImage | None
+) -> Image:
     """A candidate's code object: its kernel of the captured name, else its only one, with the captured
     arguments.
 
@@ -151,7 +153,7 @@ def candidate(device: Device, path: Path, symbol: str, expected: Layout | None) 
         loaded.unload()
         names = ", ".join(sorted(loaded.kernels)[:8]) or "none"
         raise Refused(f"{path.name} has no kernel {symbol}; it has {names}")
-    image = Image(device, loaded, loaded.kernels[name], name, is_captured=False)
+    image = Image(device, loaded, name, False, facts)
     layout = image.layout()
     if layout is not None and expected is not None and layout != expected:
         image.unload()

@@ -24,6 +24,7 @@ from ..protocol import (
     CodeObject,
     Difference,
     Ended,
+    HipImage,
     Image,
     InferredType,
     Loaded,
@@ -94,8 +95,9 @@ class NativeBackend(StateOperations[States], Judging):
         )  # fmt: skip
 
     def load(
-        self, which: str, path: str, stages: str, variation: Variation, limit_s: float, image: Image | None
-    ) -> Loaded:
+        self, which: str, path: str, stages: str, variation: Variation, limit_s: float, image: Image | None,
+        hip: HipImage | None,
+    ) -> Loaded:  # fmt: skip
         if variation.config is not None:
             raise Refused("a native launch has no configuration but its own")
         launched: JobLaunch = self.job["launch"]
@@ -108,12 +110,12 @@ class NativeBackend(StateOperations[States], Judging):
         symbol = self.job["symbol"]
         if path in own:
             paths = [self.folder / file for file in self.job["images"]]
-            loaded = self.vendor.captured(self.device, paths, symbol)
+            loaded = self.vendor.captured(self.device, paths, symbol, hip)
             self._layout = loaded.layout()
         else:
             layout = _layout_of(launched)
             loaded = self.vendor.candidate(
-                self.device, Path(path), symbol, self._layout if layout is None else layout
+                self.device, Path(path), symbol, self._layout if layout is None else layout, hip
             )
         variables = Variables(self.device, self.memory.regions, loaded, path in own, self.textures)
         if variables.moves:

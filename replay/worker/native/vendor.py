@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from ..job import JobLaunch
-from ..protocol import Timings
+from ..protocol import HipImage, Timings
 
 Layout = list[tuple[int, int]]  # (offset, size) of each parameter
 
@@ -28,11 +28,13 @@ class Vendor(Protocol):
         """The device that memory was placed on, as `native.device.Device`."""
         ...
 
-    def captured(self, device: Any, paths: Sequence[Path], symbol: str) -> Any:
-        """The first of the captured images that can be used, as `native.image.Image`."""
+    def captured(self, device: Any, paths: Sequence[Path], symbol: str, hip: HipImage | None) -> Any:
+        """The first of the captured images that can be used, as `native.image.Image`; ``hip``: its facts."""
         ...
 
-    def candidate(self, device: Any, path: Path, symbol: str, expected: Layout | None) -> Any:
+    def candidate(
+        self, device: Any, path: Path, symbol: str, expected: Layout | None, hip: HipImage | None
+    ) -> Any:
         """A candidate's image that takes the captured parameters."""
         ...
 

@@ -24,6 +24,7 @@ from ..protocol import (
     Cubin,
     Difference,
     Ended,
+    HipImage,
     Image,
     Loaded,
     Nonfinite,
@@ -117,8 +118,9 @@ class TorchBackend(StateOperations[States], Judging, Timed):
         return f"cuda:{major}{minor}"
 
     def load(
-        self, which: str, path: str, stages: str, variation: Variation, limit_s: float, image: Image | None
-    ) -> Loaded:
+        self, which: str, path: str, stages: str, variation: Variation, limit_s: float, image: Image | None,
+        hip: HipImage | None,
+    ) -> Loaded:  # fmt: skip
         if self._apart is not None:
             return self._on_host(which, Path(path), variation, limit_s)
         job = varied(self.job, variation)

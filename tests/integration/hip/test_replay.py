@@ -15,10 +15,10 @@ from kerncap.answer import Answer
 from kerncap.api.replay import ReplayOptions, ReplayResult, replay
 from kerncap.errors import BackendUnavailable
 from kerncap.format import Reproducer, schema
+from kerncap.format.code_object import CodeObject, KernelMetadata
 from kerncap.replay import hip
 from kerncap.replay.engine import ORIGINAL, Engine
 from kerncap.replay.process import Worker
-from kerncap.replay.worker.hip import metadata, symbols
 from tests.unit.replay.native import BASE, SPACING
 
 from . import replay_launches as launches
@@ -42,8 +42,10 @@ def run(path: Path, **options: Any) -> ReplayResult:
     return replay(path, ReplayOptions(**wanted))
 
 
-def kernel_metadata(code: bytes, kernel: str) -> metadata.KernelMetadata:
-    return next(each for each in metadata.read(code) if each.name == kernel)
+def kernel_metadata(code: bytes, kernel: str) -> KernelMetadata:
+    found = CodeObject(code).kernel(kernel)
+    assert found is not None
+    return found
 
 
 def floats(n: int, seed: int = 1) -> Any:
@@ -129,7 +131,7 @@ def test_a_variable_that_no_symbol_names_outside(code: bytes, folder: Path) -> N
     before = np.arange(32, dtype=np.int32)
     after = (before + np.bincount(keys, minlength=32)).astype(np.int32)
     made = launch("count_inside", code, grid=(2, 1, 1))
-    name = next(each for each in symbols.read(code) if "unnamed_outside" in each)
+    name = next(each.name for each in CodeObject(code).static_variables() if "unnamed_outside" in each.name)
     made.region(before, after, base=0x7E80_0000_0000, kind="global", name=name)
     passes(made.array(keys).integer(100), folder)
 
@@ -187,7 +189,7 @@ extern "C" __global__ void describe(int* out) {
 def test_hidden_arguments_are_those_of_the_replay(folder: Path, arch: str) -> None:
     """A newer compiler has kernels read their grid from hidden arguments: the captured bytes are stale."""
     code = launches.by_hiprtc(_HIDDEN, arch, EMULATOR, folder)
-    kinds = {slot.kind for slot in kernel_metadata(code, "describe").hidden}
+    kinds = {slot.value_kind for slot in kernel_metadata(code, "describe").hidden}
     assert {"hidden_block_count_x", "hidden_group_size_y", "hidden_remainder_x"} <= kinds
     index = np.arange(6 * 64)
     block, thread = index // 64, index % 64
@@ -205,7 +207,7 @@ def test_scratch(code: bytes, folder: Path) -> None:
     k = np.arange(96)
     local[(k * 5 + 200) % 96] = k * k
     made = launch("through_scratch", code, grid=(4, 1, 1))
-    assert kernel_metadata(code, "through_scratch").private_bytes > 0
+    assert kernel_metadata(code, "through_scratch").private_segment_fixed_size > 0
     passes(made.array(which).array(np.zeros(200, np.int32), local[which]).integer(200), folder)
 
 

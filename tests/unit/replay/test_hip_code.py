@@ -1,4 +1,4 @@
-"""What the worker reads in a code object: metadata, symbols, hidden arguments."""
+"""What a worker is told of a code object, and the hidden arguments that it makes of that."""
 
 from __future__ import annotations
 
@@ -8,14 +8,16 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kerncap.replay.worker.hip import metadata, symbols
+from kerncap.replay import hip_image_facts
+from kerncap.replay.worker import typed_json
 from kerncap.replay.worker.hip.hidden import Dispatched, fill
-from kerncap.replay.worker.hip.metadata import Malformed, Slot
+from kerncap.replay.worker.protocol import HipImage, Slot
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "scale_gfx90a.hsaco"  # a compiler's own
+SCALE = "_ZN2ns5scaleIfEEvPT_PKS1_id4Pair"
 
 
 def elf(document: Any, owner: bytes = b"AMDGPU\0", kind: int = 32) -> bytes:
@@ -23,73 +25,76 @@ def elf(document: Any, owner: bytes = b"AMDGPU\0", kind: int = 32) -> bytes:
     data = document if isinstance(document, bytes) else msgspec.msgpack.encode(document)
     note = struct.pack("<III", len(owner), len(data), kind) + owner + bytes(-len(owner) % 4) + data
     note += bytes(-len(data) % 4)
-    head = b"\x7fELF\x02\x01\x01" + bytes(25) + struct.pack("<QQIHHHHHH", 64, 0, 0, 64, 56, 1, 64, 0, 0)
+    head = b"\x7fELF\x02\x01\x01" + bytes(9) + struct.pack("<HH", 3, 224) + bytes(12)
+    head += struct.pack("<QQIHHHHHH", 64, 0, 0, 64, 56, 1, 64, 0, 0)
     return head + struct.pack("<IIQQQQQQ", 4, 4, 120, 0, 0, len(note), len(note), 4) + note
 
 
-def kernel(*arguments: tuple[str, int, int], **more: Any) -> dict[str, Any]:
+def kernel(name: str = "add", *arguments: tuple[str, int, int], **more: Any) -> dict[str, Any]:
     listed = [{".value_kind": kind, ".offset": offset, ".size": size} for kind, offset, size in arguments]
-    return {".name": "add", ".symbol": "add.kd", ".args": listed, **more}
+    return {".name": name, ".symbol": f"{name}.kd", ".args": listed, ".kernarg_segment_size": 272, **more}
 
 
-def test_arguments_explicit_and_hidden() -> None:
+def facts_of(data: bytes, folder: Path, symbol: str = "add") -> HipImage:
+    file = folder / "image.co"
+    file.write_bytes(data)
+    found = hip_image_facts.of_file(file, symbol, ())
+    assert typed_json.read(HipImage, typed_json.line(found)) == found  # as the worker gets it
+    return found
+
+
+def test_arguments_explicit_and_hidden(tmp_path: Path) -> None:
     listed = (("global_buffer", 0, 8), ("by_value", 8, 4), ("hidden_block_count_x", 16, 4),
               ("hidden_none", 24, 8))  # fmt: skip
-    document = {"amdhsa.kernels": [kernel(*listed, **{".vgpr_count": 12, ".kernarg_segment_size": 272})]}
-    [found] = metadata.read(elf(document))
+    found = facts_of(
+        elf({"amdhsa.kernels": [kernel("add", *listed, **{".vgpr_count": 12})]}), tmp_path
+    ).kernel
+    assert found is not None
     assert found.explicit == [(0, 8), (8, 4)]
     assert found.hidden == [Slot("hidden_block_count_x", 16, 4)]
-    assert (found.symbol, found.vgprs, found.kernarg_bytes) == ("add.kd", 12, 272)
+    assert (found.name, found.vgprs, found.kernarg_bytes) == ("add", 12, 272)
 
 
-def test_what_a_compiler_wrote() -> None:
-    [found] = metadata.read(GOLDEN.read_bytes())
-    assert found.explicit and found.wavefront == 64
-    address, size = symbols.read(GOLDEN.read_bytes())[found.symbol]
-    assert address and size == 64  # a kernel descriptor
+def test_what_a_compiler_wrote(tmp_path: Path) -> None:
+    found = facts_of(GOLDEN.read_bytes(), tmp_path, SCALE)
+    assert found.kernel is not None and found.kernel.explicit and found.kernel.wavefront == 64
+    [(address, size)] = found.objects.values()
+    assert list(found.objects) == [f"{SCALE}.kd"] and address and size == 64
+
+
+def test_a_candidates_only_kernel_may_have_another_name(tmp_path: Path) -> None:
+    one, two = kernel("scale"), kernel("other")
+    only = facts_of(elf({"amdhsa.kernels": [one]}), tmp_path).kernel
+    assert only is not None and only.name == "scale"
+    assert facts_of(elf({"amdhsa.kernels": [one, two]}), tmp_path).kernel is None
+    found = facts_of(elf({"amdhsa.kernels": [one, two]}), tmp_path, "other.kd").kernel
+    assert found is not None and found.name == "other"
 
 
 @pytest.mark.parametrize(
-    ("data", "why"),
+    "data",
     [
-        (b"", "no ELF file"),
-        (b"\x7fELF\x01\x01" + bytes(80), "no ELF file of 64 bits"),
-        (elf({}, owner=b"GNU\0"), "has no metadata"),
-        (elf({}, kind=10), "has no metadata"),
-        (elf(b"\xc1"), "byte 0xc1"),
-        (elf(b"\x81\xaeamdhsa.kernels\x91\x80"), "can't be read"),
-        (elf(b"\xdb\xff\xff\xff\xff"), "ends too early"),
-        (elf(b"\x91" * 40), "nested too deep"),
-        (elf(b"\xdd\xff\xff\xff\xff"), "can't be read"),
+        b"",
+        b"\x7fELF\x01\x01" + bytes(80),
+        elf({}, owner=b"GNU\0"),
+        elf({}, kind=10),
+        elf(b"\xc1"),
+        elf(b"\x81\xaeamdhsa.kernels\x91\x80"),
+        elf(b"\xdb\xff\xff\xff\xff"),
+        elf(b"\x91" * 4000),
+        elf(b"\xdd\xff\xff\xff\xff"),
     ],
 )
-def test_damaged_metadata_is_named(data: bytes, why: str) -> None:
-    with pytest.raises(Malformed, match=why):
-        metadata.read(data)
+def test_of_a_damaged_one_nothing_is_said(data: bytes, tmp_path: Path) -> None:
+    assert facts_of(data, tmp_path) == HipImage()
 
 
-_VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | st.floats(allow_nan=False)
-    | st.text(max_size=300) | st.binary(max_size=300),
-    lambda inner: st.lists(inner, max_size=20) | st.dictionaries(st.text(max_size=40), inner, max_size=20),
-    max_leaves=30,
-)  # fmt: skip
-
-
-@given(_VALUES)
-def test_messagepack_is_read_as_it_was_written(value: Any) -> None:
-    assert metadata._Unpacker(msgspec.msgpack.encode(value)).value() == value
-
-
-@given(st.integers(0, len(GOLDEN.read_bytes()) - 1), st.integers(0, 255))
-def test_any_damaged_byte_ends_in_malformed_or_in_a_reading(at: int, byte: int) -> None:
+@given(at=st.integers(0, len(GOLDEN.read_bytes()) - 1), byte=st.integers(0, 255))
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_any_damaged_byte_ends_in_facts(tmp_path: Path, at: int, byte: int) -> None:
     data = bytearray(GOLDEN.read_bytes())
     data[at] = byte
-    for read in (metadata.read, symbols.read):
-        try:
-            read(bytes(data[: at + 1] if byte % 2 else data))
-        except Malformed as error:
-            assert str(error)
+    facts_of(bytes(data[: at + 1] if byte % 2 else data), tmp_path, SCALE)
 
 
 SHAPE = Dispatched((150, 6, 1), (64, 2, 1), 2, 1024, 0x7000)
