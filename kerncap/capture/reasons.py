@@ -8,7 +8,6 @@ import re
 import shlex
 import shutil
 import stat
-import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,11 +17,10 @@ from kerncap.capture.options import CaptureOptions
 from kerncap.capture.outcome import KernelSummary
 from kerncap.capture.payloads import KernelCounts
 from kerncap.capture.process_log import ProcessLog
+from kerncap.capture.program_loader import asked_loader
 from kerncap.format.contract import word
 
 MAX_NAMES = 5
-ELF_HEAD_BYTES = 4096
-PT_INTERP = 3
 KFD = "/dev/kfd"
 
 
@@ -134,29 +132,14 @@ def _barrier(command: Sequence[str]) -> str | None:
     if path is None:
         return None
     try:
-        with open(path, "rb") as file:
-            head = file.read(ELF_HEAD_BYTES)
-            special = os.fstat(file.fileno()).st_mode & (stat.S_ISUID | stat.S_ISGID)
+        special = os.stat(path).st_mode & (stat.S_ISUID | stat.S_ISGID)
     except OSError:
         return None
     if special:
         return f"{command[0]} runs with other rights than yours (setuid): the system drops LD_PRELOAD for it"
-    if _is_static(head):
+    if asked_loader(Path(path)) == "":
         return f"{command[0]} is linked statically: nothing can be preloaded into it"
     return None
-
-
-def _is_static(head: bytes) -> bool:
-    """Whether an ELF file (its first bytes) asks for no loader: it has no PT_INTERP."""
-    if head[:6] != b"\x7fELF\x02\x01":
-        return False
-    try:
-        (table,) = struct.unpack_from("<Q", head, 32)
-        size, count = struct.unpack_from("<HH", head, 54)
-        kinds = [struct.unpack_from("<I", head, table + number * size)[0] for number in range(count)]
-    except struct.error:
-        return False
-    return bool(kinds) and PT_INTERP not in kinds
 
 
 def _not_hooked(command: Sequence[str], started: Started) -> str:

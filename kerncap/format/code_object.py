@@ -15,7 +15,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta, Struct
 
-from kerncap.format.elf import DYNSYM, OBJECT, SYMTAB, Elf, ElfProblem, Symbol
+from kerncap.format.elf import DYNSYM, NOBITS, OBJECT, SYMTAB, Elf, ElfProblem, Symbol
 
 MACHINE = 224  # EM_AMDGPU
 MAX_METADATA_BYTES = 64 << 20
@@ -131,6 +131,17 @@ class CodeObject:
         known = {(each.name, each.value) for each in self._objects(DYNSYM)}
         rest = [each for each in self._objects(SYMTAB) if (each.name, each.value) not in known]
         return rest[:MAX_VARIABLES]
+
+    def initial_value(self, symbol: Symbol, size: int) -> bytes | None:
+        """The first bytes of a variable as the file has them; None if it does not."""
+        section = self._elf.sections[symbol.section]
+        start = symbol.value - section.address
+        if section.type == NOBITS:
+            return bytes(size)
+        try:
+            return bytes(self._elf.content(section)[start : start + size]) if start >= 0 else None
+        except ElfProblem:
+            return None
 
     def _objects(self, table: int) -> list[Symbol]:
         try:

@@ -9,15 +9,14 @@ from __future__ import annotations
 import os
 import re
 import stat
-import struct
 import threading
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from kerncap.capture.program_loader import asked_loader
+
 POLL_S = 0.01
 _MOST_PROCESSES = 4096
-_ELF_HEAD = 4096
-_PT_INTERP = 3
 # Libraries that tell what a process is about; file names without what follows ".so".
 _KNOWN = {
     "libcuda": "libcuda", "libcudart": "libcudart", "libhsa-runtime64": "ROCr", "libamdhip64": "HIP",
@@ -158,7 +157,7 @@ def barrier(path: Path, name: str) -> str | None:
     """Why the loader puts nothing into the program at ``path``; None where it does, or nobody can tell."""
     try:
         with open(path, "rb") as file:
-            head = file.read(_ELF_HEAD)
+            head = file.read(5)
             mode = os.fstat(file.fileno()).st_mode
     except OSError:
         return "runs with other rights than yours: the system drops LD_PRELOAD for it"
@@ -171,25 +170,9 @@ def barrier(path: Path, name: str) -> str | None:
         pass
     if head[:4] == b"\x7fELF" and head[4] == 1:
         return "is a 32-bit program: the shims are 64-bit"
-    interpreter = _interpreter(head)
+    interpreter = asked_loader(path)
     if interpreter == "":
         return "is linked statically: nothing can be preloaded into it"
     if interpreter and "musl" in interpreter:
         return "uses musl's loader: the shims need glibc"
     return None
-
-
-def _interpreter(head: bytes) -> str | None:
-    """The loader that an ELF64 file (its first bytes) asks for; "" for none, None where it can't be read."""
-    if head[:6] != b"\x7fELF\x02\x01":
-        return None
-    try:
-        kind, (table,) = struct.unpack_from("<H", head, 16)[0], struct.unpack_from("<Q", head, 32)
-        size, count = struct.unpack_from("<HH", head, 54)
-        for number in range(count):
-            segment, _, offset, _, _, length = struct.unpack_from("<IIQQQQ", head, table + number * size)
-            if segment == _PT_INTERP:
-                return head[offset : offset + length].rstrip(b"\0").decode(errors="replace")
-    except struct.error:
-        return None
-    return "" if kind in (2, 3) else None

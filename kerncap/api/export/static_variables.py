@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-import struct
-
 from kerncap.api.export.memory_blocks import Contents
 from kerncap.errors import UsageError
 from kerncap.format import Reproducer
 from kerncap.format.code_object import CodeObject, CodeObjectProblem
-from kerncap.format.elf import NOBITS, Symbol
 from kerncap.log import one_line
-
-_SECTION_HEADERS_AT, _SECTION_HEADER_BYTES = 40, 64
-_SECTION = struct.Struct("<4xIQQQQ")  # type, flags, address, offset, size
 
 
 def idle_static_variables(reproducer: Reproducer, contents: Contents) -> set[int]:
@@ -40,25 +34,10 @@ def idle_static_variables(reproducer: Reproducer, contents: Contents) -> set[int
             continue
         size = reproducer.manifest.regions[index].size
         before, after = (contents.read(state, index, 0, size).tobytes() for state in ("pre", "post"))
-        if name not in static or before != after or before != _initial(data, static[name], size):
+        if name not in static or before != after or before != code.initial_value(static[name], size):
             raise UsageError(
                 f"{reproducer.path}: the launch uses {one_line(name)}, a static variable, which HIP gives no "
                 "address of; kerncap replay runs it"
             )
         found.add(index)
     return found
-
-
-def _initial(data: bytes, symbol: Symbol, size: int) -> bytes | None:
-    """What the code has as a variable's first value; None where the file does not tell."""
-    (headers,) = struct.unpack_from("<Q", data, _SECTION_HEADERS_AT)
-    try:
-        kind, _, address, offset, _ = _SECTION.unpack_from(
-            data, headers + symbol.section * _SECTION_HEADER_BYTES
-        )
-    except struct.error:
-        return None
-    if kind == NOBITS:
-        return bytes(size)
-    start = offset + symbol.value - address
-    return data[start : start + size] if start >= 0 else None

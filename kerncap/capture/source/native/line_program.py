@@ -1,67 +1,32 @@
-"""Line number programs: which address of the code comes from which line of which file.
+"""Line programs: which address of the code comes from which line of which file. pyelftools decodes them.
 
-Source: DWARF 2 to 5, section 6.2; extended opcode 0x90 (inlined call) as NVIDIA's ptxas writes it.
+An image is a stranger's, and pyelftools trusts one: it makes as many entries as a number says, and keeps a
+row of some 500 bytes for each byte. So it is given no more than is bounded here, piece by piece. By pieces
+too because its whole (`ELFFile.get_dwarf_info`) wants a compilation unit, which -lineinfo leaves out, and
+reads all sections of a cubin, which may be tens of thousands.
+
+Source: DWARF 2 to 5, section 6.2.
 """
 
 from __future__ import annotations
 
+import io
 import os
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
-from kerncap.format.elf import ElfProblem, text_at
+from kerncap.format.elf import ElfProblem, library_reads, text_at
+
+if TYPE_CHECKING:
+    from elftools.dwarf.structs import DWARFStructs
 
 MAX_FILES = 65_536
-MAX_STEPS = 3_200_000
-_PATH, _FOLDER, _TIME, _SIZE = 1, 2, 3, 4  # what an entry of a table of DWARF 5 says
-_FIXED_FORMS = {0x0B: 1, 0x05: 2, 0x06: 4, 0x07: 8, 0x1E: 16}
-_STRING, _BLOCK, _UDATA, _STRP, _LINE_STRP = 0x08, 0x09, 0x0F, 0x0E, 0x1F
-
-
-class Reader:
-    """Bytes of a section, taken one after the other. Raises ElfProblem beyond their end."""
-
-    def __init__(self, data: memoryview, offset: int, end: int) -> None:
-        self.data = data
-        self.offset = offset
-        self.end = min(end, len(data))
-
-    def take(self, size: int) -> int:
-        if self.offset + size > self.end:
-            raise ElfProblem("a line program that ends early")
-        value = int.from_bytes(self.data[self.offset : self.offset + size], "little")
-        self.offset += size
-        return value
-
-    def skip(self, size: int) -> None:
-        if size > self.end - self.offset:
-            raise ElfProblem("a line program that ends early")
-        self.offset += size
-
-    def unsigned(self) -> int:
-        value = shift = 0
-        while True:
-            byte = self.take(1)
-            value |= (byte & 0x7F) << shift
-            shift += 7
-            if byte < 0x80:
-                return value
-            if shift > 63:
-                raise ElfProblem("a number of more than 64 bits in a line program")
-
-    def signed(self) -> int:
-        start = self.offset
-        value = self.unsigned()
-        bits = 7 * (self.offset - start)
-        return value - (1 << bits) if value >> (bits - 1) else value
-
-    def text(self) -> str:
-        found = text_at(self.data[self.offset : self.end], 0, limit=65_536)
-        if "\ufffd" not in found:  # else its bytes may be fewer than those of the text
-            self.offset += len(found.encode())
-        while self.take(1):  # the rest of one that was cut, or not UTF-8
-            pass
-        return found
+MAX_DECODED = 1 << 20  # bytes of a header, or of opcodes: 9 s and 500 MB at the worst
+_LONGEST_NUMBER = 4096  # bytes; pyelftools takes any, in time that grows with the square
+# Forms that a table of DWARF 5 may have, as producers use them; each takes at least one byte.
+_FORMS = ("string", "line_strp", "strp", "udata", "data1", "data2", "data4", "data8", "data16", "block")
 
 
 @dataclass(frozen=True)
@@ -73,184 +38,167 @@ class Strings:
 
 
 @dataclass(frozen=True)
+class Unit:
+    """Where a line program begins, and where it ends; offsets in it have ``width`` bytes."""
+
+    start: int
+    end: int
+    width: int
+
+    @property
+    def version_at(self) -> int:
+        return self.start + (4 if self.width == 4 else 12)
+
+
+@dataclass(frozen=True)
 class Header:
     """``files`` are numbered from ``first_file``; ``start`` is where the program's opcodes begin."""
 
-    line_base: int
-    line_range: int
-    step: int  # bytes of the least instruction
-    operands: tuple[int, ...]
     files: tuple[str, ...]
     first_file: int
     stamps: dict[str, tuple[int, int]]
     start: int
     end: int
+    parsed: Any  # pyelftools' own, as its `LineProgram` takes it
+    structs: DWARFStructs
 
 
 @dataclass(frozen=True)
 class Row:
+    """``line`` of ``file`` is where the code from ``address`` on comes from."""
+
     address: int
     file: str
     line: int
-
-
-@dataclass(frozen=True)
-class Unit:
-    """Where a line program lies, its length left out; offsets in it have ``width`` bytes."""
-
-    start: int
-    end: int
-    width: int
 
 
 def units(program: memoryview) -> Iterator[Unit]:
     """Every line program of a section. Raises ElfProblem for one that leads out of it."""
     offset = 0
     while offset + 4 <= len(program):
-        reader = Reader(program, offset, len(program))
-        length = reader.take(4)
-        wide = length == 0xFFFFFFFF
-        if wide:
-            length = reader.take(8)
-        end = reader.offset + length
+        wide = bytes(program[offset : offset + 4]) == b"\xff" * 4
+        at, size = (offset + 4, 8) if wide else (offset, 4)
+        length = int.from_bytes(program[at : at + size], "little")
+        end = at + size + length
         if end > len(program) or length < 8:
             raise ElfProblem("a line program that is longer than its section")
-        yield Unit(reader.offset, end, 8 if wide else 4)
+        yield Unit(offset, end, 8 if wide else 4)
         offset = end
 
 
 def header(program: memoryview, unit: Unit, strings: Strings | None = None) -> Header:
     """The head of a line program. Raises ElfProblem for a damaged one."""
-    return _read(Reader(program, unit.start, unit.end), unit.width, strings or Strings())
+    from elftools.common.utils import struct_parse
+    from elftools.dwarf.structs import DWARFStructs
 
-
-def rows(program: memoryview, head: Header, start: int) -> Iterator[Row | None]:
-    """The rows from the opcode at ``start`` on; None at the end of each sequence."""
-    reader = Reader(program, start, head.end)
-    address, file, line = 0, 1, 1
-    first, names = head.first_file, head.files
-    for _ in range(MAX_STEPS):
-        if reader.offset >= reader.end:
-            return
-        opcode = reader.take(1)
-        emit = False
-        if opcode > len(head.operands):
-            adjusted = opcode - len(head.operands) - 1
-            line += head.line_base + adjusted % head.line_range
-            address += adjusted // head.line_range * head.step
-            emit = True
-        elif opcode == 0:
-            size = reader.unsigned()
-            end = reader.offset + size
-            if size == 0 or end > reader.end:
-                raise ElfProblem("an extended opcode that leads out of the line program")
-            kind = reader.take(1)
-            if kind == 1:  # end of the sequence
-                address, file, line = 0, 1, 1
-                yield None
-            elif kind == 2:
-                address = reader.take(min(8, size - 1))
-            reader.offset = end
-        elif opcode == 1:  # copy
-            emit = True
-        elif opcode == 2:
-            address += reader.unsigned() * head.step
-        elif opcode == 3:
-            line += reader.signed()
-        elif opcode == 4:
-            file = reader.unsigned()
-        elif opcode == 8:
-            address += (255 - len(head.operands) - 1) // head.line_range * head.step
-        elif opcode == 9:
-            address += reader.take(2)
-        else:
-            for _ in range(head.operands[opcode - 1]):
-                reader.unsigned()
-        if emit and first <= file < first + len(names) and line > 0:
-            yield Row(address, names[file - first], line)
-
-
-def _read(reader: Reader, width: int, strings: Strings) -> Header:
-    version = reader.take(2)
+    version = int.from_bytes(program[unit.version_at : unit.version_at + 2], "little")
     if not 2 <= version <= 5:
         raise ElfProblem(f"a line program of DWARF version {version}")
-    if version == 5:
-        reader.take(2)  # sizes of an address and of a segment's selector
-    length = reader.take(width)
-    start = reader.offset + length
-    step = reader.take(1)
-    reader.take(2 if version >= 4 else 1)  # (operations,) is_stmt
-    base = reader.take(1)
-    span, opcodes = reader.take(1), reader.take(1)
-    if not span or not opcodes or start > reader.end:
-        raise ElfProblem("a line program with no range of lines or opcodes")
-    operands = tuple(reader.take(1) for _ in range(opcodes - 1))
-    if version == 5:
-        files, stamps = _tables(reader, width, strings)
-    else:
-        files, stamps = _old_tables(reader)
-    return Header(
-        base - 256 if base > 127 else base, span, step, operands, files, 0 if version == 5 else 1, stamps,
-        start, reader.end,
-    )  # fmt: skip
+    length_at = unit.version_at + (4 if version == 5 else 2)
+    tables_at = length_at + unit.width
+    start = tables_at + int.from_bytes(program[length_at:tables_at], "little")
+    if start > unit.end:
+        raise ElfProblem("a line program whose head is longer than all of it")
+    data = _bounded(program, unit.start, start)
+    with library_reads("a line program's head"):
+        structs = DWARFStructs(True, 8 * unit.width, 8, version)
+        if version == 5:
+            _check_tables(structs, data, tables_at - unit.start)
+        parsed = struct_parse(structs.Dwarf_lineprog_header, io.BytesIO(data))
+        if not parsed.line_range or not parsed.opcode_base or not parsed.maximum_operations_per_instruction:
+            raise ElfProblem("a line program with no range of lines or opcodes")
+        files, stamps = _tables(parsed, strings or Strings()) if version == 5 else _old_tables(parsed)
+    return Header(files, int(version < 5), stamps, start, unit.end, parsed, structs)
 
 
-def _old_tables(reader: Reader) -> tuple[tuple[str, ...], dict[str, tuple[int, int]]]:
-    folders: list[str] = []
-    while folder := reader.text():
-        folders.append(folder)
-        if len(folders) > MAX_FILES:
-            raise ElfProblem("a line program of too many folders")
+def rows(program: memoryview, head: Header, start: int, end: int) -> Iterator[Row | None]:
+    """The rows of the opcodes from ``start`` to ``end``; None at the end of each sequence.
+
+    Raises ElfProblem for damaged ones.
+    """
+    from elftools.dwarf.lineprogram import LineProgram
+
+    data = _bounded(program, start, min(end, head.end))
+    with library_reads("a line program"):
+        entries = LineProgram(head.parsed, io.BytesIO(data), head.structs, 0, len(data)).get_entries()
+    first, names = head.first_file, head.files
+    for entry in entries:
+        state = entry.state
+        if state is None:
+            continue
+        if state.end_sequence:
+            yield None
+        elif first <= state.file < first + len(names) and state.line > 0:
+            yield Row(state.address, names[state.file - first], state.line)
+
+
+def _bounded(program: memoryview, start: int, end: int) -> bytes:
+    if end - start > MAX_DECODED:
+        raise ElfProblem(f"a line program of {end - start:,} bytes; at most {MAX_DECODED:,} are read")
+    data = bytes(program[start:end])
+    if re.search(rb"[\x80-\xff]{%d}" % _LONGEST_NUMBER, data):
+        raise ElfProblem("a line program with a number of thousands of bytes")
+    return data
+
+
+def _check_tables(structs: DWARFStructs, data: bytes, at: int) -> None:
+    """That each entry of DWARF 5's two tables takes bytes, so that there are no more than the head has."""
+    from elftools.dwarf.enums import ENUM_DW_FORM
+
+    known = {ENUM_DW_FORM[f"DW_FORM_{form}"]: f"DW_FORM_{form}" for form in _FORMS}
+    stream = io.BytesIO(data)
+    stream.seek(at + 5)  # what comes before the number of opcodes
+    stream.seek(stream.read(1)[0] - 1, os.SEEK_CUR)
+    number = structs.Dwarf_uleb128("").parse_stream
+    for _ in ("folders", "files"):
+        pairs = [(number(stream), number(stream)) for _ in range(stream.read(1)[0])]
+        count = number(stream)
+        if count > MAX_FILES or (count and not pairs):
+            raise ElfProblem("a line program of too many files")
+        unknown = [form for _, form in pairs if form not in known]
+        if unknown:
+            raise ElfProblem(f"a line program with values of form {unknown[0]}")
+        parsers: list[Any] = [structs.Dwarf_dw_form[known[form]] for _, form in pairs]
+        for _ in range(count):
+            for parser in parsers:
+                parser.parse_stream(stream)
+
+
+def _old_tables(parsed: Any) -> tuple[tuple[str, ...], dict[str, tuple[int, int]]]:
+    folders = [_text(each) for each in parsed.include_directory]
     files: list[str] = []
     stamps: dict[str, tuple[int, int]] = {}
-    while name := reader.text():
-        number = reader.unsigned()
-        stamp = (reader.unsigned(), reader.unsigned())
-        folder = folders[number - 1] if 0 < number <= len(folders) else ""
-        files.append(os.path.normpath(os.path.join(folder, name)))
-        if all(stamp):
-            stamps[files[-1]] = stamp
-        if len(files) > MAX_FILES:
-            raise ElfProblem("a line program of too many files")
+    for entry in parsed.file_entry:
+        folder = folders[entry.dir_index - 1] if 0 < entry.dir_index <= len(folders) else ""
+        files.append(os.path.normpath(os.path.join(folder, _text(entry.name))))
+        if entry.mtime and entry.length:
+            stamps[files[-1]] = entry.mtime, entry.length
     return tuple(files), stamps
 
 
-def _tables(
-    reader: Reader, width: int, strings: Strings
-) -> tuple[tuple[str, ...], dict[str, tuple[int, int]]]:
-    folders = [str(each.get(_PATH, "")) for each in _entries(reader, width, strings)]
+def _tables(parsed: Any, strings: Strings) -> tuple[tuple[str, ...], dict[str, tuple[int, int]]]:
+    folders = [_path(each, parsed.directory_entry_format, strings) for each in parsed.directories]
     base = folders[0] if folders else ""  # where the compiler ran
     files: list[str] = []
     stamps: dict[str, tuple[int, int]] = {}
-    for each in _entries(reader, width, strings):
-        number = each.get(_FOLDER, 0)
-        folder = folders[number] if isinstance(number, int) and number < len(folders) else ""
-        path = os.path.normpath(os.path.join(base, folder, str(each.get(_PATH, ""))))
-        files.append(path)
-        time, size = each.get(_TIME, 0), each.get(_SIZE, 0)
-        if isinstance(time, int) and isinstance(size, int) and time and size:
-            stamps[path] = time, size
+    for entry in parsed.file_names:
+        number = entry.get("DW_LNCT_directory_index", 0)
+        folder = folders[number] if number < len(folders) else ""
+        name = _path(entry, parsed.file_name_entry_format, strings)
+        files.append(os.path.normpath(os.path.join(base, folder, name)))
+        stamp = entry.get("DW_LNCT_timestamp", 0), entry.get("DW_LNCT_size", 0)
+        if all(isinstance(each, int) and each for each in stamp):
+            stamps[files[-1]] = stamp
     return tuple(files), stamps
 
 
-def _entries(reader: Reader, width: int, strings: Strings) -> list[dict[int, int | str]]:
-    forms = [(reader.unsigned(), reader.unsigned()) for _ in range(reader.take(1))]
-    count = reader.unsigned()
-    if count > MAX_FILES or (count and not forms):
-        raise ElfProblem("a line program of too many files")
-    return [{kind: _value(reader, form, width, strings) for kind, form in forms} for _ in range(count)]
+def _path(entry: Any, formats: Any, strings: Strings) -> str:
+    value = entry.get("DW_LNCT_path", b"")
+    form = next((each.form for each in formats if each.content_type == "DW_LNCT_path"), "")
+    if isinstance(value, int):
+        return text_at(strings.line if form == "DW_FORM_line_strp" else strings.plain, value)
+    return _text(value)
 
 
-def _value(reader: Reader, form: int, width: int, strings: Strings) -> int | str:
-    if form == _STRING:
-        return reader.text()
-    if form in (_LINE_STRP, _STRP):
-        return text_at(strings.line if form == _LINE_STRP else strings.plain, reader.take(width))
-    if form in _FIXED_FORMS:
-        return reader.take(_FIXED_FORMS[form])
-    if form == _UDATA:
-        return reader.unsigned()
-    if form == _BLOCK:
-        reader.skip(reader.unsigned())
-        return 0
-    raise ElfProblem(f"a line program with values of form {form}")
+def _text(name: bytes) -> str:
+    return name.decode("utf-8", "replace")

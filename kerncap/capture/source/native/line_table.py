@@ -11,6 +11,7 @@ import itertools
 import os
 import re
 import struct
+from bisect import bisect
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -21,7 +22,6 @@ from kerncap.format.elf import DYNSYM, FUNCTION, REL, RELA, SYMTAB, Elf, ElfProb
 MAX_ROWS = 200_000
 MAX_PTX = 64 << 20
 _SET_ADDRESS = b"\x00\x09\x02"
-_ADDRESS_AT = len(_SET_ADDRESS)
 
 
 @dataclass(frozen=True)
@@ -52,11 +52,17 @@ def from_cubin(data: bytes | memoryview, mangled: str) -> LineTable | None:
     if section is None:
         return None
     program = elf.content(section)
-    for place in _addresses(elf, mangled):
-        if place >= _ADDRESS_AT and bytes(program[place - _ADDRESS_AT : place]) == _SET_ADDRESS:
-            table = _sequence(program, place - _ADDRESS_AT)
-            if table.rows:
-                return table
+    own, starts = _sequences(elf, program, mangled)
+    for start in own:
+        after = bisect(starts, start)
+        end = starts[after] if after < len(starts) else len(program)
+        unit = next((unit for unit in line_program.units(program) if start < unit.end), None)
+        if unit is None:
+            raise ElfProblem("no line program holds the kernel's address")
+        header = line_program.header(program, unit)
+        table = _table(header, _until_end(line_program.rows(program, header, start, end)))
+        if table.rows:
+            return table
     return None
 
 
@@ -70,7 +76,9 @@ def from_code_object(data: bytes | memoryview, mangled: str) -> LineTable | None
     strings = Strings(*(_content(elf, name) for name in (".debug_line_str", ".debug_str")))
     for unit in line_program.units(program):
         header = line_program.header(program, unit, strings)
-        rows = (row for row in line_program.rows(program, header, header.start) if row is not None)
+        rows = (
+            row for row in line_program.rows(program, header, header.start, header.end) if row is not None
+        )
         table = _table(header, (row for row in rows if row.address in place))
         if table.rows:
             return table
@@ -90,16 +98,9 @@ def _content(elf: Elf, name: str) -> memoryview:
     return memoryview(b"") if section is None else elf.content(section)
 
 
-def _sequence(program: memoryview, start: int) -> LineTable:
-    """The rows of the sequence at ``start``, up to its end."""
-    for unit in line_program.units(program):
-        if start < unit.end:
-            header = line_program.header(program, unit)
-            sequence = itertools.takewhile(
-                lambda row: row is not None, line_program.rows(program, header, start)
-            )
-            return _table(header, (row for row in sequence if row is not None))
-    raise ElfProblem("no line program holds the kernel's address")
+def _until_end(rows: Iterator[Row | None]) -> Iterator[Row]:
+    """The rows of the first sequence."""
+    return (row for row in itertools.takewhile(lambda row: row is not None, rows) if row is not None)
 
 
 def _table(header: Header, rows: Iterator[Row]) -> LineTable:
@@ -111,10 +112,11 @@ def _table(header: Header, rows: Iterator[Row]) -> LineTable:
     return LineTable(tuple(found), header.files, header.stamps)
 
 
-def _addresses(elf: Elf, mangled: str) -> list[int]:
-    """Offsets in .debug_line where the kernel's address stands."""
+def _sequences(elf: Elf, program: memoryview, mangled: str) -> tuple[list[int], list[int]]:
+    """Where in .debug_line the kernel's sequences begin, and where any begins: at a relocated address."""
     wanted = {symbol.index for symbol in elf.symbols() if symbol.name in (mangled, f".text.{mangled}")}
-    found: list[int] = []
+    own: list[int] = []
+    starts: list[int] = []
     for name, kind, entry in (
         (".rela.debug_line", RELA, struct.Struct("<QQq")),
         (".rel.debug_line", REL, struct.Struct("<QQ")),
@@ -124,9 +126,12 @@ def _addresses(elf: Elf, mangled: str) -> list[int]:
             continue
         content = elf.content(section)
         for offset, info, *_ in entry.iter_unpack(content[: len(content) // entry.size * entry.size]):
-            if info >> 32 in wanted:
-                found.append(offset)
-    return found
+            start = offset - len(_SET_ADDRESS)
+            if start >= 0 and bytes(program[start:offset]) == _SET_ADDRESS:
+                starts.append(start)
+                if info >> 32 in wanted:
+                    own.append(start)
+    return own, sorted(starts)
 
 
 _PTX_FILE = re.compile(

@@ -115,7 +115,7 @@ def test_names_may_lie_in_other_sections_and_with_a_checksum() -> None:
     [unit] = line_program.units(program)
     found = line_program.header(program, unit, Strings(memoryview(b"/src\0include\0")))
     assert found.files == ("/src/a.hip", "/src/include/b.h") and found.first_file == 0
-    rows = list(line_program.rows(program, found, found.start))
+    rows = list(line_program.rows(program, found, found.start, found.end))
     assert rows == [line_program.Row(16, "/src/include/b.h", 1), None]
 
 
@@ -124,8 +124,8 @@ def test_names_may_lie_in_other_sections_and_with_a_checksum() -> None:
     [
         (listed([(1, 0x77)], b""), b"", "form 119"),
         (bytes([0, 0xFF, 0xFF, 0x7F]), b"", "too many files"),
-        (bytes([1, 1, 8, 0xFF, 0x01]), b"", "ends early"),
-        (listed([(1, 0x09)], b"\xff\xff\xff\x7f"), b"", "ends early"),
+        (bytes([1, 1, 8, 0xFF, 0x01]), b"", "head that can't be read"),
+        (listed([(1, 0x09)], b"\xff\xff\xff\x7f"), b"", "head that can't be read"),
     ],
 )
 def test_hostile_tables_are_named(folders: bytes, files: bytes, message: str) -> None:
