@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from bisect import bisect
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from kerncap import log
+from kerncap.errors import UsageError
 from kerncap.format import Reproducer, WriteSet, schema
+from kerncap.format.elf import ElfProblem
 from kerncap.format.validate import view_bounds
 
 DIGESTS_CHECKED_UP_TO = 256_000_000  # stored bytes; more only on request
 MAX_ALIASES = 1000
 
 
-def inspect(path: Path | str, verify: bool = False) -> dict[str, Any]:
+def inspect(path: Path | str, verify: bool = False, at: Sequence[int] = ()) -> dict[str, Any]:
     """The manifest and derived facts of the reproducer at ``path``, as plain data for JSON.
 
     Keys: path, manifest_sha256, manifest, arguments (views resolved), aliases, stored (bytes),
     checks, write_set, digests ("verified", or what was not checked), notes. All digests are
-    checked up to `DIGESTS_CHECKED_UP_TO` stored bytes; ``verify`` unpacks and checks every chunk.
+    checked up to `DIGESTS_CHECKED_UP_TO` stored bytes; ``verify`` unpacks and checks every chunk. ``at``:
+    bytes from the beginning of the kernel's code, for each of which ``places`` has the line of the source.
     Raises FormatError, UsageError.
     """
     with Reproducer.open(path) as reproducer:
@@ -40,7 +44,34 @@ def inspect(path: Path | str, verify: bool = False) -> dict[str, Any]:
             "write_set": _write_set(reproducer, write_set),
             "digests": digests,
             "notes": [*manifest.notes, *reproducer.notes],
+            **({"places": _places(reproducer, at)} if at else {}),
         }
+
+
+def _places(reproducer: Reproducer, at: Sequence[int]) -> list[dict[str, Any]]:
+    """The file and line that each offset of the kernel's code comes from; None if it comes from none."""
+    from kerncap.capture.source.native import line_table
+
+    kernel = reproducer.manifest.kernel
+    code = next((data for stage in ("hsaco", "cubin") if (data := reproducer.code(stage)) is not None), None)
+    try:
+        found = () if code is None else line_table.places(code, kernel.mangled or kernel.name)
+    except ElfProblem as error:
+        raise UsageError(f"{reproducer.path}: the lines of its code can't be read: {error}") from error
+    if not found:
+        raise UsageError(
+            f"{reproducer.path}: its code has no lines of the source; compile the program with -lineinfo "
+            "(nvcc) or -g (hipcc), and capture it again"
+        )
+    starts = [place.offset for place in found]
+    made = []
+    for offset in at:
+        place = found[max(0, bisect(starts, offset) - 1)]
+        inside = place.offset <= offset < place.offset + place.size
+        made.append({
+            "offset": offset, "file": place.file if inside else None, "line": place.line if inside else None
+        })  # fmt: skip
+    return made
 
 
 def _check_digests(reproducer: Reproducer, verify: bool) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from kerncap.api.inspect import inspect
+from kerncap.cli.number_types import Offset
 from kerncap.cli.paths import PATH
 from kerncap.report import inspect_text
 
@@ -15,13 +16,17 @@ from kerncap.report import inspect_text
 @click.command("inspect")
 @click.argument("reproducer", type=PATH, metavar="REPRO")
 @click.option("--verify", is_flag=True, help="Unpack and check every chunk of memory, however large.")
+@click.option(
+    "--at", type=Offset(), multiple=True, metavar="OFFSET",
+    help="Say which line of the source the code at this byte of the kernel comes from; may be repeated.",
+)  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
-def command(reproducer: Path, verify: bool, as_json: bool) -> int:
+def command(reproducer: Path, verify: bool, at: tuple[int, ...], as_json: bool) -> int:
     """Show everything about a reproducer; nothing in it is executed.
 
     Exit status: 0, or 3 if it is malformed or damaged, with the file and byte in one line.
     """
-    document = inspect(reproducer, verify=verify)
+    document = inspect(reproducer, verify=verify, at=at)
     if as_json:
         # ASCII only: text out of a reproducer can't reach a terminal as control characters.
         click.echo(json.dumps(document, indent=1))

@@ -25,6 +25,21 @@ class Whole(click.ParamType):  # type: ignore[type-arg, unused-ignore]  # generi
         return self._range.convert(value, param, ctx)
 
 
+class Offset(click.ParamType):  # type: ignore[type-arg, unused-ignore]
+    """Bytes from a beginning, in decimal or as 0x…."""
+
+    name = "integer"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        try:
+            found = int(value, 0)
+        except ValueError:
+            found = -1
+        if not 0 <= found < 1 << 48:
+            self.fail(f"{value} is not a number of bytes, such as 0x1f0.", param, ctx)
+        return found
+
+
 class Finite(click.ParamType):  # type: ignore[type-arg, unused-ignore]
     """A number from ``least`` to ``most``; NaN is refused: it is on neither side of anything."""
 

@@ -47,6 +47,7 @@ class Section:
     info: int
     entry_size: int
     address: int = 0
+    flags: int = 0
 
 
 @dataclass(frozen=True)
@@ -147,10 +148,10 @@ class Elf:
         headers = list(_SECTION.iter_unpack(self._slice(offset, count * _SECTION.size)))
         strings = self._slice(headers[names][4], headers[names][5])
         for index, header in enumerate(headers):
-            name, kind, _, address, start, size, link, info, _, each = header
+            name, kind, flags, address, start, size, link, info, _, each = header
             text = text_at(strings, name)
             self._names_left = _less(self._names_left, text)
-            yield Section(index, text, kind, start, size, link, info, each, address)
+            yield Section(index, text, kind, start, size, link, info, each, address, flags)
 
 
 @contextlib.contextmanager

@@ -27,6 +27,7 @@ def render(document: Document) -> str:
         *_section("Regions", _regions(document, manifest)),
         *_section("Textures", _textures(manifest)),
         *_section("Code", _code(manifest)),
+        *_section("Lines", _places(document)),
         *_section("Autotune", _autotune(manifest)),
         *_section("Checks", _checks(document)),
         *_section("Environment", _environment(manifest)),
@@ -229,6 +230,18 @@ def _code(manifest: Document) -> list[str]:
         facts = ", ".join(f"{_text(k)}={_text(value_text(v))}" for k, v in compiled.items())
         lines.append(f"compiled: {_text(facts, 400)}")
     return lines
+
+
+def _places(document: Document) -> list[str]:
+    return [
+        f"+{place['offset']:#x}  "
+        + (
+            _text(f"{place['file']}:{place['line']}", 400)
+            if place["file"]
+            else "no line of the kernel's source"
+        )
+        for place in document.get("places", ())
+    ]
 
 
 def _autotune(manifest: Document) -> list[str]:

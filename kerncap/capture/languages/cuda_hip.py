@@ -35,7 +35,7 @@ from kerncap.capture.source.native.unit import Unit, collect, read_source
 from kerncap.capture.source.request import FoundSource, SourceRequest
 from kerncap.errors import CaptureError
 from kerncap.format import kernel_names, schema
-from kerncap.format.code_object import CodeObject, CodeObjectProblem, is_code_object
+from kerncap.format.code_object import CodeObject, CodeObjectProblem
 from kerncap.format.elf import ElfProblem
 from kerncap.format.kernel_names import KernelName
 from kerncap.log import one_line
@@ -69,17 +69,12 @@ class CudaHip(Language):
             data = data if data is not None else image() if image is not None else None
             if data is None:
                 return False
-            table = _table_of(data, request.mangled)
+            table = line_table.from_code(data, request.mangled)
         except (ElfProblem, CaptureError, OSError, RecursionError):
             return False
         return table is not None and any(
             path.endswith(folder_search.SUFFIXES) and os.path.isfile(path) for path, _ in table.rows
         )
-
-
-def _table_of(data: bytes, mangled: str) -> LineTable | None:
-    read = line_table.from_code_object if is_code_object(data) else line_table.from_cubin
-    return read(data, mangled)
 
 
 def _with_unit(

@@ -79,6 +79,14 @@ class WrittenRegion(Part, frozen=True, kw_only=True):
     also_input: Annotated[bool, says("True if the launch reads some of these bytes before it writes them.")]
 
 
+class CodePlace(Part, frozen=True, kw_only=True):
+    """Which line of the source a byte of the kernel's code comes from."""
+
+    offset: Annotated[int, says("Bytes from the beginning of the kernel's code.")]
+    file: Annotated[str | None, says("As the compiler was given it; null outside of the kernel's lines.")]
+    line: int | None
+
+
 class InspectDocument(Document, frozen=True, kw_only=True):
     """Everything about a reproducer. Nothing in it was executed."""
 
@@ -92,3 +100,4 @@ class InspectDocument(Document, frozen=True, kw_only=True):
     write_set: tuple[WrittenRegion, ...] | None
     digests: Annotated[str, says("'verified', or the digests that were not checked.")]
     notes: Notes
+    places: Annotated[tuple[CodePlace, ...] | UnsetType, says("One for each --at.")] = UNSET

@@ -10,6 +10,7 @@ from kerncap.log import size
 from kerncap.printable import visible
 
 MAX_ROWS = 200
+MAX_LINES = 5000
 _SYMBOLS = {FUNCTION: "function", OBJECT: "object"}
 _MACHINES = {190: "NVIDIA CUDA", 224: "AMD GPU", 62: "x86-64"}
 
@@ -22,6 +23,28 @@ def summary(data: bytes) -> list[str]:
     except ElfProblem as problem:
         magic = data[:4].hex(" ") or "nothing"
         return [f"{size(len(data))}, no ELF image that can be shown ({problem}; begins with {magic})"]
+
+
+def code_lines(data: bytes, kernel: str) -> Iterator[tuple[str, str | None, int | None]]:
+    """(text, file, line) for each stretch of the kernel's code that comes from one line of the source."""
+    from kerncap.capture.source.native import line_table
+
+    try:
+        places = line_table.places(data, kernel)
+    except ElfProblem as problem:
+        yield f"its lines of the source can't be shown: {problem}", None, None
+        return
+    if places:
+        yield "", None, None
+        yield f"lines of {visible(kernel)}, by the address in its code", None, None
+    for place in places[:MAX_LINES]:
+        yield (
+            f"+{place.offset:#08x} {place.size:>8,} bytes  {visible(place.file)}:{place.line}",
+            place.file,
+            place.line,
+        )
+    if len(places) > MAX_LINES:
+        yield f"and {len(places) - MAX_LINES:,} more", None, None
 
 
 def _elf(elf: Elf, data: bytes) -> Iterator[str]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from kerncap.format import schema
 from kerncap.log import size
-from kerncap.report.html.images import summary
+from kerncap.report.html.images import code_lines, summary
 from kerncap.report.html.locations import link, matcher
 from kerncap.report.html.material import Material, plain
 
@@ -128,7 +128,7 @@ def stages(material: Material, sources: Sources) -> list[dict[str, Any]]:
         stage = plain(code.stage, 40)
         item: dict[str, Any] = {"stage": stage, "bytes": code.file.size, "notes": []}
         if code.stage in _IMAGES or _is_binary(code.stage, code.file):
-            item |= _image(material, code)
+            item |= _image(material, code, sources)
         else:
             item |= _text(material, code, sources)
         found.append(item)
@@ -139,12 +139,23 @@ def _is_binary(stage: str, stored: schema.StoredFile) -> bool:
     return stored.path.endswith((".bin", ".o", ".so")) or stage == "object"
 
 
-def _image(material: Material, code: schema.CodeFile) -> dict[str, Any]:
+def _image(material: Material, code: schema.CodeFile, sources: Sources) -> dict[str, Any]:
     if code.file.size > _MAX_IMAGE_BYTES:
         lines = [f"{size(code.file.size)}: too large to be looked into here"]
-    else:
-        lines = [plain(line, MAX_LINE) for line in summary(material.read(code.file))]
-    return {"lines": lines, "files": [], "places": [], "image": True}
+        return {"lines": lines, "files": [], "places": [], "image": True}
+    data = material.read(code.file)
+    lines = [plain(line, MAX_LINE) for line in summary(data)]
+    there: list[tuple[int, int] | None] = [None] * len(lines)
+    kernel = material.truth.kernel
+    for line, file, number in code_lines(data, kernel.mangled or kernel.name):
+        lines.append(plain(line, MAX_LINE))
+        there.append(sources.place(file, number))
+    linked = any(there)
+    return {
+        "lines": lines, "image": True,
+        "files": [-1 if place is None else place[0] for place in there] if linked else [],
+        "places": [0 if place is None else place[1] for place in there] if linked else [],
+    }  # fmt: skip
 
 
 def _text(material: Material, code: schema.CodeFile, sources: Sources) -> dict[str, Any]:

@@ -65,7 +65,7 @@ class Header:
 
 @dataclass(frozen=True)
 class Row:
-    """``line`` of ``file`` is where the code from ``address`` on comes from."""
+    """``line`` of ``file`` is where the code from ``address`` on comes from; 0 of "": from none."""
 
     address: int
     file: str
@@ -128,8 +128,9 @@ def rows(program: memoryview, head: Header, start: int, end: int) -> Iterator[Ro
             continue
         if state.end_sequence:
             yield None
-        elif first <= state.file < first + len(names) and state.line > 0:
-            yield Row(state.address, names[state.file - first], state.line)
+        else:
+            known = first <= state.file < first + len(names) and state.line > 0
+            yield Row(state.address, names[state.file - first] if known else "", state.line if known else 0)
 
 
 def _bounded(program: memoryview, start: int, end: int) -> bytes:

@@ -11,16 +11,21 @@ import itertools
 import os
 import re
 import struct
+import zlib
 from bisect import bisect
-from collections.abc import Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from kerncap.capture.source.native import line_program
 from kerncap.capture.source.native.line_program import Header, Row, Strings
+from kerncap.format.code_object import MACHINE as AMDGPU
 from kerncap.format.elf import DYNSYM, FUNCTION, REL, RELA, SYMTAB, Elf, ElfProblem
 
 MAX_ROWS = 200_000
 MAX_PTX = 64 << 20
+MAX_UNPACKED = 64 << 20  # bytes of a compressed section
+_COMPRESSED, _ZLIB = 0x800, 1  # SHF_COMPRESSED; ELFCOMPRESS_ZLIB
+_PACKED = struct.Struct("<I4xQ8x")  # method, size
 _SET_ADDRESS = b"\x00\x09\x02"
 
 
@@ -37,21 +42,62 @@ class LineTable:
     stamps: dict[str, tuple[int, int]] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class Place:
+    """``size`` bytes of code at ``offset`` from the kernel's beginning come from ``line`` of ``file``."""
+
+    offset: int
+    size: int
+    file: str
+    line: int
+
+
 def of_image(cubin: bytes | None, hsaco: bytes | None, ptx: str | None, mangled: str) -> LineTable | None:
     """The kernel's lines in whichever of its codes there are. Raises ElfProblem for a damaged image."""
-    table = from_cubin(cubin, mangled) if cubin is not None else None
-    if hsaco is not None:
-        table = from_code_object(hsaco, mangled)
+    code = cubin if hsaco is None else hsaco
+    table = from_code(code, mangled) if code is not None else None
     return from_ptx(ptx, mangled) if table is None and ptx is not None else table
 
 
-def from_cubin(data: bytes | memoryview, mangled: str) -> LineTable | None:
-    """The kernel's lines in a cubin, None where it has none of it. Raises ElfProblem for a damaged image."""
+def from_code(data: bytes | memoryview, mangled: str) -> LineTable | None:
+    """The kernel's lines in a cubin or AMDGPU code object; None if it has none (no -lineinfo, no -g).
+
+    Raises ElfProblem for a damaged image.
+    """
+    decoded = _decoded(Elf(data), mangled)
+    return None if decoded is None else _table(*decoded)
+
+
+def places(data: bytes | memoryview, mangled: str) -> tuple[Place, ...]:
+    """Where the source of each stretch of the kernel's code is, in the order of the code; () if unknown.
+
+    Raises ElfProblem for a damaged image.
+    """
     elf = Elf(data)
-    section = elf.section(".debug_line")
-    if section is None:
-        return None
-    program = elf.content(section)
+    decoded, code = _decoded(elf, mangled), _code_range(elf, mangled)
+    if decoded is None or code is None:
+        return ()
+    by_address = {row.address: row for row in decoded[1] if row.address in code}
+    found: list[Place] = []
+    starts = [*sorted(by_address), code.stop]
+    for start, end in itertools.pairwise(starts):
+        row = by_address[start]
+        offset = start - code.start
+        last = found[-1] if found else None
+        if last is not None and (last.file, last.line) == (row.file, row.line):
+            offset = found.pop().offset
+        found.append(Place(offset, end - code.start - offset, row.file, row.line))
+    return tuple(place for place in found if place.line)
+
+
+def _decoded(elf: Elf, mangled: str) -> tuple[Header, list[Row]] | None:
+    """The kernel's rows, and the head of the line program that they are in."""
+    program = _content(elf, ".debug_line")
+    of_kernel = _rows_in_code_object if elf.machine == AMDGPU else _rows_in_cubin
+    return of_kernel(elf, program, mangled) if len(program) else None
+
+
+def _rows_in_cubin(elf: Elf, program: memoryview, mangled: str) -> tuple[Header, list[Row]] | None:
     own, starts = _sequences(elf, program, mangled)
     for start in own:
         after = bisect(starts, start)
@@ -60,28 +106,29 @@ def from_cubin(data: bytes | memoryview, mangled: str) -> LineTable | None:
         if unit is None:
             raise ElfProblem("no line program holds the kernel's address")
         header = line_program.header(program, unit)
-        table = _table(header, _until_end(line_program.rows(program, header, start, end)))
-        if table.rows:
-            return table
+        sequence = itertools.takewhile(
+            lambda row: row is not None, line_program.rows(program, header, start, end)
+        )
+        rows = [row for row in sequence if row is not None]
+        if any(row.line for row in rows):
+            return header, rows
     return None
 
 
-def from_code_object(data: bytes | memoryview, mangled: str) -> LineTable | None:
-    """The kernel's lines in an AMDGPU code object, None without -g. Raises ElfProblem for a damaged one."""
-    elf = Elf(data)
-    section, place = elf.section(".debug_line"), _code_range(elf, mangled)
-    if section is None or place is None:
+def _rows_in_code_object(elf: Elf, program: memoryview, mangled: str) -> tuple[Header, list[Row]] | None:
+    code = _code_range(elf, mangled)
+    if code is None:
         return None
-    program = elf.content(section)
     strings = Strings(*(_content(elf, name) for name in (".debug_line_str", ".debug_str")))
     for unit in line_program.units(program):
         header = line_program.header(program, unit, strings)
-        rows = (
-            row for row in line_program.rows(program, header, header.start, header.end) if row is not None
-        )
-        table = _table(header, (row for row in rows if row.address in place))
-        if table.rows:
-            return table
+        rows = [
+            row
+            for row in line_program.rows(program, header, header.start, header.end)
+            if row is not None and row.address in code
+        ]
+        if any(row.line for row in rows):
+            return header, rows
     return None
 
 
@@ -94,19 +141,31 @@ def _code_range(elf: Elf, mangled: str) -> range | None:
 
 
 def _content(elf: Elf, name: str) -> memoryview:
+    """A debug section, unpacked (``-gz``); empty if it is not there."""
     section = elf.section(name)
-    return memoryview(b"") if section is None else elf.content(section)
+    if section is None:
+        return memoryview(b"")
+    content = elf.content(section)
+    if not section.flags & _COMPRESSED:
+        return content
+    kind, size = _PACKED.unpack_from(content) if len(content) >= _PACKED.size else (0, 0)
+    if kind != _ZLIB or not 0 < size <= MAX_UNPACKED:
+        raise ElfProblem(f"{name} of {size:,} bytes, packed by method {kind}")
+    unpacker = zlib.decompressobj()
+    try:
+        unpacked = unpacker.decompress(content[_PACKED.size :], size)
+    except zlib.error as error:
+        raise ElfProblem(f"{name} that can't be unpacked: {error}") from error
+    if len(unpacked) != size:
+        raise ElfProblem(f"{name} of {len(unpacked):,} bytes, expected {size:,}")
+    return memoryview(unpacked)
 
 
-def _until_end(rows: Iterator[Row | None]) -> Iterator[Row]:
-    """The rows of the first sequence."""
-    return (row for row in itertools.takewhile(lambda row: row is not None, rows) if row is not None)
-
-
-def _table(header: Header, rows: Iterator[Row]) -> LineTable:
+def _table(header: Header, rows: Iterable[Row]) -> LineTable:
     found: dict[tuple[str, int], None] = {}
     for row in rows:
-        found[row.file, row.line] = None
+        if row.line:
+            found[row.file, row.line] = None
         if len(found) >= MAX_ROWS:
             break
     return LineTable(tuple(found), header.files, header.stamps)

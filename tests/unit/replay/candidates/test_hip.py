@@ -210,7 +210,7 @@ def test_line_tables_keep_the_original_paths(reproducer: Reproducer, project: Pa
     candidate = edited(reproducer, tmp_path / "mine", "one/gain.h", "2.0f", "3.0f")
     shutil.rmtree(project)
     built = compile_candidate(reproducer, candidate, ARCH, tmp_path)
-    table = line_table.from_code_object(built.path.read_bytes(), KERNEL)
+    table = line_table.from_code(built.path.read_bytes(), KERNEL)
     assert table is not None
     assert (str(project / "src/apply.hip"), 6) in table.rows
     assert str(project / "src/two/gain.h") in table.files

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import struct
 import subprocess
+import tracemalloc
+import zlib
 from pathlib import Path
 
 import pytest
@@ -13,9 +15,11 @@ from hypothesis import strategies as st
 from kerncap.capture.images import offload_bundle
 from kerncap.capture.source.native import line_program, line_table, tool_info
 from kerncap.capture.source.native.line_program import Strings
+from kerncap.format.code_object import MACHINE
 from kerncap.format.elf import Elf, ElfProblem
 from kerncap.replay.candidates import tools
 from tests.golden.make import HSACO
+from tests.unit.source.native.conftest import elf
 
 UNIT = """\
 #include <hip/hip_runtime.h>
@@ -29,7 +33,7 @@ extern "C" __global__ void second(int *x) {
 """
 
 
-@pytest.fixture(scope="module", params=["-gdwarf-4", "-gdwarf-5"])
+@pytest.fixture(scope="module", params=["-gdwarf-4", "-gdwarf-5", "-gz"])
 def compiled(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, bytes]:
     hipcc = tools.hipcc()
     if isinstance(hipcc, str):
@@ -56,10 +60,8 @@ def compiled(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
 
 def test_each_kernel_has_its_own_lines(compiled: tuple[Path, bytes]) -> None:
     folder, code = compiled
-    section = Elf(code).section(".debug_line")
-    assert section is not None
-    version = int.from_bytes(Elf(code).content(section)[4:6], "little")
-    first, second = (line_table.from_code_object(code, name) for name in ("first", "second"))
+    version = int.from_bytes(line_table._content(Elf(code), ".debug_line")[4:6], "little")
+    first, second = (line_table.from_code(code, name) for name in ("first", "second"))
     assert first is not None and second is not None
     unit, header = (
         str(folder / "unit.hip") if (str(folder / "unit.hip"), 4) in first.rows else "unit.hip",
@@ -70,13 +72,17 @@ def test_each_kernel_has_its_own_lines(compiled: tuple[Path, bytes]) -> None:
     assert {(unit, 4), (header, 2)} <= set(first.rows)
     assert not {(unit, 7), (unit, 6)} & set(first.rows)
     assert (unit, 7) in second.rows and header not in dict(second.rows)
-    assert line_table.from_code_object(code, "third") is None
+    assert line_table.from_code(code, "third") is None
     info = tool_info.of_code_object(code)
     assert info is not None and info.tool == "clang" and info.version[0].isdigit()
+    places = line_table.places(code, "second")
+    assert (unit, 7) in {(place.file, place.line) for place in places} <= set(second.rows)
+    assert places == tuple(sorted(places, key=lambda place: place.offset))
+    assert line_table.places(code, "third") == ()
 
 
 def test_without_debug_information_there_is_none() -> None:
-    assert line_table.from_code_object(HSACO.read_bytes(), "_ZN2ns5scaleIfEEvPT_PKS1_id4Pair") is None
+    assert line_table.from_code(HSACO.read_bytes(), "_ZN2ns5scaleIfEEvPT_PKS1_id4Pair") is None
 
 
 @given(data=st.data())
@@ -90,7 +96,7 @@ def test_damaged_tables_only_raise_elf_problem(compiled: tuple[Path, bytes], dat
         place = section.offset + data.draw(st.integers(0, min(section.size, 1024) - 1))
         damaged[place] = data.draw(st.integers(0, 255))
     try:
-        line_table.from_code_object(bytes(damaged), "first")
+        line_table.from_code(bytes(damaged), "first")
     except ElfProblem:
         pass
 
@@ -133,3 +139,72 @@ def test_hostile_tables_are_named(folders: bytes, files: bytes, message: str) ->
     [unit] = line_program.units(program)
     with pytest.raises(ElfProblem, match=message):
         line_program.header(program, unit)
+
+
+def with_debug_line(content: bytes, flags: int = 0) -> bytes:
+    """A code object with a function ``k`` and these line programs."""
+    symbols = bytes(24) + struct.pack("<IBBHQQ", 1, 0x12, 0, 1, 0, 1 << 32)
+    made = bytearray(elf([
+        (".debug_line", 1, content, 0, 0), (".strtab", 3, b"\0k\0", 0, 0), (".symtab", 2, symbols, 2, 24),
+    ]))  # fmt: skip
+    struct.pack_into("<H", made, 18, MACHINE)
+    (table,) = struct.unpack_from("<Q", made, 40)
+    struct.pack_into("<Q", made, table + 64 + 8, flags)
+    return bytes(made)
+
+
+def program(opcodes: bytes, line_range: int = 14, most_operations: int = 1) -> bytes:
+    """A line program of DWARF 4 with one file."""
+    head = struct.pack("<BBBbBB", 1, most_operations, 1, -5, line_range, 10) + bytes(
+        (0, 1, 1, 1, 1, 0, 0, 0, 1)
+    )
+    head += b"\0" + b"a.hip\0\0\0\0" + b"\0"
+    content = struct.pack("<HI", 4, len(head)) + head + opcodes
+    return struct.pack("<I", len(content)) + content
+
+
+def packed(content: bytes, size: int, method: int = 1) -> bytes:
+    return struct.pack("<IIQQ", method, 0, size, 1) + zlib.compress(content)
+
+
+AT_16 = b"\0\x09\x02" + struct.pack("<Q", 16)
+END = b"\0\1\1"
+WHOLE = program(AT_16 + b"\x01" + END)
+
+
+def test_the_program_that_is_damaged_below_is_read_whole() -> None:
+    for image in (with_debug_line(WHOLE), with_debug_line(packed(WHOLE, len(WHOLE)), 0x800)):
+        assert line_table.places(image, "k") == (line_table.Place(16, (1 << 32) - 16, "a.hip", 1),)
+
+
+@pytest.mark.parametrize(
+    ("image", "message"),
+    [
+        (with_debug_line(program(b"\xf0" * (1 << 20) + END)), "at most 1,048,576 are read"),
+        (with_debug_line(program(b"\x02" + b"\xff" * 200_000 + b"\0" + END)), "thousands of bytes"),
+        (with_debug_line(program(AT_16 + b"\xf0" + END, line_range=0)), "no range of lines"),
+        (with_debug_line(program(AT_16 + b"\xf0" + END, most_operations=0)), "no range of lines"),
+        (with_debug_line(program(AT_16[:5])), "can't be read"),
+        (with_debug_line(program(b"\0" + b"\xff" * 20 + b"\x7f\x50" + END)), "can't be read"),
+        (with_debug_line(WHOLE[:-1]), "longer than its section"),
+        (with_debug_line(packed(bytes(200 << 20), 200 << 20), 0x800), "packed by method 1"),
+        (with_debug_line(packed(bytes(8 << 20), 0), 0x800), "packed by method 1"),
+        (
+            with_debug_line(packed(bytes(8 << 20), 100), 0x800),
+            "longer than its section|ends early|can't be read",
+        ),
+        (with_debug_line(packed(WHOLE, len(WHOLE) + 1), 0x800), "expected"),
+        (with_debug_line(packed(WHOLE, len(WHOLE))[:-20], 0x800), "expected|can't be unpacked"),
+        (with_debug_line(packed(WHOLE, len(WHOLE), 2), 0x800), "packed by method 2"),
+        (with_debug_line(b"\1", 0x800), "packed by method 0"),
+    ],
+)
+def test_hostile_programs_end_in_one_line_and_little_memory(image: bytes, message: str) -> None:
+    tracemalloc.start()
+    try:
+        with pytest.raises(ElfProblem, match=message) as caught:
+            line_table.places(image, "k")
+        assert tracemalloc.get_traced_memory()[1] < 32 << 20
+    finally:
+        tracemalloc.stop()
+    assert "\n" not in str(caught.value) and len(str(caught.value)) < 200

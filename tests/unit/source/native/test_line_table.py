@@ -23,7 +23,7 @@ TWO = image(
 
 
 def test_two_headers_of_one_name_keep_their_folders() -> None:
-    first, second = line_table.from_cubin(TWO, "_Z1av"), line_table.from_cubin(TWO, "_Z1bv")
+    first, second = line_table.from_code(TWO, "_Z1av"), line_table.from_code(TWO, "_Z1bv")
     assert first is not None and second is not None
     assert first.rows == (("/src/x/impl.h", 7), ("/src/x/impl.h", 9), ("/src/main.cu", 300))
     assert second.rows == (("/src/y/impl.h", 7), ("/abs/other.cuh", 2))
@@ -31,19 +31,19 @@ def test_two_headers_of_one_name_keep_their_folders() -> None:
 
 
 def test_a_kernel_without_lines_has_no_table() -> None:
-    assert line_table.from_cubin(TWO, "_Z1cv") is None
-    assert line_table.from_cubin(image([], [], [], []), "_Z1av") is None
+    assert line_table.from_code(TWO, "_Z1cv") is None
+    assert line_table.from_code(image([], [], [], []), "_Z1av") is None
 
 
 @pytest.mark.parametrize("version", [2, 3, 4])
 def test_versions_of_the_table(version: int) -> None:
-    table = line_table.from_cubin(image(["k"], ["/s"], [("k.cu", 1)], [[(1, 5)]], version), "k")
+    table = line_table.from_code(image(["k"], ["/s"], [("k.cu", 1)], [[(1, 5)]], version), "k")
     assert table is not None and table.rows == (("/s/k.cu", 5),)
 
 
 def test_a_version_that_is_not_known_is_said() -> None:
     with pytest.raises(ElfProblem, match="version 6"):
-        line_table.from_cubin(image(["k"], ["/s"], [("k.cu", 1)], [[(1, 5)]], 6), "k")
+        line_table.from_code(image(["k"], ["/s"], [("k.cu", 1)], [[(1, 5)]], 6), "k")
 
 
 @given(st.data())
@@ -54,7 +54,7 @@ def test_damaged_images_only_raise_elf_problem(data: st.DataObject) -> None:
     cut = data.draw(st.integers(0, len(damaged)))
     for content in (bytes(damaged), bytes(damaged[:cut])):
         try:
-            line_table.from_cubin(content, "_Z1av")
+            line_table.from_code(content, "_Z1av")
         except ElfProblem:
             pass
         tool_info.of_cubin(content)
@@ -62,7 +62,7 @@ def test_damaged_images_only_raise_elf_problem(data: st.DataObject) -> None:
 
 def test_a_path_that_is_no_utf_8_spoils_no_other() -> None:
     data = image(["k"], ["/s/XXXX"], [("a.cu", 1), ("b.cu", 1)], [[(2, 7)]])
-    table = line_table.from_cubin(data.replace(b"XXXX", b"\xfc\xfc\xfc\xfc"), "k")
+    table = line_table.from_code(data.replace(b"XXXX", b"\xfc\xfc\xfc\xfc"), "k")
     assert table is not None
     assert table.rows == (("/s/\ufffd\ufffd\ufffd\ufffd/b.cu", 7),)
 
@@ -122,7 +122,7 @@ def test_the_lines_of_ptx() -> None:
 
 def test_an_assembled_cubin_says_what_its_ptx_says(assemble: Callable[[str], bytes]) -> None:
     data = assemble(PTX)
-    first, second = line_table.from_cubin(data, "first"), line_table.from_cubin(data, "second")
+    first, second = line_table.from_code(data, "first"), line_table.from_code(data, "second")
     assert first is not None and second is not None
     assert set(first.rows) >= {("/p/main.cu", 11), ("/p/inc/step.h", 4), ("/p/main.cu", 13)}
     assert second.rows == (("/p/inc/step.h", 40),)
@@ -147,12 +147,17 @@ def test_what_nvcc_writes(option: str, tmp_path: Path, cubin_of: Callable[..., b
     )
     data = cubin_of(main, option, "-maxrregcount=64")
     for name in ("x", "y"):
-        table = line_table.from_cubin(data, f"_ZN1{name}5twiceIfEEvPT_")
+        table = line_table.from_code(data, f"_ZN1{name}5twiceIfEEvPT_")
         assert table is not None
         assert {path for path, _ in table.rows} == {str(tmp_path / name / "impl.h")}
         assert {line for _, line in table.rows} >= {2, 4}
         header = tmp_path / name / "impl.h"
         assert table.stamps[str(header)][1] == header.stat().st_size
+        places = line_table.places(data, f"_ZN1{name}5twiceIfEEvPT_")
+        assert places[0].offset == 0 and all(place.size > 0 for place in places)
+        ends = [place.offset + place.size for place in places]
+        assert ends[:-1] == [place.offset for place in places[1:]] and ends[-1] % 128 == 0  # code is padded
+        assert {(place.file, place.line) for place in places} == set(table.rows)
     info = tool_info.of_cubin(data)
     assert info is not None and info.tool == "ptxas" and info.arch == "sm_90"
     assert info.compiler_words() == [option, "-maxrregcount=64"]
