@@ -13,7 +13,7 @@ import numpy as np
 from kerncap.errors import BackendUnavailable, ReplayError
 from kerncap.replay import hip
 from kerncap.replay.choose import Choice
-from kerncap.replay.process import Refusal, Standby, TargetError, Worker, WorkerDied, WorkerTimeout
+from kerncap.replay.process import Ahead, Refusal, TargetError, Worker, WorkerDied, WorkerTimeout
 from kerncap.replay.staging import Job
 from kerncap.replay.worker.common import bitmap
 from kerncap.replay.worker.common.bitmap import Bits
@@ -29,9 +29,18 @@ R = TypeVar("R")
 
 def environment_of(launcher: str) -> dict[str, str]:
     """What a worker with that launcher finds in its environment."""
-    left_out = ("TRITON_INTERPRET", "KERNCAP_SESSION")
+    # pytest's own is another one in each test, and none of a worker's business.
+    left_out = ("TRITON_INTERPRET", "KERNCAP_SESSION", "PYTEST_CURRENT_TEST")
     environment = {key: value for key, value in os.environ.items() if key not in left_out}
     return {**environment, "TRITON_INTERPRET": "1"} if launcher == "interpreter" else environment
+
+
+def started_as(choice: Choice) -> tuple[str, dict[str, str], tuple[str, ...]]:
+    """What a worker is started by: its Python, its environment, and what is put before the Python."""
+    environment = environment_of(choice.launcher)
+    if choice.memory == "hip":
+        return choice.python, hip.environment(environment, choice.emulator), choice.prefix
+    return choice.python, environment, ()
 
 
 class Connection:
@@ -42,9 +51,9 @@ class Connection:
 
     def __init__(
         self, choice: Choice, job: Job, opened: Callable[[Opened], None],
-        standby: Standby | None = None,
+        standby: Ahead | None = None,
     ) -> None:  # fmt: skip
-        """``standby`` becomes the first worker, where it fits; else it stays whoever's it is."""
+        """``standby`` becomes a worker as often as it fits; else it stays whoever's it is."""
         self.choice = choice
         self._standby = standby
         self.job = job
@@ -80,6 +89,10 @@ class Connection:
         if self._worker is not None:
             self._worker.close()
             self._worker = None
+
+    @property
+    def is_alive(self) -> bool:
+        return self._worker is not None and self._worker.alive
 
     def request(
         self, timeout_s: float, operation: Callable[Concatenate[Backend, P], R], *args: P.args,
@@ -163,18 +176,13 @@ class Connection:
 
     # --- starting --------------------------------------------------------------------------------------
 
-    def _fitting(self) -> Standby | None:
-        """The process that was started ahead, where it is as one that is started now would be."""
-        standby, self._standby = self._standby, None
-        if standby is not None and standby.fits(self.choice.python, environment_of(self.choice.launcher)):
-            return standby
-        return None
+    def _fitting(self) -> Ahead | None:
+        """What was started ahead, where it is as a process that is started now would be."""
+        standby = self._standby
+        return standby if standby is not None and standby.fits(*started_as(self.choice)) else None
 
-    def _spawn(self, relocate: bool, standby: Standby | None = None) -> Worker:
-        environment = environment_of(self.choice.launcher)
-        prefix: tuple[str, ...] = ()
-        if self.choice.memory == "hip":
-            environment, prefix = hip.environment(environment, self.choice.emulator), self.choice.prefix
+    def _spawn(self, relocate: bool, standby: Ahead | None = None) -> Worker:
+        _, environment, prefix = started_as(self.choice)
         try:
             return Worker(
                 self.choice.python, self.job.path, self.job.log, environment, relocate, prefix, standby

@@ -15,7 +15,7 @@ from kerncap.replay import doubts
 from kerncap.replay.choose import Choice, choose, image_instead
 from kerncap.replay.connection import Connection
 from kerncap.replay.outcome import Compiled, Config, Facts, Outcome, Repeated
-from kerncap.replay.process import Standby, TargetError, WorkerDied, WorkerKilled, WorkerTimeout
+from kerncap.replay.process import Ahead, TargetError, WorkerDied, WorkerKilled, WorkerTimeout
 from kerncap.replay.side_inputs import SideInputs, of_reproducer
 from kerncap.replay.staging import Job, stage
 from kerncap.replay.variants import CANDIDATE, CAPTURED, ORIGINAL, REBUILT, Variants
@@ -47,19 +47,24 @@ class Engine(WorkerMemory):
         target_python: str | None = None,
         emulator: Path | None = None,
         choice: Choice | None = None,
-        standby: Standby | None = None,
+        standby: Ahead | None = None,
+        ahead: Callable[[Choice], Ahead | None] | None = None,
         hostile: bool = False,
         stranger: bool = False,
     ) -> None:
         """``choice``: what was chosen already for a launch of this kind, so that nothing is asked again.
 
-        ``standby``: a process that was started ahead, and is taken where it fits. ``hostile``: no Python of a
-        candidate runs where anything of the oracle can be reached; ``stranger``: nor of the stored source.
+        ``standby``: what was started ahead, and becomes a worker where it fits; ``ahead`` finds it for a
+        choice. ``hostile``: no Python of a candidate runs where anything of the oracle can be reached;
+        ``stranger``: nor of the stored source.
         """
         self.reproducer = reproducer
         self.manifest = reproducer.manifest
         self.timeout_s = timeout_s
         self.facts = Facts()
+        self.ahead = ahead or (lambda _choice: standby)
+        self.ran_python = False
+        self._snapshots: set[str] = set()
         self._source_notes: list[str] = []
         self._of_places: dict[tuple[int, ...], str] = {}  # by the regions that lie elsewhere
         chosen = choice or choose(self.manifest, engine, device, python, target_python, emulator)
@@ -67,7 +72,7 @@ class Engine(WorkerMemory):
             chosen, hostile=hostile or stranger or chosen.hostile, stranger=stranger or chosen.stranger
         )
         try:
-            self._open(chosen, standby)
+            self._open(chosen)
         except (BackendUnavailable, ReplayError) as error:
             instead = None if choice is not None else image_instead(chosen, self.manifest, engine)
             if instead is None:
@@ -76,15 +81,16 @@ class Engine(WorkerMemory):
             self._source_notes.append(
                 f"the stored source is not judged, it can't be built here ({said}): the captured image is"
             )
-            self._open(instead, None)
+            self._open(instead)
+        self._at_first = list(self.facts.notes)
 
-    def _open(self, choice: Choice, standby: Standby | None) -> None:
+    def _open(self, choice: Choice) -> None:
         """A worker with the original in it."""
         self.choice = choice
         self._job: Job = stage(
             self.reproducer, choice.launcher, choice.memory, choice.device, choice.hostile, choice.stranger
         )
-        self.connection = Connection(choice, self._job, self._opened, standby)
+        self.connection = Connection(choice, self._job, self._opened, self.ahead(choice))
         self._variants = Variants(self.reproducer, self.connection, self.facts, self.timeout_s)
         try:
             self.connection.start()
@@ -104,6 +110,16 @@ class Engine(WorkerMemory):
         self.connection.close()
         self._job.close()
 
+    def renew(self) -> None:
+        """Put it back to what it was at first: no variant but the original, and all states as captured.
+
+        Of a worker that is the first one still. Raises ReplayError.
+        """
+        self._variants.unload_all()
+        self.drop_all()
+        self.reload()
+        self.facts.notes = list(self._at_first)
+
     @property
     def generation(self) -> int:
         return self.connection.generation
@@ -120,6 +136,7 @@ class Engine(WorkerMemory):
         What the candidate before it held is freed. Raises CandidateError with the reason: it does not import
         or compile, its signature is another one; UsageError for a file that this engine does not take.
         """
+        self._ran(path)
         self._variants.candidate(CANDIDATE, path)
 
     def load_configured(self, name: str, config: Config, path: Path | None = None) -> Compiled:
@@ -128,7 +145,15 @@ class Engine(WorkerMemory):
         For a Triton kernel's source (JIT, interpreter). Raises CandidateError where it does not compile or
         load, UsageError for an engine that compiles nothing.
         """
+        if path is not None:
+            self._ran(path)
         return self._variants.configured(name, config, path)
+
+    def _ran(self, path: Path) -> None:
+        """A user's file is loaded: its Python may run in the worker, or in what could not be confined."""
+        confined = self.choice.memory == "host" and not self.facts.unconfined
+        apart = confined or self.choice.launcher == "native" or self.choice.hostile
+        self.ran_python |= path.suffix == ".py" and not apart
 
     def build_ahead(self, config: Config) -> None:
         """Compile the stored source of a stranger for another configuration, for `load_configured`.

@@ -9,7 +9,7 @@ import signal
 import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Concatenate, ParamSpec, TypeVar
+from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
 from kerncap import child, failure
 from kerncap.errors import ReplayError
@@ -54,8 +54,31 @@ class TargetError(Exception):
         self.place = place
 
 
-class Started:
-    """A process of the worker's code, and the pipes to it; what it does, it is told in its arguments.
+class Process(Protocol):
+    """What is done with a process of the worker's code: as `child.Child` has it."""
+
+    pid: int
+
+    @property
+    def returncode(self) -> int | None: ...
+
+    def poll(self) -> int | None: ...
+
+    def wait(self, timeout: float | None = None) -> int: ...
+
+    def end(self) -> int: ...
+
+
+class Running:
+    """A process of the worker's code, and the pipes to it."""
+
+    process: Process
+    requests: int
+    replies: int
+
+
+class Started(Running):
+    """One that was started; what it does, it is told in its arguments.
 
     ``prefix`` is what its Python is started by: a program that becomes it, and keeps its descriptors.
     """
@@ -98,11 +121,10 @@ class Standby:
             python, environment, ["standby", "device" if device else "host"]
         )
 
-    def fits(self, python: str, environment: dict[str, str]) -> bool:
-        """Whether it is as a process that is started now would be."""
+    def fits(self, python: str, environment: dict[str, str], prefix: Sequence[str] = ()) -> bool:
         started = self._started
         alive = started is not None and started.process.poll() is None
-        return alive and (python, environment) == (self.python, self.environment)
+        return alive and (python, environment, ()) == (self.python, self.environment, tuple(prefix))
 
     def become(self, log: Path, arguments: Sequence[str]) -> Started:
         """Go on as if it were started with these. Raises ReplayError where it is gone."""
@@ -124,25 +146,38 @@ class Standby:
             self._started = None
 
 
-def bury(started: Started) -> None:
+def bury(started: Running) -> None:
     """End a process at once."""
     for fd in (started.requests, started.replies):
         os.close(fd)
     started.process.end()
 
 
+class Ahead(Protocol):
+    """What was started before it is known what for: a `Standby` or a `nursery.Nursery`."""
+
+    def fits(self, python: str, environment: dict[str, str], prefix: Sequence[str] = ()) -> bool:
+        """Whether what it becomes is as a process that is started now would be."""
+        ...
+
+    def become(self, log: Path, arguments: Sequence[str]) -> Running:
+        """A process that does as its arguments say. Raises ReplayError where it is gone."""
+        ...
+
+
 class Worker:
     """A running worker. ``taken`` are the regions that it could not place.
 
-    ``prefix`` as for `Started`; ``standby`` is a process that fits, and becomes it.
+    ``prefix`` as for `Started`; ``standby`` is what fits, and becomes it.
     """
 
     def __init__(
         self, python: str, job: Path, log: Path, environment: dict[str, str], relocate: bool,
-        prefix: Sequence[str] = (), standby: Standby | None = None,
+        prefix: Sequence[str] = (), standby: Ahead | None = None,
     ) -> None:  # fmt: skip
         self._log = log
         arguments = ["serve", str(job), "1" if relocate else "0"]
+        started: Running
         if standby is not None:
             started = standby.become(log, arguments)
         else:

@@ -90,6 +90,11 @@ class Variants:
             self._connection.call(Backend.unload, each)
             self._forget(each)
 
+    def unload_all(self) -> None:
+        """Free every variant but the original."""
+        for each in [key for key in self._loaded if key != ORIGINAL]:
+            self.unload(each)
+
     def candidate(self, name: str, path: Path) -> None:
         """Make a file the variant ``name``. Raises CandidateError with the reason why it can't be run."""
         if not path.is_file():

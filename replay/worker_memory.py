@@ -17,11 +17,14 @@ class WorkerMemory:
 
     manifest: Manifest
     connection: Connection
+    ran_python: bool  # of a candidate or a reference, in the worker itself
+    _snapshots: set[str]
 
     def restore(self, state: str = "pre") -> None:
         self.connection.call(Backend.restore, state)
 
     def snapshot(self, name: str) -> None:
+        self._snapshots.add(name)
         self.connection.call(Backend.snapshot, name)
 
     def reload(self) -> None:
@@ -29,7 +32,13 @@ class WorkerMemory:
         if self.connection.choice.launcher == "native":
             self.connection.call(Backend.reload)
 
+    def drop_all(self) -> None:
+        """Forget every snapshot."""
+        for name in list(self._snapshots):
+            self.drop(name)
+
     def drop(self, name: str) -> None:
+        self._snapshots.discard(name)
         self.connection.call(Backend.drop, name)
 
     def fill(self, region: int, start: int, stop: int, seed: int, mask: Bits | None = None) -> None:
@@ -119,6 +128,7 @@ class WorkerMemory:
 
     def reference(self, path: Path) -> list[int]:
         """Run the user's reference on the pre-state; the views that it gives values for."""
+        self.ran_python = True
         return self.connection.call(Backend.reference, str(path.resolve()))
 
     def pre_files(self) -> list[Path]:

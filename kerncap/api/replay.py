@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
 import statistics
@@ -24,6 +25,7 @@ from kerncap.replay.engine import CANDIDATE, ORIGINAL, Engine
 from kerncap.replay.measure_write_set import measure
 from kerncap.replay.outcome import CandidateError
 from kerncap.replay.plain_run import EndedBadly
+from kerncap.replay.pool import Asked, Pool
 from kerncap.replay.repeated_runs import can_repeat, dirtied, follows_itself, repeat, until_differs
 from kerncap.replay.verdict import differs_from_capture, judge, judge_timed, stray_notes
 from kerncap.replay.wording import Tolerance, Verdict, badly_ended, fail, undecided
@@ -175,21 +177,28 @@ def _replayed(reproducer: Reproducer, engine: Engine, options: ReplayOptions) ->
 
 
 @contextmanager
-def opened(path: Path, options: ReplayOptions) -> Iterator[tuple[Reproducer, Engine]]:
-    """The reproducer, trusted, and an engine for it."""
+def opened(
+    path: Path, options: ReplayOptions, pool: Pool | None = None
+) -> Iterator[tuple[Reproducer, Engine]]:
+    """The reproducer, trusted, and an engine for it; out of ``pool``, if there is one."""
     if options.candidate is not None and not options.candidate.is_file():
         raise UsageError(f"{options.candidate}: no such candidate file")
     if options.candidate is not None:
         refuse_inside("--candidate", options.candidate)
     check_numbers(options.timeout_s, options.rtol, options.atol)
-    with Reproducer.open(path) as reproducer:
-        reproducer.max_expanded = options.max_size
-        trust.require(reproducer, options.trust)
-        with Engine(
-            reproducer, options.engine, options.device, options.python, options.timeout_s,
-            emulator=options.emulator, hostile=options.hostile,
-        ) as engine:  # fmt: skip
-            yield reproducer, engine
+    asked = Asked(
+        engine=options.engine, device=options.device, python=options.python, emulator=options.emulator,
+        timeout_s=options.timeout_s, hostile=options.hostile,
+    )  # fmt: skip
+    with contextlib.ExitStack() as stack:
+        pool = stack.enter_context(Pool()) if pool is None else pool
+        with contextlib.ExitStack() as until_taken:
+            reproducer = until_taken.enter_context(Reproducer.open(path))
+            reproducer.max_expanded = options.max_size
+            trust.require(reproducer, options.trust)
+            until_taken.pop_all()
+        with pool.opened(reproducer, asked) as found:
+            yield found
 
 
 def check_numbers(timeout_s: float, rtol: float | None, atol: float | None) -> None:

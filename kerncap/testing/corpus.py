@@ -14,12 +14,15 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from kerncap import failure, search_path
 from kerncap.printable import printable
+
+if TYPE_CHECKING:
+    from kerncap.replay.pool import Pool
 
 NAME = "kerncap-corpus"
 STRICT = "--kerncap-strict"
@@ -55,6 +58,8 @@ def configure(config: pytest.Config) -> None:
     given = config.getoption("--kerncap")
     if not given:
         return
+    from kerncap.replay.pool import Pool
+
     roots = [Path(config.invocation_params.dir, path).resolve() for path in given]
     for path, root in zip(given, roots, strict=True):
         if not os.path.exists(root):
@@ -73,7 +78,9 @@ def configure(config: pytest.Config) -> None:
         _candidates(config),
         bool(config.getoption("--kerncap-trust")),
         bool(config.getoption(STRICT)),
+        Pool(keep=2),
     )
+    config.add_cleanup(corpus.pool.close)
     config.pluginmanager.register(corpus, NAME)
     # Alone, the option is all that is run; beside other arguments it comes to them.
     if config.args_source is not pytest.Config.ArgsSource.ARGS:
@@ -142,6 +149,7 @@ class Corpus:
     candidates: Sequence[tuple[str, Path]]
     trust: bool
     strict: bool
+    pool: Pool  # of all tests
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collect_file(self, file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
@@ -257,7 +265,7 @@ class ReproducerTest(pytest.Item):
         try:
             with _folder(self.reproducer) as folder:
                 options = VerifyOptions(candidate=self.candidate, trust=corpus.trust, stages=corpus.stages)
-                result = verify(folder, options)
+                result = verify(folder, options, corpus.pool)
         except BackendUnavailable as error:
             raise pytest.skip.Exception(printable(str(error)), _use_item_location=True) from error
         except Exception as error:

@@ -4,6 +4,7 @@ WHAT is
     serve JOB RELOCATE READ_FD WRITE_FD     a replay worker
     compile JOBS PROCESSES READ_FD WRITE_FD the process that compiles ahead
     standby device|host READ_FD WRITE_FD    torch is imported; the first line that is read says which of both
+    nursery SOCKET_FD                       a process that forks any of the others, its modules loaded
     once JOB REQUESTS REPLIES               a worker with its requests in a file, for a tool that holds it
     code_object JOB SOURCE ARCH OUT         a Triton kernel's source made into an image, confined
     confined OUT SOURCE HIDDEN... -- SCRIPT ARGUMENT...
@@ -24,6 +25,16 @@ import sys
 def main(folder: str, what: str, *given: str) -> None:
     """Do it."""
     _load(folder)
+    if what == "nursery":
+        gc.disable()
+        from _kerncap_worker import nursery  # type: ignore[import-not-found]
+
+        what, *rest = nursery.serve(int(given[0]))
+        given = tuple(rest)
+    _be(what, *given)
+
+
+def _be(what: str, *given: str) -> None:
     if what in ("serve", "compile", "standby"):
         gc.disable()  # until torch is there: looking for garbage among what is loaded is a seventh of it
         _serve(what, *given)
@@ -50,7 +61,7 @@ def main(folder: str, what: str, *given: str) -> None:
 
         measure.main(int(given[0]))
     else:
-        from _kerncap_worker import probe  # type: ignore[import-not-found]
+        from _kerncap_worker import probe
 
         probe.main(what, *given)
 

@@ -44,6 +44,7 @@ ALLOWED = {
     ("kerncap/mcp/child.py", "anyio.open_process"): "kerncap by its path, and tied; its streams are anyio's",
     ("kerncap/streams.py", "os.execve"): "kerncap itself in UTF-8 mode, by its path",
     ("replay/tuning/cluster.py", "distributed.LocalCluster"): "inside of child.protected",
+    ("replay/worker/nursery.py", "os.fork"): "it starts no program",
     ("replay/worker/torch_backend/isolation.py", "os.fork"): "it starts no program",
     ("replay/worker/torch_backend/apart.py", "os.fork"): "it starts no program",
     ("replay/worker/torch_backend/compile_ahead.py", "os.fork"): "it starts no program",

@@ -32,6 +32,7 @@ from kerncap.api.verify.verify_result import (
 )
 from kerncap.errors import UsageError
 from kerncap.replay.engine import CANDIDATE, ORIGINAL
+from kerncap.replay.pool import Pool
 from kerncap.replay.wording import Verdict, badly_ended, fail, undecided
 
 _BY_DEFAULT = VerifyOptions()
@@ -47,8 +48,8 @@ _RUN: dict[str, Callable[[Case], StageResult]] = {
 }
 
 
-def verify(path: Path, options: VerifyOptions = _BY_DEFAULT) -> VerifyResult:
-    """Judge the captured kernel, or ``options.candidate``.
+def verify(path: Path, options: VerifyOptions = _BY_DEFAULT, pool: Pool | None = None) -> VerifyResult:
+    """Judge the captured kernel, or ``options.candidate``; in an engine out of ``pool``, if there is one.
 
     Raises FormatError, UsageError, BackendUnavailable or ReplayError; a wrong result is no exception.
     """
@@ -61,7 +62,7 @@ def verify(path: Path, options: VerifyOptions = _BY_DEFAULT) -> VerifyResult:
     wanted = [name for name in STAGES if name in options.stages and name != "smoke"]
     wanted += ["proof"] * options.prove
     with (
-        opened(path, options) as (reproducer, engine),
+        opened(path, options, pool) as (reproducer, engine),
         scratch.temporary("verify") as folder,
         kept(options.candidate, options.hostile) as candidate,
     ):

@@ -35,7 +35,6 @@ _LOADED_S = 120.0
 
 @contextlib.contextmanager
 def started() -> Iterator[Standby]:
-    """No fixture: pytest changes the environment between a test's phases, and so it would not fit."""
     with contextlib.closing(Standby(sys.executable, environment_of("interpreter"), device=False)) as found:
         yield found
 

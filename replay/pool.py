@@ -1,0 +1,205 @@
+"""What verdicts that follow each other share: processes that fork workers, and engines that are kept.
+
+An engine is kept where what ran in it can't reach what is judged in it next: see `_may_be_kept`. All else is
+a fork of a process in which nothing of a reproducer, and no candidate, ever ran.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import importlib.util
+import os
+import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+
+from kerncap.errors import BackendUnavailable, ReplayError
+from kerncap.format import Reproducer
+from kerncap.format.schema import Manifest
+from kerncap.replay import hip
+from kerncap.replay.choose import Choice
+from kerncap.replay.connection import environment_of, started_as
+from kerncap.replay.engine import Engine
+from kerncap.replay.nursery import Kind, Nursery
+
+_DRIVERS = (Path("/dev/nvidiactl"), Path("/proc/driver/nvidia/version"), Path("/dev/dxg"))
+_KFD = Path("/dev/kfd")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """How an engine is wanted: see `choose.choose`. ``timeout_s`` is the limit of one launch."""
+
+    engine: str = "auto"
+    device: str = "auto"
+    python: str | None = None
+    emulator: Path | None = None
+    timeout_s: float = 60.0
+    hostile: bool = False
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where an engine was made: the same reproducer, asked for in the same way, in the same environment."""
+
+    path: Path
+    manifest_sha256: str
+    asked: Asked
+    environment: tuple[tuple[str, str], ...]
+
+
+class Pool:
+    """Engines for one reproducer after the other; a context manager. ``keep``: how many stay open."""
+
+    def __init__(self, keep: int = 0) -> None:
+        self._keep = keep
+        self._kept: dict[_Place, tuple[Reproducer, Engine]] = {}  # the one used last is the last
+        self._nurseries: dict[Kind, Nursery] = {}
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> Pool:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End all of it; nothing happens the second time."""
+        while self._kept:
+            _close(*self._kept.popitem()[1])
+        with self._lock:
+            for nursery in self._nurseries.values():
+                nursery.close()
+            self._nurseries.clear()
+
+    @contextlib.contextmanager
+    def opened(self, reproducer: Reproducer, asked: Asked) -> Iterator[tuple[Reproducer, Engine]]:
+        """An engine for a reproducer that somebody agreed to run; it is closed here, sooner or later.
+
+        The reproducer that comes with the engine is the same, opened before or now.
+        """
+        environment = tuple(sorted(environment_of("").items()))
+        place = _Place(reproducer.path.absolute(), reproducer.manifest_sha256, asked, environment)
+        had = self._kept.pop(place, None)
+        if had is not None and not _renewed(had[1]):
+            _close(*had)
+            had = None
+        if had is not None:
+            reproducer.close()
+            reproducer, engine = had
+        else:
+            self._start_for(reproducer.manifest, asked)
+            try:
+                engine = Engine(
+                    reproducer, asked.engine, asked.device, asked.python, asked.timeout_s,
+                    emulator=asked.emulator, hostile=asked.hostile, ahead=self.nursery,
+                )  # fmt: skip
+            except BaseException:
+                reproducer.close()
+                raise
+        try:
+            yield reproducer, engine
+        except BaseException:
+            _close(reproducer, engine)
+            raise
+        if self._keep and _may_be_kept(engine):
+            self._kept[place] = reproducer, engine
+            while len(self._kept) > self._keep:
+                _close(*self._kept.pop(next(iter(self._kept))))
+        else:
+            _close(reproducer, engine)
+
+    def nursery(self, choice: Choice) -> Nursery | None:
+        """What forks workers for a choice; None if this system can't."""
+        return self._nursery(_kind(choice), started_as(choice))
+
+    def _start_for(self, manifest: Manifest, asked: Asked) -> None:
+        """Begin with what a worker will need, most likely, before it is found out what there is."""
+        python = asked.python or sys.executable
+        needed = () if asked.python is not None or manifest.launch.mode == "native" else ("torch", "triton")
+        if any(importlib.util.find_spec(name) is None for name in needed):
+            return
+        with contextlib.suppress(BackendUnavailable):
+            emulator = hip.emulator(asked.emulator, manifest) if manifest.device.kind == "hip" else None
+            launcher, memory = _guess(manifest, asked, emulator is not None)
+            choice = Choice(python, launcher, memory, 0, emulator)
+            self.nursery(choice)
+
+    def _nursery(self, kind: Kind, started: tuple[str, dict[str, str], tuple[str, ...]]) -> Nursery | None:
+        if not _has_pidfd():
+            return None
+        with self._lock:
+            found = self._nurseries.get(kind)
+            if found is None or not found.fits(*started):
+                if found is not None:
+                    found.close()
+                python, environment, prefix = started
+                try:
+                    found = self._nurseries[kind] = Nursery(python, environment, kind, prefix)
+                except ReplayError:  # whoever starts a worker says why it can't be
+                    return None
+            return found
+
+
+def _kind(choice: Choice) -> Kind:
+    if choice.launcher == "native":
+        return "hip" if choice.memory == "hip" else "cuda"
+    return "interpreter" if choice.launcher == "interpreter" else "compiled"
+
+
+def _guess(manifest: Manifest, asked: Asked, emulated: bool) -> tuple[str, str]:
+    """Launcher and memory, as `choose` finds them where nothing is missing."""
+    on_host = asked.engine == "interpreter" or asked.device == "cpu"
+    if manifest.device.kind == "hip" and (emulated or _KFD.exists() or manifest.source is None):
+        if not on_host:
+            return "native", "hip"
+    elif manifest.launch.mode == "native":
+        return "native", "cuda"
+    elif manifest.device.kind == "cuda" and not on_host and any(path.exists() for path in _DRIVERS):
+        return "jit", "cuda"
+    return "interpreter", "host"
+
+
+def _may_be_kept(engine: Engine) -> bool:
+    """Whether what ran in an engine is gone with what `_renewed` takes away.
+
+    Its worker is the first one still, all memory is at its captured place, and nothing that may attack a
+    judge was asked for. Of candidates none of their Python ran in the worker: it ran nowhere (an image that a
+    driver launches), or in a child that was kept from all else (the interpreter).
+    """
+    choice = engine.choice
+    return (
+        engine.generation == 1
+        and engine.connection.is_alive
+        and not (choice.hostile or choice.stranger or engine.facts.relocated or engine.ran_python)
+    )
+
+
+def _renewed(engine: Engine) -> bool:
+    """Put an engine back to what it was when it was opened; whether that could be done."""
+    try:
+        engine.renew()
+    except (ReplayError, BackendUnavailable):
+        return False
+    return engine.generation == 1
+
+
+def _close(reproducer: Reproducer, engine: Engine) -> None:
+    engine.close()
+    reproducer.close()
+
+
+@functools.cache
+def _has_pidfd() -> bool:
+    """Whether the end of a process that is not our child can be waited for (Linux 5.3)."""
+    try:
+        os.close(os.pidfd_open(os.getpid()))
+    except (OSError, AttributeError):
+        return False
+    return True

@@ -1,0 +1,205 @@
+"""Workers that are forks of a process which has loaded what they need, and engines that are kept."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kerncap import child
+from kerncap.answer import Answer
+from kerncap.api.verify import VerifyOptions, verify
+from kerncap.format import Reproducer
+from kerncap.replay.choose import Choice
+from kerncap.replay.connection import started_as
+from kerncap.replay.engine import Engine
+from kerncap.replay.nursery import Nursery
+from kerncap.replay.pool import Pool
+
+from . import native
+
+pytestmark = pytest.mark.usefixtures("stand_in")
+CHOICE = Choice(sys.executable, "native", "cuda", 0)
+
+
+@pytest.fixture
+def nursery() -> Iterator[Nursery]:
+    python, environment, prefix = started_as(CHOICE)
+    found = Nursery(python, environment, "cuda", prefix)
+    yield found
+    found.close()
+
+
+def pid_of(engine: Engine) -> int:
+    worker = engine.connection._worker
+    assert worker is not None
+    return worker._process.pid
+
+
+def parent_of(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+def ended(pidfd: int) -> None:
+    """Wait until it has; the test's own limit ends one that never does."""
+    select.select([pidfd], [], [])
+    os.close(pidfd)
+
+
+def test_each_engine_is_a_fork_that_ends_with_it(tmp_path: Path, nursery: Nursery) -> None:
+    path = native.add().seal(tmp_path)
+    seen = set()
+    for _ in range(3):
+        with Reproducer.open(path) as reproducer:
+            with Engine(reproducer, choice=CHOICE, standby=nursery) as engine:
+                pid = pid_of(engine)
+                assert parent_of(pid) == nursery.pid
+                assert os.getpgid(pid) == pid
+                assert os.readlink(f"/proc/{pid}/cwd") == str(engine.connection.job.folder)
+                engine.restore()
+                assert engine.launch().ok and engine.differing("post") == []
+                seen.add(pid)
+            assert not Path(f"/proc/{pid}").exists()
+    assert len(seen) == 3
+
+
+def test_a_worker_that_is_killed_is_replaced_and_harms_no_other(tmp_path: Path, nursery: Nursery) -> None:
+    one, other = native.add().seal(tmp_path / "one"), native.scale().seal(tmp_path / "other")
+    with (
+        Reproducer.open(one) as first, Reproducer.open(other) as second,
+        Engine(first, choice=CHOICE, standby=nursery) as engine,
+        Engine(second, choice=CHOICE, standby=nursery) as unharmed,
+    ):  # fmt: skip
+        before = pid_of(unharmed)
+        gone = os.pidfd_open(pid_of(engine))
+        os.kill(pid_of(engine), signal.SIGKILL)
+        ended(gone)
+        engine.restore()
+        assert engine.generation == 2 and parent_of(pid_of(engine)) == nursery.pid
+        assert engine.launch().ok and engine.differing("post") == []
+        unharmed.restore()
+        assert unharmed.launch().ok and unharmed.differing("post") == []
+        assert pid_of(unharmed) == before and unharmed.generation == 1
+
+
+def test_an_engine_lives_on_without_its_nursery(tmp_path: Path, nursery: Nursery) -> None:
+    path = native.add().seal(tmp_path)
+    with Reproducer.open(path) as reproducer, Engine(reproducer, choice=CHOICE, standby=nursery) as engine:
+        nursery.close()
+        engine.restore()
+        assert engine.launch().ok
+        gone = os.pidfd_open(pid_of(engine))
+        os.kill(pid_of(engine), signal.SIGKILL)
+        ended(gone)
+        engine.restore()  # in a process that was started
+        assert engine.launch().ok and parent_of(pid_of(engine)) == os.getpid()
+
+
+OWNER = """
+import sys
+from pathlib import Path
+from kerncap.format import Reproducer
+from kerncap.replay.engine import Engine
+from kerncap.replay.pool import Pool
+
+with Pool() as pool, Reproducer.open(Path(sys.argv[1])) as reproducer:
+    engine = Engine(reproducer, ahead=pool.nursery)
+    [nursery] = pool._nurseries.values()
+    print(nursery.pid, engine.connection._worker._process.pid, flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_nothing_outlives_an_owner_that_is_killed(tmp_path: Path) -> None:
+    path = native.add().seal(tmp_path)
+    script = tmp_path / "owner.py"
+    script.write_text(OWNER)
+    owner = subprocess.Popen(
+        [sys.executable, script, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        env=child.environment(),
+    )  # fmt: skip
+    with owner:
+        assert owner.stdout is not None
+        pids = list(map(int, owner.stdout.readline().split()))
+        assert len(pids) == 2
+        watched = [os.pidfd_open(pid) for pid in pids]
+        owner.kill()
+        for each in watched:
+            ended(each)
+
+
+# --- what is kept ----------------------------------------------------------------------------------------
+
+
+def kept_pid(pool: Pool) -> int:
+    [(_, engine)] = pool._kept.values()
+    return pid_of(engine)
+
+
+def test_a_second_verdict_is_had_in_the_same_worker(tmp_path: Path) -> None:
+    path = native.add().seal(tmp_path)
+    with Pool(keep=1) as pool:
+        assert verify(path, VerifyOptions(), pool).verdict.exact
+        pid = kept_pid(pool)
+        assert verify(path, VerifyOptions(), pool).verdict.exact
+        assert kept_pid(pool) == pid
+
+
+def test_a_candidate_leaves_nothing_to_the_next_verdict(tmp_path: Path) -> None:
+    launch = native.add()
+    path = launch.seal(tmp_path)
+    idle = tmp_path / "idle.ptx"
+    idle.write_bytes(launch.image(edition=1))
+    with Pool(keep=1) as pool:
+        alone = verify(path, VerifyOptions(), pool)
+        first = verify(path, VerifyOptions(candidate=idle), pool)
+        [(_, engine)] = pool._kept.values()
+        again = verify(path, VerifyOptions(), pool)
+        assert not engine.is_loaded("candidate") and engine._snapshots == set()
+        assert first.verdict.answer is Answer.NO
+        assert again.as_dict() == alone.as_dict()
+
+
+def test_another_environment_or_reproducer_is_another_engine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, other = native.add().seal(tmp_path / "one"), native.scale().seal(tmp_path / "other")
+    with Pool(keep=1) as pool:
+        verify(one, VerifyOptions(), pool)
+        first = kept_pid(pool)
+        monkeypatch.setenv("CUDA_LAUNCH_BLOCKING", "1")
+        verify(one, VerifyOptions(), pool)
+        second = kept_pid(pool)
+        verify(other, VerifyOptions(), pool)
+        assert len({first, second, kept_pid(pool)}) == 3
+        assert not Path(f"/proc/{first}").exists() and not Path(f"/proc/{second}").exists()
+
+
+def test_no_engine_of_a_hostile_verdict_is_kept(tmp_path: Path) -> None:
+    path = native.add().seal(tmp_path)
+    candidate = tmp_path / "candidate.ptx"
+    candidate.write_bytes(native.add().image())
+    options = VerifyOptions(candidate=candidate, hostile=True, stages=("smoke", "oracle"))
+    with Pool(keep=1) as pool:
+        assert verify(path, VerifyOptions(), pool).passed
+        kept = kept_pid(pool)
+        assert verify(path, options, pool).passed
+        assert kept_pid(pool) == kept  # that of the plain verdict, which it has not seen
+
+
+def test_a_worker_that_died_is_not_kept(tmp_path: Path) -> None:
+    path = native.add().seal(tmp_path)
+    with Pool(keep=1) as pool:
+        verify(path, VerifyOptions(), pool)
+        gone = os.pidfd_open(kept_pid(pool))
+        pid = kept_pid(pool)
+        os.kill(pid, signal.SIGKILL)
+        ended(gone)
+        assert verify(path, VerifyOptions(), pool).passed
+        assert kept_pid(pool) != pid
