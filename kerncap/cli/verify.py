@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from kerncap.answer import result_line
 from kerncap.cli.paths import PATH
 from kerncap.cli.replay_options import replay_options
 from kerncap.cli.strict import strict_option
@@ -15,7 +16,7 @@ from kerncap.exit_status import exit_status
 
 
 @click.command("verify")
-@click.argument("repro", type=PATH)
+@click.argument("repros", type=PATH, nargs=-1, required=True, metavar="REPRO...")
 @replay_options
 @strict_option
 @click.option(
@@ -36,8 +37,10 @@ from kerncap.exit_status import exit_status
     help="Prove that a Triton candidate equals the captured kernel over the reals, for all float values.",
 )  # fmt: skip
 @click.option("--expect", type=click.Choice(["finite"]), help="Require every written value to be finite.")
-def command(repro: Path, as_json: bool, stages: str | None, **options: Any) -> int:
+def command(repros: tuple[Path, ...], as_json: bool, stages: str | None, **options: Any) -> int:
     """Check the kernel of REPRO, or a candidate for it, against the application's result.
+
+    Of several, or of a folder with reproducers, each has one line, and they share what they can.
 
     If that result can't be trusted (a NaN, a fault), --reference, --expect or the agreement of three
     replays decides. A candidate must also agree on a second run and on other values. --stages adds more:
@@ -46,10 +49,22 @@ def command(repro: Path, as_json: bool, stages: str | None, **options: Any) -> i
     the exit status is 0, 1 or 5.
     """
     from kerncap.api.verify import VerifyOptions, parse_stages, verify
-    from kerncap.report.verdict_text import render
+    from kerncap.api.verify.corpus import reproducers_of, verify_all
+    from kerncap.replay.pool import Pool
+    from kerncap.report.verdict_text import render, render_one_of_many
 
     if stages is None and options["hostile"]:
         stages = "all"
-    result = verify(repro, VerifyOptions(**options, stages=parse_stages(stages)))
-    click.echo(json.dumps(result.as_dict(), indent=2) if as_json else render(result))
-    return exit_status(result.answer)
+    asked = VerifyOptions(**options, stages=parse_stages(stages))
+    found = reproducers_of(repros)
+    if found == [*repros] and len(found) == 1:
+        result = verify(found[0], asked)
+        click.echo(json.dumps(result.as_dict(), indent=2) if as_json else render(result))
+        return exit_status(result.answer)
+    with Pool() as shared:
+        corpus = verify_all(
+            found, asked, shared, lambda one: None if as_json else click.echo(render_one_of_many(one))
+        )
+    last = result_line(corpus.answer, corpus.summary)
+    click.echo(json.dumps(corpus.as_dict(), indent=2) if as_json else last)
+    return corpus.exit_status

@@ -47,6 +47,12 @@ def render(result: Any) -> str:
     return "\n".join(lines)
 
 
+def render_one_of_many(judged: Any) -> str:
+    """The one line of a `Judged` reproducer."""
+    said = f"not judged ({judged.error})" if judged.result is None else judged.result.verdict.line
+    return one_line(f"{judged.path}: {said.removeprefix('Result: ')}")
+
+
 def _stages(result: Any) -> list[str]:
     """One line for each stage of a verify, then what it showed and what it did not."""
     lines = []

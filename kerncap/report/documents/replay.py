@@ -106,6 +106,27 @@ class VerifyDocument(ReplayDocument, frozen=True, kw_only=True):
     stages: tuple[Stage, ...]
 
 
+class OfCorpus(Part, frozen=True, kw_only=True):
+    """One of several reproducers that were verified."""
+
+    path: Path
+    exit_status: Annotated[int, says("What verify of this one ends with.")]
+    error: Annotated[str | None, says("Why it could not be judged; null if it was.")]
+    verdict: Annotated[VerifyDocument | None, says("Null if it could not be judged.")]
+
+
+class VerifyCorpusDocument(Document, frozen=True, kw_only=True):
+    """The verdicts on several reproducers, or on all below a folder."""
+
+    result: Word
+    summary: str
+    passed: Count
+    failed: Count
+    undecided: Count
+    not_judged: Annotated[Count, says("Those that could not be judged, each with its error.")]
+    reproducers: Annotated[tuple[OfCorpus, ...], says("In the order in which they were judged.")]
+
+
 # --- prove -------------------------------------------------------------------------------------------
 
 

@@ -22,6 +22,7 @@ DOCUMENTS = {
     "replay-compare": "replay:CompareDocument",
     "replay-limits": "measurements:LimitsDocument",
     "verify": "replay:VerifyDocument",
+    "verify-corpus": "replay:VerifyCorpusDocument",
     "prove": "replay:ProveDocument",
     "profile": "measurements:ProfileDocument",
     "tune": "measurements:TuneDocument",
@@ -38,6 +39,7 @@ DOCUMENTS = {
     "doctor-program": "doctor:DoctorProgramDocument",
 }
 _SPELLED = {  # where the rest of a name is no option
+    "verify-corpus": "kerncap verify A B --json",
     "diff-results": "kerncap diff A.json B.json --json",
     "doctor-program": "kerncap doctor --json -- CMD",
 }
