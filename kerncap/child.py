@@ -265,6 +265,16 @@ def editor(words: Sequence[str], *, window: bool) -> subprocess.Popen[bytes]:
     )
 
 
+def detached(words: Sequence[str], *, pass_fds: Sequence[int]) -> None:
+    """A kerncap of our own that outlives this one, by `kerncap`'s words, its streams shut. Raises OSError."""
+    null = subprocess.DEVNULL
+    process = subprocess.Popen(
+        list(words), cwd="/", env=for_kerncap(), stdin=null, stdout=null, stderr=null, pass_fds=pass_fds,
+        start_new_session=True,
+    )  # fmt: skip
+    process.returncode = 0  # nobody here waits for it
+
+
 # --- what a library starts ----------------------------------------------------------------------------
 
 

@@ -43,6 +43,7 @@ COMMANDS = {
 }
 # `color`: click would drop what looks like a colour, where `streams` shows it as what it is.
 _HELP: Any = getattr(click.exceptions, "NoArgsIsHelpError", ())  # before click 8.2 no error
+WORDS = "kerncap.words"  # of a context's meta: the command's name and all that follows it
 _SETTINGS = {"help_option_names": ["-h", "--help"], "color": True}
 
 
@@ -63,6 +64,12 @@ class LazyGroup(click.Group):
         command = importlib.import_module(f"kerncap.cli.{cmd_name}").command
         assert isinstance(command, click.Command)
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        ctx.meta[WORDS] = [*args]
+        return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> object:
         try:
@@ -92,7 +99,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with interrupts.raised(for_good=arguments is None):
         try:
             with streams.escaped():
-                return _status(arguments)
+                return status_of(arguments)
         except (KeyboardInterrupt, click.Abort, _Ended) as error:
             interrupt = interrupts.of(error)
             scratch.remove_all()
@@ -102,9 +109,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return interrupt.exit_status
 
 
-def _status(arguments: Sequence[str] | None) -> int:
+def status_of(arguments: Sequence[str] | None, shared: object = None) -> int:
+    """The exit status of a command; ``shared`` is its context's object: what outlives one command."""
     try:
-        result = group.main(args=arguments, prog_name="kerncap", standalone_mode=False)
+        result = group.main(args=arguments, prog_name="kerncap", standalone_mode=False, obj=shared)
         sys.stdout.flush()
     except click.exceptions.Exit as error:
         return error.exit_code

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import click
 
 from kerncap.answer import result_line
+from kerncap.cli import WORDS
 from kerncap.cli.paths import PATH
 from kerncap.cli.replay_options import replay_options
 from kerncap.cli.strict import strict_option
@@ -16,7 +18,7 @@ from kerncap.exit_status import exit_status
 
 
 @click.command("verify")
-@click.argument("repros", type=PATH, nargs=-1, required=True, metavar="REPRO...")
+@click.argument("repros", type=PATH, nargs=-1, metavar="REPRO...")
 @replay_options
 @strict_option
 @click.option(
@@ -36,8 +38,17 @@ from kerncap.exit_status import exit_status
     "--prove", is_flag=True,
     help="Prove that a Triton candidate equals the captured kernel over the reals, for all float values.",
 )  # fmt: skip
+@click.option(
+    "--resident", is_flag=True,
+    help="Have it done by a process that stays for five minutes: the next verdict costs what it runs.",
+)  # fmt: skip
+@click.option("--stop", is_flag=True, help="End the processes that --resident has left, and do nothing else.")
 @click.option("--expect", type=click.Choice(["finite"]), help="Require every written value to be finite.")
-def command(repros: tuple[Path, ...], as_json: bool, stages: str | None, **options: Any) -> int:
+@click.pass_context
+def command(
+    context: click.Context, /, repros: tuple[Path, ...], as_json: bool, stages: str | None, resident: bool,
+    stop: bool, **options: Any,
+) -> int:  # fmt: skip
     """Check the kernel of REPRO, or a candidate for it, against the application's result.
 
     Of several, or of a folder with reproducers, each has one line, and they share what they can.
@@ -48,6 +59,16 @@ def command(repros: tuple[Path, ...], as_json: bool, stages: str | None, **optio
     and what it did not. The last line is "Result: PASS ...", "Result: FAIL ..." or "Result: UNDECIDED ...";
     the exit status is 0, 1 or 5.
     """
+    if stop:
+        return _stop(repros)
+    if not repros:
+        raise click.UsageError("missing argument 'REPRO...'", context)
+    pool = context.find_root().obj  # of the process that stays
+    if resident and pool is None:
+        from kerncap.cli.resident import client
+
+        if (status := client.ask(context.meta[WORDS])) is not None:
+            return status
     from kerncap.api.verify import VerifyOptions, parse_stages, verify
     from kerncap.api.verify.corpus import reproducers_of, verify_all
     from kerncap.replay.pool import Pool
@@ -58,13 +79,25 @@ def command(repros: tuple[Path, ...], as_json: bool, stages: str | None, **optio
     asked = VerifyOptions(**options, stages=parse_stages(stages))
     found = reproducers_of(repros)
     if found == [*repros] and len(found) == 1:
-        result = verify(found[0], asked)
+        result = verify(found[0], asked, pool)
         click.echo(json.dumps(result.as_dict(), indent=2) if as_json else render(result))
         return exit_status(result.answer)
-    with Pool() as shared:
+    with Pool() if pool is None else contextlib.nullcontext(pool) as shared:
         corpus = verify_all(
             found, asked, shared, lambda one: None if as_json else click.echo(render_one_of_many(one))
         )
     last = result_line(corpus.answer, corpus.summary)
     click.echo(json.dumps(corpus.as_dict(), indent=2) if as_json else last)
     return corpus.exit_status
+
+
+def _stop(repros: tuple[Path, ...]) -> int:
+    from kerncap.cli.resident import client
+
+    if repros:
+        raise click.UsageError("--stop takes no reproducer")
+    ended = client.stop()
+    click.echo(
+        f"ended: process {', '.join(map(str, ended))}" if ended else "no process of --resident is there"
+    )
+    return 0
