@@ -15,7 +15,15 @@ from kerncap.replay import doubts
 from kerncap.replay.choose import Choice, choose, image_instead
 from kerncap.replay.connection import Connection
 from kerncap.replay.outcome import Compiled, Config, Facts, Outcome, Repeated
-from kerncap.replay.process import Ahead, TargetError, WorkerDied, WorkerKilled, WorkerTimeout
+from kerncap.replay.process import (
+    Ahead,
+    Shared,
+    TargetError,
+    WorkerDied,
+    WorkerKilled,
+    WorkerTimeout,
+    program,
+)
 from kerncap.replay.side_inputs import SideInputs, of_reproducer
 from kerncap.replay.staging import Job, stage
 from kerncap.replay.variants import CANDIDATE, CAPTURED, ORIGINAL, REBUILT, Variants
@@ -48,13 +56,13 @@ class Engine(WorkerMemory):
         emulator: Path | None = None,
         choice: Choice | None = None,
         standby: Ahead | None = None,
-        ahead: Callable[[Choice], Ahead | None] | None = None,
+        shared: Shared | None = None,
         hostile: bool = False,
         stranger: bool = False,
     ) -> None:
         """``choice``: what was chosen already for a launch of this kind, so that nothing is asked again.
 
-        ``standby``: what was started ahead, and becomes a worker where it fits; ``ahead`` finds it for a
+        ``standby``: what was started ahead, and becomes a worker where it fits; ``shared`` finds it for a
         choice. ``hostile``: no Python of a candidate runs where anything of the oracle can be reached;
         ``stranger``: nor of the stored source.
         """
@@ -62,7 +70,9 @@ class Engine(WorkerMemory):
         self.manifest = reproducer.manifest
         self.timeout_s = timeout_s
         self.facts = Facts()
-        self.ahead = ahead or (lambda _choice: standby)
+        self.shared = shared
+        self.program = program if shared is None else shared.program
+        self._standby = standby
         self.ran_python = False
         self._snapshots: set[str] = set()
         self._source_notes: list[str] = []
@@ -90,8 +100,11 @@ class Engine(WorkerMemory):
         self._job: Job = stage(
             self.reproducer, choice.launcher, choice.memory, choice.device, choice.hostile, choice.stranger
         )
-        self.connection = Connection(choice, self._job, self._opened, self.ahead(choice))
-        self._variants = Variants(self.reproducer, self.connection, self.facts, self.timeout_s)
+        ahead = self._standby if self.shared is None else self.shared.nursery(choice)
+        self.connection = Connection(choice, self._job, self._opened, ahead)
+        self._variants = Variants(
+            self.reproducer, self.connection, self.facts, self.timeout_s, self.program
+        )  # fmt: skip
         try:
             self.connection.start()
         except BaseException:

@@ -20,7 +20,7 @@ from typing import Literal, TypeAlias
 from kerncap import child
 from kerncap.child import Tie
 from kerncap.errors import ReplayError
-from kerncap.replay.process import Running
+from kerncap.replay.process import Process, Running
 from kerncap.replay.worker import typed_json
 from kerncap.replay.worker.nursery_messages import Asked, Told
 
@@ -74,6 +74,15 @@ class Nursery:
     def become(self, log: Path, arguments: Sequence[str]) -> Running:
         """A fork that does as its arguments say, in the folder of its log. Raises ReplayError."""
         return Forked(self, log, arguments)
+
+    def program(self, words: Sequence[str], log: Path) -> Process:
+        """A fork that does as its words say, in the folder of its log, and ends. Raises ReplayError."""
+        tie = Tie()
+        try:
+            return _Fork(self, self.fork([*words, str(log)], (tie.held,)), tie)
+        except BaseException:
+            tie.cut()
+            raise
 
     def fork(self, words: Sequence[str], given: Sequence[int]) -> int:
         """The process of a new fork, which gets these descriptors. Raises ReplayError."""

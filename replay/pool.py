@@ -12,7 +12,7 @@ import importlib.util
 import os
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -20,13 +20,14 @@ from types import TracebackType
 from kerncap.errors import BackendUnavailable, ReplayError
 from kerncap.format import Reproducer
 from kerncap.format.schema import Manifest
-from kerncap.replay import hip
+from kerncap.replay import hip, process
 from kerncap.replay.choose import Choice
 from kerncap.replay.connection import environment_of, started_as
 from kerncap.replay.engine import Engine
 from kerncap.replay.nursery import Kind, Nursery
 
 _DRIVERS = (Path("/dev/nvidiactl"), Path("/proc/driver/nvidia/version"), Path("/dev/dxg"))
+_NURSERIES = 4  # each holds torch, or numpy
 _KFD = Path("/dev/kfd")
 
 
@@ -52,13 +53,31 @@ class _Place:
     environment: tuple[tuple[str, str], ...]
 
 
-class Pool:
-    """Engines for one reproducer after the other; a context manager. ``keep``: how many stay open."""
+@dataclass(frozen=True)
+class _Started:
+    """How a nursery is started; the environment is sorted."""
 
-    def __init__(self, keep: int = 0) -> None:
+    kind: Kind
+    python: str
+    environment: tuple[tuple[str, str], ...]
+    prefix: tuple[str, ...]
+
+    @classmethod
+    def of(cls, kind: Kind, python: str, environment: Mapping[str, str], prefix: tuple[str, ...]) -> _Started:
+        return cls(kind, python, tuple(sorted(environment.items())), prefix)
+
+
+class Pool:
+    """Engines for one reproducer after the other; a context manager.
+
+    ``keep``: how many stay open. ``lasting``: more verdicts follow, so that compilers are forks too.
+    """
+
+    def __init__(self, keep: int = 0, lasting: bool = False) -> None:
         self._keep = keep
+        self._lasting = lasting or keep > 0
         self._kept: dict[_Place, tuple[Reproducer, Engine]] = {}  # the one used last is the last
-        self._nurseries: dict[Kind, Nursery] = {}
+        self._nurseries: dict[_Started, Nursery] = {}
         self._lock = threading.Lock()
 
     def __enter__(self) -> Pool:
@@ -98,7 +117,7 @@ class Pool:
             try:
                 engine = Engine(
                     reproducer, asked.engine, asked.device, asked.python, asked.timeout_s,
-                    emulator=asked.emulator, hostile=asked.hostile, ahead=self.nursery,
+                    emulator=asked.emulator, hostile=asked.hostile, shared=self,
                 )  # fmt: skip
             except BaseException:
                 reproducer.close()
@@ -117,7 +136,19 @@ class Pool:
 
     def nursery(self, choice: Choice) -> Nursery | None:
         """What forks workers for a choice; None if this system can't."""
-        return self._nursery(_kind(choice), started_as(choice))
+        return self._nursery(_Started.of(_kind(choice), *started_as(choice)))
+
+    def program(
+        self, python: str, words: Sequence[str], environment: Mapping[str, str], log: Path
+    ) -> process.Process:
+        """As `process.program`, by a fork if one is at hand or will be wanted again."""
+        kind = _Started.of("compiled", python, environment, ())
+        if self._lasting or kind in self._nurseries:
+            nursery = self._nursery(kind)
+            with contextlib.suppress(ReplayError):
+                if nursery is not None:
+                    return nursery.program(words, log)
+        return process.program(python, words, environment, log)
 
     def _start_for(self, manifest: Manifest, asked: Asked) -> None:
         """Begin with what a worker will need, most likely, before it is found out what there is."""
@@ -131,19 +162,23 @@ class Pool:
             choice = Choice(python, launcher, memory, 0, emulator)
             self.nursery(choice)
 
-    def _nursery(self, kind: Kind, started: tuple[str, dict[str, str], tuple[str, ...]]) -> Nursery | None:
+    def _nursery(self, started: _Started) -> Nursery | None:
         if not _has_pidfd():
             return None
         with self._lock:
-            found = self._nurseries.get(kind)
-            if found is None or not found.fits(*started):
-                if found is not None:
-                    found.close()
-                python, environment, prefix = started
-                try:
-                    found = self._nurseries[kind] = Nursery(python, environment, kind, prefix)
-                except ReplayError:  # whoever starts a worker says why it can't be
-                    return None
+            found = self._nurseries.pop(started, None)
+            if found is not None and not found.is_alive:
+                found.close()
+                found = None
+            try:
+                found = found or Nursery(
+                    started.python, dict(started.environment), started.kind, started.prefix
+                )
+            except ReplayError:  # whoever starts a worker says why it can't be
+                return None
+            self._nurseries[started] = found
+            if len(self._nurseries) > _NURSERIES:
+                self._nurseries.pop(next(iter(self._nurseries))).close()
             return found
 
 

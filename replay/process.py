@@ -7,12 +7,13 @@ import functools
 import os
 import signal
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Concatenate, ParamSpec, Protocol, TypeVar
+from typing import Concatenate, ParamSpec, Protocol, TypeAlias, TypeVar
 
 from kerncap import child, failure
 from kerncap.errors import ReplayError
+from kerncap.replay.choose import Choice
 from kerncap.replay.outcome import KILLED
 from kerncap.replay.worker import protocol, typed_json
 from kerncap.replay.worker.protocol import Backend, Failure, Hello, Order, Place
@@ -163,6 +164,33 @@ class Ahead(Protocol):
     def become(self, log: Path, arguments: Sequence[str]) -> Running:
         """A process that does as its arguments say. Raises ReplayError where it is gone."""
         ...
+
+
+Program: TypeAlias = "Callable[[str, Sequence[str], Mapping[str, str], Path], Process]"
+
+
+class Shared(Protocol):
+    """What engines share: see `pool.Pool`."""
+
+    def nursery(self, choice: Choice) -> Ahead | None:
+        """What becomes a worker for a choice, if there is anything."""
+        ...
+
+    def program(
+        self, python: str, words: Sequence[str], environment: Mapping[str, str], log: Path
+    ) -> Process:
+        """See `program`."""
+        ...
+
+
+def program(python: str, words: Sequence[str], environment: Mapping[str, str], log: Path) -> Process:
+    """A process of the worker's code that does as its words say, and ends; in the folder of its log.
+
+    Raises OSError.
+    """
+    with log.open("wb") as file:
+        command = child.python(python, _BOOTSTRAP, *words)
+        return child.Child(command, stdout=file, stderr=file, env=environment, cwd=log.parent)
 
 
 class Worker:

@@ -17,7 +17,7 @@ from kerncap.errors import BackendUnavailable, KerncapError, ReplayError, UsageE
 from kerncap.format import Reproducer
 from kerncap.replay.connection import START_TIMEOUT_S, Connection
 from kerncap.replay.outcome import CandidateError, Compiled, Config, Facts, Loaded
-from kerncap.replay.process import Refusal, TargetError, WorkerKilled
+from kerncap.replay.process import Program, Refusal, TargetError, WorkerKilled
 from kerncap.replay.worker.protocol import Backend, HipImage, Image, Place, Variation
 
 if TYPE_CHECKING:
@@ -37,12 +37,15 @@ class Variants:
     """Loads variants into whatever worker there is, under their names."""
 
     def __init__(
-        self, reproducer: Reproducer, connection: Connection, facts: Facts, timeout_s: float
-    ) -> None:
+        self, reproducer: Reproducer, connection: Connection, facts: Facts, timeout_s: float,
+        program: Program,
+    ) -> None:  # fmt: skip
+        """``program`` starts a compiler."""
         self._reproducer = reproducer
         self._connection = connection
         self._facts = facts
         self._timeout_s = timeout_s
+        self._program = program
         self._loaded: dict[str, Loaded] = {}
         self._compiled: dict[str, Compiled] = {}
         self._builds: dict[str, Path] = {}  # variant -> the folder of its built image
@@ -269,7 +272,7 @@ class Variants:
 
         job, python = self._connection.job.path, self._connection.choice.python
         limit_s = START_TIMEOUT_S + self._timeout_s
-        made = compile_triton(job, path, self._facts.arch, out, python, limit_s)
+        made = compile_triton(job, path, self._facts.arch, out, python, limit_s, self._program)
         return Loaded(str(made.path), image=made.said)
 
     def _tried(self, name: str, loaded: Loaded) -> None:
@@ -344,7 +347,7 @@ class Variants:
                 out.mkdir()
                 built.set_result(compile_triton(
                     self._connection.job.path, path, self._facts.arch, out, self._connection.choice.python,
-                    START_TIMEOUT_S + self._timeout_s, variation,
+                    START_TIMEOUT_S + self._timeout_s, self._program, variation,
                 ))  # fmt: skip
             except BaseException as error:
                 self._apart.pop(key)

@@ -17,16 +17,15 @@ from typing import Any
 
 import msgspec
 
-import kerncap.replay
-from kerncap import child, env, scratch
+from kerncap import env, scratch
 from kerncap.errors import BackendUnavailable, UsageError
 from kerncap.format import Reproducer, schema
 from kerncap.log import one_line
-from kerncap.replay import trust
+from kerncap.replay import process, trust
 from kerncap.replay.choose import python_with
+from kerncap.replay.process import Program
 from kerncap.sanitizer.sources.origins import with_original_places
 
-_BOOTSTRAP = Path(kerncap.replay.__file__).parent / "worker" / "bootstrap.py"
 TIMEOUT_S = 180.0  # Triton from a cold disk, and one kernel
 MAX_RESULT_BYTES = 256 << 20
 _TARGET = re.compile(r"cuda:[0-9]{2,3}|hip:gfx[0-9a-z]{3,5}")
@@ -59,12 +58,13 @@ def compile_source(
     trusted: bool = False,
     python: str | None = None,
     instead: Instead | None = None,
+    program: Program = process.program,
 ) -> str:
     """Optimised TTIR of the reproducer's kernel for ``target``, with the application's places in it.
 
-    ``why`` says in the error for a stranger's reproducer what makes this necessary. Raises UsageError
-    unless it is trusted or nothing of it is compiled, BackendUnavailable without a source, without Triton, or
-    where it does not compile.
+    ``program`` starts the compiler. ``why`` says in the error for a stranger's reproducer what makes this
+    necessary. Raises UsageError unless it is trusted or nothing of it is compiled, BackendUnavailable without
+    a source, without Triton, or where it does not compile.
     """
     manifest, source = reproducer.manifest, reproducer.manifest.source
     if source is None or source.language != "python":
@@ -86,7 +86,7 @@ def compile_source(
         module.write_text(text, encoding="utf-8")
         job = _job(manifest, source.entry, module, target, folder / "result.json")
         (folder / "job.json").write_text(json.dumps(job), encoding="utf-8")
-        answer = _run(found.python, folder, target, str(reproducer.path.resolve()))
+        answer = _run(program, found.python, folder, target, str(reproducer.path.resolve()))
     if "ttir" not in answer:
         raise BackendUnavailable("TTIR", f"{reproducer.path}: {one_line(str(answer.get('error')))}")
     return with_original_places(str(answer["ttir"]), str(module), source)
@@ -114,23 +114,29 @@ def _job(manifest: schema.Manifest, entry: str, module: Path, target: str, resul
     }
 
 
-def _run(python: str, folder: Path, target: str, hidden: str) -> Mapping[str, Any]:
+def _run(program: Program, python: str, folder: Path, target: str, hidden: str) -> Mapping[str, Any]:
     """What the child wrote: `ttir` or `error`. It can't read the reproducer."""
     script = env.triton_hook_folder() / "compile_source.py"
-    words = (str(folder), str(folder / "kernel.py"), hidden, "--", str(script), str(folder / "job.json"))
-    command = child.python(python, _BOOTSTRAP, "confined", *words)
+    words = (
+        "confined",
+        str(folder),
+        str(folder / "kernel.py"),
+        hidden,
+        "--",
+        str(script),
+        str(folder / "job.json"),
+    )
     dropped = ("TRITON_INTERPRET", "KERNCAP_SESSION", "LD_PRELOAD", "CUDA_INJECTION64_PATH")
     environment = {name: value for name, value in os.environ.items() if name not in dropped}
-    with (folder / "log").open("wb") as log:
-        started = child.Child(command, stdout=log, stderr=log, env=environment, cwd=folder)
-        try:
-            status = started.wait(TIMEOUT_S)
-        except subprocess.TimeoutExpired:
-            raise BackendUnavailable(
-                "TTIR", f"compiling the source for {target} took longer than {TIMEOUT_S:g} s"
-            ) from None
-        finally:
-            started.end()  # and what it may have started
+    started = program(python, words, environment, folder.absolute() / "log")
+    try:
+        status = started.wait(TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        raise BackendUnavailable(
+            "TTIR", f"compiling the source for {target} took longer than {TIMEOUT_S:g} s"
+        ) from None
+    finally:
+        started.end()  # and what it may have started
     result = folder / "result.json"
     try:
         if result.stat().st_size > MAX_RESULT_BYTES:

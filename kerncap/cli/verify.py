@@ -82,7 +82,7 @@ def command(
         result = verify(found[0], asked, pool)
         click.echo(json.dumps(result.as_dict(), indent=2) if as_json else render(result))
         return exit_status(result.answer)
-    with Pool() if pool is None else contextlib.nullcontext(pool) as shared:
+    with Pool(lasting=True) if pool is None else contextlib.nullcontext(pool) as shared:
         corpus = verify_all(
             found, asked, shared, lambda one: None if as_json else click.echo(render_one_of_many(one))
         )

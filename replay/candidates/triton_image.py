@@ -8,16 +8,15 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from kerncap import child
 from kerncap.errors import BackendUnavailable, KerncapError
 from kerncap.regular_file import read_regular
 from kerncap.replay.choose import python_with
 from kerncap.replay.outcome import CandidateError
+from kerncap.replay.process import Program
 from kerncap.replay.worker import protocol, typed_json
 from kerncap.replay.worker.protocol import MADE_FILE, VARIATION_FILE, Cubin, Failure, Image, Place, Variation
 from kerncap.replay.worker.typed_json import MAX_LINE_BYTES, Unreadable
 
-_BOOTSTRAP = Path(__file__).parents[1] / "worker" / "bootstrap.py"
 _NEEDED = ("torch", "triton", "numpy")
 _TAIL = 2000
 # What would change the compiler, or watch it.
@@ -39,27 +38,27 @@ def compile_triton(
     out: Path,
     python: str,
     limit_s: float,
+    program: Program,
     variation: Variation | None = None,
 ) -> Made:
     """Compile ``source`` for the launch in ``job`` and ``arch`` ("gfx942", "cuda:90") into folder ``out``.
 
-    By ``python`` or, if that is kerncap's own, another one that has Triton. Raises CandidateError with what
-    is wrong with the source, BackendUnavailable if no Python has Triton or it does not end.
+    ``program`` starts it, by ``python`` or, if that is kerncap's own, another one that has Triton. Raises
+    CandidateError with what is wrong with the source, BackendUnavailable if no Python has Triton or it does
+    not end.
     """
     found = python_with(_NEEDED, "Triton's compiler", None if python == sys.executable else python)
     words = ("code_object", *map(str, (job.absolute(), source.absolute())), arch, str(out.absolute()))
-    command = child.python(found.python, _BOOTSTRAP, *words)
     environment = {key: value for key, value in os.environ.items() if key not in _LEFT_OUT}
     if variation is not None:
         (out / VARIATION_FILE).write_bytes(typed_json.line(variation))
-    with (out / "log").open("wb") as log:
-        started = child.Child(command, stdout=log, stderr=log, env=environment, cwd=out)
-        try:
-            status = started.wait(timeout=limit_s)
-        except subprocess.TimeoutExpired:
-            raise CandidateError(f"{source.name} did not compile within {limit_s:g} s") from None
-        finally:
-            started.end()
+    started = program(found.python, words, environment, out.absolute() / "log")
+    try:
+        status = started.wait(timeout=limit_s)
+    except subprocess.TimeoutExpired:
+        raise CandidateError(f"{source.name} did not compile within {limit_s:g} s") from None
+    finally:
+        started.end()
     return _made(source, out, status)
 
 

@@ -30,8 +30,10 @@ def main(folder: str, what: str, *given: str) -> None:
         from _kerncap_worker import nursery  # type: ignore[import-not-found]
 
         what, *rest = nursery.serve(int(given[0]))
-        given = tuple(rest)
-    _be(what, *given)
+        _be(what, *rest)
+        _end()
+    else:
+        _be(what, *given)
 
 
 def _be(what: str, *given: str) -> None:
@@ -92,9 +94,13 @@ def _serve(what: str, *given: str) -> None:
 
         serve(words[0], int(read_fd), int(write_fd), words[1] == "1")
     if "torch" in sys.modules:  # its orderly end takes half a second, and there is nothing left to lose
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(0)
+        _end()
+
+
+def _end() -> None:
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)
 
 
 if __name__ == "__main__":  # a process that multiprocessing spawns imports this file again

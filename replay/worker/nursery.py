@@ -20,7 +20,11 @@ _MOST_BYTES = 1 << 16
 _MODULES = {
     "cuda": (".native.operations", ".native.cuda_vendor", ".cuda.placement"),
     "hip": (".native.operations", ".hip.hip_vendor", ".hip.placement"),
-    "compiled": (".torch_backend.operations", ".torch_backend.launchers.triton_jit"),
+    "compiled": (
+        ".torch_backend.operations",
+        ".torch_backend.code_object",
+        ".torch_backend.launchers.triton_jit",
+    ),
     "interpreter": (".torch_backend.operations", ".torch_backend.apart", ".common.host_memory"),
 }
 
@@ -79,4 +83,4 @@ def _become(asked: Asked, given: list[int]) -> list[str]:
     os.dup2(log, 2)
     os.close(log)
     os.chdir(os.path.dirname(last))
-    return [*words, *map(str, given[:2])]
+    return [*words, *map(str, given[:-1])]

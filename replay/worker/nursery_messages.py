@@ -9,8 +9,8 @@ from typing import Literal
 @dataclass(frozen=True)
 class Asked:
     """``load``: what forks need, by its kind; not answered. ``fork``: the words of `bootstrap`, and the file
-    that takes what it prints; with the message come the two descriptors that go behind the words, and what
-    ties the fork to whoever asked. ``reap``: a fork's number.
+    that takes what it prints; with the message come the descriptors that go behind the words, and what ties
+    the fork to whoever asked. ``reap``: a fork's number.
     """
 
     what: Literal["load", "fork", "reap"]

@@ -10,6 +10,8 @@ from kerncap.api.compiled_ttir import check_target, compile_source
 from kerncap.errors import BackendUnavailable, UsageError
 from kerncap.format import Reproducer
 from kerncap.regular_file import read_regular_text
+from kerncap.replay import process
+from kerncap.replay.process import Program
 from kerncap.sanitizer.analysis import Options
 from kerncap.sanitizer.engine import sanitize
 from kerncap.sanitizer.findings import CHECKS, LaunchReport
@@ -38,12 +40,14 @@ def sanitize_reproducer(
     target: str | None = None,
     trusted: bool = False,
     python: str | None = None,
+    program: Program = process.program,
 ) -> list[LaunchReport]:
     """The one launch of a reproducer, judged on the memory before it.
 
     Reads the TTIR in the reproducer and executes nothing. Where there is none (captured under Triton's
     interpreter), or with a ``target`` ("cuda:90"), the source is compiled by a Python that has Triton:
-    ``python``, else as for a replay. That imports the reproducer's module, so it has to be trusted.
+    ``python``, else as for a replay; ``program`` starts it. That imports the reproducer's module, so it has
+    to be trusted.
 
     Raises FormatError and UsageError as reading does, UsageError for one that is not trusted, and
     BackendUnavailable where there is neither TTIR nor a source that compiles.
@@ -60,7 +64,9 @@ def sanitize_reproducer(
                 why = "it was captured without compiled code, under Triton's interpreter"
                 compiled_for = target_of(reproducer.manifest.device)
             if why is not None and compiled_for is not None:
-                text = compile_source(reproducer, compiled_for, why, trusted=trusted, python=python)
+                text = compile_source(
+                    reproducer, compiled_for, why, trusted=trusted, python=python, program=program
+                )
         try:
             launch = launch_from_reproducer(reproducer, text, compiled_for)
         except NoTtir as error:

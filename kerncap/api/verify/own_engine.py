@@ -23,7 +23,7 @@ def engine_of(case: Case, path: Path, python: str | None = None) -> Iterator[Eng
     device = f"cuda:{choice.device}" if choice.memory == "cuda" else "cpu"
     with Reproducer.open(path) as reproducer, Engine(
         reproducer, choice.name, device, python or choice.python, case.options.timeout_s,
-        hostile=choice.hostile, ahead=case.engine.ahead,
+        hostile=choice.hostile, shared=case.engine.shared,
     ) as engine:  # fmt: skip
         yield engine
 

@@ -16,6 +16,7 @@ from kerncap.api.verify.verify_result import Case, StageResult
 from kerncap.errors import BackendUnavailable, KerncapError
 from kerncap.log import one_line
 from kerncap.replay.engine import CANDIDATE
+from kerncap.replay.process import Program
 
 
 def stage(case: Case) -> StageResult:
@@ -46,25 +47,24 @@ def begin(case: Case) -> Callable[[], StageResult]:
     except (KerncapError, OSError, UnicodeDecodeError) as error:
         reason = _first_line(error)
         return lambda: StageResult.skipped("sanitizer", reason)
-    python = case.engine.choice.python
     threads = ThreadPoolExecutor(1)
-    found = threads.submit(_judge, path, captured, python)
+    found = threads.submit(_judge, path, captured, case.engine.choice.python, case.engine.program)
     threads.shutdown(wait=False)
     return found.result
 
 
-def _judge(path: Path, captured: Path, python: str) -> StageResult:
+def _judge(path: Path, captured: Path, python: str, program: Program) -> StageResult:
     found = StageResult("sanitizer")
     try:
-        wrong, proved, undecided = _findings(path, python)
+        wrong, proved, undecided = _findings(path, python, program)
     except BackendUnavailable as error:
-        if path == captured or not _compiles(captured, python):
+        if path == captured or not _compiles(captured, python, program):
             return StageResult.skipped("sanitizer", _first_line(error))
         return found.failed(f"it does not compile, and the captured kernel does: {_first_line(error)}")
     except KerncapError as error:
         return StageResult.skipped("sanitizer", _first_line(error))
     if wrong and path != captured:
-        known, *_ = _findings(captured, python)
+        known, *_ = _findings(captured, python, program)
         for text in [text for text, key in wrong.items() if key in known.values()]:
             found.not_shown.append(f"as the captured kernel does: {text}")
             del wrong[text]
@@ -78,7 +78,9 @@ def _judge(path: Path, captured: Path, python: str) -> StageResult:
     return found
 
 
-def _findings(path: Path, python: str) -> tuple[dict[str, tuple[str, str, str | None]], int, int]:
+def _findings(
+    path: Path, python: str, program: Program
+) -> tuple[dict[str, tuple[str, str, str | None]], int, int]:
     """What is wrong, each with its kind; how many checks are proved, how many undecided."""
     # Loaded late: no other stage needs the sanitizer.
     from kerncap.api.sanitize import sanitize_reproducer
@@ -87,7 +89,7 @@ def _findings(path: Path, python: str) -> tuple[dict[str, tuple[str, str, str | 
 
     wrong: dict[str, tuple[str, str, str | None]] = {}
     proved = undecided = 0
-    for report in sanitize_reproducer(path, Options(bounds="view"), python=python):
+    for report in sanitize_reproducer(path, Options(bounds="view"), python=python, program=program):
         for finding in report.findings:
             text = f"{finding.check}: {one_line(finding.message)}"
             wrong[text] = (finding.check, finding.access, finding.argument)
@@ -96,9 +98,9 @@ def _findings(path: Path, python: str) -> tuple[dict[str, tuple[str, str, str | 
     return wrong, proved, undecided
 
 
-def _compiles(captured: Path, python: str) -> bool:
+def _compiles(captured: Path, python: str, program: Program) -> bool:
     try:
-        _findings(captured, python)
+        _findings(captured, python, program)
     except KerncapError:
         return False
     return True

@@ -109,7 +109,7 @@ from kerncap.replay.engine import Engine
 from kerncap.replay.pool import Pool
 
 with Pool() as pool, Reproducer.open(Path(sys.argv[1])) as reproducer:
-    engine = Engine(reproducer, ahead=pool.nursery)
+    engine = Engine(reproducer, shared=pool)
     [nursery] = pool._nurseries.values()
     print(nursery.pid, engine.connection._worker._process.pid, flush=True)
     sys.stdin.read()
@@ -203,3 +203,25 @@ def test_a_worker_that_died_is_not_kept(tmp_path: Path) -> None:
         ended(gone)
         assert verify(path, VerifyOptions(), pool).passed
         assert kept_pid(pool) != pid
+
+
+# --- programs --------------------------------------------------------------------------------------------
+
+
+def test_a_compiler_is_a_fork_where_more_verdicts_follow(tmp_path: Path) -> None:
+    words = ("packages",)
+    environment = child.environment()
+    with Pool() as once, Pool(lasting=True) as lasting:
+        plain = once.program(sys.executable, words, environment, tmp_path / "plain")
+        assert not once._nurseries and plain.wait() == 0
+        forked = lasting.program(sys.executable, words, environment, tmp_path / "forked")
+        [nursery] = lasting._nurseries.values()
+        assert forked.wait() == 0 and nursery.is_alive
+    assert (tmp_path / "plain").read_bytes() == (tmp_path / "forked").read_bytes() != b""
+
+
+def test_the_status_of_a_program_that_fails_is_seen(tmp_path: Path) -> None:
+    with Pool(lasting=True) as pool:
+        done = pool.program(sys.executable, ("confined",), child.environment(), tmp_path / "log")
+        assert done.wait() == 1
+    assert "IndexError" in (tmp_path / "log").read_text() or "TypeError" in (tmp_path / "log").read_text()
