@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kerncap.answer import Answer, of_all
-from kerncap.api.verify import shapes_stage
 from kerncap.api.verify.judges import (
     AGREEING_REPLAYS,
     by_agreement,
@@ -85,6 +84,8 @@ def _not_by_chance(
     if not trusted or options.reference is not None:
         found.not_shown.append("work on other values: there is no trusted kernel to compare with")
         return verdict
+    from kerncap.api.verify import shapes_stage  # for candidates only
+
     found.shown.append("a second run on the same contents does the work again")  # smoke's was the first
     other = other_contents.on_other_values(engine, measured, options.tolerance)
     found.shown += other.shown

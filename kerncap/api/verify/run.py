@@ -3,25 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+import importlib
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from kerncap import scratch
 from kerncap.answer import Answer
 from kerncap.api.candidate_file import kept, refuse_inside
 from kerncap.api.replay import load_candidate, opened, outcome_result, runs_at_all, without_values, write_set
 from kerncap.api.reproduced_faults import asserts_again
-from kerncap.api.verify import (
-    determinism_stage,
-    hostile,
-    memory_stage,
-    numerics_stage,
-    oracle_stage,
-    proof_stage,
-    sanitizer_stage,
-    shapes_stage,
-    timing_stage,
-)
 from kerncap.api.verify.verify_result import (
     DEFAULT_STAGES,
     STAGES,
@@ -36,16 +27,6 @@ from kerncap.replay.pool import Pool
 from kerncap.replay.wording import Verdict, badly_ended, fail, undecided
 
 _BY_DEFAULT = VerifyOptions()
-_RUN: dict[str, Callable[[Case], StageResult]] = {
-    "oracle": oracle_stage.stage,
-    "determinism": determinism_stage.stage,
-    "numerics": numerics_stage.stage,
-    "shapes": shapes_stage.stage,
-    "sanitizer": sanitizer_stage.stage,
-    "memory": memory_stage.stage,
-    "timing": timing_stage.stage,
-    "proof": proof_stage.stage,
-}
 
 
 def verify(path: Path, options: VerifyOptions = _BY_DEFAULT, pool: Pool | None = None) -> VerifyResult:
@@ -80,18 +61,25 @@ def judged(case: Case, wanted: Sequence[str]) -> VerifyResult:
     smoke, judged_by, verdict = _smoke(case)
     stages = [smoke]
     if case.options.stages == DEFAULT_STAGES and not (
-        case.which == CANDIDATE and sanitizer_stage.applies(case)
+        case.which == CANDIDATE and _stage("sanitizer").applies(case)
     ):
         wanted = [name for name in wanted if name != "sanitizer"]
     if verdict is None:
-        proved = sanitizer_stage.begin(case) if "sanitizer" in wanted else None
+        proved = _stage("sanitizer").begin(case) if "sanitizer" in wanted else None
         _measure(case, wanted)
-        stages += [proved() if proved and name == "sanitizer" else _RUN[name](case) for name in wanted]
+        stages += [
+            proved() if proved and name == "sanitizer" else _stage(name).stage(case) for name in wanted
+        ]
         judged_by, verdict = _overall(case, stages)
     verdict.notes = list(dict.fromkeys(verdict.notes))
     result = outcome_result(case.engine, case.which, judged_by, verdict)
     values = {f.name: getattr(result, f.name) for f in dataclasses.fields(result)}
     return VerifyResult(**values, stages=stages)
+
+
+def _stage(name: str) -> Any:
+    """The module of a stage, loaded when it is run: together they are half of what verify would load."""
+    return importlib.import_module(f"kerncap.api.verify.{name}_stage")
 
 
 def _smoke(case: Case) -> tuple[StageResult, str, Verdict | None]:
@@ -110,6 +98,8 @@ def _smoke(case: Case) -> tuple[StageResult, str, Verdict | None]:
         return _as(stage, ended), "whether it ends", ended
     stage.shown.append("loads, launches, and ends in time with no fault")
     if options.hostile and which == CANDIDATE:
+        from kerncap.api.verify import hostile
+
         hostile.say(case, stage)
     if without_values(engine):
         nothing = runs_at_all(engine, which)
