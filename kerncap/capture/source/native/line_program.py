@@ -10,11 +10,12 @@ Source: DWARF 2 to 5, section 6.2.
 
 from __future__ import annotations
 
+import functools
 import io
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from kerncap.format.elf import ElfProblem, library_reads, text_at
@@ -33,8 +34,8 @@ _FORMS = ("string", "line_strp", "strp", "udata", "data1", "data2", "data4", "da
 class Strings:
     """The sections that DWARF 5 keeps names in."""
 
-    line: memoryview = field(default_factory=lambda: memoryview(b""))
-    plain: memoryview = field(default_factory=lambda: memoryview(b""))
+    line: bytes = b""
+    plain: bytes = b""
 
 
 @dataclass(frozen=True)
@@ -84,6 +85,14 @@ def units(program: memoryview) -> Iterator[Unit]:
             raise ElfProblem("a line program that is longer than its section")
         yield Unit(offset, end, 8 if wide else 4)
         offset = end
+
+
+@functools.lru_cache(maxsize=1)  # a code object has one, and launches of it are asked for one after the other
+def whole(program: bytes, strings: Strings) -> tuple[Header, tuple[Row, ...]]:
+    """The one line program in ``program``, all of it. Raises ElfProblem for a damaged one."""
+    view = memoryview(program)
+    head = header(view, next(units(view)), strings)
+    return head, tuple(row for row in rows(view, head, head.start, head.end) if row is not None)
 
 
 def header(program: memoryview, unit: Unit, strings: Strings | None = None) -> Header:
@@ -197,7 +206,7 @@ def _path(entry: Any, formats: Any, strings: Strings) -> str:
     value = entry.get("DW_LNCT_path", b"")
     form = next((each.form for each in formats if each.content_type == "DW_LNCT_path"), "")
     if isinstance(value, int):
-        return text_at(strings.line if form == "DW_FORM_line_strp" else strings.plain, value)
+        return text_at(memoryview(strings.line if form == "DW_FORM_line_strp" else strings.plain), value)
     return _text(value)
 
 

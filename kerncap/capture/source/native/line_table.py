@@ -119,14 +119,10 @@ def _rows_in_code_object(elf: Elf, program: memoryview, mangled: str) -> tuple[H
     code = _code_range(elf, mangled)
     if code is None:
         return None
-    strings = Strings(*(_content(elf, name) for name in (".debug_line_str", ".debug_str")))
+    strings = Strings(*(bytes(_content(elf, name)) for name in (".debug_line_str", ".debug_str")))
     for unit in line_program.units(program):
-        header = line_program.header(program, unit, strings)
-        rows = [
-            row
-            for row in line_program.rows(program, header, header.start, header.end)
-            if row is not None and row.address in code
-        ]
+        header, every = line_program.whole(bytes(program[unit.start : unit.end]), strings)
+        rows = [row for row in every if row.address in code]
         if any(row.line for row in rows):
             return header, rows
     return None
