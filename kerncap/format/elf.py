@@ -107,7 +107,7 @@ class Elf:
         left = MAX_NOTES
         for kind, _, start, _, _, size, _, _ in _SEGMENT.iter_unpack(self._slice(offset, count * entry_size)):
             if kind == NOTE_SEGMENT:
-                for note in _notes_in(self._slice(start, size)):
+                for note in notes_in(self._slice(start, size)):
                     left -= 1
                     if left < 0:
                         raise ElfProblem(f"more than {MAX_NOTES} notes")
@@ -167,7 +167,8 @@ def library_reads(what: str) -> Iterator[None]:
         raise ElfProblem(f"{what} that can't be read: {reason}") from error
 
 
-def _notes_in(data: memoryview) -> Iterator[Note]:
+def notes_in(data: memoryview) -> Iterator[Note]:
+    """The notes of a segment or section. Raises ElfProblem for one that leads out of it."""
     at = 0
     while at + _NOTE.size <= len(data):
         owner_size, size, kind = _NOTE.unpack_from(data, at)

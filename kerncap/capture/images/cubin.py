@@ -10,7 +10,7 @@ from kerncap.format.elf import FUNCTION, Elf, ElfProblem, Section, Symbol
 MACHINE = 190  # EM_CUDA
 MAX_VARIABLES = 4096
 _OBJECT = 1
-_FLAGS_AT, _ABI_AT = 48, 8  # of the file's header
+_ABI_AT = 8  # in the file's header
 _ARCH_IN_SECOND_BYTE = 8  # from this ABI version on
 _PARAMETER = 0x17  # EIATTR_KPARAM_INFO of a kernel's .nv.info section
 _WITH_SIZE = 4  # EIFMT_SVAL
@@ -26,13 +26,12 @@ class Cubin:
             raise ImageProblem(f"a damaged cubin: {error}") from error
         if self._elf.machine != MACHINE:
             raise ImageProblem(f"no cubin: an ELF file for machine {self._elf.machine}")
-        self._flags: int = struct.unpack_from("<I", data, _FLAGS_AT)[0]
         self._abi: int = data[_ABI_AT]
 
     @property
     def arch(self) -> int:
         """90 for sm_90."""
-        return self._flags >> 8 & 0xFF if self._abi >= _ARCH_IN_SECOND_BYTE else self._flags & 0xFF
+        return self._elf.flags >> 8 & 0xFF if self._abi >= _ARCH_IN_SECOND_BYTE else self._elf.flags & 0xFF
 
     def kernels(self) -> list[str]:
         """Names of the functions that have code here, mangled."""

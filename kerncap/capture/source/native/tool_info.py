@@ -11,9 +11,9 @@ import shlex
 import struct
 from dataclasses import dataclass
 
-from kerncap.format.elf import Elf, ElfProblem, text_at
+from kerncap.format.elf import Elf, ElfProblem, notes_in, text_at
 
-_NOTE = struct.Struct("<III")
+_TOOL_INFO = 2000  # the type of the note
 _WORDS = struct.Struct("<6I")
 
 
@@ -49,7 +49,7 @@ def of_cubin(data: bytes | memoryview) -> ToolInfo | None:
         if section is None:
             return None
         return _read(elf.content(section))
-    except (ElfProblem, struct.error, ValueError):
+    except ValueError:
         return None
 
 
@@ -65,11 +65,9 @@ def of_code_object(data: bytes | memoryview) -> ToolInfo | None:
     return ToolInfo("clang", found[1], ()) if found is not None else None
 
 
-def _read(note: memoryview) -> ToolInfo | None:
-    name_size, size, kind = _NOTE.unpack_from(note)
-    start = _NOTE.size + (name_size + 3) // 4 * 4
-    description = note[start : start + size]
-    if kind != 2000 or len(description) < _WORDS.size:
+def _read(section: memoryview) -> ToolInfo | None:
+    description = next((each.content for each in notes_in(section) if each.type == _TOOL_INFO), section[:0])
+    if len(description) < _WORDS.size:
         return None
     words = _WORDS.unpack_from(description)
     strings = description[_WORDS.size :]
