@@ -75,6 +75,7 @@ _LIBRARY = {
 # What makes booleans of floats, and so integers that hang on comparisons.
 _DECIDING = frozenset(("arith.cmpf", "math.isnan", "math.isinf", "math.isfinite"))
 _OF_ALL_LANES = frozenset(("tt.reduce", "tt.scan", "tt.histogram", "tt.dot"))
+_FILLER = 77  # of integers that a load leaves out, if it is not zero
 _ATOMICS = {"add": "add", "fadd": "add", "max": "maxnum", "min": "minnum"}
 
 
@@ -83,10 +84,16 @@ def is_float(kind: Type) -> bool:
 
 
 class ExactPlan(Plan):
-    """``names``: of the launch's storages, for what is drawn."""
+    """``names``: of the launch's storages, for what is drawn; ``filler``: in lanes that a load leaves out."""
 
     def __init__(
-        self, module: Module, function: Function, launch: Launch, numbers: Numbers, names: Sequence[str]
+        self,
+        module: Module,
+        function: Function,
+        launch: Launch,
+        numbers: Numbers,
+        names: Sequence[str],
+        filler: Array | None = None,
     ) -> None:
         super().__init__(module, function, launch, Track(left_out=False), None, None)
         self.numbers = numbers
@@ -99,6 +106,8 @@ class ExactPlan(Plan):
         self._controls_of_stores = [self._controls(one) for one in stores]
         self._decided = Degree()
         self.functions: set[str] = set()  # that were met
+        self.left_out = False  # whether a load left out lanes, of which nothing is said
+        self._filler = filler
 
     def hangs_on(self) -> Degree:
         """Of all that is stored; and of what decided that a store did not run."""
@@ -363,6 +372,7 @@ class ExactPlan(Plan):
         controls = self._controls(operation)
         combines = operation.name in ATOMICS or operation.name == "tt.descriptor_reduce"
         lanes = 1 if value is None else math.prod(shape_of(value.type))
+        mask = operation.segment("mask") if operation.name == "tt.load" else None
 
         def step(m: Machine) -> None:
             at = m.env.get(pointer)
@@ -382,6 +392,11 @@ class ExactPlan(Plan):
                 self._stores(base.argument, degree)
             for result in operation.results:
                 self.degrees.put(result, widest([degree, before]))
+            if mask is not None and "other" not in operation.attributes.get("operand_segments", {}):
+                lanes_of, found = m.env[mask], m.env[operation.results[0]]
+                if isinstance(lanes_of, Tile) and isinstance(found, Tile):
+                    filler = None if self._filler is None else np.array(_FILLER, dtype=found.data.dtype)
+                    m.env[operation.results[0]] = Tile(self._filled(found.data, lanes_of.data, filler))
 
         return step
 
@@ -410,10 +425,16 @@ class ExactPlan(Plan):
                     degree = widest([degree, self.degrees.of(other)])
                 elif not mask.data.all():
                     raise Incomplete(_unknown(filler, operation))
+            elif mask is not None:
+                data = self._filled(data, mask.data, self._filler)
             m.env[result] = Tile(data)
             self.degrees.put(result, degree)
 
         return step
+
+    def _filled(self, data: Array, mask: Array, filler: Array | None) -> Array:
+        self.left_out = self.left_out or not mask.all()
+        return data if filler is None else np.where(mask, data, filler)
 
     @staticmethod
     def _pads_nan(pointer: Value, operation: Operation) -> bool:

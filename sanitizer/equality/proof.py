@@ -11,7 +11,7 @@ import numpy as np
 
 from kerncap.sanitizer.concrete.run import Limits
 from kerncap.sanitizer.equality.field import PRIMES, SMALLEST_Q, Field
-from kerncap.sanitizer.equality.numbers import NotModelled, irrational
+from kerncap.sanitizer.equality.numbers import NotModelled, irrational, named
 from kerncap.sanitizer.equality.runs import (
     Budget,
     CannotRun,
@@ -138,6 +138,8 @@ def _tried(
     if not elements:
         return Proof(None, "they store nothing to the same memory")
     assumptions = _assumptions(functions, constants, done, hangs)
+    if any(ran.plan.left_out for ran in (a, b)) and _hangs_on_left_out(first, second, budget, numbers):
+        assumptions.append("lanes that a load leaves out hold zero, as on this target")
     return Proof(
         True,
         trials=done,
@@ -146,6 +148,19 @@ def _tried(
         only_one=[*_only_one(0, first, second, a), *_only_one(1, second, first, b)],
         assumptions=assumptions,
     )
+
+
+def _hangs_on_left_out(first: Kernel, second: Kernel, budget: Budget, numbers: Field) -> bool:
+    """Whether results are other ones if lanes that loads leave out hold other values in each kernel."""
+    fillers = (numbers.drawn(named("left out", side), np.zeros(1, np.int64), "f32") for side in (0, 1))
+    try:
+        a, b = (
+            run(kernel, numbers, budget, filler)
+            for kernel, filler in zip((first, second), fillers, strict=True)
+        )
+    except CannotRun:
+        return True
+    return bool(_compared(first, second, a, b, numbers)[0])
 
 
 def _only_one(side: int, kernel: Kernel, other: Kernel, ran: Ran) -> Iterable[tuple[int, str]]:

@@ -57,9 +57,9 @@ class Ran:
         return self.plan.floats
 
 
-def run(kernel: Kernel, numbers: Numbers, budget: Budget) -> Ran:
-    """All programs. Raises CannotRun."""
-    plan = ExactPlan(kernel.module, kernel.module.kernel, kernel.launch, numbers, kernel.names)
+def run(kernel: Kernel, numbers: Numbers, budget: Budget, filler: Array | None = None) -> Ran:
+    """All programs. ``filler``: in lanes that a load leaves out, instead of zero. Raises CannotRun."""
+    plan = ExactPlan(kernel.module, kernel.module.kernel, kernel.launch, numbers, kernel.names, filler)
     outcome = evaluate(
         kernel.module,
         kernel.module.kernel,

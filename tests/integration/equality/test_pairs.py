@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
+import torch
 
 from kerncap.sanitizer.concrete.run import Limits
 from kerncap.sanitizer.equality.proof import CONFIDENCE_BITS, kernel_of, prove
-from tests.integration.equality.pairs import EQUAL, HIDDEN, UNEQUAL, launched, proved
+from tests.integration.equality.kernels import hidden
+from tests.integration.equality.pairs import EQUAL, HIDDEN, UNEQUAL, Run, launched, proved
 
 # Which of two places is larger hangs on each element, which no small number of orders settles.
 WITHOUT_WITNESS = ("place of the largest",)
@@ -48,6 +52,18 @@ def test_only_what_is_not_interpreted_is_said_to_be(name: str, functions: str | 
     said = [one for one in proved(make(), first, second).assumptions if "equal arguments" in one]
     wanted = f"of {functions} it is only known that equal arguments give equal results"
     assert said == ([] if functions is None else [wanted])
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int8])
+@pytest.mark.parametrize(
+    ("kernel", "hangs"), [(hidden.total_with_left_out, True), (hidden.total_of_chosen, False)]
+)
+def test_lanes_that_are_left_out_are_zero_by_assumption(kernel: Any, hangs: bool, dtype: torch.dtype) -> None:
+    arguments = torch.ones(100, dtype=dtype), torch.zeros(1), 100
+    first, second = (Run(one, (1,), {"BLOCK": 128}) for one in (hidden.total, kernel))
+    found = proved(arguments, first, second)
+    assert found.equal
+    assert ("lanes that a load leaves out hold zero, as on this target" in found.assumptions) == hangs
 
 
 def test_time_is_limited_for_all_runs_together() -> None:

@@ -107,3 +107,21 @@ def counted(x, y, n, BLOCK: tl.constexpr):
 def counted_by_atomics(x, y, n, BLOCK: tl.constexpr):
     tl.store(y, 0)
     tl.atomic_max(y, tl.sum((tl.load(x + tl.arange(0, 32)) > 100.5).to(tl.int32), 0) // 32)
+
+
+@triton.jit
+def total(x, y, n, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    tl.store(y, tl.sum(tl.load(x + at, mask=at < n, other=0).to(tl.float32), 0))
+
+
+@triton.jit
+def total_with_left_out(x, y, n, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    tl.store(y, tl.sum(tl.load(x + at, mask=at < n).to(tl.float32), 0))
+
+
+@triton.jit
+def total_of_chosen(x, y, n, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    tl.store(y, tl.sum(tl.where(at < n, tl.load(x + at, mask=at < n), 0).to(tl.float32), 0))
