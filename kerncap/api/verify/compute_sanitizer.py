@@ -36,6 +36,9 @@ _BEGINS = re.compile(
     r"Program hit|Address .* is|Divergent|Malloc|Write|Read)"
 )
 
+_MAX_PLACES = 3
+_PLACE = re.compile(r"^=========\s{5,}(at \S.*)$")  # "at copy+0x120 in kernel.py:12", after an error
+
 # An error that the driver gave back to a call. The worker asks for what a driver may not have; the launch's
 # own are those of the call that launches, and faults, whichever call reports them.
 _API = re.compile(r"^Program hit (?P<error>\w+) .* on CUDA API call to (?P<call>\w+)")
@@ -139,13 +142,26 @@ def _is_the_workers(message: str) -> bool:
 
 
 def parse(text: str) -> list[str]:
-    """The errors of a report, each once, with how often it came."""
-    counts: dict[str, int] = {}
+    """The errors of a report, each once: where it was seen, and how often."""
+    found: dict[str, list[str]] = {}  # an error -> the place of each time, "" if the tool does not name it
+    error = ""
     for line in text.splitlines():
+        place = _PLACE.match(line.rstrip())
+        if place is not None and error:
+            found[error][-1] = one_line(place[1])
+        error = ""
         matched = _LINE.match(line.strip())
         if matched is None or _SUMMARY.match(matched[1]):
             continue
         if _BEGINS.match(matched[1]) and not _is_the_workers(matched[1]):
-            message = one_line(matched[1])
-            counts[message] = counts.get(message, 0) + 1
-    return [message if n == 1 else f"{message} ({n:,} times)" for message, n in counts.items()]
+            error = one_line(matched[1])
+            found.setdefault(error, []).append("")
+    return [_counted(error, places) for error, places in found.items()]
+
+
+def _counted(error: str, places: Sequence[str]) -> str:
+    named = [place for place in dict.fromkeys(places) if place]
+    shown = ", ".join(named[:_MAX_PLACES])
+    more = f" and {len(named) - _MAX_PLACES:,} places more" if len(named) > _MAX_PLACES else ""
+    times = f" ({len(places):,} times)" if len(places) > 1 else ""
+    return f"{error} {shown}{more}{times}" if named else f"{error}{times}"

@@ -120,15 +120,21 @@ REPORT = """\
 =========
 ========= Invalid __global__ read of size 4 bytes
 =========     at copy+0x120 in kernel.py:12
+========= Invalid __global__ read of size 4 bytes
+=========     at copy+0x150
 ========= Barrier error detected. Divergent thread(s) in warp.
-========= ERROR SUMMARY: 3 errors
+========= ERROR SUMMARY: 4 errors
 """
 
 
 def test_reports_of_compute_sanitizer_are_counted() -> None:
     assert compute_sanitizer.parse(REPORT) == [
-        "Invalid __global__ read of size 4 bytes (2 times)",
+        "Invalid __global__ read of size 4 bytes at copy+0x120 in kernel.py:12, at copy+0x150 (3 times)",
         "Barrier error detected. Divergent thread(s) in warp.",
+    ]
+    many = "".join(f"========= Invalid access\n=========     at k+{n:#x}\n" for n in range(1, 6))
+    assert compute_sanitizer.parse(many) == [
+        "Invalid access at k+0x1, at k+0x2, at k+0x3 and 2 places more (5 times)"
     ]
     assert compute_sanitizer.parse("========= COMPUTE-SANITIZER\n========= ERROR SUMMARY: 0 errors\n") == []
 
