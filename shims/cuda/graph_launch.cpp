@@ -169,8 +169,8 @@ bool wants_copy(const std::vector<GraphNode>& nodes) noexcept {
   return !all_can_be_disabled(nodes) && !capture::lists_only() && may_be_wanted(nodes);
 }
 
-void track_bodies(CUgraphNode node, const CUgraph* bodies, size_t count, bool are_of_if) noexcept try {
-  Bodies of_node = {{bodies, bodies + count}, are_of_if};
+void track_bodies(CUgraphNode node, const CUgraph* bodies, size_t count, Condition condition) noexcept try {
+  Bodies of_node = {{bodies, bodies + count}, condition};
   std::lock_guard<std::mutex> lock(graphs().mutex);
   graphs().bodies[node] = std::move(of_node);
 } catch (const std::bad_alloc&) {

@@ -166,7 +166,7 @@ bool read_nodes(CUgraph graph, std::vector<GraphNode>* nodes, int depth) {
     }
     if (is_conditional(node.type)) {
       const Bodies bodies = bodies_of(node.handle);
-      node.is_if = bodies.are_of_if;
+      node.condition = bodies.condition;
       for (CUgraph body : bodies.graphs) {
         std::vector<GraphNode> inside;
         if (depth >= most_nested || !read_nodes(body, &inside, depth + 1)) return false;

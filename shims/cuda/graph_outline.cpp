@@ -42,6 +42,19 @@ const char* kind_of(CUgraphNodeType type) noexcept {
   }
 }
 
+const char* kind_of(const GraphNode& node) noexcept {
+  switch (node.condition) {
+    case Condition::if_node:
+      return "conditional (if)";
+    case Condition::while_node:
+      return "conditional (while)";
+    case Condition::switch_node:
+      return "conditional (switch)";
+    default:
+      return kind_of(node.type);
+  }
+}
+
 // Without its parameters, and not too long.
 std::string short_name(const Kernel* kernel) {
   if (kernel == nullptr) return "?";
@@ -59,7 +72,7 @@ std::string short_name(const Kernel* kernel) {
 void add_nodes(const std::vector<GraphNode>& nodes, std::string* text);
 
 void add_node(const GraphNode& node, size_t number, std::string* text) {
-  *text += std::to_string(number) + " " + kind_of(node.type);
+  *text += std::to_string(number) + " " + kind_of(node);
   if (node.type == CU_GRAPH_NODE_TYPE_KERNEL) {
     *text += " " + short_name(node.launch.kernel);
   } else if (node.type == CU_GRAPH_NODE_TYPE_GRAPH || !node.inner.empty()) {
@@ -113,9 +126,8 @@ bool can_be_copied(CUgraphNodeType type) noexcept {
 }
 
 bool all_can_be_disabled(const std::vector<GraphNode>& nodes) noexcept {
-  auto is_plain = [](const GraphNode& node) { return can_be_disabled(node.type); };
-  return std::all_of(nodes.begin(), nodes.end(), [is_plain](const GraphNode& node) {
-    return is_plain(node) || (node.is_if && std::all_of(node.inner.begin(), node.inner.end(), is_plain));
+  return std::all_of(nodes.begin(), nodes.end(), [](const GraphNode& node) {
+    return can_be_disabled(node.type) || (is_branch(node) && all_can_be_disabled(node.inner));
   });
 }
 
@@ -123,10 +135,10 @@ std::string refusal_of(const std::vector<GraphNode>& nodes) {
   std::string path;
   const GraphNode* fixed = find_fixed(nodes, &path);
   if (fixed == nullptr) return {};
-  std::string text = "node " + path + " of its graph is a " + kind_of(fixed->type) + " node";
+  std::string text = "node " + path + " of its graph is a " + kind_of(*fixed) + " node";
   text += is_conditional(fixed->type)
-              ? ": a kernel can run alone only behind such nodes, if they are `if` nodes without `else` "
-                "and all others are kernels, copies and fills; "
+              ? ": a kernel can run alone only behind such nodes, if they are `if` and `switch` nodes and "
+                "all others, in their bodies too, are kernels, copies and fills; "
               : ", with which a graph can be neither copied nor launched in parts; ";
   return text + outline_of(nodes);
 }

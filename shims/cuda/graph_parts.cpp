@@ -10,15 +10,12 @@
 namespace kerncap::cuda {
 namespace {
 
-// What is in the body of an `if` node belongs to its part. The node itself can't be disabled and runs in
-// every part, with all of its body disabled in the others.
+// What is in the bodies of an `if` or `switch` node belongs to its part. The node itself can't be disabled
+// and runs in every part, with all of its bodies disabled in the others.
 class DisablingParts final : public Parts {
  public:
   DisablingParts(const GraphLaunch& launch, const GraphExec& exec) : launch_(launch), exec_(exec) {
-    for (size_t i = 0; i < exec.nodes.size(); ++i) {
-      if (!exec.nodes[i].is_if) add(exec.nodes[i], i);
-      for (const GraphNode& node : exec.nodes[i].inner) add(node, i);
-    }
+    for (size_t i = 0; i < exec.nodes.size(); ++i) add(exec.nodes[i], i);
   }
   ~DisablingParts() noexcept override { restore(); }
 
@@ -60,8 +57,9 @@ class DisablingParts final : public Parts {
   };
 
   void add(const GraphNode& node, size_t leaf) {
-    if (node.type != CU_GRAPH_NODE_TYPE_EMPTY)
+    if (node.type != CU_GRAPH_NODE_TYPE_EMPTY && !is_conditional(node.type))
       toggles_.push_back({node.handle, leaf, node.enabled, node.enabled});
+    for (const GraphNode& inner : node.inner) add(inner, leaf);
   }
 
   CUresult run(size_t first, size_t last) noexcept {

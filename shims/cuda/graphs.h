@@ -12,15 +12,18 @@
 
 namespace kerncap::cuda {
 
+// What a conditional node is; as the driver numbers them.
+enum class Condition : int8_t { unknown = -1, if_node = 0, while_node = 1, switch_node = 2 };
+
 struct GraphNode {
   CUgraphNode handle = nullptr;  // in the graph of the target's
   CUgraphNode twin = nullptr;    // in GraphExec::copy
   CUgraphNodeType type = CU_GRAPH_NODE_TYPE_EMPTY;
-  bool enabled = true;            // as the target wants it
-  Launch launch;                  // of a kernel node; no stream and context yet
-  const char* trouble = nullptr;  // why `launch` is not whole
-  std::vector<GraphNode> inner;   // of a child graph, or of the bodies of a conditional node
-  bool is_if = false;             // a conditional node with one body, which runs once or not at all
+  bool enabled = true;                       // as the target wants it
+  Launch launch;                             // of a kernel node; no stream and context yet
+  const char* trouble = nullptr;             // why `launch` is not whole
+  std::vector<GraphNode> inner;              // of a child graph, or of the bodies of a conditional node
+  Condition condition = Condition::unknown;  // of a conditional node
 };
 
 // An executable graph. Used by one thread at a time, as the driver demands for it.
@@ -49,7 +52,11 @@ bool can_be_copied(CUgraphNodeType type) noexcept;
 constexpr bool is_conditional(CUgraphNodeType type) noexcept {
   return static_cast<int>(type) == 13;
 }
-// Whether every node can be; `if` nodes by what is in their bodies, which have no conditional nodes.
+// Whether its bodies run once at most: `else` is the second body of an `if` node.
+constexpr bool is_branch(const GraphNode& node) noexcept {
+  return node.condition == Condition::if_node || node.condition == Condition::switch_node;
+}
+// Whether every node can be; `if` and `switch` nodes by what is in their bodies.
 bool all_can_be_disabled(const std::vector<GraphNode>& nodes) noexcept;
 // The first node that keeps the graph from being launched in parts, by number and kind, and the graph's
 // outline; empty if it can.
@@ -75,9 +82,9 @@ void follow(GraphExec* exec, const GraphNode& node, CUresult (*set)(CUgraphNode 
 // The graphs that a conditional node runs.
 struct Bodies {
   std::vector<CUgraph> graphs;
-  bool are_of_if = false;  // one body, of an `if` node without `else`
+  Condition condition = Condition::unknown;
 };
-void track_bodies(CUgraphNode node, const CUgraph* bodies, size_t count, bool are_of_if) noexcept;
+void track_bodies(CUgraphNode node, const CUgraph* bodies, size_t count, Condition condition) noexcept;
 Bodies bodies_of(CUgraphNode node);
 void track_exec(CUgraphExec exec, CUgraph graph, unsigned long long flags) noexcept;
 std::shared_ptr<GraphExec> exec_of(CUgraphExec exec) noexcept;

@@ -84,7 +84,7 @@ CUresult added(CUresult result, const CUgraphNode* node, const CUgraphNodeParams
   if (result == CUDA_SUCCESS && parameters->type == CU_GRAPH_NODE_TYPE_CONDITIONAL &&
       parameters->conditional.phGraph_out != nullptr)
     track_bodies(*node, parameters->conditional.phGraph_out, parameters->conditional.size,
-                 parameters->conditional.type == CU_GRAPH_COND_TYPE_IF && parameters->conditional.size == 1);
+                 static_cast<Condition>(parameters->conditional.type));
   return result;
 }
 #endif

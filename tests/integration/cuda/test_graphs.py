@@ -39,7 +39,7 @@ def test_parts_have_the_parameters_that_the_exec_was_given_last(bench: Bench, ho
         bench.passes(path)
 
 
-@first_of("how", ["memory", "switch"])
+@first_of("how", ["memory", "while"])
 def test_a_graph_that_cannot_be_taken_apart_is_outlined(bench: Bench, how: str) -> None:
     captured = bench.capture("-k", "vector_add", client=("graphs", how), expect=0)
     assert captured.done.status == 1
@@ -50,34 +50,48 @@ def test_a_graph_that_cannot_be_taken_apart_is_outlined(bench: Bench, how: str) 
             "5 nodes: 0 memory allocation, 1 kernel vector_add, 2 kernel scale_in_place, "
             "3 kernel vector_add, 4 memory free",
         ),
-        "switch": (
+        "while": (
             1,
-            "conditional",
-            "3 nodes: 0 kernel scale_in_place, 1 conditional of 1 (0 kernel increment), 2 kernel vector_add",
+            "conditional (while)",
+            "3 nodes: 0 kernel scale_in_place, 1 conditional (while) of 2 (0 kernel increment, "
+            "1 kernel turn), 2 kernel vector_add",
         ),
     }[how]
     assert f"node {number} of its graph is a {kind} node" in captured.reason, captured.reason
     assert outline in captured.reason, captured.reason
 
 
-def test_a_kernel_behind_an_if_node(bench: Bench) -> None:
-    """The body counts its runs: it runs once a launch, and no kernel before it or in it is taken alone."""
+@pytest.mark.parametrize(
+    ("how", "first", "node"),
+    [
+        ("if", "scale_in_place", "conditional (if) of 1 (0 kernel increment)"),
+        pytest.param(
+            "else",
+            "scale_in_place",
+            "conditional (if) of 3 (0 kernel increment, 1 kernel increment, 2 kernel increment)",
+            marks=pytest.mark.long,
+        ),
+        ("decided", "decide", "conditional (switch) of 1 (0 conditional (if) of 1 (0 kernel increment))"),
+    ],
+)
+def test_a_kernel_behind_a_branch(bench: Bench, how: str, first: str, node: str) -> None:
+    """Bodies count their runs: one of them runs once a launch, and no kernel before or in it is taken."""
     captured = bench.capture(
         "-k",
-        "vector_add|increment|scale_in_place",
+        f"vector_add|increment|{first}",
         "--launch",
         "0:9",
-        client=("graphs", "if"),
+        client=("graphs", how),
         expect=2,
     )
     assert {captured.manifest(path).launch.route for path in captured.paths} == {"cuGraphLaunch node 2"}
     bench.passes(captured.paths[1])
-    outline = "0 kernel scale_in_place, 1 conditional of 1 (0 kernel increment), 2 kernel vector_add"
+    outline = f"0 kernel {first}, 1 {node}, 2 kernel vector_add"
     before, body = (
         next(line for line in captured.document["failed"] if line.startswith(name))
-        for name in ("scale_in_place", "increment")
+        for name in (first, "increment")
     )
-    assert "node 1 of its graph is a conditional node: a kernel can run alone only behind" in before
+    assert f"node 1 of its graph is a {node.partition(' of ')[0]} node: a kernel can run alone only" in before
     assert "it runs in a body of node 1 of its graph, a conditional node" in body
     assert f"graph of 3 nodes: {outline}" in before and outline in body
 

@@ -258,22 +258,71 @@ void memory_nodes(Program& p) {
   p.run(graph, 2);
 }
 
-// Its body runs: an `if` node's for 1, the first of a `switch` for 0.
-void conditional(Program& p, CUgraphConditionalNodeType type) {
-  CUgraph graph = new_graph();
-  CUgraphNode first = add_kernel(graph, {}, p.scale, {&p.x, &p.factor, &p.count}), node;
-  CUcontext context;
-  CHECK(cuCtxGetCurrent(&context));
+// Its handle, with no value of its own to begin with if `begins_with` is null.
+struct Conditional {
   CUgraphNodeParams parameters = {};
-  parameters.type = CU_GRAPH_NODE_TYPE_CONDITIONAL;
-  parameters.conditional.type = type;
-  parameters.conditional.size = 1;
-  parameters.conditional.ctx = context;
-  CHECK(cuGraphConditionalHandleCreate(&parameters.conditional.handle, graph, context,
-                                       type == CU_GRAPH_COND_TYPE_IF ? 1 : 0, CU_GRAPH_COND_ASSIGN_DEFAULT));
-  CHECK(cuGraphAddNode(&node, graph, &first, nullptr, 1, &parameters));
-  add_kernel(parameters.conditional.phGraph_out[0], {}, p.increment, {&p.count_of_runs}, 1, 1);
-  add_kernel(graph, {node}, p.add, {&p.x, &p.y, &p.out, &p.count});
+  CUgraph graph;
+
+  Conditional(CUgraph graph, CUgraphConditionalNodeType type, unsigned size, const unsigned* begins_with)
+      : graph(graph) {
+    CUcontext context;
+    CHECK(cuCtxGetCurrent(&context));
+    parameters.type = CU_GRAPH_NODE_TYPE_CONDITIONAL;
+    parameters.conditional.type = type;
+    parameters.conditional.size = size;
+    parameters.conditional.ctx = context;
+    CHECK(cuGraphConditionalHandleCreate(&handle(), graph, context, begins_with ? *begins_with : 0,
+                                         begins_with ? CU_GRAPH_COND_ASSIGN_DEFAULT : 0));
+  }
+  CUgraphConditionalHandle& handle() { return parameters.conditional.handle; }
+  CUgraph body(unsigned i) { return parameters.conditional.phGraph_out[i]; }
+  CUgraphNode add(const std::vector<CUgraphNode>& after) {
+    CUgraphNode node;
+    CHECK(cuGraphAddNode(&node, graph, after.data(), nullptr, after.size(), &parameters));
+    return node;
+  }
+};
+
+// Its body number i counts i + 1 runs.
+void conditional(Program& p, CUgraphConditionalNodeType type, unsigned size, unsigned value) {
+  CUgraph graph = new_graph();
+  Conditional node(graph, type, size, &value);
+  CUgraphNode first = add_kernel(graph, {}, p.scale, {&p.x, &p.factor, &p.count}), behind = node.add({first});
+  for (unsigned i = 0; i < size; ++i) {
+    std::vector<CUgraphNode> after;
+    for (unsigned k = 0; k <= i; ++k)
+      after = {add_kernel(node.body(i), after, p.increment, {&p.count_of_runs}, 1, 1)};
+  }
+  add_kernel(graph, {behind}, p.add, {&p.x, &p.y, &p.out, &p.count});
+  p.run(graph, 2);
+}
+
+// A kernel decides which of three bodies of a `switch` runs: the last, in which an `if` counts a run.
+void decided(Program& p) {
+  CUgraph graph = new_graph();
+  CUfunction decide = load(PTX_HEAD PTX_DECIDE, DECIDE);
+  CUdeviceptr two = upload(std::vector<int>{2});
+  const unsigned always = 1;
+  Conditional node(graph, CU_GRAPH_COND_TYPE_SWITCH, 3, nullptr);
+  CUgraphNode first = add_kernel(graph, {}, decide, {&node.handle(), &two}, 1, 1), behind = node.add({first});
+  Conditional inner(node.body(2), CU_GRAPH_COND_TYPE_IF, 1, &always);
+  inner.add({});
+  add_kernel(inner.body(0), {}, p.increment, {&p.count_of_runs}, 1, 1);
+  add_kernel(graph, {behind}, p.add, {&p.x, &p.y, &p.out, &p.count});
+  p.run(graph, 2);
+}
+
+// Three turns of a body, the last kernel of which decides on the next one; then the same as ever.
+void loop(Program& p) {
+  CUgraph graph = new_graph();
+  CUfunction turn = load(PTX_HEAD PTX_TURN, TURN);
+  CUdeviceptr left = upload(std::vector<int>{3});
+  const unsigned always = 1;
+  Conditional node(graph, CU_GRAPH_COND_TYPE_WHILE, 1, &always);
+  CUgraphNode first = add_kernel(graph, {}, p.scale, {&p.x, &p.factor, &p.count}), behind = node.add({first});
+  CUgraphNode inside = add_kernel(node.body(0), {}, p.increment, {&p.count_of_runs}, 1, 1);
+  add_kernel(node.body(0), {inside}, turn, {&node.handle(), &left}, 1, 1);
+  add_kernel(graph, {behind}, p.add, {&p.x, &p.y, &p.out, &p.count});
   p.run(graph, 2);
 }
 
@@ -311,9 +360,15 @@ int main(int argc, char** argv) {
   else if (what == "memory")
     memory_nodes(p);
   else if (what == "if")
-    conditional(p, CU_GRAPH_COND_TYPE_IF);
+    conditional(p, CU_GRAPH_COND_TYPE_IF, 1, 1);
+  else if (what == "else")
+    conditional(p, CU_GRAPH_COND_TYPE_IF, 2, 0);
   else if (what == "switch")
-    conditional(p, CU_GRAPH_COND_TYPE_SWITCH);
+    conditional(p, CU_GRAPH_COND_TYPE_SWITCH, 3, 1);
+  else if (what == "decided")
+    decided(p);
+  else if (what == "while")
+    loop(p);
   else
     return 64;
   p.print();

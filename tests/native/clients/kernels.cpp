@@ -38,6 +38,18 @@ float one_bit_off(float value) {
 
 }  // namespace
 
+// --- conditions of graphs -------------------------------------------------------------------------
+
+// decide(cudaGraphConditionalHandle, const int* value)
+KERNEL(_Z6decideyPKi) {
+  rig_set_condition(pointer(launch, 0), static_cast<unsigned>(*rig_array<int>(pointer(launch, 1), 1)));
+}
+
+// turn(cudaGraphConditionalHandle, int* left): another turn as long as any is left
+KERNEL(_Z4turnyPi) {
+  rig_set_condition(pointer(launch, 0), --*rig_array<int>(pointer(launch, 1), 1) > 0);
+}
+
 // --- values -------------------------------------------------------------------------------------
 
 // vector_add(const float*, const float*, float*, int). Editions: 1 does nothing, 2 writes one element

@@ -22,6 +22,10 @@
 #define PTX_SHAPE PTX_ENTRY(SHAPE, ".param .u64 out")
 #define INCREMENT "_Z9incrementPi"
 #define PTX_INCREMENT PTX_ENTRY(INCREMENT, ".param .u64 x")
+#define DECIDE "_Z6decideyPKi"
+#define PTX_DECIDE PTX_ENTRY(DECIDE, ".param .u64 handle, .param .u64 value")
+#define TURN "_Z4turnyPi"
+#define PTX_TURN PTX_ENTRY(TURN, ".param .u64 handle, .param .u64 left")
 #define SUM_OF_ROWS "_Z11sum_of_rowsPKPKfPfii"
 #define PTX_SUM_OF_ROWS \
   PTX_ENTRY(SUM_OF_ROWS, ".param .u64 table, .param .u64 out, .param .u32 rows, .param .u32 columns")

@@ -137,15 +137,17 @@ CUresult allocation_work(CUDA_MEM_ALLOC_NODE_PARAMS* p, Work* work) {
   return CUDA_SUCCESS;
 }
 
-// A handle's lowest bit is its default value: 1 runs the body of an `if`, 0 the first one of a `switch`.
 CUresult conditional_work(CUDA_CONDITIONAL_NODE_PARAMS* p, Work* work) {
-  static thread_local CUgraph bodies[1];
-  if (p->type == CU_GRAPH_COND_TYPE_WHILE || p->size != 1) return CUDA_ERROR_NOT_SUPPORTED;
+  const unsigned most = p->type == CU_GRAPH_COND_TYPE_WHILE ? 1 : p->type == CU_GRAPH_COND_TYPE_IF ? 2 : ~0U;
   work->type = CU_GRAPH_NODE_TYPE_CONDITIONAL;
-  work->child = new Graph;
-  work->runs_body = (p->handle & 1) == (p->type == CU_GRAPH_COND_TYPE_IF);
-  bodies[0] = reinterpret_cast<CUgraph>(work->child);
-  p->phGraph_out = bodies;
+  work->condition = as<Condition>(reinterpret_cast<void*>(p->handle), Magic::condition);
+  work->branching = p->type;
+  if (!work->condition || p->size == 0 || p->size > most) return CUDA_ERROR_INVALID_VALUE;
+  p->phGraph_out = new CUgraph[p->size];  // the node's, for as long as it lives
+  for (unsigned i = 0; i < p->size; ++i) {
+    work->bodies.push_back(new Graph);
+    p->phGraph_out[i] = reinterpret_cast<CUgraph>(work->bodies.back());
+  }
   return CUDA_SUCCESS;
 }
 
@@ -426,9 +428,11 @@ RIG_API cuGraphAddMemFreeNode(CUgraphNode* out, CUgraph graph, const CUgraphNode
   return add(out, graph, after, count, std::move(work));
 }
 RIG_API cuGraphConditionalHandleCreate(CUgraphConditionalHandle* out, CUgraph, CUcontext,
-                                       unsigned default_value, unsigned) {
-  static std::atomic<CUgraphConditionalHandle> next{2};
-  *out = next.fetch_add(2) | (default_value != 0);
+                                       unsigned default_value, unsigned flags) {
+  auto* condition = new Condition;
+  condition->standard = default_value;
+  condition->is_assigned = flags & CU_GRAPH_COND_ASSIGN_DEFAULT;
+  *out = reinterpret_cast<CUgraphConditionalHandle>(condition);
   return CUDA_SUCCESS;
 }
 

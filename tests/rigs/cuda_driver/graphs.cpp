@@ -28,8 +28,23 @@ std::vector<GraphNode*> in_order(const Graph* graph) {
 
 bool has_node(const Graph* graph, CUgraphNodeType type) {
   return std::any_of(graph->nodes.begin(), graph->nodes.end(), [&](const GraphNode* node) {
-    return node->work.type == type || (node->work.child && has_node(node->work.child, type));
+    std::vector<Graph*> inside = graphs_in(node->work);
+    return node->work.type == type || std::any_of(inside.begin(), inside.end(),
+                                                  [&](const Graph* inner) { return has_node(inner, type); });
   });
+}
+
+std::vector<Graph*> graphs_in(const Work& work) {
+  if (work.child) return {work.child};
+  return work.bodies;
+}
+
+void assign_conditions(const Graph* graph) {
+  for (const GraphNode* node : graph->nodes) {
+    Condition* condition = node->work.condition;
+    if (condition && condition->is_assigned) condition->value = condition->standard;
+    for (const Graph* inner : graphs_in(node->work)) assign_conditions(inner);
+  }
 }
 
 bool has_memory_nodes(const Graph* graph) {
@@ -45,6 +60,7 @@ Graph* clone_graph(const Graph* graph, std::map<GraphNode*, GraphNode*>* map) {
     twin->work = node->work;
     twin->original = node;
     if (node->work.child) twin->work.child = clone_graph(node->work.child, map);
+    for (Graph*& body : twin->work.bodies) body = clone_graph(body, map);
     copy->nodes.push_back(twin);
     local[node] = twin;
   }
@@ -54,12 +70,28 @@ Graph* clone_graph(const Graph* graph, std::map<GraphNode*, GraphNode*>* map) {
   return copy;
 }
 
+namespace {
+
+CUresult run_bodies(Context* context, const Work& work, const std::set<GraphNode*>* disabled) {
+  unsigned& value = work.condition->value;
+  if (work.branching == CU_GRAPH_COND_TYPE_WHILE) {
+    while (value != 0)
+      if (CUresult error = run_graph(context, work.bodies[0], disabled)) return error;
+    return CUDA_SUCCESS;
+  }
+  const size_t chosen = work.branching == CU_GRAPH_COND_TYPE_IF ? value == 0 : value;
+  return chosen < work.bodies.size() ? run_graph(context, work.bodies[chosen], disabled) : CUDA_SUCCESS;
+}
+
+}  // namespace
+
 CUresult run_graph(Context* context, const Graph* graph, const std::set<GraphNode*>* disabled) {
   for (GraphNode* node : in_order(graph)) {
     if (disabled && disabled->count(node)) continue;
-    bool is_graph = node->work.type == CU_GRAPH_NODE_TYPE_GRAPH || node->work.runs_body != 0;
-    CUresult status =
-        is_graph ? run_graph(context, node->work.child, disabled) : run_work(context, node->work);
+    Work& work = node->work;
+    CUresult status = work.child       ? run_graph(context, work.child, disabled)
+                      : work.condition ? run_bodies(context, work, disabled)
+                                       : run_work(context, work);
     if (status != CUDA_SUCCESS) return status;
   }
   return CUDA_SUCCESS;
@@ -71,11 +103,11 @@ CUresult take_work(Graph* own, const Graph* source) {
     Work& work = own->nodes[i]->work;
     const Work& given = source->nodes[i]->work;
     if (work.type != given.type) return CUDA_ERROR_INVALID_VALUE;
-    if (work.child) {
-      if (CUresult error = take_work(work.child, given.child)) return error;
-    } else {
-      work = given;
-    }
+    std::vector<Graph*> inside = graphs_in(work), wanted = graphs_in(given);
+    if (inside.size() != wanted.size()) return CUDA_ERROR_INVALID_VALUE;
+    for (size_t k = 0; k < inside.size(); ++k)
+      if (CUresult error = take_work(inside[k], wanted[k])) return error;
+    if (inside.empty()) work = given;
   }
   return CUDA_SUCCESS;
 }
@@ -365,6 +397,7 @@ RIG_API cuGraphLaunch(CUgraphExec handle, CUstream stream_handle) {
   uint32_t correlation = trace_launch(), number = static_cast<uint32_t>(stream->id);
   work.other = [owner, copy, disabled, correlation, number] {
     TracedGraph traced(correlation, number);
+    assign_conditions(copy);
     return run_graph(owner, copy, disabled.get());
   };
   return submit(stream, std::move(work));

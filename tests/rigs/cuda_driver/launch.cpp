@@ -249,6 +249,11 @@ RIG_EXPORT void* rig_global(const rig_launch* launch, const char* name, size_t* 
   return Memory::instance().host(found->second.address, found->second.size);
 }
 
+RIG_EXPORT void rig_set_condition(uint64_t handle, unsigned value) {
+  if (auto* condition = as<Condition>(reinterpret_cast<void*>(handle), Magic::condition))
+    condition->value = value;
+}
+
 RIG_EXPORT unsigned long long rig_runs(const char* name) {
   std::lock_guard<std::mutex> lock(runs_mutex);
   auto found = runs().find(name ? name : "");

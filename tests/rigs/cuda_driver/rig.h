@@ -41,6 +41,8 @@ void* rig_global(const struct rig_launch* launch, const char* name, size_t* byte
 // The element at (x, y, z) of a texture or surface object, or of a level of it, on the host, as it is stored:
 // no filter, no conversion. One that is not there ends the kernel as an address would.
 void* rig_texel(uint64_t handle, int is_surface, size_t x, size_t y, size_t z, unsigned level, size_t bytes);
+// What a conditional node's handle says from now on (cudaGraphSetConditional).
+void rig_set_condition(uint64_t handle, unsigned value);
 // Ends the kernel; its context fails with `error` (a CUresult such as 700 or 719).
 void rig_fail(int error);
 

@@ -45,7 +45,8 @@ enum class Magic : uint32_t {
   array,
   mipmapped,
   object,
-  link
+  link,
+  condition
 };
 
 struct Stream;
@@ -164,6 +165,13 @@ struct KernelWork {
   std::vector<CUlaunchAttribute> attributes;
 };
 
+// What a conditional node asks; a handle is its address.
+struct Condition {
+  Magic magic = Magic::condition;
+  unsigned value = 0, standard = 0;
+  bool is_assigned = false;  // each launch begins with the standard value
+};
+
 // What a stream does, and what a graph's node is.
 struct Work {
   CUgraphNodeType type = CU_GRAPH_NODE_TYPE_EMPTY;
@@ -175,10 +183,12 @@ struct Work {
   CUstreamCallback callback = nullptr;
   void* data = nullptr;
   Event* event = nullptr;
-  Graph* child = nullptr;  // of a child graph node; the body of a conditional one
+  Graph* child = nullptr;          // of a child graph node
+  Condition* condition = nullptr;  // of a conditional node, as are these
+  CUgraphConditionalNodeType branching = CU_GRAPH_COND_TYPE_IF;
+  std::vector<Graph*> bodies;
   CUdeviceptr pointer = 0;
   size_t bytes = 0;                 // of a memory allocation node
-  unsigned runs_body = 0;           // what a conditional node's handle begins each launch with
   std::function<CUresult()> other;  // of a stream only: value writes, frees, graphs
 };
 
@@ -263,6 +273,10 @@ struct GraphExec {
 };
 
 Graph* clone_graph(const Graph* graph, std::map<GraphNode*, GraphNode*>* map);
+// The graphs that a node runs.
+std::vector<Graph*> graphs_in(const Work& work);
+// At the begin of a launch.
+void assign_conditions(const Graph* graph);
 std::vector<GraphNode*> in_order(const Graph* graph);
 // Whether a node of this type is in it, or in a child graph of it.
 bool has_node(const Graph* graph, CUgraphNodeType type);

@@ -18,8 +18,11 @@ pytestmark = [pytest.mark.gpu, pytest.mark.timeout(500)]
         # From the launch after the update on.
         ("updated", "2:9", {"2.1.0": 1, "2.1.1": 1, "5": 1}),
         ("updated_as_a_whole", "2:9", {"1": 1, "2.1.0": 1, "2.1.1": 1, "5": 1}),
-        # Twice: the body counts its runs in the memory that the kernel behind it reads.
-        ("conditional", "0:9", {"2": 2}),
+        # Twice: the bodies count their runs in the memory that the kernel behind them reads.
+        ("if", "0:9", {"2": 2}),
+        ("else", "0:9", {"2": 2}),
+        ("switch", "0:9", {"2": 2}),
+        ("decided", "0:9", {"2": 2}),
         ("captured_child", "0:2", {"0": 1, "1.0": 1, "1.1": 2, "2": 2}),
     ],
 )
@@ -52,13 +55,14 @@ def test_kernels_in_place(
             "3 kernel kc_add, 4 memory free",
         ),
         (
-            "conditional",
+            "while",
             "kc_scale",
-            "node 1 of its graph is a conditional node: a kernel can run alone only behind such nodes, "
-            "if they are `if` nodes without `else` and all others are kernels, copies and fills; graph of "
-            "3 nodes: 0 kernel kc_scale, 1 conditional of 1 (0 kernel kc_count), 2 kernel kc_add",
+            "node 1 of its graph is a conditional (while) node: a kernel can run alone only behind such nodes, "
+            "if they are `if` and `switch` nodes and all others, in their bodies too, are kernels, copies and "
+            "fills; graph of 3 nodes: 0 kernel kc_scale, 1 conditional (while) of 2 (0 kernel kc_count, "
+            "1 kernel kc_turn), 2 kernel kc_add",
         ),
-        ("conditional", "kc_count", "it runs in a body of node 1 of its graph, a conditional node"),
+        ("if", "kc_count", "it runs in a body of node 1 of its graph, a conditional node"),
     ],
 )
 def test_a_graph_that_cannot_be_taken_apart_is_outlined(

@@ -17,6 +17,14 @@ __global__ void kc_count(float* x) {
   x[blockIdx.x] += 1;
 }
 
+__global__ void kc_decide(cudaGraphConditionalHandle handle, const float* x) {
+  cudaGraphSetConditional(handle, x[0] > 0 ? 2 : 0);
+}
+// Another turn as long as any is left.
+__global__ void kc_turn(cudaGraphConditionalHandle handle, int* left) {
+  cudaGraphSetConditional(handle, --*left > 0);
+}
+
 static int host_calls = 0;
 static void counted(void* by) {
   host_calls += *static_cast<int*>(by);
@@ -168,17 +176,67 @@ static void memory(Program& p) {
   p.launch(p.instantiate(graph));
 }
 
-static void conditional(Program& p) {
+struct Conditional {
+  cudaGraphNodeParams parameters = {};
+  cudaGraph_t graph;
+
+  // Without `begins_with` its handle has the value that a kernel gives to it.
+  Conditional(cudaGraph_t graph, cudaGraphConditionalNodeType type, unsigned size,
+              const unsigned* begins_with)
+      : graph(graph) {
+    parameters.type = cudaGraphNodeTypeConditional;
+    parameters.conditional.type = type;
+    parameters.conditional.size = size;
+    MUST(cudaGraphConditionalHandleCreate(&handle(), graph, begins_with ? *begins_with : 0,
+                                          begins_with ? cudaGraphCondAssignDefault : 0));
+  }
+  cudaGraphConditionalHandle& handle() { return parameters.conditional.handle; }
+  cudaGraph_t body(unsigned i) { return parameters.conditional.phGraph_out[i]; }
+  cudaGraphNode_t add(const std::vector<cudaGraphNode_t>& after) {
+    cudaGraphNode_t node;
+    MUST(cudaGraphAddNode(&node, graph, after.data(), nullptr, after.size(), &parameters));
+    return node;
+  }
+};
+
+// Body number i counts i + 1 times.
+static void conditional(Program& p, cudaGraphConditionalNodeType type, unsigned size, unsigned value) {
   cudaGraph_t graph = new_graph();
-  cudaGraphNode_t first = add_kernel(graph, {}, scale, {&p.x, &p.factor}), node;
-  cudaGraphNodeParams condition = {};
-  condition.type = cudaGraphNodeTypeConditional;
-  condition.conditional.type = cudaGraphCondTypeIf;
-  condition.conditional.size = 1;
-  MUST(cudaGraphConditionalHandleCreate(&condition.conditional.handle, graph, 1, cudaGraphCondAssignDefault));
-  MUST(cudaGraphAddNode(&node, graph, &first, nullptr, 1, &condition));
-  add_kernel(condition.conditional.phGraph_out[0], {}, count, {&p.x}, 8, 1);
-  add_kernel(graph, {node}, sum, {&p.x, &p.y, &p.out});
+  Conditional node(graph, type, size, &value);
+  cudaGraphNode_t first = add_kernel(graph, {}, scale, {&p.x, &p.factor}), behind = node.add({first});
+  for (unsigned i = 0; i < size; ++i) {
+    std::vector<cudaGraphNode_t> after;
+    for (unsigned k = 0; k <= i; ++k) after = {add_kernel(node.body(i), after, count, {&p.x}, 8, 1)};
+  }
+  add_kernel(graph, {behind}, sum, {&p.x, &p.y, &p.out});
+  p.launch(p.instantiate(graph));
+}
+
+// A kernel decides for the last body of a `switch`, and in it is an `if`.
+static void decided(Program& p) {
+  cudaGraph_t graph = new_graph();
+  const unsigned always = 1;
+  Conditional node(graph, cudaGraphCondTypeSwitch, 3, nullptr);
+  cudaGraphNode_t first = add_kernel(graph, {}, (void*)kc_decide, {&node.handle(), &p.x}, 1, 1);
+  cudaGraphNode_t behind = node.add({first});
+  for (unsigned i = 0; i < 2; ++i) add_kernel(node.body(i), {}, scale, {&p.x, &p.factor});
+  Conditional inner(node.body(2), cudaGraphCondTypeIf, 1, &always);
+  inner.add({});
+  add_kernel(inner.body(0), {}, count, {&p.x}, 8, 1);
+  add_kernel(graph, {behind}, sum, {&p.x, &p.y, &p.out});
+  p.launch(p.instantiate(graph));
+}
+
+// Three turns of a body in the first launch, one in the second.
+static void loop(Program& p) {
+  cudaGraph_t graph = new_graph();
+  const unsigned always = 1;
+  int* left = on_device(std::vector<int>{3});
+  Conditional node(graph, cudaGraphCondTypeWhile, 1, &always);
+  cudaGraphNode_t first = add_kernel(graph, {}, scale, {&p.x, &p.factor}), behind = node.add({first});
+  cudaGraphNode_t inside = add_kernel(node.body(0), {}, count, {&p.x}, 8, 1);
+  add_kernel(node.body(0), {inside}, (void*)kc_turn, {&node.handle(), &left}, 1, 1);
+  add_kernel(graph, {behind}, sum, {&p.x, &p.y, &p.out});
   p.launch(p.instantiate(graph));
 }
 
@@ -195,8 +253,16 @@ int main(int, char** argv) {
     captured_child(p);
   else if (!std::strcmp(what, "memory"))
     memory(p);
-  else if (!std::strcmp(what, "conditional"))
-    conditional(p);
+  else if (!std::strcmp(what, "if"))
+    conditional(p, cudaGraphCondTypeIf, 1, 1);
+  else if (!std::strcmp(what, "else"))
+    conditional(p, cudaGraphCondTypeIf, 2, 0);
+  else if (!std::strcmp(what, "switch"))
+    conditional(p, cudaGraphCondTypeSwitch, 3, 1);
+  else if (!std::strcmp(what, "decided"))
+    decided(p);
+  else if (!std::strcmp(what, "while"))
+    loop(p);
   else
     return 64;
 }
