@@ -57,10 +57,10 @@ def test_kernels_in_place(
         (
             "while",
             "kc_scale",
-            "node 1 of its graph is a conditional (while) node: a kernel can run alone only behind such nodes, "
-            "if they are `if` and `switch` nodes and all others, in their bodies too, are kernels, copies and "
-            "fills; graph of 3 nodes: 0 kernel kc_scale, 1 conditional (while) of 2 (0 kernel kc_count, "
-            "1 kernel kc_turn), 2 kernel kc_add",
+            "node 1 of its graph is a conditional (while) node: a kernel can run alone only behind such "
+            "nodes, if they are `if` and `switch` nodes and all others, in their bodies too, are kernels, "
+            "copies and fills; graph of 3 nodes: 0 kernel kc_scale, 1 conditional (while) of 2 (0 kernel "
+            "kc_count, 1 kernel kc_turn), 2 kernel kc_add",
         ),
         ("if", "kc_count", "it runs in a body of node 1 of its graph, a conditional node"),
     ],

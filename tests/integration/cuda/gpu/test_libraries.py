@@ -66,19 +66,40 @@ def test_numba(kerncap_of_module: CommandLine, judge: Judge) -> None:
     judge.agrees(captured.one("kc_axpy"))
 
 
+def jax(kerncap: CommandLine, program: str, flags: str, launches: str) -> Captured:
+    # A quarter of the device is one allocation: other tests need the rest. Nothing is tuned, so that little
+    # is launched.
+    env = {
+        "XLA_PYTHON_CLIENT_MEM_FRACTION": "0.25",
+        "XLA_FLAGS": f"--xla_gpu_autotune_level=0 {flags}",
+    }
+    options = ("-k", ".", "--launch", launches)
+    captured = capture(kerncap, sys.executable, TARGETS / f"{program}.py", options=options, env=env)
+    captured.target_is_unchanged()
+    assert captured.plain.status == 0, captured.plain.stderr
+    return captured
+
+
+def test_jax_in_command_buffers(kerncap_of_module: CommandLine, judge: Judge) -> None:
+    """XLA puts a step's launches into graphs, whose nodes it updates; each that runs there is captured."""
+    needs("jax")
+    captured = jax(kerncap_of_module, "jax_step", "--xla_gpu_graph_min_graph_size=1", launches="1:3")
+    in_graphs = [
+        path
+        for path, manifest in captured.reproducers.items()
+        if (manifest.launch.route or "").startswith("cuGraphLaunch node ")
+    ]
+    assert in_graphs, captured.names() + captured.captured.stderr
+    assert " of its graph is a " not in captured.captured.stderr, captured.captured.stderr
+    judge.prepare(in_graphs)
+    for path in in_graphs:
+        judge.agrees(path)
+
+
 @pytest.mark.parametrize("program", ["jax_matmul", "jax_step"])
 def test_jax(kerncap_of_module: CommandLine, judge: Judge, program: str) -> None:
     needs("jax")
-    # A quarter of the device is one allocation: other tests need the rest. Nothing is tuned, so that little
-    # is launched, and nothing is put into graphs, which hold nodes that can't be left out.
-    flags = "--xla_gpu_autotune_level=0 --xla_gpu_enable_command_buffer="
-    env = {"XLA_PYTHON_CLIENT_MEM_FRACTION": "0.25", "XLA_FLAGS": flags}
-    captured = capture(
-        kerncap_of_module, sys.executable, TARGETS / f"{program}.py", options=("-k", ".", "--launch", "0:1"),
-        env=env,
-    )  # fmt: skip
-    captured.target_is_unchanged()
-    assert captured.plain.status == 0, captured.plain.stderr
+    captured = jax(kerncap_of_module, program, "--xla_gpu_enable_command_buffer=", launches="0:1")
     assert captured.reproducers and "--max-size" not in captured.captured.stderr, captured.captured.stderr
     assert any(manifest.zeros for manifest in captured.reproducers.values())
     judge.prepare(captured.reproducers)

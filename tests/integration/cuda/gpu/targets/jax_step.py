@@ -19,6 +19,6 @@ def step(weights, x, y):
 keys = jax.random.split(jax.random.key(0), 5)
 weights = [jax.random.normal(key, (256, 256)) * 0.05 for key in keys[:3]]
 x, y = jax.random.normal(keys[3], (512, 256)), jax.random.normal(keys[4], (512, 256))
-for _ in range(2):
+for _ in range(3):
     value, weights = step(weights, x, y)
 print(float(value))
