@@ -80,6 +80,17 @@ def test_the_recipe_is_the_builds_own(reproducer: Path, project: Path) -> None:
     assert {f"source/{name}" for name in (ONE, TWO, GAIN)} <= set(build.headers.values())
 
 
+def test_an_address_of_the_code_has_its_line(bench: Bench, reproducer: Path) -> None:
+    done = bench("inspect", "--json", *(f"--at={offset:#x}" for offset in range(0, 0x100, 4)), reproducer)
+    assert done.status == 0, done.stderr
+    places = json.loads(done.stdout)["places"]
+    files = {place["file"].partition("/project/")[2] for place in places if place["file"]}
+    assert {UNIT, ONE} <= files, places
+    assert (
+        bench("inspect", "--at", "0xffffff", reproducer).stdout.count("no line of the kernel's source") == 1
+    )
+
+
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "old", "new", "verdict"),

@@ -73,3 +73,9 @@ def test_a_report_lists_the_lines_of_the_code(tmp_path: Path) -> None:
     assert re.search(r"\+0x000020 +96 bytes +/src/h\.cuh:9", page)
     page = report(sealed(CUBIN[:-100], tmp_path / "other"), tmp_path / "page.html").path.read_text()
     assert "no ELF image that can be shown" in page
+    damaged = bytearray(CUBIN)
+    damaged[64 + 4] = 9  # the line program comes first after the header: its version
+    page = report(sealed(bytes(damaged), tmp_path / "third"), tmp_path / "page.html").path.read_text()
+    assert "its lines of the source can't be shown: a line program of DWARF version 9" in page.replace(
+        "\\u0027", "'"
+    )
