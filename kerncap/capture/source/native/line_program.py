@@ -14,7 +14,7 @@ import functools
 import io
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -24,10 +24,15 @@ if TYPE_CHECKING:
     from elftools.dwarf.structs import DWARFStructs
 
 MAX_FILES = 65_536
-MAX_DECODED = 1 << 20  # bytes of a header, or of opcodes: 9 s and 500 MB at the worst
+MAX_HEAD, MAX_DECODED = 1 << 19, 1 << 20  # bytes of a head, and of opcodes: 9 s and 500 MB at the worst
+MAX_NAMES = 8 << 20  # characters of all paths
+_MAX_PATH = 4096
 _LONGEST_NUMBER = 4096  # bytes; pyelftools takes any, in time that grows with the square
 # Forms that a table of DWARF 5 may have, as producers use them; each takes at least one byte.
 _FORMS = ("string", "line_strp", "strp", "udata", "data1", "data2", "data4", "data8", "data16", "block")
+
+_NUMBERS = ("DW_LNCT_directory_index", "DW_LNCT_timestamp", "DW_LNCT_size")
+_Files = tuple[tuple[str, ...], dict[str, tuple[int, int]]]  # paths, and their stamps
 
 
 @dataclass(frozen=True)
@@ -108,7 +113,7 @@ def header(program: memoryview, unit: Unit, strings: Strings | None = None) -> H
     start = tables_at + int.from_bytes(program[length_at:tables_at], "little")
     if start > unit.end:
         raise ElfProblem("a line program whose head is longer than all of it")
-    data = _bounded(program, unit.start, start)
+    data = _bounded(program, unit.start, start, MAX_HEAD)
     with library_reads("a line program's head"):
         structs = DWARFStructs(True, 8 * unit.width, 8, version)
         if version == 5:
@@ -127,7 +132,7 @@ def rows(program: memoryview, head: Header, start: int, end: int) -> Iterator[Ro
     """
     from elftools.dwarf.lineprogram import LineProgram
 
-    data = _bounded(program, start, min(end, head.end))
+    data = _bounded(program, start, min(end, head.end), MAX_DECODED)
     with library_reads("a line program"):
         entries = LineProgram(head.parsed, io.BytesIO(data), head.structs, 0, len(data)).get_entries()
     first, names = head.first_file, head.files
@@ -142,9 +147,9 @@ def rows(program: memoryview, head: Header, start: int, end: int) -> Iterator[Ro
             yield Row(state.address, names[state.file - first] if known else "", state.line if known else 0)
 
 
-def _bounded(program: memoryview, start: int, end: int) -> bytes:
-    if end - start > MAX_DECODED:
-        raise ElfProblem(f"a line program of {end - start:,} bytes; at most {MAX_DECODED:,} are read")
+def _bounded(program: memoryview, start: int, end: int, most: int) -> bytes:
+    if end - start > most:
+        raise ElfProblem(f"a line program with {end - start:,} bytes in one piece; at most {most:,} are read")
     data = bytes(program[start:end])
     if re.search(rb"[\x80-\xff]{%d}" % _LONGEST_NUMBER, data):
         raise ElfProblem("a line program with a number of thousands of bytes")
@@ -174,41 +179,53 @@ def _check_tables(structs: DWARFStructs, data: bytes, at: int) -> None:
                 parser.parse_stream(stream)
 
 
-def _old_tables(parsed: Any) -> tuple[tuple[str, ...], dict[str, tuple[int, int]]]:
-    folders = [_text(each) for each in parsed.include_directory]
-    files: list[str] = []
-    stamps: dict[str, tuple[int, int]] = {}
-    for entry in parsed.file_entry:
-        folder = folders[entry.dir_index - 1] if 0 < entry.dir_index <= len(folders) else ""
-        files.append(os.path.normpath(os.path.join(folder, _text(entry.name))))
-        if entry.mtime and entry.length:
-            stamps[files[-1]] = entry.mtime, entry.length
-    return tuple(files), stamps
+def _old_tables(parsed: Any) -> _Files:
+    folders = ["", *map(_text, parsed.include_directory)]
+    entries = ((_text(each.name), each.dir_index, each.mtime, each.length) for each in parsed.file_entry)
+    return _files("", folders, entries)
 
 
-def _tables(parsed: Any, strings: Strings) -> tuple[tuple[str, ...], dict[str, tuple[int, int]]]:
-    folders = [_path(each, parsed.directory_entry_format, strings) for each in parsed.directories]
-    base = folders[0] if folders else ""  # where the compiler ran
+def _tables(parsed: Any, strings: Strings) -> _Files:
+    folders, left = [], MAX_NAMES
+    for each in parsed.directories:
+        folders.append(_path(each, parsed.directory_entry_format, strings))
+        left = _less(left, folders[-1])
+    entries = (
+        (_path(each, parsed.file_name_entry_format, strings), *(each.get(number, 0) for number in _NUMBERS))
+        for each in parsed.file_names
+    )
+    return _files(folders[0] if folders else "", folders, entries)  # the first is where the compiler ran
+
+
+def _files(base: str, folders: list[str], entries: Iterable[tuple[Any, ...]]) -> _Files:
+    """Of (name, number of the folder, time of the last change in s, size in bytes)."""
     files: list[str] = []
     stamps: dict[str, tuple[int, int]] = {}
-    for entry in parsed.file_names:
-        number = entry.get("DW_LNCT_directory_index", 0)
+    left = MAX_NAMES
+    for name, number, *stamp in entries:
         folder = folders[number] if number < len(folders) else ""
-        name = _path(entry, parsed.file_name_entry_format, strings)
         files.append(os.path.normpath(os.path.join(base, folder, name)))
-        stamp = entry.get("DW_LNCT_timestamp", 0), entry.get("DW_LNCT_size", 0)
+        left = _less(left, files[-1])
         if all(isinstance(each, int) and each for each in stamp):
-            stamps[files[-1]] = stamp
+            stamps[files[-1]] = stamp[0], stamp[1]
     return tuple(files), stamps
+
+
+def _less(left: int, name: str) -> int:
+    """What is left of the characters that names may take: many may be made of the same few bytes."""
+    if len(name) > left:
+        raise ElfProblem(f"a line program with names of more than {MAX_NAMES:,} characters")
+    return left - len(name)
 
 
 def _path(entry: Any, formats: Any, strings: Strings) -> str:
     value = entry.get("DW_LNCT_path", b"")
     form = next((each.form for each in formats if each.content_type == "DW_LNCT_path"), "")
     if isinstance(value, int):
-        return text_at(memoryview(strings.line if form == "DW_FORM_line_strp" else strings.plain), value)
+        section = strings.line if form == "DW_FORM_line_strp" else strings.plain
+        return text_at(memoryview(section), value, _MAX_PATH)
     return _text(value)
 
 
 def _text(name: bytes) -> str:
-    return name.decode("utf-8", "replace")
+    return name[:_MAX_PATH].decode("utf-8", "replace")

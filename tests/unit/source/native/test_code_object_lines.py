@@ -19,7 +19,7 @@ from kerncap.format.code_object import MACHINE
 from kerncap.format.elf import Elf, ElfProblem
 from kerncap.replay.candidates import tools
 from tests.golden.make import HSACO
-from tests.unit.source.native.conftest import elf
+from tests.unit.source.native.conftest import elf, unsigned
 
 UNIT = """\
 #include <hip/hip_runtime.h>
@@ -210,3 +210,19 @@ def test_hostile_programs_end_in_one_line_and_little_memory(image: bytes, messag
     finally:
         tracemalloc.stop()
     assert "\n" not in str(caught.value) and len(str(caught.value)) < 200
+
+
+def test_paths_that_share_their_bytes_are_bounded() -> None:
+    long = b"d" * 60_000
+    folders = listed([(1, 0x1F)], struct.pack("<I", 0))
+    names = bytes((2, 1, 0x08, 2, 0x0B)) + unsigned(40_000) + b"f\0\0" * 40_000
+    old = bytes((1, 1, 1, 0xFB, 14, 4, 0, 1, 1)) + long + b"\0\0" + b"f\0\1\0\0" * 40_000 + b"\0"
+    four = struct.pack("<HI", 4, len(old)) + old
+    for data in (head(folders, names), memoryview(struct.pack("<I", len(four)) + four)):
+        [unit] = line_program.units(data)
+        tracemalloc.start()
+        with pytest.raises(ElfProblem, match="names of more than 8,388,608 characters"):
+            line_program.header(data, unit, Strings(line=long))
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak < 128 << 20
