@@ -12,8 +12,9 @@ from typing import Any
 import z3
 
 from kerncap.sanitizer.symbolic.division import signed_range
-from kerncap.sanitizer.symbolic.node import Expr, Interval, Variable
-from kerncap.sanitizer.symbolic.order import nodes_of, postorder
+from kerncap.sanitizer.symbolic.node import Expr, Interval
+from kerncap.sanitizer.symbolic.order import nodes_of
+from kerncap.sanitizer.symbolic.z3_lower import Lowering
 
 _BITWISE = frozenset(("bitand", "bitor", "bitxor", "shl", "lshr", "ashr"))
 WIDEST = 160
@@ -46,25 +47,12 @@ def width_of(condition: Expr) -> int | None:
     return width if width <= WIDEST else None
 
 
-class BitLowering:
-    """As `z3_lower.Lowering`, over bit-vectors of one width."""
+class BitLowering(Lowering):
+    """Over bit-vectors of one width."""
 
     def __init__(self, context: z3.Context, known: Mapping[Expr, Interval], width: int) -> None:
-        self.context = context
-        self.known = known
+        super().__init__(context, known)
         self.width = width
-        self.terms: dict[Expr, Any] = {}
-        self.variables: dict[Variable, Any] = {}
-        self.constraints: list[Any] = []
-        self.free = 0
-
-    def lower(self, e: Expr) -> Any:
-        for node in postorder((e,), self.terms):
-            term = self._term(node, [self.terms[a] for a in node.args])
-            self.terms[node] = term
-            if node.sort == "int" and node in self.known:
-                self._bound(term, self.known[node])
-        return self.terms[e]
 
     def number(self, model: Any, term: Any) -> int:
         return int(model.eval(term, model_completion=True).as_signed_long())
