@@ -180,14 +180,6 @@ def _points(event: Event, bad: Any, programs: Any) -> set[Point]:
 # --- races -------------------------------------------------------------------------------------------
 
 
-@dataclass
-class _Site:
-    """All accesses of one line and argument to one storage: per element, the programs and the values."""
-
-    place: Place
-    events: list[tuple[Event, Any]]
-
-
 def _races(verdict: Verdict, machine: Machine, programs: Any, store: int) -> None:
     size = machine.stores[store].contents.size
     sites: dict[Place, list[Any]] = defaultdict(list)

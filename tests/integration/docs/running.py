@@ -11,7 +11,6 @@ from pathlib import Path
 from tests.integration.docs.pages import Command, Reproducers, commands, differs, given, script
 
 ROOT = Path(__file__).parents[3]
-_PAGE_S = 560  # under the limit of a test
 
 
 class Shell:

@@ -6,7 +6,12 @@ import warnings
 from collections.abc import Mapping
 from typing import Any
 
+from kerncap.sanitizer.analysis import Analysis, Options
+from kerncap.sanitizer.checks.read_source import ContentsSource
 from kerncap.sanitizer.launch import Launch, ScalarArgument, Storage, TensorArgument
+from kerncap.sanitizer.symbolic.solve import Solver
+from kerncap.sanitizer.ttir import read_module
+from kerncap.sanitizer.walk import walk
 
 # Types as Triton's signatures spell them: torch's name and bytes.
 DTYPES = {
@@ -74,3 +79,11 @@ def launch_of(
     x, y, z = (*grid, 1, 1, 1)[:3]
     ttir = ttir_of(kernel, signature, constants or {})
     return Launch(kernel.__name__, ttir, (x, y, z), tuple(arguments), tuple(storages))
+
+
+def analysis_of(launch: Launch, **options: Any) -> Analysis:
+    """What the checks look at, as the engine makes it; ``options`` as `Options` takes them."""
+    module = read_module(launch.ttir)
+    solver = Solver(ContentsSource(launch))
+    walked = walk(module, module.kernel, launch, solver)
+    return Analysis(launch, module, module.kernel, walked, solver, Options(**options))

@@ -15,7 +15,7 @@ from kerncap.sanitizer.launch import Launch, NoContents, ScalarArgument, Storage
 from kerncap.sanitizer.limited_contents import LimitedContents
 from kerncap.sanitizer.live.carry import CarryOutError, carry_out
 from kerncap.sanitizer.paged_bytes import PAGE, Bytes, NotReadable, PagedBytes, Run
-from tests.unit.sanitizer.checks.race_runs import analysis_of
+from tests.unit.sanitizer.compiled import analysis_of
 
 TTIR = """
 module {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import json
 import sys
 from pathlib import Path
@@ -14,17 +13,8 @@ from tests.integration.conftest import CommandLine
 
 from .captured import TARGETS, build
 
-pytestmark = [pytest.mark.gpu, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.gpu, pytest.mark.timeout(400), pytest.mark.usefixtures("two_devices")]
 TORCHRUN = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
-
-
-@pytest.fixture(autouse=True)
-def two_devices() -> None:
-    count = ctypes.c_int()
-    libcuda = ctypes.CDLL("libcuda.so.1")
-    assert libcuda.cuInit(0) == 0 and libcuda.cuDeviceGetCount(ctypes.byref(count)) == 0
-    if count.value < 2:
-        pytest.skip(f"needs two GPUs, here is {count.value}")
 
 
 def captured(kerncap: CommandLine, *arguments: str | Path) -> tuple[dict[str, Any], str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import sys
 
 import pytest
@@ -11,16 +10,7 @@ from tests.integration.conftest import CommandLine
 
 from .captured import TARGETS, Judge, capture
 
-pytestmark = [pytest.mark.gpu, pytest.mark.timeout(400)]
-
-
-@pytest.fixture(autouse=True)
-def two_devices() -> None:
-    count = ctypes.c_int()
-    libcuda = ctypes.CDLL("libcuda.so.1")
-    assert libcuda.cuInit(0) == 0 and libcuda.cuDeviceGetCount(ctypes.byref(count)) == 0
-    if count.value < 2:
-        pytest.skip(f"needs two GPUs, here is {count.value}")
+pytestmark = [pytest.mark.gpu, pytest.mark.timeout(400), pytest.mark.usefixtures("two_devices")]
 
 
 def test_a_kernel_on_the_second_one(kerncap_of_module: CommandLine, judge: Judge) -> None:

@@ -10,27 +10,16 @@ import numpy.typing as npt
 import triton
 import triton.language as tl
 
-from kerncap.sanitizer.analysis import Analysis, Options
+from kerncap.sanitizer.analysis import Analysis
 from kerncap.sanitizer.checks.concrete_tier import settle
-from kerncap.sanitizer.checks.read_source import ContentsSource
 from kerncap.sanitizer.findings import Finding, Verdict, Violated
 from kerncap.sanitizer.launch import Launch
-from kerncap.sanitizer.symbolic.solve import Solver
-from kerncap.sanitizer.ttir import read_module
 from kerncap.sanitizer.ttir.ir import Operation
-from kerncap.sanitizer.walk import walk
 from kerncap.sanitizer.walk.access import Access
 from tests.unit.sanitizer.checks.memory_launches import ArrayContents
-from tests.unit.sanitizer.compiled import launch_of
+from tests.unit.sanitizer.compiled import analysis_of, launch_of
 
 BLOCK = 64
-
-
-def analysis_of(launch: Launch, **options: Any) -> Analysis:
-    module = read_module(launch.ttir)
-    solver = Solver(ContentsSource(launch))
-    walked = walk(module, module.kernel, launch, solver)
-    return Analysis(launch, module, module.kernel, walked, solver, Options(**options))
 
 
 def with_memory(

@@ -10,30 +10,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kerncap.sanitizer.analysis import Analysis, Options
 from kerncap.sanitizer.checks import races
 from kerncap.sanitizer.checks.races.evaluated.race_observer import RaceObserver
-from kerncap.sanitizer.checks.read_source import ContentsSource
 from kerncap.sanitizer.concrete.memory import Memory
 from kerncap.sanitizer.concrete.run import Limits, evaluate
 from kerncap.sanitizer.findings import Finding, Settled, Verdict, Violated
 from kerncap.sanitizer.launch import Launch
-from kerncap.sanitizer.symbolic.solve import Solver
-from kerncap.sanitizer.ttir import read_module
-from kerncap.sanitizer.walk import walk
 from tests.unit.sanitizer.checks.hand_made import Held
-from tests.unit.sanitizer.compiled import launch_of
+from tests.unit.sanitizer.compiled import analysis_of, launch_of
 
 # Signatures.
 F = "*fp32"
 TWO = {"x": F, "o": F, "n": "i32"}
-
-
-def analysis_of(launch: Launch) -> Analysis:
-    module = read_module(launch.ttir)
-    solver = Solver(ContentsSource(launch))
-    walked = walk(module, module.kernel, launch, solver)
-    return Analysis(launch, module, module.kernel, walked, solver, Options())
 
 
 def launched(

@@ -8,27 +8,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kerncap.sanitizer.analysis import Analysis, Options
 from kerncap.sanitizer.checks import bounds, overflow
-from kerncap.sanitizer.checks.read_source import ContentsSource
 from kerncap.sanitizer.findings import Finding, Proved, Verdict, Violated
 from kerncap.sanitizer.launch import Launch
-from kerncap.sanitizer.symbolic.solve import Solver
-from kerncap.sanitizer.ttir import read_module
-from kerncap.sanitizer.walk import walk
 from tests.unit.sanitizer.checks import kernels
 from tests.unit.sanitizer.checks.hand_made import Held
-from tests.unit.sanitizer.compiled import launch_of
+from tests.unit.sanitizer.compiled import analysis_of, launch_of
 
 
 def verdicts(launch: Launch, check: Any = bounds.check, mode: Any = "storage") -> list[Verdict]:
     """Of each access in the order of the text."""
-    module = read_module(launch.ttir)
-    solver = Solver(ContentsSource(launch))
-    walked = walk(module, module.kernel, launch, solver)
-    assert walked.notes == ()
-    analysis = Analysis(launch, module, module.kernel, walked, solver, Options(bounds=mode))
-    return [check(analysis, access) for access in walked.accesses]
+    analysis = analysis_of(launch, bounds=mode)
+    assert analysis.walked.notes == ()
+    return [check(analysis, access) for access in analysis.walked.accesses]
 
 
 def findings(launch: Launch, check: Any = bounds.check, mode: Any = "storage") -> list[Finding]:

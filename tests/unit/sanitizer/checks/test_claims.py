@@ -19,7 +19,8 @@ from kerncap.sanitizer.engine import sanitize
 from kerncap.sanitizer.findings import Check, Proved, Verdict, Violated
 from kerncap.sanitizer.launch import Launch
 from kerncap.sanitizer.ttir.ir import Operation
-from tests.unit.sanitizer.checks.race_runs import analysis_of, launched
+from tests.unit.sanitizer.checks.race_runs import launched
+from tests.unit.sanitizer.compiled import analysis_of
 
 PROGRAMS, BLOCK = 8, 4
 KEYS = np.array(

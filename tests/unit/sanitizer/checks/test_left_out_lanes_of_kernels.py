@@ -14,13 +14,12 @@ from kerncap.sanitizer.findings import Proved, Unproven, Violated
 from tests.unit.sanitizer.checks.memory_runs import (
     BLOCK,
     accesses,
-    analysis_of,
     copied,
     finding_of,
     settled,
     with_memory,
 )
-from tests.unit.sanitizer.compiled import launch_of
+from tests.unit.sanitizer.compiled import analysis_of, launch_of
 from tests.unit.sanitizer.concrete.launches import launch_of as launch_of_text
 
 

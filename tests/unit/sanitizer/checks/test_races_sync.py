@@ -9,7 +9,6 @@ import pytest
 import triton
 import triton.language as tl
 
-from kerncap.sanitizer.findings import Settled
 from tests.unit.sanitizer.checks.race_runs import (
     check,
     evaluated,
@@ -255,11 +254,6 @@ def _turns(programs_per_turn: int) -> Any:
         OFF=programs_per_turn,
         B=32,
     )
-
-
-def _details(settled: list[Settled]) -> set[str]:
-    """What the findings say after the places."""
-    return {f.message.rsplit("; ", 1)[-1] for f in findings(settled) if not f.note}
 
 
 ORDERED: dict[str, Any] = {

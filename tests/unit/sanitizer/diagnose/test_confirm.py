@@ -9,18 +9,14 @@ import pytest
 import triton
 import triton.language as tl
 
-from kerncap.sanitizer.analysis import Analysis, Options
-from kerncap.sanitizer.checks.read_source import ContentsSource
+from kerncap.sanitizer.analysis import Analysis
 from kerncap.sanitizer.concrete import run
 from kerncap.sanitizer.diagnose.confirm import Confirmation, confirm
 from kerncap.sanitizer.diagnose.finding import describe_place, memory_at
 from kerncap.sanitizer.diagnose.place import place_of
 from kerncap.sanitizer.launch import Launch
 from kerncap.sanitizer.symbolic.expr import Variable, add, const
-from kerncap.sanitizer.symbolic.solve import Solver
-from kerncap.sanitizer.ttir import read_module
-from kerncap.sanitizer.walk import walk
-from tests.unit.sanitizer.compiled import launch_of
+from tests.unit.sanitizer.compiled import analysis_of, launch_of
 
 
 @triton.jit
@@ -40,10 +36,7 @@ def launch() -> Launch:
 
 @pytest.fixture(scope="module")
 def analysis(launch: Launch) -> Analysis:
-    module = read_module(launch.ttir)
-    solver = Solver(ContentsSource(launch))
-    walked = walk(module, module.kernel, launch, solver)
-    return Analysis(launch, module, module.kernel, walked, solver, Options())
+    return analysis_of(launch)
 
 
 def point(analysis: Analysis, pid: tuple[int, int, int], trip: int, lane: int) -> dict[Variable, int]:

@@ -8,16 +8,11 @@ import pytest
 import triton
 import triton.language as tl
 
-from kerncap.sanitizer.analysis import Analysis, Options
+from kerncap.sanitizer.analysis import Analysis
 from kerncap.sanitizer.checks import bounds
-from kerncap.sanitizer.checks.read_source import ContentsSource
 from kerncap.sanitizer.diagnose.value_names import named_values, scalar_name, written_as
 from kerncap.sanitizer.findings import Violated
-from kerncap.sanitizer.launch import Launch
-from kerncap.sanitizer.symbolic.solve import Solver
-from kerncap.sanitizer.ttir import read_module
-from kerncap.sanitizer.walk import walk
-from tests.unit.sanitizer.compiled import launch_of
+from tests.unit.sanitizer.compiled import analysis_of, launch_of
 
 
 @triton.jit
@@ -65,16 +60,9 @@ def last_columns(x, N, M, BM: tl.constexpr, BN: tl.constexpr):
     tl.store(x + batch + rows[:, None] * N + cols[None, :], 0.0)
 
 
-def analysed(launch: Launch) -> Analysis:
-    module = read_module(launch.ttir)
-    solver = Solver(ContentsSource(launch))
-    walked = walk(module, module.kernel, launch, solver)
-    return Analysis(launch, module, module.kernel, walked, solver, Options())
-
-
 def filled(bug: str, n: int = 1000, m: int = 7) -> Analysis:
     signature = {"x": "*fp32", "n": "i32", "m": "i32"}
-    return analysed(launch_of(fill, (4,), signature, {"BLOCK": 256, "BUG": bug}, x=(n,), n=n, m=m))
+    return analysis_of(launch_of(fill, (4,), signature, {"BLOCK": 256, "BUG": bug}, x=(n,), n=n, m=m))
 
 
 def suggestions(analysis: Analysis) -> list[str | None]:
@@ -103,13 +91,13 @@ def test_a_limit_has_a_name_only_if_one_argument_has_its_value(m: int, text: str
 def test_a_pointer_that_a_loop_carries() -> None:
     signature = {"x": "*fp32", "M": "i32", "N": "i32"}
     sizes: dict[str, Any] = {"x": (3, 100, 90)}
-    analysis = analysed(launch_of(tiles, (4, 2), signature, {"BM": 32, "BN": 64}, M=100, N=90, **sizes))
+    analysis = analysis_of(launch_of(tiles, (4, 2), signature, {"BM": 32, "BN": 64}, M=100, N=90, **sizes))
     assert suggestions(analysis) == ["add to the mask: offs_m[:, None] < M"]
 
 
 def test_the_tail_of_a_loop_that_moves_a_pointer() -> None:
     signature = {"a": "*fp32", "out": "*fp32", "K": "i32", "N": "i32"}
-    analysis = analysed(
+    analysis = analysis_of(
         launch_of(k_tail, (1,), signature, {"BK": 32, "BN": 64}, a=(100, 64), out=(64,), K=100, N=64)
     )
     verdict = bounds.check(analysis, analysis.walked.accesses[0])
@@ -121,7 +109,7 @@ def test_what_is_in_bounds_by_chance_may_be_masked_out() -> None:
     """All columns too many but those of the last row fall into the next one."""
     signature = {"x": "*fp32", "N": "i32", "M": "i32"}
     constants = {"BM": 16, "BN": 64}
-    analysis = analysed(launch_of(last_columns, (2, 3), signature, constants, x=(3, 16, 90), N=90, M=16))
+    analysis = analysis_of(launch_of(last_columns, (2, 3), signature, constants, x=(3, 16, 90), N=90, M=16))
     assert suggestions(analysis) == ["mask=cols[None, :] < N"]
 
 
