@@ -98,7 +98,7 @@ def reproducers_of(paths: Sequence[Path]) -> list[Path]:
     """
     found: dict[Path, Path] = {}
     for path in paths:
-        below = [path] if not path.is_dir() or _is_inside(path) else sorted(_below(path))
+        below = sorted(_below(path)) if _may_be_looked_into(path) else [path]
         if not below:
             raise UsageError(f"{visible(path)}: no reproducer, and none below it; name a folder with one")
         for each in below:
@@ -130,5 +130,7 @@ def _below(folder: Path) -> Iterator[Path]:
             yield Path(place)
 
 
-def _is_inside(folder: Path) -> bool:
-    return (folder / _MANIFEST).exists() or inside_reproducer(str(folder.absolute()))
+def _may_be_looked_into(path: Path) -> bool:
+    """Whether it is a folder that is no reproducer; what is wrong with any other, reading it says."""
+    readable = os.path.isdir(path) and os.access(path, os.R_OK | os.X_OK)
+    return readable and not os.path.exists(path / _MANIFEST) and not inside_reproducer(str(path.absolute()))
