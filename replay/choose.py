@@ -38,7 +38,8 @@ class Choice:
 
     ``emulator``: what stands in for the GPU of a HIP launch, if anything does. ``source``: a code object is
     launched that is compiled from the stored source, not the captured one. ``hostile``: candidates are taken
-    to attack whatever judges them; ``stranger``: so is the stored source.
+    to attack whatever judges them; ``stranger``: so is the stored source. ``apart``: Python of candidates
+    runs where it is compiled, and only what does not compile there in the worker.
     """
 
     python: str
@@ -49,6 +50,7 @@ class Choice:
     source: bool = False
     hostile: bool = False
     stranger: bool = False
+    apart: bool = False
 
     @property
     def name(self) -> str:

@@ -59,12 +59,13 @@ class Engine(WorkerMemory):
         shared: Shared | None = None,
         hostile: bool = False,
         stranger: bool = False,
+        apart: bool = False,
     ) -> None:
         """``choice``: what was chosen already for a launch of this kind, so that nothing is asked again.
 
         ``standby``: what was started ahead, and becomes a worker where it fits; ``shared`` finds it for a
         choice. ``hostile``: no Python of a candidate runs where anything of the oracle can be reached;
-        ``stranger``: nor of the stored source.
+        ``stranger``: nor of the stored source. ``apart``: no Python of a candidate that compiles elsewhere.
         """
         self.reproducer = reproducer
         self.manifest = reproducer.manifest
@@ -73,14 +74,15 @@ class Engine(WorkerMemory):
         self.shared = shared
         self.program = program if shared is None else shared.program
         self._standby = standby
-        self.ran_python = False
+        self._ran_python = False
         self._snapshots: set[str] = set()
         self._source_notes: list[str] = []
         self._of_places: dict[tuple[int, ...], str] = {}  # by the regions that lie elsewhere
         chosen = choice or choose(self.manifest, engine, device, python, target_python, emulator)
         chosen = dataclasses.replace(
-            chosen, hostile=hostile or stranger or chosen.hostile, stranger=stranger or chosen.stranger
-        )
+            chosen, hostile=hostile or stranger or chosen.hostile, stranger=stranger or chosen.stranger,
+            apart=apart or chosen.apart,
+        )  # fmt: skip
         try:
             self._open(chosen)
         except (BackendUnavailable, ReplayError) as error:
@@ -134,6 +136,11 @@ class Engine(WorkerMemory):
         self.facts.notes = list(self._at_first)
 
     @property
+    def ran_python(self) -> bool:
+        """Whether Python of a candidate or a reference ran in the worker, or where it was not confined."""
+        return self._ran_python or self._variants.ran_python
+
+    @property
     def generation(self) -> int:
         return self.connection.generation
 
@@ -165,8 +172,8 @@ class Engine(WorkerMemory):
     def _ran(self, path: Path) -> None:
         """A user's file is loaded: its Python may run in the worker, or in what could not be confined."""
         confined = self.choice.memory == "host" and not self.facts.unconfined
-        apart = confined or self.choice.launcher == "native" or self.choice.hostile
-        self.ran_python |= path.suffix == ".py" and not apart
+        elsewhere = self.choice.launcher == "native" or self.choice.hostile or self.choice.apart
+        self._ran_python |= path.suffix == ".py" and not (confined or elsewhere)
 
     def build_ahead(self, config: Config) -> None:
         """Compile the stored source of a stranger for another configuration, for `load_configured`.

@@ -71,10 +71,12 @@ class Pool:
     """Engines for one reproducer after the other; a context manager.
 
     ``keep``: how many stay open. ``lasting``: more verdicts follow, so that compilers are forks too.
+    ``apart``: candidates are compiled there, so that engines can be kept after them too.
     """
 
-    def __init__(self, keep: int = 0, lasting: bool = False) -> None:
+    def __init__(self, keep: int = 0, lasting: bool = False, apart: bool = False) -> None:
         self._keep = keep
+        self._apart = apart
         self._lasting = lasting or keep > 0
         self._kept: dict[_Place, tuple[Reproducer, Engine]] = {}  # the one used last is the last
         self._nurseries: dict[_Started, Nursery] = {}
@@ -118,6 +120,7 @@ class Pool:
                 engine = Engine(
                     reproducer, asked.engine, asked.device, asked.python, asked.timeout_s,
                     emulator=asked.emulator, hostile=asked.hostile, shared=self,
+                    apart=self._apart,
                 )  # fmt: skip
             except BaseException:
                 reproducer.close()

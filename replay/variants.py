@@ -46,6 +46,7 @@ class Variants:
         self._facts = facts
         self._timeout_s = timeout_s
         self._program = program
+        self.ran_python = False  # of a candidate, in the worker, though it was to run apart
         self._loaded: dict[str, Loaded] = {}
         self._compiled: dict[str, Compiled] = {}
         self._builds: dict[str, Path] = {}  # variant -> the folder of its built image
@@ -97,6 +98,7 @@ class Variants:
         """Free every variant but the original."""
         for each in [key for key in self._loaded if key != ORIGINAL]:
             self.unload(each)
+        self._apart.clear()  # what a module imports may be another text by now
 
     def candidate(self, name: str, path: Path) -> None:
         """Make a file the variant ``name``. Raises CandidateError with the reason why it can't be run."""
@@ -306,10 +308,17 @@ class Variants:
             facts.notes += [note for note in made.notes if note not in facts.notes]
 
     def _resolved(self, loaded: Loaded) -> tuple[str, Image | None]:
-        """What the worker is given: the file itself, or the image that a hostile module was made into."""
-        if not (self._connection.choice.hostile and self._is_strangers(Path(loaded.path))):
+        """What the worker is given: the file itself, or the image that a module was made into elsewhere."""
+        choice, path = self._connection.choice, Path(loaded.path)
+        if not ((choice.hostile or choice.apart) and self._is_strangers(path)):
             return loaded.path, loaded.image
-        return self._compiled_apart(Path(loaded.path), loaded.variation)
+        try:
+            return self._compiled_apart(path, loaded.variation)
+        except (BackendUnavailable, CandidateError):
+            if choice.hostile:
+                raise
+            self.ran_python = True  # what may not read or write a file there compiles in the worker
+            return loaded.path, loaded.image
 
     def _hip_image(self, path: str) -> HipImage | None:
         """What the worker has to know of a code object; of the captured images only that is used."""

@@ -17,7 +17,7 @@ class WorkerMemory:
 
     manifest: Manifest
     connection: Connection
-    ran_python: bool  # of a candidate or a reference, in the worker itself
+    _ran_python: bool
     _snapshots: set[str]
 
     def restore(self, state: str = "pre") -> None:
@@ -128,7 +128,7 @@ class WorkerMemory:
 
     def reference(self, path: Path) -> list[int]:
         """Run the user's reference on the pre-state; the views that it gives values for."""
-        self.ran_python = True
+        self._ran_python = True
         return self.connection.call(Backend.reference, str(path.resolve()))
 
     def pre_files(self) -> list[Path]:

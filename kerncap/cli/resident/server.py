@@ -27,7 +27,7 @@ def main() -> int:
     """Serve the socket that this process was started with."""
     fd, name = sys.argv[1:]
     with contextlib.suppress(KeyboardInterrupt), interrupts.raised(), Folder() as folder:
-        with socket.socket(fileno=int(fd)) as listening, Pool(keep=_KEPT) as pool:
+        with socket.socket(fileno=int(fd)) as listening, Pool(keep=_KEPT, apart=True) as pool:
             _serve(folder, name, listening, pool)
     scratch.remove_all()
     return 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import select
 import signal
@@ -16,10 +17,12 @@ from kerncap import child
 from kerncap.answer import Answer
 from kerncap.api.verify import VerifyOptions, verify
 from kerncap.format import Reproducer
+from kerncap.replay.candidates import triton_image
 from kerncap.replay.choose import Choice
 from kerncap.replay.connection import started_as
 from kerncap.replay.engine import Engine
 from kerncap.replay.nursery import Nursery
+from kerncap.replay.outcome import CandidateError, Loaded
 from kerncap.replay.pool import Pool
 
 from . import native
@@ -225,3 +228,30 @@ def test_the_status_of_a_program_that_fails_is_seen(tmp_path: Path) -> None:
         done = pool.program(sys.executable, ("confined",), child.environment(), tmp_path / "log")
         assert done.wait() == 1
     assert "IndexError" in (tmp_path / "log").read_text() or "TypeError" in (tmp_path / "log").read_text()
+
+
+@pytest.mark.parametrize("hostile", [False, True])
+def test_what_does_not_compile_apart_is_left_to_the_worker(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hostile: bool
+) -> None:
+    """Unless the candidate is hostile: its Python runs in no worker, whatever becomes of it."""
+    candidate = tmp_path / "candidate.py"
+    candidate.write_text("open('/etc/motd')\n")
+
+    def refuse(*_: object) -> None:
+        raise CandidateError("PermissionError")
+
+    monkeypatch.setattr(triton_image, "compile_triton", refuse)
+    with Reproducer.open(native.add().seal(tmp_path / "repro")) as reproducer:
+        with Engine(reproducer, choice=CHOICE) as engine:
+            variants, asked = engine._variants, Loaded(str(candidate))
+            engine.connection.choice = dataclasses.replace(
+                CHOICE, launcher="jit", apart=True, hostile=hostile
+            )
+            if hostile:
+                with pytest.raises(CandidateError):
+                    variants._resolved(asked)
+            else:
+                assert variants._resolved(asked) == (str(candidate), None)
+            assert engine.ran_python == (not hostile)
+            engine.connection.choice = CHOICE
