@@ -2,7 +2,8 @@
 
 A real number x is known by x mod p, by x mod q, or by both. Sums, products, quotients and roots work in each
 field. exp(x) is w^(x mod q) mod p for a w of order q, so exp(x + y) = exp(x) exp(y), and only the half mod p
-of an exponential is known; log goes the other way. What is neither is an uninterpreted function: a keyed hash
+of an exponential is known; log goes the other way. In the half mod p a logarithm is any function of its
+argument, so that it has products with exponentials; what is equal in one half is equal. What is neither is an uninterpreted function: a keyed hash
 of its name and arguments. Infinities and NaN are states of a word.
 
 Sources: Schwartz's and Zippel's lemma; exponentials by roots of unity, as in Mirage (arXiv 2405.05751).
@@ -40,7 +41,7 @@ from kerncap.sanitizer.equality.words import (
     MINUS_INFINITE,
     NAN,
     ONLY_P,
-    ONLY_Q,
+    EITHER,
     P_BITS,
     P_MASK,
     PAYLOAD,
@@ -189,19 +190,15 @@ class Field:
         finite = self._finite(
             a, b, lambda: ((x & P_MASK) + (y & P_MASK)) % self.p, lambda: (second(x) + second(y)) % self.q
         )
-        if not ((a > ONLY_Q).any() or (b > ONLY_Q).any()):
+        if not ((a > EITHER).any() or (b > EITHER).any()):
             return finite
-        found = np.where(a > ONLY_Q, x, np.where(b > ONLY_Q, y, finite))
-        against = (a > ONLY_Q) & (b > ONLY_Q) & (a != b)
+        found = np.where(a > EITHER, x, np.where(b > EITHER, y, finite))
+        against = (a > EITHER) & (b > EITHER) & (a != b)
         return np.where(against | (a == NAN) | (b == NAN), word(0, 0, NAN), found)
 
     def _finite(self, a: Ints, b: Ints, first: Callable[[], Ints], second: Callable[[], Ints]) -> Array:
         """A result of two finite numbers, of what is known of both."""
-        knows_p, knows_q = (a != ONLY_Q) & (b != ONLY_Q), (a != ONLY_P) & (b != ONLY_P)
-        usual = (a <= ONLY_Q) & (b <= ONLY_Q)
-        if not (knows_p | knows_q | ~usual).all():
-            raise NotModelled("a logarithm and an exponential in one sum, product or comparison")
-        return with_state(np.where(knows_p, first(), 0), np.where(knows_q, second(), 0), knows_p, knows_q)
+        return with_state(first(), second(), (a != ONLY_P) & (b != ONLY_P), (a == EITHER) | (b == EITHER))
 
     def _do_neg(self, x: Array) -> Array:
         state = state_of(x)
@@ -219,13 +216,13 @@ class Field:
         if is_plain(x) and is_plain(y):
             return packed((x & P_MASK) * (y & P_MASK) % self.p, second(x) * second(y) % self.q)
         a, b = state_of(x), state_of(y)
-        zero = (is_zero(x) & (b <= ONLY_Q)) | (is_zero(y) & (a <= ONLY_Q))
+        zero = (is_zero(x) & (b <= EITHER)) | (is_zero(y) & (a <= EITHER))
         a, b = np.where(zero, BOTH, a), np.where(zero, BOTH, b)
         found = self._finite(
             a, b, lambda: (x & P_MASK) * (y & P_MASK) % self.p, lambda: second(x) * second(y) % self.q
         )
         found = np.where(zero, 0, found)
-        endless = (a > ONLY_Q) | (b > ONLY_Q)
+        endless = (a > EITHER) | (b > EITHER)
         if endless.any():
             positive = (self._sign(x) * self._sign(y)) > 0
             infinite = np.where(positive, word(0, 0, INFINITE), word(0, 0, MINUS_INFINITE))
@@ -241,12 +238,12 @@ class Field:
         found = with_state(
             inverses(x & P_MASK, int(self.p)),
             inverses(second(x), int(self.q)),
-            state != ONLY_Q,
             state != ONLY_P,
+            state == EITHER,
         )
         found = np.where(is_zero(x), word(0, 0, INFINITE), found)
-        if (state > ONLY_Q).any():
-            found = np.where(state > ONLY_Q, np.where(state == NAN, x, 0), found)
+        if (state > EITHER).any():
+            found = np.where(state > EITHER, np.where(state == NAN, x, 0), found)
         return found
 
     def _do_fma(self, x: Array, y: Array, z: Array) -> Array:
@@ -257,8 +254,8 @@ class Field:
         found = with_state(
             power(x & P_MASK, (int(self.p) + 1) // 4, self.p),
             power(second(x), (int(self.q) + 1) // 4, self.q),
-            state != ONLY_Q,
             state != ONLY_P,
+            state == EITHER,
         )
         return self._at_infinity(x, found, x, word(0, 0, NAN))
 
@@ -267,7 +264,7 @@ class Field:
 
     def _at_infinity(self, x: Array, found: Array, infinite: Array, minus: Array) -> Array:
         state = state_of(x)
-        if not (state > ONLY_Q).any():
+        if not (state > EITHER).any():
             return found
         found = np.where(state == INFINITE, infinite, found)
         return np.where(state == MINUS_INFINITE, minus, np.where(state == NAN, x, found))
@@ -296,11 +293,12 @@ class Field:
         wanted = (state <= ONLY_P) & ((x & P_MASK) != 0)
         logs = np.zeros(x.shape, dtype=np.int64)
         logs[wanted] = self._powers.logarithms((x & P_MASK)[wanted])
-        found = (logs << P_BITS) | (np.int64(ONLY_Q) << STATE_AT)
+        other = self._hashed(mixed(named("log", self._seed) ^ (x & P_MASK).view(np.uint64))) & P_MASK
+        found = other | (logs << P_BITS) | (np.int64(EITHER) << STATE_AT)
         found = np.where(x == (1 | (np.int64(1) << P_BITS)), 0, found)
         found = np.where(is_zero(x), word(0, 0, MINUS_INFINITE), found)
-        if (state == ONLY_Q).any():
-            found = np.where(state == ONLY_Q, self._uninterpreted("log", x), found)
+        if (state == EITHER).any():
+            found = np.where(state == EITHER, self._uninterpreted("log", x), found)
         return self._at_infinity(x, found, x, word(0, 0, NAN))
 
     def _do_log2(self, x: Array) -> Array:
@@ -340,7 +338,8 @@ class Field:
         by_p = (a == ONLY_P).any() or (b == ONLY_P).any()
         if by_p:
             for one, state in ((x, a), (y, b)):
-                if not ((state == ONLY_P) | (state > ONLY_Q) | self._by_p.lists(one & P_MASK)).all():
+                listed = (state != EITHER) & self._by_p.lists(one & P_MASK)
+                if not ((state == ONLY_P) | (state > EITHER) | listed).all():
                     raise NotModelled("an exponential is compared with another number")
         order = self._by_p if by_p else self._by_q
         halves = [one & P_MASK if by_p else second(one) for one in (x, y)]
@@ -356,7 +355,8 @@ class Field:
         return np.where(state == INFINITE, FAR, np.where(state == MINUS_INFINITE, -FAR, found))
 
     def in_order(self, array: Array) -> bool:
-        return bool(((state_of(array) > ONLY_Q) | self._by_p.lists(array & P_MASK)).all())
+        state = state_of(array)
+        return bool(((state > EITHER) | (state != EITHER) & self._by_p.lists(array & P_MASK)).all())
 
     def _sign(self, x: Array) -> Ints:
         by_p = state_of(x) == ONLY_P
@@ -381,7 +381,7 @@ class Field:
     def may_equal(self, left: Array, right: Array) -> Bools:
         left, right = self._number(left), self._number(right)
         one, other = (mixed(shown(x).view(np.uint64) ^ self._key) for x in (left, right))
-        finite = (state_of(left) <= ONLY_Q) & (state_of(right) <= ONLY_Q)
+        finite = (state_of(left) <= EITHER) & (state_of(right) <= EITHER)
         return np.asarray(finite & ((mixed(one + other) & np.uint64(1)) == 1))
 
     def _extreme(self, x: Array, y: Array, name: str) -> Array:
@@ -442,7 +442,7 @@ class Field:
         return np.asarray((state_of(x) == INFINITE) | (state_of(x) == MINUS_INFINITE))
 
     def _do_isfinite(self, x: Array) -> Array:
-        return np.asarray(state_of(x) <= ONLY_Q)
+        return np.asarray(state_of(x) <= EITHER)
 
     # --- many at once ---------------------------------------------------------------------------------------
 
@@ -468,42 +468,35 @@ class Field:
     def _summed(self, array: Array, total: Callable[[Ints], Ints], some: Callable[[Bools], Bools]) -> Array:
         state = state_of(array)
         infinite, minus, nan = some(state == INFINITE), some(state == MINUS_INFINITE), some(state == NAN)
-        knows_p, knows_q = ~some(state == ONLY_Q), ~some(state == ONLY_P)
-        if not (knows_p | knows_q).all():
-            raise NotModelled("a logarithm and an exponential in one sum, product or comparison")
         first, other = total(array & P_MASK) % self.p, total(second(array)) % self.q
-        found = with_state(first, other, knows_p, knows_q)
+        found = with_state(first, other, ~some(state == ONLY_P), some(state == EITHER))
         found = np.where(infinite, word(0, 0, INFINITE), np.where(minus, word(0, 0, MINUS_INFINITE), found))
         return np.where(nan | (infinite & minus), word(0, 0, NAN), found)
 
     def product(self, left: Array, right: Array) -> Array:
         left, right = self._number(left), self._number(right)
         a, b = state_of(left), state_of(right)
-        if (a > ONLY_Q).any() or (b > ONLY_Q).any():
+        if (a > EITHER).any() or (b > EITHER).any():
             raise NotModelled("a product of matrices that hold infinities or NaN")
-        knows_p = not ((a == ONLY_Q).any() or (b == ONLY_Q).any())
         knows_q = not ((a == ONLY_P).any() or (b == ONLY_P).any())
-        if not (knows_p or knows_q):
-            raise NotModelled("a logarithm and an exponential in one sum, product or comparison")
-        zero = np.zeros(1, dtype=np.int64)
-        first = matrix_product(left & P_MASK, right & P_MASK, self.p) if knows_p else zero
-        other = matrix_product(second(left), second(right), self.q) if knows_q else zero
-        return with_state(first, other, np.array([knows_p]), np.array([knows_q]))
+        first = matrix_product(left & P_MASK, right & P_MASK, self.p)
+        other = matrix_product(second(left), second(right), self.q) if knows_q else np.zeros_like(first)
+        either = (a == EITHER).any() or (b == EITHER).any()
+        return with_state(first, other, np.array([knows_q]), np.array([either]))
 
     # --- what comes out -------------------------------------------------------------------------------------
 
-    def known_twice(self, x: Array) -> bool:
-        """Whether all that are finite are known in both fields."""
+    def fields_of(self, x: Array) -> int:
+        """In how many fields all that are finite are known; 0 if some only have to be equal in one."""
         state = state_of(self._number(x))
-        return not ((state == ONLY_P) | (state == ONLY_Q)).any()
+        return 0 if (state == EITHER).any() else 1 if (state == ONLY_P).any() else 2
 
     def differ(self, x: Array, y: Array) -> Bools:
         """Where two results are not the same number."""
         x, y = self._number(x), self._number(y)
         a, b = state_of(x), state_of(y)
-        finite = (a <= ONLY_Q) & (b <= ONLY_Q)
-        by_p, by_q = (a != ONLY_Q) & (b != ONLY_Q), (a != ONLY_P) & (b != ONLY_P)
-        if (finite & ~by_p & ~by_q).any():
-            raise NotModelled("a logarithm and an exponential in one sum, product or comparison")
-        unlike = (by_p & ((x & P_MASK) != (y & P_MASK))) | (by_q & (second(x) != second(y)))
+        finite = (a <= EITHER) & (b <= EITHER)
+        by_q, either = (a != ONLY_P) & (b != ONLY_P), (a == EITHER) | (b == EITHER)
+        in_p, in_q = (x & P_MASK) != (y & P_MASK), by_q & (second(x) != second(y))
+        unlike = np.where(by_q & either, in_p & in_q, in_p | in_q)
         return np.asarray(np.where(finite, unlike, a != b))

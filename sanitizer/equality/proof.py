@@ -119,7 +119,7 @@ def _tried(
         numbers.let_vary(scalars)
         a, b = run(first, numbers, budget), run(second, numbers, budget)
         check_types(first, second, a, b)
-        wrong, elements, twice = _compared(first, second, a, b, numbers)
+        wrong, elements, fields = _compared(first, second, a, b, numbers)
         if wrong:
             return Proof(None, wrong, trials=done + 1)
         functions |= a.plan.functions | b.plan.functions
@@ -130,7 +130,7 @@ def _tried(
         choices, signs = sum(one.choices for one in degrees), sum(one.signs for one in degrees)
         # The most of all draws: some run what others only could have run.
         hangs = _HangsOn(max(hangs.choices, choices), max(hangs.signs, signs), len(pivots))
-        needed, why = _needed(a, b, hangs, 2 if twice else 1)
+        needed, why = _needed(a, b, hangs, fields)
         if why:
             return Proof(None, why, trials=done + 1)
         if done >= needed:
@@ -185,24 +185,27 @@ class _HangsOn(NamedTuple):
     constants: int = 0
 
     def shown(self, fields: int) -> float:
-        """The chance that a draw shows a difference. ``fields``: in which all results are known, 1 or 2.
+        """The chance that a draw shows a difference. ``fields``: in which all results are known, 1 or 2; 0 if
+        some only have to be equal in one.
 
         It shows if all comparisons come out in one of their ways, and if what roots are taken of is a square
-        in one of the fields. Each of k numbers at most falls between two constants, or beyond, by an even
+        in one of the fields, or in both. Each of k numbers at most falls between two constants, or beyond, by an even
         chance, and k of them are there in one of k! orders.
         """
         if self.choices > _MOST_CHOICES:
             return 0.0
         ordered = (2.0 * (self.constants + 1)) ** -self.choices / math.factorial(self.choices)
-        return ordered * (1 - (1 - 2.0**-self.signs) ** fields) if self.signs else ordered
+        squares = 2.0**-self.signs
+        return ordered * (1 - (1 - squares) ** fields if fields else squares**2) if self.signs else ordered
 
 
 def _needed(a: Ran, b: Ran, hangs: _HangsOn, fields: int) -> tuple[int, str]:
     """Draws; or why they can't be enough.
 
-    Each is wrong with a probability of at most the degree over the size of the field.
+    Each is wrong with a probability of at most the degree over the size of the field, of both fields if one
+    is enough.
     """
-    most = 2 * max(ran.plan.hangs_on().total for ran in (a, b))
+    most = (2 if fields else 3) * max(ran.plan.hangs_on().total for ran in (a, b))
     bits = math.log2(SMALLEST_Q) - math.log2(max(most, 2))
     needed = math.ceil(CONFIDENCE_BITS / bits) if bits > 0 else _MOST_TRIALS + 1
     if needed > _MOST_TRIALS:
@@ -217,30 +220,30 @@ def _needed(a: Ran, b: Ran, hangs: _HangsOn, fields: int) -> tuple[int, str]:
     return needed, ""
 
 
-def _compared(first: Kernel, second: Kernel, a: Ran, b: Ran, numbers: Field) -> tuple[str, int, bool]:
-    """The first difference in words, else nothing; how many elements were compared; if all in both fields."""
-    count, twice = 0, True
+def _compared(first: Kernel, second: Kernel, a: Ran, b: Ran, numbers: Field) -> tuple[str, int, int]:
+    """The first difference in words, else nothing; how many elements were compared; and in how many fields."""
+    count, fields = 0, 2
     same = pairs(first, second)
     for pair, byte in integers_that_differ(a, b, same):
-        return f"they store other integers in {first.names[pair[0]]}, first at byte {byte}", count, twice
+        return f"they store other integers in {first.names[pair[0]]}, first at byte {byte}", count, fields
     for pair in same:
         places = written(a, b, pair)
         if not places.size:
             continue
         held, against = a.floats.storages.get(pair[0]), b.floats.storages.get(pair[1])
         if held is None or against is None:
-            return f"only one stores to {first.names[pair[0]]}", count, twice
+            return f"only one stores to {first.names[pair[0]]}", count, fields
         results = held.read(places), against.read(places)
         unlike = numbers.differ(*results)
-        twice = twice and all(map(numbers.known_twice, results))
+        fields = min(fields, *map(numbers.fields_of, results))
         if unlike.any():
             many, at = int(unlike.sum()), int(places[np.argmax(unlike)])
             where = f"{many:,} of {len(places):,} elements of {held.name}, first {at}"
-            return f"exact arithmetic gives other values for {where}", count, twice
+            return f"exact arithmetic gives other values for {where}", count, fields
         count += len(places)
     changed = a.plan.memory.changed()
     stored = sum(len(after) for one, _ in same for _, _, after in changed.get(one, []))
-    return "", count + stored, twice
+    return "", count + stored, fields
 
 
 # --- what goes in and what is said --------------------------------------------------------------------------

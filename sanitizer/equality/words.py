@@ -10,8 +10,9 @@ P_BITS, STATE_AT = np.int64(30), np.int64(59)
 P_MASK = np.int64((1 << 30) - 1)
 Q_MASK = np.int64((1 << 29) - 1)
 PAYLOAD = np.int64((1 << 59) - 1)
+# EITHER: what holds in one half alone holds (of a logarithm: see `field`).
 # MAXIMUM and MINIMUM: of a multiset of numbers, by the sum of their hashes.
-BOTH, ONLY_P, ONLY_Q, INFINITE, MINUS_INFINITE, NAN, MAXIMUM, MINIMUM = range(8)
+BOTH, ONLY_P, EITHER, INFINITE, MINUS_INFINITE, NAN, MAXIMUM, MINIMUM = range(8)
 
 
 def word(first: int, second: int, state: int) -> Array:
@@ -23,11 +24,9 @@ def packed(first: Ints, second: Ints) -> Array:
     return found
 
 
-def with_state(first: Ints, second: Ints, knows_p: Bools, knows_q: Bools) -> Array:
-    state = np.where(knows_q, np.where(knows_p, BOTH, ONLY_Q), ONLY_P).astype(np.int64)
-    found: Array = (
-        np.where(knows_p, first, 0) | (np.where(knows_q, second, 0) << P_BITS) | (state << STATE_AT)
-    )
+def with_state(first: Ints, second: Ints, knows_q: Bools, either: Bools) -> Array:
+    state = np.where(knows_q, np.where(either, EITHER, BOTH), ONLY_P).astype(np.int64)
+    found: Array = first | (np.where(knows_q, second, 0) << P_BITS) | (state << STATE_AT)
     return found
 
 
@@ -42,8 +41,10 @@ def state_of(x: Array) -> Ints:
 
 
 def shown(x: Array) -> Array:
-    """For a hash: which halves are known is no property of a number."""
-    return np.where(state_of(x) == BOTH, (x & P_MASK) | (np.int64(ONLY_P) << STATE_AT), x)
+    """For a hash: of one half, that of a logarithm in which more is equal."""
+    state = state_of(x)
+    found = np.where(state == BOTH, (x & P_MASK) | (np.int64(ONLY_P) << STATE_AT), x)
+    return np.where(state == EITHER, x & ~P_MASK, found)
 
 
 def is_plain(x: Array) -> bool:
@@ -53,7 +54,6 @@ def is_plain(x: Array) -> bool:
 
 def is_zero(x: Array) -> Bools:
     state = state_of(x)
-    found: Bools = (
-        (x == 0) | ((state == ONLY_P) & ((x & P_MASK) == 0)) | ((state == ONLY_Q) & (second(x) == 0))
-    )
+    first, other = (x & P_MASK) == 0, second(x) == 0
+    found: Bools = (x == 0) | ((state == ONLY_P) & first) | ((state == EITHER) & (first | other))
     return found

@@ -133,6 +133,7 @@ EQUAL: dict[str, tuple[Made, Run, Run]] = {
     "layer norm, Welford": (_norm, _row(norms.layer_norm), _row(norms.layer_norm_welford, _PART)),
     "RMS norm in passes": (_rms, _row(norms.rms_norm), _row(norms.rms_norm_in_passes, _PART)),
     "cross entropy, online": (_loss, _row(losses.cross_entropy), _row(losses.cross_entropy_online, _PART)),
+    "divergence": (lambda: _flat(3), _each(losses.divergence), _each(losses.divergence_by_entropies, 64)),
     "swiglu": (lambda: _flat(3), _each(activations.swiglu), _each(activations.swiglu_by_hand, 64)),
     "gelu": (lambda: _flat(2), _each(activations.gelu), _each(activations.gelu_by_division)),
     "relu": (lambda: _flat(2), _each(activations.relu), _each(activations.relu_by_choice)),
@@ -177,6 +178,9 @@ UNEQUAL: dict[str, tuple[Made, Run, Run]] = {
     "cross entropy of the next": (_loss, _row(losses.cross_entropy), _row(losses.cross_entropy_next_target)),
     "log-softmax of quotients": (
         lambda: _rows(_empty(ROWS, N)), _row(softmax.log_softmax), _row(softmax.log_softmax_of_quotients),
+    ),
+    "divergence of logarithms": (
+        lambda: _flat(3), _each(losses.divergence), _each(losses.divergence_of_logarithms),
     ),
     "swiglu that overflows": (
         lambda: _flat(3), _each(activations.swiglu), _each(activations.swiglu_that_overflows),

@@ -148,13 +148,13 @@ def test_what_only_one_stores_to_is_said(repro: Path, tmp_path: Path) -> None:
 
 def test_the_bits_of_floats_are_no_integers(repro: Path, tmp_path: Path) -> None:
     """Nothing is known of them: at the captured values both kernels store the same."""
-    constant = SQUARES.replace("scale * (value * value - 1)", "value * 0")
-    bits = SQUARES.replace("scale * (value * value - 1)", "tl.where(word == -1, 1.0, value * 0)")
-    word = "    word = tl.load(x.to(tl.pointer_type(tl.int32)) + i, i < n)\n    tl.store(out"
-    names = (
-        written(tmp_path, "a.py", constant),
-        written(tmp_path, "b.py", bits.replace("    tl.store(out", word)),
+    value = "    value = tl.load(x + tl.load(index + i, i < n), i < n)\n"
+    constant = SQUARES.replace(value, "").replace("scale * (value * value - 1)", "0.0")
+    word = value.replace("x +", "x.to(tl.pointer_type(tl.int32)) +")
+    bits = SQUARES.replace(value, word).replace(
+        "scale * (value * value - 1)", "tl.where(value == -1, 1.0, 0.0)"
     )
+    names = written(tmp_path, "a.py", constant), written(tmp_path, "b.py", bits)
     found = prove(*names, ProveOptions(launch=repro))
     assert found.proof.equal is None
     assert "x holds floats, which are taken for integers" in shown(found)

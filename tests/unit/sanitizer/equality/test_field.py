@@ -54,6 +54,13 @@ LAWS: dict[str, Three] = {
         c.add(c.x, c.exp(c.sub(c.number(-math.inf), c.y))), c.x,
     ),
     "maxima with minus infinity": lambda c: (c.maxnum(c.x, c.number(-math.inf)), c.x),
+    "products of exponentials and logarithms": lambda c: (
+        c.mul(c.exp(c.x), c.sub(c.log(c.y), c.z)),
+        c.sub(c.mul(c.log(c.y), c.exp(c.x)), c.mul(c.z, c.exp(c.x))),
+    ),
+    "a logarithm of a product with itself": lambda c: (
+        c.mul(c.x, c.log(c.mul(c.y, c.z))), c.add(c.mul(c.x, c.log(c.z)), c.mul(c.log(c.y), c.x)),
+    ),
     "what is not interpreted": lambda c: (c.erf(c.add(c.x, c.y)), c.erf(c.add(c.y, c.x))),
 }  # fmt: skip
 
@@ -64,6 +71,11 @@ MISTAKES: dict[str, Three] = {
     "one of a constant's digits": lambda c: (c.exp2(c.mul(c.x, c.number(1.4427))), c.exp(c.x)),
     "a maximum of fewer": lambda c: (c.maxnum(c.x, c.maxnum(c.y, c.z)), c.maxnum(c.x, c.y)),
     "a maximum for a minimum": lambda c: (c.maxnum(c.x, c.y), c.minnum(c.x, c.y)),
+    "a logarithm of another number": lambda c: (
+        c.mul(c.exp(c.x), c.log(c.y)), c.mul(c.exp(c.x), c.log(c.z)),
+    ),
+    "a logarithm for its argument": lambda c: (c.add(c.exp(c.x), c.log(c.y)), c.add(c.exp(c.x), c.y)),
+    "a product of logarithms": lambda c: (c.mul(c.log(c.x), c.log(c.y)), c.log(c.mul(c.x, c.y))),
     "erf of other numbers": lambda c: (c.erf(c.x), c.erf(c.y)),
     "other functions": lambda c: (c.sin(c.x), c.cos(c.x)),
     "zero and one": lambda c: (c.mul(c.x, c.number(0.0)), c.number(1.0)),
@@ -132,7 +144,8 @@ def test_sums_with_infinities(values: tuple[float, float]) -> None:
 
 def test_what_can_not_be_said_is_said() -> None:
     c = Calculator(Field(PRIMES[0], 11))
-    with pytest.raises(NotModelled, match="a logarithm and an exponential"):
-        c.add(c.log(c.x), c.exp(c.y))
+    with pytest.raises(NotModelled, match="an exponential is compared with another number"):
+        c.field.compare("ogt", c.exp(c.x), c.log(c.y))
+    assert not c.field.in_order(c.log(c.number(2.0)))
     with pytest.raises(NotModelled, match="infinities or NaN"):
         c.field.product(c.number(math.inf)[:, None], c.x[None, :1])
