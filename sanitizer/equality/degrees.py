@@ -111,6 +111,7 @@ class Degrees:
         self.flow = flow
         self._of: dict[Value, Degree] = {}
         self.stored: dict[int, Degree] = {}  # by storage
+        self.extremes: set[Value] = set()  # results of choices that no comparison decides
 
     def start(self) -> None:
         self._of.clear()
@@ -150,4 +151,6 @@ class Degrees:
             ends = [b.operations[-1].operands for r in region.regions for b in r.blocks if b.operations]
             return [region.operands[place], *(end[place] for end in ends if place < len(end))]
         found = self.flow.forwarded(value)
-        return found or ([*owner.operands] if isinstance(owner, Operation) and not owner.regions else [])
+        if found or not isinstance(owner, Operation) or owner.regions:
+            return found or []
+        return [*owner.operands[value in self.extremes :]]

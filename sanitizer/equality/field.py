@@ -3,8 +3,8 @@
 A real number x is known by x mod p, by x mod q, or by both. Sums, products, quotients and roots work in each
 field. exp(x) is w^(x mod q) mod p for a w of order q, so exp(x + y) = exp(x) exp(y), and only the half mod p
 of an exponential is known; log goes the other way. In the half mod p a logarithm is any function of its
-argument, so that it has products with exponentials; what is equal in one half is equal. What is neither is an uninterpreted function: a keyed hash
-of its name and arguments. Infinities and NaN are states of a word.
+argument, so that it has products with exponentials; what is equal in one half is equal. What is neither is
+an uninterpreted function: a keyed hash of its name and arguments. Infinities and NaN are states of a word.
 
 Sources: Schwartz's and Zippel's lemma; exponentials by roots of unity, as in Mirage (arXiv 2405.05751).
 """
@@ -35,13 +35,13 @@ from kerncap.sanitizer.equality.random_order import FAR, RandomOrder, ascending,
 from kerncap.sanitizer.equality.root_powers import RootPowers
 from kerncap.sanitizer.equality.words import (
     BOTH,
+    EITHER,
     INFINITE,
     MAXIMUM,
     MINIMUM,
     MINUS_INFINITE,
     NAN,
     ONLY_P,
-    EITHER,
     P_BITS,
     P_MASK,
     PAYLOAD,
@@ -338,8 +338,7 @@ class Field:
         by_p = (a == ONLY_P).any() or (b == ONLY_P).any()
         if by_p:
             for one, state in ((x, a), (y, b)):
-                listed = (state != EITHER) & self._by_p.lists(one & P_MASK)
-                if not ((state == ONLY_P) | (state > EITHER) | listed).all():
+                if not ((state == ONLY_P) | (state > EITHER) | self._is_constant(one)).all():
                     raise NotModelled("an exponential is compared with another number")
         order = self._by_p if by_p else self._by_q
         halves = [one & P_MASK if by_p else second(one) for one in (x, y)]
@@ -355,8 +354,12 @@ class Field:
         return np.where(state == INFINITE, FAR, np.where(state == MINUS_INFINITE, -FAR, found))
 
     def in_order(self, array: Array) -> bool:
-        state = state_of(array)
-        return bool(((state > EITHER) | (state != EITHER) & self._by_p.lists(array & P_MASK)).all())
+        return bool(((state_of(array) > EITHER) | self._is_constant(array)).all())
+
+    def _is_constant(self, x: Array) -> Bools:
+        """One of those that are in their own order, or its negative."""
+        listed = (state_of(x) == BOTH) & self._by_p.lists(x & P_MASK)
+        return np.asarray(listed & self._by_q.lists(second(x)) if listed.any() else listed)
 
     def _sign(self, x: Array) -> Ints:
         by_p = state_of(x) == ONLY_P
@@ -403,6 +406,10 @@ class Field:
         total = (self._payload(x, state) + self._payload(y, state)) & PAYLOAD
         found = total | (np.int64(state) << STATE_AT)
         a, b = state_of(x), state_of(y)
+        constant = self._is_constant(x) & self._is_constant(y)
+        if constant.any():
+            larger = (self._keys(x, False) >= self._keys(y, False)) == (state == MAXIMUM)
+            found = np.where(constant, np.where(larger, x, y), found)
         found = np.where((x == y) | (a == everything) | (b == nothing), x, found)
         return np.where((b == everything) | (a == nothing), y, found)
 

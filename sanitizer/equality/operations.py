@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Sequence
 from functools import partial
 
@@ -14,7 +13,6 @@ from kerncap.sanitizer.concrete.dataflow import ATOMICS, LOADS, MEMORY, STORES, 
 from kerncap.sanitizer.concrete.machine import Machine, Step, Track
 from kerncap.sanitizer.concrete.memory import Memory
 from kerncap.sanitizer.concrete.ops_arith import float_predicate
-from kerncap.sanitizer.concrete.ops_math import MATH
 from kerncap.sanitizer.concrete.ops_memory import Access, locator, stored_operand
 from kerncap.sanitizer.concrete.ops_reduce import prefix, reduction, tree
 from kerncap.sanitizer.concrete.plan import Plan, unknown_operation
@@ -29,12 +27,25 @@ from kerncap.sanitizer.concrete.values import (
     Value,
     element_of,
     full,
+    numpy_type,
     shape_of,
     where,
 )
+from kerncap.sanitizer.equality.chosen_extremes import extreme_of
 from kerncap.sanitizer.equality.degrees import VARIABLE, Degree, Degrees, degree_of, summed, widest
 from kerncap.sanitizer.equality.float_memory import FloatMemory
+from kerncap.sanitizer.equality.function_names import FUNCTIONS, of_symbol, test_of_symbol
 from kerncap.sanitizer.equality.numbers import Array, Ints, NotModelled, Numbers
+from kerncap.sanitizer.equality.plan_values import (
+    from_integers,
+    in_memory,
+    in_type,
+    is_float,
+    is_sum,
+    spread,
+    tiles_of,
+    why_unknown,
+)
 from kerncap.sanitizer.launch import Launch, ScalarArgument
 from kerncap.sanitizer.ttir.ir import (
     Dense,
@@ -42,21 +53,9 @@ from kerncap.sanitizer.ttir.ir import (
     Function,
     Module,
     Operation,
-    PointerType,
-    TensorType,
-    Type,
 )
 from kerncap.sanitizer.ttir.ir import Value as Name
 
-# By operation: the function of `Numbers`.
-_FUNCTIONS = {
-    "arith.addf": "add", "arith.subf": "sub", "arith.mulf": "mul", "arith.divf": "div", "arith.remf": "rem",
-    "arith.negf": "neg", "arith.maxnumf": "maxnum", "arith.minnumf": "minnum",
-    "arith.maximumf": "maximum", "arith.minimumf": "minimum",
-    "tt.precise_divf": "div", "tt.precise_sqrt": "sqrt",
-    **{f"math.{name}": {"absf": "abs", "powf": "pow"}.get(name, name) for name in MATH},
-    "math.isnan": "isnan", "math.isinf": "isinf", "math.isfinite": "isfinite",
-}  # fmt: skip
 _CASTS = frozenset(("arith.extf", "arith.truncf", "arith.convertf", "tt.fp_to_fp"))
 _MOVES = frozenset(
     (
@@ -64,23 +63,11 @@ _MOVES = frozenset(
         *("tt.unsplat", "tt.trans", "tt.join", "tt.cat", "tt.split", "tt.gather", "tt.map_elementwise"),
     )
 )
-# By a name in libdevice or ocml without its prefix and suffix.
-_LIBRARY = {
-    "fabs": "abs", "fmin": "minnum", "fmax": "maxnum", "fdividef": "div", "fast_fdivide": "div",
-    "fast_exp": "exp", "fast_exp10": "exp10", "fast_log": "log", "fast_log2": "log2", "fast_log10": "log10",
-    "fast_pow": "pow", "fast_tanh": "tanh", "fast_sin": "sin", "fast_cos": "cos", "fast_tan": "tan",
-    "add": "add", "sub": "sub", "mul": "mul", "div": "div", "sqrt": "sqrt", "rsqrt": "rsqrt",
-    "rcp": "reciprocal", "fma": "fma",
-}  # fmt: skip
 # What makes booleans of floats, and so integers that hang on comparisons.
 _DECIDING = frozenset(("arith.cmpf", "math.isnan", "math.isinf", "math.isfinite"))
 _OF_ALL_LANES = frozenset(("tt.reduce", "tt.scan", "tt.histogram", "tt.dot"))
 _FILLER = 77  # of integers that a load leaves out, if it is not zero
 _ATOMICS = {"add": "add", "fadd": "add", "max": "maxnum", "min": "minnum"}
-
-
-def is_float(kind: Type) -> bool:
-    return isinstance(element_of(kind), FloatType)
 
 
 class ExactPlan(Plan):
@@ -125,7 +112,7 @@ class ExactPlan(Plan):
         given = self.launch.arguments[index]
         if is_float(name.type) and isinstance(given, ScalarArgument):
             self.degrees.put(name, VARIABLE)
-            return Tile(self.numbers.scalar(given.name, float(given.value)))
+            return Tile(self.numbers.scalar(given.name, in_type(float(given.value), name.type)))
         return super().argument(name, index)
 
     def _step(self, operation: Operation) -> Step:
@@ -188,9 +175,12 @@ class ExactPlan(Plan):
         if name in _CASTS:
             return self._computed(operation, "cast", lambda x: x)
         if name in ("arith.sitofp", "arith.uitofp"):
-            return self._computed(operation, "cast", self._from_integers(operation))
+            return self._computed(operation, "cast", from_integers(self.numbers, operation))
         if name == "arith.cmpf":
             return self._comparison(operation)
+        test = test_of_symbol(str(operation.attributes.get("symbol", "")))
+        if test is not None and not is_float(operation.results[0].type):
+            return self._test(operation, test)
         if name == "tt.clampf":
             return self._computed(operation, "clamp", self._clamp(operation))
         function = self._function(operation)
@@ -199,27 +189,26 @@ class ExactPlan(Plan):
 
     def _function(self, operation: Operation) -> str:
         if operation.name == "tt.extern_elementwise":
-            if not all(is_float(one.type) for one in (*operation.operands, *operation.results)):
-                raise Unsupported(f"{operation.attributes.get('symbol')} of integers")
             symbol = str(operation.attributes.get("symbol", ""))
-            ocml = re.fullmatch(r"__ocml_(\w+?)_f(16|32|64)", symbol)
-            name = ocml.group(1) if ocml else symbol.removeprefix("__nv_")
-            rounded = re.fullmatch(r"[fd](add|sub|mul|div|sqrt|rsqrt|rcp|ma)_r[nzud]", name)
-            if rounded:
-                return {"ma": "fma"}.get(rounded.group(1), _LIBRARY.get(rounded.group(1), name))
-            name = name if name in _LIBRARY or name in ("erf", "sqrtf") else name.removesuffix("f")
-            return _LIBRARY.get(name, name)
-        found = _FUNCTIONS.get(operation.name)
+            if not all(is_float(one.type) for one in (*operation.operands, *operation.results)):
+                raise Unsupported(f"{symbol} of integers")
+            return of_symbol(symbol)
+        found = FUNCTIONS.get(operation.name)
         if found is None:
             raise Unsupported(operation.name)
         return found
+
+    def _test(self, operation: Operation, function: str) -> Step:
+        wanted = numpy_type(element_of(operation.results[0].type))
+        apply = self.numbers.apply
+        return self._computed(operation, function, lambda x: apply(function, x).astype(wanted))
 
     def _computed(self, operation: Operation, function: str, compute: Callable[..., Array]) -> Step:
         operands, result = operation.operands, operation.results[0]
         self.functions.add(function)
 
         def step(m: Machine) -> None:
-            tiles = _tiles(m, operation)
+            tiles = tiles_of(m, operation)
             if tiles is None:
                 return
             m.env[result] = Tile(compute(*(tile.data for tile in tiles)))
@@ -229,10 +218,14 @@ class ExactPlan(Plan):
         return step
 
     def _moved(self, operation: Operation, inner: Step) -> Step:
+        extreme = extreme_of(operation) if operation.name == "arith.select" and self.numbers.free else None
+        if extreme is not None:
+            self.degrees.extremes.add(operation.results[0])
+
         def step(m: Machine) -> None:
             self.degrees.forget(operation)
             inner(m)
-            if operation.regions:
+            if operation.regions or extreme is not None and self._chosen(m, operation, extreme):
                 return
             moved = operation.operands
             decided = [self.degrees.of(one) for one in moved if not is_float(one.type)]
@@ -242,15 +235,19 @@ class ExactPlan(Plan):
 
         return step
 
-    def _from_integers(self, operation: Operation) -> Callable[[Array], Array]:
-        unsigned = operation.name == "arith.uitofp"
-
-        def convert(x: Array) -> Array:
-            if x.dtype == np.bool_:
-                return self.numbers.integers(x.astype(np.int8) if unsigned else -x.astype(np.int8))
-            return self.numbers.integers(x.view(np.dtype(f"u{x.itemsize}")) if unsigned else x)
-
-        return convert
+    def _chosen(self, m: Machine, operation: Operation, extreme: str) -> bool:
+        """Put a maximum that is written as a choice in place of the choice, but for NaN."""
+        [result], (_, *both) = operation.results, operation.operands
+        chosen, *values = (m.env[one] for one in (result, *both))
+        if not (isinstance(chosen, Tile) and all(isinstance(one, Tile) for one in values)):
+            return False
+        first, second = (one.data for one in values if isinstance(one, Tile))
+        apply = self.numbers.apply
+        nan = apply("isnan", first) | apply("isnan", second)
+        m.env[result] = Tile(np.where(nan, chosen.data, apply(extreme, first, second)))
+        self.functions.add(extreme)
+        self.degrees.put(result, self._degree(extreme, [self.degrees.of(one) for one in both]))
+        return True
 
     def _comparison(self, operation: Operation) -> Step:
         predicate = float_predicate(operation)
@@ -293,7 +290,7 @@ class ExactPlan(Plan):
         result, value = operation.results[0], operation.attributes["value"]
         shape = shape_of(result.type)
         values = value.values if isinstance(value, Dense) else (value,)
-        words = np.concatenate([self.numbers.constant(float(one)) for one in values])
+        words = np.concatenate([self.numbers.constant(in_type(float(one), result.type)) for one in values])
         tile = Tile(words.reshape(1, *(shape if len(values) > 1 else (1,) * len(shape))))
 
         def step(m: Machine) -> None:
@@ -316,8 +313,8 @@ class ExactPlan(Plan):
             total = self.numbers.running_sum(data, axis)
             return Tile(np.flip(total, axis) if backwards else total)
 
-        build = reduction(prefix if scan else tree, quick, _is_sum)
-        inner, sums = build(self, operation), _is_sum(operation) is not None
+        build = reduction(prefix if scan else tree, quick, is_sum)
+        inner, sums = build(self, operation), is_sum(operation) is not None
         terms = shape_of(operation.operands[0].type)[int(operation.attributes["axis"])]
 
         def step(m: Machine) -> None:
@@ -337,7 +334,7 @@ class ExactPlan(Plan):
         a, b = shape_of(left.type), shape_of(right.type)
 
         def step(m: Machine) -> None:
-            tiles = _tiles(m, operation)
+            tiles = tiles_of(m, operation)
             if tiles is None:
                 return
             x, y, c = tiles[:3]
@@ -351,7 +348,7 @@ class ExactPlan(Plan):
     # --- memory ---------------------------------------------------------------------------------------------
 
     def _memory_step(self, operation: Operation) -> Step:
-        element = _in_memory(operation)
+        element = in_memory(operation)
         if not isinstance(element, FloatType):
             return self._on_integers(operation, super()._step(operation))
         name = operation.name
@@ -414,7 +411,7 @@ class ExactPlan(Plan):
             offsets, lanes, argument = addresses.offsets, access.lanes, addresses.argument
             if lanes is not None and lanes.shape != offsets.shape:
                 offsets, lanes = np.broadcast_arrays(offsets, lanes)
-            data = self.floats.gather(_spread(argument, offsets), offsets, lanes, element)
+            data = self.floats.gather(spread(argument, offsets), offsets, lanes, element)
             if addresses.inside is not None and self._pads_nan(m.env[pointer], operation):
                 data = np.where(addresses.inside, data, self.numbers.constant(np.nan))
             degree = self._stored_degree(argument).after(self._steered(operation))
@@ -424,7 +421,7 @@ class ExactPlan(Plan):
                     data = np.where(mask.data, data, filler.data)
                     degree = widest([degree, self.degrees.of(other)])
                 elif not mask.data.all():
-                    raise Incomplete(_unknown(filler, operation))
+                    raise Incomplete(why_unknown(filler, operation))
             elif mask is not None:
                 data = self._filled(data, mask.data, self._filler)
             m.env[result] = Tile(data)
@@ -465,12 +462,12 @@ class ExactPlan(Plan):
             access = Access(m, addresses, mask, shape)
             value = m.env[name]
             if not isinstance(value, Tile):
-                raise Incomplete(_unknown(value, operation))
+                raise Incomplete(why_unknown(value, operation))
             whole = access.spread(value.data)
             lanes = None if access.lanes is None else np.broadcast_to(access.lanes, whole)
             offsets = np.broadcast_to(addresses.offsets, whole)
             words = np.broadcast_to(value.data, whole)
-            self.floats.scatter(_spread(addresses.argument, offsets), offsets, lanes, words, element)
+            self.floats.scatter(spread(addresses.argument, offsets), offsets, lanes, words, element)
             steered = [*self._steered(operation), *map(self.degrees.of, controls)]
             self._stores(addresses.argument, self.degrees.of(name).after(steered))
 
@@ -508,12 +505,12 @@ class ExactPlan(Plan):
             access = Access(m, addresses, mask, shape)
             value = m.env[name]
             if not isinstance(value, Tile):
-                raise Incomplete(_unknown(value, operation))
+                raise Incomplete(why_unknown(value, operation))
             whole = (m.count, *shape)
             offsets = np.broadcast_to(addresses.offsets, whole)
             lanes = None if access.lanes is None else np.broadcast_to(access.lanes, whole)
             words = np.broadcast_to(value.data, whole)
-            argument = _spread(addresses.argument, offsets)
+            argument = spread(addresses.argument, offsets)
             most = 1  # at one place
             for held, places, here in self.floats.located(argument, offsets, lanes, element):
                 most = max(most, int(np.unique(places, return_counts=True)[1].max(initial=1)))
@@ -529,43 +526,3 @@ class ExactPlan(Plan):
                 m.env[result] = found
 
         return step
-
-
-def _tiles(m: Machine, operation: Operation) -> list[Tile] | None:
-    """All operands; None, and unknown results, where one is not known."""
-    values = [m.env[operand] for operand in operation.operands]
-    tiles = [value for value in values if isinstance(value, Tile)]
-    if len(tiles) == len(values):
-        return tiles
-    for result in operation.results:
-        m.env[result] = Unknown(_unknown(next(v for v in values if not isinstance(v, Tile)), operation))
-    return None
-
-
-def _unknown(value: Value, operation: Operation) -> str:
-    return (
-        value.reason if isinstance(value, Unknown) else f"{where(operation)} has an operand that is no number"
-    )
-
-
-def _spread(argument: int | Array, offsets: Array) -> int | Array:
-    return argument if isinstance(argument, int) else np.broadcast_to(argument, offsets.shape)
-
-
-def _in_memory(operation: Operation) -> Type:
-    """The type of the elements that a memory operation moves."""
-    kind = element_of(operation.operands[0].type)
-    if isinstance(kind, PointerType):
-        return element_of(kind.pointee) if isinstance(kind.pointee, TensorType) else kind.pointee
-    moved = operation.results[0] if operation.name in LOADS else operation.operands[-1]
-    return element_of(moved.type)
-
-
-def _is_sum(operation: Operation) -> object:
-    """Something where the region adds its two arguments."""
-    region = operation.regions[0]
-    if len(operation.operands) != 1 or len(region.blocks) != 1 or len(region.entry.operations) != 2:
-        return None
-    combiner, end = region.entry.operations
-    added = combiner.name == "arith.addf" and set(combiner.operands) == set(region.entry.arguments)
-    return "add" if added and end.operands == combiner.results else None

@@ -12,6 +12,7 @@ import numpy as np
 from kerncap.sanitizer.concrete.run import Limits
 from kerncap.sanitizer.equality.field import PRIMES, SMALLEST_Q, Field
 from kerncap.sanitizer.equality.numbers import NotModelled, irrational, named
+from kerncap.sanitizer.equality.plan_values import in_type
 from kerncap.sanitizer.equality.runs import (
     Budget,
     CannotRun,
@@ -189,8 +190,8 @@ class _HangsOn(NamedTuple):
         some only have to be equal in one.
 
         It shows if all comparisons come out in one of their ways, and if what roots are taken of is a square
-        in one of the fields, or in both. Each of k numbers at most falls between two constants, or beyond, by an even
-        chance, and k of them are there in one of k! orders.
+        in one of the fields, or in both. Each of k numbers at most falls between two constants, or beyond, by
+        an even chance, and k of them are there in one of k! orders.
         """
         if self.choices > _MOST_CHOICES:
             return 0.0
@@ -221,7 +222,7 @@ def _needed(a: Ran, b: Ran, hangs: _HangsOn, fields: int) -> tuple[int, str]:
 
 
 def _compared(first: Kernel, second: Kernel, a: Ran, b: Ran, numbers: Field) -> tuple[str, int, int]:
-    """The first difference in words, else nothing; how many elements were compared; and in how many fields."""
+    """The first difference in words, else nothing; how many elements were compared; in how many fields."""
     count, fields = 0, 2
     same = pairs(first, second)
     for pair, byte in integers_that_differ(a, b, same):
@@ -255,7 +256,7 @@ def _scalars(first: Kernel, second: Kernel) -> dict[str, float]:
     for kernel in (first, second):
         for name, given in zip(kernel.module.kernel.arguments, kernel.launch.arguments, strict=True):
             if isinstance(name.type, FloatType) and isinstance(given, ScalarArgument):
-                found.setdefault(given.name, float(given.value))
+                found.setdefault(given.name, in_type(float(given.value), name.type))
     return found
 
 
@@ -266,7 +267,7 @@ def _constants(kernel: Kernel) -> Iterable[float]:
                 value = operation.attributes["value"]
                 for one in value.values if isinstance(value, Dense) else (value,):
                     if isinstance(one, float):
-                        yield one
+                        yield in_type(one, operation.results[0].type)
 
 
 _KNOWN = frozenset(

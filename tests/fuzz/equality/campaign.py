@@ -27,6 +27,11 @@ from tests.fuzz.mutants.mutate import Mutant, mutants
 from tests.integration.equality.pairs import EQUAL, Run, launched
 
 RUNS = 100
+_IMPORTS = (
+    "import triton",
+    "import triton.language as tl",
+    "from triton.language.extra import libdevice",
+)
 
 
 @dataclass(frozen=True)
@@ -62,7 +67,7 @@ def chosen(count: int, seed: int) -> list[Mutated]:
             body = functions[one.kernel.__name__]
             called = {node.id for node in ast.walk(body) if isinstance(node, ast.Name)} & set(functions)
             needed = [ast.unparse(functions[name]) for name in sorted(called - {body.name})]
-            text = "\n".join(["import triton", "import triton.language as tl", *needed, ast.unparse(body)])
+            text = "\n".join([*_IMPORTS, *needed, ast.unparse(body)])
             found += [Mutated(pair, one, mutant) for mutant in mutants(text)]
     random.Random(seed).shuffle(found)
     return found[:count]

@@ -156,6 +156,9 @@ EQUAL: dict[str, tuple[Made, Run, Run]] = {
     ),
     "quantised": (_quantised, _row(dequantise.dequantised), _row(dequantise.dequantised_at_the_end, _PART)),
     "gathered rows": (_indexed, _row(gather.gathered), _row(gather.gathered_by_masks)),
+    "RMS norm with its epsilon": (_rms, _row(norms.rms_norm), _row(norms.rms_norm_with_epsilon)),
+    "largest by choices": (_maxima, _row(maxima.largest), _row(maxima.largest_by_choices)),
+    "least of two": (lambda: _flat(2), _each(maxima.least_of_two), _each(maxima.least_but_nan)),
     "largest": (_maxima, _row(maxima.largest), _row(maxima.largest_in_steps)),
 }  # fmt: skip
 
@@ -218,6 +221,11 @@ UNEQUAL: dict[str, tuple[Made, Run, Run]] = {
         lambda: _rows(torch.zeros(ROWS, dtype=torch.int32)), _row(maxima.largest_place),
         _row(maxima.largest_place_of_all_but_one),
     ),
+    "RMS norm, another epsilon": (_rms, _row(norms.rms_norm), _row(norms.rms_norm_with_another_epsilon)),
+    "largest by the other choice": (
+        _maxima, _row(maxima.largest_by_choices), _row(maxima.largest_by_the_other_choice),
+    ),
+    "largest by half": (_maxima, _row(maxima.largest_by_choices), _row(maxima.largest_by_half)),
     "largest of all but the last": (_maxima, _row(maxima.largest), _row(maxima.largest_of_all_but_the_last)),
 }  # fmt: skip
 

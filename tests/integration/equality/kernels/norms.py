@@ -127,3 +127,21 @@ def rms_norm_without_last(x, w, y, n, eps, BLOCK: tl.constexpr):
     counted = tl.where(at < n - 1, value, 0.0)
     scale = tl.rsqrt(tl.sum(counted * counted, 0) / n + eps)
     tl.store(y + row * n + at, value * scale * tl.load(w + at, mask=at < n, other=0.0), mask=at < n)
+
+
+@triton.jit
+def rms_norm_with_epsilon(x, w, y, n, eps, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    at = tl.arange(0, BLOCK)
+    value = tl.load(x + row * n + at, mask=at < n, other=0.0).to(tl.float32)
+    scale = tl.rsqrt(tl.sum(value * value, 0) / n + 1e-6)
+    tl.store(y + row * n + at, value * scale * tl.load(w + at, mask=at < n), mask=at < n)
+
+
+@triton.jit
+def rms_norm_with_another_epsilon(x, w, y, n, eps, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    at = tl.arange(0, BLOCK)
+    value = tl.load(x + row * n + at, mask=at < n, other=0.0).to(tl.float32)
+    scale = tl.rsqrt(tl.sum(value * value, 0) / n + 1.1e-6)
+    tl.store(y + row * n + at, value * scale * tl.load(w + at, mask=at < n), mask=at < n)

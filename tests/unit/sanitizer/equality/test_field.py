@@ -49,6 +49,8 @@ LAWS: dict[str, Three] = {
     ),
     "cubes": lambda c: (c.pow(c.x, c.number(3.0)), c.mul(c.x, c.mul(c.x, c.x))),
     "maxima": lambda c: (c.maxnum(c.x, c.maxnum(c.y, c.z)), c.maxnum(c.maxnum(c.z, c.x), c.y)),
+    "maxima of constants": lambda c: (c.maxnum(c.number(3.0), c.number(1.0)), c.number(3.0)),
+    "minima of constants": lambda c: (c.minnum(c.number(-0.0), c.number(7.0)), c.number(0.0)),
     "absolute": lambda c: (c.abs(c.mul(c.x, c.neg(c.y))), c.mul(c.abs(c.x), c.abs(c.y))),
     "no exponential of minus infinity": lambda c: (
         c.add(c.x, c.exp(c.sub(c.number(-math.inf), c.y))), c.x,
@@ -70,9 +72,11 @@ MISTAKES: dict[str, Three] = {
     "a bias": lambda c: (c.add(c.x, c.number(1e-6)), c.x),
     "one of a constant's digits": lambda c: (c.exp2(c.mul(c.x, c.number(1.4427))), c.exp(c.x)),
     "a maximum of fewer": lambda c: (c.maxnum(c.x, c.maxnum(c.y, c.z)), c.maxnum(c.x, c.y)),
+    "a maximum with a constant": lambda c: (c.maxnum(c.x, c.number(1.0)), c.x),
     "a maximum for a minimum": lambda c: (c.maxnum(c.x, c.y), c.minnum(c.x, c.y)),
     "a logarithm of another number": lambda c: (
-        c.mul(c.exp(c.x), c.log(c.y)), c.mul(c.exp(c.x), c.log(c.z)),
+        c.mul(c.exp(c.x), c.log(c.y)),
+        c.mul(c.exp(c.x), c.log(c.z)),
     ),
     "a logarithm for its argument": lambda c: (c.add(c.exp(c.x), c.log(c.y)), c.add(c.exp(c.x), c.y)),
     "a product of logarithms": lambda c: (c.mul(c.log(c.x), c.log(c.y)), c.log(c.mul(c.x, c.y))),
