@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,7 +10,8 @@ import numpy as np
 
 from kerncap.format import Reproducer, WriteSet
 from kerncap.format.write_set import PIECE_BYTES
-from kerncap.replay.engine import Engine
+from kerncap.replay.engine import ORIGINAL, Engine
+from kerncap.replay.outcome import Outcome
 from kerncap.replay.worker.common import bitmap
 from kerncap.replay.worker.common.bitmap import Bits, Packed
 
@@ -28,18 +30,28 @@ class Measured:
     # Idle bytes that were not poisoned: on the host it shows who touches them. Those that always are.
     far: dict[int, Bits] = field(default_factory=dict, repr=False, compare=False)
     near: dict[int, Bits] = field(default_factory=dict, repr=False, compare=False)
+    # Of the last run of the captured kernel under this poison, where nothing came after it: the seed,
+    # `Connection.changes`, how it ended.
+    ran: tuple[int, int, Outcome] | None = field(default=None, repr=False, compare=False)
     # How replays of the captured kernel differ from each other, once that was needed (a `noise.Noise`).
     noise: Any = field(default=None, repr=False, compare=False)
 
     def add(self, region: int, written: Bits, also_input: Bits | None = None) -> None:
         """More bytes that are written, and those of them that are also input."""
+        self.ran = None
         self.written[region] = self._of(self.written, region) | written
         if also_input is not None:
             self.also_input[region] = self._of(self.also_input, region) | also_input
 
     def leave(self, region: int, bits: Bits) -> None:
         """More bytes that are neither read nor written."""
+        self.ran = None
         self.untouched[region] = self._of(self.untouched, region) | bits
+
+    def take(self, region: int, bits: Bits) -> None:
+        """Bytes that were left, and are not known to be untouched any more."""
+        self.ran = None
+        self.untouched[region] = self._of(self.untouched, region) & ~bits
 
     def _of(self, masks: dict[int, Bits], region: int) -> Bits:
         found = masks.get(region)
@@ -124,6 +136,28 @@ def poison(engine: Engine, measured: Measured, seed: int, idle: bool = True, spa
         if beside.any():
             measured.far[region] = far & ~beside
             engine.fill(region, 0, measured.sizes[region], seed, beside)
+
+
+def launch_poisoned(
+    engine: Engine, measured: Measured, which: str, seed: int, launch: Callable[[], Outcome] | None = None
+) -> Outcome:
+    """Restore, poison what is not read, launch.
+
+    Of the captured kernel on the host memory may hold just that already: its last run answers, once.
+    """
+    known, measured.ran = measured.ran, None
+    mine = which == ORIGINAL and engine.choice.memory == "host"
+    if known is not None and mine and known[:2] == (seed, engine.connection.changes):
+        return known[2]
+    for last in (False, False, True):
+        engine.restore()
+        poison(engine, measured, seed, sparing=not last)
+        outcome = launch() if launch else engine.launch(which)
+        if not outcome.ok or not strays(engine, measured):
+            break
+    if mine and outcome.ok:
+        measured.ran = seed, engine.connection.changes, outcome
+    return outcome
 
 
 def _far(engine: Engine, measured: Measured) -> dict[int, Bits]:

@@ -23,6 +23,13 @@ START_TIMEOUT_S = 300.0  # torch and Triton from a cold disk
 _OPERATION_TIMEOUT_S = 600.0
 _PLACEMENT_TRIES = 3
 
+# What leaves the launch's memory as it is.
+_READING = frozenset({
+    Backend.snapshot, Backend.drop, Backend.differing, Backend.diff, Backend.untouched, Backend.gap_writes,
+    Backend.infer, Backend.compare, Backend.within, Backend.nonfinite, Backend.errors, Backend.boxes,
+    Backend.export,
+})  # fmt: skip
+
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -46,6 +53,7 @@ def started_as(choice: Choice) -> tuple[str, dict[str, str], tuple[str, ...]]:
 class Connection:
     """One worker at a time for a job; ``generation`` grows with every one.
 
+    ``changes`` grows with every operation that may change the launch's memory, and with every worker.
     ``opened`` is called with a new worker's reply to ``open``, and gives it what the one before had.
     """
 
@@ -58,6 +66,7 @@ class Connection:
         self._standby = standby
         self.job = job
         self.generation = 0
+        self.changes = 0
         self._opened = opened
         self._worker: Worker | None = None
         self._names = itertools.count()
@@ -70,6 +79,7 @@ class Connection:
         if self._worker is not None:
             self._worker.close()
         self.generation += 1
+        self.changes += 1
         ahead = self._fitting()
         for attempt in range(-1 if ahead else 0, _PLACEMENT_TRIES + 1):
             # A fresh process has another layout; only when that does not help do pointers move.
@@ -102,6 +112,8 @@ class Connection:
         if self._worker is None or not self._worker.alive:
             self.start()
         assert self._worker is not None
+        if operation not in _READING:
+            self.changes += 1
         return self._worker.request(timeout_s, operation, *args, **kwargs)
 
     def call(self, operation: Callable[Concatenate[Backend, P], R], *args: P.args, **kwargs: P.kwargs) -> R:

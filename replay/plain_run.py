@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from kerncap.errors import KerncapError, ReplayError
-from kerncap.replay.engine import Engine
+from kerncap.replay.engine import ORIGINAL, Engine
 from kerncap.replay.noise import Noise
 from kerncap.replay.outcome import Outcome
 from kerncap.replay.tolerance import exceeds
@@ -15,6 +15,7 @@ from kerncap.replay.worker.common.bitmap import Bits
 
 _SLOWER = 10.0  # a run on other contents may take this much longer than a plain one
 _LEAST_TIMEOUT_S = 5.0
+_STATE = "plain run"
 
 
 class OutOfTime(KerncapError):
@@ -43,30 +44,47 @@ class PlainRun:
         self._sizes = [region.size for region in engine.manifest.regions]
         self._generation = -1
         self._noise: Noise | None = None
+        self.state = _STATE  # that has what it left in memory
         self.limit_s = engine.timeout_s
 
     def run(self) -> None:
         """Raises EndedBadly when even this run does not end well."""
         engine = self._engine
-        engine.restore()
         begin = time.monotonic()
-        outcome = self.launch(engine.timeout_s)
+        outcome = engine.plain(self._which, self._within(engine.timeout_s))
         if not outcome.ok:
             raise EndedBadly(outcome)
-        took = time.monotonic() - begin
+        took = max(time.monotonic() - begin, outcome.ns / 1e9)
         self.limit_s = min(engine.timeout_s, max(_LEAST_TIMEOUT_S, took * _SLOWER))
-        engine.snapshot("baseline")
         self._generation = engine.generation
+        if self._is_as_captured():
+            self._noise = Noise()
+            self.state = "post"
+        else:
+            self.state = _STATE
+            engine.snapshot(_STATE)
+
+    def _is_as_captured(self) -> bool:
+        """Whether the interpreter gave the application the same bytes: two runs, and no noise."""
+        engine = self._engine
+        manifest = engine.manifest
+        two_runs = self._which == ORIGINAL and manifest.oracle.kind == "trusted"
+        alike = engine.choice.memory == "host" and manifest.launch.mode == "interpreter"
+        return two_runs and alike and not engine.differing("post")
 
     def launch(self, limit_s: float | None = None, which: str | None = None) -> Outcome:
         """One launch in memory as it is."""
-        limit_s = self.limit_s if limit_s is None else limit_s
-        if self._deadline is not None:
-            left = self._deadline - time.monotonic()
-            if left <= 0:
-                raise OutOfTime(f"{self._what} in the time given")
-            limit_s = min(limit_s, left)
-        return self._engine.launch(which or self._which, limit_s)
+        within_s = self._within(self.limit_s if limit_s is None else limit_s)
+        return self._engine.launch(which or self._which, within_s)
+
+    def _within(self, limit_s: float) -> float:
+        """The limit, or less where the deadline is nearer. Raises OutOfTime past it."""
+        if self._deadline is None:
+            return limit_s
+        left = self._deadline - time.monotonic()
+        if left <= 0:
+            raise OutOfTime(f"{self._what} in the time given")
+        return min(limit_s, left)
 
     @property
     def is_lost(self) -> bool:
@@ -87,7 +105,7 @@ class PlainRun:
     def is_unlike(self) -> bool:
         """Whether memory differs from the plain run's by more than runs of the kernel differ anyway."""
         engine = self._engine
-        regions = engine.differing("baseline")
+        regions = engine.differing(self.state)
         if not regions:
             return False
         if self._noise is None:
@@ -100,7 +118,7 @@ class PlainRun:
         noise = self.noise_floor()
         if not noise:
             return True
-        different = {region: engine.diff(region, "baseline") for region in regions}
+        different = {region: engine.diff(region, self.state) for region in regions}
         for region, bits in different.items():
             # Where the type is known its tolerance decides; elsewhere, bytes that were seen to differ.
             allowed = bitmap.widened(noise.byte_mask(engine, region), 8)
@@ -112,7 +130,7 @@ class PlainRun:
             if left.any():
                 return True
         wanted = noise.wanted(engine, sorted(noise.views), races=True)
-        return any(exceeds(stats) for stats in engine.compare(wanted, "baseline"))
+        return any(exceeds(stats) for stats in engine.compare(wanted, self.state))
 
     def noise_floor(self) -> Noise:
         """How one plain run differs from the next."""
@@ -123,6 +141,6 @@ class PlainRun:
                 self._engine.restore()
                 if not self.launch().ok:
                     break
-                noise.observe(self._engine, "baseline")
+                noise.observe(self._engine, self.state)
             self._noise = noise
         return self._noise

@@ -13,7 +13,7 @@ from typing import Any
 from kerncap.answer import Answer
 from kerncap.format.schema import Manifest
 from kerncap.replay import in_place, printed_text, rounding_bias
-from kerncap.replay.byte_effects import SEED_A, SEED_B, Measured, poison, strays
+from kerncap.replay.byte_effects import SEED_A, SEED_B, Measured, launch_poisoned
 from kerncap.replay.engine import CANDIDATE, ORIGINAL, Engine
 from kerncap.replay.judge_requests import FLOATS, errors, where
 from kerncap.replay.noise import Noise, of_replays
@@ -70,15 +70,8 @@ def run_poisoned(engine: Engine, measured: Measured, which: str, seed: int) -> V
 
     Then `settle`, before anything is compared.
     """
-    for last in (False, False, True):
-        engine.restore()
-        poison(engine, measured, seed, sparing=not last)
-        outcome = engine.launch(which)
-        if not outcome.ok:
-            return badly_ended(outcome)
-        if not strays(engine, measured):
-            break
-    return None
+    outcome = launch_poisoned(engine, measured, which, seed)
+    return None if outcome.ok else badly_ended(outcome)
 
 
 def settle(engine: Engine, measured: Measured, seed: int) -> dict[int, Bits]:

@@ -49,7 +49,7 @@ class Probe:
             if kept.any():
                 if engine.diff(region, "poison", seed, kept).any():
                     return False  # written where the measured write set knows nothing of it
-                engine.put("baseline", region, kept)
+                engine.put(self._plain.state, region, kept)
         return not self._plain.is_unlike()
 
 

@@ -60,8 +60,7 @@ def _self_check(engine: Engine, deadline: float) -> tuple[_Result, str, Measured
         verdict = end_again(engine, ORIGINAL)
         return verdict.answer.value, verdict.summary, None
     engine.timeout_s = max(1.0, deadline - time.monotonic())
-    engine.restore()
-    outcome = engine.launch()
+    outcome = engine.plain()
     if outcome.status == "timeout":
         return "undecided", "one replay takes longer than --self-check-timeout", None
     if not outcome.ok:
