@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -20,7 +21,7 @@ from kerncap.capture.options import CaptureOptions, Run
 from kerncap.capture.outcome import CaptureResult, KernelSummary, SelfCheck
 from kerncap.capture.payloads import KernelCounts
 from kerncap.capture.process_log import ProcessLog
-from kerncap.capture.seal import Sealer
+from kerncap.capture.seal import SealedLaunch, Sealer
 from kerncap.capture.session_folder import Session
 from kerncap.capture.target import Target, TargetResult
 from kerncap.errors import CaptureError, KerncapError, UsageError
@@ -28,6 +29,9 @@ from kerncap.format.private.command import without_secrets
 from kerncap.replay import trust
 from kerncap.report.capture_text import dormant_line
 from kerncap.whole_files import output_folder
+
+if TYPE_CHECKING:
+    from kerncap.replay.pool import Pool
 
 _ALL_SELF_CHECKS = 4  # take this many times the limit of one
 
@@ -273,33 +277,39 @@ def _leave(session: Session) -> None:
 
 def _check_all(result: CaptureResult, timeout_s: float) -> None:
     """Replay each once; neither many reproducers nor an impatient user lose the report."""
-    start, most_s = time.monotonic(), _ALL_SELF_CHECKS * timeout_s
-    stopped = ""
-    if result.captured and sys.stderr.isatty():
-        log.line(f"self-check of {len(result.captured)} (--no-self-check leaves it out)")
-    for sealed in result.captured:
-        if time.monotonic() - start > most_s:
-            stopped = f"the self-checks before it took over {most_s:g} s"
-        if not stopped:
-            try:
-                result.self_checks[sealed.path] = (
-                    SelfCheck("skipped", "captured with --no-values: there is nothing to compare with")
-                    if result.options.keep.no_values
-                    else _self_check(sealed.path, result.target_python, timeout_s)
-                )
-                continue
-            except KeyboardInterrupt:
-                stopped = "interrupted"
-        result.self_checks[sealed.path] = SelfCheck("skipped", stopped)
-
-
-def _self_check(path: Path, target_python: str | None, timeout_s: float) -> SelfCheck:
+    wanted = result.captured
+    if result.options.keep.no_values:
+        _skip(result, wanted, "captured with --no-values: there is nothing to compare with")
+        return
+    if wanted and sys.stderr.isatty():
+        log.line(f"self-check of {len(wanted)} (--no-self-check leaves it out)")
     try:
-        from kerncap.api.verify import self_check
+        from kerncap.replay.pool import Pool
     except ImportError as error:
-        return SelfCheck("skipped", f"replay is not installed here: {error}")
+        _skip(result, wanted, f"replay is not installed here: {error}")
+        return
+    start, most_s = time.monotonic(), _ALL_SELF_CHECKS * timeout_s
+    with Pool() as pool:
+        for done, sealed in enumerate(wanted):
+            if time.monotonic() - start > most_s:
+                _skip(result, wanted[done:], f"the self-checks before it took over {most_s:g} s")
+                return
+            try:
+                result.self_checks[sealed.path] = _self_check(sealed.path, result, timeout_s, pool)
+            except KeyboardInterrupt:
+                _skip(result, wanted[done:], "interrupted")
+                return
+
+
+def _skip(result: CaptureResult, left: Sequence[SealedLaunch], why: str) -> None:
+    result.self_checks.update({sealed.path: SelfCheck("skipped", why) for sealed in left})
+
+
+def _self_check(path: Path, result: CaptureResult, timeout_s: float, pool: Pool) -> SelfCheck:
+    from kerncap.api.verify import self_check
+
     try:
-        result, reason = self_check(path, timeout_s, target_python)
+        answer, reason = self_check(path, timeout_s, result.target_python, pool)
     except KerncapError as error:
         return SelfCheck("skipped", log.one_line(error))
-    return SelfCheck(result, reason or "")
+    return SelfCheck(answer, reason or "")

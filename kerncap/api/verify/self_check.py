@@ -16,18 +16,21 @@ from kerncap.replay.byte_effects import Measured
 from kerncap.replay.engine import ORIGINAL, Engine
 from kerncap.replay.measure_write_set import measure
 from kerncap.replay.plain_run import OutOfTime
+from kerncap.replay.pool import Pool
 from kerncap.replay.verdict import judge
 from kerncap.replay.wording import badly_ended
 
 _Result = Literal["pass", "fail", "undecided", "skipped"]
 
 
-def self_check(path: Path, timeout_s: float = 30.0, target_python: str | None = None) -> tuple[str, str]:
+def self_check(
+    path: Path, timeout_s: float = 30.0, target_python: str | None = None, pool: Pool | None = None
+) -> tuple[str, str]:
     """Replay a new reproducer once and measure its write set; both are kept in it.
 
     ``target_python`` ran the captured program; it serves where kerncap's own has no torch and triton.
-    Returns (``pass``, ``fail``, ``undecided`` or ``skipped``, reason). Never raises for what the reproducer
-    does.
+    ``pool``: what its worker is a fork of. Returns (``pass``, ``fail``, ``undecided`` or ``skipped``,
+    reason). Never raises for what the reproducer does.
     """
     deadline = time.monotonic() + timeout_s
     measured: Measured | None = None
@@ -35,7 +38,9 @@ def self_check(path: Path, timeout_s: float = 30.0, target_python: str | None = 
     try:
         with Reproducer.open(path) as reproducer:
             try:
-                with Engine(reproducer, timeout_s=timeout_s, target_python=target_python) as engine:
+                with Engine(
+                    reproducer, timeout_s=timeout_s, target_python=target_python, shared=pool
+                ) as engine:
                     engine_name = engine.choice.name
                     result, reason, measured = _self_check(engine, deadline)
             except BackendUnavailable as error:
