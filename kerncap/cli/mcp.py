@@ -19,11 +19,14 @@ from kerncap.cli.paths import PATH
 )  # fmt: skip
 @click.option("--read-only", is_flag=True, help="Leave out tools that run a program or a kernel.")
 @click.option("--python", metavar="PATH", help="Python with torch and triton, for replays.")
+@click.option("--resident", is_flag=True, help="Run each verify as verify --resident does.")
 @click.option(
     "--max-bytes", type=Whole(8000, 10_000_000), default=40_000, show_default=True,
     metavar="N", help="Maximum size of one answer, 8000 or more; the agent can read the rest.",
 )  # fmt: skip
-def command(roots: tuple[Path, ...], read_only: bool, python: str | None, max_bytes: int) -> int:
+def command(
+    roots: tuple[Path, ...], read_only: bool, python: str | None, resident: bool, max_bytes: int
+) -> int:
     """Serve the commands to one agent on stdin and stdout, over the Model Context Protocol.
 
     An agent's client starts this itself. Paths stay inside --root. The programs that capture and list run
@@ -39,5 +42,5 @@ def command(roots: tuple[Path, ...], read_only: bool, python: str | None, max_by
     from kerncap.mcp.tools import default_context
 
     with protocol():
-        serve(default_context(roots, python), read_only, max_bytes)
+        serve(default_context(roots, python, resident), read_only, max_bytes)
     return 0

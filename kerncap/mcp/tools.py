@@ -20,6 +20,7 @@ class Context:
 
     allowed: Allowed
     python: str | None = None  # for replays; a Python that has torch and triton
+    resident: bool = False  # verify is carried out by a process that stays
 
 
 @dataclass(frozen=True)
@@ -98,6 +99,7 @@ def _verify(given: inputs.Verify, context: Context) -> list[str]:
         options.append("--hostile")
     if given.prove:
         options.append("--prove")
+    options += ["--resident"] * context.resident
     return ["verify", "--json", *_run_options(given, context), *options, _repro(given.repro, context)]
 
 
@@ -209,5 +211,5 @@ def chosen(read_only: bool) -> dict[str, Tool]:
     return {tool.name: tool for tool in TOOLS if tool.read_only or not read_only}
 
 
-def default_context(roots: tuple[Path, ...], python: str | None) -> Context:
-    return Context(Allowed.of(roots or (Path("."),)), python)
+def default_context(roots: tuple[Path, ...], python: str | None, resident: bool) -> Context:
+    return Context(Allowed.of(roots or (Path("."),)), python, resident)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +63,12 @@ def test_the_command_line_understands_it(tool: Tool, context: Context) -> None:
     parsed = command.make_context(name, rest, resilient_parsing=False)
     assert parsed.params["as_json"] is True
     assert not parsed.params.get("trust")
+
+
+def test_a_process_that_stays_is_for_verify_only_and_if_asked(context: Context) -> None:
+    stays = dataclasses.replace(context, resident=True)
+    assert {tool.name for tool in TOOLS if "--resident" in words(tool, FULL[tool.name], stays)} == {"verify"}
+    assert not any("--resident" in words(tool, FULL[tool.name], context) for tool in TOOLS)
 
 
 def test_every_tool_is_tried() -> None:
