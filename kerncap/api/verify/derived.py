@@ -293,6 +293,7 @@ def _window(body: Any, view: schema.View, strides: Sequence[int], dtype: Any) ->
 
 def decoded(words: Any, dtype: str) -> Any:
     """Words of a floating type as float64."""
-    if dtype == "bfloat16":
-        return (words.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
-    return np.ascontiguousarray(words).view(np.dtype(dtype)).astype(np.float64)
+    with np.errstate(invalid="ignore"):  # memory that nobody wrote may hold signalling NaNs
+        if dtype == "bfloat16":
+            return (words.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
+        return np.ascontiguousarray(words).view(np.dtype(dtype)).astype(np.float64)
