@@ -144,10 +144,11 @@ def _less_exact(original: ErrorStatistics, candidate: ErrorStatistics) -> bool:
 
 
 def described(stats: ErrorStatistics) -> str:
-    """Errors in ulps and relative, on one line."""
+    """Errors in ulps, relative, and their mean with its sign, on one line."""
     text = (
         f"ulps max {stats.ulp_max:.3g}, mean {stats.ulp_mean:.2g}, p99 {stats.ulp_p99:.3g}; "
-        f"relative max {stats.rel_max:.2g}, mean {stats.rel_mean:.2g}, p99 {stats.rel_p99:.2g}"
+        f"relative max {stats.rel_max:.2g}, mean {stats.rel_mean:.2g}, p99 {stats.rel_p99:.2g}; "
+        f"mean signed {stats.signed_mean:+.2g}"
     )
     return f"{text}; {specials(stats)}" if stats.nan_found or stats.inf_found else text
 

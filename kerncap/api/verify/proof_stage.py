@@ -6,6 +6,7 @@ import dataclasses
 
 from kerncap.api.prove.launches import captured, with_source
 from kerncap.api.prove.proof_words import said
+from kerncap.api.verify import numerics_stage
 from kerncap.api.verify.verify_result import Case, StageResult
 from kerncap.errors import KerncapError
 from kerncap.log import one_line
@@ -30,4 +31,15 @@ def stage(case: Case) -> StageResult:
         words = said(prove(kernel_of(first), kernel_of(second)), "the captured kernel", candidate.name)
     except (KerncapError, OSError, UnicodeDecodeError) as error:
         return found.undecided(one_line(str(error).splitlines()[0]))
-    return StageResult("proof", **dataclasses.asdict(words))
+    found = StageResult("proof", **dataclasses.asdict(words))
+    if found.result == "pass" and "numerics" not in case.options.stages:
+        _add_rounding(case, found)
+    return found
+
+
+def _add_rounding(case: Case, found: StageResult) -> None:
+    """What both kernels are off by on the captured values, which the proof leaves out."""
+    measured = numerics_stage.stage(case)
+    found.shown += [f"rounding: {line}" for line in measured.shown]
+    open_ = dict.fromkeys([*measured.reasons, *measured.not_shown])
+    found.not_shown += [f"rounding: {line}" for line in open_]

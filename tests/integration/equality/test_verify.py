@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 
@@ -44,6 +45,9 @@ def test_an_equal_candidate_is_proved_and_a_wrong_one_shown(kerncap: CommandLine
     assert good.status == 0, good.stdout + good.stderr
     assert "  shown: PROVED equal over the reals, for all float values, at these sizes" in good.stdout
     assert "  not shown: assumed: rounding is left out" in good.stdout
+    assert re.search(
+        r"^  shown: rounding: out_ptr, the candidate: ulps max .*; mean signed [+-]", good.stdout, re.M
+    )
     assert good.result_line == "Result: PASS (proof passed)"
     bad = kerncap("verify", softmax, "--candidate", SAMPLE / "wrong.py", "--prove", "--stages", "smoke")
     assert bad.status == 1, bad.stdout + bad.stderr
