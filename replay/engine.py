@@ -223,13 +223,14 @@ class Engine(WorkerMemory):
 
     # --- running -----------------------------------------------------------------------------------
 
-    def plain(self, which: str = ORIGINAL, timeout_s: float | None = None) -> Outcome:
+    def plain(self, which: str = ORIGINAL, timeout_s: float | None = None, shared: bool = False) -> Outcome:
         """Run one launch on the captured memory.
 
-        Of the captured kernel on the host memory may hold just that already: its last launch answers, once.
+        ``shared``: of the captured kernel on the host memory may hold just that already, and its last launch
+        answers, once.
         """
         known, self._plain = self._plain, None
-        if known is not None and which == ORIGINAL and known[0] == self.connection.changes:
+        if shared and known is not None and which == ORIGINAL and known[0] == self.connection.changes:
             return known[1]
         self.restore()
         outcome = self.launch(which, timeout_s)

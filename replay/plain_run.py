@@ -51,7 +51,7 @@ class PlainRun:
         """Raises EndedBadly when even this run does not end well."""
         engine = self._engine
         begin = time.monotonic()
-        outcome = engine.plain(self._which, self._within(engine.timeout_s))
+        outcome = engine.plain(self._which, self._within(engine.timeout_s), shared=True)
         if not outcome.ok:
             raise EndedBadly(outcome)
         took = max(time.monotonic() - begin, outcome.ns / 1e9)

@@ -111,7 +111,7 @@ def _smoke(case: Case) -> tuple[StageResult, str, Verdict | None]:
 def _ends(case: Case) -> Verdict | None:
     """The verdict on a plain run that does not even end well."""
     engine, options = case.engine, case.options
-    if _judges_at_once(case):
+    if case.measured is None and _judges_at_once(case):
         case.measured = load(case.reproducer)
         if case.measured and launch_poisoned(engine, case.measured, ORIGINAL, SEED_A).ok:
             return None

@@ -151,10 +151,12 @@ def test_a_run_is_shared_once_and_only_where_nothing_came_after_it(
         launches.clear()
         engine.restore()
         assert judge(engine, measured).passed and launches == ["original"]
-        assert engine.plain().ok and engine.plain().ok
-        assert launches == ["original"] * 2
+        launches.clear()
+        assert engine.plain().ok and engine.plain().ok and launches == ["original"] * 2
+        assert engine.plain(shared=True).ok and launches == ["original"] * 2
+        assert engine.plain(shared=True).ok and launches == ["original"] * 3
         engine.restore()
-        assert engine.plain().ok and launches == ["original"] * 3
+        assert engine.plain(shared=True).ok and launches == ["original"] * 4
 
 
 def test_a_result_that_differs_from_the_capture_has_its_noise_measured(
