@@ -1,4 +1,4 @@
-"""Kernels that other compilers made of Python: Pallas, cuTile, CuTe DSL, jax-triton.
+"""Kernels that other compilers made of Python: Pallas, jax-triton.
 
 The function is found by line tables that name Python files, and of Pallas by its name too: the kernel has
 the function's. kerncap can't compile it again; the source is stored for reading.
@@ -82,15 +82,15 @@ def _by_lines(request: SourceRequest, base: str) -> tuple[str, PythonFunction] |
 
 
 def _by_name(request: SourceRequest, base: str) -> tuple[str, PythonFunction] | None:
-    """The one function of that name that the program, or one of Pallas' own files, hands to Pallas."""
+    """The one function that the program, or one of Pallas' own files, hands to Pallas for such a kernel."""
     found: list[tuple[str, PythonFunction]] = []
     for path in _files(request):
         text = _text(path)
-        if text is None or f"def {base}" not in text or not any(each in text for each in _LAUNCHERS):
+        if text is None or base not in text or not any(each in text for each in _LAUNCHERS):
             continue
         module = python_source.parse(text)
-        if module is not None and base in _launched(module):
-            function = python_source.only(text, base)
+        for name in sorted(_launched_as(module, base)) if module is not None else ():
+            function = python_source.only(text, name)
             if function is not None:
                 found.append((path, function))
     return found[0] if len(found) == 1 else None
@@ -102,23 +102,35 @@ def _files(request: SourceRequest) -> Iterator[str]:
         yield from map(str, sorted(Path(folder, _BUNDLED).glob("*.py"))[:256])
 
 
-def _launched(module: ast.Module) -> set[str]:
-    """The names that calls of Pallas' launchers are given, and functions that they decorate."""
-    found: set[str] = set()
+def _launched_as(module: ast.Module, base: str) -> set[str]:
+    """What launches of a kernel called ``base`` are given: functions, and names that are none.
+
+    A kernel is called as its function is, unless the launch has a ``name``.
+    """
+    launches: list[tuple[str | None, set[str]]] = []
     assigned: dict[str, set[str]] = {}
     for node in ast.walk(module):
         if isinstance(node, ast.Call) and _last_name(node.func) in _LAUNCHERS:
-            found |= python_source.names(*node.args)
+            launches.append((_name_given(node), python_source.names(*node.args)))
         elif isinstance(node, ast.FunctionDef):
-            used = (each for decorator in node.decorator_list for each in ast.walk(decorator))
+            used = [each for decorator in node.decorator_list for each in ast.walk(decorator)]
             if any(_last_name(each) in _LAUNCHERS for each in used):
-                found.add(node.name)
+                given = (_name_given(each) for each in used if isinstance(each, ast.Call))
+                launches.append((next(filter(None, given), None), {node.name}))
         elif isinstance(node, ast.Assign):  # kernel = functools.partial(body, ...)
             for target in python_source.names(*node.targets):
                 assigned.setdefault(target, set()).update(python_source.names(node.value))
-    while more := {name for each in found for name in assigned.get(each, ())} - found:
-        found |= more
+    found: set[str] = set()
+    for name, passed in launches:
+        while more := {name for each in passed for name in assigned.get(each, ())} - passed:
+            passed |= more
+        found |= passed if name == base else passed & {base} if name is None else set()
     return found
+
+
+def _name_given(call: ast.Call) -> str | None:
+    given = (each.value for each in call.keywords if each.arg == "name")
+    return next((str(each.value) for each in given if isinstance(each, ast.Constant)), None)
 
 
 def _last_name(node: ast.AST) -> str:

@@ -45,6 +45,15 @@ def scale(x):
 @pl.kernel(out_shape=None, mesh=None)
 def copy(x_ref, o_ref):
     o_ref[...] = x_ref[...]
+
+
+def negate_body(x_ref, o_ref):
+    o_ref[...] = -x_ref[...]
+
+
+def negate(x):
+    negated = functools.partial(negate_body)
+    return pl.pallas_call(negated, out_shape=x, name="negation")(x)
 """
 
 
@@ -67,6 +76,8 @@ def asked(app: Path, name: str, **more: object) -> FoundSource:
         ("scale_kernel", "scale_kernel", 10),
         ("copy_mosaic_gpu_kernel", "copy", 28),
         ("mosaic_gpu_add_kernel_kernel", "add_kernel", 6),
+        ("negation", "negate_body", 32),
+        ("negation_mosaic_gpu_kernel", "negate_body", 32),
     ],
 )
 def test_a_kernel_of_pallas_is_the_function_of_its_name(
@@ -80,6 +91,7 @@ def test_a_kernel_of_pallas_is_the_function_of_its_name(
 @pytest.mark.parametrize(
     ("name", "more"),
     [
+        ("negate_body", {}),  # it is called otherwise
         ("helper_kernel", {}),  # not what Pallas was given
         ("loop_add_fusion", {}),  # XLA's own
         ("add_kernel", {"mapped_from": "/app/lib.so"}),  # a C++ kernel of that name
