@@ -20,6 +20,7 @@ TOP = 20
     help="Split launches by NVTX range (a tree), stream, device, rank or configuration.",
 )  # fmt: skip
 @click.option("--stacks", is_flag=True, help="Show where in Python each kernel is launched from.")
+@click.option("--long", "full_names", is_flag=True, help="Show each kernel's full name below the table too.")
 @click.option(
     "-n", "--top", metavar="N", type=COUNT_OR_NONE,
     help=f"Number of lines; 0 for all. Default: {TOP}; all with --json.",
@@ -37,6 +38,7 @@ TOP = 20
 def command(
     by: Any,
     stacks: bool,
+    full_names: bool,
     top: int | None,
     backend: Any,
     save: Path | None,
@@ -68,7 +70,7 @@ def command(
     if as_json:
         click.echo(json.dumps(listing_document(result, by, top or 0), indent=2))
     else:
-        log.block(render_listing(result, by, stacks, TOP if top is None else top))
+        log.block(render_listing(result, by, stacks, TOP if top is None else top, full_names))
     if not_saved is not None:  # said last: the program has run, and its listing must not be lost with it
         raise UsageError(f"--save {not_saved}") from not_saved
     return result.exit_status

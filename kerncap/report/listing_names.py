@@ -30,6 +30,11 @@ def short_names(kernels: Sequence[KernelSummary]) -> list[str]:
     return _numbered([_fitted(name or "") for name in chosen])
 
 
+def full_name(kernel: KernelSummary) -> str:
+    """The whole name on one line, as the kernel's language writes it."""
+    return log.one_line(_ladder(kernel)[-1], 1 << 20)
+
+
 def condensed(text: str, depth: int) -> str:
     """A C++ name without scopes and casts; what is nested deeper than ``depth`` brackets is ``…``."""
     plain = _CAST.sub("", _SCOPE.sub("", text))

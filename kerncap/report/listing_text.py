@@ -11,6 +11,7 @@ from kerncap.capture.outcome import CaptureResult
 from kerncap.report.capture_text import capture_command
 from kerncap.report.listing_data import Figures, Gain, Listed, figures
 from kerncap.report.listing_groups import By, groups, numbered_commands, render_groups
+from kerncap.report.listing_names import full_name
 from kerncap.report.tables import table
 
 TOP = 20
@@ -24,7 +25,13 @@ _CLOCKS = {
 }
 
 
-def render_listing(result: CaptureResult, by: By | None = None, stacks: bool = False, top: int = TOP) -> str:
+def render_listing(
+    result: CaptureResult,
+    by: By | None = None,
+    stacks: bool = False,
+    top: int = TOP,
+    full_names: bool = False,
+) -> str:
     """All that ``kerncap list`` prints for people, or why there is nothing. ``top`` 0 is all."""
     if not result.kernels:
         prefix = "" if result.target.pid is None else "no kernels: "
@@ -38,6 +45,9 @@ def render_listing(result: CaptureResult, by: By | None = None, stacks: bool = F
         parts.append(_kernels(shown) + _left_out(found, len(shown)))
         commands = [capture_command(listed.kernel, result) for listed in shown]
         parts.append("to capture it:\n" + numbered_commands(commands))
+    if full_names:
+        whole = [f"{number}  {full_name(each.kernel)}\n" for number, each in enumerate(shown, 1)]
+        parts.append("".join(["full names:\n", *whole]))
     if stacks:
         parts.append(_stacks(shown))
     return "\n".join(parts)

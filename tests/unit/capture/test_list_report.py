@@ -83,6 +83,12 @@ def test_two_kernels_stay_two(templates: list[str]) -> None:
     assert all(len(name) <= MAX_WIDTH + len(" [6]") and name.isprintable() for name in names)
 
 
+def test_the_whole_name_is_shown_if_asked_for() -> None:
+    one = result(kernel(LONG, row(1, 5), mangled="_ZL10vectorizedI"))
+    assert LONG not in render_listing(one)
+    assert f"full names:\n1  {LONG}\n" in render_listing(one, full_names=True)
+
+
 def test_the_whole_name_is_in_the_document() -> None:
     document = listing_document(result(kernel(LONG, row(1, 5), mangled="_ZL10vectorizedI")))
     assert document["kernels"][0]["qualified_name"] == LONG
