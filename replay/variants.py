@@ -172,7 +172,7 @@ class Variants:
         source = self._reproducer.manifest.source
         if source is None:
             raise BackendUnavailable("a rebuilt kernel", "the kernel's source was not found at capture")
-        if source.language == "python-dsl":
+        if source.language == "python-dsl" and source.build is None:
             raise BackendUnavailable("a rebuilt kernel", "kerncap has no compiler for the kernel's source")
         if self.launcher != "native":
             self._tried(name, Loaded(str(self._stored_source)))

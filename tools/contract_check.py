@@ -31,8 +31,10 @@ READERS = (
     "kerncap/api/arm.py",
     "kerncap/api/capture.py",
 )  # fmt: skip
-# Another language than the session's: values and source graphs of FORMAT.md, and what --where knows by name.
+# Another language than the session's: values and source graphs of FORMAT.md, what --where knows by name, and
+# what kerncap.capture.languages.cute_dsl reads.
 OTHER = {
+    "cute_dsl.py",
     "contract.py",
     "values.py",
     "source_graph.py",

@@ -142,6 +142,7 @@ class Answers:
             kind=image.kind,
             origin=image.origin,
             mapped_from=image.mapped_from or "",
+            session=self._folder,
             source_dirs=self._source_dirs,
             arch=image.arch,
         )

@@ -50,8 +50,8 @@ _DTYPES = {
 }
 _QUALIFIER = re.compile(r"\b(?:const|volatile|__restrict__|__restrict)\b")
 _VECTOR = re.compile(r"HIP_vector_type<([\w ]+), ([1-4])u>")
-# Warp's arrays, by value: the data's address comes first. Source: warp/native/array.h.
-_ARRAY = re.compile(r"wp::array_t<([\w: ]+)>")
+# Arrays of Warp and tensors of CuTe, by value: the data's address comes first. Source: warp/native/array.h.
+_ARRAY = re.compile(r"(?:wp::array_t|cute::Tensor)<([\w: ]+)>")
 _FLOAT_FORMATS = {"float32": "<f", "float64": "<d", "float16": "<e"}
 MAX_REPR_BYTES = 4096
 

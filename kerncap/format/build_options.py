@@ -78,13 +78,16 @@ _ACCEPTED = {
         ("nvrtc", _BOTH + _NVRTC),
         ("hipcc", _HIPCC),
         ("hiprtc", _HIPCC),
-        ("numba", (r"(?!)",)),  # its options stand in the decorator
+        # Their options stand in the source.
+        ("numba", (r"(?!)",)),
+        ("cutile", (r"(?!)",)),
+        ("cute-dsl", (r"(?!)",)),
     )
 }
 
 
 def is_accepted(tool: str, option: str) -> bool:
-    """Whether a recipe of ``tool`` ("nvcc", "nvrtc", "hipcc", "hiprtc", "numba") may hold this option."""
+    """Whether a recipe of ``tool`` (`schema.SourceBuild.tool`) may hold this option."""
     return len(option) <= 4096 and _ACCEPTED[tool].fullmatch(option) is not None
 
 

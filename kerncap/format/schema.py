@@ -15,7 +15,7 @@ from kerncap.format.contract import default
 
 FORMAT_NAME = "kerncap-reproducer"
 FORMAT_MAJOR = 1
-FORMAT_MINOR = 7
+FORMAT_MINOR = 8
 ALL_CONTENTS = "all contents (--no-values)"  # how `Closure.left_out` says that it was asked for
 
 CHUNK_BYTES = default.chunk_bytes  # 256 KiB: unit of deduplication, of zero dropping and of the post-state
@@ -354,7 +354,7 @@ class IncludeFolder(_Base, frozen=True):
 class SourceBuild(_Base, frozen=True):
     """How the application compiled the unit that holds the kernel; enough to do it again elsewhere."""
 
-    tool: Literal["nvrtc", "nvcc", "hiprtc", "hipcc", "numba"]
+    tool: Literal["nvrtc", "nvcc", "hiprtc", "hipcc", "numba", "cutile", "cute-dsl"]
     unit: RelativePath  # the file that is compiled: `Source.file`, or the one that includes it
     arch: Name | None = None  # "sm_90a", "gfx942"
     name: Name = ""  # the NVRTC program's name, or the unit's original path

@@ -19,8 +19,8 @@ from kerncap.replay.candidates import cache, symbols, tools
 from kerncap.replay.candidates.compilers import Compiled, Confined, NvccCompiler, NvrtcCompiler
 from kerncap.replay.candidates.errors import BuildError
 from kerncap.replay.candidates.hip_compiler import HipCompiler
-from kerncap.replay.candidates.numba_compiler import NumbaCompiler
-from kerncap.replay.candidates.tools import Tool
+from kerncap.replay.candidates.python_compiler import PythonCompiler
+from kerncap.replay.candidates.tools import PYTHON_COMPILERS, Tool
 from kerncap.replay.candidates.unit import StagedUnit, private_folder, stage
 
 SUFFIXES = frozenset(
@@ -50,7 +50,8 @@ class Built:
 def suffixes(reproducer: Reproducer) -> frozenset[str]:
     """Of the files that can be made into this reproducer's kernel."""
     source = reproducer.manifest.source
-    is_python = source is not None and source.language == "numba"
+    build = source.build if source is not None else None
+    is_python = build is not None and build.tool in PYTHON_COMPILERS
     return MODULES | {".ptx"} if is_python else SUFFIXES
 
 
@@ -89,7 +90,7 @@ def compile_candidate(
     key = _key(reproducer, staged, exact, tool)
     # NVRTC doesn't say which headers it read: only what can't depend on any is kept.
     # A Python module may import anything.
-    keeps = tool.name != "numba" and (tool.name != "nvrtc" or staged.is_closed)
+    keeps = tool.name not in PYTHON_COMPILERS and (tool.name != "nvrtc" or staged.is_closed)
     data = cache.get(key) if keeps else None
     log, cached = "", data is not None
     if data is None:
@@ -129,18 +130,27 @@ class _Builder:
         self.nvrtc = NvrtcCompiler(tool, staged, folder, arch, confined) if tool.name == "nvrtc" else None
         on_hip = staged.build.tool in HIP_TOOLS
         self.hip = HipCompiler(tool, staged, folder, arch, confined) if on_hip else None
-        self.numba = NumbaCompiler(tool, staged, folder, arch, confined) if tool.name == "numba" else None
+        in_python = tool.name in PYTHON_COMPILERS
+        self.python = PythonCompiler(tool, staged, folder, arch, confined) if in_python else None
         self.entry = manifest.source.entry if manifest.source is not None else ""
         self.parameters = manifest.launch.parameters
 
     def make(self) -> Compiled:
-        if self.numba is not None:
-            return self.numba.ptx(self.mangled, self.entry)
+        if self.python is not None:
+            made = self.python.image(self.mangled, self.entry)
+            return made if made.ptx else self._checked(made)
         made = self._compile()
         found = self._named(made)
         if found is None and self.name.template_arguments is not None:
             # The edited unit may no longer use the template as the application did.
             found = self._instantiated(made)
+        if found is None:
+            raise BuildError(self._why_not(made), made.log)
+        return found
+
+    def _checked(self, made: Compiled) -> Compiled:
+        """``made``, if it is a cubin with the captured kernel."""
+        found = self._named(made)
         if found is None:
             raise BuildError(self._why_not(made), made.log)
         return found
@@ -264,11 +274,11 @@ def _compiler(staged: StagedUnit, python: str | None) -> Tool:
         if isinstance(hipcc, Tool):
             return hipcc
         raise BackendUnavailable("hipcc", hipcc)
-    if staged.build.tool == "numba":
-        numba = tools.numba(python)
-        if isinstance(numba, Tool):
-            return numba
-        raise BackendUnavailable("Numba", numba)
+    if staged.build.tool in PYTHON_COMPILERS:
+        compiler = tools.python_compiler(staged.build.tool, python)
+        if isinstance(compiler, Tool):
+            return compiler
+        raise BackendUnavailable(PYTHON_COMPILERS[staged.build.tool].name, compiler)
     found = tools.nvrtc(python) if staged.build.tool == "nvrtc" else tools.nvcc(python)
     if isinstance(found, Tool):
         return found
@@ -283,8 +293,10 @@ def _confined(staged: StagedUnit, tool: Tool, path: Path, hidden: tuple[Path, ..
     """The toolkit, the headers that the application was built with, and what is installed may be read."""
     named = [os.environ.get(name, "") for name in (*tools.PREFIXES, *tools.ROCM_PREFIXES)]
     toolkit = [str(tool.path), str(tool.path.resolve().parent.parent), str(tool.include or ""), *named]
-    toolkit.append(str(Path(__file__).resolve().parent))  # the scripts that speak to NVRTC and Numba
-    if tool.name == "numba":  # the virtual environment
+    toolkit.append(
+        str(Path(__file__).resolve().parent)
+    )  # the scripts that speak to NVRTC and Python's compilers
+    if tool.name in PYTHON_COMPILERS:  # the virtual environment
         toolkit.append(str(tool.path.parent.parent))
     headers = [folder for _, folder in staged.include_folders(Path("/nowhere")) if os.path.isdir(folder)]
     files = [os.path.expanduser(name) for name in (*staged.build.headers, staged.build.name or "")]

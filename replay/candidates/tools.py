@@ -1,18 +1,19 @@
-"""The compilers of this machine: nvcc, NVRTC, ptxas, hipcc, Numba. Found by looking, never by loading."""
+"""The compilers of this machine. Found by looking, never by loading."""
 
 from __future__ import annotations
 
 import functools
+import json
 import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from kerncap import child
-from kerncap.replay.candidates import numba_process
+from kerncap.replay.candidates import python_process
 from kerncap.search_path import kept
 
 PREFIXES = ("CUDA_HOME", "CUDA_PATH", "CUDA_ROOT")
@@ -29,6 +30,21 @@ class Tool:
     path: Path
     version: str
     include: Path | None = None
+
+
+@dataclass(frozen=True)
+class PythonCompilerName:
+    """A compiler of Python kernels: its own name, and the package to install for it."""
+
+    name: str
+    package: str
+
+
+PYTHON_COMPILERS = {
+    "numba": PythonCompilerName("Numba", "numba-cuda"),
+    "cutile": PythonCompilerName("cuTile", "cuda-tile[tileiras]"),
+    "cute-dsl": PythonCompilerName("CuTe DSL", "nvidia-cutlass-dsl"),
+}
 
 
 def available(python: str | None = None) -> dict[str, Tool | str]:
@@ -91,14 +107,15 @@ def hipcc(python: str | None = None) -> Tool | str:
     return last
 
 
-def numba(python: str | None = None) -> Tool | str:
-    """The first of ``python`` and kerncap's own that has Numba for CUDA; ``path`` is that Python."""
+def python_compiler(language: str, python: str | None = None) -> Tool | str:
+    """The first of ``python`` and kerncap's own that has the language's compiler; ``path`` is that Python."""
     for each in dict.fromkeys((python, sys.executable)):
         if each and (path := _absolute(each)) and os.path.isfile(path):
-            version = _numba_version(path, os.stat(path).st_mtime_ns)
-            if version is not None:
-                return Tool("numba", Path(path), version)
-    return "no Python here has Numba: `pip install numba-cuda` into the one that --python names"
+            version = _python_versions(path, os.stat(path).st_mtime_ns).get(language)
+            if version:
+                return Tool(language, Path(path), version)
+    known = PYTHON_COMPILERS[language]
+    return f"no Python here has {known.name}: `pip install {known.package}` into the one that --python names"
 
 
 def _program(name: str, python: str | None, advice: str) -> Tool | str:
@@ -216,13 +233,22 @@ def _hip_version(path: str, _changed: int) -> str | None:
 
 
 @functools.lru_cache(maxsize=8)
-def _numba_version(python: str, _changed: int) -> str | None:
-    script = Path(os.path.abspath(numba_process.__file__))
+def _python_versions(python: str, _changed: int) -> dict[str, str]:
+    """Of each compiler in `PYTHON_COMPILERS`; empty for one that is not there."""
+    script = Path(os.path.abspath(python_process.__file__))
+    command = child.python(python, script, "versions")
     try:
-        done = child.run_text(child.python(python, script, "version"), timeout=_VERSION_TIMEOUT_S, check=True)
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return done.stdout.strip() or None
+        done = child.run_text(command, timeout=_VERSION_TIMEOUT_S, check=True)
+        found = json.loads(done.stdout)
+    except (OSError, ValueError, subprocess.SubprocessError):
+        return {}
+    return {str(name): str(version) for name, version in found.items()} if isinstance(found, dict) else {}
 
 
-_FINDERS = {"nvcc": nvcc, "nvrtc": nvrtc, "ptxas": ptxas, "hipcc": hipcc, "numba": numba}
+_FINDERS: dict[str, Callable[[str | None], Tool | str]] = {
+    "nvcc": nvcc,
+    "nvrtc": nvrtc,
+    "ptxas": ptxas,
+    "hipcc": hipcc,
+    **{language: functools.partial(python_compiler, language) for language in PYTHON_COMPILERS},
+}

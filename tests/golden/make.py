@@ -690,6 +690,45 @@ def make_numba(parent: Path) -> Path:
         )  # fmt: skip
 
 
+# --- a kernel of another compiler of Python, since version 1.8 --------------------------------------------
+
+CUTE_SOURCE = b"""from cutlass import cute
+
+
+@cute.kernel
+def scale(x: cute.Tensor):
+    i, _, _ = cute.arch.thread_idx()
+    x[i] = x[i] * 2
+
+
+@cute.jit
+def launch(x: cute.Tensor):
+    scale(x).launch(grid=[4, 2, 1], block=[128, 1, 1])
+"""
+CUTE_CALL = b'{"kernel": "scale", "host": {"file": "/app/train.py", "name": "launch"}, "arguments": []}\n'
+
+
+def make_cute_dsl(parent: Path) -> Path:
+    """Write the reproducer of a CuTe DSL kernel's launch below ``parent``."""
+    replace = msgspec.structs.replace
+    with ReproducerWriter(parent, "scale") as writer:
+        for region, (pre, _) in native_contents().items():
+            writer.add_region_pre(region, len(pre), memoryview(pre))
+        code = (writer.add_code("ptx", PTX),)
+        source = writer.add_source("kernel.py", CUTE_SOURCE)
+        call = writer.add_source("call.json", CUTE_CALL)
+        native = native_manifest(writer.finish_memory(), code, source, call)
+        build = schema.SourceBuild(tool="cute-dsl", unit=source.path, arch="sm_90a", name="/app/train.py")
+        return writer.seal(
+            replace(
+                native,
+                source=schema.Source(
+                    file=source, entry="scale", language="python-dsl", build=build, originals=(call,)
+                ),
+            )
+        )
+
+
 # --- a launch with textures and a surface, since version 1.7 ----------------------------------------------
 
 SAMPLER = struct.pack("<3iiI", 1, 1, 1, 1, 2).hex() + "00" * 84  # clamp, linear, normalized coordinates
@@ -746,5 +785,6 @@ def make_textures(parent: Path) -> Path:
 if __name__ == "__main__":
     builders = (
         make, make_native, make_block, make_hip, make_idle, make_arena, make_numba, make_textures,
+        make_cute_dsl,
     )  # fmt: skip
     print(*(build(Path(sys.argv[1])) for build in builders))

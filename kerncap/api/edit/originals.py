@@ -23,7 +23,7 @@ def patch_of(reproducer: Reproducer, copy: WorkingCopy) -> Patch:
     source = reproducer.manifest.source
     if copy.unit.stage != "source" or source is None:
         raise UsageError(f"--apply: {copy.unit.stage} is compiled; no file of the application holds it")
-    if source.language not in ("python", "numba") or not source.origins:
+    if source.language not in ("python", "numba", "python-dsl") or not source.origins:
         originals, changed = _files(source, copy.unit, copy.read())
         unmapped: list[str] = []
     else:

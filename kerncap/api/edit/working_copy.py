@@ -62,12 +62,13 @@ def unit_of(reproducer: Reproducer, stage: str = "source") -> Unit:
         raise UsageError(
             f"{reproducer.path}: the source was not found at capture; --stage takes {_stages_of(reproducer)}"
         )
-    if source.language == "python-dsl":
+    if source.language == "python-dsl" and source.build is None:
         raise UsageError(
             f"{reproducer.path}: its source is only for reading; --stage takes {_stages_of(reproducer)}"
         )
     stored: list[StoredFile] = [source.file]
-    if source.build is not None and source.language != "numba":  # whose module has all that it needs
+    is_module = source.language in ("numba", "python-dsl")  # which has all that it needs
+    if source.build is not None and not is_module:
         stored += [file for file in source.originals if not file.path.startswith(_GIVEN)]
     files, places = {}, {}
     for file in stored:
@@ -86,7 +87,7 @@ def _inside(stored: str) -> str:
 def _stages_of(reproducer: Reproducer) -> str:
     found = [code.stage for code in reproducer.manifest.code if code.stage in STAGES]
     source = reproducer.manifest.source
-    if source is not None and source.language != "python-dsl":
+    if source is not None and (source.language != "python-dsl" or source.build is not None):
         found.insert(0, "source")
     return ", ".join(dict.fromkeys(found)) or "nothing that can be edited"
 

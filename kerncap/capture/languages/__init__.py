@@ -14,6 +14,8 @@ from typing import TypeVar
 from kerncap import log
 from kerncap.capture.languages import ptx
 from kerncap.capture.languages.cuda_hip import CudaHip
+from kerncap.capture.languages.cute_dsl import CuteDsl
+from kerncap.capture.languages.cutile import CuTile
 from kerncap.capture.languages.language import Language, Parameter
 from kerncap.capture.languages.numba import Numba
 from kerncap.capture.languages.nvrtc import Nvrtc
@@ -38,6 +40,8 @@ _BUILT_IN: tuple[Language, ...] = (
     Triton(),
     Nvrtc(),
     Numba(),
+    CuTile(),
+    CuteDsl(),
     Warp(),
     TileLang(),
     PythonDsl(),

@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from kerncap import env
+from kerncap.capture.languages import python_function
 from kerncap.capture.languages.language import Language, Parameter
 from kerncap.capture.source import python_files, python_source
-from kerncap.capture.source.lines import named_originals
-from kerncap.capture.source.native import line_table
 from kerncap.capture.source.native.unit import read_source
-from kerncap.capture.source.python_source import PythonFunction
-from kerncap.capture.source.request import FoundFile, FoundSource, SourceRequest
-from kerncap.format import numba_names, schema
-from kerncap.format.elf import ElfProblem
+from kerncap.capture.source.request import FoundSource, SourceRequest
+from kerncap.format import numba_names
 from kerncap.format.kernel_names import KernelName
 from kerncap.format.numba_names import NumbaName
-
-SOURCE_NAME = "kernel.py"
 
 
 class Numba(Language):
@@ -45,19 +38,16 @@ class Numba(Language):
         name = numba_names.parse(request.mangled)
         if name is None:
             return None
-        try:
-            table = line_table.of_image(request.cubin, None, request.ptx, request.mangled)
-        except ElfProblem:
-            table = None
-        rows = table.rows if table is not None else ()
+        why = "its argument types are not known" if name.types is None else ""
+        rows = python_function.line_rows(request)
         for path in python_files.candidates(request, name.path[:-1], [path for path, _ in rows]):
             data = read_source(path)
-            lines = [line for file, line in rows if os.path.abspath(file) == path]
+            lines = [line for file, line in rows if file == path]
             text = data.decode("utf-8", "replace") if data is not None else ""
             for qualified in _qualified_names(name, path):
                 found = python_source.function(text, qualified, lines)
                 if found is not None:
-                    return _source(request, name, found, path)
+                    return python_function.source(request, found, path, "numba", why)
         where = ".".join(name.path)
         return FoundSource(
             entry=name.path[-1],
@@ -79,33 +69,3 @@ def _qualified_names(name: NumbaName, path: str) -> Iterator[tuple[str, ...]]:
     for length in range(len(name.path) - 1, 0, -1):
         if parts[-length:] == name.path[:length]:
             yield name.path[length:]
-
-
-def _source(request: SourceRequest, name: NumbaName, found: PythonFunction, path: str) -> FoundSource:
-    ((base, data),) = named_originals({path: found.text}).items()
-    whole = FoundFile(f"original/{base}", path, data)
-    declared = tuple((each, None) for each in found.parameters)
-    made = python_source.standalone(found, env.hide_home(path))
-    if isinstance(made, str) or name.types is None:
-        why = made if isinstance(made, str) else "its argument types are not known"
-        return FoundSource(
-            entry=found.node.name, language="numba", files=(whole,), file=whole.path, kernel_file=path,
-            kernel_line=found.line, parameters=declared, missing=f"no rebuild: {why}",
-        )  # fmt: skip
-    return FoundSource(
-        entry=made.entry,
-        language="numba",
-        files=(FoundFile(SOURCE_NAME, path, made.text.encode()), whole),
-        file=SOURCE_NAME,
-        build=schema.SourceBuild(
-            tool="numba",
-            unit=f"source/{SOURCE_NAME}",
-            arch=request.arch,
-            name=env.hide_home(path)[:4096],
-            directory=env.hide_home(str(request.cwd)) if request.cwd else None,
-        ),  # fmt: skip
-        origins=tuple(made.origins),
-        kernel_file=path,
-        kernel_line=found.line,
-        parameters=declared,
-    )

@@ -67,16 +67,21 @@ def function(text: str, qualified: Sequence[str] = (), lines: Iterable[int] = ()
     return max(with_line, key=lambda each: len(each.around), default=None)
 
 
-def only(text: str, name: str) -> PythonFunction | None:
-    """The function of that name, wherever it is defined; None unless there is exactly one."""
+def only(text: str, name: str, lines: Iterable[int] = ()) -> PythonFunction | None:
+    """The function of that name, wherever it is defined; None unless there is exactly one, or one that has
+    some of ``lines``."""
+    numbers = set(lines)
     found = [each for each in _every(text) if each.node.name == name]
+    if len(found) > 1:
+        found = [each for each in found if not numbers.isdisjoint(_span(each.node))]
     return found[0] if len(found) == 1 else None
 
 
-def standalone(found: PythonFunction, original: str) -> Standalone | str:
+def standalone(found: PythonFunction, original: str, also: Iterable[str] = ()) -> Standalone | str:
     """The module that the function needs, cut out of ``original``, or one line that says why it can't be.
 
-    Top-level statements are taken that bind a name it uses, and so on for those; ``if __name__ == …`` never.
+    Top-level statements are taken that bind a name it uses, or one of ``also``, and so on for those;
+    ``if __name__ == …`` never.
     """
     enclosing = [each for each in found.around if isinstance(each, Function)]
     used = names(found.node)
@@ -86,7 +91,7 @@ def standalone(found: PythonFunction, original: str) -> Standalone | str:
             return f"{found.node.name} uses {', '.join(caught)} of {outer.name}: the value is not in the file"
     lines = [f"{line}\n" for line in found.text.split("\n")]  # as the parser counts them: no form feeds
     top = found.node if enclosing else found.statement
-    taken = _closure(found.module, used | names(top), without=found.statement)
+    taken = _closure(found.module, used | names(top) | set(also), without=found.statement)
     text: list[str] = []
     origins: list[SourceOrigin] = []
     for statement in sorted({*taken, top}, key=_first):

@@ -18,6 +18,7 @@ class SourceRequest:
 
     ``cubin`` is the image's code for the captured device, ``ptx`` its PTX if it has any, ``nvrtc`` the file
     in which the shim wrote the NVRTC program; ``graph`` reads the Triton hook's source graph;
+    ``session`` is the folder in which the hook wrote what CuTe DSL compiled;
     ``python_stack`` has the frames (file, line, function) that launched it, innermost last. The rest is the
     process's.
     """
@@ -31,6 +32,7 @@ class SourceRequest:
     ptx: str | None = field(default=None, repr=False)
     hsaco: bytes | None = field(default=None, repr=False)  # the code object, on an AMD GPU
     nvrtc: Path | None = None
+    session: Path | None = None
     graph: Callable[[], bytes] | None = None
     python_stack: tuple[tuple[str, int, str], ...] = ()
     cwd: Path | None = None

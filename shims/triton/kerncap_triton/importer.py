@@ -18,6 +18,7 @@ WATCHED = (
     "torch.cuda",
     "torch.cuda.nvtx",
     "nvtx.nvtx",
+    "cutlass.base_dsl.dsl",
 )
 
 
@@ -35,6 +36,10 @@ def install(session_path: str) -> None:
             from . import ranges
 
             return ranges.watch(session_path, name, module)
+        if name.startswith("cutlass."):
+            from . import cute_dsl
+
+            return cute_dsl.patch(session_path, module)
         from . import hook
 
         if name.startswith("triton."):

@@ -20,6 +20,7 @@ GOLDEN_IDLE = GOLDEN.with_name("v1.4")
 GOLDEN_ARENA = GOLDEN.with_name("v1.5")
 GOLDEN_NUMBA = GOLDEN.with_name("v1.6")
 GOLDEN_TEXTURES = GOLDEN.with_name("v1.7")
+GOLDEN_CUTE_DSL = GOLDEN.with_name("v1.8")
 Edit = Callable[[Any], None]
 
 

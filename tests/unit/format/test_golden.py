@@ -21,6 +21,8 @@ from tests.golden.make import (
     CHUNK,
     CUDA_HEADER,
     CUDA_SOURCE,
+    CUTE_CALL,
+    CUTE_SOURCE,
     HIP_KERNARG,
     HIP_SOURCE,
     HSACO,
@@ -43,6 +45,7 @@ from tests.golden.make import (
     make,
     make_arena,
     make_block,
+    make_cute_dsl,
     make_hip,
     make_idle,
     make_native,
@@ -57,6 +60,7 @@ from tests.unit.format.damage import (
     GOLDEN,
     GOLDEN_ARENA,
     GOLDEN_BLOCK,
+    GOLDEN_CUTE_DSL,
     GOLDEN_HIP,
     GOLDEN_IDLE,
     GOLDEN_NATIVE,
@@ -251,6 +255,17 @@ def test_version_1_7() -> None:
         golden.verify()
 
 
+def test_version_1_8() -> None:
+    with Reproducer.open(GOLDEN_CUTE_DSL) as golden:
+        source = golden.manifest.source
+        assert (golden.manifest.version.major, golden.manifest.version.minor) == (1, 8)
+        assert source is not None and source.build is not None
+        assert (source.language, source.build.tool, source.entry) == ("python-dsl", "cute-dsl", "scale")
+        assert golden.source_text() == CUTE_SOURCE.decode()
+        assert [golden.file(file) for file in source.originals] == [CUTE_CALL]
+        golden.verify()
+
+
 @pytest.mark.parametrize(
     ("build", "there"),
     [
@@ -262,6 +277,7 @@ def test_version_1_7() -> None:
         (make_arena, GOLDEN_ARENA),
         (make_numba, GOLDEN_NUMBA),
         (make_textures, GOLDEN_TEXTURES),
+        (make_cute_dsl, GOLDEN_CUTE_DSL),
     ],
 )
 def test_todays_writer_makes_an_equal_one(tmp_path: Path, build: Callable[[Path], Path], there: Path) -> None:

@@ -53,6 +53,81 @@ def test_the_list_names_a_numba_kernel_so_that_it_can_be_captured(kerncap_of_mod
     assert "-k '^axpy$'" in done.stdout + done.stderr, done.stdout + done.stderr
 
 
+def test_cutile(kerncap_of_module: CommandLine, judge: Judge, tmp_path: Path) -> None:
+    needs("cuda.tile")
+    sample = SAMPLES / "cutile_scaled_add"
+    captured = capture(kerncap_of_module, sys.executable, sample / "run.py", options=("-k", "^scaled_add$"))
+    captured.target_is_unchanged()
+    assert "agree" in captured.plain.stdout, captured.plain.stdout + captured.plain.stderr
+    path = captured.one("scaled_add")
+    manifest = captured.reproducers[path]
+    assert manifest.source is not None and manifest.source.build is not None, manifest.notes
+    assert manifest.source.build.tool == "cutile" and manifest.kernel.name == "scaled_add"
+    assert manifest.kernel.file is not None and manifest.kernel.file.endswith("cutile_scaled_add/run.py")
+    named = {argument.name: argument.signature for argument in manifest.arguments}
+    assert (named["alpha"], named["x"], named["out"]) == ("float", "float*", "float*")
+    assert {"x", "y", "out"} <= {view.name for view in manifest.views}
+    judge.agrees(path)
+    judge.accepts(
+        path, edited(path, tmp_path, "same", "amplified(a) * alpha + b", "b + alpha * amplified(a)")
+    )
+    judge.rejects(path, sample / "wrong.py")
+    broken = edited(path, tmp_path, "broken", "i = ct.bid(0)", "i = undeclared(0)")
+    [done] = judge.ask(("verify", "--candidate", str(broken), str(path)))
+    assert done.status == 1 and "undeclared" in done.stdout + done.stderr, done.stdout + done.stderr
+
+
+def test_cute_dsl(kerncap_of_module: CommandLine, judge: Judge, tmp_path: Path) -> None:
+    needs("cutlass")
+    sample = SAMPLES / "cute_dsl_scaled_add"
+    captured = capture(kerncap_of_module, sys.executable, sample / "run.py", options=("-k", "^scaled_add$"))
+    captured.target_is_unchanged()
+    assert "agree" in captured.plain.stdout, captured.plain.stdout + captured.plain.stderr
+    path = captured.one("scaled_add")
+    manifest = captured.reproducers[path]
+    assert manifest.source is not None and manifest.source.build is not None, manifest.notes
+    assert manifest.source.build.tool == "cute-dsl" and manifest.kernel.name == "scaled_add"
+    assert manifest.kernel.file is not None and manifest.kernel.file.endswith("cute_dsl_scaled_add/run.py")
+    named = {argument.name: argument.signature for argument in manifest.arguments}
+    assert (named["alpha"], named["x"]) == ("float", "cute::Tensor<float>")
+    assert {"x", "y", "out"} <= {view.name for view in manifest.views}
+    judge.agrees(path)
+    judge.accepts(
+        path, edited(path, tmp_path, "same", "x[i] * GAIN * alpha + y[i]", "y[i] + alpha * (x[i] * GAIN)")
+    )
+    judge.rejects(path, sample / "wrong.py")
+    broken = edited(path, tmp_path, "broken", "x[i] * GAIN", "undeclared(x[i])")
+    [done] = judge.ask(("verify", "--candidate", str(broken), str(path)))
+    assert done.status == 1 and "undeclared" in done.stdout + done.stderr, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("sample", ["cutile_scaled_add", "cute_dsl_scaled_add"])
+def test_the_list_names_a_kernel_of_a_python_compiler(kerncap_of_module: CommandLine, sample: str) -> None:
+    needs("cuda.tile" if sample.startswith("cutile") else "cutlass")
+    done = kerncap_of_module("list", "--", sys.executable, SAMPLES / sample / "run.py")
+    assert "-k '^scaled_add$'" in done.stdout + done.stderr, done.stdout + done.stderr
+
+
+def test_pallas(kerncap_of_module: CommandLine, judge: Judge) -> None:
+    needs("jax")
+    flags = "--xla_gpu_enable_command_buffer="
+    env = {"XLA_PYTHON_CLIENT_MEM_FRACTION": "0.25", "XLA_FLAGS": flags}
+    captured = capture(
+        kerncap_of_module, sys.executable, TARGETS / "pallas_kernels.py",
+        options=("-k", "scaled_(sum|difference)"), env=env,
+    )  # fmt: skip
+    captured.target_is_unchanged()
+    assert captured.plain.status == 0, captured.plain.stderr
+    for kernel in ("scaled_sum", "scaled_difference"):
+        path = captured.one(kernel)
+        manifest = captured.reproducers[path]
+        assert manifest.kernel.name == kernel
+        assert manifest.source is not None and manifest.source.language == "python-dsl", manifest.notes
+        assert manifest.source.entry == kernel and manifest.kernel.file is not None
+        assert manifest.kernel.file.endswith("targets/pallas_kernels.py")
+        judge.agrees(path)
+
+
 def test_cuda_core(kerncap_of_module: CommandLine, judge: Judge, tmp_path: Path) -> None:
     needs("cuda")
     needs("cuda.core")

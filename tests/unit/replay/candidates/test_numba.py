@@ -57,7 +57,11 @@ def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path / "packages"))
-    monkeypatch.setattr(tools, "numba", lambda python=None: tools.Tool("numba", Path(sys.executable), "0.0"))
+    monkeypatch.setattr(
+        tools,
+        "python_compiler",
+        lambda language, python=None: tools.Tool("numba", Path(sys.executable), "0.0"),
+    )
 
 
 def built(reproducer: Reproducer, folder: Path, old: str = "", new: str = "") -> str:
@@ -120,7 +124,7 @@ class TestConversation:
 def test_without_numba_the_reason_names_it(
     axpy: Reproducer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tools, "numba", lambda python=None: "no Python here has Numba")
+    monkeypatch.setattr(tools, "python_compiler", lambda language, python=None: "no Python here has Numba")
     with pytest.raises(BackendUnavailable, match="no Python here has Numba"):
         built(axpy, tmp_path)
     with pytest.raises(UsageError, match=r"one of \.ptx, \.py"):
@@ -140,7 +144,7 @@ def test_the_patch_is_of_the_file_that_the_kernel_was_cut_out_of(axpy: Reproduce
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("kernel", ["axpy", "roots"])
 def test_numba_itself_makes_the_captured_ptx_again(kernel: str, make: Make, tmp_path: Path) -> None:
-    found = tools.numba(os.environ.get("KERNCAP_TEST_NUMBA"))
+    found = tools.python_compiler("numba", os.environ.get("KERNCAP_TEST_NUMBA"))
     if isinstance(found, str):
         pytest.skip(found)
     source = languages.find(SourceRequest(NAMES[kernel], cwd=HERE, arch="sm_90"))
