@@ -80,6 +80,7 @@ _ACCEPTED = {
         ("hiprtc", _HIPCC),
         # Their options stand in the source.
         ("numba", (r"(?!)",)),
+        ("numba-cuda-mlir", (r"(?!)",)),
         ("cutile", (r"(?!)",)),
         ("cute-dsl", (r"(?!)",)),
     )

@@ -64,10 +64,11 @@ Type: TypeAlias = "ArrayType | TupleType | PlainType"
 @dataclass(frozen=True)
 class NumbaName:
     """``path`` is the module and the function's qualified name, part by part (``<locals>`` as Python has it).
-    ``types`` is None if they could not be read."""
+    ``types`` is None if they could not be read. ``by_mlir``: numba-cuda-mlir made the kernel."""
 
     path: tuple[str, ...]
     types: tuple[Type, ...] | None
+    by_mlir: bool = False
 
     def __str__(self) -> str:
         types = "…" if self.types is None else ", ".join(map(str, self.types))
@@ -85,6 +86,8 @@ def parse(mangled: str) -> NumbaName | None:
         path, tags = reader.function()
     except _Unknown:
         return None
+    if not tags:
+        return _by_mlir(path, reader)
     if len(tags) < 2 or not re.fullmatch(r"v\d+", tags[0]) or len(tags[1]) < 16:
         return None  # a C++ name; of it, tags are rare, and never these two
     if path[0] == "cudapy":  # before Numba 0.56
@@ -96,30 +99,46 @@ def parse(mangled: str) -> NumbaName | None:
     return NumbaName(path, types) if path else None
 
 
-def parameters(types: tuple[Type, ...], names: tuple[str, ...] = ()) -> list[tuple[str, str]] | None:
+def _by_mlir(path: tuple[str, ...], reader: _Reader) -> NumbaName | None:
+    """A name of numba-cuda-mlir's has no tags: an array of Numba's tells it from a C++ function's."""
+    try:
+        types = reader.types_to_the_end()
+    except _Unknown:
+        return None
+    return (
+        NumbaName(path, types, by_mlir=True) if any(isinstance(each, ArrayType) for each in types) else None
+    )
+
+
+def parameters(name: NumbaName, names: tuple[str, ...] = ()) -> list[tuple[str, str]] | None:
     """Name and C++ type of each parameter that the driver gets; None if a type's are not known.
 
-    Source: numba.cuda.dispatcher's _prepare_args: an array is seven words and more, a tuple its items.
+    Source: numba.cuda.dispatcher's _prepare_args: an array is seven words and more, a tuple its items. PTX of
+    numba-cuda-mlir 0.6: an array is a memref of MLIR's: two addresses, an offset, sizes, strides.
     """
     found: list[tuple[str, str]] = []
-    for number, type_ in enumerate(types):
-        name = names[number] if len(names) == len(types) else f"arg{number}"
-        if not _add(found, name, type_):
+    for number, type_ in enumerate(name.types or ()):
+        given = names[number] if len(names) == len(name.types or ()) else f"arg{number}"
+        if not _add(found, given, type_, name.by_mlir):
             return None
     return found
 
 
-def _add(found: list[tuple[str, str]], name: str, type_: Type) -> bool:
+def _add(found: list[tuple[str, str]], name: str, type_: Type, by_mlir: bool) -> bool:
     if isinstance(type_, TupleType):
-        return all(_add(found, f"{name}[{number}]", item) for number, item in enumerate(type_.items))
+        items = enumerate(type_.items)
+        return not by_mlir and all(_add(found, f"{name}[{number}]", item, False) for number, item in items)
     if isinstance(type_, ArrayType):
         element = _CXX.get(str(type_.dtype), "void")
-        found += [(f"{name}.meminfo", "void*"), (f"{name}.parent", "void*")]
-        found += [(f"{name}.size", "long long"), (f"{name}.itemsize", "long long"), (name, f"{element}*")]
+        if by_mlir:
+            found += [(f"{name}.allocated", "void*"), (name, f"{element}*"), (f"{name}.offset", "long long")]
+        else:
+            found += [(f"{name}.meminfo", "void*"), (f"{name}.parent", "void*")]
+            found += [(f"{name}.size", "long long"), (f"{name}.itemsize", "long long"), (name, f"{element}*")]
         found += [(f"{name}.shape[{axis}]", "long long") for axis in range(type_.ndim)]
         found += [(f"{name}.strides[{axis}]", "long long") for axis in range(type_.ndim)]
         return True
-    if type_.name in _COMPLEX:
+    if type_.name in _COMPLEX and not by_mlir:
         found += [(f"{name}.{part}", _COMPLEX[type_.name]) for part in ("real", "imag")]
         return True
     if type_.name not in _CXX:

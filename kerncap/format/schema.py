@@ -354,7 +354,7 @@ class IncludeFolder(_Base, frozen=True):
 class SourceBuild(_Base, frozen=True):
     """How the application compiled the unit that holds the kernel; enough to do it again elsewhere."""
 
-    tool: Literal["nvrtc", "nvcc", "hiprtc", "hipcc", "numba", "cutile", "cute-dsl"]
+    tool: Literal["nvrtc", "nvcc", "hiprtc", "hipcc", "numba", "numba-cuda-mlir", "cutile", "cute-dsl"]
     unit: RelativePath  # the file that is compiled: `Source.file`, or the one that includes it
     arch: Name | None = None  # "sm_90a", "gfx942"
     name: Name = ""  # the NVRTC program's name, or the unit's original path

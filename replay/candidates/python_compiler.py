@@ -23,7 +23,7 @@ CALL = "source/call.json"  # the call that CuTe DSL compiled
 
 
 class PythonCompiler(Compiler):
-    """Numba, cuTile or CuTe DSL."""
+    """Numba, numba-cuda-mlir, cuTile or CuTe DSL."""
 
     def image(self, mangled: str, entry: str) -> Compiled:
         """PTX or a cubin with the kernel under its captured name. Raises BuildError with the compiler's own
@@ -39,7 +39,7 @@ class PythonCompiler(Compiler):
             kernel=mangled,
             arch=self.arch,
             out=str(made),
-            types=_numba_types(mangled) if language == "numba" else [],
+            types=_numba_types(mangled) if language.startswith("numba") else [],
         )
         if language == "cute-dsl":  # compiled is the function that launches the kernel
             request = dataclasses.replace(request, entry=self._host(), call=str(self.folder / CALL))

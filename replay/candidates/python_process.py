@@ -21,6 +21,7 @@ from typing import Any
 
 PACKAGES = {
     "numba": ("numba-cuda", "numba"),
+    "numba-cuda-mlir": ("numba-cuda-mlir",),
     "cutile": ("cuda-tile",),
     "cute-dsl": ("nvidia-cutlass-dsl",),
 }
@@ -98,7 +99,7 @@ def answer(request: Request) -> Reply:
 
 def _numba(request: Request, load: Callable[[], Any]) -> str:
     try:
-        from numba import cuda
+        from numba import cuda, types
         from numba.cuda import dispatcher
     except Exception as error:
         raise _Missing(f"numba.cuda can't be imported: {error}") from error
@@ -111,10 +112,10 @@ def _numba(request: Request, load: Callable[[], Any]) -> str:
     entry = load()
     options = dict(getattr(entry, "targetoptions", {}))
     kept = {name: options[name] for name in _NUMBA_OPTIONS if options.get(name) is not None}
+    given = tuple(_numba_type(each, types) for each in request.types)
     ptx, _ = cuda.compile(
-        getattr(entry, "py_func", entry), tuple(map(_numba_type, request.types)), device=False, abi="numba",
-        cc=capability, **kept,
-    )  # fmt: skip
+        getattr(entry, "py_func", entry), given, device=False, abi="numba", cc=capability, **kept
+    )
     if not isinstance(ptx, str):
         ptx = ptx.decode()
     ptx = ptx.rstrip("\0")
@@ -127,16 +128,30 @@ def _numba(request: Request, load: Callable[[], Any]) -> str:
 _NUMBA_OPTIONS = ("debug", "lineinfo", "fastmath", "opt", "launch_bounds")
 
 
-def _numba_type(given: Any) -> Any:
-    from numba import types
-
+def _numba_type(given: Any, types: Any) -> Any:
     if isinstance(given, str):
         return getattr(types, given)
     kind, *rest = given
     if kind == "tuple":
-        return types.Tuple(tuple(map(_numba_type, rest)))
+        return types.Tuple(tuple(_numba_type(each, types) for each in rest))
     dtype, ndim, layout, mutable, aligned = rest
-    return types.Array(_numba_type(dtype), ndim, layout, readonly=not mutable, aligned=aligned)
+    return types.Array(_numba_type(dtype, types), ndim, layout, readonly=not mutable, aligned=aligned)
+
+
+def _numba_mlir(request: Request, load: Callable[[], Any]) -> str:
+    """Linked to a cubin, as it does it itself: its PTX may be newer than the driver."""
+    cuda, tools = _imported("numba_cuda_mlir.cuda"), _imported("numba_cuda_mlir.tools")
+    number = re.match(r"sm_(\d+)(\d)", request.arch)
+    assert number is not None
+    tools._cached_cc = (int(number[1]), int(number[2]))  # of the current device, of which there is no need
+    entry = load()
+    types = tuple(_numba_type(each, _imported("numba_cuda_mlir.types")) for each in request.types)
+    options = dict(getattr(entry, "targetoptions", {}))
+    kept = {name: options[name] for name in _NUMBA_OPTIONS if options.get(name) is not None}
+    cubin = cuda.compile_cubin(getattr(entry, "py_func", entry), types, **kept)
+    with open(request.out, "wb") as file:
+        file.write(bytes(cubin))
+    return request.kernel
 
 
 def _cutile(request: Request, load: Callable[[], Any]) -> str:
@@ -246,6 +261,7 @@ def _attribute(module: str, name: str, own: str) -> Any:
 _MODULE = "_kerncap_candidate"
 _COMPILERS: dict[str, Callable[[Request, Callable[[], Any]], str]] = {
     "numba": _numba,
+    "numba-cuda-mlir": _numba_mlir,
     "cutile": _cutile,
     "cute-dsl": _cute_dsl,
 }

@@ -42,6 +42,7 @@ class PythonCompilerName:
 
 PYTHON_COMPILERS = {
     "numba": PythonCompilerName("Numba", "numba-cuda"),
+    "numba-cuda-mlir": PythonCompilerName("numba-cuda-mlir", "numba-cuda-mlir"),
     "cutile": PythonCompilerName("cuTile", "cuda-tile[tileiras]"),
     "cute-dsl": PythonCompilerName("CuTe DSL", "nvidia-cutlass-dsl"),
 }

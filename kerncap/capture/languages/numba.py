@@ -1,4 +1,7 @@
-"""Numba's `@cuda.jit`: the Python function, by line tables, the Python stack, or its module's name."""
+"""Numba's `@cuda.jit`, by numba-cuda or numba-cuda-mlir: the Python function.
+
+It is found by line tables, the Python stack, or its module's name, which numba-cuda-mlir's names lack.
+"""
 
 from __future__ import annotations
 
@@ -31,13 +34,15 @@ class Numba(Language):
         name = numba_names.parse(mangled)
         if name is None or name.types is None:
             return None
-        found = numba_names.parameters(name.types, tuple(each or "" for each, _ in declared))
+        found = numba_names.parameters(name, tuple(each or "" for each, _ in declared))
         return None if found is None else list(found)
 
     def find(self, request: SourceRequest) -> FoundSource | None:
         name = numba_names.parse(request.mangled)
         if name is None:
             return None
+        if name.by_mlir:  # its name has no module
+            return python_function.find(request, name.path[-1], "numba-cuda-mlir")
         why = "its argument types are not known" if name.types is None else ""
         rows = python_function.line_rows(request)
         for path in python_files.candidates(request, name.path[:-1], [path for path, _ in rows]):

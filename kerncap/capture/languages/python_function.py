@@ -18,7 +18,7 @@ from kerncap.format import schema
 from kerncap.format.elf import ElfProblem
 
 SOURCE_NAME = "kernel.py"
-Tool: TypeAlias = Literal["numba", "cutile", "cute-dsl"]
+Tool: TypeAlias = Literal["numba", "numba-cuda-mlir", "cutile", "cute-dsl"]
 
 
 def find(request: SourceRequest, name: str, tool: Tool) -> FoundSource:
@@ -62,7 +62,7 @@ def source(
     ``host`` is the function of the same file that the compiler is called for, if that is not the kernel;
     ``also`` are names of the file that the call needs.
     """
-    language: Literal["numba", "python-dsl"] = "numba" if tool == "numba" else "python-dsl"
+    language: Literal["numba", "python-dsl"] = "numba" if tool.startswith("numba") else "python-dsl"
     ((base, data),) = named_originals({path: found.text}).items()
     whole = FoundFile(f"original/{base}", path, data)
     declared: tuple[Parameter, ...] = tuple((each, None) for each in found.parameters)

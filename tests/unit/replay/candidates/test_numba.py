@@ -11,7 +11,7 @@ import pytest
 
 from kerncap.api.edit.originals import patch_of
 from kerncap.api.edit.working_copy import WorkingCopy, unit_of
-from kerncap.capture import languages
+from kerncap.capture import images, languages
 from kerncap.capture.languages import SourceRequest
 from kerncap.errors import BackendUnavailable, UsageError
 from kerncap.format import Reproducer
@@ -19,6 +19,7 @@ from kerncap.replay import candidates
 from kerncap.replay.candidates import BuildError, tools
 from tests.unit.replay.candidates.conftest import Make
 from tests.unit.source.numba.test_numba import HERE, NAMES
+from tests.unit.source.numba_mlir import test_numba_mlir as numba_mlir
 
 STAND_IN = {
     "__init__.py": "from . import cuda, types\nfrom .types import float32\n",
@@ -119,6 +120,26 @@ class TestConversation:
         with pytest.raises(BuildError, match="Permission denied"):
             build()
         assert not outside.exists()
+
+
+@pytest.mark.timeout(300)
+def test_numba_cuda_mlir_makes_a_cubin(make: Make, tmp_path: Path) -> None:
+    python = os.environ.get("KERNCAP_TEST_NUMBA_MLIR")
+    found = tools.python_compiler("numba-cuda-mlir", python)
+    if isinstance(found, str):
+        pytest.skip(found)
+    stack = ((str(numba_mlir.HERE / "kernels.py"), 20, "<module>"),)
+    source = languages.find(SourceRequest(numba_mlir.NAME, python_stack=stack, arch="sm_90"))
+    reproducer = make(source, numba_mlir.NAME)
+    text = reproducer.source_text()
+    assert text is not None
+    file = tmp_path / "kernel.py"
+    file.write_text(text)
+    data = candidates.build(reproducer, file, "sm_90", tmp_path, python).read_bytes()
+    assert len(images.Cubin(data).layout(numba_mlir.NAME) or ()) == 11
+    file.write_text(text.replace("a * amplified", "undeclared * amplified"))
+    with pytest.raises(BuildError, match="undeclared"):
+        candidates.build(reproducer, file, "sm_90", tmp_path, python)
 
 
 def test_without_numba_the_reason_names_it(

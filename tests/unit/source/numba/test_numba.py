@@ -74,7 +74,7 @@ def test_types_that_are_not_known_leave_the_parameters_untyped() -> None:
     tags = "B2v1B29cw51cXTLSUwv1sDUaKthqaNgoK_3d"
     name = numba_names.parse(f"_ZN3mod1f{tags}E5ArrayI6RecordILi457EELi1E1C7mutable9unalignedEi10float32_2a")
     assert str(name) == "mod.f(Record[457][::1], int32, float32*)"
-    assert name is not None and name.types is not None and numba_names.parameters(name.types) is None
+    assert name is not None and name.types is not None and numba_names.parameters(name) is None
     deep = numba_names.parse(f"_ZN3mod1f{tags}E" + "5TupleI" * 5000 + "E" * 5000)
     assert deep is not None and deep.types is None
 
