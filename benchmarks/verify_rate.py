@@ -65,7 +65,7 @@ def rows_of(name: str, path: Path, candidate: Path | None, against: Path | None,
     baseline = f"{'the other' if against is not None else 'a plain'} command ({plain:.0f} ms)"
     first = command_ms(ROOT, "--resident", *words)
     [next_] = commands_ms([ROOT], 2 * rounds, "--resident", *words)
-    together = in_one_process_ms(path, candidate, 20 * rounds if has_gpu() else rounds)
+    together = in_one_process_ms(path, candidate, 10 * rounds if has_gpu() else rounds)
     rows = [Row(f"{name}: a plain command", ms, "ms", baseline, ms / plain) for ms in own]
     rows.append(Row(f"{name}: --resident, the first", first, "ms", baseline, first / plain))
     rows.append(Row(f"{name}: --resident, the next", next_, "ms", baseline, next_ / plain, most=0.5))

@@ -6,11 +6,11 @@ import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from kerncap.api.verify import VerifyOptions, verify
-from kerncap.replay import trust
 from kerncap.replay.pool import Pool
 from tests.integration.conftest import CommandLine
 
@@ -26,7 +26,6 @@ def native(kerncap_of_module: CommandLine) -> Path:
     found: Captured = capture(
         kerncap_of_module, build("several.cu"), options=("-k", "kc_add", "--launch", "0:1")
     )
-    trust.agree_to_derived(found.one("kc_add"))
     return found.one("kc_add")
 
 
@@ -36,7 +35,6 @@ def triton(kerncap_of_module: CommandLine) -> Path:
     done = kerncap_of_module("capture", *options, "--", sys.executable, SAMPLE, timeout=400)
     assert done.status == 0, done.stderr
     [path] = (path for path in (kerncap_of_module.folder / "triton").iterdir() if path.name[0] != ".")
-    trust.agree_to_derived(path)
     return path
 
 
@@ -53,6 +51,11 @@ def pool() -> Iterator[Pool]:
         yield found
 
 
+def options(**given: Any) -> VerifyOptions:
+    """The commands that captured have another folder of what is trusted."""
+    return VerifyOptions(trust=True, **given)
+
+
 def kept(pool: Pool) -> int:
     *_, (_, engine) = pool._kept.values()
     worker = engine.connection._worker
@@ -65,34 +68,34 @@ def parent_of(pid: int) -> int:
 
 
 def test_a_native_worker_is_a_fork_and_is_kept(native: Path, pool: Pool) -> None:
-    first = verify(native, VerifyOptions(), pool)
+    first = verify(native, options(), pool)
     pid = kept(pool)
     assert first.passed and first.memory == "cuda"
     assert parent_of(pid) in {each.pid for each in pool._nurseries.values()}
-    again = verify(native, VerifyOptions(), pool)
+    again = verify(native, options(), pool)
     assert again.as_dict() == first.as_dict() and kept(pool) == pid
 
 
 def test_a_triton_worker_is_a_fork_and_is_kept(triton: Path, pool: Pool) -> None:
-    first = verify(triton, VerifyOptions(), pool)
+    first = verify(triton, options(), pool)
     pid = kept(pool)
     assert first.passed and first.engine == "jit"
     assert parent_of(pid) in {each.pid for each in pool._nurseries.values()}
-    assert verify(triton, VerifyOptions(), pool).passed and kept(pool) == pid
+    assert verify(triton, options(), pool).passed and kept(pool) == pid
 
 
 def test_a_candidate_is_compiled_elsewhere_and_the_worker_kept(
     triton: Path, candidate: Path, pool: Pool
 ) -> None:
-    plain = verify(triton, VerifyOptions(candidate=candidate))
-    first = verify(triton, VerifyOptions(candidate=candidate), pool)
+    plain = verify(triton, options(candidate=candidate))
+    first = verify(triton, options(candidate=candidate), pool)
     assert plain.passed and first.passed, (plain.verdict, first.verdict)
     pid = kept(pool)
     text = candidate.read_text()
     candidate.write_text(text.replace("x + y", "x - y"))
-    wrong = verify(triton, VerifyOptions(candidate=candidate), pool)
+    wrong = verify(triton, options(candidate=candidate), pool)
     assert text != candidate.read_text() and wrong.answer.value == "fail", wrong.verdict
-    assert verify(triton, VerifyOptions(), pool).passed and kept(pool) == pid
+    assert verify(triton, options(), pool).passed and kept(pool) == pid
 
 
 def test_python_of_a_candidate_that_needs_files_is_judged_as_ever(
@@ -102,15 +105,15 @@ def test_python_of_a_candidate_that_needs_files_is_judged_as_ever(
     data.parent.mkdir()
     data.write_text("1")
     candidate.write_text(f"{candidate.read_text()}\nopen({os.fspath(data)!r}).read()\n")
-    assert verify(triton, VerifyOptions(candidate=candidate, stages=LIGHT), pool).passed
+    assert verify(triton, options(candidate=candidate, stages=LIGHT), pool).passed
     assert not pool._kept  # its Python ran in the worker
 
 
 def test_a_hostile_verdict_leaves_no_worker(triton: Path, candidate: Path, pool: Pool) -> None:
-    assert verify(triton, VerifyOptions(), pool).passed
+    assert verify(triton, options(), pool).passed
     pid = kept(pool)
-    options = VerifyOptions(candidate=candidate, hostile=True, stages=LIGHT)
-    assert verify(triton, options, pool).passed
+    attacked = options(candidate=candidate, hostile=True, stages=LIGHT)
+    assert verify(triton, attacked, pool).passed
     assert kept(pool) == pid and len(pool._kept) == 1
 
 
