@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -140,6 +141,21 @@ def choose(
     if launcher == "binary" and not any(code.stage == "cubin" for code in manifest.code):
         raise BackendUnavailable("the binary engine", "the reproducer holds no cubin; try --engine jit")
     return Choice(found.python, launcher, "cuda", ordinal)
+
+
+def likely(manifest: Manifest) -> Choice | None:
+    """What `choose` comes to with no option where nothing is missing, without asking another process.
+
+    None where that is no matter of the reproducer only. Of a native launch no more than a guess: its device
+    may not be there, which the worker says.
+    """
+    kind, native = manifest.device.kind, manifest.launch.mode == "native"
+    if kind == "cuda" and native and any(code.stage in NATIVE_STAGES for code in manifest.code):
+        return Choice(sys.executable, "native", "cuda", manifest.device.ordinal)
+    needed = ("torch", "triton", "numpy")
+    if kind != "cpu" or manifest.source is None or None in map(importlib.util.find_spec, needed):
+        return None
+    return Choice(sys.executable, "interpreter", "host", -1)
 
 
 def image_instead(choice: Choice, manifest: Manifest, engine: str) -> Choice | None:

@@ -12,7 +12,7 @@ from typing import TypeVar
 from kerncap.errors import BackendUnavailable, ReplayError, UsageError
 from kerncap.format import Reproducer
 from kerncap.replay import doubts
-from kerncap.replay.choose import Choice, choose, image_instead
+from kerncap.replay.choose import Choice, choose, image_instead, likely
 from kerncap.replay.connection import Connection
 from kerncap.replay.outcome import Compiled, Config, Facts, Outcome, Repeated
 from kerncap.replay.process import (
@@ -79,15 +79,27 @@ class Engine(WorkerMemory):
         self._source_notes: list[str] = []
         self._plain: tuple[int, Outcome] | None = None  # `Connection.changes` after it
         self._of_places: dict[tuple[int, ...], str] = {}  # by the regions that lie elsewhere
-        chosen = choice or choose(self.manifest, engine, device, python, target_python, emulator)
-        chosen = dataclasses.replace(
-            chosen, hostile=hostile or stranger or chosen.hostile, stranger=stranger or chosen.stranger,
-            apart=apart or chosen.apart,
-        )  # fmt: skip
+        self._mistrust = (hostile, stranger, apart)
+        asked = (engine, device, python, target_python, emulator)
+        is_open = choice is None and (engine, device, python, emulator) == ("auto", "auto", None, None)
+        guess = likely(self.manifest) if is_open else None
+        if guess is not None:
+            try:
+                self._open(guess)
+            except (BackendUnavailable, ReplayError):
+                if choose(self.manifest, *asked) == guess:  # else that says what is missing
+                    raise
+                guess = None
+        if guess is None:
+            self._open_chosen(choice or choose(self.manifest, *asked), choice is None, engine)
+        self._at_first = list(self.facts.notes)
+
+    def _open_chosen(self, chosen: Choice, is_free: bool, engine: str) -> None:
+        """``is_free``: where the stored source can't be built, the captured image may be judged."""
         try:
             self._open(chosen)
         except (BackendUnavailable, ReplayError) as error:
-            instead = None if choice is not None else image_instead(chosen, self.manifest, engine)
+            instead = image_instead(chosen, self.manifest, engine) if is_free else None
             if instead is None:
                 raise
             said = str(error.__cause__ or error).partition("\n")[0]
@@ -95,11 +107,14 @@ class Engine(WorkerMemory):
                 f"the stored source is not judged, it can't be built here ({said}): the captured image is"
             )
             self._open(instead)
-        self._at_first = list(self.facts.notes)
 
-    def _open(self, choice: Choice) -> None:
+    def _open(self, chosen: Choice) -> None:
         """A worker with the original in it."""
-        self.choice = choice
+        hostile, stranger, apart = self._mistrust
+        choice = self.choice = dataclasses.replace(
+            chosen, hostile=hostile or stranger or chosen.hostile, stranger=stranger or chosen.stranger,
+            apart=apart or chosen.apart,
+        )  # fmt: skip
         self._job: Job = stage(
             self.reproducer, choice.launcher, choice.memory, choice.device, choice.hostile, choice.stranger
         )

@@ -11,14 +11,18 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from kerncap import child
 from kerncap.answer import Answer
 from kerncap.api.verify import VerifyOptions, verify
+from kerncap.errors import BackendUnavailable
 from kerncap.format import Reproducer
+from kerncap.format.schema import Manifest
+from kerncap.replay import choose as choosing
 from kerncap.replay.candidates import triton_image
-from kerncap.replay.choose import Choice
+from kerncap.replay.choose import Choice, choose
 from kerncap.replay.connection import started_as
 from kerncap.replay.engine import Engine
 from kerncap.replay.nursery import Nursery
@@ -107,7 +111,9 @@ def test_an_engine_lives_on_without_its_nursery(tmp_path: Path, nursery: Nursery
 OWNER = """
 import sys
 from pathlib import Path
+from kerncap.errors import BackendUnavailable
 from kerncap.format import Reproducer
+from kerncap.format.schema import Manifest
 from kerncap.replay.engine import Engine
 from kerncap.replay.pool import Pool
 
@@ -255,3 +261,38 @@ def test_what_does_not_compile_apart_is_left_to_the_worker(
                 assert variants._resolved(asked) == (str(candidate), None)
             assert engine.ran_python == (not hostile)
             engine.connection.choice = CHOICE
+
+
+# --- the likely choice -----------------------------------------------------------------------------------
+
+
+def test_a_likely_choice_asks_no_other_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(choosing, "probe", None)
+    with Reproducer.open(native.add().seal(tmp_path)) as reproducer, Engine(reproducer) as engine:
+        assert engine.choice == CHOICE and engine.launch().ok
+        with pytest.raises(TypeError):
+            Engine(reproducer, device="cuda:0")
+
+
+def test_where_it_fails_all_is_said_as_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = native.add().seal(tmp_path)
+    monkeypatch.delenv("LD_LIBRARY_PATH")
+    with Reproducer.open(path) as reproducer:
+        with pytest.raises(BackendUnavailable) as asked:
+            choose(reproducer.manifest)
+        with pytest.raises(BackendUnavailable) as guessed:
+            Engine(reproducer)
+        assert str(guessed.value) == str(asked.value)
+
+
+def test_a_device_that_is_not_here_is_replaced_as_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def elsewhere(manifest: Manifest) -> Manifest:
+        return msgspec.structs.replace(manifest, device=msgspec.structs.replace(manifest.device, ordinal=7))
+
+    launch = native.add()
+    monkeypatch.setattr(launch, "finished", elsewhere)
+    path = launch.seal(tmp_path)
+    with Reproducer.open(path) as reproducer, Engine(reproducer) as engine:
+        assert engine.choice.device == 0 and engine.launch().ok
