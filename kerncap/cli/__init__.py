@@ -47,7 +47,7 @@ WORDS = "kerncap.words"  # of a context's meta: the command's name and all that 
 _SETTINGS = {"help_option_names": ["-h", "--help"], "color": True}
 
 
-class _Ended(BaseException):
+class Ended(BaseException):
     """A signal's exception on its way through click, which prints an empty line for it otherwise."""
 
 
@@ -75,7 +75,7 @@ class LazyGroup(click.Group):
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt as error:
-            raise _Ended from error
+            raise Ended from error
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
@@ -100,7 +100,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         try:
             with streams.escaped():
                 return status_of(arguments)
-        except (KeyboardInterrupt, click.Abort, _Ended) as error:
+        except (KeyboardInterrupt, click.Abort, Ended) as error:
             interrupt = interrupts.of(error)
             scratch.remove_all()
             log.line(str(interrupt))

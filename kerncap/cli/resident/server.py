@@ -26,7 +26,7 @@ _MOST_BYTES = 4 << 20
 def main() -> int:
     """Serve the socket that this process was started with."""
     fd, name = sys.argv[1:]
-    with contextlib.suppress(KeyboardInterrupt), interrupts.raised(), Folder() as folder:
+    with contextlib.suppress(KeyboardInterrupt, cli.Ended), interrupts.raised(), Folder() as folder:
         with socket.socket(fileno=int(fd)) as listening, Pool(keep=_KEPT, apart=True) as pool:
             _serve(folder, name, listening, pool)
     scratch.remove_all()

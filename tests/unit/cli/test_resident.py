@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -131,6 +132,27 @@ def test_it_ends_when_nobody_asks(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
             assert folder.names() == ["a.judge"]
             assert server._next(folder, "a.judge", listening) is None
             assert folder.names() == []
+
+
+def test_one_who_leaves_in_the_middle_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With what it runs; one who leaves with the answer does not."""
+    told = threading.Event()
+    monkeypatch.setattr(os, "kill", lambda pid, number: told.set() if number == signal.SIGTERM else None)
+    ours, theirs = socket.socketpair()
+    with ours, server._Watched(ours) as watched:
+        watched.send({"stream": 1, "text": "x"})
+        theirs.close()
+        told.wait()
+    told.clear()
+    ours, theirs = socket.socketpair()
+    with ours:
+        with server._Watched(ours) as watched:
+            pass
+        theirs.close()
+        for thread in threading.enumerate():
+            if thread.daemon and thread is not threading.current_thread() and thread.name.endswith("(_wait)"):
+                thread.join()
+    assert not told.is_set()
 
 
 def test_a_folder_that_others_can_open_is_refused(tmp_path: Path) -> None:
