@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
+import os
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -78,11 +79,17 @@ class Choice:
         return () if self.emulator is None else self.emulator.prefix
 
 
+_complete: dict[tuple[str, tuple[tuple[str, str], ...]], Probe] = {}  # by Python and environment
+
+
 def probe(python: str) -> Probe:
-    """Ask ``python`` what it has, in a process of its own.
+    """Ask ``python`` what it has, in a separate process; once, if it lacks nothing.
 
     Raises BackendUnavailable when it can't be run.
     """
+    asked = python, tuple(sorted(os.environ.items()))
+    if asked in _complete:
+        return _complete[asked]
     try:
         done = child.run(child.python(python, _BOOTSTRAP, "packages"), timeout=60, check=True)
         found = typed_json.read(Packages, done.stdout)
@@ -92,7 +99,10 @@ def probe(python: str) -> Probe:
         raise BackendUnavailable(f"the Python {python}", detail) from error
     there = {"torch": found.torch, "triton": found.triton, "numpy": found.numpy}
     missing = tuple(name for name, is_there in there.items() if not is_there)
-    return Probe(python, missing, found.cuda, found.cuda_reason)
+    answer = Probe(python, missing, found.cuda, found.cuda_reason)
+    if not missing:
+        _complete[asked] = answer
+    return answer
 
 
 def choose(

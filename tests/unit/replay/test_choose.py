@@ -63,3 +63,19 @@ def test_the_python_of_the_target_serves(bare: Path, tmp_path: Path, monkeypatch
     monkeypatch.setenv("PYTHONPATH", site)
     with Reproducer.open(build.add().seal(tmp_path)) as reproducer:
         assert choose.choose(reproducer.manifest, target_python=real).python == real
+
+
+def test_a_python_that_lacks_nothing_is_asked_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = tmp_path / "asked"
+    real, count = os.path.realpath("/proc/self/exe"), f"echo x >> {asked}\nexec"
+    site = os.pathsep.join(path for path in sys.path if path.endswith("site-packages"))
+    monkeypatch.setenv("PYTHONPATH", site)
+    whole = script(tmp_path / "whole", f'{count} {real} "$@"')
+    lacking = script(tmp_path / "lacking", f'{count} {real} -I -S "$@"')
+    assert choose.probe(whole) == choose.probe(whole)
+    assert asked.read_text() == "x\n"
+    assert choose.probe(lacking).missing and choose.probe(lacking).missing
+    assert asked.read_text() == "x\n" * 3, "what is missing may be installed"
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    choose.probe(whole)
+    assert asked.read_text() == "x\n" * 4
