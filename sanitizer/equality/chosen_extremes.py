@@ -11,7 +11,7 @@ _LARGER, _SMALLER = ("gt", "ge"), ("lt", "le")
 def extreme_of(select: Operation) -> str | None:
     """``maximum`` or ``minimum`` if that is what arith.select gives of its two values; NaN apart."""
     condition, first, second = select.operands
-    compared = _comparison(condition)
+    compared = _comparison(condition, (first, second))
     if compared is None:
         return None
     predicate = float_predicate(compared)[1:]
@@ -25,8 +25,8 @@ def extreme_of(select: Operation) -> str | None:
     return None
 
 
-def _comparison(condition: Value) -> Operation | None:
-    """What compares two numbers, or says that one is NaN."""
+def _comparison(condition: Value, both: tuple[Value, Value]) -> Operation | None:
+    """What compares two numbers, or says that one of ``both`` is NaN."""
     owner = condition.owner
     if not isinstance(owner, Operation):
         return None
@@ -38,9 +38,10 @@ def _comparison(condition: Value) -> Operation | None:
     for one, other in ((first, second), (second, first)):
         found = other.owner
         if isinstance(found, Operation) and found.name == "arith.cmpf":
-            asks_for_nan = float_predicate(found) in ("une", "uno") and _same(*found.operands)
-            if asks_for_nan:
-                return _comparison(one)
+            left, right = found.operands
+            asks_for_nan = float_predicate(found) in ("une", "uno") and _same(left, right)
+            if asks_for_nan and any(_same(left, value) for value in both):
+                return _comparison(one, both)
     return None
 
 
