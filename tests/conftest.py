@@ -5,10 +5,10 @@ from __future__ import annotations
 import atexit
 import ctypes
 import gc
-import itertools
 import os
+import shutil
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -37,16 +37,21 @@ settings.register_profile(
 settings.load_profile("slice")
 
 
-_CONFIGURATIONS = itertools.count()
-
-
 @pytest.fixture(autouse=True)
-def _private_configuration(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is trusted in a test is remembered for that test alone; few need the folder, so none is made."""
-    folder = tmp_path_factory.getbasetemp() / f"config-{next(_CONFIGURATIONS)}"
+def _private_configuration(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[None]:
+    """What is trusted in a test is remembered for that test only; few need the folder, so none is made.
+
+    It has the same name in all tests: processes that outlive one find the environment that they started in.
+    """
+    folder = tmp_path_factory.getbasetemp() / "config-of-a-test"
     monkeypatch.setenv("XDG_CONFIG_HOME", str(folder))
     if "kerncap.replay.trust" in sys.modules:
         monkeypatch.setattr("kerncap.replay.trust._agreed", set())
+    yield
+    if folder.exists():
+        shutil.rmtree(folder)
 
 
 class _TestFile(pytest.Module):
