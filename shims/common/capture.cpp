@@ -151,6 +151,40 @@ int run(const Launch& launch, Call call, void* context) noexcept {
   return real.status();
 }
 
+bool close_for_stops(const std::vector<Launch>& launches, std::string* why) noexcept {
+  Engine* engine = kerncap::engine();
+  Device& own = *device();
+  if (engine == nullptr) return false;
+  KeepErrno keep;
+  QuietSignals quiet;
+  try {
+    const uint64_t timeout_ns = engine->conf().drain_timeout_ns();
+    if (!gate::close(timeout_ns)) {
+      *why = "another thread did not come back from a driver call before its graph's launch";
+      return false;
+    }
+    bool ready = own.enter(launches.front(), why);
+    if (ready) {
+      const Poll poll = drain_device(own, timeout_ns, why);
+      if (poll == Poll::pending) *why += " did not finish before its graph's launch";
+      ready = poll == Poll::done && own.prepare(why);
+      if (ready) own.has_kernels(launches.front().device);
+      // The driver may load a variable's module when it is asked for it.
+      const std::string arch = own.describe(launches.front().device).arch;
+      for (const Launch& launch : launches)
+        if (ImageFacts known = engine->facts_of(*launch.kernel, arch); ready)
+          own.globals(launch, known.globals);
+      own.leave();
+    }
+    if (!ready) gate::open();
+    return ready;
+  } catch (const std::bad_alloc&) {
+    own.leave();
+    gate::open();
+    return false;
+  }
+}
+
 void refuse(const Kernel* kernel, const char* reason) noexcept {
   Engine* engine = kerncap::engine();
   if (engine == nullptr) return;
@@ -311,11 +345,18 @@ Fate outcome(uint64_t token, std::string* reason) noexcept {
   return Fate::not_launched;
 }
 
-bool has_graph_choice(const Kernel& kernel) noexcept {
+bool may_want_in_graph(Kernel& kernel) noexcept {
   Engine* engine = kerncap::engine();
-  if (engine == nullptr || graph_choices.load(std::memory_order_relaxed) == 0) return false;
+  if (engine == nullptr) return false;
+  KeepErrno keep;
+  QuietSignals quiet;
   try {
-    return engine->has_graph_choice(kernel);
+    if (arm::has_changed()) engine->see_generation(&kernel);
+    if (!engine->open()) return false;
+    if (kernel.interest.load(std::memory_order_acquire) == Interest::unknown) engine->meet(kernel);
+    Interest interest = kernel.interest.load(std::memory_order_acquire);
+    if (interest != Interest::owned) return interest == Interest::watched;
+    return graph_choices.load(std::memory_order_relaxed) != 0 && engine->has_graph_choice(kernel);
   } catch (const std::bad_alloc&) {
     return false;
   }

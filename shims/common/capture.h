@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "common/arm.h"
 #include "common/clock.h"
@@ -48,6 +49,10 @@ bool may_be_armed() noexcept;
 // status is returned. Must be called with no gate::Pass held.
 int run(const Launch& launch, Call call, void* context) noexcept;
 
+// For launches in the midst of other work (Launch::stopped), of one context: closes the gate, has all that
+// was queued end, and makes ready what waits for an idle device. False, with the reason: the gate is open.
+bool close_for_stops(const std::vector<Launch>& launches, std::string* why) noexcept;
+
 // A launch that could not be captured, with the reason that the user reads (one sentence).
 void refuse(const Kernel* kernel, const char* reason) noexcept;
 
@@ -81,8 +86,8 @@ long ranges_text(char* text, unsigned long size) noexcept;
 enum class Fate : int { not_launched = 0, kept = 1, dropped = 2, failed = 3 };
 // What became of it; forgets a choice that met no launch.
 Fate outcome(uint64_t token, std::string* reason) noexcept;
-// Whether a graph is wanted for a node of this kernel (choose_in_graph).
-bool has_graph_choice(const Kernel& kernel) noexcept;
+// Whether a launched graph may be wanted for a node of this kernel.
+bool may_want_in_graph(Kernel& kernel) noexcept;
 
 // --- behind the inline functions ------------------------------------------------------------------
 

@@ -206,7 +206,7 @@ bool LaunchCapture::run_again(Snapshot& first, SnapshotFile& file, unsigned roun
   int status = real_.again();
   if (!enter()) return false;
   std::string what;
-  Poll poll = drain(conf_.drain_timeout_ns(), &what);
+  Poll poll = drain(&what);
   bool ran = status == 0 && poll == Poll::done;
   if (!ran) {
     why_ = "launched again, it " + (status != 0            ? "was refused: " + device_.error_text(status)

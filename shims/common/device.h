@@ -47,6 +47,15 @@ struct PrintRange {
   Fingerprint* out = nullptr;
 };
 
+// Work of the target's that was stopped in the midst, so that its device is not idle. Who stopped it had all
+// else end and closed the gate, and makes launches (Launch::stopped) on a stream of its own.
+class Stopped {
+ public:
+  virtual ~Stopped() = default;
+  // Whether the last launch has ended; `what` names the error, or what is still busy.
+  virtual Poll poll(std::string* what) = 0;
+};
+
 class Device {
  public:
   static constexpr size_t ring_buffers = 20;        // a dozen being written, the rest on the way

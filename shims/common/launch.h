@@ -77,6 +77,8 @@ struct Dispatch {
   uint32_t dimensions = 0;                      // 0: no dispatch packet
 };
 
+class Stopped;  // device.h
+
 // One launch as the target asked for it. Lives on the launching thread's stack.
 struct Launch {
   Kernel* kernel = nullptr;
@@ -89,6 +91,7 @@ struct Launch {
   void* context = nullptr;  // the current one, or the stream's
   int device = 0;
   std::vector<uint8_t> parameters;  // `parameter_bytes`, each value at its offset
+  Stopped* stopped = nullptr;       // in the midst of which it is made
   std::string route;                // "cuLaunchKernel", "cuGraphLaunch node 3", … for messages and the record
 };
 

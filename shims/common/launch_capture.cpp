@@ -47,6 +47,15 @@ class PostOutlet : public Outlet {
 
 }  // namespace
 
+Poll drain_device(Device& device, uint64_t timeout_ns, std::string* what) {
+  uint64_t deadline = now_ns() + timeout_ns;
+  device.begin_drain();
+  for (Backoff backoff;; backoff.pause()) {
+    Poll poll = device.idle(what);
+    if (poll != Poll::pending || now_ns() >= deadline) return poll;
+  }
+}
+
 void RealLaunch::once() noexcept {
   if (made_) return;
   made_ = true;
@@ -91,7 +100,7 @@ LaunchCapture::~LaunchCapture() {
     // Nothing is said of it, then; the launch is what counts.
   }
   pre_.reset();  // frees on the device, with the context still current
-  if (gated_) release_arrays();
+  if (gated_ || launch_.stopped != nullptr) release_arrays();
   leave();
   if (gated_) gate::open();
 }
@@ -161,6 +170,7 @@ bool LaunchCapture::prepare() {
 }
 
 bool LaunchCapture::close_gate() {
+  if (launch_.stopped != nullptr) return true;
   leave();
   gated_ = gate::close(conf_.drain_timeout_ns());
   if (!gated_)
@@ -171,11 +181,11 @@ bool LaunchCapture::close_gate() {
 
 // --- from the closed gate to the launch -------------------------------------------------------------
 
-Poll LaunchCapture::drain(uint64_t timeout_ns, std::string* what) {
-  uint64_t deadline = now_ns() + timeout_ns;
-  device_.begin_drain();
+Poll LaunchCapture::drain(std::string* what) {
+  if (launch_.stopped == nullptr) return drain_device(device_, conf_.drain_timeout_ns(), what);
+  uint64_t deadline = now_ns() + conf_.drain_timeout_ns();
   for (Backoff backoff;; backoff.pause()) {
-    Poll poll = device_.idle(what);
+    Poll poll = launch_.stopped->poll(what);
     if (poll != Poll::pending || now_ns() >= deadline) return poll;
   }
 }
@@ -187,7 +197,7 @@ bool LaunchCapture::before() {
     return false;
   }
   std::string what;
-  Poll poll = drain(conf_.drain_timeout_ns(), &what);
+  Poll poll = drain(&what);
   if (poll == Poll::pending) {
     why_ = what + " did not finish within " + seconds_text(conf_.drain_timeout_ns()) + " before the launch";
     return false;
@@ -308,7 +318,7 @@ bool LaunchCapture::after() {
   }
   if (!enter()) return false;
   std::string what;
-  Poll poll = drain(conf_.drain_timeout_ns(), &what);
+  Poll poll = drain(&what);
   if (poll == Poll::failed) return ended_badly(Ending::fault, what);
   if (poll == Poll::pending) {
     why_ = what + " did not finish within " + seconds_text(conf_.drain_timeout_ns()) + " after the launch";
@@ -352,11 +362,12 @@ bool LaunchCapture::after_on_fault() {
   }
   if (!enter()) return false;
   std::string what;
-  Poll poll = device_.mark(launch_) ? Poll::pending : Poll::failed;
+  Stopped* stopped = launch_.stopped;
+  Poll poll = stopped != nullptr || device_.mark(launch_) ? Poll::pending : Poll::failed;
   if (poll == Poll::failed) what = device_.error_text(device_.status());
   uint64_t started = now_ns();
   for (Backoff backoff; poll == Poll::pending; backoff.pause()) {
-    poll = device_.passed(&what);
+    poll = stopped != nullptr ? stopped->poll(&what) : device_.passed(&what);
     uint64_t waited = now_ns() - started;
     if (waited >= conf_.fault_timeout_ns()) break;
     if (gated_ && waited >= conf_.drain_timeout_ns()) {

@@ -61,7 +61,7 @@ class LaunchCapture {
 
   bool enter();
   void leave() noexcept;
-  Poll drain(uint64_t timeout_ns, std::string* what);
+  Poll drain(std::string* what);
   bool find_regions();
   bool check_sizes();
   bool place_arrays();
@@ -110,6 +110,9 @@ class LaunchCapture {
   int64_t number_ = -1;  // of the launch in this process's records
   uint64_t pre_ns_ = 0, post_ns_ = 0, launched_ns_ = 0, duration_ns_ = 0;
 };
+
+// Waits until all that the process queued has ended.
+Poll drain_device(Device& device, uint64_t timeout_ns, std::string* what);
 
 // PROGRESS records, at most one a second.
 class Reporter : public Progress {

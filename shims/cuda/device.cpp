@@ -11,6 +11,7 @@
 #include "common/readable.h"
 #include "common/text.h"
 #include "cuda/activity.h"
+#include "cuda/graphs.h"
 #include "cuda/images.h"
 #include "cuda/registry_textures.h"
 #include "cuda/torch_mirror.h"
@@ -71,15 +72,6 @@ CudaDevice& cuda_device() noexcept {
   return *made;
 }
 
-InContext::InContext(CUcontext context) noexcept {
-  pushed_ = context != nullptr && driver()->cuCtxPushCurrent_v2(context) == CUDA_SUCCESS;
-}
-
-InContext::~InContext() noexcept {
-  CUcontext popped;
-  if (pushed_) driver()->cuCtxPopCurrent_v2(&popped);
-}
-
 bool CudaDevice::good(CUresult status) noexcept {
   if (status != CUDA_SUCCESS) last_status = static_cast<int>(status);
   return status == CUDA_SUCCESS;
@@ -126,6 +118,7 @@ bool CudaDevice::enter(const Launch& launch, std::string* why) {
   }
   if (gate::is_mine()) {
     launch_device_ = launch.device;
+    is_stopped_ = launch.stopped != nullptr;
     launch_context_ = context;
   }
   return true;
@@ -191,6 +184,7 @@ bool CudaDevice::is_readable(const Allocation& allocation) {
   const Driver& d = *driver();
   if (allocation.kind == RegionKind::host) return is_readable_here(allocation.base, allocation.size);
   if (lane(allocation.device) == nullptr) return false;
+  if (std::strcmp(allocation.how, graph_memory) == 0) return true;  // it is there as long as it is listed
   CUdeviceptr base = 0;
   size_t size = 0;
   if (d.cuMemGetAddressRange_v2 != nullptr) {

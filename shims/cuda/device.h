@@ -22,7 +22,7 @@ struct Lane {
   CUevent done = nullptr;  // of what is waited for at once
   bool kernels_tried = false;
   CUmodule module = nullptr;
-  CUfunction fingerprint = nullptr, scan = nullptr;
+  CUfunction fingerprint = nullptr, scan = nullptr, copy = nullptr;
   CUdeviceptr scratch = 0;
   size_t scratch_bytes = 0;
   size_t intervals = 0;  // in the table that lies in the scratch
@@ -88,6 +88,7 @@ class CudaDevice : public Device {
   bool load_kernels(Lane& lane);
   bool wait(Lane& lane);
   bool need_scratch(Lane& lane, size_t size);
+  bool copy_by_kernel(Lane& lane, CUdeviceptr to, CUdeviceptr from, size_t size);
   bool upload(Lane& lane, CUdeviceptr to, const void* bytes, size_t size);
   bool download(Lane& lane, void* bytes, CUdeviceptr from, size_t size);
   void free_clones() noexcept;
@@ -97,6 +98,7 @@ class CudaDevice : public Device {
   CUcontext ring_context_ = nullptr;
   uint64_t ring_serial_ = 0;
   int launch_device_ = 0;
+  bool is_stopped_ = false;  // in the midst of other work: what waits for an idle device waits for ever
   CUcontext launch_context_ = nullptr;
   std::map<int, Lane> lanes_;  // of the gate's owner
   std::vector<int> slot_device_;
@@ -109,18 +111,6 @@ class CudaDevice : public Device {
   };
   std::map<CUdeviceptr, uint64_t> clone_sizes_;
   std::vector<Clone> spare_;  // to be used again; freed when all is idle, as cuMemFree waits for the device
-};
-
-// For the length of a scope another context is current.
-class InContext {
- public:
-  explicit InContext(CUcontext context) noexcept;
-  ~InContext() noexcept;
-  InContext(const InContext&) = delete;
-  InContext& operator=(const InContext&) = delete;
-
- private:
-  bool pushed_ = false;
 };
 
 CudaDevice& cuda_device() noexcept;

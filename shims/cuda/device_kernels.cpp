@@ -23,7 +23,7 @@ bool CudaDevice::has_kernels(int device) {
   if (!own->kernels_tried) {
     own->kernels_tried = true;
     InContext in(own->context);
-    if (!load_kernels(*own)) own->fingerprint = own->scan = nullptr;
+    if (!load_kernels(*own)) own->fingerprint = own->scan = own->copy = nullptr;
   }
   return own->scan != nullptr;
 }
@@ -33,12 +33,13 @@ bool CudaDevice::load_kernels(Lane& lane) {
   return d.cuModuleLoadData(&lane.module, snapshot_ptx) == CUDA_SUCCESS &&
          d.cuModuleGetFunction(&lane.fingerprint, lane.module, "kerncap_fingerprint") == CUDA_SUCCESS &&
          d.cuModuleGetFunction(&lane.scan, lane.module, "kerncap_scan") == CUDA_SUCCESS &&
+         d.cuModuleGetFunction(&lane.copy, lane.module, "kerncap_copy") == CUDA_SUCCESS &&
          need_scratch(lane, first_scratch);
 }
 
 bool CudaDevice::need_scratch(Lane& lane, size_t size) {
   if (lane.scratch_bytes >= size) return true;
-  if (size > max_scratch) return false;
+  if (size > max_scratch || is_stopped_) return false;
   const Driver& d = *driver();
   if (lane.scratch != 0) d.cuMemFree_v2(lane.scratch);  // all is idle, so it does not wait
   lane.scratch = 0;

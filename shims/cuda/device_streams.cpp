@@ -6,12 +6,14 @@
 #include "common/clock.h"
 #include "common/gate.h"
 #include "cuda/device.h"
+#include "cuda/graphs.h"
 
 namespace kerncap::cuda {
 namespace {
 
 constexpr uint64_t wait_ns = 60 * second_ns;
 constexpr uint64_t spare_bytes = 32U << 20;
+constexpr unsigned copy_blocks = 64, copy_threads = 256;
 
 struct ThreadMark {
   CUcontext context;
@@ -19,6 +21,12 @@ struct ThreadMark {
   CUevent event;
 };
 thread_local ThreadMark thread_mark;
+
+// Which the driver's copies don't know.
+bool is_of_graph(CUdeviceptr address) {
+  Allocation found;
+  return MemoryMap::instance().find(address, &found) && std::strcmp(found.how, graph_memory) == 0;
+}
 
 }  // namespace
 
@@ -96,13 +104,24 @@ Poll CudaDevice::passed(std::string* what) {
   return Poll::failed;
 }
 
+// Host memory here is the ring, whose address is the device's too.
+bool CudaDevice::copy_by_kernel(Lane& lane, CUdeviceptr to, CUdeviceptr from, size_t size) {
+  uint64_t bytes = size;
+  void* arguments[] = {&to, &from, &bytes};
+  return good(lane.copy == nullptr ? CUDA_ERROR_NOT_SUPPORTED
+                                   : driver()->cuLaunchKernel(lane.copy, copy_blocks, 1, 1, copy_threads, 1,
+                                                              1, 0, lane.stream, arguments, nullptr));
+}
+
 bool CudaDevice::start_read(size_t slot, int device, uint64_t address, size_t size) {
   const Driver& d = *driver();
   Lane* own = lane(device);
   if (own == nullptr) return false;
   InContext in(own->context);
   slot_device_[slot] = device;
-  return good(d.cuMemcpyDtoHAsync_v2(buffer(slot), address, size, own->stream)) &&
+  uint8_t* to = buffer(slot);
+  return (is_of_graph(address) ? copy_by_kernel(*own, reinterpret_cast<CUdeviceptr>(to), address, size)
+                               : good(d.cuMemcpyDtoHAsync_v2(to, address, size, own->stream))) &&
          good(d.cuEventRecord(own->slot_events[slot], own->stream));
 }
 
@@ -127,8 +146,10 @@ bool CudaDevice::upload(Lane& lane, CUdeviceptr to, const void* bytes, size_t si
   for (size_t at = 0; at < size;) {
     size_t part = std::min(size - at, buffer_bytes);
     std::memcpy(buffer(0), static_cast<const uint8_t*>(bytes) + at, part);
-    if (!good(driver()->cuMemcpyHtoDAsync_v2(to + at, buffer(0), part, lane.stream)) || !wait(lane))
-      return false;
+    const bool started = is_of_graph(to)
+                             ? copy_by_kernel(lane, to + at, reinterpret_cast<CUdeviceptr>(buffer(0)), part)
+                             : good(driver()->cuMemcpyHtoDAsync_v2(to + at, buffer(0), part, lane.stream));
+    if (!started || !wait(lane)) return false;
     at += part;
   }
   return true;
@@ -157,7 +178,9 @@ bool CudaDevice::copy(int device, uint64_t to, uint64_t from, uint64_t size) {
   if (own == nullptr) return false;
   InContext in(own->context);
   own->copying = true;
-  return good(driver()->cuMemcpyDtoDAsync_v2(to, from, size, own->stream));
+  return is_of_graph(to) || is_of_graph(from)
+             ? copy_by_kernel(*own, to, from, size)
+             : good(driver()->cuMemcpyDtoDAsync_v2(to, from, size, own->stream));
 }
 
 bool CudaDevice::finish_copies() {

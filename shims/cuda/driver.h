@@ -37,6 +37,22 @@ class Relaxed {
   bool exchanged_ = false;
 };
 
+// For the length of a scope another context is current.
+class InContext {
+ public:
+  explicit InContext(CUcontext context) noexcept
+      : pushed_(context != nullptr && driver()->cuCtxPushCurrent_v2(context) == CUDA_SUCCESS) {}
+  ~InContext() noexcept {
+    CUcontext popped;
+    if (pushed_) driver()->cuCtxPopCurrent_v2(&popped);
+  }
+  InContext(const InContext&) = delete;
+  InContext& operator=(const InContext&) = delete;
+
+ private:
+  bool pushed_;
+};
+
 }  // namespace kerncap::cuda
 
 #endif  // KERNCAP_CUDA_DRIVER_H

@@ -60,6 +60,7 @@ bool take(std::vector<GraphNode>&& fresh, std::vector<GraphNode>* nodes) noexcep
     GraphNode& node = (*nodes)[i];
     node.launch = std::move(fresh[i].launch);
     node.trouble = fresh[i].trouble;
+    node.callee = fresh[i].callee;
     node.twin = fresh[i].twin;
     same = take(std::move(fresh[i].inner), &node.inner);
   }

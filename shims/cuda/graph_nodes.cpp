@@ -119,12 +119,58 @@ std::vector<size_t> ordered(size_t count, const std::vector<Edge>& edges) {
   return order;
 }
 
+// For each place of the order: whether all before it must have ended when it begins, and all behind it wait
+// for it. Those before must lead to it, the last of them by an edge of their own; and the other way round.
+std::vector<bool> alone(const std::vector<size_t>& order, const std::vector<Edge>& edges) {
+  const size_t count = order.size();
+  std::vector<size_t> place(count), first_follower(count, count), after_last_leader(count, 0);
+  for (size_t at = 0; at < count; ++at) place[order[at]] = at;
+  for (const Edge& edge : edges) {
+    size_t from = place[edge.from], to = place[edge.to];
+    first_follower[from] = std::min(first_follower[from], to);
+    after_last_leader[to] = std::max(after_last_leader[to], from + 1);
+  }
+  std::vector<bool> result(count, true);
+  size_t latest = 0, earliest = count;
+  for (size_t at = 0; at < count; ++at) {
+    result[at] = latest <= at;
+    latest = std::max(latest, first_follower[at]);
+  }
+  for (size_t at = count; at-- > 0;) {
+    result[at] = result[at] && earliest > at;
+    earliest = std::min(earliest, after_last_leader[at]);
+  }
+  return result;
+}
+
+bool get_memory(const Driver& real, GraphNode* node) {
+  node->memory.how = graph_memory;
+  CUdeviceptr address = 0;
+  if (node->type == CU_GRAPH_NODE_TYPE_MEM_FREE) {
+    if (real.cuGraphMemFreeNodeGetParams == nullptr ||
+        real.cuGraphMemFreeNodeGetParams(node->handle, &address) != CUDA_SUCCESS)
+      return false;
+    node->memory.base = address;
+    return true;
+  }
+  CUDA_MEM_ALLOC_NODE_PARAMS given = {};
+  if (real.cuGraphMemAllocNodeGetParams == nullptr ||
+      real.cuGraphMemAllocNodeGetParams(node->handle, &given) != CUDA_SUCCESS)
+    return false;
+  if (given.poolProps.location.type != CU_MEM_LOCATION_TYPE_DEVICE) return true;
+  node->memory.base = given.dptr;
+  node->memory.size = given.bytesize;
+  node->memory.device = given.poolProps.location.id;
+  return true;
+}
+
 }  // namespace
 
 void read_kernel_node(const CUDA_KERNEL_NODE_PARAMS& parameters, GraphNode* node) noexcept {
   CUfunction function =
       parameters.func != nullptr ? parameters.func : reinterpret_cast<CUfunction>(parameters.kern);
   Launch& launch = node->launch;
+  node->callee = {parameters.func, parameters.kern, parameters.ctx};
   launch.kernel = kernel_of(function);
   launch.grid = {parameters.gridDimX, parameters.gridDimY, parameters.gridDimZ};
   launch.block = {parameters.blockDimX, parameters.blockDimY, parameters.blockDimZ};
@@ -152,9 +198,12 @@ bool read_nodes(CUgraph graph, std::vector<GraphNode>* nodes, int depth) {
   std::vector<Edge> edges;
   if (!get_edges(*real, graph, index, &edges)) return false;
   nodes->clear();
-  for (size_t at : ordered(count, edges)) {
+  const std::vector<size_t> order = ordered(count, edges);
+  const std::vector<bool> is_alone = alone(order, edges);
+  for (size_t at : order) {
     GraphNode node;
     node.handle = handles[at];
+    node.is_alone = is_alone[nodes->size()];
     if (real->cuGraphNodeGetType(node.handle, &node.type) != CUDA_SUCCESS) return false;
     if (node.type == CU_GRAPH_NODE_TYPE_KERNEL && !get_parameters(*real, &node)) return false;
     if (node.type == CU_GRAPH_NODE_TYPE_GRAPH) {
@@ -167,12 +216,14 @@ bool read_nodes(CUgraph graph, std::vector<GraphNode>* nodes, int depth) {
     if (is_conditional(node.type)) {
       const Bodies bodies = bodies_of(node.handle);
       node.condition = bodies.condition;
+      node.condition_handle = bodies.handle;
       for (CUgraph body : bodies.graphs) {
         std::vector<GraphNode> inside;
         if (depth >= most_nested || !read_nodes(body, &inside, depth + 1)) return false;
         std::move(inside.begin(), inside.end(), std::back_inserter(node.inner));
       }
     }
+    if (is_memory(node.type) && !get_memory(*real, &node)) return false;
     nodes->push_back(std::move(node));
   }
   return nodes->size() == count;

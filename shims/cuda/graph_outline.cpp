@@ -93,24 +93,29 @@ void add_nodes(const std::vector<GraphNode>& nodes, std::string* text) {
   }
 }
 
-// The numbers that lead to the first such node; the node itself, or null.
-const GraphNode* find_fixed(const std::vector<GraphNode>& nodes, std::string* path) {
+// The numbers that lead to the first node that is not `allowed`; the node itself, or null.
+const GraphNode* find_fixed(const std::vector<GraphNode>& nodes, bool (*allowed)(const GraphNode&),
+                            std::string* path) {
   for (size_t i = 0; i < nodes.size(); ++i) {
     const GraphNode& node = nodes[i];
-    std::string here = *path + std::to_string(i);
-    const GraphNode* found = nullptr;
-    if (node.type == CU_GRAPH_NODE_TYPE_GRAPH) {
-      std::string inside = here + ".";
-      found = find_fixed(node.inner, &inside);
-      if (found != nullptr) here = inside;
-    } else if (!can_be_copied(node.type)) {
-      found = &node;
-    }
+    std::string here = *path + std::to_string(i), inside = here + ".";
+    const GraphNode* found = allowed(node) ? find_fixed(node.inner, allowed, &inside) : &node;
     if (found == nullptr) continue;
-    *path = here;
+    *path = found == &node ? here : inside;
     return found;
   }
   return nullptr;
+}
+
+// Whether a graph with one may be stopped. A host function could wait for the thread that launched the graph;
+// of a conditional node that was not seen when it was added, nobody knows which kernels decide.
+bool can_be_next_to_stops(const GraphNode& node) {
+  if (is_conditional(node.type)) return node.condition != Condition::unknown;
+  return is_memory(node.type) || (can_be_copied(node.type) && node.type != CU_GRAPH_NODE_TYPE_HOST);
+}
+
+bool can_be_in_copies(const GraphNode& node) {
+  return can_be_copied(node.type);
 }
 
 }  // namespace
@@ -120,27 +125,31 @@ bool can_be_disabled(CUgraphNodeType type) noexcept {
          type == CU_GRAPH_NODE_TYPE_MEMSET || type == CU_GRAPH_NODE_TYPE_EMPTY;
 }
 
+bool needs_stops(const std::vector<GraphNode>& nodes) noexcept {
+  return std::any_of(nodes.begin(), nodes.end(), [](const GraphNode& node) {
+    return is_memory(node.type) || is_conditional(node.type) || needs_stops(node.inner);
+  });
+}
+
 bool can_be_copied(CUgraphNodeType type) noexcept {
   return can_be_disabled(type) || type == CU_GRAPH_NODE_TYPE_HOST || type == CU_GRAPH_NODE_TYPE_GRAPH ||
          type == CU_GRAPH_NODE_TYPE_WAIT_EVENT || type == CU_GRAPH_NODE_TYPE_EVENT_RECORD;
 }
 
 bool all_can_be_disabled(const std::vector<GraphNode>& nodes) noexcept {
-  return std::all_of(nodes.begin(), nodes.end(), [](const GraphNode& node) {
-    return can_be_disabled(node.type) || (is_branch(node) && all_can_be_disabled(node.inner));
-  });
+  return std::all_of(nodes.begin(), nodes.end(),
+                     [](const GraphNode& node) { return can_be_disabled(node.type); });
 }
 
 std::string refusal_of(const std::vector<GraphNode>& nodes) {
   std::string path;
-  const GraphNode* fixed = find_fixed(nodes, &path);
+  const bool stops = needs_stops(nodes);
+  const GraphNode* fixed = find_fixed(nodes, stops ? can_be_next_to_stops : can_be_in_copies, &path);
   if (fixed == nullptr) return {};
-  std::string text = "node " + path + " of its graph is a " + kind_of(*fixed) + " node";
-  text += is_conditional(fixed->type)
-              ? ": a kernel can run alone only behind such nodes, if they are `if` and `switch` nodes and "
-                "all others, in their bodies too, are kernels, copies and fills; "
-              : ", with which a graph can be neither copied nor launched in parts; ";
-  return text + outline_of(nodes);
+  return "node " + path + " of its graph is a " + kind_of(*fixed) + " node, with which " +
+         (stops ? "a graph of memory or conditional nodes can't be stopped"
+                : "a graph can be neither copied nor launched in parts") +
+         "; " + outline_of(nodes);
 }
 
 std::string outline_of(const std::vector<GraphNode>& nodes) {

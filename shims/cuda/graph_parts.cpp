@@ -10,22 +10,16 @@
 namespace kerncap::cuda {
 namespace {
 
-// What is in the bodies of an `if` or `switch` node belongs to its part. The node itself can't be disabled
-// and runs in every part, with all of its bodies disabled in the others.
 class DisablingParts final : public Parts {
  public:
   DisablingParts(const GraphLaunch& launch, const GraphExec& exec) : launch_(launch), exec_(exec) {
-    for (size_t i = 0; i < exec.nodes.size(); ++i) add(exec.nodes[i], i);
+    for (size_t i = 0; i < exec.nodes.size(); ++i)
+      if (const GraphNode& node = exec.nodes[i]; node.type != CU_GRAPH_NODE_TYPE_EMPTY)
+        toggles_.push_back({node.handle, i, node.enabled, node.enabled});
   }
   ~DisablingParts() noexcept override { restore(); }
 
   bool prepare(size_t leaf, std::string* reason) override {
-    // What a part writes to the handle of a later one is lost in the next part.
-    for (size_t i = leaf + 1; i < exec_.nodes.size(); ++i) {
-      if (!is_conditional(exec_.nodes[i].type)) continue;
-      *reason = refusal_of(exec_.nodes);
-      return false;
-    }
     // Tried before anything runs: some nodes refuse (a kernel node that the device may update).
     if (!begun_ && (!select(leaf, leaf + 1) || !restore())) {
       *reason = "the driver refused to disable a node of its graph";
@@ -55,12 +49,6 @@ class DisablingParts final : public Parts {
     size_t leaf;
     bool wanted, is_on;  // by the target; in the exec
   };
-
-  void add(const GraphNode& node, size_t leaf) {
-    if (node.type != CU_GRAPH_NODE_TYPE_EMPTY && !is_conditional(node.type))
-      toggles_.push_back({node.handle, leaf, node.enabled, node.enabled});
-    for (const GraphNode& inner : node.inner) add(inner, leaf);
-  }
 
   CUresult run(size_t first, size_t last) noexcept {
     bool any = false;

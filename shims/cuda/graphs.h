@@ -8,20 +8,33 @@
 #include <vector>
 
 #include "common/launch.h"
+#include "common/memory_map.h"
 #include "cuda/cuda_api.h"
 
 namespace kerncap::cuda {
+
+// Allocation::how of a graph's own memory.
+inline constexpr char graph_memory[] = "cuGraphAddMemAllocNode";
 
 // What a conditional node is; as the driver numbers them.
 enum class Condition : int8_t { unknown = -1, if_node = 0, while_node = 1, switch_node = 2 };
 
 struct GraphNode {
+  struct Callee {
+    CUfunction function = nullptr;
+    CUkernel kernel = nullptr;
+    CUcontext context = nullptr;
+  };
   CUgraphNode handle = nullptr;  // in the graph of the target's
   CUgraphNode twin = nullptr;    // in GraphExec::copy
   CUgraphNodeType type = CU_GRAPH_NODE_TYPE_EMPTY;
-  bool enabled = true;                       // as the target wants it
-  Launch launch;                             // of a kernel node; no stream and context yet
-  const char* trouble = nullptr;             // why `launch` is not whole
+  bool enabled = true;            // as the target wants it
+  Launch launch;                  // of a kernel node; no stream and context yet
+  const char* trouble = nullptr;  // why `launch` is not whole
+  Callee callee;                  // as a kernel node's parameters name it
+  bool is_alone = false;  // each other node of its graph, and of those around it, is before or behind it
+  Allocation memory;      // what a memory node allocates; its base, of one that frees
+  uint64_t condition_handle = 0;
   std::vector<GraphNode> inner;              // of a child graph, or of the bodies of a conditional node
   Condition condition = Condition::unknown;  // of a conditional node
 };
@@ -32,7 +45,8 @@ struct GraphExec {
   CUgraph copy = nullptr;   // of our own, with the exec's parameters of now, where nodes can't be disabled
   unsigned long long flags = 0;  // it was instantiated with
   std::vector<GraphNode> nodes;
-  std::string refusal;  // why none of its nodes can run alone
+  bool has_stops = false;  // launched as a whole: it has memory or conditional nodes
+  std::string refusal;     // why none of its nodes can run alone
 };
 
 // The nodes of a graph, its dependencies before each. False: the driver did not tell.
@@ -52,11 +66,11 @@ bool can_be_copied(CUgraphNodeType type) noexcept;
 constexpr bool is_conditional(CUgraphNodeType type) noexcept {
   return static_cast<int>(type) == 13;
 }
-// Whether its bodies run once at most: `else` is the second body of an `if` node.
-constexpr bool is_branch(const GraphNode& node) noexcept {
-  return node.condition == Condition::if_node || node.condition == Condition::switch_node;
+constexpr bool is_memory(CUgraphNodeType type) noexcept {
+  return type == CU_GRAPH_NODE_TYPE_MEM_ALLOC || type == CU_GRAPH_NODE_TYPE_MEM_FREE;
 }
-// Whether every node can be; `if` and `switch` nodes by what is in their bodies.
+// Whether it has memory or conditional nodes, with which it can be neither copied nor launched in parts.
+bool needs_stops(const std::vector<GraphNode>& nodes) noexcept;
 bool all_can_be_disabled(const std::vector<GraphNode>& nodes) noexcept;
 // The first node that keeps the graph from being launched in parts, by number and kind, and the graph's
 // outline; empty if it can.
@@ -83,8 +97,10 @@ void follow(GraphExec* exec, const GraphNode& node, CUresult (*set)(CUgraphNode 
 struct Bodies {
   std::vector<CUgraph> graphs;
   Condition condition = Condition::unknown;
+  uint64_t handle = 0;
 };
-void track_bodies(CUgraphNode node, const CUgraph* bodies, size_t count, Condition condition) noexcept;
+void track_bodies(CUgraphNode node, const CUgraph* bodies, size_t count, Condition condition,
+                  uint64_t handle) noexcept;
 Bodies bodies_of(CUgraphNode node);
 void track_exec(CUgraphExec exec, CUgraph graph, unsigned long long flags) noexcept;
 std::shared_ptr<GraphExec> exec_of(CUgraphExec exec) noexcept;

@@ -84,7 +84,7 @@ CUresult added(CUresult result, const CUgraphNode* node, const CUgraphNodeParams
   if (result == CUDA_SUCCESS && parameters->type == CU_GRAPH_NODE_TYPE_CONDITIONAL &&
       parameters->conditional.phGraph_out != nullptr)
     track_bodies(*node, parameters->conditional.phGraph_out, parameters->conditional.size,
-                 static_cast<Condition>(parameters->conditional.type));
+                 static_cast<Condition>(parameters->conditional.type), parameters->conditional.handle);
   return result;
 }
 #endif

@@ -1,4 +1,4 @@
-// The shim's own kernels: fingerprints of chunks, and the search for pointers.
+// The shim's own kernels: fingerprints of chunks, the search for pointers, copies, and the stop in a graph.
 //
 // snapshot_ptx.h beside it is what the shim holds; regenerate.sh makes it anew. Plain loads,
 // integer arithmetic and 64-bit atomics only, so that PTX 6.4 for sm_52 holds them and every driver since
@@ -72,4 +72,28 @@ extern "C" __global__ void __launch_bounds__(256)
     }
     if (low < intervals && table[low * 2] <= word) atomicMin(&sources[low], reinterpret_cast<u64>(&words[i]));
   }
+}
+
+// Of or to memory that only kernels reach.
+extern "C" __global__ void __launch_bounds__(256)
+    kerncap_copy(unsigned char* to, const unsigned char* from, u64 size) {
+  u64 first = static_cast<u64>(blockIdx.x) * 256 + threadIdx.x, step = static_cast<u64>(gridDim.x) * 256;
+  bool is_aligned = (reinterpret_cast<u64>(to) | reinterpret_cast<u64>(from)) % 8 == 0;
+  u64 words = is_aligned ? size / 8 : 0;
+  for (u64 i = first; i < words; i += step)
+    reinterpret_cast<u64*>(to)[i] = reinterpret_cast<const u64*>(from)[i];
+  for (u64 i = words * 8 + first; i < size; i += step) to[i] = from[i];
+}
+
+// In the place of a kernel of a graph (shims/cuda/graph_stops.h), one thread: it tells the host which one,
+// and waits for it. `words` are in the host's memory: how often one arrived, at which stop, how often one may
+// go on.
+extern "C" __global__ void __launch_bounds__(1) kerncap_stop(volatile u64* words, u64 stop) {
+  u64 arrival = words[0] + 1;
+  words[1] = stop;
+  __threadfence_system();
+  words[0] = arrival;
+  while (words[2] < arrival) {
+  }
+  __threadfence_system();
 }

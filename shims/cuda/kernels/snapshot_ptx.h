@@ -419,6 +419,85 @@ $L__BB1_10:
 $L__BB1_11:
 	ret;
 }
+.visible .entry kerncap_copy(
+	.param .u64 kerncap_copy_param_0,
+	.param .u64 kerncap_copy_param_1,
+	.param .u64 kerncap_copy_param_2
+)
+.maxntid 256, 1, 1
+{
+	.reg .pred 	%p<6>;
+	.reg .b16 	%rs<2>;
+	.reg .b32 	%r<4>;
+	.reg .b64 	%rd<28>;
+	ld.param.u64 	%rd12, [kerncap_copy_param_0];
+	ld.param.u64 	%rd13, [kerncap_copy_param_1];
+	ld.param.u64 	%rd11, [kerncap_copy_param_2];
+	cvta.to.global.u64 	%rd1, %rd12;
+	cvta.to.global.u64 	%rd2, %rd13;
+	mov.u32 	%r1, %ctaid.x;
+	mul.wide.u32 	%rd14, %r1, 256;
+	mov.u32 	%r2, %tid.x;
+	cvt.u64.u32 	%rd15, %r2;
+	add.s64 	%rd3, %rd14, %rd15;
+	mov.u32 	%r3, %nctaid.x;
+	mul.wide.u32 	%rd4, %r3, 256;
+	or.b64  	%rd16, %rd13, %rd12;
+	and.b64  	%rd17, %rd16, 7;
+	setp.eq.s64 	%p1, %rd17, 0;
+	shr.u64 	%rd18, %rd11, 3;
+	selp.b64 	%rd5, %rd18, 0, %p1;
+	setp.ge.u64 	%p2, %rd3, %rd5;
+	@%p2 bra 	$L__BB2_3;
+	mov.u64 	%rd26, %rd3;
+$L__BB2_2:
+	shl.b64 	%rd19, %rd26, 3;
+	add.s64 	%rd20, %rd2, %rd19;
+	ld.global.u64 	%rd21, [%rd20];
+	add.s64 	%rd22, %rd1, %rd19;
+	st.global.u64 	[%rd22], %rd21;
+	add.s64 	%rd26, %rd26, %rd4;
+	setp.lt.u64 	%p3, %rd26, %rd5;
+	@%p3 bra 	$L__BB2_2;
+$L__BB2_3:
+	shl.b64 	%rd23, %rd5, 3;
+	add.s64 	%rd27, %rd23, %rd3;
+	setp.ge.u64 	%p4, %rd27, %rd11;
+	@%p4 bra 	$L__BB2_5;
+$L__BB2_4:
+	add.s64 	%rd24, %rd2, %rd27;
+	ld.global.u8 	%rs1, [%rd24];
+	add.s64 	%rd25, %rd1, %rd27;
+	st.global.u8 	[%rd25], %rs1;
+	add.s64 	%rd27, %rd27, %rd4;
+	setp.lt.u64 	%p5, %rd27, %rd11;
+	@%p5 bra 	$L__BB2_4;
+$L__BB2_5:
+	ret;
+}
+.visible .entry kerncap_stop(
+	.param .u64 kerncap_stop_param_0,
+	.param .u64 kerncap_stop_param_1
+)
+.maxntid 1, 1, 1
+{
+	.reg .pred 	%p<2>;
+	.reg .b64 	%rd<7>;
+	ld.param.u64 	%rd3, [kerncap_stop_param_0];
+	ld.param.u64 	%rd4, [kerncap_stop_param_1];
+	cvta.to.global.u64 	%rd1, %rd3;
+	ld.volatile.global.u64 	%rd5, [%rd1];
+	add.s64 	%rd2, %rd5, 1;
+	st.volatile.global.u64 	[%rd1+8], %rd4;
+	membar.sys;
+	st.volatile.global.u64 	[%rd1], %rd2;
+$L__BB3_1:
+	ld.volatile.global.u64 	%rd6, [%rd1+16];
+	setp.lt.u64 	%p1, %rd6, %rd2;
+	@%p1 bra 	$L__BB3_1;
+	membar.sys;
+	ret;
+}
 )ptx";
 
 }  // namespace kerncap::cuda

@@ -39,61 +39,69 @@ def test_parts_have_the_parameters_that_the_exec_was_given_last(bench: Bench, ho
         bench.passes(path)
 
 
-@first_of("how", ["memory", "while"])
-def test_a_graph_that_cannot_be_taken_apart_is_outlined(bench: Bench, how: str) -> None:
-    captured = bench.capture("-k", "vector_add", client=("graphs", how), expect=0)
-    assert captured.done.status == 1
-    number, kind, outline = {
-        "memory": (
-            0,
-            "memory allocation",
-            "5 nodes: 0 memory allocation, 1 kernel vector_add, 2 kernel scale_in_place, "
-            "3 kernel vector_add, 4 memory free",
-        ),
-        "while": (
-            1,
-            "conditional (while)",
-            "3 nodes: 0 kernel scale_in_place, 1 conditional (while) of 2 (0 kernel increment, "
-            "1 kernel turn), 2 kernel vector_add",
-        ),
-    }[how]
-    assert f"node {number} of its graph is a {kind} node" in captured.reason, captured.reason
-    assert outline in captured.reason, captured.reason
+@pytest.mark.parametrize(
+    ("how", "nodes"),
+    [
+        ("memory", {"1": 2, "2": 2, "3": 2}),
+        ("memory_between", {"1": 1, "0": 1}),
+        ("if", {"0": 2, "1.0": 2, "2": 2}),
+        # The second body of two, of two kernels.
+        pytest.param("else", {"0": 2, "1.1": 2, "1.2": 2, "2": 2}, marks=pytest.mark.long),
+        ("decided", {"1.0.0": 2, "2": 2}),
+        # Three turns in the first launch, one in the second.
+        ("while", {"0": 2, "1.0": 4, "2": 2}),
+    ],
+)
+def test_every_kernel_of_a_graph_that_is_stopped(bench: Bench, how: str, nodes: dict[str, int]) -> None:
+    """It can be neither copied nor launched in parts; its memory's contents end with each launch."""
+    kernels = ("-k", "vector_add|scale_in_place|increment", "--launch", "0:9")
+    captured = bench.capture(*kernels, client=("graphs", how), expect=sum(nodes.values()))
+    routes = [captured.manifest(path).launch.route for path in captured.paths]
+    assert {node: routes.count(f"cuGraphLaunch node {node}") for node in nodes} == nodes
+    for path in captured.paths[-3:]:
+        bench.passes(path)
 
 
 @pytest.mark.parametrize(
-    ("how", "first", "node"),
+    ("how", "kernel", "reason"),
     [
-        ("if", "scale_in_place", "conditional (if) of 1 (0 kernel increment)"),
-        pytest.param(
-            "else",
-            "scale_in_place",
-            "conditional (if) of 3 (0 kernel increment, 1 kernel increment, 2 kernel increment)",
-            marks=pytest.mark.long,
+        (
+            "while",
+            "turn",
+            "it sets the condition of a conditional node, which it can't do outside of its graph; graph of 3 "
+            "nodes: 0 kernel scale_in_place, 1 conditional (while) of 2 (0 kernel increment, 1 kernel turn), "
+            "2 kernel vector_add",
         ),
-        ("decided", "decide", "conditional (switch) of 1 (0 conditional (if) of 1 (0 kernel increment))"),
+        (
+            "memory_beside",
+            "increment",
+            "other nodes may run at the same time, and a graph with memory or conditional nodes can't be "
+            "launched in parts; graph of 6 nodes: 0 memory allocation, ",
+        ),
+        (
+            "memory_host",
+            "vector_add",
+            "node 4 of its graph is a host function node, with which a graph of memory or conditional nodes "
+            "can't be stopped; graph of 6 nodes: 0 memory allocation, ",
+        ),
+        (
+            "device_launch",
+            "increment",
+            "its graph may be launched from the device too, which would launch a part of it; graph of 4 "
+            "nodes: ",
+        ),
     ],
 )
-def test_a_kernel_behind_a_branch(bench: Bench, how: str, first: str, node: str) -> None:
-    """Bodies count their runs: one of them runs once a launch, and no kernel before or in it is taken."""
-    captured = bench.capture(
-        "-k",
-        f"vector_add|increment|{first}",
-        "--launch",
-        "0:9",
-        client=("graphs", how),
-        expect=2,
-    )
-    assert {captured.manifest(path).launch.route for path in captured.paths} == {"cuGraphLaunch node 2"}
-    bench.passes(captured.paths[1])
-    outline = f"0 kernel {first}, 1 {node}, 2 kernel vector_add"
-    before, body = (
-        next(line for line in captured.document["failed"] if line.startswith(name))
-        for name in (first, "increment")
-    )
-    assert f"node 1 of its graph is a {node.partition(' of ')[0]} node: a kernel can run alone only" in before
-    assert "it runs in a body of node 1 of its graph, a conditional node" in body
-    assert f"graph of 3 nodes: {outline}" in before and outline in body
+def test_a_kernel_that_no_graph_can_be_stopped_at(bench: Bench, how: str, kernel: str, reason: str) -> None:
+    captured = bench.capture("-k", kernel, client=("graphs", how), expect=0)
+    assert captured.done.status == 1
+    assert reason in captured.reason, captured.reason
+
+
+def test_a_graph_waits_for_a_thread_that_waits_for_the_capture(bench: Bench) -> None:
+    """The other thread goes on after some time, and with it the graph; nothing is captured of it."""
+    captured = bench.capture("-k", "scale_in_place", client=("graphs", "memory_waits"), expect=0)
+    assert "its graph waits for another thread, or for a long time" in captured.reason, captured.reason
 
 
 def test_the_nodes_before_it_have_run(bench: Bench) -> None:

@@ -1,5 +1,6 @@
 // Kernels in graphs: captured from a stream, built by hand, with other nodes between them.
 #include <string>
+#include <thread>
 
 #include "client.h"
 
@@ -41,9 +42,9 @@ struct Program {
     return graph;
   }
 
-  void run(CUgraph graph, int times) {
+  void run(CUgraph graph, int times, unsigned long long flags = 0) {
     CUgraphExec exec;
-    CHECK(cuGraphInstantiate(&exec, graph, 0));
+    CHECK(cuGraphInstantiate(&exec, graph, flags));
     for (int i = 0; i < times; ++i) CHECK(cuGraphLaunch(exec, stream));
     CHECK(cuStreamSynchronize(stream));
     CHECK(cuGraphExecDestroy(exec));
@@ -242,20 +243,73 @@ void updated(Program& p, bool as_a_whole) {
   CHECK(cuGraphExecDestroy(exec));
 }
 
-// Memory of the graph's own, whose contents end with each launch.
-void memory_nodes(Program& p) {
-  CUgraph graph = new_graph();
+CUdeviceptr add_allocation(CUgraph graph, CUgraphNode* node) {
   CUDA_MEM_ALLOC_NODE_PARAMS own = {};
   own.poolProps.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
   own.poolProps.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
   own.bytesize = n * sizeof(float);
+  CHECK(cuGraphAddMemAllocNode(node, graph, nullptr, 0, &own));
+  return own.dptr;
+}
+
+// One graph's memory is read and freed by another.
+void memory_between(Program& p) {
+  CUgraph first = new_graph(), second = new_graph();
   CUgraphNode allocation, release;
-  CHECK(cuGraphAddMemAllocNode(&allocation, graph, nullptr, 0, &own));
-  CUgraphNode first = add_kernel(graph, {allocation}, p.add, {&p.x, &p.y, &own.dptr, &p.count});
-  CUgraphNode second = add_kernel(graph, {first}, p.scale, {&own.dptr, &p.factor, &p.count});
-  CUgraphNode third = add_kernel(graph, {second}, p.add, {&own.dptr, &p.y, &p.out, &p.count});
-  CHECK(cuGraphAddMemFreeNode(&release, graph, &third, 1, own.dptr));
+  CUdeviceptr own = add_allocation(first, &allocation);
+  add_kernel(first, {allocation}, p.add, {&p.x, &p.y, &own, &p.count});
+  CUgraphNode last = add_kernel(second, {}, p.add, {&own, &p.y, &p.out, &p.count});
+  CHECK(cuGraphAddMemFreeNode(&release, second, &last, 1, own));
+  p.run(first, 1);
+  p.run(second, 1);
+}
+
+// Memory of the graph's own, whose contents end with each launch; with another node beside or behind it.
+void memory_nodes(Program& p, const std::string& with) {
+  CUgraph graph = new_graph();
+  CUgraphNode allocation, release;
+  CUdeviceptr own = add_allocation(graph, &allocation);
+  if (with == "beside") add_kernel(graph, {}, p.increment, {&p.count_of_runs}, 1, 1);
+  CUgraphNode first = add_kernel(graph, {allocation}, p.add, {&p.x, &p.y, &own, &p.count});
+  CUgraphNode second = add_kernel(graph, {first}, p.scale, {&own, &p.factor, &p.count});
+  CUgraphNode third = add_kernel(graph, {second}, p.add, {&own, &p.y, &p.out, &p.count});
+  CUDA_HOST_NODE_PARAMS counting = {counted, &p.host_calls};
+  CUgraphNode host;
+  if (with == "host") CHECK(cuGraphAddHostNode(&host, graph, &third, 1, &counting));
+  CHECK(cuGraphAddMemFreeNode(&release, graph, &third, 1, own));
   p.run(graph, 2);
+}
+
+// A kernel in it waits for a thread that launches something before it sets the flag.
+void memory_waits(Program& p) {
+  CUgraph graph = new_graph();
+  CUfunction wait = load(PTX_HEAD PTX_WAIT_FOR_FLAG, WAIT_FOR_FLAG);
+  void* memory;
+  CHECK(cuMemAllocHost(&memory, 64));
+  std::memset(memory, 0, 64);
+  auto* flag = static_cast<int*>(memory);
+  auto address = reinterpret_cast<CUdeviceptr>(memory);
+  CUgraphNode allocation, release;
+  CUdeviceptr own = add_allocation(graph, &allocation);
+  CUgraphNode first = add_kernel(graph, {allocation}, p.add, {&p.x, &p.y, &own, &p.count});
+  CUgraphNode second = add_kernel(graph, {first}, wait, {&address, &p.count_of_runs}, 1, 1);
+  CUgraphNode third = add_kernel(graph, {second}, p.scale, {&own, &p.factor, &p.count});
+  CUgraphNode last = add_kernel(graph, {third}, p.add, {&own, &p.y, &p.out, &p.count});
+  CHECK(cuGraphAddMemFreeNode(&release, graph, &last, 1, own));
+  CUcontext context;
+  CHECK(cuCtxGetCurrent(&context));
+  std::thread setter([&] {
+    CHECK(cuCtxSetCurrent(context));
+    CUdeviceptr own_count = upload(std::vector<int>{0});
+    while (!__atomic_load_n(flag + 1, __ATOMIC_ACQUIRE)) std::this_thread::yield();
+    CUstream other;
+    CHECK(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
+    launch(p.increment, 1, 1, {&own_count}, other);
+    CHECK(cuStreamSynchronize(other));
+    __atomic_store_n(flag, 1, __ATOMIC_RELEASE);
+  });
+  p.run(graph, 1);
+  setter.join();
 }
 
 // Its handle, with no value of its own to begin with if `begins_with` is null.
@@ -357,8 +411,14 @@ int main(int argc, char** argv) {
     nested(p);
   else if (what == "updated" || what == "updated_as_a_whole")
     updated(p, what == "updated_as_a_whole");
-  else if (what == "memory")
-    memory_nodes(p);
+  else if (what == "device_launch")
+    p.run(p.captured(), 2, CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH);
+  else if (what == "memory" || what == "memory_beside" || what == "memory_host")
+    memory_nodes(p, what == "memory" ? "" : what.substr(7));
+  else if (what == "memory_waits")
+    memory_waits(p);
+  else if (what == "memory_between")
+    memory_between(p);
   else if (what == "if")
     conditional(p, CU_GRAPH_COND_TYPE_IF, 1, 1);
   else if (what == "else")

@@ -48,6 +48,7 @@ Own::~Own() noexcept {
 bool Own::active() noexcept {
   return own != 0;
 }
+void open() noexcept {}
 }  // namespace kerncap::gate
 
 namespace kerncap::capture {
@@ -88,7 +89,10 @@ void reset_after_fork() noexcept {
   ++seen.forks;
 }
 void saw_error(int) noexcept {}
-bool has_graph_choice(const Kernel&) noexcept {
+bool may_want_in_graph(Kernel&) noexcept {
+  return capture_all;
+}
+bool close_for_stops(const std::vector<Launch>&, std::string*) noexcept {
   return false;
 }
 }  // namespace kerncap::capture

@@ -336,7 +336,8 @@ void graphs() {
   EXPECT(observed().runs == 5 && calls == 1 && std::string(observed().refused).empty());
   EXPECT(download<int>(x, 1)[0] == 3 && download<int>(y, 1)[0] == 11);
   CHECK(cuGraphExecDestroy(exec));
-  // A graph with a memory node can't be copied: named, and the graph runs whole.
+  // A graph with a memory node can't be copied, nor stopped with a host node: named, and the graph runs
+  // whole.
   CUDA_MEM_ALLOC_NODE_PARAMS memory = {};
   memory.poolProps.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
   memory.poolProps.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
@@ -346,7 +347,7 @@ void graphs() {
   CHECK(cuGraphLaunch(exec, stream));
   CHECK(cuStreamSynchronize(stream));
   EXPECT(observed().runs == 5 && calls == 2);
-  EXPECT(std::string(observed().refused).find("node 1 of its graph is a memory allocation node") == 0);
+  EXPECT(std::string(observed().refused).find("node 4 of its graph is a host function node") == 0);
   EXPECT(download<int>(x, 1)[0] == 5 && download<int>(y, 1)[0] == 12);
   CHECK(cuGraphExecDestroy(exec));
   CHECK(cuGraphDestroy(graph));

@@ -130,6 +130,7 @@ CUresult allocation_work(CUDA_MEM_ALLOC_NODE_PARAMS* p, Work* work) {
   Allocation allocation;
   allocation.size = p->bytesize;
   allocation.context = current_context();
+  allocation.of_graph = true;
   if (CUresult error = Memory::instance().allocate(&allocation)) return error;
   work->type = CU_GRAPH_NODE_TYPE_MEM_ALLOC;
   work->pointer = p->dptr = allocation.base;
@@ -421,10 +422,26 @@ RIG_API cuGraphAddMemAllocNode(CUgraphNode* out, CUgraph graph, const CUgraphNod
   if (CUresult error = allocation_work(p, &work)) return error;
   return add(out, graph, after, count, std::move(work));
 }
+RIG_API cuGraphMemAllocNodeGetParams(CUgraphNode handle, CUDA_MEM_ALLOC_NODE_PARAMS* p) {
+  GraphNode* node = nullptr;
+  if (CUresult error = find_node(handle, CU_GRAPH_NODE_TYPE_MEM_ALLOC, &node)) return error;
+  *p = {};
+  p->poolProps.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  p->dptr = node->work.pointer;
+  p->bytesize = node->work.bytes;
+  return CUDA_SUCCESS;
+}
+RIG_API cuGraphMemFreeNodeGetParams(CUgraphNode handle, CUdeviceptr* address) {
+  GraphNode* node = nullptr;
+  if (CUresult error = find_node(handle, CU_GRAPH_NODE_TYPE_MEM_FREE, &node)) return error;
+  *address = node->work.pointer;
+  return CUDA_SUCCESS;
+}
 RIG_API cuGraphAddMemFreeNode(CUgraphNode* out, CUgraph graph, const CUgraphNode* after, size_t count,
-                              CUdeviceptr) {
+                              CUdeviceptr address) {
   Work work;
   work.type = CU_GRAPH_NODE_TYPE_MEM_FREE;
+  work.pointer = address;
   return add(out, graph, after, count, std::move(work));
 }
 RIG_API cuGraphConditionalHandleCreate(CUgraphConditionalHandle* out, CUgraph, CUcontext,

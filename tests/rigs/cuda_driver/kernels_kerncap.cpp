@@ -2,6 +2,7 @@
 // What each does is said in replay/worker/cuda/memory_kernels.py and shims/cuda/kernels.
 #include <chrono>
 #include <cstring>
+#include <thread>
 
 #include "rig.h"
 
@@ -98,6 +99,19 @@ KERNEL(kerncap_fingerprint) {
     }
     std::memcpy(out + block * 3, sums, sizeof sums);
   }
+}
+
+KERNEL(kerncap_copy) {
+  uint64_t size = word(launch, 2);
+  std::memmove(rig_span(word(launch, 0), size), rig_span(word(launch, 1), size), size);
+}
+
+KERNEL(kerncap_stop) {
+  auto* words = rig_array<uint64_t>(word(launch, 0), 3);
+  uint64_t arrival = words[0] + 1;
+  words[1] = word(launch, 1);
+  __atomic_store_n(&words[0], arrival, __ATOMIC_RELEASE);
+  while (__atomic_load_n(&words[2], __ATOMIC_ACQUIRE) < arrival) std::this_thread::yield();
 }
 
 KERNEL(kerncap_scan) {

@@ -27,6 +27,7 @@ struct Allocation {
   Pool* pool = nullptr;
   unsigned flags = 0;
   bool accessible = true;  // mapped: cuMemSetAccess was called
+  bool of_graph = false;   // kernels and a graph's own copies reach it, and no call knows it
   bool freeing = false;    // pooled: a free is enqueued
   void* handle = nullptr;  // mapped: the physical allocation
   bool is_host() const { return kind == Kind::host || kind == Kind::registered; }

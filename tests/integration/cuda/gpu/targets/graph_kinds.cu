@@ -161,19 +161,49 @@ static void captured_child(Program& p) {
   p.launch(p.instantiate(graph));
 }
 
-static void memory(Program& p) {
-  cudaGraph_t graph = new_graph();
+static void* add_allocation(cudaGraph_t graph, cudaGraphNode_t* node) {
   cudaMemAllocNodeParams own = {};
   own.poolProps.allocType = cudaMemAllocationTypePinned;
   own.poolProps.location = {cudaMemLocationTypeDevice, 0};
   own.bytesize = n * 4;
+  MUST(cudaGraphAddMemAllocNode(node, graph, nullptr, 0, &own));
+  return own.dptr;
+}
+
+// What graphs take of the device.
+static void report_footprint() {
+  for (cudaGraphMemAttributeType which :
+       {cudaGraphMemAttrUsedMemCurrent, cudaGraphMemAttrUsedMemHigh, cudaGraphMemAttrReservedMemCurrent,
+        cudaGraphMemAttrReservedMemHigh}) {
+    unsigned long long bytes = 0;
+    MUST(cudaDeviceGetGraphMemAttribute(0, which, &bytes));
+    std::printf("graph memory %d: %llu\n", static_cast<int>(which), bytes);
+  }
+}
+
+static void memory(Program& p) {
+  cudaGraph_t graph = new_graph();
   cudaGraphNode_t node, release;
-  MUST(cudaGraphAddMemAllocNode(&node, graph, nullptr, 0, &own));
-  node = add_kernel(graph, {node}, sum, {&p.x, &p.y, &own.dptr});
-  node = add_kernel(graph, {node}, scale, {&own.dptr, &p.factor});
-  node = add_kernel(graph, {node}, sum, {&own.dptr, &p.y, &p.out});
-  MUST(cudaGraphAddMemFreeNode(&release, graph, &node, 1, own.dptr));
+  void* own = add_allocation(graph, &node);
+  node = add_kernel(graph, {node}, sum, {&p.x, &p.y, &own});
+  node = add_kernel(graph, {node}, scale, {&own, &p.factor});
+  node = add_kernel(graph, {node}, sum, {&own, &p.y, &p.out});
+  MUST(cudaGraphAddMemFreeNode(&release, graph, &node, 1, own));
   p.launch(p.instantiate(graph));
+  report_footprint();
+}
+
+// One graph's memory is read and freed by another.
+static void memory_between(Program& p) {
+  cudaGraph_t first = new_graph(), second = new_graph();
+  cudaGraphNode_t node, release;
+  void* own = add_allocation(first, &node);
+  add_kernel(first, {node}, sum, {&p.x, &p.y, &own});
+  node = add_kernel(second, {}, sum, {&own, &p.y, &p.out});
+  MUST(cudaGraphAddMemFreeNode(&release, second, &node, 1, own));
+  cudaGraphExec_t execs[] = {p.instantiate(first), p.instantiate(second)};
+  for (cudaGraphExec_t exec : execs) p.launch(exec, 1);
+  report_footprint();
 }
 
 struct Conditional {
@@ -253,6 +283,8 @@ int main(int, char** argv) {
     captured_child(p);
   else if (!std::strcmp(what, "memory"))
     memory(p);
+  else if (!std::strcmp(what, "memory_between"))
+    memory_between(p);
   else if (!std::strcmp(what, "if"))
     conditional(p, cudaGraphCondTypeIf, 1, 1);
   else if (!std::strcmp(what, "else"))
