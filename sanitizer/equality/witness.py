@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from kerncap.sanitizer.concrete.memory import Memory
 from kerncap.sanitizer.equality.numbers import Bools, Ints
-from kerncap.sanitizer.equality.real import INPUTS, Reals, beside
+from kerncap.sanitizer.equality.readable_inputs import INPUTS, Reals, beside
 from kerncap.sanitizer.equality.runs import (
     Budget,
     Kernel,
