@@ -64,7 +64,12 @@ class Scratch:
             flags |= os.O_RDONLY | os.O_DIRECTORY
         else:
             flags |= os.O_RDWR | os.O_CREAT | os.O_EXCL
-        self._lock = os.open(self._name, flags, mode, dir_fd=self._parent)
+        try:
+            self._lock = os.open(self._name, flags, mode, dir_fd=self._parent)
+        except FileNotFoundError:
+            if is_folder:
+                raise FileExistsError from None  # swept between its making and its opening
+            raise
         with contextlib.suppress(OSError):  # a file system without locks: nobody else gets one there either
             fcntl.flock(self._lock, fcntl.LOCK_EX)
         if not _has_name(self._lock, self._name, self._parent):

@@ -50,6 +50,23 @@ def test_a_living_ones_stays(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
+def test_one_that_is_swept_before_it_is_opened_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scratch.sweep(tmp_path)
+    make, made = os.mkdir, []
+
+    def swept(name: str, mode: int, *, dir_fd: int) -> None:
+        make(name, mode, dir_fd=dir_fd)
+        made.append(name)
+        if len(made) == 1:
+            scratch.sweep(tmp_path)
+
+    monkeypatch.setattr(os, "mkdir", swept)
+    with scratch.folder("unpack", tmp_path) as found:
+        assert found.path.is_dir() and [found.path.name] == made[1:]
+
+
 @pytest.mark.parametrize(
     "name",
     [

@@ -30,7 +30,7 @@ def captured(tmp_path_factory: pytest.TempPathFactory) -> Capture:
     def capture(program: Path) -> Path:
         if program not in made:
             out = kerncap.folder / f"out{len(made)}"
-            done = kerncap("capture", "--no-self-check", "-o", out, "--", sys.executable, program)
+            done = kerncap("capture", "-o", out, "--", sys.executable, program)
             assert done.status == 0, done.stderr
             [made[program]] = out.iterdir()
         return made[program]
