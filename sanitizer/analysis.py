@@ -8,6 +8,7 @@ from typing import Literal
 
 from kerncap.sanitizer.findings import CHECKS
 from kerncap.sanitizer.launch import Launch
+from kerncap.sanitizer.symbolic import z3_solver
 from kerncap.sanitizer.symbolic.solve import Solver
 from kerncap.sanitizer.ttir.ir import Function, Module
 from kerncap.sanitizer.walk.access import Walked
@@ -19,7 +20,7 @@ Reached = Callable[[int, int], None]  # gets how many of how many programs were 
 class Options:
     checks: frozenset[str] = frozenset(CHECKS)
     bounds: Literal["view", "storage", "allocation"] = "storage"
-    solver_timeout_s: float = 2.0  # per question to z3; past it, the answer is "unproven"
+    solver_timeout_s: float = z3_solver.TIMEOUT_S
     # Of the concrete tier: elements × operations that one launch may cost before it is "unproven".
     evaluation_limit: int = 2_000_000_000
     evaluation_timeout_s: float = 60.0

@@ -16,9 +16,11 @@ from kerncap.format import Reproducer
 from kerncap.format.code_object import CodeObject, CodeObjectProblem
 from kerncap.format.kernel_names import KernelName, parse
 from kerncap.replay.candidates import cache, symbols, tools
-from kerncap.replay.candidates.compilers import Compiled, Confined, NvccCompiler, NvrtcCompiler
+from kerncap.replay.candidates.compilers import Compiled, Confined
 from kerncap.replay.candidates.errors import BuildError
 from kerncap.replay.candidates.hip_compiler import HipCompiler
+from kerncap.replay.candidates.nvcc_compiler import NvccCompiler
+from kerncap.replay.candidates.nvrtc_compiler import NvrtcCompiler
 from kerncap.replay.candidates.python_compiler import PythonCompiler
 from kerncap.replay.candidates.tools import PYTHON_COMPILERS, Tool
 from kerncap.replay.candidates.unit import StagedUnit, private_folder, stage

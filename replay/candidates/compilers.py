@@ -12,12 +12,9 @@ from pathlib import Path
 
 from kerncap import child
 from kerncap.errors import BackendUnavailable
-from kerncap.format.build_options import is_plain_path
-from kerncap.replay.candidates import nvrtc_process
 from kerncap.replay.candidates.errors import BuildError
 from kerncap.replay.candidates.tools import Tool
-from kerncap.replay.candidates.unit import GIVEN_HEADERS, StagedUnit
-from kerncap.replay.worker import typed_json
+from kerncap.replay.candidates.unit import StagedUnit
 from kerncap.replay.worker.protocol import Place
 
 TIMEOUT_S = 900.0
@@ -50,10 +47,6 @@ class Confined:
         return child.python(sys.executable, _BOOTSTRAP, "confined_program", *words)
 
 
-# Where nobody wrote down how the unit was compiled: these change no code, they only allow more.
-_WITHOUT_RECORD = ("--extended-lambda", "--expt-relaxed-constexpr")
-
-
 @dataclass
 class Compiler:
     """A compiler of a unit that was written below ``folder``; ``confined`` as for `run_tool`."""
@@ -63,113 +56,6 @@ class Compiler:
     folder: Path
     arch: str
     confined: Confined | None
-
-
-@dataclass
-class NvccCompiler(Compiler):
-    """nvcc."""
-
-    def __post_init__(self) -> None:
-        if not is_plain_path(str(self.folder)):
-            raise BuildError(f"{self.folder}: nvcc can't work in a folder of that name; set TMPDIR")
-
-    def cubin(self) -> Compiled:
-        """Compile the unit for the captured architecture alone. Raises BuildError with nvcc's own words."""
-        unit = str(self.folder / self.staged.unit)
-        rules = self.folder / "made.d"
-        words = [*self._words(), "-MD", "-MF", str(rules)]
-        log, data = self._run("-cubin", [unit], "made.cubin", words)
-        return Compiled(data, log, read=outside_files(rules, self.folder))
-
-    def ptx(self) -> Compiled:
-        """The unit's PTX."""
-        log, data = self._run("-ptx", [str(self.folder / self.staged.unit)], "made.ptx", self._words())
-        return Compiled(data, log, data.decode("utf-8", "replace"))
-
-    def assemble(self, ptx: str) -> Compiled:
-        """A cubin of PTX, with those of the options that the assembler has."""
-        path = self.folder / "renamed.ptx"
-        path.write_text(ptx, encoding="utf-8")
-        kept = [
-            word
-            for word in self.staged.options(self.folder, "nvcc")
-            if word.startswith(("-Xptxas", "--ptxas-options", "-G", "-lineinfo", "-maxrregcount"))
-        ]
-        log, data = self._run("-cubin", [str(path)], "assembled.cubin", kept)
-        return Compiled(data, log)
-
-    def _words(self) -> list[str]:
-        words = self.staged.options(self.folder, "nvcc")
-        if self.staged.build.directory is None:  # no compile command was found: the image told the rest
-            words += [word for word in _WITHOUT_RECORD if word not in words]
-        if any(path.startswith(GIVEN_HEADERS) for path in self.staged.files):
-            words.append(f"-I{self.folder / GIVEN_HEADERS}")
-        for form, path in self.staged.include_folders(self.folder):
-            words += ["-isystem", path] if form == "system" else [f"-I{path}"]
-        if not self.staged.unit.endswith(".cu"):
-            words += ["-x", "cu"]
-        return words
-
-    def _run(self, mode: str, inputs: list[str], name: str, words: list[str]) -> tuple[str, bytes]:
-        made = self.folder / name
-        command = [str(self.tool.path), mode, f"-arch={self.arch}", *words, *inputs, "-o", str(made)]
-        done = run_tool(command, self.folder, f"nvcc {self.tool.version}", confined=self.confined)
-        log = readable_log(done.stdout + done.stderr, self.folder)
-        if done.returncode or not made.is_file():
-            raise BuildError(
-                f"nvcc {self.tool.version} does not compile the candidate: {first_error(log)}", log
-            )
-        return log, made.read_bytes()
-
-
-class NvrtcCompiler(Compiler):
-    """NVRTC, in a process that it may take down."""
-
-    def cubin(self, expressions: tuple[str, ...]) -> Compiled:
-        """Compile the program. Raises BuildError with NVRTC's log."""
-        answer = self._ask(expressions)
-        if not answer.available:
-            raise BackendUnavailable("NVRTC", answer.error)
-        log = readable_log(answer.log, self.folder)
-        if answer.error:
-            what = first_error(log) or answer.error
-            raise BuildError(f"NVRTC {self.tool.version} does not compile the candidate: {what}", log)
-        ptx = (self.folder / "made.ptx").read_bytes().rstrip(b"\0").decode("utf-8", "replace")
-        return Compiled((self.folder / "made.cubin").read_bytes(), log, ptx)
-
-    def _ask(self, expressions: tuple[str, ...]) -> nvrtc_process.Reply:
-        build = self.staged.build
-        given = [
-            (name, _text(self.staged.files[path]))
-            for name, path in build.headers.items()
-            if path.startswith(GIVEN_HEADERS)
-        ]
-        request = nvrtc_process.Request(
-            library=str(self.tool.path),
-            folder=str(self.folder),
-            source=_text(self.staged.files[build.unit]),
-            name=build.name or "candidate.cu",
-            headers=given,
-            options=[f"--gpu-architecture={self.arch}", *self._words()],
-            expressions=list(expressions),
-        )
-        command = [sys.executable, "-I", "-S", os.path.abspath(nvrtc_process.__file__)]
-        text = typed_json.line(request).decode()
-        done = run_tool(command, self.folder, "NVRTC", text, confined=self.confined)
-        try:
-            return typed_json.read(nvrtc_process.Reply, done.stdout)
-        except typed_json.Unreadable:
-            how = f"signal {-done.returncode}" if done.returncode < 0 else f"status {done.returncode}"
-            detail = done.stderr[-_MAX_LOG:]
-            raise BuildError(f"NVRTC's process ended with {how} and no answer", detail) from None
-
-    def _words(self) -> list[str]:
-        folders = [path for _, path in self.staged.include_folders(self.folder)]
-        if self.tool.include is not None:
-            folders.append(str(self.tool.include))
-            folders += [str(path) for path in (self.tool.include / "cccl",) if path.is_dir()]
-        words = self.staged.options(self.folder, "nvrtc")
-        return words + [f"--include-path={path}" for path in dict.fromkeys(folders)]
 
 
 def outside_files(rules: Path, folder: Path) -> tuple[str, ...]:
@@ -244,7 +130,3 @@ def run_tool(
 def readable_log(text: str, folder: Path) -> str:
     """A log without the temporary folder's name: paths as the reproducer has them."""
     return text.replace(f"{folder}/", "")[-_MAX_LOG:]
-
-
-def _text(data: bytes) -> str:
-    return data.decode("utf-8", "surrogateescape")

@@ -64,7 +64,10 @@ class Solver:
     """
 
     def __init__(
-        self, memory: ReadSource | None = None, timeout_s: float = 2.0, enumeration_limit: int = 1 << 22
+        self,
+        memory: ReadSource | None = None,
+        timeout_s: float = z3_solver.TIMEOUT_S,
+        enumeration_limit: int = 1 << 22,
     ) -> None:
         self.memory = memory
         self.timeout_s = timeout_s

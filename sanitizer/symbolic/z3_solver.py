@@ -8,6 +8,7 @@ from typing import Any
 
 from kerncap.sanitizer.symbolic.node import Expr, Interval, Variable
 
+TIMEOUT_S = 2.0  # per question; past it, the answer is "unproven"
 MISSING = "z3 is not installed: pip install 'kerncap[sanitizer]'"
 
 
