@@ -9,8 +9,8 @@
 #include "common/gate.h"
 #include "common/readable.h"
 #include "common/text.h"
-#include "hip/code_objects.h"
 #include "hip/faults.h"
+#include "hip/kernel_objects.h"
 #include "hip/packets.h"
 #include "hip/tables.h"
 

@@ -10,10 +10,10 @@
 
 #include "common/capture.h"
 #include "hip/agents.h"
-#include "hip/code_objects.h"
 #include "hip/copies.h"
 #include "hip/faults.h"
 #include "hip/images.h"
+#include "hip/kernel_objects.h"
 #include "hip/queues.h"
 #include "hip/tables.h"
 

@@ -9,11 +9,11 @@
 #include "common/capture.h"
 #include "common/memory_map.h"
 #include "hip/agents.h"
-#include "hip/code_objects.h"
 #include "hip/copies.h"
 #include "hip/device.h"
 #include "hip/faults.h"
 #include "hip/fork.h"
+#include "hip/kernel_objects.h"
 #include "hip/queues.h"
 #include "hip/tables.h"
 

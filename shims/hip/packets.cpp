@@ -10,8 +10,8 @@
 #include "common/gate.h"
 #include "common/glibc_floor.h"
 #include "common/readable.h"
-#include "hip/code_objects.h"
 #include "hip/faults.h"
+#include "hip/kernel_objects.h"
 
 namespace kerncap::hip {
 namespace {

@@ -1,7 +1,7 @@
 // Code objects and executables.
 #include "common/gate.h"
-#include "hip/code_objects.h"
 #include "hip/images.h"
+#include "hip/kernel_objects.h"
 #include "hip/tables.h"
 
 namespace kerncap::hip {

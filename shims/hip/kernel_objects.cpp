@@ -1,4 +1,4 @@
-#include "hip/code_objects.h"
+#include "hip/kernel_objects.h"
 
 #include <cxxabi.h>
 #include <string.h>
