@@ -14,7 +14,7 @@ from kerncap.replay.worker.protocol import HipImage, HipKernel, Slot
 def of_file(path: Path, symbol: str, variables: Collection[str]) -> HipImage:
     """The facts of a code object: of its kernel ``symbol``, else of its only one, and these variables.
 
-    What it does not say is left out, as is everything of a file that is none: the runtime names that best.
+    What it does not say is left out, and all of it if the file is no code object: the runtime says that best.
     """
     try:
         data = path.read_bytes()

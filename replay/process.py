@@ -79,7 +79,7 @@ class Running:
 
 
 class Started(Running):
-    """One that was started; what it does, it is told in its arguments.
+    """One that was started; its arguments say what it does.
 
     ``prefix`` is what its Python is started by: a program that becomes it, and keeps its descriptors.
     """

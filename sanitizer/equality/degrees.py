@@ -40,7 +40,7 @@ class Degree(NamedTuple):
         )
 
     def times(self, count: int) -> Degree:
-        """Of a value that is made of so many of these, if by comparisons or signs."""
+        """Of a value that is made of ``count`` of these."""
         return self._replace(choices=self.choices * count, signs=self.signs * count, logs=self.logs * count)
 
 

@@ -192,7 +192,7 @@ def _renamed(one: Argument, back: Mapping[str, str], taken: Mapping[str, Argumen
 
 
 def _other(name: str, taken: Iterable[str], label: str) -> str:
-    """A name of the second that is none of the first."""
+    """A name of the second that the first does not have."""
     return f"{name} of {label}" if name in taken else name
 
 

@@ -92,7 +92,7 @@ class CorpusResult:
 
 
 def reproducers_of(paths: Sequence[Path]) -> list[Path]:
-    """The reproducers that are meant: a folder that is none stands for all below it, by name.
+    """The reproducers of the paths: a folder that is not one means all reproducers below it, by name.
 
     Raises UsageError for a folder with none, and for one that is given twice.
     """

@@ -22,7 +22,7 @@ def test_a_preload_that_was_dropped_on_the_way(bench: Bench) -> None:
     client = bench.rig.client("vector_add")
     dropped = "env -u LD_PRELOAD -u CUDA_INJECTION64_PATH"
     # Enough launches that the process is met while it runs.
-    done = bench("doctor", "--", "sh", "-c", f"{client} && {dropped} {client} 100000 400")
+    done = bench("doctor", "--", "sh", "-c", f"{client} && {dropped} {client} 100000 4000")
     assert done.status == 4
     assert "loaded libcuda and the CUDA shim saw nothing of it: LD_PRELOAD was dropped" in done.stderr
     assert "  -> make its parent pass these on: KERNCAP_SESSION" in done.stderr

@@ -92,7 +92,9 @@ def test_wrong_requests_end_in_one_line(kerncap: CommandLine, tmp_path: Path) ->
             report(path, output, results=results)
     done = kerncap("report", folder, "--with", other)
     assert done.status == 2
-    assert "about another; the reproducer holds scale" in done.stderr and done.stderr.count("\n") == 1
+    *slow, said = done.stderr.splitlines()
+    assert "about another; the reproducer holds scale" in said
+    assert all("private things: " in line for line in slow)  # after a second of a busy machine
     (folder / "manifest.json").write_bytes(
         (folder / "manifest.json").read_bytes().replace(b"scale", b"scalf")
     )
