@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..common.failures import KernelError, Refused
+from ..common.fresh_source import Fresh
 from ..job import JobArgument
 
 
@@ -48,7 +49,8 @@ def expected(path: Path, arguments: list[JobArgument], arrays: dict[str, Any]) -
 
 
 def _function(path: Path) -> Any:
-    spec = importlib.util.spec_from_file_location("_kerncap_reference", path)
+    name = "_kerncap_reference"
+    spec = importlib.util.spec_from_file_location(name, path, loader=Fresh(name, str(path)))
     if spec is None or spec.loader is None:
         raise Refused(f"{path} is no Python source file")
     module = importlib.util.module_from_spec(spec)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import importlib.machinery
 import importlib.util
 import inspect
 import itertools
@@ -12,10 +11,11 @@ import sys
 import traceback
 from collections.abc import Iterator
 from pathlib import Path
-from types import CodeType, ModuleType
+from types import ModuleType
 from typing import Any
 
 from ...common.failures import KernelError, Refused
+from ...common.fresh_source import Fresh
 from ...job import Job
 from .. import guard
 from ..isolation import MODULE_PREFIX
@@ -26,21 +26,13 @@ _serial = itertools.count()
 _beside: set[str] = set()  # modules that a source has imported from its own folder
 
 
-class _Fresh(importlib.machinery.SourceFileLoader):
-    """Compiles the text each time: kept bytecode is told apart by whole seconds and the size alone, and a
-    file that is being edited changes within a second to another text of the same length."""
-
-    def get_code(self, fullname: str) -> CodeType:
-        return self.source_to_code(self.get_data(self.path), self.path)
-
-
 def load(path: Path) -> ModuleType:
     """The module in ``path`` under a name of its own. It may import what lies beside it, each time anew.
 
     Raises KernelError with the traceback when it does not import.
     """
     name = f"{MODULE_PREFIX}{next(_serial)}_{path.stem}"
-    spec = importlib.util.spec_from_file_location(name, path, loader=_Fresh(name, str(path)))
+    spec = importlib.util.spec_from_file_location(name, path, loader=Fresh(name, str(path)))
     if spec is None or spec.loader is None:
         raise Refused(f"{path} is no Python source file")
     module = importlib.util.module_from_spec(spec)
