@@ -19,7 +19,7 @@ from kerncap.replay.worker.protocol import Place
 
 TIMEOUT_S = 900.0
 _BOOTSTRAP = Path(__file__).parents[1] / "worker" / "bootstrap.py"
-_MAX_LOG = 64 * 1024
+MAX_LOG = 64 * 1024
 _NOT_STARTED = (126, 127)  # of a shell
 
 
@@ -129,4 +129,4 @@ def run_tool(
 
 def readable_log(text: str, folder: Path) -> str:
     """A log without the temporary folder's name: paths as the reproducer has them."""
-    return text.replace(f"{folder}/", "")[-_MAX_LOG:]
+    return text.replace(f"{folder}/", "")[-MAX_LOG:]

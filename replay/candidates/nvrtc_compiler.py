@@ -7,12 +7,17 @@ import sys
 
 from kerncap.errors import BackendUnavailable
 from kerncap.replay.candidates import nvrtc_process
-from kerncap.replay.candidates.compilers import Compiled, Compiler, first_error, readable_log, run_tool
+from kerncap.replay.candidates.compilers import (
+    MAX_LOG,
+    Compiled,
+    Compiler,
+    first_error,
+    readable_log,
+    run_tool,
+)
 from kerncap.replay.candidates.errors import BuildError
 from kerncap.replay.candidates.unit import GIVEN_HEADERS
 from kerncap.replay.worker import typed_json
-
-_MAX_LOG = 64 * 1024
 
 
 class NvrtcCompiler(Compiler):
@@ -53,7 +58,7 @@ class NvrtcCompiler(Compiler):
             return typed_json.read(nvrtc_process.Reply, done.stdout)
         except typed_json.Unreadable:
             how = f"signal {-done.returncode}" if done.returncode < 0 else f"status {done.returncode}"
-            detail = done.stderr[-_MAX_LOG:]
+            detail = done.stderr[-MAX_LOG:]
             raise BuildError(f"NVRTC's process ended with {how} and no answer", detail) from None
 
     def _words(self) -> list[str]:

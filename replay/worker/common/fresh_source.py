@@ -7,8 +7,8 @@ from types import CodeType
 
 
 class Fresh(importlib.machinery.SourceFileLoader):
-    """Compiles the text each time: kept bytecode is told apart by whole seconds and the size alone, and a
-    file that is being edited changes within a second to another text of the same length."""
+    """Compiles the text each time. Python compares its cached bytecode with a file by whole seconds and size,
+    and a file may be saved twice within a second with the same length."""
 
     def get_code(self, fullname: str) -> CodeType:
         return self.source_to_code(self.get_data(self.path), self.path)

@@ -1,4 +1,4 @@
-"""What a worker is told of a code object, and the hidden arguments that it makes of that."""
+"""The description of a code object that a worker gets, and the hidden arguments that it makes from it."""
 
 from __future__ import annotations
 
