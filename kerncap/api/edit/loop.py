@@ -37,7 +37,7 @@ class Screen(Protocol):
 
 
 class Loop:
-    """``run`` gives the exit status: 0 if the last judgement passed, 1 if not."""
+    """``run`` gives the last judgement's exit status."""
 
     def __init__(self, session: EditSession, screen: Screen, editor: Editor | None = None) -> None:
         self.session = session
@@ -55,7 +55,7 @@ class Loop:
         return self._status
 
     def run(self) -> int:
-        """Until q, Ctrl-C or a signal that ends it."""
+        """Until q, or a signal that ends it; one that comes before the first judgement is raised."""
         with Keys() as keys, interrupts.raised():
             try:
                 self.screen.opened(self.session, self.editor, keys.there)
@@ -71,11 +71,9 @@ class Loop:
                         time.sleep(TICK_S)
                     elif (key := keys.wait(TICK_S)) and not self._key(key, keys):
                         break
-            except interrupts.Interrupted as interrupt:
-                if interrupt.number != signal.SIGINT:  # Ctrl-C is the way to leave it
+            except KeyboardInterrupt:  # a signal is a way to leave it; without a verdict there is no answer
+                if self.last is None:
                     raise
-            except KeyboardInterrupt:
-                pass
             finally:
                 if self._process is not None and self._process.poll() is None:
                     self._process.terminate()
