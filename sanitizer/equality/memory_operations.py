@@ -1,0 +1,267 @@
+"""Loads, stores and atomics of floats, over `FloatMemory`, and what the degrees of memory are."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import partial
+
+import numpy as np
+
+from kerncap.sanitizer.concrete.atomics import in_order
+from kerncap.sanitizer.concrete.dataflow import ATOMICS, LOADS, STORES, WRITERS, Dataflow
+from kerncap.sanitizer.concrete.machine import Machine, Step, Track
+from kerncap.sanitizer.concrete.memory import Memory
+from kerncap.sanitizer.concrete.ops_memory import Access, locator, stored_operand
+from kerncap.sanitizer.concrete.plan import Plan, unknown_operation
+from kerncap.sanitizer.concrete.values import (
+    BlockPointer,
+    Descriptor,
+    Incomplete,
+    Pointers,
+    Tile,
+    Unknown,
+    Value,
+    shape_of,
+    where,
+)
+from kerncap.sanitizer.equality.degrees import VARIABLE, Degree, Degrees, degree_of, summed, widest
+from kerncap.sanitizer.equality.float_memory import FloatMemory
+from kerncap.sanitizer.equality.numbers import Array, Ints, Numbers
+from kerncap.sanitizer.equality.plan_values import (
+    in_memory,
+    spread,
+    why_unknown,
+)
+from kerncap.sanitizer.launch import Launch
+from kerncap.sanitizer.ttir.ir import (
+    FloatType,
+    Function,
+    Module,
+    Operation,
+)
+from kerncap.sanitizer.ttir.ir import Value as Name
+
+# What makes booleans of floats, and so integers that hang on comparisons.
+_DECIDING = frozenset(("arith.cmpf", "math.isnan", "math.isinf", "math.isfinite"))
+_FILLER = 77  # of integers that a load leaves out, if it is not zero
+_ATOMICS = {"add": "add", "fadd": "add", "max": "maxnum", "min": "minnum"}
+
+
+class MemoryPlan(Plan):
+    """``names``: of the launch's storages, for what is drawn; ``filler``: in lanes that a load leaves out."""
+
+    def __init__(
+        self,
+        module: Module,
+        function: Function,
+        launch: Launch,
+        numbers: Numbers,
+        names: Sequence[str],
+        filler: Array | None = None,
+    ) -> None:
+        super().__init__(module, function, launch, Track(left_out=False), None, None)
+        self.numbers = numbers
+        self.memory = Memory(launch)
+        self.floats = FloatMemory(launch, self.memory, numbers, names)
+        flow = Dataflow(module, function, launch)
+        self.degrees = Degrees(flow)
+        self._decides = any(one.name in _DECIDING for one in flow.operations)
+        stores = [one for one in flow.operations if one.name in WRITERS]
+        self._controls_of_stores = [self._controls(one) for one in stores]
+        self._decided = Degree()
+        self.functions: set[str] = set()  # that were met
+        self.left_out = False  # whether a load left out lanes, of which nothing is said
+        self._filler = filler
+
+    def hangs_on(self) -> Degree:
+        """Of all that is stored; and of what decided that a store did not run."""
+        self._decided_at_end()
+        return widest([*self.degrees.stored.values(), self._decided])
+
+    def _decided_at_end(self) -> None:
+        every = (Degree().after(map(self.degrees.of, one)) for one in self._controls_of_stores)
+        self._decided = widest([self._decided, *every])
+
+    def _degree(self, function: str, given: list[Degree]) -> Degree:
+        return degree_of(function, given, ordered=not self.numbers.free)
+
+    def _memory_step(self, operation: Operation) -> Step:
+        element = in_memory(operation)
+        if not isinstance(element, FloatType):
+            return self._on_integers(operation, super()._step(operation))
+        name = operation.name
+        if name in LOADS:
+            return self._load(operation, element)
+        if name in STORES and name != "tt.descriptor_reduce":
+            return self._store(operation, element)
+        if name in ("tt.atomic_rmw", "tt.descriptor_reduce"):
+            return self._atomic(operation, element)
+        return unknown_operation(operation, f"{where(operation)}: not modelled, of floats")
+
+    def _on_integers(self, operation: Operation, inner: Step) -> Step:
+        pointer = operation.operands[0]
+        loads = operation.name in LOADS
+        value = None
+        if not loads and len(operation.operands) > 1:
+            value = stored_operand(operation) if operation.name in STORES else operation.operands[1]
+        controls = self._controls(operation)
+        combines = operation.name in ATOMICS or operation.name == "tt.descriptor_reduce"
+        lanes = 1 if value is None else math.prod(shape_of(value.type))
+        mask = operation.segment("mask") if operation.name == "tt.load" else None
+
+        def step(m: Machine) -> None:
+            at = m.env.get(pointer)
+            base = at.base if isinstance(at, Descriptor | BlockPointer) else at
+            inner(m)
+            if not isinstance(base, Pointers):
+                return
+            arguments = [base.argument] if isinstance(base.argument, int) else np.unique(base.argument)
+            self.floats.integers_at([self.memory.storage_of(int(one)) for one in arguments])
+            degree = Degree() if value is None else self.degrees.of(value)
+            degree = degree.after([*self._steered(operation), *map(self.degrees.of, controls)])
+            stored = [self.degrees.stored.get(self.memory.storage_of(int(one))) for one in arguments]
+            before = widest(one for one in stored if one is not None)
+            if not loads:
+                if combines:
+                    degree = summed([before, degree.times(m.count * lanes)])
+                self._stores(base.argument, degree)
+            for result in operation.results:
+                self.degrees.put(result, widest([degree, before]))
+            if mask is not None and "other" not in operation.attributes.get("operand_segments", {}):
+                lanes_of, found = m.env[mask], m.env[operation.results[0]]
+                if isinstance(lanes_of, Tile) and isinstance(found, Tile):
+                    filler = None if self._filler is None else np.array(_FILLER, dtype=found.data.dtype)
+                    m.env[operation.results[0]] = Tile(self._filled(found.data, lanes_of.data, filler))
+
+        return step
+
+    def _load(self, operation: Operation, element: FloatType) -> Step:
+        result = operation.results[0]
+        shape = shape_of(result.type)
+        locate, _ = locator(operation, shape)
+        segments = operation.attributes.get("operand_segments", {})
+        other = operation.segment("other") if "other" in segments else None
+        pointer = operation.operands[0]
+
+        def step(m: Machine) -> None:
+            addresses, mask = locate(m)
+            access = Access(m, addresses, mask, shape)
+            offsets, lanes, argument = addresses.offsets, access.lanes, addresses.argument
+            if lanes is not None and lanes.shape != offsets.shape:
+                offsets, lanes = np.broadcast_arrays(offsets, lanes)
+            data = self.floats.gather(spread(argument, offsets), offsets, lanes, element)
+            if addresses.inside is not None and self._pads_nan(m.env[pointer], operation):
+                data = np.where(addresses.inside, data, self.numbers.constant(np.nan))
+            degree = self._stored_degree(argument).after(self._steered(operation))
+            if mask is not None and other is not None:
+                filler = m.env[other]
+                if isinstance(filler, Tile):
+                    data = np.where(mask.data, data, filler.data)
+                    degree = widest([degree, self.degrees.of(other)])
+                elif not mask.data.all():
+                    raise Incomplete(why_unknown(filler, operation))
+            elif mask is not None:
+                data = self._filled(data, mask.data, self._filler)
+            m.env[result] = Tile(data)
+            self.degrees.put(result, degree)
+
+        return step
+
+    def _filled(self, data: Array, mask: Array, filler: Array | None) -> Array:
+        self.left_out = self.left_out or not mask.all()
+        return data if filler is None else np.where(mask, data, filler)
+
+    @staticmethod
+    def _pads_nan(pointer: Value, operation: Operation) -> bool:
+        padding = pointer.padding if isinstance(pointer, Descriptor) else operation.attributes.get("padding")
+        return padding in ("nan", 2)
+
+    def _stored_degree(self, argument: object) -> Degree:
+        stored = self.degrees.stored
+        if isinstance(argument, int):
+            return widest([VARIABLE, stored.get(self.memory.storage_of(argument), VARIABLE)])
+        return widest([VARIABLE, *stored.values()])
+
+    def _stores(self, argument: object, degree: Degree) -> None:
+        stored = self.degrees.stored
+        arguments = [argument] if isinstance(argument, int) else np.unique(np.asarray(argument))
+        for one in arguments:
+            storage = self.memory.storage_of(int(one))
+            stored[storage] = widest([degree, stored.get(storage, Degree())])
+
+    def _store(self, operation: Operation, element: FloatType) -> Step:
+        name = stored_operand(operation)
+        shape = shape_of(name.type)
+        locate, _ = locator(operation, shape)
+        controls = self._controls(operation)
+
+        def step(m: Machine) -> None:
+            addresses, mask = locate(m)
+            access = Access(m, addresses, mask, shape)
+            value = m.env[name]
+            if not isinstance(value, Tile):
+                raise Incomplete(why_unknown(value, operation))
+            whole = access.spread(value.data)
+            lanes = None if access.lanes is None else np.broadcast_to(access.lanes, whole)
+            offsets = np.broadcast_to(addresses.offsets, whole)
+            words = np.broadcast_to(value.data, whole)
+            self.floats.scatter(spread(addresses.argument, offsets), offsets, lanes, words, element)
+            steered = [*self._steered(operation), *map(self.degrees.of, controls)]
+            self._stores(addresses.argument, self.degrees.of(name).after(steered))
+
+        return step
+
+    def _combined(self, function: str, operands: Array, old: Array, lanes: Ints) -> Array:
+        return self.numbers.apply(function, old, operands[lanes])
+
+    def _controls(self, operation: Operation) -> list[Name]:
+        """What decides whether a memory operation runs, if floats can."""
+        return self.degrees.flow.controls_of(operation) if self._decides else []
+
+    def _steered(self, operation: Operation) -> list[Degree]:
+        """What decides where a memory operation goes."""
+        segments = operation.attributes.get("operand_segments", {})
+        values = {segments.get("value"), segments.get("other")}
+        if operation.name in STORES and "value" not in segments:
+            values.add(len(operation.operands) - 1)
+        return [self.degrees.of(one) for at, one in enumerate(operation.operands) if at not in values]
+
+    def _atomic(self, operation: Operation, element: FloatType) -> Step:
+        kind = str(operation.attributes.get("rmw_op" if operation.name == "tt.atomic_rmw" else "kind"))
+        function = _ATOMICS.get(kind)
+        if function is None:
+            return unknown_operation(operation, f"{where(operation)}: not modelled, {kind} of floats")
+        name = operation.operands[1] if operation.name == "tt.atomic_rmw" else operation.operands[-1]
+        shape = shape_of(name.type)
+        locate, _ = locator(operation, shape)
+        found = Unknown(f"{where(operation)} gives back what depends on the order of programs")
+        self.functions.add(function)
+        controls = self._controls(operation)
+
+        def step(m: Machine) -> None:
+            addresses, mask = locate(m)
+            access = Access(m, addresses, mask, shape)
+            value = m.env[name]
+            if not isinstance(value, Tile):
+                raise Incomplete(why_unknown(value, operation))
+            whole = (m.count, *shape)
+            offsets = np.broadcast_to(addresses.offsets, whole)
+            lanes = None if access.lanes is None else np.broadcast_to(access.lanes, whole)
+            words = np.broadcast_to(value.data, whole)
+            argument = spread(addresses.argument, offsets)
+            most = 1  # at one place
+            for held, places, here in self.floats.located(argument, offsets, lanes, element):
+                most = max(most, int(np.unique(places, return_counts=True)[1].max(initial=1)))
+                mine = words.reshape(-1) if here is None else words[here]
+                combine = partial(self._combined, function, mine)
+                held.write(places, in_order(places, held.read(places), combine)[1])
+            added = self.degrees.of(name)
+            added = degree_of("sum", [added], terms=most) if function == "add" else added.times(most)
+            given = [added, self._stored_degree(addresses.argument)]
+            steered = [*self._steered(operation), *map(self.degrees.of, controls)]
+            self._stores(addresses.argument, self._degree(function, given).after(steered))
+            for result in operation.results:
+                m.env[result] = found
+
+        return step
