@@ -10,7 +10,8 @@ from typing import NamedTuple
 import numpy as np
 
 from kerncap.sanitizer.concrete.run import Limits
-from kerncap.sanitizer.equality.field import PRIMES, SMALLEST_Q, Field
+from kerncap.sanitizer.equality.field import Field
+from kerncap.sanitizer.equality.field_arithmetic import PRIMES, SMALLEST_Q
 from kerncap.sanitizer.equality.numbers import NotModelled, irrational, named
 from kerncap.sanitizer.equality.plan_values import in_type
 from kerncap.sanitizer.equality.runs import (
