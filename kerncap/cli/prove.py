@@ -1,4 +1,4 @@
-"""``kerncap prove A B``: whether two Triton kernels are the same function."""
+"""``kerncap prove A B...``: whether two Triton kernels are the same function."""
 
 from __future__ import annotations
 
@@ -15,11 +15,16 @@ from kerncap.exit_status import exit_status
 
 @click.command("prove")
 @click.argument("a", type=PATH)
-@click.argument("b", type=PATH)
+@click.argument("b", type=PATH, nargs=-1, required=True)
 @click.option("--launch", type=PATH, metavar="REPRO", help="Reproducer with the launch of two sources.")
 @click.option(
     "--same", "pairs", metavar="NAME=NAME", multiple=True,
     help="Argument of A that is another argument of B, for two reproducers. Repeatable.",
+)  # fmt: skip
+@click.option(
+    "--result", "results", metavar="NAME=NAME", multiple=True,
+    help="Tensor of A that is compared with another one of B at the end, as of a kernel that works in place. "
+    "Repeatable.",
 )  # fmt: skip
 @click.option(
     "--trust", is_flag=True, help="Compile the source of a reproducer that was not captured here; remembered."
@@ -29,9 +34,10 @@ from kerncap.exit_status import exit_status
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
 def command(
     a: Path,
-    b: Path,
+    b: tuple[Path, ...],
     launch: Path | None,
     pairs: tuple[str, ...],
+    results: tuple[str, ...],
     trust: bool,
     python: str | None,
     as_json: bool,
@@ -40,7 +46,8 @@ def command(
 
     A and B are reproducers, or Python sources of their kernels. A source is tried on the launch of the other,
     and two sources on that of --launch. Two reproducers have to be of the same shapes and numbers; their
-    arguments are the same by name, or by --same.
+    arguments are the same by name, or by --same. Several reproducers for B are launches of one program that
+    follow each other, and together they are compared with A.
 
     Needs no GPU. Exit status: 0 proved, 1 different, with inputs that show it, 5 neither. The last line is
     "Result: PASS ...", "Result: FAIL ..." or "Result: UNDECIDED ...".
@@ -48,12 +55,24 @@ def command(
     from kerncap.api.prove import ProveOptions, prove
     from kerncap.report.prove_text import render
 
-    same = {}
-    for pair in pairs:
-        name, equals, other = pair.partition("=")
-        if not (name and equals and other) or name in same:
-            raise UsageError(f"--same {pair}: expected NAME=NAME, each argument of A once")
-        same[name] = other
-    result = prove(a, b, ProveOptions(launch=launch, same=same, trust=trust, python=python))
+    given = ProveOptions(
+        launch=launch,
+        then=b[1:],
+        same=_names("--same", pairs),
+        left=_names("--result", results),
+        trust=trust,
+        python=python,
+    )
+    result = prove(a, b[0], given)
     click.echo(json.dumps(result.as_dict(), indent=2) if as_json else render(result))
     return exit_status(result.answer)
+
+
+def _names(option: str, pairs: tuple[str, ...]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for pair in pairs:
+        name, equals, other = pair.partition("=")
+        if not (name and equals and other) or name in found:
+            raise UsageError(f"{option} {pair}: expected NAME=NAME, each argument of A once")
+        found[name] = other
+    return found

@@ -103,6 +103,12 @@ class Prove(Takes, frozen=True, kw_only=True):
     same: Annotated[
         dict[str, str], _says("By arguments of a, the arguments of b that are the same, for two reproducers.")
     ] = {}
+    result: Annotated[
+        dict[str, str], _says("The same of tensors of which only what they hold at the end is the same.")
+    ] = {}
+    then: Annotated[
+        tuple[str, ...], _says("Reproducers of launches that follow b's, as one kernel with it.")
+    ] = ()
 
 
 class Sanitize(Takes, frozen=True, kw_only=True):

@@ -104,8 +104,10 @@ def _verify(given: inputs.Verify, context: Context) -> list[str]:
 
 
 def _prove(given: inputs.Prove, context: Context) -> list[str]:
-    sides = [str(context.allowed.path(text, name)) for text, name in ((given.a, "a"), (given.b, "b"))]
+    places = [(given.a, "a"), (given.b, "b"), *((one, "then") for one in given.then)]
+    sides = [str(context.allowed.path(text, name)) for text, name in places]
     same = [f"--same={name}={other}" for name, other in given.same.items()]
+    same += [f"--result={name}={other}" for name, other in given.result.items()]
     options = _options(launch=_file(given.launch, "launch", context), python=context.python)
     return ["prove", "--json", *options, *same, *sides]
 

@@ -168,9 +168,10 @@ class Memory:
     reads as zero, and a store to it is dropped. ``version`` grows whenever a byte changes.
     """
 
-    def __init__(self, launch: Launch) -> None:
+    def __init__(self, launch: Launch, before: Memory | None = None) -> None:
+        """``before``: of a launch that ran before on the same storages, which is continued."""
         self._launch = launch
-        self._storages: dict[int, _Bytes] = {}
+        self._storages: dict[int, _Bytes] = {} if before is None else before._storages
         self.version = 0
         order = np.argsort([s.address for s in launch.storages], kind="stable")
         self._order = order

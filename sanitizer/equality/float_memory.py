@@ -40,18 +40,28 @@ class _Floats:
 
 
 class FloatMemory:
-    """``names``: of the launch's storages; the same elements of the same name are drawn alike."""
+    """``names``: of the launch's storages; the same elements of the same name are drawn alike.
 
-    def __init__(self, launch: Launch, memory: Memory, numbers: Numbers, names: Sequence[str]) -> None:
+    ``before``: of a launch that ran before on the same storages, which is continued.
+    """
+
+    def __init__(
+        self,
+        launch: Launch,
+        memory: Memory,
+        numbers: Numbers,
+        names: Sequence[str],
+        before: FloatMemory | None = None,
+    ) -> None:
         self._launch, self._memory, self._numbers, self._names = launch, memory, numbers, names
-        self.storages: dict[int, _Floats] = {}
-        self.integers: set[int] = set()
+        self.storages: dict[int, _Floats] = {} if before is None else before.storages
+        self.integers: set[int] = set() if before is None else before.integers
         tensors = (one.tensor if isinstance(one, DescriptorArgument) else one for one in launch.arguments)
-        self._of_floats = {
+        self._of_floats: set[int] = {
             one.storage
             for one in tensors
             if isinstance(one, TensorArgument) and one.dtype.startswith(_FLOATS)
-        }
+        } | (set() if before is None else before._of_floats)
 
     def integers_at(self, storages: Sequence[int]) -> None:
         """Integers are read or stored there."""

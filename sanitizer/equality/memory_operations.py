@@ -49,7 +49,10 @@ _ATOMICS = {"add": "add", "fadd": "add", "max": "maxnum", "min": "minnum"}
 
 
 class MemoryPlan(Plan):
-    """``names``: of the launch's storages, for what is drawn; ``filler``: in lanes that a load leaves out."""
+    """``names``: of the launch's storages, for what is drawn; ``filler``: in lanes that a load leaves out.
+
+    ``before``: of the launch that ran before on the same storages; what it left is there.
+    """
 
     def __init__(
         self,
@@ -59,19 +62,28 @@ class MemoryPlan(Plan):
         numbers: Numbers,
         names: Sequence[str],
         filler: Array | None = None,
+        before: MemoryPlan | None = None,
     ) -> None:
         super().__init__(module, function, launch, Track(left_out=False), None, None)
         self.numbers = numbers
-        self.memory = Memory(launch)
-        self.floats = FloatMemory(launch, self.memory, numbers, names)
+        self.memory: Memory = Memory(launch, None if before is None else before.memory)
+        self.floats: FloatMemory = FloatMemory(
+            launch, self.memory, numbers, names, None if before is None else before.floats
+        )
         flow = Dataflow(module, function, launch)
         self.degrees = Degrees(flow)
-        self._decides = any(one.name in _DECIDING for one in flow.operations)
+        # Integers that a launch before left may be made of comparisons, too.
+        self._decides: bool = before is not None and before._decides
+        self._decides = self._decides or any(one.name in _DECIDING for one in flow.operations)
         stores = [one for one in flow.operations if one.name in WRITERS]
         self._controls_of_stores = [self._controls(one) for one in stores]
         self._decided = Degree()
         self.functions: set[str] = set()  # that were met
         self.left_out = False  # whether a load left out lanes, of which nothing is said
+        if before is not None:
+            before._decided_at_end()
+            self.degrees.stored = before.degrees.stored
+            self._decided, self.functions, self.left_out = before._decided, before.functions, before.left_out
         self._filler = filler
 
     def hangs_on(self) -> Degree:

@@ -26,8 +26,7 @@ from kerncap.sanitizer.equality.runs import (
     written,
 )
 from kerncap.sanitizer.equality.witness import Witness, search
-from kerncap.sanitizer.launch import Launch, ScalarArgument
-from kerncap.sanitizer.ttir import read_module
+from kerncap.sanitizer.launch import ScalarArgument
 from kerncap.sanitizer.ttir.ir import Dense, FloatType, walk
 
 # "Wrong with a probability of at most 2^-60".
@@ -52,12 +51,6 @@ class Proof:
     elements: int = 0  # that were compared
     only_one: list[tuple[int, str]] = field(default_factory=list)  # 0 or 1, and what only that stores to
     assumptions: list[str] = field(default_factory=list)
-
-
-def kernel_of(launch: Launch) -> Kernel:
-    """A launch, read; its storages are called as the first argument in them."""
-    names = tuple(one.name or f"storage {index}" for index, one in enumerate(launch.storages))
-    return Kernel(launch, read_module(launch.ttir), names)
 
 
 def prove(first: Kernel, second: Kernel, *, limits: Limits = LIMITS, seed: int = _SEED) -> Proof:
@@ -167,8 +160,8 @@ def _hangs_on_left_out(first: Kernel, second: Kernel, budget: Budget, numbers: F
 
 def _only_one(side: int, kernel: Kernel, other: Kernel, ran: Ran) -> Iterable[tuple[int, str]]:
     """Storages that a kernel stores to, and that the other does not have."""
-    for index, name in enumerate(kernel.names):
-        if name not in other.names and (
+    for index, (name, result) in enumerate(zip(kernel.names, kernel.results, strict=True)):
+        if result not in other.results and (
             index in ran.plan.memory.changed()
             or index in ran.floats.storages
             and ran.floats.storages[index].written.any()
@@ -217,7 +210,7 @@ def _needed(a: Ran, b: Ran, hangs: _HangsOn, fields: int) -> tuple[int, str]:
         if shown * _MOST_DRAWS < CONFIDENCE_BITS * math.log(2.0):
             return 0, "its results hang on too many comparisons and roots for a proof"
         needed = math.ceil(CONFIDENCE_BITS / -math.log2(1 - shown * (1 - 2.0**-bits)))
-    if needed * (a.outcome.element_operations + b.outcome.element_operations) > _MOST_WORK:
+    if needed * (a.work + b.work) > _MOST_WORK:
         return 0, f"it takes {needed} draws, which is too much work at this size"
     return needed, ""
 
@@ -255,14 +248,15 @@ def _scalars(first: Kernel, second: Kernel) -> dict[str, float]:
     """The floats that are passed, by name."""
     found: dict[str, float] = {}
     for kernel in (first, second):
-        for name, given in zip(kernel.module.kernel.arguments, kernel.launch.arguments, strict=True):
-            if isinstance(name.type, FloatType) and isinstance(given, ScalarArgument):
-                found.setdefault(given.name, in_type(float(given.value), name.type))
+        for module, launch in zip(kernel.modules, kernel.launches, strict=True):
+            for name, given in zip(module.kernel.arguments, launch.arguments, strict=True):
+                if isinstance(name.type, FloatType) and isinstance(given, ScalarArgument):
+                    found.setdefault(given.name, in_type(float(given.value), name.type))
     return found
 
 
 def _constants(kernel: Kernel) -> Iterable[float]:
-    for function in kernel.module.functions.values():
+    for function in (one for module in kernel.modules for one in module.functions.values()):
         for operation in walk(function.body) if function.body is not None else ():
             if operation.name == "arith.constant":
                 value = operation.attributes["value"]

@@ -1,4 +1,7 @@
-"""One run of a kernel over `Numbers`, or in its own types on inputs that were made up."""
+"""One run of a kernel over `Numbers`, or in its own types on inputs that were made up.
+
+A kernel is one launch, or several that run one after another on the same memory.
+"""
 
 from __future__ import annotations
 
@@ -16,16 +19,33 @@ from kerncap.sanitizer.equality.numbers import Array, Ints, NotModelled, Numbers
 from kerncap.sanitizer.equality.operations import ExactPlan
 from kerncap.sanitizer.launch import Contents, Launch, Unwritten
 from kerncap.sanitizer.paged_bytes import Bytes, PagedBytes, Run
+from kerncap.sanitizer.ttir import read_module
 from kerncap.sanitizer.ttir.ir import FloatType, Module
 
 
 @dataclass(frozen=True)
 class Kernel:
-    """A launch, read. ``names``: of its storages; those of one name in two launches are the same memory."""
+    """Launches with one list of storages, read.
 
-    launch: Launch
-    module: Module
+    ``names``: of the storages; those of one name in two kernels hold the same before.
+    ``results``: the same of what they hold after, which is compared.
+    """
+
+    launches: tuple[Launch, ...]
+    modules: tuple[Module, ...]
     names: tuple[str, ...]
+    results: tuple[str, ...]
+
+    @property
+    def launch(self) -> Launch:
+        """The first; its storages and contents are those of all."""
+        return self.launches[0]
+
+
+def kernel_of(*launches: Launch) -> Kernel:
+    """Launches with one list of storages, read; these are called as the first argument in them."""
+    names = tuple(one.name or f"storage {index}" for index, one in enumerate(launches[0].storages))
+    return Kernel(launches, tuple(read_module(one.ttir) for one in launches), names, names)
 
 
 class CannotRun(Exception):
@@ -49,8 +69,10 @@ class Budget:
 
 @dataclass
 class Ran:
+    """``plan``: of the last launch, with what all left; ``work``: operations on elements."""
+
     plan: ExactPlan
-    outcome: Outcome
+    work: int
 
     @property
     def floats(self) -> FloatMemory:
@@ -59,12 +81,22 @@ class Ran:
 
 def run(kernel: Kernel, numbers: Numbers, budget: Budget, filler: Array | None = None) -> Ran:
     """All programs. ``filler``: in lanes that a load leaves out, instead of zero. Raises CannotRun."""
-    plan = ExactPlan(kernel.module, kernel.module.kernel, kernel.launch, numbers, kernel.names, filler)
+    plan, work = None, 0
+    for launch, module in zip(kernel.launches, kernel.modules, strict=True):
+        plan = ExactPlan(module, module.kernel, launch, numbers, kernel.names, filler, plan)
+        work += _evaluated(launch, module, plan.memory, budget, plan).element_operations
+    assert plan is not None
+    return Ran(plan, work)
+
+
+def _evaluated(
+    launch: Launch, module: Module, memory: Memory, budget: Budget, plan: ExactPlan | None = None
+) -> Outcome:
     outcome = evaluate(
-        kernel.module,
-        kernel.module.kernel,
-        kernel.launch,
-        plan.memory,
+        module,
+        module.kernel,
+        launch,
+        memory,
         limits=budget.left(),
         track=Track(left_out=False),
         plan=plan,
@@ -74,7 +106,7 @@ def run(kernel: Kernel, numbers: Numbers, budget: Budget, filler: Array | None =
         raise CannotRun(outcome.reason or "it did not end")
     if outcome.unknown_contents:
         raise CannotRun(outcome.unknown_contents[0][1])
-    return Ran(plan, outcome)
+    return outcome
 
 
 def run_in_own_types(kernel: Kernel, numbers: Numbers, like: FloatMemory, budget: Budget) -> Memory:
@@ -83,13 +115,12 @@ def run_in_own_types(kernel: Kernel, numbers: Numbers, like: FloatMemory, budget
     Raises CannotRun.
     """
     contents = _Drawn(kernel, numbers, {index: held.element for index, held in like.storages.items()})
-    launch = replace(kernel.launch, contents=contents)
-    memory = Memory(launch)
-    outcome = evaluate(
-        kernel.module, kernel.module.kernel, launch, memory, limits=budget.left(), track=Track(left_out=False)
-    )
-    if not outcome.complete or outcome.unknown_contents:
-        raise CannotRun(outcome.reason or outcome.unknown_contents[0][1])
+    memory = None
+    for launch, module in zip(kernel.launches, kernel.modules, strict=True):
+        launch = replace(launch, contents=contents)
+        memory = Memory(launch, memory)
+        _evaluated(launch, module, memory, budget)
+    assert memory is not None
     return memory
 
 
@@ -129,14 +160,18 @@ def floats_of(memory: Memory, storage: int, element: FloatType, places: Ints) ->
 
 
 def pairs(first: Kernel, second: Kernel) -> list[tuple[int, int]]:
-    """Storages that are the same memory."""
-    there = {name: index for index, name in enumerate(second.names)}
-    return [(index, there[name]) for index, name in enumerate(first.names) if name in there]
+    """Storages whose contents are compared at the end."""
+    return _of_one_name(first.results, second.results)
+
+
+def _of_one_name(first: Sequence[str], second: Sequence[str]) -> list[tuple[int, int]]:
+    there = {name: index for index, name in enumerate(second)}
+    return [(index, there[name]) for index, name in enumerate(first) if name in there]
 
 
 def check_types(first: Kernel, second: Kernel, a: Ran, b: Ran) -> None:
     """Raise NotModelled if two kernels take the same memory for elements of two types."""
-    for one, other in pairs(first, second):
+    for one, other in {*_of_one_name(first.names, second.names), *pairs(first, second)}:
         held, against = a.floats.storages.get(one), b.floats.storages.get(other)
         mixed = one in a.floats.integers and against or other in b.floats.integers and held
         if mixed or held and against and held.element != against.element:

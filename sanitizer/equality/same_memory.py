@@ -1,4 +1,4 @@
-"""Two launches that were captured apart: which of their tensors are the same memory, which floats one number.
+"""Two kernels that were captured apart: which of their tensors are the same memory, which floats one number.
 
 By name; by what the user says; and where names differ, by equal contents or the only size that fits. Integers
 have to agree, or are those of the first: then both run on the same.
@@ -7,10 +7,11 @@ have to agree, or are those of the first: then both run on the same.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from kerncap.errors import UsageError
+from kerncap.sanitizer.equality.runs import Kernel, kernel_of
 from kerncap.sanitizer.launch import (
     Argument,
     Contents,
@@ -28,23 +29,41 @@ _MOST_COMPARED = 1 << 28  # bytes, of contents
 
 @dataclass(frozen=True)
 class Matched:
-    """The second launch, with names and integers of the first where these are the same.
+    """The second's launches, with names and integers of the first where these are the same.
 
     ``same``: what was matched under two names. ``names``: of its storages, those of the first by their names.
+    ``results``: the same of what they hold at the end.
     """
 
-    launch: Launch
+    launches: tuple[Launch, ...]
     names: tuple[str, ...]
+    results: tuple[str, ...]
     same: list[tuple[str, str]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
+    @property
+    def kernel(self) -> Kernel:
+        return replace(kernel_of(*self.launches), names=self.names, results=self.results)
 
-def match(first: Launch, second: Launch, given: Mapping[str, str], labels: tuple[str, str]) -> Matched:
+
+Launches = Sequence[Launch]  # of one kernel, with one list of storages
+
+
+def match(
+    first_launches: Launches,
+    second_launches: Launches,
+    given: Mapping[str, str],
+    labels: tuple[str, str],
+    *,
+    left: Mapping[str, str] | None = None,
+) -> Matched:
     """The second in words of the first. ``given``: names of arguments of the first and of the second.
 
+    ``left``: the same of tensors whose contents at the end are compared, whatever they held before.
     Raises UsageError for arguments that are not of one size, and for numbers that differ.
     """
-    here, there = _named(first), _named(second)
+    here, there = _named(first_launches), _named(second_launches)
+    first, second = first_launches[0], second_launches[0]
     pairs = _by_name(here, there, given, labels)
     pairs |= _by_memory(first, second, here, there, pairs)
     tensors = [(here[x], there[y]) for x, y in pairs.items()]
@@ -61,10 +80,14 @@ def match(first: Launch, second: Launch, given: Mapping[str, str], labels: tuple
                 "the same numbers"
             )
     back = {y: x for x, y in pairs.items()}
-    renamed = replace(
-        second,
-        arguments=tuple(_renamed(one, back, here, labels[1]) for one in second.arguments),
-        contents=_OfFirst(first.contents, second.contents, {y: x for x, y in same_storage.items()}),
+    contents = _OfFirst(first.contents, second.contents, {y: x for x, y in same_storage.items()})
+    renamed = tuple(
+        replace(
+            launch,
+            arguments=tuple(_renamed(one, back, here, labels[1]) for one in launch.arguments),
+            contents=contents,
+        )
+        for launch in second_launches
     )
     mine = {y: _name(first, x) for x, y in same_storage.items()}
     taken = {_name(first, index) for index in range(len(first.storages))}
@@ -76,11 +99,34 @@ def match(first: Launch, second: Launch, given: Mapping[str, str], labels: tuple
         f"{name} holds other integers in {labels[1]}: both ran on those of {labels[0]}"
         for name in _other_integers(first, second, tensors)
     ]
-    return Matched(renamed, names, [(x, y) for x, y in pairs.items() if x != y], notes)
+    results, more = _results(first, second, here, there, left or {}, names, labels)
+    return Matched(renamed, names, results, [(x, y) for x, y in pairs.items() if x != y], [*notes, *more])
 
 
-def _named(launch: Launch) -> dict[str, Argument]:
-    return {one.name: one for one in launch.arguments}
+def _named(launches: Launches) -> dict[str, Argument]:
+    return {one.name: one for launch in launches for one in launch.arguments}
+
+
+def _results(
+    first: Launch,
+    second: Launch,
+    here: Mapping[str, Argument],
+    there: Mapping[str, Argument],
+    left: Mapping[str, str],
+    names: Sequence[str],
+    labels: tuple[str, str],
+) -> tuple[tuple[str, ...], list[str]]:
+    """What the second's storages are called at the end, and what is to be said of it."""
+    _check_known(here, there, left, labels, "--result")
+    found, notes = list(names), []
+    moved = _storages(first, second, [(here[x], there[y]) for x, y in left.items()], labels)
+    for mine, theirs in moved.items():
+        name = _name(first, mine)
+        found = [_other(one, [name], labels[1]) if one == name else one for one in found]
+        found[theirs] = name
+    for x, y in left.items():
+        notes.append(f"what {labels[1]} leaves in {y} is the {x} of {labels[0]}")
+    return tuple(found), notes
 
 
 def _tensor(one: Argument | None) -> TensorArgument | None:
@@ -98,16 +144,26 @@ def _by_name(
     given: Mapping[str, str],
     labels: tuple[str, str],
 ) -> dict[str, str]:
+    _check_known(here, there, given, labels, "--same")
+    alike = {name: name for name in here if name in there and name not in given.values()}
+    return {**{x: y for x, y in alike.items() if x not in given}, **given}
+
+
+def _check_known(
+    here: Mapping[str, Argument],
+    there: Mapping[str, Argument],
+    given: Mapping[str, str],
+    labels: tuple[str, str],
+    option: str,
+) -> None:
     for names, side, label in ((given, here, labels[0]), (given.values(), there, labels[1])):
         unknown = [name for name in names if name not in side]
         if unknown:
             raise UsageError(
-                f"--same: {label} has no argument {unknown[0]}; there are {', '.join(side) or 'none'}"
+                f"{option}: {label} has no argument {unknown[0]}; there are {', '.join(side) or 'none'}"
             )
     if len(set(given.values())) < len(given):
-        raise UsageError(f"--same: an argument of {labels[1]} is named twice; each is one of {labels[0]}'s")
-    alike = {name: name for name in here if name in there and name not in given.values()}
-    return {**{x: y for x, y in alike.items() if x not in given}, **given}
+        raise UsageError(f"{option}: an argument of {labels[1]} is named twice; each is one of {labels[0]}'s")
 
 
 def _by_memory(
@@ -127,9 +183,11 @@ def _by_memory(
             (second, there, {*known.values(), *found.values()}),
         ):
             by_sign: dict[object, list[str]] = {}
+            seen = {tensor.storage for name in taken if (tensor := _tensor(side.get(name))) is not None}
             for name, one in side.items():
                 tensor = _tensor(one)
-                if tensor is not None and name not in taken:
+                if tensor is not None and tensor.storage not in seen:
+                    seen.add(tensor.storage)
                     key: object = _layout(launch, tensor), sign(launch, tensor)
                     by_sign.setdefault(key, []).append(name)
             left.append(by_sign)

@@ -142,7 +142,8 @@ def _width(kernel: Kernel, storage: int) -> int:
     """Bytes of an element, by the first tensor in the storage."""
     sizes = [
         one.itemsize
-        for one in kernel.launch.arguments
+        for launch in kernel.launches
+        for one in launch.arguments
         if isinstance(one, TensorArgument) and one.storage == storage
     ]
     return sizes[0] if sizes else 1

@@ -10,6 +10,7 @@ from functools import partial
 from itertools import accumulate
 
 from kerncap.format import Reproducer, schema
+from kerncap.format.memory_index import State
 from kerncap.sanitizer.binding import expand
 from kerncap.sanitizer.launch import (
     Argument,
@@ -54,18 +55,24 @@ class ReproducerContents:
     def read(self, storage: int) -> PagedBytes | None:
         known = self._read.get(storage)
         if known is None:
-            page = self._reproducer.index.chunk_bytes
-            known = PagedBytes.fetched(self._sizes[storage], partial(self._fetch, storage), page)
-            self._read[storage] = known
+            known = self._read[storage] = self._paged("pre", storage)
         return known
 
-    def _fetch(self, storage: int, runs: Sequence[Run], data: Bytes) -> None:
+    def after(self, storage: int) -> PagedBytes:
+        """The bytes of a storage after the launch."""
+        return self._paged("post", storage)
+
+    def _paged(self, state: State, storage: int) -> PagedBytes:
+        page = self._reproducer.index.chunk_bytes
+        return PagedBytes.fetched(self._sizes[storage], partial(self._fetch, state, storage), page)
+
+    def _fetch(self, state: State, storage: int, runs: Sequence[Run], data: Bytes) -> None:
         for start, end in runs:
             for piece in self._pieces[storage]:
                 low, high = max(start, piece.at), min(end, piece.at + piece.size)
                 if low < high:
                     target = data.data[low:high]
-                    self._reproducer.read_into("pre", piece.region, piece.offset + low - piece.at, target)
+                    self._reproducer.read_into(state, piece.region, piece.offset + low - piece.at, target)
 
     def unwritten(self, storage: int) -> Unwritten | None:
         """Not known: a reproducer holds bytes, not who wrote them."""

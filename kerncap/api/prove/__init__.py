@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +12,7 @@ from kerncap.answer import Answer, result_line
 from kerncap.api.candidate_file import refuse_inside
 from kerncap.api.candidate_settings import SettingError, settings_of
 from kerncap.api.diff import opened
+from kerncap.api.prove.handed_on import check_handed_on
 from kerncap.api.prove.launches import captured, check_language, with_source
 from kerncap.api.prove.proof_words import ProofWords, said
 from kerncap.errors import UsageError
@@ -31,11 +31,15 @@ MAX_SOURCE_BYTES = 16 << 20
 class ProveOptions:
     """``launch``: the reproducer whose launch two sources have.
 
+    ``then``: reproducers of launches that follow b's, as one kernel with it.
     ``same``: arguments of two reproducers that are the same and have other names, the first's first.
+    ``left``: the same of tensors of which only what they hold at the end is the same.
     """
 
     launch: Path | None = None
+    then: Sequence[Path] = ()
     same: Mapping[str, str] = field(default_factory=dict)
+    left: Mapping[str, str] = field(default_factory=dict)
     trust: bool = False
     python: str | None = None
 
@@ -46,6 +50,7 @@ class ProveResult:
 
     a: Path
     b: Path
+    then: tuple[Path, ...]
     launch: Path | None
     labels: tuple[str, str]
     kernels: tuple[str, str]
@@ -73,6 +78,7 @@ class ProveResult:
             "reasons": self.words.reasons,
             "a": str(self.a),
             "b": str(self.b),
+            "then": [str(one) for one in self.then],
             "launch": None if self.launch is None else str(self.launch),
             "kernels": list(self.kernels),
             "matched": [list(pair) for pair in self.matched],
@@ -92,6 +98,7 @@ def prove(a: Path | str, b: Path | str, options: ProveOptions | None = None) -> 
 
     Each is a reproducer, or a Python source of its kernel: then the launch is the other's, or
     ``options.launch``'s. Two reproducers have to be of the same shapes and numbers.
+    With ``options.then``, b is what several launches do one after another.
     Raises UsageError for what can't be compared, FormatError, and BackendUnavailable for a source that does
     not compile.
     """
@@ -108,8 +115,13 @@ def prove(a: Path | str, b: Path | str, options: ProveOptions | None = None) -> 
             f"{visible(a)}, {visible(b)}: two sources, and no launch of them; give a reproducer with "
             "--launch REPRO"
         )
-    if options.same and any(sources):
-        raise UsageError("--same: a source has the arguments of its launch; leave it out")
+    for option, given in (("--same", options.same), ("--result", options.left)):
+        if given and any(sources):
+            raise UsageError(f"{option}: a source has the arguments of its launch; leave it out")
+    if options.then and any([*sources, *map(_is_source, options.then)]):
+        raise UsageError("several launches are one kernel only if each is a reproducer, and so is the first")
+    if options.then:
+        labels = labels[0], " and ".join(path.name for path in (b, *options.then))
     with contextlib.ExitStack() as stack:
         reproducers = [
             None if source else stack.enter_context(opened(path))
@@ -119,30 +131,39 @@ def prove(a: Path | str, b: Path | str, options: ProveOptions | None = None) -> 
         if options.launch is not None:
             of_sources = stack.enter_context(opened(options.launch))
         assert of_sources is not None
-        launches = [
+        first, second = (
             _launch(path, reproducer, of_sources, options)
             for path, reproducer in zip((a, b), reproducers, strict=True)
+        )
+        following = [
+            _launch(path, stack.enter_context(opened(path)), of_sources, options) for path in options.then
         ]
-        return _proved(a, b, labels, launches, options, of_sources if any(sources) else None)
+        if following:
+            check_handed_on([second, *following], [b, *options.then])
+        return _proved(
+            a, b, labels, first, [second, *following], options, of_sources if any(sources) else None
+        )
 
 
 def _proved(
     a: Path,
     b: Path,
     labels: tuple[str, str],
-    launches: list[Launch],
+    first: Launch,
+    second: Sequence[Launch],
     options: ProveOptions,
     common: Reproducer | None,
 ) -> ProveResult:
-    from kerncap.sanitizer.equality import proof, same_memory
+    from kerncap.sanitizer.equality import launch_sequence, proof, runs, same_memory
 
-    first, second = launches
     matched, notes = [], []
-    one, other = proof.kernel_of(first), proof.kernel_of(second)
-    if common is None:
-        found = same_memory.match(first, second, options.same, labels)
-        other = dataclasses.replace(proof.kernel_of(found.launch), names=found.names)
-        matched, notes = found.same, found.notes
+    one = runs.kernel_of(first)
+    if common is not None:
+        other = runs.kernel_of(*second)
+    else:
+        together = launch_sequence.in_sequence(second, labels[1])
+        found = same_memory.match([first], together, options.same, labels, left=options.left)
+        other, matched, notes = found.kernel, found.same, found.notes
     done = proof.prove(one, other)
     words = said(done, *labels)
     words.not_shown[:0] = [
@@ -152,9 +173,10 @@ def _proved(
     return ProveResult(
         a,
         b,
+        tuple(options.then),
         None if common is None else common.path,
         labels,
-        (first.kernel, second.kernel),
+        (first.kernel, " and ".join(launch.kernel for launch in second)),
         done,
         words,
         matched,

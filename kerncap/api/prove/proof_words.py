@@ -41,7 +41,7 @@ def said(proof: Proof, first: str, second: str) -> ProofWords:
         f"{proof.trials} draws)"
     )
     left_out = [
-        f"what is left in {tensor}, which only {(first, second)[side]} stores to"
+        f"what is left in {tensor}, stored to only by {(first, second)[side]}"
         for side, tensor in proof.only_one
     ]
     return ProofWords(

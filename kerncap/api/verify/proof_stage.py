@@ -20,7 +20,8 @@ def stage(case: Case) -> StageResult:
         return found.undecided("there is no candidate to compare with the captured kernel")
     if case.reproducer.manifest.kernel.language != "triton" or candidate.suffix != ".py":
         return found.undecided("it takes Triton's source")
-    from kerncap.sanitizer.equality.proof import kernel_of, prove
+    from kerncap.sanitizer.equality.proof import prove
+    from kerncap.sanitizer.equality.runs import kernel_of
 
     python = case.engine.choice.python
     try:

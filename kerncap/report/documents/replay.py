@@ -146,6 +146,7 @@ class ProveDocument(Document, frozen=True, kw_only=True):
     reasons: Annotated[Names, says("Why they differ, or why nothing was proved.")]
     a: Path
     b: Path
+    then: Annotated[tuple[Path, ...], says("Reproducers of launches that follow b's, as one kernel with it.")]
     launch: Annotated[Path | None, says("Reproducer whose launch both have; null: each has its own.")]
     kernels: Annotated[tuple[str, str], says("Names of the kernels of a, of b.")]
     matched: Annotated[

@@ -143,7 +143,7 @@ def test_what_only_one_stores_to_is_said(repro: Path, tmp_path: Path) -> None:
     other = launch.seal(tmp_path)
     found = prove(repro, other)
     assert found.passed
-    assert f"what is left in sums, which only {other.name} stores to" in shown(found)
+    assert f"what is left in sums, stored to only by {other.name}" in shown(found)
 
 
 def test_the_bits_of_floats_are_no_integers(repro: Path, tmp_path: Path) -> None:
@@ -167,3 +167,62 @@ def test_two_types_of_one_memory(repro: Path, tmp_path: Path) -> None:
     found = prove(repro, written(tmp_path, "half.py", half))
     assert found.proof.equal is None
     assert "they take x for different types" in shown(found)
+
+
+GATHER = """@triton.jit
+def gather(x, index, mid, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(mid + i, tl.load(x + tl.load(index + i, i < n), i < n), i < n)
+"""
+FINISH = """@triton.jit
+def finish(mid, out, n, scale, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    value = tl.load(mid + i, i < n)
+    tl.store(out + i, scale * (value * value - 1), i < n)
+"""
+MID, OUT = 0x7F0000000000, 0x7F0000100000
+
+
+def in_two(parent: Path, mid: np.ndarray = X[INDEX], finish: str = FINISH) -> tuple[Path, Path]:  # type: ignore[type-arg]
+    """``mid``: what the second begins with; ``finish``: its source."""
+    empty = np.zeros(N, np.float32)
+    first = Launch(GATHER, "gather", (2, 1, 1)).tensor("x", X).tensor("index", INDEX)
+    first.tensor("mid", empty, X[INDEX], MID).argument("n", N).constexpr("BLOCK", 64)
+    second = Launch(finish, "finish", (2, 1, 1))
+    if finish == FINISH:
+        second.tensor("mid", mid, base=MID).tensor("out", empty, Y, OUT)
+    else:
+        second.tensor("mid", mid, Y, base=MID)
+    second.argument("n", N).argument("scale", 2.5)
+    return first.seal(parent / "first"), second.constexpr("BLOCK", 64).seal(parent / "second")
+
+
+def test_one_launch_and_two(kerncap: CommandLine, repro: Path, tmp_path: Path) -> None:
+    first, second = in_two(tmp_path)
+    done = kerncap("prove", repro, first, second, "--trust")
+    assert done.status == 0, done.stdout + done.stderr
+    assert f"squares of {repro.name} and gather and finish of {first.name} and {second.name}" in done.stdout
+    assert f"what is left in mid, stored to only by {first.name} and {second.name}" in done.stdout
+    assert kerncap("prove", repro, second, first).status == 2  # the second does not begin with zeros
+    alone = prove(repro, second)
+    assert alone.proof.equal is not True
+
+
+def test_launches_that_do_not_follow_each_other_are_refused(repro: Path, tmp_path: Path) -> None:
+    first, second = in_two(tmp_path, mid=X[INDEX] + 1)
+    with pytest.raises(UsageError, match="mid does not begin with what .* left in it; give all launches"):
+        prove(repro, first, ProveOptions(then=(second,)))
+    with pytest.raises(UsageError, match="only if each is a reproducer"):
+        prove(repro, first, ProveOptions(then=(written(tmp_path, "finish.py", FINISH),)))
+
+
+def test_a_result_that_is_left_in_place(kerncap: CommandLine, tmp_path: Path) -> None:
+    in_place = FINISH.replace("mid, out", "mid").replace("out + i", "mid + i")
+    apart, here = in_two(tmp_path / "apart")[1], in_two(tmp_path / "here", finish=in_place)[1]
+    assert prove(apart, here, ProveOptions(trust=True)).proof.equal is False  # of what is left in mid
+    done = kerncap("prove", apart, here, "--result", "out=mid", "--trust")
+    assert done.status == 0, done.stdout + done.stderr
+    assert f"  not shown: assumed: what {here.name} leaves in mid is the out of {apart.name}" in done.stdout
+    unknown = kerncap("prove", apart, here, "--result", "out=y")
+    assert unknown.status == 2
+    assert f"--result: {here.name} has no argument y; there are mid, n, scale" in unknown.stderr

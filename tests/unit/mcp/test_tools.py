@@ -32,7 +32,7 @@ FULL: dict[str, dict[str, Any]] = {
     "inspect": {"repro": "r"},
     "replay": {"repro": "r", "candidate": "c.py", "device": "cpu", "timed_runs": 3, "rtol": 0.1, "atol": 0},
     "verify": {"repro": "r", "stages": "all", "reference": "ref.py", "expect": "finite"},
-    "prove": {"a": ".", "b": ".", "launch": ".", "same": {"x": "y"}},
+    "prove": {"a": ".", "b": ".", "launch": ".", "same": {"x": "y"}, "result": {"out": "y"}, "then": ["."]},
     "sanitize": {"repro": "r", "checks": "oob", "bounds": "view", "baseline": "old.sarif"},
     "sanitize_program": {"command": ["python", "run.py"], "checks": "race", "baseline": "old.sarif"},
     "tune": {"repros": ["r"], "trials": 3, "seconds": 5},
@@ -87,12 +87,12 @@ def test_no_path_leads_out(tool: Tool, path: str, context: Context) -> None:
     ("name", "option"),
     [("replay", "candidate"), ("verify", "reference"), ("pack", "output"), ("capture", "output"),
      ("minimize", "output"), ("unpack", "output"), ("unpack", "archive"), ("diff", "a"), ("diff", "b"),
-     ("prove", "a"), ("prove", "b"), ("prove", "launch"),
+     ("prove", "a"), ("prove", "b"), ("prove", "launch"), ("prove", "then"),
      ("export", "output"), ("report", "output"), ("sanitize", "baseline"), ("sanitize_program", "baseline")],
 )  # fmt: skip
 def test_nor_does_one_of_an_option(name: str, option: str, context: Context) -> None:
     with pytest.raises(UsageError, match=f"{option} ../x: outside"):
-        words(chosen(False)[name], {**FULL[name], option: "../x"}, context)
+        words(chosen(False)[name], {**FULL[name], option: ["../x"] if option == "then" else "../x"}, context)
 
 
 def test_two_roots(tmp_path: Path) -> None:
