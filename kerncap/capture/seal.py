@@ -8,7 +8,7 @@ import errno
 import functools
 import os
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,6 +25,7 @@ from kerncap.capture.source.request import FoundSource
 from kerncap.capture.zero_ranges import Split, split
 from kerncap.errors import CaptureError, KerncapError
 from kerncap.format import ReproducerWriter, schema
+from kerncap.format.chunks import UNIT_BYTES
 from kerncap.format.sources import StripedFiles
 
 SAY_SIZE_ABOVE = 100 * 1000 * 1000
@@ -234,13 +235,15 @@ class Sealer:
         state = self._open_state(files, process, complete.post)
         what = f"{log.one_line(launch.kernel.name, 80)}, what it changed"
         progress = Progress(what, len(complete.chunks) * unit)
-        for position, (number, chunk) in enumerate(complete.chunks):
+        position = 0
+        for number, chunk, count in _runs(complete.chunks, UNIT_BYTES // unit):
             size = launch.regions[number].size if number < len(launch.regions) else 0
-            length = min(unit, size - chunk * unit)
-            if length <= 0:
-                raise CaptureError(f"post-state chunk {chunk} is outside region {number}")
+            length = min(count * unit, size - chunk * unit)
+            if length <= (count - 1) * unit:
+                raise CaptureError(f"post-state chunk {chunk + count - 1} is outside region {number}")
             progress.reached(position * unit)
-            writer.add_post_chunk(number, chunk, state.read(position * unit, length))
+            writer.add_post_chunks(number, chunk, length, state.loader(position * unit, length))
+            position += count
 
     def _write_source(
         self,
@@ -310,6 +313,20 @@ class Sealer:
         with contextlib.suppress(OSError):
             unfinished.write_bytes(os.fsencode(path))  # as the system has it: a path need not be UTF-8
             os.rename(unfinished, process.folder / f"{launch}.sealed")
+
+
+def _runs(chunks: Iterable[tuple[int, int]], most: int) -> Iterator[tuple[int, int, int]]:
+    """(region, chunk, how many) of chunks that follow each other, in the order that they are listed."""
+    run: tuple[int, int, int] | None = None
+    for region, chunk in chunks:
+        if run is not None and (region, chunk) == (run[0], run[1] + run[2]) and run[2] < most:
+            run = (*run[:2], run[2] + 1)
+            continue
+        if run is not None:
+            yield run
+        run = region, chunk, 1
+    if run is not None:
+        yield run
 
 
 def _explain(error: OSError, output: Path) -> str:

@@ -1,92 +1,141 @@
-"""Chunk payloads: compression and hashing on several threads, in bounded memory, in a fixed order."""
+"""Chunk payloads: compression and hashing on several threads, in bounded memory, in a fixed order.
+
+A thread takes a unit of several chunks at a time: Python's own cost is then small beside that of the bytes.
+"""
 
 from __future__ import annotations
 
 import collections
+import contextlib
 import hashlib
+import mmap
 import os
+import queue
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import BinaryIO
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 import zstandard
 
+from kerncap.format.contract import default
+from kerncap.format.file_in_parts import FileInParts
 from kerncap.format.memory_index import ROW, ZERO_ROW, Encoding, Table
 
-MAX_IN_FLIGHT = 64
+CHUNK_BYTES = default.chunk_bytes
+UNIT_BYTES = 16 * CHUNK_BYTES
+MOST_THREADS = 32
+MAX_IN_FLIGHT_BYTES = 128 << 20  # of raw memory, in units
 ZSTD_LEVEL = 3
-SAMPLE_PIECES, SAMPLE_PIECE_BYTES = 4, 8192
+SAMPLE_PIECES, SAMPLE_PIECE_BYTES = 4, 4096
 WORTH_PACKING = 7 / 8
-Loader = Callable[[], bytes | memoryview]
-Placed = Callable[[int, int], None]  # (row, raw size)
+FILE_DIGEST_UP_TO = 64 << 20  # bytes: a digest of the whole file is one thread's work
+_NICER = 5  # than the program that is captured
+_ZEROS = bytes(64)
+
+Buffer = memoryview  # of UNIT_BYTES
+Loader = Callable[[Buffer], bytes | memoryview]
+Placed = Callable[[list[int]], None]
 
 
 def worker_count() -> int:
-    return max(1, min(8, os.cpu_count() or 1))
+    return max(1, min(MOST_THREADS, len(os.sched_getaffinity(0))))
+
+
+class _Payload(NamedTuple):
+    encoding: Encoding
+    data: bytes | memoryview
+    digest: bytes
+
+
+@dataclass
+class _Unit:
+    """What a thread found out: (digest, raw size) of each chunk, None for zeros; the payloads of new ones."""
+
+    chunks: list[tuple[bytes, int] | None] = field(default_factory=list)
+    payloads: dict[bytes, _Payload] = field(default_factory=dict)
 
 
 class ChunkWriter:
-    """Appends the chunks it is given to ``sink``: zero ones dropped, equal ones kept once.
+    """Puts the chunks it is given into a file, one after the other: zero ones dropped, equal ones kept once.
 
     Rows are numbered in the order of `add`, whatever order the threads finish in, so the same
-    calls give the same bytes. At most `MAX_IN_FLIGHT` chunks are in memory.
+    calls give the same bytes. At most `MAX_IN_FLIGHT_BYTES` are in memory. ``fd`` stays the caller's.
     """
 
-    def __init__(self, sink: BinaryIO) -> None:
-        self._sink = sink
-        self._pool = ThreadPoolExecutor(worker_count(), thread_name_prefix="kerncap-chunks")
+    def __init__(self, fd: int) -> None:
+        self._file = FileInParts(fd)
+        threads = worker_count()
+        self._pool = ThreadPoolExecutor(threads, "kerncap-chunks", initializer=_be_nice)
         self._local = threading.local()
-        self._lock = threading.Lock()
+        # Half of the units wait for their place in the file while the others are worked on.
+        self._most = min(2 * threads + 2, MAX_IN_FLIGHT_BYTES // UNIT_BYTES)
+        self._buffers = 0
+        self._free: queue.SimpleQueue[Buffer] = queue.SimpleQueue()
+        self._pending: collections.deque[tuple[Future[_Unit], Placed, Buffer]] = collections.deque()
+        self._writes: collections.deque[Future[None]] = collections.deque()
         self._rows: dict[bytes, int] = {}
-        self._claims: dict[bytes, Future[tuple[Encoding, bytes]]] = {}
-        self._pending: collections.deque[tuple[Future[tuple[bytes, int] | None], Placed]] = (
-            collections.deque()
-        )
         self._table: list[tuple[bytes, int, int, int, int]] = []
         self._offset = 0
         self._file_digest = hashlib.sha256()
+        self._payload_digests = hashlib.sha256()
 
     def add(self, load: Loader, placed: Placed) -> None:
-        """``load`` gives the raw bytes, on a thread; ``placed(row, raw size)`` is called in order."""
-        while len(self._pending) >= MAX_IN_FLIGHT:
-            self._drain_one()
-        self._pending.append((self._pool.submit(self._prepare, load), placed))
+        """Add the chunks of a unit of at most UNIT_BYTES.
+
+        ``load(buffer)`` gives the raw bytes on a thread, in the buffer or where they are already;
+        ``placed(rows)`` is called in order, with the row of each chunk, 0 for zeros.
+        """
+        buffer = self._buffer()
+        self._pending.append((self._pool.submit(self._prepare, load, buffer), placed, buffer))
 
     def finish(self) -> Table:
         """Wait for all chunks and give the table; `add` may still be called afterwards."""
         while self._pending:
             self._drain_one()
+        while self._writes:
+            self._writes.popleft().result()
+        self._file.finish(self._offset)
         return np.array(self._table, dtype=ROW)
 
-    def written(self) -> tuple[int, str]:
-        """Size in bytes and SHA-256 of all that went to the sink."""
-        return self._offset, self._file_digest.hexdigest()
+    def written(self) -> tuple[int, str, bool]:
+        """The file's size in bytes and its SHA-256; True if that is of the payloads' digests."""
+        if self._offset > FILE_DIGEST_UP_TO:
+            return self._offset, self._payload_digests.hexdigest(), True
+        return self._offset, self._file_digest.hexdigest(), False
 
     def close(self) -> None:
         """Stop the threads; what was not drained is lost. Safe to call twice."""
         self._pending.clear()
         self._pool.shutdown(wait=True, cancel_futures=True)
 
-    def _prepare(self, load: Loader) -> tuple[bytes, int] | None:
-        """Hash, and compress if no equal chunk was seen; (digest, raw size), None for zeros."""
-        data = load()
-        if is_zero(data):
-            return None
-        digest = hashlib.sha256(data).digest()
-        claim: Future[tuple[Encoding, bytes]] = Future()
-        with self._lock:
-            if digest in self._rows or digest in self._claims:
-                return digest, len(data)
-            self._claims[digest] = claim
-        try:
-            claim.set_result(self._encode(data))
-        except BaseException as error:
-            claim.set_exception(error)
-        return digest, len(data)
+    def _buffer(self) -> Buffer:
+        if self._buffers < self._most and self._free.empty():
+            self._buffers += 1
+            return memoryview(mmap.mmap(-1, UNIT_BYTES))
+        while self._free.empty() and self._pending:
+            self._drain_one()
+        return self._free.get()  # all that are left are being written
 
-    def _encode(self, data: bytes | memoryview) -> tuple[Encoding, bytes]:
+    def _prepare(self, load: Loader, buffer: Buffer) -> _Unit:
+        """Hash the chunks of a unit, and compress those that no earlier unit had."""
+        unit = _Unit()
+        data = memoryview(load(buffer)).cast("B")
+        for start in range(0, len(data), CHUNK_BYTES):
+            raw = data[start : start + CHUNK_BYTES]
+            if is_zero(raw):
+                unit.chunks.append(None)
+                continue
+            digest = hashlib.sha256(raw).digest()
+            unit.chunks.append((digest, len(raw)))
+            # An equal chunk in a unit before this one that still waits is found when both are in order.
+            if digest not in unit.payloads and digest not in self._rows:
+                unit.payloads[digest] = self._encode(raw, digest)
+        return unit
+
+    def _encode(self, data: memoryview, digest: bytes) -> _Payload:
         # Compressor objects are not thread-safe; the checksum would repeat what SHA-256 does.
         if not hasattr(self._local, "compressor"):
             self._local.compressor = zstandard.ZstdCompressor(
@@ -98,29 +147,46 @@ class ChunkWriter:
         if len(compress(sample)) <= len(sample) * WORTH_PACKING:
             packed: bytes = compress(data)
             if len(packed) < len(data):
-                return Encoding.ZSTD, packed
-        return Encoding.RAW, bytes(data)
+                return _Payload(Encoding.ZSTD, packed, hashlib.sha256(packed).digest())
+        return _Payload(Encoding.RAW, data, digest)
 
     def _drain_one(self) -> None:
-        future, placed = self._pending.popleft()
-        prepared = future.result()
-        if prepared is None:
-            placed(ZERO_ROW, 0)
-            return
-        digest, raw_size = prepared
-        row = self._rows.get(digest)
-        if row is None:
-            # An equal chunk further back may be the one that does the work: it has begun already.
-            encoding, payload = self._claims[digest].result()
-            self._sink.write(payload)
-            self._file_digest.update(payload)
-            row = len(self._table) + 1
-            self._table.append((digest, self._offset, len(payload), raw_size, int(encoding)))
-            self._offset += len(payload)
-            with self._lock:
-                self._rows[digest] = row
-                del self._claims[digest]
-        placed(row, raw_size)
+        future, placed, buffer = self._pending.popleft()
+        unit = future.result()
+        rows, new, at = [], [], self._offset
+        for chunk in unit.chunks:
+            if chunk is None:
+                rows.append(ZERO_ROW)
+                continue
+            digest, raw_size = chunk
+            row = self._rows.get(digest)
+            if row is None:
+                payload = unit.payloads[digest]
+                new.append(payload.data)
+                row = self._rows[digest] = len(self._table) + 1
+                size = len(payload.data)
+                self._table.append((digest, self._offset, size, raw_size, int(payload.encoding)))
+                self._offset += size
+                self._payload_digests.update(payload.digest)
+                if self._offset <= FILE_DIGEST_UP_TO:
+                    self._file_digest.update(payload.data)
+            rows.append(row)
+        placed(rows)
+        while self._writes and self._writes[0].done():
+            self._writes.popleft().result()
+        self._writes.append(self._pool.submit(self._write, at, new, buffer))
+
+    def _write(self, offset: int, payloads: list[bytes | memoryview], buffer: Buffer) -> None:
+        try:
+            if payloads:
+                self._file.write(offset, payloads)
+        finally:
+            self._free.put(buffer)
+
+
+def _be_nice() -> None:
+    with contextlib.suppress(OSError):
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICER)
 
 
 class ChunkDecoder:
@@ -129,7 +195,9 @@ class ChunkDecoder:
     def __init__(self) -> None:
         self._local = threading.local()
 
-    def decode(self, encoding: int, payload: bytes, raw_size: int, digest: bytes) -> bytes:
+    def decode(
+        self, encoding: int, payload: bytes | memoryview, raw_size: int, digest: bytes
+    ) -> bytes | memoryview:
         """The raw bytes. Raises ValueError with the reason when the payload is not what it should be."""
         payload = self.unpack(encoding, payload, raw_size)
         found = hashlib.sha256(payload).digest()
@@ -137,7 +205,7 @@ class ChunkDecoder:
             raise ValueError(f"SHA-256 is {found.hex()[:16]}…, expected {digest.hex()[:16]}…")
         return payload
 
-    def unpack(self, encoding: int, payload: bytes, raw_size: int) -> bytes:
+    def unpack(self, encoding: int, payload: bytes | memoryview, raw_size: int) -> bytes | memoryview:
         """`decode` without the digest, for what is checked by another one."""
         if encoding == Encoding.ZSTD:
             payload = self._decompress(payload, raw_size)
@@ -145,7 +213,7 @@ class ChunkDecoder:
             raise ValueError(f"{len(payload)} bytes, expected {raw_size}")
         return payload
 
-    def _decompress(self, payload: bytes, raw_size: int) -> bytes:
+    def _decompress(self, payload: bytes | memoryview, raw_size: int) -> bytes:
         # The frame names its own size and the library allocates that much: look before.
         try:
             frame = zstandard.get_frame_parameters(payload)
@@ -172,6 +240,8 @@ def _sample(data: bytes | memoryview) -> bytes | memoryview:
 
 def is_zero(data: bytes | memoryview) -> bool:
     """Whether every byte is zero."""
+    if data[: len(_ZEROS)] != _ZEROS[: len(data)]:
+        return False
     flat = np.frombuffer(data, np.uint8)
     words = flat[: len(flat) & ~7].view(np.uint64)
     return not words.any() and not flat[len(flat) & ~7 :].any()

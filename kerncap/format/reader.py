@@ -6,7 +6,6 @@ names the file and the byte.
 
 from __future__ import annotations
 
-import collections
 import contextlib
 import errno
 import hashlib
@@ -14,19 +13,18 @@ import os
 import re
 import time
 import weakref
-from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path, PurePosixPath
-from typing import Any
 
 import msgspec
+import numpy as np
 
 from kerncap import failure, writable_by_others
 from kerncap.errors import FormatError, KerncapError, UsageError
 from kerncap.format import schema
 from kerncap.format.checks_file import MAX_CHECKS_BYTES, Checks, decode_checks, encode_checks
-from kerncap.format.chunks import MAX_IN_FLIGHT, ChunkDecoder, worker_count
+from kerncap.format.chunk_reader import ChunkReader, Raw
 from kerncap.format.documents import decode_json, error_at
+from kerncap.format.file_in_parts import FileInParts
 from kerncap.format.memory_index import STATES, ZERO_ROW, MemoryIndex, State
 from kerncap.format.names import (
     CHECKS_PATH,
@@ -46,6 +44,7 @@ from kerncap.format.stored import (
     format_error,
     open_file,
     read_file,
+    require_digest,
 )
 from kerncap.format.validate import (
     MAX_FILE_BYTES,
@@ -59,7 +58,6 @@ from kerncap.printable import visible
 from kerncap.regular_file import open_regular
 
 MAX_MANIFEST_BYTES = 16 << 20
-MAX_RAW_IN_FLIGHT = 32 << 20
 _UNFINISHED_S = 60.0  # after which a file that is being written is one that nobody writes any more
 
 
@@ -80,7 +78,6 @@ class Reproducer:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.notes = []
-        self._decoder = ChunkDecoder()
         self._closing = contextlib.ExitStack()
         weakref.finalize(self, self._closing.close)
         try:
@@ -142,17 +139,21 @@ class Reproducer:
         step = self._index.chunk_bytes
         first, last = offset // step, -(-end // step)
         rows = self._index.rows(state, region, first, last)
+        # Copied by numpy: other threads go on meanwhile.
+        out = np.frombuffer(target, np.uint8)
 
-        def place(number: int, row: int) -> None:
-            start = (first + number) * step
-            begin, stop = max(start, offset), min(start + step, end)
-            place_at = target[begin - offset : stop - offset]
-            if row == ZERO_ROW:
-                place_at[:] = bytes(len(place_at))
-            else:
-                place_at[:] = memoryview(self._chunk(row))[begin - start : stop - start]
+        def place(chunk: int, parts: list[Raw]) -> None:
+            at = chunk * step - offset
+            for part in parts:
+                data = np.frombuffer(part, np.uint8)[max(0, -at) : len(target) - at]
+                out[max(0, at) : max(0, at) + len(data)] = data
+                at += step
 
-        self._parallel((place, number, int(row)) for number, row in enumerate(rows))
+        for number in np.flatnonzero(rows == ZERO_ROW).tolist():
+            at = (first + number) * step - offset
+            out[max(0, at) : at + step] = 0
+        listed = np.flatnonzero(rows)
+        self._chunks.each(listed + first, rows[listed], place)
 
     def stage(self, state: State, region: int, target: Path | str | int) -> None:
         """Write the whole region into a file (a path or a descriptor), holes for what is zero.
@@ -171,17 +172,11 @@ class Reproducer:
     def _stage(self, state: State, region: int, fd: int) -> None:
         os.ftruncate(fd, 0)
         os.ftruncate(fd, self.manifest.regions[region].size)
-        step = self._index.chunk_bytes
-
-        def place(chunk: int, row: int) -> None:
-            data = memoryview(self._chunk(row))
-            at = chunk * step
-            while data:
-                written = os.pwrite(fd, data, at)
-                data, at = data[written:], at + written
-
-        chunks, rows = self._index.nonzero(state, region)
-        self._parallel((place, int(chunk), int(row)) for chunk, row in zip(chunks, rows, strict=True))
+        step, file = self._index.chunk_bytes, FileInParts(fd)
+        self._chunks.each(
+            *self._index.nonzero(state, region), lambda chunk, parts: file.write(chunk * step, parts)
+        )
+        file.finish(self.manifest.regions[region].size)
 
     def chunks_changed(self, region: int) -> list[int]:
         """Numbers of the chunks that the launch changed, ascending."""
@@ -221,7 +216,7 @@ class Reproducer:
     def verify(self) -> None:
         """Check everything: the digests of all files, and of every chunk. Raises FormatError."""
         self.verify_files(memory=True)
-        self._verify_chunks()
+        self._chunks.check()
 
     def verify_files(self, memory: bool) -> None:
         """Check the digests of all files, of memory/chunks only with ``memory``. Raises FormatError.
@@ -229,20 +224,21 @@ class Reproducer:
         Unpacks nothing, so it costs no more than reading the files.
         """
         for _, stored in stored_files(self.manifest):
-            if stored.path == CHUNKS_PATH and not memory:
+            if stored.path == CHUNKS_PATH:
+                if memory:
+                    self._verify_chunks_file(stored)
                 continue
-            try:
+            digest_file(self.path, self._root_fd, stored.path, stored.size, stored.sha256)
+
+    def _verify_chunks_file(self, stored: schema.StoredFile) -> None:
+        try:
+            if self.manifest.memory.digest_of is None:
                 digest_file(self.path, self._root_fd, stored.path, stored.size, stored.sha256)
-            except FormatError:
-                if stored.path == CHUNKS_PATH:
-                    self._verify_chunks()  # the damaged chunk says where it is
-                raise
-
-    def _verify_chunks(self) -> None:
-        def check(row: int) -> None:
-            self._chunk(row)  # not returned: a pending result would keep the bytes
-
-        self._parallel((check, row) for row in range(1, len(self._index.table) + 1))
+            else:
+                require_digest(self.path / CHUNKS_PATH, self._chunks.digest_of_payloads(), stored.sha256)
+        except FormatError:
+            self._chunks.check()  # the damaged chunk says where it is
+            raise
 
     # --- checks ------------------------------------------------------------------------------
 
@@ -346,6 +342,7 @@ class Reproducer:
         check_digest(where, index, memory.index.sha256)
         sizes = [region.size for region in self.manifest.regions]
         self._index = MemoryIndex.decode(index, where, sizes, memory.chunk_bytes, memory.chunks.size)
+        self._chunks = ChunkReader(self.path / CHUNKS_PATH, self._chunks_fd, self._index)
         for state in STATES:
             stated, found = getattr(memory, f"{state}_bytes"), self._index.raw_bytes(state)
             if stated != found:
@@ -364,44 +361,6 @@ class Reproducer:
             found_digest = self.manifest_sha256[:16]
             message = f"damaged: SHA-256 is {found_digest}…, {MANIFEST_DIGEST_PATH} says {expected[:16]}…"
             raise format_error(self.path / MANIFEST_PATH, 0, message)
-
-    def _chunk(self, row: int) -> bytes:
-        record = self._index.table[row - 1]
-        offset, stored = int(record["offset"]), int(record["stored"])
-        where = self.path / CHUNKS_PATH
-        payload = os.pread(self._chunks_fd, stored, offset)
-        if len(payload) != stored:
-            raise format_error(where, offset + len(payload), f"truncated: chunk {row} has {stored} bytes")
-        try:
-            return self._decoder.decode(
-                int(record["encoding"]), payload, int(record["raw"]), record["sha256"].tobytes()
-            )
-        except ValueError as error:
-            raise format_error(where, offset, f"chunk {row} is damaged: {error}") from error
-
-    def _parallel(self, jobs: Iterator[tuple[Any, ...]]) -> None:
-        """Run (function, arguments…) on threads, a bounded number at a time; the first error wins."""
-        first = [job for _, job in zip(range(2), jobs, strict=False)]
-        if len(first) < 2:
-            for function, *arguments in first:
-                function(*arguments)
-            return
-        pending: collections.deque[Future[Any]] = collections.deque()
-        # A thread holds a chunk twice, packed and raw: larger chunks, fewer threads.
-        workers = min(worker_count(), max(1, MAX_RAW_IN_FLIGHT // self._index.chunk_bytes))
-        with ThreadPoolExecutor(workers, thread_name_prefix="kerncap-chunks") as pool:
-            try:
-                for function, *arguments in first:
-                    pending.append(pool.submit(function, *arguments))
-                for function, *arguments in jobs:
-                    if len(pending) >= MAX_IN_FLIGHT:
-                        pending.popleft().result()
-                    pending.append(pool.submit(function, *arguments))
-                while pending:
-                    pending.popleft().result()
-            except BaseException:
-                pool.shutdown(wait=True, cancel_futures=True)
-                raise
 
 
 def _folders_and_files(manifest: schema.Manifest) -> list[str]:

@@ -15,7 +15,7 @@ from kerncap.format.contract import default
 
 FORMAT_NAME = "kerncap-reproducer"
 FORMAT_MAJOR = 1
-FORMAT_MINOR = 8
+FORMAT_MINOR = 9
 ALL_CONTENTS = "all contents (--no-values)"  # how `Closure.left_out` says that it was asked for
 
 CHUNK_BYTES = default.chunk_bytes  # 256 KiB: unit of deduplication, of zero dropping and of the post-state
@@ -388,6 +388,8 @@ class Memory(_Base, frozen=True):
     chunks: StoredFile
     pre_bytes: Size = 0  # non-zero bytes stored before compression
     post_bytes: Size = 0
+    # What the SHA-256 of ``chunks`` is of: the payloads' own SHA-256, in order; else the file.
+    digest_of: Literal["payloads"] | None = None
 
 
 # --- the whole -----------------------------------------------------------------------------------

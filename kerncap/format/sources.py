@@ -6,11 +6,12 @@ import contextlib
 import errno
 import io
 import os
+import sys
 from collections.abc import Iterator, Sequence
 from typing import BinaryIO, Protocol, runtime_checkable
 
 from kerncap.errors import KerncapError
-from kerncap.format.chunks import Loader
+from kerncap.format.chunks import Buffer, Loader
 
 Piece = tuple[int, Loader]  # start in the region, and what reads the chunk
 
@@ -59,21 +60,34 @@ class StripedFiles:
 
     def read(self, offset: int, size: int) -> bytes:
         """Exactly these bytes; KerncapError where a file ends before them."""
-        parts = [
-            _read_exactly(descriptor, start, length, at)
-            for at, descriptor, start, length in self._runs(offset, size)
-        ]
-        return parts[0] if len(parts) == 1 else b"".join(parts)
+        data = bytearray(size)
+        self.read_into(offset, memoryview(data))
+        return bytes(data)
+
+    def read_into(self, offset: int, target: memoryview) -> None:
+        """As `read`, into ``target``."""
+        for at, descriptor, start, length in self._runs(offset, len(target)):
+            _read_exactly(descriptor, start, target[at - offset : at - offset + length], at)
+
+    def loader(self, offset: int, size: int) -> Loader:
+        """What reads these bytes."""
+
+        def load(buffer: Buffer) -> memoryview:
+            self.read_into(offset, buffer[:size])
+            return buffer[:size]
+
+        return load
 
     def pieces(self, offset: int, size: int, step: int) -> Iterator[Piece]:
         """See `ChunkSource`."""
         self._check_sizes(offset, size)
         next_start = 0
+        holes = {descriptor: _Holes(descriptor) for descriptor in self._descriptors}
         for at, descriptor, start, length in self._runs(offset, size):
-            for first, last in _data_ranges(descriptor, start, length):
+            for first, last in holes[descriptor].data(start, length):
                 chunk = max(next_start, (at - offset + first) // step * step)
                 while chunk < at - offset + last:
-                    yield chunk, self._loader(offset + chunk, min(step, size - chunk))
+                    yield chunk, self.loader(offset + chunk, min(step, size - chunk))
                     chunk += step
                 next_start = max(next_start, chunk)
 
@@ -102,9 +116,6 @@ class StripedFiles:
                     f"memory source ends at byte {at + max(0, there - start)} of {offset + size}"
                 )
 
-    def _loader(self, offset: int, size: int) -> Loader:
-        return lambda: self.read(offset, size)
-
 
 def _of_memory(source: bytes | memoryview, offset: int, size: int, step: int) -> Iterator[Piece]:
     flat = memoryview(source).cast("B")
@@ -112,7 +123,7 @@ def _of_memory(source: bytes | memoryview, offset: int, size: int, step: int) ->
         raise KerncapError(f"memory source has {len(flat)} bytes, expected {offset + size}")
     for start in range(0, size, step):
         piece = flat[offset + start : offset + min(start + step, size)]
-        yield start, lambda piece=piece: piece  # type: ignore[misc]
+        yield start, lambda _, piece=piece: piece  # type: ignore[misc]
 
 
 def _of_stream(source: BinaryIO, offset: int, size: int, step: int) -> Iterator[Piece]:
@@ -121,7 +132,7 @@ def _of_stream(source: BinaryIO, offset: int, size: int, step: int) -> Iterator[
         data = source.read(min(step, size - start))
         if len(data) != min(step, size - start):
             raise KerncapError(f"memory source ends at byte {offset + start + len(data)}")
-        yield start, lambda data=data: data  # type: ignore[misc]
+        yield start, lambda _, data=data: data  # type: ignore[misc]
 
 
 def _descriptor(source: BinaryIO) -> int | None:
@@ -133,28 +144,42 @@ def _descriptor(source: BinaryIO) -> int | None:
     return None
 
 
-def _read_exactly(descriptor: int, start: int, size: int, at: int) -> bytes:
-    data = os.pread(descriptor, size, start)
-    while len(data) < size:
-        more = os.pread(descriptor, size - len(data), start + len(data))
-        if not more:
-            raise KerncapError(f"memory source ends at byte {at + len(data)}")
-        data += more
-    return data
+def _read_exactly(descriptor: int, start: int, target: memoryview, at: int) -> None:
+    done = 0
+    while done < len(target):
+        read = os.preadv(descriptor, [target[done:]], start + done)
+        if not read:
+            raise KerncapError(f"memory source ends at byte {at + done}")
+        done += read
 
 
-def _data_ranges(descriptor: int, start: int, length: int) -> Iterator[tuple[int, int]]:
-    """The parts of [start, start + length) of a file that are no hole, counted from ``start``."""
-    at = 0
-    while at < length:
+class _Holes:
+    """The parts of a file that are no hole, for one who asks for ascending ranges.
+
+    A memory-backed file looks at each page up to the next hole: asked once, not for every range.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._known: tuple[int, int] = (0, 0)
+
+    def data(self, start: int, length: int) -> Iterator[tuple[int, int]]:
+        """The parts of [start, start + length) that are no hole, counted from ``start``."""
+        at, end = start, start + length
+        while at < end:
+            if not self._known[0] <= at < self._known[1]:
+                self._known = self._next(at)
+            first, last = max(self._known[0], at), min(self._known[1], end)
+            if first >= end:
+                return
+            yield first - start, last - start
+            at = last
+
+    def _next(self, at: int) -> tuple[int, int]:
         try:
-            data = os.lseek(descriptor, start + at, os.SEEK_DATA) - start
-            hole = os.lseek(descriptor, start + data, os.SEEK_HOLE) - start
+            data = os.lseek(self._descriptor, at, os.SEEK_DATA)
+            return data, os.lseek(self._descriptor, data, os.SEEK_HOLE)
         except OSError as error:
             if error.errno == errno.ENXIO:  # nothing but a hole up to the end
-                return
-            data, hole = at, length  # a file system without holes
-        if data >= length:
-            return
-        yield data, min(hole, length)
-        at = hole
+                return sys.maxsize, sys.maxsize
+            return at, sys.maxsize  # a file system without holes

@@ -128,7 +128,10 @@ def check_size(where: Path, size: int, expected: int | None) -> None:
 
 
 def check_digest(where: Path, data: bytes | memoryview, expected: str) -> None:
-    found = hashlib.sha256(data).hexdigest()
+    require_digest(where, hashlib.sha256(data).hexdigest(), expected)
+
+
+def require_digest(where: Path, found: str, expected: str) -> None:
     if found != expected:
         raise format_error(where, 0, f"damaged: SHA-256 is {found[:16]}…, expected {expected[:16]}…")
 
@@ -146,5 +149,4 @@ def digest_file(root: Path, root_fd: int, name: str, expected_size: int, expecte
         found = digest.hexdigest()
     finally:
         os.close(fd)
-    if found != expected:
-        raise format_error(root / name, 0, f"damaged: SHA-256 is {found[:16]}…, expected {expected[:16]}…")
+    require_digest(root / name, found, expected)

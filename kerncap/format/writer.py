@@ -16,7 +16,7 @@ import numpy as np
 from kerncap import scratch, writable_by_others
 from kerncap.errors import KerncapError
 from kerncap.format import readme, schema
-from kerncap.format.chunks import ChunkWriter, Loader
+from kerncap.format.chunks import UNIT_BYTES, ChunkWriter, Loader
 from kerncap.format.documents import canonical_json
 from kerncap.format.memory_index import ENTRY, MemoryIndex, Table
 from kerncap.format.names import CHUNKS_PATH, INDEX_PATH, MANIFEST_DIGEST_PATH, MANIFEST_PATH, README_PATH
@@ -49,9 +49,9 @@ class ReproducerWriter:
         try:
             (self._folder / "memory").mkdir()
             self._chunks_file: BinaryIO = open(  # noqa: SIM115 (closed by finish_memory or abort)
-                self._folder / CHUNKS_PATH, "xb", buffering=1 << 20
+                self._folder / CHUNKS_PATH, "x+b", buffering=0
             )
-            self._chunks = ChunkWriter(self._chunks_file)
+            self._chunks = ChunkWriter(self._chunks_file.fileno())
         except BaseException:
             self._made.remove()
             raise
@@ -76,16 +76,31 @@ class ReproducerWriter:
         if region in self._sizes:
             raise ValueError(f"region {region} was added before")
         self._sizes[region] = size
-        for start, load in pieces_of(source, offset, size, schema.CHUNK_BYTES):
+        for start, load in pieces_of(source, offset, size, UNIT_BYTES):
             self._add("pre", region, start // schema.CHUNK_BYTES, load)
 
     def add_post_chunk(self, region: int, chunk: int, data: bytes | memoryview) -> None:
         """Chunk number ``chunk`` of the region after the launch; one equal to the pre-state is dropped."""
-        expected = min(schema.CHUNK_BYTES, self._sizes.get(region, 0) - chunk * schema.CHUNK_BYTES)
         held = bytes(data)  # the caller may reuse its buffer while a thread still reads this
+        expected = min(schema.CHUNK_BYTES, self._sizes.get(region, 0) - chunk * schema.CHUNK_BYTES)
         if chunk < 0 or len(held) != expected:
             raise ValueError(f"region {region} chunk {chunk}: {len(held)} bytes, expected {max(0, expected)}")
-        self._add("post", region, chunk, lambda: held)
+        self._add("post", region, chunk, lambda _: held)
+
+    def add_post_chunks(self, region: int, chunk: int, size: int, load: Loader) -> None:
+        """The chunks from number ``chunk`` on that have ``size`` bytes together, at most UNIT_BYTES.
+
+        ``load`` is as for `ChunkWriter.add`.
+        """
+        end, whole = chunk * schema.CHUNK_BYTES + size, self._sizes.get(region, 0)
+        if (
+            chunk < 0
+            or not 0 < size <= UNIT_BYTES
+            or end > whole
+            or (size % schema.CHUNK_BYTES and end < whole)
+        ):
+            raise ValueError(f"region {region} from chunk {chunk} on: {size} bytes are not its chunks")
+        self._add("post", region, chunk, load)
 
     def add_code(self, stage: str, data: bytes) -> schema.CodeFile:
         """Store one stage of the compiled kernel as ``code/kernel.<stage>``."""
@@ -120,10 +135,9 @@ class ReproducerWriter:
         stored = {key: row for key, row in pre.items() if row}
         index = MemoryIndex(schema.CHUNK_BYTES, table, _entry_table(stored), _entry_table(changed))
         self._chunks.close()
-        self._chunks_file.flush()
         os.fsync(self._chunks_file.fileno())
         self._chunks_file.close()
-        size, digest = self._chunks.written()
+        size, digest, of_payloads = self._chunks.written()
         chunks = schema.StoredFile(path=CHUNKS_PATH, size=size, sha256=digest)
         index_file = self.add_file(INDEX_PATH, index.encode())
         self._files[CHUNKS_PATH] = chunks
@@ -133,6 +147,7 @@ class ReproducerWriter:
             chunks=chunks,
             pre_bytes=index.raw_bytes("pre"),
             post_bytes=index.raw_bytes("post"),
+            digest_of="payloads" if of_payloads else None,
         )
         return self._memory
 
@@ -175,9 +190,10 @@ class ReproducerWriter:
             raise ValueError("the memory is finished")
         entries = self._entries[state]
 
-        def placed(row: int, _raw_size: int) -> None:
-            if row or state == "post":
-                entries[region, chunk] = row
+        def placed(rows: list[int]) -> None:
+            for number, row in enumerate(rows, chunk):
+                if row or state == "post":
+                    entries[region, number] = row
 
         self._chunks.add(load, placed)
 

@@ -13,8 +13,9 @@ from typing import Literal
 
 import msgspec
 import numpy as np
+import pytest
 
-from kerncap.format import Checks, Masks, Reproducer, ReproducerWriter, SelfCheck, WriteSet, schema
+from kerncap.format import Checks, Masks, Reproducer, ReproducerWriter, SelfCheck, WriteSet, chunks, schema
 
 CHUNK = schema.CHUNK_BYTES
 SOURCE = b"import triton\n\n\n@triton.jit\ndef scale(x_ptr, n, FACTOR):\n    pass\n"
@@ -782,9 +783,19 @@ def make_textures(parent: Path) -> Path:
         )
 
 
+# --- a file of chunks that is known by the digests of its payloads, since version 1.9 -----------------------
+
+
+def make_payloads(parent: Path) -> Path:
+    """The first reproducer as its memory is listed if it is large: nothing is too small for it here."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(chunks, "FILE_DIGEST_UP_TO", 0)
+        return make(parent)
+
+
 if __name__ == "__main__":
     builders = (
         make, make_native, make_block, make_hip, make_idle, make_arena, make_numba, make_textures,
-        make_cute_dsl,
+        make_cute_dsl, make_payloads,
     )  # fmt: skip
     print(*(build(Path(sys.argv[1])) for build in builders))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -13,6 +13,7 @@ from kerncap.api.minimize.delta_debug import Masks
 from kerncap.format import Reproducer, ReproducerWriter, schema
 from kerncap.format.names import CHUNKS_PATH, INDEX_PATH
 from kerncap.format.schema import CHUNK_BYTES
+from kerncap.format.sources import Piece
 from kerncap.format.validate import stored_files
 from kerncap.replay.worker.common import bitmap
 
@@ -80,10 +81,10 @@ class _Before:
         self._region = region
         self._free = free
 
-    def pieces(self, offset: int, size: int, step: int) -> Iterator[tuple[int, Callable[[], bytes]]]:
+    def pieces(self, offset: int, size: int, step: int) -> Iterator[Piece]:
         for start in range(offset, offset + size, step):
             stop = min(start + step, offset + size)
-            yield start, lambda start=start, stop=stop: self.read(start, stop).tobytes()  # type: ignore[misc]
+            yield start, lambda _, start=start, stop=stop: self.read(start, stop).tobytes()  # type: ignore[misc]
 
     def read(self, start: int, stop: int) -> Bytes:
         data = np.frombuffer(self._reproducer.read("pre", self._region, start, stop - start), dtype=np.uint8)

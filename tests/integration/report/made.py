@@ -131,7 +131,7 @@ class Padded:
     def pieces(self, offset: int, size: int, step: int) -> Any:
         for start in range(0, len(self._data), step):
             piece = self._data[start : start + min(step, size - start)]
-            yield start, lambda piece=piece: piece
+            yield start, lambda _, piece=piece: piece
 
 
 def ramp(rows: int, columns: int) -> npt.NDArray[np.float32]:

@@ -37,7 +37,7 @@ def collect(session: Session, output: Path, process: RecordedProcess) -> Collect
     return collector
 
 
-@pytest.mark.parametrize("where", ["add_region_pre", "add_post_chunk", "finish_memory", "seal"])
+@pytest.mark.parametrize("where", ["add_region_pre", "add_post_chunks", "finish_memory", "seal"])
 def test_a_full_disk_is_said_and_the_raw_bytes_stay(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
 ) -> None:
@@ -140,7 +140,7 @@ def test_progress_is_said_once_a_second_and_never_at_once(
         def pieces(self, offset: int, size: int, step: int) -> Iterator[Piece]:
             for start in range(0, size, step):
                 clock[0] += 0.4
-                yield start, lambda: bytes(step)
+                yield start, lambda _: bytes(step)
 
     followed = Followed(Slow(), Progress("add", 10 << 20), before=0)
     starts = [start for start, _ in followed.pieces(0, 10 << 20, 1 << 20)]

@@ -248,7 +248,7 @@ def huge(folder: Path, views: tuple[schema.View, ...]) -> Path:
     size = 1 << 40
     with ReproducerWriter(folder, "k") as writer:
         writer._sizes[0] = size
-        writer._add("pre", 0, 0, lambda: folder.name.encode().ljust(schema.CHUNK_BYTES, b"\1"))
+        writer._add("pre", 0, 0, lambda _: folder.name.encode().ljust(schema.CHUNK_BYTES, b"\1"))
         memory = writer.finish_memory()
         return writer.seal(replace(small.manifest(memory, [size]), views=views))
 

@@ -21,6 +21,7 @@ GOLDEN_ARENA = GOLDEN.with_name("v1.5")
 GOLDEN_NUMBA = GOLDEN.with_name("v1.6")
 GOLDEN_TEXTURES = GOLDEN.with_name("v1.7")
 GOLDEN_CUTE_DSL = GOLDEN.with_name("v1.8")
+GOLDEN_PAYLOADS = GOLDEN.with_name("v1.9")
 Edit = Callable[[Any], None]
 
 

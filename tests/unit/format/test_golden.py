@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Callable
 from pathlib import Path
@@ -50,6 +51,7 @@ from tests.golden.make import (
     make_idle,
     make_native,
     make_numba,
+    make_payloads,
     make_textures,
     masks,
     native_contents,
@@ -65,6 +67,7 @@ from tests.unit.format.damage import (
     GOLDEN_IDLE,
     GOLDEN_NATIVE,
     GOLDEN_NUMBA,
+    GOLDEN_PAYLOADS,
     GOLDEN_TEXTURES,
 )
 
@@ -266,6 +269,22 @@ def test_version_1_8() -> None:
         golden.verify()
 
 
+def test_memory_of_version_1_9() -> None:
+    with Reproducer.open(GOLDEN_PAYLOADS) as golden, Reproducer.open(GOLDEN) as first:
+        assert (golden.manifest.version.major, golden.manifest.version.minor) == (1, 9)
+        assert golden.manifest.memory.digest_of == "payloads"
+        digests = hashlib.sha256()
+        data = (GOLDEN_PAYLOADS / "memory" / "chunks").read_bytes()
+        for record in golden.index.table:
+            stored = data[int(record["offset"]) :][: int(record["stored"])]
+            digests.update(hashlib.sha256(stored).digest())
+        assert golden.manifest.memory.chunks.sha256 == digests.hexdigest()
+        golden.verify()
+        for number, region in enumerate(golden.manifest.regions):
+            for state in STATES:
+                assert golden.read(state, number, 0, region.size) == first.read(state, number, 0, region.size)
+
+
 @pytest.mark.parametrize(
     ("build", "there"),
     [
@@ -278,6 +297,7 @@ def test_version_1_8() -> None:
         (make_numba, GOLDEN_NUMBA),
         (make_textures, GOLDEN_TEXTURES),
         (make_cute_dsl, GOLDEN_CUTE_DSL),
+        (make_payloads, GOLDEN_PAYLOADS),
     ],
 )
 def test_todays_writer_makes_an_equal_one(tmp_path: Path, build: Callable[[Path], Path], there: Path) -> None:

@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from kerncap.format.chunks import MAX_IN_FLIGHT_BYTES
 from kerncap.format.schema import CHUNK_BYTES
 from tests.unit.format import small
 from tests.unit.format.damage import edit_index, edit_manifest, write_manifest, write_stored
@@ -193,7 +194,7 @@ with tempfile.TemporaryFile(dir={str(tmp_path)!r}) as file:
         [sys.executable, "-c", program], cwd=root, capture_output=True, text=True, timeout=300
     )
     assert done.returncode == 0, done.stderr
-    assert int(done.stdout) < 64 * 2 * CHUNK_BYTES + 40_000_000
+    assert int(done.stdout) < MAX_IN_FLIGHT_BYTES + 40_000_000
 
 
 def _limit_memory() -> None:

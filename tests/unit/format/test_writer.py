@@ -13,8 +13,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from kerncap.errors import KerncapError
+from kerncap.errors import FormatError, KerncapError
 from kerncap.format import Reproducer, ReproducerWriter, schema
+from kerncap.format.chunks import UNIT_BYTES
 from kerncap.format.memory_index import Encoding
 from kerncap.format.schema import CHUNK_BYTES
 from kerncap.format.writer import file_stem
@@ -208,25 +209,74 @@ def test_threads_do_not_change_the_order(tmp_path: Path) -> None:
     from kerncap.format.chunks import ChunkWriter
 
     others, rows = threading.Barrier(2, timeout=300), []
-    with open(tmp_path / "sink", "wb") as sink:
-        chunks = ChunkWriter(sink)
+    with open(tmp_path / "sink", "w+b") as sink:
+        chunks = ChunkWriter(sink.fileno())
 
-        def late() -> bytes:
+        def late(_: memoryview) -> bytes:
             others.wait()
             return b"late"
 
-        def early() -> bytes:
+        def early(_: memoryview) -> bytes:
             others.wait()
             return b"early"
 
-        chunks.add(late, lambda row, size: rows.append((row, size)))
-        chunks.add(early, lambda row, size: rows.append((row, size)))
-        chunks.add(lambda: b"late", lambda row, size: rows.append((row, size)))
+        chunks.add(late, rows.extend)
+        chunks.add(early, rows.extend)
+        chunks.add(lambda _: b"late", rows.extend)
         table = chunks.finish()
         chunks.close()
-    assert rows == [(1, 4), (2, 5), (1, 4)]
+    assert rows == [1, 2, 1]
     assert list(table["offset"]) == [0, 4]
     assert (tmp_path / "sink").read_bytes() == b"lateearly"
+
+
+def test_a_large_file_has_the_digest_of_its_payloads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a flipped byte the check finds the chunk, as it does by the file's own digest."""
+    monkeypatch.setattr("kerncap.format.chunks.FILE_DIGEST_UP_TO", CHUNK_BYTES)
+    state = noise(CHUNK_BYTES, 1) + b"kerncap " * (CHUNK_BYTES // 8)
+    folder = small.write(tmp_path, [(state, state)])
+    with Reproducer.open(folder) as made:
+        assert made.manifest.memory.digest_of == "payloads"
+        made.verify()
+        offset = int(made.index.table["offset"][1])
+    with (folder / "memory" / "chunks").open("r+b") as file:
+        file.seek(offset + 20)
+        byte = file.read(1)[0]
+        file.seek(offset + 20)
+        file.write(bytes([byte ^ 1]))
+    with Reproducer.open(folder) as made, pytest.raises(FormatError, match="chunk 2 is damaged") as caught:
+        made.verify_files(memory=True)
+    assert caught.value.offset == offset
+
+
+def test_memory_in_units_is_as_it_was(tmp_path: Path) -> None:
+    """Several units and a short end, zeros and repeats within and across them, a changed run after them."""
+    unit = UNIT_BYTES // CHUNK_BYTES
+    kinds = [
+        noise(CHUNK_BYTES, 1),
+        bytes(CHUNK_BYTES),
+        noise(CHUNK_BYTES, 2),
+        b"kerncap " * (CHUNK_BYTES // 8),
+    ]
+    pre = b"".join(kinds[n * n % 7 % 4] for n in range(3 * unit + 2)) + b"end"
+    post = bytearray(pre)
+    start, size = (unit - 1) * CHUNK_BYTES, unit * CHUNK_BYTES
+    post[start : start + size] = b"".join(kinds[n % 4] for n in range(unit))
+    with ReproducerWriter(tmp_path, "k") as writer:
+        writer.add_region_pre(0, len(pre), pre)
+        writer.add_post_chunks(0, unit - 1, size, lambda _: bytes(post[start : start + size]))
+        writer.add_post_chunks(0, 3 * unit + 2, 3, lambda _: b"END")
+        for chunk, wrong in ((0, CHUNK_BYTES - 1), (0, UNIT_BYTES + CHUNK_BYTES), (3 * unit + 2, 4), (0, 0)):
+            with pytest.raises(ValueError, match=f"{wrong} bytes are not its chunks"):
+                writer.add_post_chunks(0, chunk, wrong, lambda _: b"")
+        folder = writer.seal(small.manifest(writer.finish_memory(), [len(pre)]))
+    with Reproducer.open(folder) as made:
+        assert len(made.index.table) == 5, "three kinds and two ends, once each"
+        assert made.read("pre", 0, 0, len(pre)) == pre
+        assert made.read("post", 0, 0, len(pre)) == bytes(post[:-3]) + b"END"
+        made.stage("post", 0, tmp_path / "staged")
+        assert (tmp_path / "staged").read_bytes() == bytes(post[:-3]) + b"END"
+        made.verify()
 
 
 @pytest.mark.parametrize(

@@ -5,15 +5,15 @@ The oracle is never taken from a replay.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
 from kerncap.format import ReproducerWriter, schema
+from kerncap.format.sources import Piece
 from kerncap.replay import trust
 
 BASE = 0x6000_0000_0000  # far from where Linux puts programs, heaps and libraries
@@ -54,9 +54,10 @@ class Sparse:
             found[max(0, at - start) : max(0, at - start) + len(inside)] = inside
         return bytes(found)
 
-    def pieces(self, offset: int, size: int, step: int) -> Iterator[tuple[int, Callable[[], bytes]]]:
+    def pieces(self, offset: int, size: int, step: int) -> Iterator[Piece]:
         for start in sorted({at // step * step for at in self.data}):
-            yield start, partial(self.__getitem__, slice(start, min(start + step, offset + size)))
+            stop = min(start + step, offset + size)
+            yield start, lambda _, start=start, stop=stop: self[start:stop]  # type: ignore[misc]
 
 
 @dataclass

@@ -1,0 +1,134 @@
+"""The chunks of a reproducer, read, unpacked and checked on several threads.
+
+Chunks that follow each other both in their region and in memory/chunks are one read.
+"""
+
+from __future__ import annotations
+
+import collections
+import hashlib
+import itertools
+import mmap
+import os
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+
+from kerncap.format.chunks import MAX_IN_FLIGHT_BYTES, UNIT_BYTES, ChunkDecoder, worker_count
+from kerncap.format.memory_index import MemoryIndex, Numbers
+from kerncap.format.stored import format_error
+
+Run = tuple[int, int, int]  # number of the first chunk, its row, how many
+Raw = bytes | memoryview
+T = TypeVar("T")
+
+
+class ChunkReader:
+    """Of the file ``fd``, which is at ``where`` and stays the caller's. Safe to use from several threads."""
+
+    def __init__(self, where: Path, fd: int, index: MemoryIndex) -> None:
+        self._where = where
+        self._fd = fd
+        self._table = index.table
+        self._step = index.chunk_bytes
+        self._decoder = ChunkDecoder()
+        self._local = threading.local()
+        # A thread holds a run twice, packed and raw: larger chunks, fewer threads.
+        self._unit = max(UNIT_BYTES, self._step)
+        self._threads = min(worker_count(), max(1, MAX_IN_FLIGHT_BYTES // (2 * self._unit)))
+
+    def each(self, chunks: Numbers, rows: Numbers, use: Callable[[int, list[Raw]], None]) -> None:
+        """``use(number, raw bytes)`` on threads, for all chunks of these numbers and rows (none is 0): of one
+        chunk and those after it. The bytes are good until it returns. Raises FormatError, and what it raises.
+        """
+
+        def work(run: Run) -> None:
+            number, row, count = run
+            use(number, self._raw(row, count))
+
+        collections.deque(self._on_threads(work, self._runs(chunks, rows)), maxlen=0)
+
+    def check(self) -> None:
+        """Raises FormatError if any chunk is damaged."""
+        rows = np.arange(1, len(self._table) + 1)
+        self.each(rows, rows, lambda *_: None)
+
+    def digest_of_payloads(self) -> str:
+        """SHA-256 of the SHA-256 of each payload, in order. Raises FormatError for a file that ends early."""
+
+        def work(run: Run) -> bytes:
+            _, row, count = run
+            return b"".join(hashlib.sha256(payload).digest() for payload in self._payloads(row, count))
+
+        rows, found = np.arange(1, len(self._table) + 1), hashlib.sha256()
+        for digests in self._on_threads(work, self._runs(rows, rows)):
+            found.update(digests)
+        return found.hexdigest()
+
+    # --- inside ------------------------------------------------------------------------------------
+
+    def _runs(self, chunks: Numbers, rows: Numbers) -> Iterator[Run]:
+        ends = np.flatnonzero((np.diff(chunks) != 1) | (np.diff(rows) != 1)) + 1
+        most = self._unit // self._step
+        for start, stop in itertools.pairwise([0, *ends.tolist(), len(chunks)]):
+            for first in range(start, stop, most):
+                yield int(chunks[first]), int(rows[first]), min(most, stop - first)
+
+    def _payloads(self, row: int, count: int) -> Iterator[memoryview]:
+        records = self._table[row - 1 : row - 1 + count]
+        offset = int(records["offset"][0])
+        data = self._buffer()[: int(records["stored"].sum(dtype=np.int64))]
+        done = 0
+        while done < len(data):
+            read = os.preadv(self._fd, [data[done:]], offset + done)
+            if not read:
+                message = f"truncated: chunks {row} to {row + count - 1} end at {offset + len(data)}"
+                raise format_error(self._where, offset + done, message)
+            done += read
+        for size in records["stored"].tolist():
+            yield data[:size]
+            data = data[size:]
+
+    def _raw(self, row: int, count: int) -> list[Raw]:
+        found: list[Raw] = []
+        for number, payload in enumerate(self._payloads(row, count), row):
+            record = self._table[number - 1]
+            try:
+                found.append(
+                    self._decoder.decode(
+                        int(record["encoding"]), payload, int(record["raw"]), record["sha256"].tobytes()
+                    )
+                )
+            except ValueError as error:
+                message = f"chunk {number} is damaged: {error}"
+                raise format_error(self._where, int(record["offset"]), message) from error
+        return found
+
+    def _buffer(self) -> memoryview:
+        if not hasattr(self._local, "buffer"):
+            self._local.buffer = memoryview(mmap.mmap(-1, self._unit))
+        buffer: memoryview = self._local.buffer
+        return buffer
+
+    def _on_threads(self, work: Callable[[Run], T], runs: Iterator[Run]) -> Iterator[T]:
+        """The results in order; the first error wins."""
+        first: Sequence[Run] = list(itertools.islice(runs, 2))
+        if len(first) < 2:
+            yield from map(work, first)
+            return
+        pending: collections.deque[Future[T]] = collections.deque()
+        with ThreadPoolExecutor(self._threads, thread_name_prefix="kerncap-chunks") as pool:
+            try:
+                for run in itertools.chain(first, runs):
+                    if len(pending) >= 2 * self._threads:
+                        yield pending.popleft().result()
+                    pending.append(pool.submit(work, run))
+                while pending:
+                    yield pending.popleft().result()
+            except BaseException:
+                pool.shutdown(wait=True, cancel_futures=True)
+                raise
