@@ -54,7 +54,7 @@ shims: $(STAMP) ## rebuild the native shims after an edit; `kerncap` of this che
 	@PATH="$(abspath $(BIN)):$$PATH" bash tools/shims.sh "$(abspath $(BIN))/python"
 
 .PHONY: amd-gpu
-amd-gpu: $(STAMP) ## ROCm 6 and an emulated AMD GPU in build/amd-gpu (some 300 MB), for the tests of HIP
+amd-gpu: $(STAMP) ## ROCm 6 and an emulated AMD GPU in build/amd-gpu (some 300 MB), for the tests of HIP (ROCM=7: also ROCm 7)
 	@PATH="$(abspath $(BIN)):$$PATH" bash tools/amd_gpu.sh
 
 .PHONY: demo

@@ -1,9 +1,16 @@
 #!/usr/bin/env bash
-# amd_gpu.sh: the emulated AMD GPU of tests/rigs/amd_gpu in build/amd-gpu: ROCm 6 (kept if complete), the library,
-# `run`, and the headers that programs for it are compiled with.
+# amd_gpu.sh: the emulated AMD GPU of tests/rigs/amd_gpu in build/amd-gpu: ROCm 6 (kept if complete), the libraries,
+# `run`, and the headers that programs for it are compiled with. ROCM=7: also build/amd-gpu-7, the same with ROCm 7.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 here=build/amd-gpu
+case ${ROCM:-6} in
+    6 | 7) ;;
+    *)
+        echo "make amd-gpu: ROCM=$ROCM: 6 or 7" >&2
+        exit 1
+        ;;
+esac
 
 for tool in cmake ninja g++; do
     if ! command -v "$tool" >/dev/null; then
@@ -21,10 +28,25 @@ cmake -S tests/rigs/amd_gpu -B "$here/cmake" -G Ninja -DCMAKE_MAKE_PROGRAM="$(co
     -DAMD_GPU_ROCM="$PWD/$here/rocm" --log-level=WARNING >/dev/null
 cmake --build "$here/cmake" --parallel "${JOBS:-2}"
 # By rename: a program that runs on the old one keeps it.
-for file in "$here/cmake/libkerncap_amd_gpu.so" tests/rigs/amd_gpu/run; do
-    name=$(basename "$file")
-    cmp -s "$file" "$here/$name" && continue
-    cp "$file" "$here/$name.new"
-    mv "$here/$name.new" "$here/$name"
+put() {
+    local name
+    name=$(basename "$1")
+    cmp -s "$1" "$2/$name" && return
+    cp "$1" "$2/$name.new"
+    mv "$2/$name.new" "$2/$name"
+}
+both=("$here/cmake/libkerncap_amd_gpu.so" "$here/cmake/libkerncap_amd_register.so" tests/rigs/amd_gpu/run)
+for file in "${both[@]}" "$here/cmake/librocprofiler-register.so.0"; do
+    put "$file" "$here"
 done
+if [ "${ROCM:-6}" = 7 ]; then
+    newer=$here-7
+    mkdir -p "$newer"
+    tests/rigs/amd_gpu/rocm/setup.sh "$newer/rocm" 7
+    ln -sfn ../amd-gpu/include "$newer/include"
+    for file in "${both[@]}"; do
+        put "$file" "$newer"
+    done
+    here=$newer
+fi
 echo "$here/run PROGRAM: runs it on an emulated AMD GPU with $(cat "$here/rocm/.complete")"

@@ -110,19 +110,21 @@ class Rig:
         (folder / "used.json").write_text(json.dumps(digests))
 
 
-def find() -> Rig | str:
-    """The rig, or the one thing that is missing and what to do."""
+def find(rocm: int = 6) -> Rig | str:
+    """The rig with ``rocm`` 6 or 7, or the one thing that is missing and what to do."""
     if platform.machine() != "x86_64":
         return f"the emulated AMD GPU needs x86_64, this is {platform.machine()}"
+    folder = FOLDER if rocm == 6 else FOLDER.with_name(f"{FOLDER.name}-{rocm}")
+    how = "make amd-gpu" + (f" ROCM={rocm}" if rocm != 6 else "")
     for name in ("run", "libkerncap_amd_gpu.so", "rocm/.complete", "include/hip/hip_runtime.h"):
-        if not (FOLDER / name).exists():
-            return f"no emulated AMD GPU: {FOLDER.relative_to(ROOT) / name} is missing (make amd-gpu)"
+        if not (folder / name).exists():
+            return f"no emulated AMD GPU: {folder.relative_to(ROOT) / name} is missing ({how})"
     hipcc = shutil.which("hipcc")
     if hipcc is None:
         return "no hipcc (apt-get install hipcc rocm-device-libs)"
     if shutil.which("g++") is None:
         return "no g++ to link HIP programs with"
-    return Rig(FOLDER, hipcc)
+    return Rig(folder, hipcc)
 
 
 def _run(command: list[str]) -> str:

@@ -1,11 +1,12 @@
 #!/bin/sh
-# The ROCm 6 user space for the emulated GPU: libamdhip64.so.6, ROCr, comgr, hiprtc, with the libc they were built
-# for, unpacked from Debian packages into a folder of their own. The system stays as it is; no chroot, no root.
+# The ROCm user space for the emulated GPU: libamdhip64, ROCr, comgr, hiprtc, with the libc they were built for,
+# unpacked from Debian packages into a folder of their own. The system stays as it is; no chroot, no root.
 #
-#   rocm/setup.sh PREFIX [SUITE]
+#   rocm/setup.sh PREFIX [ROCM [SUITE]]
 #
-# SUITE is forky where nothing else is said; ../README.md has the reason. The packages come from the mirror that
-# this system's apt already uses for Debian. A prefix that is complete is kept.
+# ROCM is 6, with the headers to compile for it, or 7, without. SUITE is forky for the one and experimental for the
+# other; ../README.md has the reason. The packages come from the mirror that this system's apt already uses for
+# Debian. A prefix that is complete is kept.
 set -eu
 
 die() {
@@ -13,17 +14,35 @@ die() {
     exit 1
 }
 
-[ $# -ge 1 ] || die "usage: rocm/setup.sh PREFIX [SUITE]"
+[ $# -ge 1 ] || die "usage: rocm/setup.sh PREFIX [ROCM [SUITE]]"
 prefix=$1
-suite=${2:-forky}
+rocm=${2:-6}
 libraries=usr/lib/x86_64-linux-gnu
+needed="usr/lib64/ld-linux-x86-64.so.2 $libraries/libc.so.6 $libraries/libamdhip64.so.6 $libraries/libhiprtc.so.6
+    $libraries/libhsa-runtime64.so.1 $libraries/libamd_comgr.so.3 $libraries/libdrm_amdgpu.so.1"
+case $rocm in
+    6)
+        suite=${3:-forky}
+        below=""
+        packages="libamdhip64-6 libhiprtc6 libhiprtc-builtins6 libdrm-amdgpu1"
+        headers="libamdhip64-dev libhsa-runtime-dev libdrm-dev linux-libc-dev"
+        needed="$needed usr/include/hip/hip_runtime.h usr/include/hsa/hsa_ext_amd.h usr/include/hsa/hsa_api_trace.h
+            usr/include/libdrm/amdgpu.h usr/include/linux/kfd_ioctl.h"
+        ;;
+    7)
+        suite=${3:-experimental}
+        below=sid # experimental is no whole suite
+        packages="libamdhip64-7 libhiprtc7 libhiprtc-builtins7 libdrm-amdgpu1 librocprofiler-register-0"
+        headers=""
+        needed="$needed $libraries/librocprofiler-register.so.0"
+        ;;
+    *) die "ROCm $rocm: 6 or 7" ;;
+esac
+hip=${packages%% *}
 
 # Whether folder $1 has all that the rig opens or compiles with; says what is missing.
 has_all() {
-    for file in usr/lib64/ld-linux-x86-64.so.2 "$libraries/libc.so.6" "$libraries/libamdhip64.so.6" \
-        "$libraries/libhiprtc.so.6" "$libraries/libhsa-runtime64.so.1" "$libraries/libamd_comgr.so.3" \
-        "$libraries/libdrm_amdgpu.so.1" usr/include/hip/hip_runtime.h usr/include/hsa/hsa_ext_amd.h \
-        usr/include/hsa/hsa_api_trace.h usr/include/libdrm/amdgpu.h usr/include/linux/kfd_ioctl.h; do
+    for file in $needed; do
         if [ ! -e "$1/$file" ]; then
             echo "$file"
             return 1
@@ -57,7 +76,9 @@ apt=$work/apt
 mkdir -p "$apt/etc/apt/apt.conf.d" "$apt/etc/apt/preferences.d" "$apt/var/lib/apt/lists/partial" \
     "$apt/var/cache/apt/archives/partial" "$apt/var/lib/dpkg" "$work/unpacked"
 : >"$apt/var/lib/dpkg/status"
-echo "deb [signed-by=$keyring] $mirror $suite main" >"$apt/etc/apt/sources.list"
+for each in $suite $below; do
+    echo "deb [signed-by=$keyring] $mirror $each main"
+done >"$apt/etc/apt/sources.list"
 # Dates are not checked, signatures are: a container's clock may be far off.
 cat >"$apt/apt.conf" <<CONF
 Dir "$apt";
@@ -75,20 +96,26 @@ export APT_CONFIG
 last_line() { grep -v '^ *$' "$work/log" | tail -n 1; }
 apt-get -qq -o APT::Update::Error-Mode=any update >"$work/log" 2>&1 ||
     die "can't read the package lists of $suite (no network?): $(last_line)"
-apt-cache show libamdhip64-6 >/dev/null 2>&1 ||
-    die "$suite has no libamdhip64-6: name a suite that has HIP 6, as rocm/setup.sh $prefix SUITE"
+apt-cache show "$hip" >/dev/null 2>&1 ||
+    die "$suite has no $hip: name a suite that has HIP $rocm, as rocm/setup.sh $prefix $rocm SUITE"
 
 # What runs comes with all that it needs; of what is only compiled with, the headers alone.
+# shellcheck disable=SC2086 # lists of packages
 (cd "$apt/var/cache/apt/archives" &&
-    apt-get -qq -y --download-only install libamdhip64-6 libhiprtc6 libhiprtc-builtins6 libdrm-amdgpu1 &&
-    apt-get -qq download libamdhip64-dev libhsa-runtime-dev libdrm-dev linux-libc-dev) >"$work/log" 2>&1 ||
+    apt-get -qq -y --download-only -t "$suite" install $packages &&
+    { [ -z "$headers" ] || apt-get -qq download $headers; }) >"$work/log" 2>&1 ||
     die "can't download ROCm from $suite: $(last_line)"
 for deb in "$apt"/var/cache/apt/archives/*.deb; do
     dpkg-deb -x "$deb" "$work/unpacked" || die "can't unpack $(basename "$deb") (no space left?)"
 done
+if [ "$rocm" = 7 ]; then # what was linked with HIP 6 runs on it
+    for library in libamdhip64 libhiprtc; do
+        ln -s $library.so.7 "$work/unpacked/$libraries/$library.so.6"
+    done
+fi
 missing=$(has_all "$work/unpacked") || die "the packages of $suite have no $missing: another suite may have it"
 
-version=$(apt-cache policy libamdhip64-6 | awk '$1 == "Candidate:" { print $2 }')
+version=$(apt-cache policy "$hip" | awk '$1 == "Candidate:" { print $2 }')
 echo "HIP $version from Debian $suite" >"$work/unpacked/.complete"
 rm -rf "$prefix"
 mv "$work/unpacked" "$prefix"
