@@ -47,6 +47,7 @@ _TRITON = "Triton's or torch's own word"
 _RESOURCES = "a name among the session's resources"
 ALLOWED = {
     "shims/common/selection.cpp": {_WHERE: ("device", "name", "range", "rank")},
+    "shims/hip/load.cpp": {"rocprofiler-register's name of ROCr": ("hsa",)},
     f"{HOOK}/annotate.py": {_TRITON: ("constexpr",)},
     f"{HOOK}/call.py": {
         _WHERE: ("device", "range", "rank"),

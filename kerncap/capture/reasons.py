@@ -27,12 +27,14 @@ KFD = "/dev/kfd"
 @dataclass(frozen=True)
 class Started:
     """How many Python processes of the session the hook was in, how many imported Triton, and in how many
-    processes, of whatever language, a shim was live: the CUDA driver was called, ROCr took its tool."""
+    processes, of whatever language, a shim was live: the CUDA driver was called, ROCr took its tool.
+    ``uncalled``: ended with ROCr and the HIP shim loaded, and ROCr never took it."""
 
     python: int = 0
     triton: int = 0
     cuda: int = 0
     hip: int = 0
+    uncalled: int = 0
 
     @classmethod
     def of(cls, folder: Path) -> Started:
@@ -41,7 +43,7 @@ class Started:
             names = os.listdir(folder)
         except OSError:
             return cls()
-        kinds = ("python", "triton", "cuda", "hip")
+        kinds = ("python", "triton", "cuda", "hip", "uncalled")
         return cls(**{kind: sum(name.startswith(f"{kind}-") for name in names) for kind in kinds})
 
 
@@ -84,6 +86,11 @@ def _nobody(options: CaptureOptions, started: Started) -> str:
     ]
     if live:
         return f"no kernel was launched, though {' and '.join(live)}"
+    if started.uncalled:
+        return (
+            f"{_count(started.uncalled, 'process')} loaded ROCr, which did not call the HIP shim: it was "
+            "never initialised, or takes tools in a way that kerncap does not know (kerncap doctor -- CMD)"
+        )
     barrier = _barrier(options.run.command)
     if barrier:
         return barrier

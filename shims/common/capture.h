@@ -53,6 +53,9 @@ int run(const Launch& launch, Call call, void* context) noexcept;
 // was queued end, and makes ready what waits for an idle device. False, with the reason: the gate is open.
 bool close_for_stops(const std::vector<Launch>& launches, std::string* why) noexcept;
 
+// An empty file of the session, `<kind>-<pid>` (docs/session.md); nothing without a session.
+void leave_mark(const char* kind) noexcept;
+
 // A launch that could not be captured, with the reason that the user reads (one sentence).
 void refuse(const Kernel* kernel, const char* reason) noexcept;
 

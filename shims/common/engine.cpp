@@ -36,9 +36,14 @@ enum Deciding : int { undecided, deciding, plain, armed };
 std::atomic<int> decision{undecided};
 Engine* the_engine = nullptr;
 
-void leave_word(const std::string& folder) {
-  std::string path = folder + "/" + shim_name() + "-" + std::to_string(::getpid());
-  OwnFd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+// Of the session that this process was given; empty: none.
+std::string session_folder() {
+  const char* session = std::getenv("KERNCAP_SESSION");
+  std::string folder = session != nullptr ? session : "";
+  size_t slash = folder.rfind('/');
+  if (folder.size() > 5 && folder.compare(folder.size() - 5, 5, ".json") == 0)
+    folder = slash == std::string::npos ? "." : folder.substr(0, slash);
+  return folder;
 }
 
 void at_exit() {
@@ -63,18 +68,13 @@ Conf newest(Conf conf) {
 Engine* make_engine() noexcept {
   KeepErrno keep;
   QuietSignals quiet;
-  const char* session = std::getenv("KERNCAP_SESSION");
-  if (session == nullptr || *session == '\0') return nullptr;
   try {
-    std::string folder = session;
-    size_t slash = folder.rfind('/');
-    if (folder.size() > 5 && folder.compare(folder.size() - 5, 5, ".json") == 0)
-      folder = slash == std::string::npos ? "." : folder.substr(0, slash);
+    std::string folder = session_folder();
     Conf conf;
-    if (!read_conf(folder, 0, &conf)) return nullptr;
+    if (folder.empty() || !read_conf(folder, 0, &conf)) return nullptr;
     conf = newest(std::move(conf));
     if (!conf.wants_shim(shim_name())) return nullptr;
-    leave_word(folder);
+    capture::leave_mark(shim_name());
     auto* made = new Engine(std::move(conf));
     capture::pass_below.store(made->selection.pass_below());
     capture::counts_due_ns.store(coarse_ns() + counts_every_ns);
@@ -86,6 +86,15 @@ Engine* make_engine() noexcept {
 }
 
 }  // namespace
+
+void capture::leave_mark(const char* kind) noexcept try {
+  std::string folder = session_folder();
+  if (folder.empty()) return;
+  std::string path = folder + "/" + kind + "-" + std::to_string(::getpid());
+  OwnFd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+} catch (const std::bad_alloc&) {
+  // Then the session lacks it.
+}
 
 Engine* engine() noexcept {
   int state = decision.load(std::memory_order_acquire);

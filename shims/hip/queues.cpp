@@ -31,6 +31,7 @@ struct Registry {
   std::vector<Barrier*> barriers;  // ones that may be free
   unsigned made = 0;
   std::atomic<unsigned> plain{0};
+  std::atomic<bool> shared{false};
 };
 
 Registry& registry() noexcept {
@@ -122,7 +123,7 @@ bool Queue::has_room(uint64_t count) noexcept {
   for (; marks_seen_ < passed && marks_seen_ < marks_made_; ++marks_seen_)
     read_ = std::max(read_, marks_[marks_seen_ % most_marks]);
   // One slot is the runtime's, for waking itself when there is room again.
-  return written() - read_ + count + 1 <= size;
+  return (written() - read_ + count) * packets_each + 1 <= size;
 }
 
 void Queue::write_marked(PacketWriter writer, const Packet* packets, uint64_t count) noexcept {
@@ -165,6 +166,10 @@ void Queue::serve_wanted(PacketWriter writer) noexcept {
 
 // --- all queues ------------------------------------------------------------------------------------
 
+void share_queues(bool shared) noexcept {
+  registry().shared.store(shared);
+}
+
 Status create_queue(const QueueRequest& request, CreateQueue plain, HsaQueue** queue) noexcept {
   const Hsa& next = real();
   auto make_plain = [&](bool counts) {
@@ -187,28 +192,45 @@ Status create_queue(const QueueRequest& request, CreateQueue plain, HsaQueue** q
   made->error_data = request.data;
   // Without a callback of the target's the runtime has one of its own.
   QueueError on_error = request.on_error != nullptr ? queue_failed : nullptr;
+  auto make_ours = [&](CreateQueue make) {
+    Status status = make(request.agent, request.size, request.type, on_error, made, request.private_size,
+                         request.group_size, queue);
+    if (status != constant::success) return status;
+    made->handle = *queue;
+    made->prepare();
+    return next.hsa_amd_queue_intercept_register(*queue, on_packets, made);
+  };
   gate::Own own;
-  Status status = next.hsa_amd_queue_intercept_create(request.agent, request.size, request.type, on_error,
-                                                      made, request.private_size, request.group_size, queue);
-  if (status != constant::success) {
+  Status status = constant::error;
+  if (registry().shared.load() && plain == next.hsa_queue_create) {
+    // An intercept queue of the other tool's takes our callback, too, and calls it first. One that can't is
+    // given back: then we see the packets and that tool doesn't.
+    made->packets_each = 8;
+    status = make_ours(plain);
+    if (status != constant::success && made->handle != nullptr) {
+      made->dispose();
+      next.hsa_queue_destroy(made->handle);
+      made->handle = nullptr;
+      made->packets_each = 1;
+    }
+  }
+  if (made->handle == nullptr) status = make_ours(next.hsa_amd_queue_intercept_create);
+  if (made->handle == nullptr) {
     delete made;
     return make_plain(true);
   }
-  made->handle = *queue;
-  made->prepare();
   try {
     std::lock_guard<std::mutex> lock(registry().mutex);
     made->number = registry().made++;
     registry().queues.push_back(made);
   } catch (const std::bad_alloc&) {
     registry().plain.fetch_add(1);
-    return status;  // an intercept queue that nobody looks at
+    return constant::success;  // an intercept queue that nobody looks at
   }
-  if (next.hsa_amd_queue_intercept_register(*queue, on_packets, made) != constant::success)
-    registry().plain.fetch_add(1);
+  if (status != constant::success) registry().plain.fetch_add(1);
   if (capture::lists_only() && next.hsa_amd_profiling_set_profiler_enabled != nullptr)
     next.hsa_amd_profiling_set_profiler_enabled(*queue, 1);
-  return status;
+  return constant::success;
 }
 
 void forget_queue(HsaQueue* handle) noexcept {

@@ -46,6 +46,7 @@ class Queue {
   int device = 0;
   unsigned number = 0;
   uint32_t type = 0, size = 0;
+  uint32_t packets_each = 1;  // at most, that reach the hardware for one of ours: another tool adds its own
   QueueError on_error = nullptr;  // the target's
   void* error_data = nullptr;
   std::atomic<uint64_t> idle_at{0};       // up to here all has ended
@@ -93,6 +94,8 @@ class Queue {
 
 // Creates an intercept queue, or a plain one where that can't be had (see plain_queues).
 using CreateQueue = Status (*)(Agent, uint32_t, uint32_t, QueueError, void*, uint32_t, uint32_t, HsaQueue**);
+// Whether the tool before us makes queues of its own, which are then shared with it.
+void share_queues(bool shared) noexcept;
 struct QueueRequest {
   Agent agent;
   uint32_t size, type;

@@ -96,6 +96,13 @@ const Hsa& real() noexcept {
   return kept;
 }
 
+QueueMaker queue_maker(const ApiTable* tables) noexcept {
+  constexpr int slot = 7;  // hooks.def
+  return tables != nullptr && tables->core != nullptr
+             ? reinterpret_cast<QueueMaker>(tables->core->functions[slot])
+             : nullptr;
+}
+
 Adoption adopt(ApiTable* tables, std::string* why) {
   if (!can_adopt(*tables, why)) return Adoption::refused;
   if (has_ours(*tables)) return Adoption::already;

@@ -6,6 +6,10 @@
 
 #include "hip/hsa_api.h"
 
+// rocprofiler-register's, whose place we take. Source: rocprofiler-register.h of ROCm 6.2 to 7.2.
+extern "C" __attribute__((visibility("default"))) int rocprofiler_register_library_api_table(
+    const char* library, uint32_t (*import)(), uint32_t version, void** tables, uint64_t count, uint64_t* id);
+
 namespace kerncap::hip {
 
 // A function that this runtime lacks stays null.
@@ -20,6 +24,9 @@ struct Hsa {
 
 // Null while no runtime has let us in, and after it has shut down.
 const Hsa* hsa() noexcept;
+using QueueMaker = decltype(Hsa::hsa_queue_create);
+// What makes queues by these tables; null where they are unknown.
+QueueMaker queue_maker(const ApiTable* tables) noexcept;
 // What a wrapper passes its call on to, whoever still calls it.
 const Hsa& real() noexcept;
 

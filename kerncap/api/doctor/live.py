@@ -18,7 +18,7 @@ from kerncap.api.doctor.processes import Seen, Watcher
 from kerncap.capture.process_log import FOLDER, ProcessLog
 from kerncap.log import one_line
 
-_MARKS = ("python", "triton", "cuda", "hip")  # of the session: docs/session.md
+_MARKS = ("python", "triton", "cuda", "hip", "rocprofiler")  # of the session: docs/session.md
 _HOOK = "Triton hook"
 _MOST_ARGUMENT = 200
 _CLEARED = "its environment was cleared by its parent (no KERNCAP_SESSION in it)"
@@ -176,9 +176,12 @@ def _process(one: Seen, logs: list[ProcessLog], marks: set[str]) -> ProgramProce
     argv = tuple(env.hide_home(word)[:_MOST_ARGUMENT] for word in one.argv)
     name = os.path.basename(one.argv[0] if one.argv else one.executable) or f"pid {one.pid}"
     libraries = tuple(sorted(one.libraries - {"CUDA shim", "HIP shim"}))
+    missed = tuple(_missed(one, live, marks))
+    if "rocprofiler" in marks:
+        live[live.index("HIP shim")] = "HIP shim, by rocprofiler-register"
     return ProgramProcess(
         pid=one.pid, parent=one.parent, name=name, argv=argv, libraries=libraries, live=tuple(live),
-        launches=launches, kernels=len(kernels), routes=dict(routes), missed=tuple(_missed(one, live, marks)),
+        launches=launches, kernels=len(kernels), routes=dict(routes), missed=missed,
     )  # fmt: skip
 
 
@@ -208,6 +211,11 @@ def _missed(one: Seen, live: list[str], marks: set[str]) -> list[str]:
 def _cause(one: Seen, shim: str, path: Path | None) -> str:
     if path is None:
         return "it is not in this installation"
+    if shim == "HIP shim" and "rocprofiler-register" in one.libraries and one.preload is False:
+        return (
+            "ROCr skips HSA_TOOLS_LIB, because another tool is registered with rocprofiler-register, "
+            "and LD_PRELOAD was dropped"
+        )
     if one.problem is not None:
         return f"the program {one.problem}"
     if shim in one.libraries:

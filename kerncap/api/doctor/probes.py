@@ -194,7 +194,8 @@ def entries(
 ) -> dict[str, str | None]:
     """By which of its two ways into a process a shim is called: None where it is, else what was said.
 
-    It is given a session, and leaves a mark in it when the driver, or ROCr, calls it.
+    It is given a session, and leaves a mark in it when the driver, or ROCr, calls it, and another one if
+    it was by rocprofiler-register, which is then named with the way.
     """
     from kerncap.capture import session_file
     from kerncap.capture.options import (
@@ -213,7 +214,9 @@ def entries(
             variables = {**dict.fromkeys(ways), "LD_PRELOAD": preloaded, "KERNCAP_SESSION": folder}
             variables[way] = ":".join(filter(None, (str(path), variables[way])))
             answer = probe(sys.executable, program, timeout_s, variables, _started_by(emulator))
-            called = any(name.startswith(f"{shim}-") for name in os.listdir(folder))
+            marks = {name.partition("-")[0] for name in os.listdir(folder)}
+            called = shim in marks
+            way += " and rocprofiler-register" if "rocprofiler" in marks else ""
             found[way] = None if called else str(answer.get("error", "it was not called"))
     return found
 

@@ -20,6 +20,7 @@ _MOST_PROCESSES = 4096
 # Libraries that tell what a process is about; file names without what follows ".so".
 _KNOWN = {
     "libcuda": "libcuda", "libcudart": "libcudart", "libhsa-runtime64": "ROCr", "libamdhip64": "HIP",
+    "librocprofiler-register": "rocprofiler-register",
     "libtriton": "Triton", "libkerncap_cuda": "CUDA shim", "libkerncap_hip": "HIP shim",
     "libkerncap_amd_gpu": "emulated AMD GPU",
 }  # fmt: skip

@@ -150,4 +150,6 @@ def shim_check(vendor: Vendor, library: Check, emulator: str | None = None) -> C
             detail=f"{path}: {vendor.library} did not call it: {next(iter(entries.values()))}",
             next_step=vendor.uncalled,
         )
-    return Check(name=vendor.shim, status="ok", detail=f"{here}, by {' and '.join(live)}")
+    registered = any("rocprofiler-register" in entry for entry in live)
+    why = "; ROCr skips HSA_TOOLS_LIB, because another tool is registered" if registered else ""
+    return Check(name=vendor.shim, status="ok", detail=f"{here}, by {' and '.join(live)}{why}")

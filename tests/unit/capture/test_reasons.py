@@ -132,6 +132,13 @@ def test_a_driver_without_launches() -> None:
     assert reason([], NATIVE) == "no kernel was launched (one process with the CUDA driver)"
 
 
+@pytest.mark.usefixtures("_hip_shim")
+def test_a_rocr_that_calls_no_shim_is_named() -> None:
+    text = reason([], [], started=Started(uncalled=2), command=("true",))
+    assert text.startswith("2 processes loaded ROCr, which did not call the HIP shim")
+    assert "started ROCr" in reason([], [], started=Started(hip=1, uncalled=2), command=("true",))
+
+
 def test_without_a_shim_it_is_said_where_it_would_help() -> None:
     assert "the CUDA shim is not in this installation" in reason([], [], started=Started(), command=("true",))
     assert "CUDA shim" not in reason([], [], started=Started(), command=("true",), backend="triton")

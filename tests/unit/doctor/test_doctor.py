@@ -254,6 +254,15 @@ def test_an_amd_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None
     assert check(found, "HIP shim").detail.endswith("/hip.so, by HSA_TOOLS_LIB and LD_PRELOAD")
 
 
+def test_the_entry_beside_another_tool(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    found_ways = {"HSA_TOOLS_LIB": "it was not called", "LD_PRELOAD and rocprofiler-register": None}
+    monkeypatch.setattr(doctor_probes, "entries", lambda shim, path, emulator: found_ways)
+    found = report(monkeypatch, tmp_path, GOOD_PACKAGES, NO_DRIVER, GOOD_ROCR, Path("/hip.so"), True)
+    assert check(found, "HIP shim").detail.endswith(
+        "by LD_PRELOAD and rocprofiler-register; ROCr skips HSA_TOOLS_LIB, because another tool is registered"
+    )
+
+
 @pytest.mark.parametrize(
     ("rocr", "detail", "step"),
     [

@@ -42,6 +42,7 @@ def seen(*libraries: str, **facts: object) -> Seen:
         (seen("libcuda", "CUDA shim"), [], set(), "no call came through it"),
         (seen("libcuda"), [], set(), "the loader did not load it"),
         (seen("ROCr", "HIP shim"), [], set(), "ROCr rejected it"),
+        (seen("ROCr", "rocprofiler-register", preload=False), [], set(), "another tool is registered"),
         (seen("Triton"), [], {"python"}, None),
         (seen("Triton", argv=("python", "-I", "a.py")), [], set(), "`-I` makes Python ignore"),
         (seen("Triton", pythonpath=False), [], set(), "PYTHONPATH was replaced"),
