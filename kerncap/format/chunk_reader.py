@@ -19,7 +19,7 @@ from typing import TypeVar
 import numpy as np
 
 from kerncap.format.chunks import MAX_IN_FLIGHT_BYTES, UNIT_BYTES, ChunkDecoder, worker_count
-from kerncap.format.memory_index import MemoryIndex, Numbers
+from kerncap.format.memory_index import Encoding, MemoryIndex, Numbers
 from kerncap.format.stored import format_error
 
 Run = tuple[int, int, int]  # number of the first chunk, its row, how many
@@ -43,7 +43,8 @@ class ChunkReader:
 
     def each(self, chunks: Numbers, rows: Numbers, use: Callable[[int, list[Raw]], None]) -> None:
         """``use(number, raw bytes)`` on threads, for all chunks of these numbers and rows (none is 0): of one
-        chunk and those after it. The bytes are good until it returns. Raises FormatError, and what it raises.
+        chunk and those after it, in parts. They are good until it returns. Raises FormatError, and what it
+        raises.
         """
 
         def work(run: Run) -> None:
@@ -97,15 +98,14 @@ class ChunkReader:
         found: list[Raw] = []
         for number, payload in enumerate(self._payloads(row, count), row):
             record = self._table[number - 1]
+            encoding, size = int(record["encoding"]), int(record["raw"])
             try:
-                found.append(
-                    self._decoder.decode(
-                        int(record["encoding"]), payload, int(record["raw"]), record["sha256"].tobytes()
-                    )
-                )
+                found.append(self._decoder.decode(encoding, payload, size, record["sha256"].tobytes()))
             except ValueError as error:
                 message = f"chunk {number} is damaged: {error}"
                 raise format_error(self._where, int(record["offset"]), message) from error
+        if (self._table["encoding"][row - 1 : row - 1 + count] == Encoding.RAW).all():
+            return [self._buffer()[: sum(map(len, found))]]  # one after the other as they are
         return found
 
     def _buffer(self) -> memoryview:

@@ -26,11 +26,13 @@ from kerncap.format.memory_index import ROW, ZERO_ROW, Encoding, Table
 
 CHUNK_BYTES = default.chunk_bytes
 UNIT_BYTES = 16 * CHUNK_BYTES
-MOST_THREADS = 32
+MOST_THREADS = 12  # beyond it they wait for each other: each hash is a turn at Python's lock
 MAX_IN_FLIGHT_BYTES = 128 << 20  # of raw memory, in units
 ZSTD_LEVEL = 3
 SAMPLE_PIECES, SAMPLE_PIECE_BYTES = 4, 4096
+UNIT_PIECES = 16
 WORTH_PACKING = 7 / 8
+WORTH_A_LOOK = 31 / 32  # of samples of a whole unit: with one chunk of 16 that packs they take less
 FILE_DIGEST_UP_TO = 64 << 20  # bytes: a digest of the whole file is one thread's work
 _NICER = 5  # than the program that is captured
 _ZEROS = bytes(64)
@@ -46,15 +48,17 @@ def worker_count() -> int:
 
 class _Payload(NamedTuple):
     encoding: Encoding
-    data: bytes | memoryview
+    size: int
+    data: bytes | None  # packed; None for the raw bytes
     digest: bytes
 
 
 @dataclass
 class _Unit:
-    """What a thread found out: (digest, raw size) of each chunk, None for zeros; the payloads of new ones."""
+    """What a thread found out: the digest of each chunk, None for zeros; the payloads of new ones."""
 
-    chunks: list[tuple[bytes, int] | None] = field(default_factory=list)
+    data: memoryview
+    digests: list[bytes | None] = field(default_factory=list)
     payloads: dict[bytes, _Payload] = field(default_factory=dict)
 
 
@@ -121,67 +125,96 @@ class ChunkWriter:
 
     def _prepare(self, load: Loader, buffer: Buffer) -> _Unit:
         """Hash the chunks of a unit, and compress those that no earlier unit had."""
-        unit = _Unit()
         data = memoryview(load(buffer)).cast("B")
+        unit = _Unit(data)
+        # A thread gives way to others in each call that takes long: as few as possible, as large as possible.
+        looks = len(data) <= CHUNK_BYTES or self._packs(_sample(data, UNIT_PIECES), WORTH_A_LOOK)
         for start in range(0, len(data), CHUNK_BYTES):
             raw = data[start : start + CHUNK_BYTES]
             if is_zero(raw):
-                unit.chunks.append(None)
+                unit.digests.append(None)
                 continue
             digest = hashlib.sha256(raw).digest()
-            unit.chunks.append((digest, len(raw)))
+            unit.digests.append(digest)
             # An equal chunk in a unit before this one that still waits is found when both are in order.
             if digest not in unit.payloads and digest not in self._rows:
-                unit.payloads[digest] = self._encode(raw, digest)
+                unit.payloads[digest] = self._encode(raw, digest, looks)
         return unit
 
-    def _encode(self, data: memoryview, digest: bytes) -> _Payload:
+    def _encode(self, data: memoryview, digest: bytes, looks: bool) -> _Payload:
+        # Weights in fp32 shrink by a few percent: not worth the time, now and at every replay.
+        if looks and self._packs(_sample(data, SAMPLE_PIECES), WORTH_PACKING):
+            packed = self._compressor().compress(data)
+            if len(packed) < len(data):
+                return _Payload(Encoding.ZSTD, len(packed), packed, hashlib.sha256(packed).digest())
+        return _Payload(Encoding.RAW, len(data), None, digest)
+
+    def _packs(self, sample: bytes | memoryview, worth: float) -> bool:
+        return len(self._compressor().compress(sample)) <= len(sample) * worth
+
+    def _compressor(self) -> zstandard.ZstdCompressor:
         # Compressor objects are not thread-safe; the checksum would repeat what SHA-256 does.
         if not hasattr(self._local, "compressor"):
             self._local.compressor = zstandard.ZstdCompressor(
                 level=ZSTD_LEVEL, write_checksum=False, write_content_size=True, write_dict_id=False
             )
-        compress = self._local.compressor.compress
-        sample = _sample(data)
-        # Weights in fp32 shrink by a few percent: not worth the time, now and at every replay.
-        if len(compress(sample)) <= len(sample) * WORTH_PACKING:
-            packed: bytes = compress(data)
-            if len(packed) < len(data):
-                return _Payload(Encoding.ZSTD, packed, hashlib.sha256(packed).digest())
-        return _Payload(Encoding.RAW, data, digest)
+        compressor: zstandard.ZstdCompressor = self._local.compressor
+        return compressor
 
     def _drain_one(self) -> None:
         future, placed, buffer = self._pending.popleft()
         unit = future.result()
-        rows, new, at = [], [], self._offset
-        for chunk in unit.chunks:
-            if chunk is None:
-                rows.append(ZERO_ROW)
-                continue
-            digest, raw_size = chunk
-            row = self._rows.get(digest)
+        rows, new, at = [], _Parts(unit.data), self._offset
+        for number, digest in enumerate(unit.digests):
+            row = ZERO_ROW if digest is None else self._rows.get(digest)
             if row is None:
+                assert digest is not None
+                start = number * CHUNK_BYTES
                 payload = unit.payloads[digest]
-                new.append(payload.data)
+                new.add(payload, start)
                 row = self._rows[digest] = len(self._table) + 1
-                size = len(payload.data)
-                self._table.append((digest, self._offset, size, raw_size, int(payload.encoding)))
-                self._offset += size
+                raw_size = min(CHUNK_BYTES, len(unit.data) - start)
+                self._table.append((digest, self._offset, payload.size, raw_size, int(payload.encoding)))
+                self._offset += payload.size
                 self._payload_digests.update(payload.digest)
-                if self._offset <= FILE_DIGEST_UP_TO:
-                    self._file_digest.update(payload.data)
             rows.append(row)
+        parts = new.all()
+        if self._offset <= FILE_DIGEST_UP_TO:
+            for part in parts:
+                self._file_digest.update(part)
         placed(rows)
         while self._writes and self._writes[0].done():
             self._writes.popleft().result()
-        self._writes.append(self._pool.submit(self._write, at, new, buffer))
+        self._writes.append(self._pool.submit(self._write, at, parts, buffer))
 
-    def _write(self, offset: int, payloads: list[bytes | memoryview], buffer: Buffer) -> None:
+    def _write(self, offset: int, parts: list[bytes | memoryview], buffer: Buffer) -> None:
         try:
-            if payloads:
-                self._file.write(offset, payloads)
+            if parts:
+                self._file.write(offset, parts)
         finally:
             self._free.put(buffer)
+
+
+class _Parts:
+    """Payloads of a unit, one after the other; raw ones that follow each other in ``data`` are one part."""
+
+    def __init__(self, data: memoryview) -> None:
+        self._data = data
+        self._done: list[bytes | memoryview] = []
+        self._raw = (0, 0)
+
+    def add(self, payload: _Payload, start: int) -> None:
+        if payload.data is None and self._raw[1] == start:
+            self._raw = (self._raw[0], start + payload.size)
+            return
+        self._done = self.all()
+        self._raw = (start, start) if payload.data is not None else (start, start + payload.size)
+        if payload.data is not None:
+            self._done.append(payload.data)
+
+    def all(self) -> list[bytes | memoryview]:
+        first, last = self._raw
+        return [*self._done, self._data[first:last]] if first < last else self._done
 
 
 def _be_nice() -> None:
@@ -229,12 +262,12 @@ class ChunkDecoder:
         return raw
 
 
-def _sample(data: bytes | memoryview) -> bytes | memoryview:
-    """Some pieces of a chunk, evenly spread; a small chunk as it is."""
-    if len(data) <= 2 * SAMPLE_PIECES * SAMPLE_PIECE_BYTES:
+def _sample(data: memoryview, pieces: int) -> bytes | memoryview:
+    """Some pieces of data, evenly spread; what is short as it is."""
+    if len(data) <= 2 * pieces * SAMPLE_PIECE_BYTES:
         return data
-    step = (len(data) - SAMPLE_PIECE_BYTES) // (SAMPLE_PIECES - 1)
-    starts = range(0, SAMPLE_PIECES * step, step)
+    step = (len(data) - SAMPLE_PIECE_BYTES) // (pieces - 1)
+    starts = range(0, pieces * step, step)
     return b"".join(bytes(data[start : start + SAMPLE_PIECE_BYTES]) for start in starts)
 
 

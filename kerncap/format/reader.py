@@ -147,7 +147,7 @@ class Reproducer:
             for part in parts:
                 data = np.frombuffer(part, np.uint8)[max(0, -at) : len(target) - at]
                 out[max(0, at) : max(0, at) + len(data)] = data
-                at += step
+                at += len(part)
 
         for number in np.flatnonzero(rows == ZERO_ROW).tolist():
             at = (first + number) * step - offset
