@@ -50,6 +50,7 @@ _MOVES = frozenset(("neg", "cast", "isnan", "isinf", "isfinite"))
 _EXTREMES = {"maxnum": 1, "minnum": 1, "maximum": 1, "minimum": 1, "clamp": 2}
 _COMPARISONS = frozenset(("compare", "equals"))
 _ROOTS = frozenset(("sqrt", "rsqrt", "pow"))
+LARGEST_POWER = 4  # of a constant exponent that is products; of another, any function
 _LOGARITHMS = frozenset(("log", "log2", "log10", "log1p"))
 
 
@@ -95,9 +96,10 @@ def degree_of(function: str, given: list[Degree], *, terms: int = 1, ordered: bo
     if function in _MOVES:
         return all_of
     # A new variable, which is wrong where its argument is.
-    new = all_of._replace(
-        above=max(1, *(one.total for one in given)), below=int(function in ("rsqrt", "tanh"))
-    )
+    above = max(1, *(one.total for one in given))
+    new = all_of._replace(above=above, below=int(function in ("rsqrt", "tanh")))
+    if function == "pow":  # of it, or of its argument
+        new = new._replace(above=LARGEST_POWER * above, below=LARGEST_POWER * above)
     if function in _LOGARITHMS:
         return new._replace(logs=new.logs + 1)
     # An exponential, and what is not interpreted: of |x|, if of a logarithm.

@@ -107,6 +107,10 @@ class Field(FieldArithmetic):
         state = state_of(x)
         return np.where(state == INFINITE, FAR, np.where(state == MINUS_INFINITE, -FAR, found))
 
+    def is_endless(self, array: Array) -> bool:
+        state = state_of(array)
+        return bool(((state > EITHER) & (state < MAXIMUM)).all())
+
     def in_order(self, array: Array) -> bool:
         return bool(((state_of(array) > EITHER) | self._is_constant(array)).all())
 

@@ -17,6 +17,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from kerncap.sanitizer.equality.degrees import LARGEST_POWER
 from kerncap.sanitizer.equality.modular import inverses, power, reduced
 from kerncap.sanitizer.equality.numbers import (
     IRRATIONAL,
@@ -57,7 +58,7 @@ PRIMES = (1073740127, 1073739167, 1073737487, 1073736143, 1073734703, 1073732879
 SMALLEST_Q = min(PRIMES) // 2
 
 _EXTREMES = frozenset(("maxnum", "maximum", "minnum", "minimum"))
-_CONSTANT_POWERS = frozenset((-2.0, -1.0, 0.5, -0.5, 1.0, 1.5, 2.0, 3.0, 4.0))
+_CONSTANT_POWERS = frozenset((-2.0, -1.0, 0.5, -0.5, 1.0, 1.5, 2.0, 3.0, float(LARGEST_POWER)))
 
 
 class FieldArithmetic:

@@ -30,6 +30,11 @@ _TESTS = {
 }  # fmt: skip
 
 
+def is_integer_power(symbol: str) -> bool:
+    """Whether it raises a float to an integer."""
+    return _bare(symbol) in ("powif", "powi", "pown")
+
+
 def of_symbol(symbol: str) -> str:
     """Of floats."""
     name = _bare(symbol)

@@ -45,6 +45,9 @@ class Numbers(Protocol):
     def may_equal(self, left: Array, right: Array) -> Bools:
         """Where two numbers that are not the same are taken for equal, which a draw hardly ever shows."""
 
+    def is_endless(self, array: Array) -> bool:
+        """Whether all are infinities or NaN, which compare with any number as they do."""
+
     def in_order(self, array: Array) -> bool:
         """Whether all are constants that compare as they are."""
 

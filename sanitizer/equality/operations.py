@@ -24,8 +24,13 @@ from kerncap.sanitizer.concrete.values import (
     where,
 )
 from kerncap.sanitizer.equality.chosen_extremes import extreme_of
-from kerncap.sanitizer.equality.degrees import VARIABLE, Degree, degree_of, summed, widest
-from kerncap.sanitizer.equality.function_names import FUNCTIONS, of_symbol, test_of_symbol
+from kerncap.sanitizer.equality.degrees import LARGEST_POWER, VARIABLE, Degree, degree_of, summed, widest
+from kerncap.sanitizer.equality.function_names import (
+    FUNCTIONS,
+    is_integer_power,
+    of_symbol,
+    test_of_symbol,
+)
 from kerncap.sanitizer.equality.memory_operations import MemoryPlan
 from kerncap.sanitizer.equality.numbers import Array, NotModelled
 from kerncap.sanitizer.equality.plan_values import (
@@ -126,7 +131,10 @@ class ExactPlan(MemoryPlan):
             return self._computed(operation, "cast", from_integers(self.numbers, operation))
         if name == "arith.cmpf":
             return self._comparison(operation)
-        test = test_of_symbol(str(operation.attributes.get("symbol", "")))
+        symbol = str(operation.attributes.get("symbol", ""))
+        if is_integer_power(symbol):
+            return self._integer_power(operation)
+        test = test_of_symbol(symbol)
         if test is not None and not is_float(operation.results[0].type):
             return self._test(operation, test)
         if name == "tt.clampf":
@@ -162,6 +170,30 @@ class ExactPlan(MemoryPlan):
             m.env[result] = Tile(compute(*(tile.data for tile in tiles)))
             given = [self.degrees.of(one) for one in operands]
             self.degrees.put(result, self._degree(function, given))
+
+        return step
+
+    def _integer_power(self, operation: Operation) -> Step:
+        base, exponent = operation.operands
+        result = operation.results[0]
+        self.functions.add("mul")
+
+        def step(m: Machine) -> None:
+            tiles = tiles_of(m, operation)
+            if tiles is None:
+                return
+            x, counts = (one.data for one in tiles)
+            count = int(counts.reshape(-1)[0])
+            if abs(count) > LARGEST_POWER or (counts != count).any():
+                raise NotModelled("powers that are large or several")
+            found, degree = self.numbers.constant(1.0), Degree()
+            for _ in range(abs(count)):
+                found = self.numbers.apply("mul", found, x)
+                degree = degree_of("mul", [degree, self.degrees.of(base)])
+            if count < 0:
+                found, degree = self.numbers.apply("reciprocal", found), degree_of("reciprocal", [degree])
+            m.env[result] = Tile(np.broadcast_to(found, x.shape))
+            self.degrees.put(result, degree.after([self.degrees.of(exponent)]))
 
         return step
 
@@ -212,16 +244,20 @@ class ExactPlan(MemoryPlan):
             found, equal = numbers.compare(predicate, x, y), numbers.may_equal(x, y)
             return found | equal if predicate[1:] == "eq" else found & ~equal
 
+        of_endless = self._computed(operation, "isinf", compared)
         of_constants = self._computed(operation, function, compared)
         of_any = self._computed(operation, function, compared_at_will if equality else compared)
 
         def step(m: Machine) -> None:
             given = [self.degrees.of(one) for one in operation.operands]
+            tiles = [m.env[one] for one in operation.operands]
+            if any(isinstance(one, Tile) and numbers.is_endless(one.data) for one in tiles):
+                of_endless(m)
+                return
             constant = not any(one.total for one in given)
-            if constant and not exact:
-                tiles = [m.env[one] for one in operation.operands]
-                if not all(isinstance(t, Tile) and self.numbers.in_order(t.data) for t in tiles):
-                    raise NotModelled("an order of constants that are computed")
+            in_order = all(isinstance(one, Tile) and numbers.in_order(one.data) for one in tiles)
+            if constant and not (exact or in_order):
+                raise NotModelled("an order of constants that are computed")
             (of_constants if constant else of_any)(m)
             if constant:
                 self.degrees.put(result, widest(given))

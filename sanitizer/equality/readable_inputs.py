@@ -101,6 +101,9 @@ class Reals:
     def may_equal(self, left: Array, right: Array) -> Bools:
         return np.zeros((), dtype=np.bool_)
 
+    def is_endless(self, array: Array) -> bool:
+        return not np.isfinite(array).any()
+
     def in_order(self, array: Array) -> bool:
         return True
 

@@ -137,7 +137,12 @@ CALLS: dict[str, dict[str, Call]] = {
         "Inductor": lambda: inductor(lambda x, y, w: (F.rms_norm(x + y, [N], w, 1e-6), x + y), X, Y, WEIGHT),
     },
     "group norm": {
-        "Liger": lambda: liger("GroupNorm", IMAGE, SCALE, SHIFT, 6, 2, 1e-5),
+        "Liger": lambda: liger("GroupNorm", IMAGE, SCALE, SHIFT, 6, 3, 1e-5),
+        "FlagGems": lambda: gems("group_norm", IMAGE, SCALE, SHIFT, 2, 6, 40, 3, 1e-5)[0],
+        "Inductor": lambda: inductor(lambda x, w, b: F.group_norm(x, 3, w, b, 1e-5), IMAGE, SCALE, SHIFT),
+    },
+    # FlagGems 5.0.2 is wrong for channels in a group that are no power of two.
+    "group norm of three channels": {
         "FlagGems": lambda: gems("group_norm", IMAGE, SCALE, SHIFT, 2, 6, 40, 2, 1e-5)[0],
         "Inductor": lambda: inductor(lambda x, w, b: F.group_norm(x, 2, w, b, 1e-5), IMAGE, SCALE, SHIFT),
     },

@@ -129,6 +129,10 @@ EQUAL: dict[str, tuple[Made, Run, Run]] = {
     "softmax, online": (
         lambda: _rows(_empty(ROWS, N)), _row(softmax.softmax), _row(softmax.softmax_online, _PART),
     ),
+    "softmax, guarded": (
+        lambda: _rows(_empty(ROWS, N)), _row(softmax.softmax), _row(softmax.softmax_guarded, _PART),
+    ),
+    "cube": (lambda: _flat(2), _each(activations.cube), _each(activations.cube_by_power)),
     "log-softmax": (lambda: _rows(_empty(ROWS, N)), _row(softmax.log_softmax),
                     _row(softmax.log_softmax_in_powers_of_two, _PART)),
     "layer norm, Welford": (_norm, _row(norms.layer_norm), _row(norms.layer_norm_welford, _PART)),
@@ -167,6 +171,7 @@ UNEQUAL: dict[str, tuple[Made, Run, Run]] = {
     "softmax without its maximum": (
         lambda: _rows(_empty(ROWS, N)), _row(softmax.softmax), _row(softmax.softmax_without_maximum),
     ),
+    "cube and square": (lambda: _flat(2), _each(activations.cube), _each(activations.square_by_power)),
     "softmax with a bias": (
         lambda: _rows(_empty(ROWS, N)), _row(softmax.softmax), _row(softmax.softmax_with_bias),
     ),
@@ -242,6 +247,12 @@ def _of_one(kernel: Any) -> Run:
 # Unequal ones that show only for a few inputs, or in a part of them that no filling reaches.
 HIDDEN: dict[str, tuple[Made, Run, Run]] = {
     "one value": (*_DOUBLED, _each(hidden.but_one_value)),
+    "softmax of what is not too low": (
+        lambda: _rows(_empty(ROWS, N)), _row(softmax.softmax), _row(softmax.softmax_guarded_by_a_number),
+    ),
+    "powers of two exponents": (
+        lambda: _flat(2), _each(activations.cube), _each(activations.cube_by_two_powers),
+    ),
     "large values": (*_ONE, _of_one(hidden.but_large_values)),
     "a band": (*_ONE, _of_one(hidden.but_a_band)),
     "by a sum": (*_DOUBLED, _each(hidden.but_all_large_by_a_sum)),

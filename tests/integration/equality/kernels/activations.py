@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import triton
 import triton.language as tl
+from triton.language.extra import libdevice
 
 
 @triton.jit
@@ -90,3 +91,30 @@ def tanh_by_sigmoid(x, y, n, BLOCK: tl.constexpr):
     at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     value = tl.load(x + at, mask=at < n)
     tl.store(y + at, 2.0 * tl.sigmoid(2.0 * value) - 1.0, mask=at < n)
+
+
+@triton.jit
+def cube(x, y, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    value = tl.load(x + at, mask=at < n)
+    tl.store(y + at, value * value * value, mask=at < n)
+
+
+@triton.jit
+def cube_by_power(x, y, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y + at, libdevice.pow(tl.load(x + at, mask=at < n), 3), mask=at < n)
+
+
+@triton.jit
+def square_by_power(x, y, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y + at, libdevice.pow(tl.load(x + at, mask=at < n), 2), mask=at < n)
+
+
+@triton.jit
+def cube_by_two_powers(x, y, n, BLOCK: tl.constexpr):
+    """The last number is only squared."""
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    power = tl.where(at < n - 1, 3, 2)
+    tl.store(y + at, libdevice.pow(tl.load(x + at, mask=at < n), power), mask=at < n)

@@ -34,6 +34,37 @@ def softmax_online(x, y, n, BLOCK: tl.constexpr):
 
 
 @triton.jit
+def softmax_guarded(x, y, n, BLOCK: tl.constexpr):
+    """Of each lane its own maximum and sum, which are put together at the end."""
+    row = tl.program_id(0)
+    largest = tl.full((BLOCK,), -float("inf"), tl.float32)
+    total = tl.zeros((BLOCK,), tl.float32)
+    for start in range(0, n, BLOCK):
+        at = start + tl.arange(0, BLOCK)
+        value = tl.load(x + row * n + at, mask=at < n, other=-float("inf"))
+        new = tl.maximum(value, largest)
+        sums = total * tl.exp(largest - new) + tl.exp(value - new)
+        total = tl.where(new == -float("inf"), total, sums)
+        largest = new
+    top = tl.max(largest, 0)
+    total = tl.sum(tl.where(largest > -float("inf"), total * tl.exp(largest - top), 0.0), 0)
+    for start in range(0, n, BLOCK):
+        at = start + tl.arange(0, BLOCK)
+        value = tl.load(x + row * n + at, mask=at < n, other=-float("inf"))
+        tl.store(y + row * n + at, tl.exp(value - top) / total, mask=at < n)
+
+
+@triton.jit
+def softmax_guarded_by_a_number(x, y, n, BLOCK: tl.constexpr):
+    """The same, of lanes above -1e30 alone."""
+    row = tl.program_id(0)
+    at = tl.arange(0, BLOCK)
+    value = tl.load(x + row * n + at, mask=at < n, other=-float("inf"))
+    power = tl.where(value > -1e30, tl.exp(value - tl.max(value, 0)), 0.0)
+    tl.store(y + row * n + at, power / tl.sum(power, 0), mask=at < n)
+
+
+@triton.jit
 def softmax_without_maximum(x, y, n, BLOCK: tl.constexpr):
     row = tl.program_id(0)
     at = tl.arange(0, BLOCK)
