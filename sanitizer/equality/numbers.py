@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import Any, Protocol
 
 import numpy as np
@@ -82,6 +83,7 @@ IRRATIONAL: dict[float, tuple[int, int, int, int]] = {
 _NEAR = 2.0**-23
 
 
+@lru_cache(maxsize=1 << 14)  # each draw asks for the same
 def irrational(value: float) -> tuple[float, float] | None:
     """The irrational number that a constant stands for, and the power of two that is left; None: none."""
     if value == 0 or not math.isfinite(value):
