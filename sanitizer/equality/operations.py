@@ -37,12 +37,14 @@ from kerncap.sanitizer.equality.plan_values import (
     from_integers,
     in_type,
     is_float,
+    is_made_whole,
     is_sum,
     tiles_of,
 )
 from kerncap.sanitizer.launch import ScalarArgument
 from kerncap.sanitizer.ttir.ir import (
     Dense,
+    IntType,
     Operation,
 )
 from kerncap.sanitizer.ttir.ir import Value as Name
@@ -116,7 +118,7 @@ class ExactPlan(MemoryPlan):
         if name in ("tt.bitcast", "arith.bitcast"):
             raise Unsupported("the bits of a float")
         if name in ("arith.fptosi", "arith.fptoui"):
-            raise Unsupported("an integer of a float")
+            return self._made_whole(operation)
         if name in ("ub.poison", "llvm.mlir.undef"):
             raise Unsupported("an undefined float")
         if name in ("tt.reduce", "tt.scan"):
@@ -126,6 +128,9 @@ class ExactPlan(MemoryPlan):
         if name in _MOVES:
             return self._moved(operation, super()._step(operation))
         if name in _CASTS:
+            return self._computed(operation, "cast", lambda x: x)
+        owner = operation.operands[0].owner if name in ("arith.sitofp", "arith.uitofp") else None
+        if isinstance(owner, Operation) and owner.name in ("arith.fptosi", "arith.fptoui"):
             return self._computed(operation, "cast", lambda x: x)
         if name in ("arith.sitofp", "arith.uitofp"):
             return self._computed(operation, "cast", from_integers(self.numbers, operation))
@@ -172,6 +177,15 @@ class ExactPlan(MemoryPlan):
             self.degrees.put(result, self._degree(function, given))
 
         return step
+
+    def _made_whole(self, operation: Operation) -> Step:
+        """Any function of a float, by the type that it has between."""
+        if not is_made_whole(operation, self.degrees.flow.operations):
+            raise Unsupported("an integer of a float")
+        kind = element_of(operation.results[0].type)
+        assert isinstance(kind, IntType)
+        function = f"{operation.name.removeprefix('arith.')} of {kind.width} bits"
+        return self._computed(operation, function, lambda x: self.numbers.apply(function, x))
 
     def _integer_power(self, operation: Operation) -> Step:
         base, exponent = operation.operands

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -35,6 +35,21 @@ def from_integers(numbers: Numbers, operation: Operation) -> Callable[[Array], A
         return numbers.integers(x.view(np.dtype(f"u{x.itemsize}")) if unsigned else x)
 
     return convert
+
+
+_BACK = {"arith.fptosi": "arith.sitofp", "arith.fptoui": "arith.uitofp"}
+
+
+def is_made_whole(operation: Operation, kernel: Sequence[Operation]) -> bool:
+    """Whether a float that is made an integer is made a float again, and nothing else."""
+    [result] = operation.results
+    values = [
+        value
+        for one in kernel
+        for value in (*one.operands, *(value for _, given in one.successors for value in given))
+        if one.name != _BACK[operation.name]
+    ]
+    return not any(value is result for value in values)
 
 
 def tiles_of(m: Machine, operation: Operation) -> list[Tile] | None:

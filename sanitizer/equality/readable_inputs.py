@@ -90,6 +90,8 @@ class Reals:
 
     def apply(self, name: str, *arrays: Array) -> Array:
         found = _FUNCTIONS.get(name) or LIBRARY.get(name)
+        if name.startswith("fpto"):  # an integer of some bits, and a float again
+            found = np.trunc
         if found is None:
             raise NotModelled(f"the function {name}")
         return np.asarray(found(*arrays))

@@ -25,6 +25,7 @@ from tests.integration.equality.kernels import (
     rotary,
     softmax,
     sums,
+    whole,
 )
 
 Grid = tuple[int, ...]
@@ -132,6 +133,7 @@ EQUAL: dict[str, tuple[Made, Run, Run]] = {
     "softmax, guarded": (
         lambda: _rows(_empty(ROWS, N)), _row(softmax.softmax), _row(softmax.softmax_guarded, _PART),
     ),
+    "whole numbers": (lambda: _flat(2), _each(whole.whole), _each(whole.whole_of_a_sum)),
     "cube": (lambda: _flat(2), _each(activations.cube), _each(activations.cube_by_power)),
     "log-softmax": (lambda: _rows(_empty(ROWS, N)), _row(softmax.log_softmax),
                     _row(softmax.log_softmax_in_powers_of_two, _PART)),
@@ -171,6 +173,7 @@ UNEQUAL: dict[str, tuple[Made, Run, Run]] = {
     "softmax without its maximum": (
         lambda: _rows(_empty(ROWS, N)), _row(softmax.softmax), _row(softmax.softmax_without_maximum),
     ),
+    "whole numbers by floor": (lambda: _flat(2), _each(whole.whole), _each(whole.whole_by_floor)),
     "cube and square": (lambda: _flat(2), _each(activations.cube), _each(activations.square_by_power)),
     "softmax with a bias": (
         lambda: _rows(_empty(ROWS, N)), _row(softmax.softmax), _row(softmax.softmax_with_bias),
@@ -249,6 +252,11 @@ HIDDEN: dict[str, tuple[Made, Run, Run]] = {
     "one value": (*_DOUBLED, _each(hidden.but_one_value)),
     "softmax of what is not too low": (
         lambda: _rows(_empty(ROWS, N)), _row(softmax.softmax), _row(softmax.softmax_guarded_by_a_number),
+    ),
+    "whole in 8 bits": (lambda: _flat(2), _each(whole.whole), _each(whole.whole_in_eight_bits)),
+    "whole but one": (lambda: _flat(2), _each(whole.whole), _each(whole.whole_but_one)),
+    "whole but one by a branch": (
+        lambda: _flat(2), _each(whole.whole), _each(whole.whole_but_one_by_a_branch),
     ),
     "powers of two exponents": (
         lambda: _flat(2), _each(activations.cube), _each(activations.cube_by_two_powers),
