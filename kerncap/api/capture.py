@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from kerncap import env, failure, log, scratch
-from kerncap.capture import armed, languages, listed, lost_records, reasons
+from kerncap.capture import armed, languages, listed, lost_records, reasons, trace_file
 from kerncap.capture.collect import Collector, collect_left_behind
 from kerncap.capture.options import CaptureOptions, Run
 from kerncap.capture.outcome import CaptureResult, KernelSummary, SelfCheck
@@ -137,7 +137,12 @@ def _run_in(session: Session, options: CaptureOptions, current: dict[str, str]) 
     session.say_ended()
     result = _result(options, target, collector)
     result.wall_ns = wall_ns
-    if run.list_only:
+    if run.trace:
+        logs = collector.processes.values()
+        hooked = {name for process in logs for name in collector.hooked_names(process)}
+        running = {process.name for process in alive}
+        result.traced = trace_file.processes_of(logs, hooked, running)
+    elif run.list_only:
         _add_rows(result, collector)
     narrower = [sealed for sealed in result.captured if sealed.closure_mode != options.keep.memory]
     if run.memory_was_asked and narrower:

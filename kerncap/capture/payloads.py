@@ -28,6 +28,7 @@ NvrtcFile = Annotated[str, Meta(pattern=r"^nvrtc-[0-9]{1,9}\.json$")]
 AnnotationName = Annotated[str, Meta(pattern=r"^[0-9]{1,10}-[0-9]{1,6}/[0-9]{1,20}$")]
 Rank = Annotated[int, Meta(ge=0, lt=2**31)]
 RangeNames = Annotated[tuple[schema.Name, ...], Meta(max_length=1024)]
+Digest = Annotated[str, Meta(pattern=r"^[0-9a-f]{32}$")]
 Frame = tuple[schema.Name, int, schema.Name]
 MAX_STRIPES = 64
 MAX_ROWS = 8192 + 1024  # of a process: its rows, and a kernel's rest
@@ -260,6 +261,40 @@ class CountsRecord(Struct, frozen=True):
     launches: Count = 0
     clock: contract.Clock | None = None
     clock_reason: str | None = None
+
+
+class HashedRegion(Struct, frozen=True):
+    """A storage's digests before and after a launch. Addresses in it mean nothing in another process."""
+
+    base: schema.Address
+    size: schema.Size
+    kind: str = contract.word.region_kind.device
+    before: Digest | None = None
+    after: Digest | None = None
+    addresses: bool = False
+
+
+class TracedRecord(Struct, frozen=True):
+    """A Triton launch of ``kerncap trace``. ``reason``: why it was not hashed; ``error``: what it raised."""
+
+    launch: Ordinal
+    mode: contract.Mode
+    kernel: KernelName
+    ordinal: schema.Index
+    grid: tuple[schema.Index, schema.Index, schema.Index] | None = None
+    arguments: Annotated[tuple[schema.Argument, ...], Meta(max_length=4096)] = ()
+    options: dict[schema.Name, schema.Value] = {}
+    views: Annotated[tuple[schema.View, ...], Meta(max_length=schema.MAX_VIEWS)] = ()
+    hashed: Annotated[tuple[HashedRegion, ...], Meta(max_length=schema.MAX_LIST)] = ()
+    python_stack: Annotated[tuple[Frame, ...], Meta(max_length=64)] = ()
+    range: RangeNames = ()
+    reason: schema.Text | None = None
+    error: schema.Text | None = None
+
+    def __post_init__(self) -> None:
+        is_hashed = self.reason is None and self.error is None
+        if is_hashed and any(view.region >= len(self.hashed) for view in self.views):
+            raise ValueError("a view of a region that is not there")
 
 
 class EndRecord(Struct, frozen=True):

@@ -52,6 +52,7 @@ class ProcessLog:
     failed: list[payloads.FailedRecord] = field(default_factory=list)
     pending: dict[int, PendingLaunch] = field(default_factory=dict)
     annotations: dict[int, Annotation] = field(default_factory=dict)
+    traced: list[payloads.TracedRecord] = field(default_factory=list)
     last: payloads.LastRecord | None = None
     progress: payloads.ProgressRecord | None = None  # the newest that nobody has shown yet
     ended: bool = False
@@ -205,6 +206,8 @@ class ProcessLog:
             known.after = said.complete if said.complete is not None else known.after
         elif kind is RecordKind.LAST:
             self.last = self.last or payloads.convert(payload, payloads.LastRecord, "LAST")
+        elif kind is RecordKind.TRACED:
+            self.traced.append(payloads.convert(payload, payloads.TracedRecord, "TRACED"))
         elif kind is RecordKind.PROGRESS:
             self.progress = payloads.convert(payload, payloads.ProgressRecord, "PROGRESS")
 

@@ -59,6 +59,7 @@ class SessionFile:
     backend: Backend
     by_default: bool = default.by_default
     list_only: bool = default.list_only
+    trace: bool = default.trace
     dormant: bool = default.dormant
     generation: int = default.generation
     limit_kernels: int = default.limit_kernels
@@ -77,6 +78,7 @@ class SessionFile:
             backend=options.run.backend,
             by_default=options.selection.is_default,
             list_only=options.run.list_only,
+            trace=options.run.trace,
             dormant=options.run.dormant,
         )
 

@@ -30,12 +30,15 @@ class RecordKind(enum.IntEnum):
     ANNOTATION = 9
     LAST = 10
     PROGRESS = 11
+    TRACED = 13
 
 
 class key:
     """Keys of payloads, by object in shims/contract/payloads.def."""
 
     address = "address"
+    addresses = "addresses"
+    after = "after"
     annotation = "annotation"
     arch = "arch"
     arguments = "arguments"
@@ -44,6 +47,7 @@ class key:
     ask = "ask"
     autotune = "autotune"
     base = "base"
+    before = "before"
     bindings = "bindings"
     block = "block"
     bytes = "bytes"
@@ -89,6 +93,7 @@ class key:
     grid_source = "grid_source"
     group_bytes = "group_bytes"
     handle = "handle"
+    hashed = "hashed"
     headers = "headers"
     height = "height"
     id = "id"
@@ -340,6 +345,7 @@ class default:
     socket: str = ""
     backend: Backend = "auto"
     list_only: bool = False
+    trace: bool = False
     dormant: bool = False
     generation: int = 0
     by_default: bool = False
@@ -379,7 +385,7 @@ class Options(default):
 _GROUPS: Tuple[Tuple[str, Tuple[str, ...]], ...] = (
     ("selection", ("kernel", "launch", "per_config", "where", "range", "ranks", "on_fault", "fault_timeout_s", "when", "last", "stop",)),
     ("keep", ("memory", "max_size", "no_values",)),
-    ("session", ("version", "token", "socket", "backend", "list_only", "dormant", "generation", "by_default", "limit_kernels", "limit_bytes", "drain_timeout_s", "chunk_bytes",)),
+    ("session", ("version", "token", "socket", "backend", "list_only", "trace", "dormant", "generation", "by_default", "limit_kernels", "limit_bytes", "drain_timeout_s", "chunk_bytes",)),
 )
 
 

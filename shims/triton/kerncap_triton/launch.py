@@ -18,6 +18,7 @@ from .kernels import Counters, Kernel
 from .rows import Key
 from .session import Session
 from .timing import Timing
+from .trace import Trace
 from .watch import Refused, Watch
 
 MAX_WHERE_REASONS = 16
@@ -181,6 +182,8 @@ def _consider(session: Session, fn: Any, make: Callable[[Any], Kernel], bind: Bi
         with session.lock:
             counters.filter(word.filter.range)
         return None
+    if selection.trace:
+        return _traced(session, counters, call or bind(counters.kernel), fn)
     if selection.list_only:
         return _listed(session, counters, call or bind(counters.kernel))
     if selection.per_config:
@@ -207,6 +210,17 @@ def _listed(session: Session, counters: Counters, call: Call) -> Timing:
         if counters.matched == 1:
             counters.stack = python_stack()
     return Timing(session, counters, call)
+
+
+def _traced(session: Session, counters: Counters, call: Call, fn: Any) -> Optional[Trace]:
+    with session.lock:
+        ordinal = counters.ordinal
+        counters.ordinal += 1
+        counters.matched += 1
+        if not session.selection.is_in_launches(ordinal):
+            counters.filter(word.filter.ordinal)
+            return None
+    return Trace(session, counters, call, fn, ordinal)
 
 
 def _capture(

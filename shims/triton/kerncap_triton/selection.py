@@ -32,6 +32,7 @@ class Selection:
         self.conditional = options.on_fault or options.when is not None
         self.last = options.last
         self.list_only = options.list_only
+        self.trace = options.trace
         self.dormant = options.dormant
         self.ranks = options.ranks
         self.range = re.compile(options.range) if options.range else None
@@ -65,13 +66,17 @@ class Selection:
             return True
         return bool(self.pattern.search(kernel.name) or self.pattern.search(kernel.qualified_name))
 
+    def is_in_launches(self, ordinal: int) -> bool:
+        """Whether ``--launch`` asks for this one of a kernel."""
+        return self.first is None or self.end is None or self.first <= ordinal < self.end
+
     def wants(self, counters: Counters, ordinal: int, config: Optional[str]) -> Optional[str]:
         """None and a reservation, or the filter that this launch fell into."""
         if self.disarmed:
             counters.finish(word.filter.ordinal)
             return word.filter.ordinal
-        if self.first is not None and self.end is not None and not self.first <= ordinal < self.end:
-            if ordinal >= self.end:
+        if not self.is_in_launches(ordinal):
+            if self.end is not None and ordinal >= self.end:
                 counters.finish(word.filter.ordinal)
             return word.filter.ordinal
         if self.per_config:

@@ -50,6 +50,7 @@ def test_every_option_is_in_it() -> None:
         "backend": "auto",
         "by_default": False,
         "list_only": False,
+        "trace": False,
         "dormant": False,
         "generation": 0,
         "limit_kernels": 10,
