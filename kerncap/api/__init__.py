@@ -34,6 +34,9 @@ if TYPE_CHECKING:  # for type checkers and the reference; at run time each is lo
     from kerncap.api.capture import capture, seal_session
     from kerncap.api.compare import CompareResult, compare
     from kerncap.api.diff import DocumentDiff, ReproducerDiff, diff
+    from kerncap.api.diverge import Divergence, DivergeOptions, diverge
+    from kerncap.api.diverge import Side as DivergeSide
+    from kerncap.api.diverge import Tolerance as DivergeTolerance
     from kerncap.api.doctor import doctor
     from kerncap.api.doctor.doctor_result import Report as DoctorReport
     from kerncap.api.edit import EditOptions, edit
@@ -71,16 +74,17 @@ if TYPE_CHECKING:  # for type checkers and the reference; at run time each is lo
     from kerncap.sanitizer.findings import Finding, LaunchReport
 
 __all__ = [
-    "ArmResult", "BackendUnavailable", "CaptureError", "CaptureOptions", "CaptureResult", "CompareResult",
-    "DoctorReport", "DocumentDiff", "EditOptions", "Exported", "Finding", "FormatError", "KerncapError",
-    "Keep", "KernelSummary", "LaunchReport", "LimitReport", "LiveOptions", "Minimized", "Packed",
+    "ArmResult", "BackendUnavailable", "CaptureError", "CaptureOptions", "CaptureResult",
+    "CompareResult", "Divergence", "DivergeOptions", "DivergeSide", "DivergeTolerance", "DoctorReport",
+    "DocumentDiff", "EditOptions", "Exported", "Finding", "FormatError", "Keep", "KerncapError",
+    "KernelSummary", "LaunchReport", "LimitReport", "LiveOptions", "Minimized", "Packed",
     "ProfileResult", "ProveOptions", "ProveResult", "ReplayError", "ReplayOptions", "ReplayResult",
-    "ReportPage", "Reproducer", "ReproducerDiff", "Run", "SanitizeOptions", "SanitizeResult", "SealedLaunch",
-    "Selection", "StageResult", "Timing", "TuneOptions", "TuneResult", "UsageError", "Verdict",
-    "VerifyOptions", "VerifyResult", "arm", "capture", "compare", "diff", "doctor", "edit", "export",
-    "inspect", "limits", "list_kernels", "minimize", "pack", "profile", "prove", "replay", "report",
-    "sanitize_call", "sanitize_command", "sanitize_reproducer", "sanitize_ttir", "seal_session", "tune",
-    "unpack_file", "verify",
+    "ReportPage", "Reproducer", "ReproducerDiff", "Run", "SanitizeOptions", "SanitizeResult",
+    "SealedLaunch", "Selection", "StageResult", "Timing", "TuneOptions", "TuneResult", "UsageError",
+    "Verdict", "VerifyOptions", "VerifyResult", "arm", "capture", "compare", "diff", "diverge",
+    "doctor", "edit", "export", "inspect", "limits", "list_kernels", "minimize", "pack", "profile",
+    "prove", "replay", "report", "sanitize_call", "sanitize_command", "sanitize_reproducer",
+    "sanitize_ttir", "seal_session", "tune", "unpack_file", "verify",
 ]  # fmt: skip
 
 # module -> what of it is public; `a as b` is called b here.
@@ -89,6 +93,13 @@ _PUBLIC = {
     "kerncap.api.capture": ("capture", "seal_session"),
     "kerncap.api.compare": ("CompareResult", "compare"),
     "kerncap.api.diff": ("DocumentDiff", "ReproducerDiff", "diff"),
+    "kerncap.api.diverge": (
+        "DivergeOptions",
+        "Divergence",
+        "Side as DivergeSide",
+        "Tolerance as DivergeTolerance",
+        "diverge",
+    ),
     "kerncap.api.doctor": ("doctor",),
     "kerncap.api.doctor.doctor_result": ("Report as DoctorReport",),
     "kerncap.api.edit": ("EditOptions", "edit"),

@@ -31,6 +31,7 @@ COMMANDS = {
     "tune": "Find the fastest configuration that gives the right result.",
     "sanitize": "Prove that Triton launches stay in bounds, or show the access that doesn't.",
     "trace": "Run a program and record digests of each Triton launch's memory.",
+    "diverge": "Find the first launch in which two runs differ.",
     "diff": "Compare two reproducers, or two results.",
     "minimize": "Shrink a reproducer to the memory that its launch needs.",
     "pack": "Pack a reproducer into one file, for a bug report.",

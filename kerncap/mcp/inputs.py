@@ -145,6 +145,22 @@ class Minimize(Takes, frozen=True, kw_only=True):
     seconds: Annotated[float, Meta(ge=1, le=3600, description="Limit for the search, in seconds.")] = 120.0
 
 
+class Diverge(Takes, frozen=True, kw_only=True):
+    command: Command
+    other: Annotated[
+        tuple[str, ...], Meta(max_length=4096, description="The second program; default: the same one again.")
+    ] = ()
+    env: Annotated[
+        dict[str, str], Meta(max_length=256, description="Variables that are set for the second run only.")
+    ] = {}
+    kernel: Annotated[str | None, _says("A regular expression: only kernels whose name matches.")] = None
+    ulps: Tolerance = None
+    rtol: Tolerance = None
+    atol: Tolerance = None
+    rounds: Annotated[int, Meta(ge=0, description="Maximum number of differing launches to capture.")] = 4
+    output: Annotated[str | None, _says("Folder for the reproducers.")] = None
+
+
 class Diff(Takes, frozen=True, kw_only=True):
     a: Repro
     b: Repro

@@ -150,6 +150,19 @@ def _diff(given: inputs.Diff, context: Context) -> list[str]:
     return ["diff", "--json", *map(str, sides)]
 
 
+def _diverge(given: inputs.Diverge, context: Context) -> list[str]:
+    options = _options(
+        kernel=given.kernel, ulps=given.ulps, rtol=given.rtol, atol=given.atol, rounds=given.rounds,
+        output=_file(given.output, "output", context),
+    )  # fmt: skip
+    for name, program in (("command", given.command), ("other", given.other)):
+        if "--" in program:
+            raise UsageError(f"{name}: holds --, which separates the programs; use a script without it")
+    variables = [f"--env={name}={value}" for name, value in given.env.items()]
+    other = ["--", *given.other] if given.other else []
+    return ["diverge", "--json", *options, *variables, "--", *given.command, *other]
+
+
 def _export(given: inputs.Export, context: Context) -> list[str]:
     repro = context.allowed.path(given.repro, "repro")
     output = _file(given.output or f"{repro.name}-{given.kind}", "output", context)
@@ -193,6 +206,9 @@ TOOLS = (
          inputs.SanitizeProgram, "sanitize", _sanitize_program, destructive=True, open_world=True),
     Tool("tune", "Find the fastest configuration that gives the right result.",
          inputs.Tune, "tune", _tune, 3600),
+    Tool("diverge", "Run two programs, which may do anything, or one twice, and name the first Triton launch "
+         "in which they differ, with its values and reproducers of both sides.",
+         inputs.Diverge, "diverge", _diverge, 3600, destructive=True, open_world=True),
     Tool("diff", "Compare two reproducers: launch, arguments, code, source, memory by view. Nothing is run.",
          inputs.Diff, "diff", _diff, read_only=True),
     Tool("minimize", "Write a smaller reproducer of the same launch, with only the memory that it needs.",

@@ -107,6 +107,33 @@ def _count(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
+def memory_lines(result: Any, states: Sequence[str]) -> list[str]:
+    """What of memory differs in these states ("pre", "post"), without maps."""
+    lines: list[str] = []
+    named = [(_typed(one), one) for one in result.views]
+    named += [(f"region {one_line(one.name, 80)}, bytes", one) for one in result.regions]
+    for name, one in named:
+        if one.problem:
+            lines.append(f"{name}: {one.problem}")
+        for state in one.states:
+            if state.state in states and not state.same:
+                lines += _state(name, state, whole=False)
+    return lines
+
+
+def source_lines(result: Any) -> list[str]:
+    """The lines that were changed, without comments: those name files, which may be elsewhere."""
+    found = []
+    for one in result.source:
+        if one.only_in or (one.note and not one.same):
+            found += [line for line in _source(one) if line]
+        for line in one.lines:
+            is_changed = line[:1] in ("+", "-") and line[:3] not in ("+++", "---")
+            if is_changed and line[1:].strip() and not line[1:].lstrip().startswith("#"):
+                found.append(_shown(line))
+    return found[:_SHOWN_LINES]
+
+
 def _differences(changes: Sequence[Any]) -> str:
     if not changes:
         return "equal"

@@ -27,6 +27,7 @@ DOCUMENTS = {
     "profile": "measurements:ProfileDocument",
     "tune": "measurements:TuneDocument",
     "sanitize": "sanitize:SanitizeDocument",
+    "diverge": "diverge:DivergeDocument",
     "diff": "diff:DiffDocument",
     "diff-results": "diff:DiffResultsDocument",
     "minimize": "sharing:MinimizeDocument",

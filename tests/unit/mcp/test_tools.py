@@ -36,6 +36,10 @@ FULL: dict[str, dict[str, Any]] = {
     "sanitize": {"repro": "r", "checks": "oob", "bounds": "view", "baseline": "old.sarif"},
     "sanitize_program": {"command": ["python", "run.py"], "checks": "race", "baseline": "old.sarif"},
     "tune": {"repros": ["r"], "trials": 3, "seconds": 5},
+    "diverge": {
+        "command": ["python", "a.py", "--trust"], "other": ["python", "b.py"], "env": {"A": "--trust"},
+        "kernel": "-x", "ulps": 2, "rtol": 0.1, "atol": 0, "rounds": 3, "output": "out",
+    },
     "diff": {"a": ".", "b": "."},
     "export": {"repro": "r", "kind": "script"},
     "report": {"repro": "r", "output": "r.html"},
@@ -88,11 +92,17 @@ def test_no_path_leads_out(tool: Tool, path: str, context: Context) -> None:
     [("replay", "candidate"), ("verify", "reference"), ("pack", "output"), ("capture", "output"),
      ("minimize", "output"), ("unpack", "output"), ("unpack", "archive"), ("diff", "a"), ("diff", "b"),
      ("prove", "a"), ("prove", "b"), ("prove", "launch"), ("prove", "then"),
-     ("export", "output"), ("report", "output"), ("sanitize", "baseline"), ("sanitize_program", "baseline")],
+     ("diverge", "output"), ("export", "output"), ("report", "output"), ("sanitize", "baseline"),
+     ("sanitize_program", "baseline")],
 )  # fmt: skip
 def test_nor_does_one_of_an_option(name: str, option: str, context: Context) -> None:
     with pytest.raises(UsageError, match=f"{option} ../x: outside"):
         words(chosen(False)[name], {**FULL[name], option: ["../x"] if option == "then" else "../x"}, context)
+
+
+def test_a_separator_among_a_programs_words_is_refused(context: Context) -> None:
+    with pytest.raises(UsageError, match="command: holds --"):
+        words(chosen(False)["diverge"], {"command": ["env", "--", "python"]}, context)
 
 
 def test_two_roots(tmp_path: Path) -> None:

@@ -1,0 +1,69 @@
+"""`diverge`: the first launch in which two runs of a program differ.
+
+Both runs are traced: digests of each Triton launch's memory, before and after it. The launches are aligned,
+and each that left other memory is captured on both sides, in order, until one is found that differs in bytes
+that it reads or writes. What another run of the same side differs in too is nondeterminism, and not named.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from kerncap.api.diverge.diverge_result import Divergence
+from kerncap.api.diverge.judge import Tolerance
+from kerncap.api.diverge.search import Search
+from kerncap.api.diverge.sides import Side
+from kerncap.capture.options import DEFAULT_OUTPUT, Selection
+from kerncap.errors import UsageError
+
+__all__ = ["Divergence", "DivergeOptions", "Side", "Tolerance", "diverge"]
+
+
+ROUNDS = 4
+
+
+@dataclass(frozen=True)
+class DivergeOptions:
+    """``selection``: kernels by name and ordinals. ``rounds``: launches that are captured to judge them.
+
+    ``noise``: run a side that differs once more, to tell nondeterminism. Raises UsageError.
+    """
+
+    a: Side
+    b: Side
+    output: Path = DEFAULT_OUTPUT
+    selection: Selection = Selection()
+    tolerance: Tolerance = Tolerance()
+    rounds: int = ROUNDS
+    noise: bool = True
+
+    @property
+    def once(self) -> bool:
+        """Whether both sides are the same command, so that any difference is nondeterminism."""
+        return self.a.recorded is None and replace(self.a, name=self.b.name) == self.b
+
+
+def diverge(options: DivergeOptions) -> Divergence:
+    """Run both sides, and those that differ again. Raises UsageError, FormatError, CaptureError."""
+    runs = options.a.trace(options.selection), options.b.trace(options.selection)
+    for side, run in zip((options.a, options.b), runs, strict=True):
+        if side.recorded is not None and (run.kernels, run.launch) != _filters(options.selection):
+            raise UsageError(
+                f"{side.recorded}: recorded with other -k and --launch; give the same ones, or record again"
+            )
+    search = Search(
+        (options.a, options.b),
+        runs,
+        selection=options.selection,
+        output=options.output,
+        tolerance=options.tolerance,
+        rounds=options.rounds,
+        once=options.once,
+        noise=options.noise,
+    )
+    return search.run()
+
+
+def _filters(selection: Selection) -> tuple[str | None, tuple[int, int] | None]:
+    return selection.kernel, selection.launch

@@ -1,0 +1,222 @@
+"""Goes through the launches that differ in their digests, in order, until one is named."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from kerncap.api.diverge.align import by_shape
+from kerncap.api.diverge.diverge_result import MOVED, ONLY, RAISED, Divergence, Named, Place, RunInfo
+from kerncap.api.diverge.judge import (
+    Judged,
+    Tolerance,
+    Verdict,
+    capture_pair,
+    judge,
+    kind_of,
+    named_of,
+    sanitized,
+)
+from kerncap.api.diverge.noise import Noise
+from kerncap.api.diverge.pairs import Pair, pairs_of
+from kerncap.api.diverge.sides import Side
+from kerncap.capture.options import Selection
+from kerncap.capture.payloads import TracedRecord
+from kerncap.capture.trace_file import Trace
+
+
+class Search:
+    """One comparison. ``once``: both sides are one command, so that any difference is nondeterminism."""
+
+    def __init__(
+        self,
+        sides: tuple[Side, Side],
+        runs: tuple[Trace, Trace],
+        *,
+        selection: Selection,
+        output: Path,
+        tolerance: Tolerance,
+        rounds: int,
+        once: bool,
+        noise: bool,
+    ) -> None:
+        self._sides, self._runs = sides, runs
+        self._selection, self._output, self._tolerance = selection, output, tolerance
+        self._rounds, self._once, self._wants_noise = rounds, once, noise
+        self._pairs = pairs_of(*runs)
+        self._noise: Noise | None = None
+        self._nondeterministic: list[Named] = []
+        self._within: list[Place] = []
+        self._harmless: list[Place] = []
+        self._open: Counter[str] = Counter(_uncompared(self._pairs, runs))
+        self._notes: list[str] = []
+
+    def run(self) -> Divergence:
+        differing = [pair for pair in self._pairs if pair.differs]
+        if differing:
+            self._take_noise()
+        named = self._first(differing)
+        matched = [pair for pair in self._pairs if pair.is_matched]
+        changed = tuple(
+            Place.of(pair.launch, pair.process) for pair in matched if pair.changed and not pair.differs
+        )
+        for name, run in zip("AB", self._runs, strict=True):
+            if run.status:
+                self._notes.append(f"{name} ended with status {run.status}")
+        infos = [
+            RunInfo(
+                side.name, side.command or run.command, None if side.recorded is None else str(side.recorded),
+                run.launches, run.status, run.wall_ns, run.hashing_ns,
+            )
+            for side, run in zip(self._sides, self._runs, strict=True)
+        ]  # fmt: skip
+        return Divergence(
+            a=infos[0],
+            b=infos[1],
+            once=self._once,
+            aligned=len(matched),
+            only=(sum(pair.b is None for pair in self._pairs), sum(pair.a is None for pair in self._pairs)),
+            changed=changed,
+            named=named,
+            nondeterministic=tuple(self._nondeterministic),
+            within=tuple(self._within),
+            harmless=tuple(self._harmless),
+            uncompared=tuple(
+                text if count == 1 else f"{text} ({count:,} times)" for text, count in self._open.items()
+            ),
+            notes=tuple(self._notes),
+        )
+
+    def _take_noise(self) -> None:
+        if self._once or not self._wants_noise:
+            return
+        for which, side in enumerate(self._sides):
+            if side.recorded is None:
+                again = replace(side, name=f"{side.name} again").trace(self._selection)
+                self._noise = Noise(which, self._runs[which], again)
+                return
+        self._notes.append("both runs are recorded: what differs may be nondeterminism")
+
+    def _first(self, differing: Sequence[Pair]) -> Named | None:
+        rounds = self._rounds
+        for number, pair in enumerate(differing):
+            noisy = self._noise is not None and self._noise.explains(pair)
+            if noisy:
+                self._take_nondeterministic(pair)
+                continue
+            if not pair.is_matched or any(pair.raised):
+                return self._unjudged(pair)
+            if not rounds:
+                left = len(differing) - number
+                self._open[
+                    f"{_text(pair)} and {left - 1:,} more differ in their digests and were not captured; "
+                    "--rounds N captures more of them"
+                ] += 1
+                return None
+            rounds -= 1
+            judged = judge(pair, self._sides, self._runs, self._output, self._tolerance)
+            if judged.verdict is Verdict.UNREPEATED and self._once:
+                said = "in the runs that captured it, both sides agreed"
+                return replace(judged.named, problems=(*judged.named.problems, said))
+            if judged.verdict is Verdict.DIFFERENT:
+                return self._finished(judged.named, pair)
+            self._take(judged, pair)
+        return None
+
+    def _take(self, judged: Judged, pair: Pair) -> None:
+        judged.discard()
+        place = Place.of(pair.launch, pair.process)
+        if judged.verdict is Verdict.HARMLESS:
+            self._harmless.append(place)
+        elif judged.verdict is Verdict.WITHIN:
+            self._within.append(place)
+        elif judged.verdict is Verdict.UNREPEATED:
+            self._nondeterministic.append(named_of(judged.named.kind, pair))
+        else:
+            self._open[f"{_text(pair)}: its digests differ; {judged.said}"] += 1
+
+    def _take_nondeterministic(self, pair: Pair) -> None:
+        """Only where it comes in; what follows from it is not compared."""
+        assert self._noise is not None
+        if self._noise.begins_at(pair):
+            self._nondeterministic.append(named_of(_kind_of(pair, self._pairs), pair))
+        else:
+            self._open["launches that differ between runs of one side too"] += 1
+
+    def _unjudged(self, pair: Pair) -> Named:
+        """A launch that one side lacks, or that raised: its digests are no question."""
+        kind = _kind_of(pair, self._pairs)
+        if kind == RAISED:
+            return named_of(kind, pair)
+        if kind == MOVED:
+            pair = _joined(pair, self._pairs)
+        captured = capture_pair(pair, self._sides, self._runs, self._output)
+        return named_of(kind, pair, captured)
+
+    def _finished(self, named: Named, pair: Pair) -> Named:
+        since = _last_agreed(pair, named.before, self._pairs) if named.before else None
+        return sanitized(replace(named, since=since))
+
+
+def _kind_of(pair: Pair, pairs: Sequence[Pair]) -> str:
+    if any(pair.raised):
+        return RAISED
+    if pair.is_matched:
+        return kind_of(pair, bool(pair.before))
+    return MOVED if _joined(pair, pairs) is not pair else ONLY
+
+
+def _joined(pair: Pair, pairs: Sequence[Pair]) -> Pair:
+    """With the launch of the other side that is the same one in another place."""
+    for other in pairs:
+        if other.process != pair.process or other.is_matched or (other.a is None) == (pair.a is None):
+            continue
+        if by_shape(pair.launch) == by_shape(other.launch):
+            a, b = (pair, other) if pair.b is None else (other, pair)
+            return replace(pair, a=a.a, b=b.b, first=a.first, second=b.second)
+    return pair
+
+
+def _last_agreed(pair: Pair, before: Collection[str], pairs: Sequence[Pair]) -> Place | None:
+    """The last launch before it that left the memory equal which differs before it."""
+    assert pair.first is not None and pair.second is not None
+    memory = [_places(launch, before) for launch in (pair.first, pair.second)]
+    found = None
+    for other in pairs:
+        if other is pair:
+            break
+        if other.process != pair.process or other.first is None or other.second is None or other.differs:
+            continue
+        sides = zip(memory, (other.first, other.second), strict=True)
+        if all(places & {(region.base, region.size) for region in launch.hashed} for places, launch in sides):
+            found = Place.of(other.first, other.process)
+    return found
+
+
+def _places(launch: TracedRecord, names: Collection[str]) -> set[tuple[int, int]]:
+    regions = [launch.hashed[view.region] for view in launch.views if view.name in names]
+    return {(region.base, region.size) for region in regions}
+
+
+def _text(pair: Pair) -> str:
+    launch = pair.launch
+    return f"{launch.kernel.name}, launch {launch.ordinal}"
+
+
+def _uncompared(pairs: Sequence[Pair], runs: tuple[Trace, Trace]) -> Iterator[str]:
+    for pair in pairs:
+        if pair.uncompared:
+            yield f"{pair.launch.kernel.name}: {pair.uncompared}"
+    for name, run in zip("AB", runs, strict=True):
+        for process in run.processes:
+            for kernel, count in process.native.items():
+                yield f"{name}: {count:,} native launches of {kernel}: not hashed"
+            for failed in process.failed:
+                yield f"{name}: {failed}"
+            if not process.complete:
+                yield f"{name}: process {process.pid} was killed or still runs; launches may be missing"
+    counts = [len(run.processes) for run in runs]
+    if counts[0] != counts[1]:
+        yield f"A has {counts[0]} processes that launch kernels, B has {counts[1]}"

@@ -1,0 +1,124 @@
+"""The two runs: a command, or what `kerncap trace` recorded of one."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from kerncap import log
+from kerncap.api.capture import capture
+from kerncap.api.trace import trace
+from kerncap.capture import trace_file
+from kerncap.capture.options import CaptureOptions, Run, Selection
+from kerncap.capture.outcome import CaptureResult
+from kerncap.capture.payloads import TracedRecord
+from kerncap.capture.trace_file import Trace
+from kerncap.errors import KerncapError, UsageError
+from kerncap.interrupts import Interrupted
+
+
+@dataclass(frozen=True)
+class Side:
+    """``command`` with its whole environment (None: this process's), or ``recorded``, a file of `trace`.
+
+    Raises UsageError for neither and for both.
+    """
+
+    name: str  # "A", "B"
+    command: tuple[str, ...] = ()
+    environment: Mapping[str, str] | None = None
+    recorded: Path | None = None
+
+    def __post_init__(self) -> None:
+        if bool(self.command) == (self.recorded is not None):
+            problem = "a command and a recorded run" if self.command else "no command"
+            raise UsageError(
+                f"{self.name}: {problem}; give a program after --, or --{self.name.lower()} FILE"
+            )
+
+    def trace(self, selection: Selection) -> Trace:
+        """Run it once, or read what was recorded. Raises CaptureError if the program can't be started."""
+        if self.recorded is not None:
+            return trace_file.read(self.recorded)
+        log.line(f"{self.name}: tracing {' '.join(self.command)}")
+        found, result = trace(self.command, selection, environment=self.environment, stdout_to_stderr=True)
+        _end_if_interrupted(result)
+        if result.target.pid is None:
+            raise UsageError(f"{self.name}: {result.target.error}; give a program that can be started")
+        if not found.launches:
+            log.line(
+                f"{self.name}: no Triton launch was traced{f': {result.reason}' if result.reason else ''}"
+            )
+        return found
+
+
+@dataclass(frozen=True)
+class Captured:
+    """The reproducer of one launch, or why there is none."""
+
+    path: Path | None = None
+    problem: str = ""
+
+    def remove(self) -> None:
+        if self.path is not None:
+            shutil.rmtree(self.path, ignore_errors=True)
+
+
+def capture_launch(side: Side, run: Trace, process: int, launch: TracedRecord, output: Path) -> Captured:
+    """Run ``side`` again, and capture the launch that ``run`` has in this process into ``output``."""
+    if side.recorded is not None:
+        return Captured(problem=f"{side.name} is a recorded run: {capture_command(run, launch)}")
+    name, ordinal = launch.kernel.qualified_name, launch.ordinal
+    log.line(f"{side.name}: capturing {launch.kernel.name}, launch {ordinal}")
+    rank = run.processes[process].rank
+    try:
+        result = capture(
+            CaptureOptions(
+                Run(
+                    side.command,
+                    output=output,
+                    stdout_to_stderr=True,
+                    environment=None if side.environment is None else dict(side.environment),
+                ),
+                Selection(
+                    kernel=f"^{re.escape(name)}$",
+                    launch=(ordinal, ordinal + 1),
+                    ranks=None if rank is None else (rank,),
+                ),
+            )
+        )
+    except KerncapError as error:
+        return Captured(problem=f"{side.name}: {log.one_line(error)}")
+    _end_if_interrupted(result)
+    sealed = sorted(result.captured, key=lambda one: one.pid)
+    # Of several processes without ranks: the one with the same place among those that launched this.
+    alike = [
+        number
+        for number, one in enumerate(run.processes)
+        if one.rank == rank
+        and any((x.kernel.qualified_name, x.ordinal) == (name, ordinal) for x in one.launches)
+    ]
+    place = alike.index(process)
+    for number, other in enumerate(sealed):
+        if number != place:
+            Captured(other.path).remove()
+    if place >= len(sealed):
+        why = result.reason or "; ".join(result.failed) or "the program did not launch it this time"
+        return Captured(problem=f"{side.name}: {log.one_line(why)}")
+    return Captured(sealed[place].path)
+
+
+def _end_if_interrupted(result: CaptureResult) -> None:
+    """A signal that was passed on to the program was meant for all of this."""
+    if result.target.forwarded is not None:
+        raise Interrupted(result.target.forwarded)
+
+
+def capture_command(run: Trace, launch: TracedRecord) -> str:
+    """What captures the launch elsewhere."""
+    words = " ".join(run.command) or "CMD"
+    pattern = f"^{re.escape(launch.kernel.qualified_name)}$"
+    return f"kerncap capture -k '{pattern}' --launch {launch.ordinal} -- {words}"
