@@ -6,10 +6,13 @@ write set is measured, and count as input.
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 
+from kerncap.format.chunks import worker_count
 from kerncap.format.schema import Manifest
 from kerncap.replay.units import Unit
 from kerncap.replay.worker.common import bitmap
@@ -56,16 +59,21 @@ class PointerWords:
         self._left -= size
         data = np.memmap(self._files[region], dtype=np.uint8, mode="r")
         bits = np.zeros((size + 7) // 8, dtype=np.uint8)
-        for start in range(skew, size - _WORD + 1, _STEP):
-            part = data[start : start + _STEP]
-            words = part[: len(part) // _WORD * _WORD].view(np.uint64)
-            near = np.flatnonzero((words >= self._starts[0]) & (words < self._stops[-1]))
-            owner = np.searchsorted(self._starts, words[near], side="right") - 1
-            found = near[words[near] < self._stops[owner]]
-            if zeros:
-                found = np.concatenate([found, np.flatnonzero(words == 0)])
-            firsts = start + found * _WORD
-            for bit in range(_WORD):
-                at = firsts + bit
-                np.bitwise_or.at(bits, at // 8, (1 << (at % 8)).astype(np.uint8))
+        starts = range(skew, size - _WORD + 1, _STEP)
+        with ThreadPoolExecutor(min(worker_count(), len(starts))) as pool:
+            for firsts in pool.map(lambda start: self._words(data, start, zeros), starts):
+                for bit in range(_WORD):
+                    at = firsts + bit
+                    np.bitwise_or.at(bits, at // 8, (1 << (at % 8)).astype(np.uint8))
         return bitmap.of_parts(size, [(0, bits)])
+
+    def _words(self, data: npt.NDArray[np.uint8], start: int, zeros: bool) -> npt.NDArray[np.intp]:
+        """Where such words are among the next _STEP bytes."""
+        part = data[start : start + _STEP]
+        words = part[: len(part) // _WORD * _WORD].view(np.uint64)
+        near = np.flatnonzero((words >= self._starts[0]) & (words < self._stops[-1]))
+        owner = np.searchsorted(self._starts, words[near], side="right") - 1
+        found = near[words[near] < self._stops[owner]]
+        if zeros:
+            found = np.concatenate([found, np.flatnonzero(words == 0)])
+        return start + found * _WORD
