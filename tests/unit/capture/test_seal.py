@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import errno
+import itertools
 import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kerncap.capture.collect import Collector
 from kerncap.capture.payloads import LaunchRecord, convert
 from kerncap.capture.progress import Followed, Progress
+from kerncap.capture.seal import _runs
 from kerncap.capture.session_folder import Session
 from kerncap.capture.session_socket import SessionServer
 from kerncap.capture.target import TargetResult
@@ -204,3 +208,13 @@ def test_a_payload_is_refused_with_its_place() -> None:
             LaunchRecord,
             "launch 0",
         )
+
+
+@given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 6)), max_size=30), st.integers(1, 5))
+def test_changed_chunks_are_read_in_runs(chunks: list[tuple[int, int]], most: int) -> None:
+    """In the order of the session, which is that of its bytes; a run is of one region and without a gap."""
+    runs = list(_runs(chunks, most))
+    assert [(region, chunk + i) for region, chunk, count in runs for i in range(count)] == chunks
+    assert all(1 <= count <= most for _, _, count in runs)
+    for one, other in itertools.pairwise(runs):
+        assert other[:2] != (one[0], one[1] + one[2]) or one[2] == most
