@@ -55,11 +55,16 @@ def in_sequence(launches: Sequence[Launch], label: str) -> tuple[Launch, ...]:
 
 def _check_apart(one: Storage, others: Sequence[Storage], label: str) -> None:
     for other in others:
-        if one.address < other.address + other.size_bytes and other.address < one.address + one.size_bytes:
+        first, end = max(one.address, other.address), min(_end(one), _end(other))
+        if first < end:
             raise UsageError(
                 f"{label}: {one.name or 'a tensor'} and {other.name or 'a tensor'} of two launches share a "
                 "part of their memory; capture them without an allocator that reuses it"
             )
+
+
+def _end(one: Storage) -> int:
+    return one.address + one.size_bytes
 
 
 def _moved(one: Argument, places: Sequence[int]) -> Argument:

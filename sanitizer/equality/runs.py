@@ -6,6 +6,7 @@ A kernel is one launch, or several that run one after another on the same memory
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -42,9 +43,18 @@ class Kernel:
         return self.launches[0]
 
 
+def storage_names(launch: Launch) -> tuple[str, ...]:
+    """Of each storage that of the first argument in it; each name once."""
+    times = Counter(one.name for one in launch.storages)
+    return tuple(
+        one.name if one.name and times[one.name] == 1 else f"storage {index}"
+        for index, one in enumerate(launch.storages)
+    )
+
+
 def kernel_of(*launches: Launch) -> Kernel:
-    """Launches with one list of storages, read; these are called as the first argument in them."""
-    names = tuple(one.name or f"storage {index}" for index, one in enumerate(launches[0].storages))
+    """Launches with one list of storages, read."""
+    names = storage_names(launches[0])
     return Kernel(launches, tuple(read_module(one.ttir) for one in launches), names, names)
 
 

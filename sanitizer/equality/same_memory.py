@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from kerncap.errors import UsageError
-from kerncap.sanitizer.equality.runs import Kernel, kernel_of
+from kerncap.sanitizer.equality.runs import Kernel, kernel_of, storage_names
 from kerncap.sanitizer.launch import (
     Argument,
     Contents,
@@ -89,11 +89,11 @@ def match(
         )
         for launch in second_launches
     )
-    mine = {y: _name(first, x) for x, y in same_storage.items()}
-    taken = {_name(first, index) for index in range(len(first.storages))}
+    of_first = storage_names(first)
+    mine = {y: of_first[x] for x, y in same_storage.items()}
     names = tuple(
-        mine.get(index) or _other(_name(second, index), taken, labels[1])
-        for index in range(len(second.storages))
+        mine.get(index) or _other(name, of_first, labels[1])
+        for index, name in enumerate(storage_names(second))
     )
     notes = [
         f"{name} holds other integers in {labels[1]}: both ran on those of {labels[0]}"
@@ -121,7 +121,7 @@ def _results(
     found, notes = list(names), []
     moved = _storages(first, second, [(here[x], there[y]) for x, y in left.items()], labels)
     for mine, theirs in moved.items():
-        name = _name(first, mine)
+        name = storage_names(first)[mine]
         found = [_other(one, [name], labels[1]) if one == name else one for one in found]
         found[theirs] = name
     for x, y in left.items():
@@ -252,10 +252,6 @@ def _renamed(one: Argument, back: Mapping[str, str], taken: Mapping[str, Argumen
 def _other(name: str, taken: Iterable[str], label: str) -> str:
     """A name of the second that the first does not have."""
     return f"{name} of {label}" if name in taken else name
-
-
-def _name(launch: Launch, storage: int) -> str:
-    return launch.storages[storage].name or f"storage {storage}"
 
 
 def _other_integers(

@@ -14,7 +14,7 @@ from kerncap.sanitizer.equality.launch_sequence import in_sequence
 from kerncap.sanitizer.equality.proof import Proof, prove
 from kerncap.sanitizer.equality.runs import kernel_of
 from kerncap.sanitizer.equality.same_memory import match
-from kerncap.sanitizer.launch import Launch
+from kerncap.sanitizer.launch import Launch, Storage
 from tests.integration.equality.kernels import softmax, steps
 from tests.integration.equality.pairs import ROWS, N, Run, launched
 
@@ -131,3 +131,17 @@ def test_memory_that_two_launches_divide_in_two_ways_is_refused() -> None:
     storages = tuple(moved if one is apart else one for one in second.storages)
     with pytest.raises(UsageError, match="share a part of their memory"):
         in_sequence([first, replace(second, storages=storages)], "B")
+
+
+def test_memory_without_an_argument_has_a_name_of_its_own() -> None:
+    """Of one name, two would hold the same."""
+    x, y = torch.zeros(BLOCK), torch.zeros(BLOCK)
+    made = launches((steps.scaled, (x, y, 2.0)), (steps.scaled, (x, y, 2.0)))
+    for number, one in enumerate(made):
+        held = Storage(1 << 40 + number, 64, 1 << 40 + number, 64, "table")
+        made[number] = replace(one, storages=(*one.storages, held, replace(held, name="x", address=7)))
+    names = kernel_of(*in_sequence(made, "B")).names
+    assert len(set(names)) == len(names) == 5
+    assert names[:2] == ("x", "y")
+    [launch] = in_sequence(made[:1], "B")
+    assert len(set(kernel_of(launch).names)) == 4
