@@ -43,6 +43,35 @@ def test_wide_loads_and_stores() -> None:
     np.testing.assert_array_equal(got, want)
 
 
+@pytest.mark.parametrize("exec_mask", [0xFFFFFFFF_FFFFFFFF, 0xF0F0F0F0_12345678])
+def test_lanes_load_from_anywhere(exec_mask: int) -> None:
+    """Each from its own place, the second time by a known mapping, over the address itself; and of LDS."""
+    active = np.array([exec_mask >> lane & 1 for lane in range(64)], bool)
+    at = LANE * 37 % 64
+    text = START + "global_load_dword v8, v1, s[4:5]\nds_write_b32 v1, v8\n"
+    text += "v_mul_u32_u24_e32 v2, 37, v0\nv_and_b32_e32 v2, 63, v2\nv_lshlrev_b32_e32 v2, 2, v2\n"
+    text += "v_mov_b32_e32 v4, v2\nv_mov_b32_e32 v6, v2\n"
+    text += f"s_mov_b32 exec_lo, {exec_mask & 0xFFFFFFFF:#x}\ns_mov_b32 exec_hi, {exec_mask >> 32:#x}\n"
+    text += "global_load_dword v3, v2, s[4:5]\nglobal_load_dwordx2 v[4:5], v4, s[4:5]\n"
+    text += "ds_read_b32 v6, v6\ns_mov_b64 exec, -1\n"
+    for number, register in enumerate(("v3", "v4", "v5", "v6")):
+        text += f"global_store_dword v1, {register}, s[4:5] offset:{512 + 256 * number}\n"
+    result = run_code(text, data=A.tobytes() + A.tobytes() + bytes(1024), lds=256)
+    got = np.frombuffer(result.data, np.uint32).reshape(6, 64)[2:]
+    both = np.concatenate([A, A])
+    np.testing.assert_array_equal(got[0], np.where(active, A[at], 0))
+    np.testing.assert_array_equal(got[1], np.where(active, A[at], 4 * at))
+    np.testing.assert_array_equal(got[2], np.where(active, both[at + 1], 0))
+    np.testing.assert_array_equal(got[3], np.where(active, A[at], 4 * at))
+
+
+def test_one_lane_outside_of_lds_stops_all() -> None:
+    text = "v_lshlrev_b32_e32 v1, 2, v0\nds_read_b32 v2, v1 offset:4"
+    assert run_code(text, lds=260).fault == "none"
+    result = run_code(text, lds=256)
+    assert result.fault == "aperture" and result.address & 0xFFFFFFFF == 256
+
+
 def test_buffers_read_zero_and_drop_stores_behind_their_end() -> None:
     text = START + "s_mov_b32 s8, s4\ns_mov_b32 s9, s5\ns_movk_i32 s10, 0x84\ns_mov_b32 s11, 0x27000\n"
     text += "v_mov_b32_e32 v4, -1\nbuffer_load_dword v4, v1, s[8:11], 0 offen offset:4\n"

@@ -4,6 +4,7 @@
 //   read(lane, to, bytes), write(lane, from, bytes)
 //   word(lane, bytes)                where an atomic happens; null where it is dropped
 //   span(bytes)                      the host's view of all 64 lanes side by side, or null
+//   around(bytes, from)              the same of lanes anywhere; not every Path has it
 //   load_address, store_address, store_data   operand numbers of loads and stores
 #ifndef KERNCAP_AMD_GPU_ISA_ACCESS_H
 #define KERNCAP_AMD_GPU_ISA_ACCESS_H
@@ -39,6 +40,19 @@ void load_words(Wave& wave, const Instruction& in) {
   if (words == 1) {
     if (const u8* all = path.span(4)) {
       std::memcpy(wave.vector[to], all, sizeof wave.vector[to]);
+      return;
+    }
+  }
+  if constexpr (requires(Lanes<u64> & from) { path.around(0, from); }) {
+    Lanes<u64> from;
+    if (const u8* base = path.around(4 * words, from)) {
+      for (unsigned k = 0; k < words; k++) {
+        for (unsigned l = 0; l < lanes; l++) {
+          u32 value;
+          std::memcpy(&value, base + from[l] + 4 * k, sizeof value);
+          wave.vector[to + k][l] = value;
+        }
+      }
       return;
     }
   }

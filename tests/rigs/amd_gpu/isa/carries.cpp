@@ -5,16 +5,17 @@
 namespace amd_gpu {
 namespace {
 
+// In 32 bits throughout, for the loop over lanes to be vectorised.
 struct Sum {
-  u32 value;
-  bool carry;
+  u32 value, carry;
 };
 Sum add(u32 a, u32 b, u32 carry) {
-  const u64 sum = u64{a} + b + carry;
-  return {low32(sum), high32(sum) != 0};
+  const u32 sum = a + b, whole = sum + carry;
+  return {whole, static_cast<u32>(sum < a) | static_cast<u32>(whole < sum)};
 }
 Sum subtract(u32 a, u32 b, u32 borrow) {
-  return {a - b - borrow, u64{b} + borrow > a};
+  const u32 difference = a - b;
+  return {difference - borrow, static_cast<u32>(a < b) | static_cast<u32>(difference < borrow)};
 }
 
 // Operands: result, carry out, two sources, and carry in where the instruction has one.
@@ -22,16 +23,18 @@ template <class F>
 void with_carry(Table& table, std::initializer_list<std::string_view> mnemonics, F) {
   for (const std::string_view mnemonic : mnemonics) {
     table.add(mnemonic, [](Wave& wave, const Instruction& in) {
-      Lanes<u32> room_a, room_b, results;
+      Lanes<u32> room_a, room_b, results, carried;
       Lanes<u8> carries;
       const u32* a = source<u32>(wave, in, 2, 0, room_a);
       const u32* b = source<u32>(wave, in, 3, 1, room_b);
       const u64 carry_in = in.operand_count > 4 ? wave.get64(in.operand(4)) : 0;
+      for (unsigned l = 0; l < lanes; l++) carried[l] = static_cast<u32>(carry_in >> l & 1);
       for (unsigned l = 0; l < lanes; l++) {
-        const Sum sum = F{}(a[l], b[l], static_cast<u32>(carry_in >> l & 1));
+        const Sum sum = F{}(a[l], b[l], carried[l]);
         results[l] = sum.value;
-        carries[l] = sum.carry;
+        carried[l] = sum.carry;
       }
+      for (unsigned l = 0; l < lanes; l++) carries[l] = static_cast<u8>(carried[l]);
       const u64 exec = wave.exec();
       put(wave, in, 0, results);
       put_mask(wave, in.operand(1), mask_of(carries) & exec);

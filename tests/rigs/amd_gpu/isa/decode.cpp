@@ -66,6 +66,13 @@ void choose(Instruction& instruction, const Entry& entry) {
   instruction.execute = entry.clamped;
 }
 
+bool is_plain(const Instruction& instruction) {
+  for (const Operand& operand : instruction.operands) {
+    if (operand.negate || operand.absolute) return false;
+  }
+  return !instruction.dpp && !instruction.sdwa && !instruction.clamp && !instruction.output_scale;
+}
+
 }  // namespace
 
 Instruction decode(Target target, const uint8_t* bytes, size_t available, uint64_t pc) {
@@ -96,6 +103,7 @@ Instruction decode(Target target, const uint8_t* bytes, size_t available, uint64
   if (!entry) unsupported(instruction, "instruction is not known");
   if (!entry->words_only && end != text.npos) parse_operands(text.substr(end + 1), instruction);
   choose(instruction, *entry);
+  instruction.plain = is_plain(instruction);
   return instruction;
 }
 

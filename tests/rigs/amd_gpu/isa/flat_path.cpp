@@ -74,6 +74,22 @@ u8* FlatPath<space>::span(u32 bytes) {
 }
 
 template <Space space>
+const u8* FlatPath<space>::around(u32 bytes, Lanes<u64>& from) const {
+  if (space == Space::scratch || wave_.exec() != ~u64{0}) return nullptr;
+  u64 lowest = address_[0], highest = address_[0];
+  for (unsigned l = 0; l < lanes; l++) {
+    lowest = address_[l] < lowest ? address_[l] : lowest;
+    highest = address_[l] > highest ? address_[l] : highest;
+  }
+  if (highest > ~u64{0} - bytes) return nullptr;
+  const u8* found = wave_.reach.inside_one_if(lowest, highest - lowest + bytes, false);
+  if (found) {
+    for (unsigned l = 0; l < lanes; l++) from[l] = address_[l] - lowest;
+  }
+  return found;
+}
+
+template <Space space>
 u8* FlatPath<space>::aperture(unsigned lane, u32 bytes, bool write) {
   const u64 va = address_[lane];
   if (space == Space::scratch) return wave_.scratch_at(low32(va), bytes, lane, write);

@@ -87,6 +87,7 @@ struct Instruction {
   u8 cbsz = 0, abid = 0, blgp = 0;
   // SDWA and DPP
   bool sdwa = false, dpp = false, bound_ctrl = false;
+  bool plain = false;  // no DPP, SDWA, signs, clamp or scale: lanes are read and written as they are
   Part destination = Part::all, source0 = Part::all, source1 = Part::all;
   enum class Unused : u8 { pad, sign_extend, preserve } unused = Unused::pad;
   Move move = Move::none;

@@ -77,12 +77,22 @@ const T* source(const Wave& wave, const Instruction& instruction, unsigned which
 
 // --- results ---------------------------------------------------------------------------------------------
 
+// Eight lanes. Explicit where the compiler would call memcpy, or take one lane after the other.
+using Eight = u32 __attribute__((vector_size(32), aligned(4), may_alias));
+
+inline void copy_row(u32* to, const u32* from) {
+  for (unsigned l = 0; l < lanes; l += 8)
+    *reinterpret_cast<Eight*>(to + l) = *reinterpret_cast<const Eight*>(from + l);
+}
+
 inline void merge(u32* to, const u32* from, u64 mask) {
-  if (mask == ~u64{0}) {
-    std::memcpy(to, from, lanes * sizeof *to);
-    return;
+  if (mask == ~u64{0}) return copy_row(to, from);
+  const Eight bits = {1, 2, 4, 8, 16, 32, 64, 128};
+  for (unsigned l = 0; l < lanes; l += 8) {
+    const auto chosen = reinterpret_cast<Eight>((bits & static_cast<u32>(mask >> l)) != 0);
+    auto& old = *reinterpret_cast<Eight*>(to + l);
+    old = (chosen & *reinterpret_cast<const Eight*>(from + l)) | (~chosen & old);
   }
-  for (unsigned l = 0; l < lanes; l++) to[l] = mask >> l & 1 ? from[l] : to[l];
 }
 
 // The output modifiers of real numbers.
@@ -120,9 +130,48 @@ struct Signature<R (C::*)(A...) const> {
 template <class F>
 using SignatureOf = Signature<decltype(&F::operator())>;
 
-template <class F, OtherHalf other, size_t... slot>
-void run_vector(Wave& wave, const Instruction& instruction, std::index_sequence<slot...>) {
+// A source of a plain instruction, of 32 bits.
+template <class T>
+const T* plain_source(const Wave& wave, const Operand& operand, Lanes<T>& room) {
+  if (operand.is_vector()) return reinterpret_cast<const T*>(wave.vector[operand.index]);
+  const T same = uniform<T>(wave, operand);
+  for (unsigned l = 0; l < lanes; l++) room[l] = same;
+  return room.lane;
+}
+
+template <class F, size_t... slot>
+void run_plain(Wave& wave, const Instruction& instruction, std::index_sequence<slot...>) {
   using Arguments = typename SignatureOf<F>::Arguments;
+  using Result = typename SignatureOf<F>::Result;
+  std::tuple<Room<std::tuple_element_t<slot, Arguments>>...> rooms;
+  const std::tuple from{plain_source<std::tuple_element_t<slot, Arguments>>(
+      wave, instruction.operand(1 + slot), std::get<slot>(rooms).values)...};
+  u32* to = wave.vector[instruction.operand(0).index];
+  if (wave.exec() == ~u64{0}) {
+    auto* results = reinterpret_cast<Result*>(to);
+    // A source may be the destination, and then a lane is read before it is written.
+#pragma GCC ivdep
+    for (unsigned l = 0; l < lanes; l++) results[l] = F{}(std::get<slot>(from)[l]...);
+    return;
+  }
+  Lanes<Result> results;
+  for (unsigned l = 0; l < lanes; l++) results[l] = F{}(std::get<slot>(from)[l]...);
+  merge(to, reinterpret_cast<const u32*>(results.lane), wave.exec());
+}
+
+template <class F, size_t... slot>
+constexpr bool has_words_only(std::index_sequence<slot...>) {
+  using Arguments = typename SignatureOf<F>::Arguments;
+  return sizeof(typename SignatureOf<F>::Result) == 4 &&
+         ((sizeof(std::tuple_element_t<slot, Arguments>) == 4) && ...);
+}
+
+template <class F, OtherHalf other, size_t... slot>
+void run_vector(Wave& wave, const Instruction& instruction, std::index_sequence<slot...> slots) {
+  using Arguments = typename SignatureOf<F>::Arguments;
+  if constexpr (has_words_only<F>(std::index_sequence<slot...>{})) {
+    if (instruction.plain) return run_plain<F>(wave, instruction, slots);
+  }
   std::tuple<Room<std::tuple_element_t<slot, Arguments>>...> rooms;
   const std::tuple from{source<std::tuple_element_t<slot, Arguments>>(wave, instruction, 1 + slot, slot,
                                                                       std::get<slot>(rooms).values)...};
@@ -195,6 +244,17 @@ template <class F, size_t... slot>
 void run_accumulate(Wave& wave, const Instruction& instruction, std::index_sequence<slot...>) {
   using Arguments = typename SignatureOf<F>::Arguments;
   using Result = typename SignatureOf<F>::Result;
+  if constexpr (has_words_only<F>(std::index_sequence<slot...>{})) {
+    if (instruction.plain && wave.exec() == ~u64{0}) {
+      std::tuple<Room<std::tuple_element_t<slot, Arguments>>...> rooms;
+      const std::tuple from{plain_source<std::tuple_element_t<slot, Arguments>>(
+          wave, instruction.operand(1 + slot), std::get<slot>(rooms).values)...};
+      auto* sums = reinterpret_cast<Result*>(wave.vector[instruction.operand(0).index]);
+#pragma GCC ivdep
+      for (unsigned l = 0; l < lanes; l++) sums[l] = F{}(std::get<slot>(from)[l]..., sums[l]);
+      return;
+    }
+  }
   std::tuple<Room<std::tuple_element_t<slot, Arguments>>...> rooms;
   const std::tuple from{source<std::tuple_element_t<slot, Arguments>>(wave, instruction, 1 + slot, slot,
                                                                       std::get<slot>(rooms).values)...};

@@ -22,6 +22,16 @@ class LdsPath {
     for (unsigned l = 0; l < lanes; l++) differs |= address_[l] ^ (address_[0] + bytes * l);
     return differs ? nullptr : wave_.lds + start;
   }
+  const u8* around(u32 bytes, Lanes<u64>& from) const {
+    if (wave_.exec() != ~u64{0}) return nullptr;
+    u32 highest = 0;
+    for (unsigned l = 0; l < lanes; l++) {
+      const u32 at = address_[l] + offset_;
+      from[l] = at;
+      highest = at > highest ? at : highest;
+    }
+    return u64{highest} + bytes > wave_.lds_bytes ? nullptr : wave_.lds;
+  }
 
  private:
   u8* at(unsigned lane, u32 bytes, bool write) {

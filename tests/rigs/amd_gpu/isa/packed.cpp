@@ -14,21 +14,25 @@ bool negates(const Instruction& in, unsigned slot, bool upper_result) {
 
 // Source `slot` for one of both results. A constant is in the lower half; floats have it as f16 there.
 template <class T>
-void packed_source(const Wave& wave, const Instruction& in, unsigned slot, bool upper_result,
-                   Lanes<T>& values) {
+const T* packed_source(const Wave& wave, const Instruction& in, unsigned slot, bool upper_result,
+                       Lanes<T>& values) {
   const Operand& operand = in.operand(1 + slot);
   const bool upper = picks_upper(in, slot, upper_result);
-  Lanes<u32> room;
   if constexpr (sizeof(T) == 4) {
     Operand chosen = operand;
     if (upper && !operand.is_constant()) chosen.index++;
-    const u32* from = words_of(wave, in, chosen, slot, room);
-    for (unsigned l = 0; l < lanes; l++) values[l] = as<T>(from[l]);
+    auto& words = reinterpret_cast<Lanes<u32>&>(values);
+    const u32* from = words_of(wave, in, chosen, slot, words);
+    if (from != words.lane) {
+      if (!negates(in, slot, upper_result)) return reinterpret_cast<const T*>(from);
+      copy_row(words.lane, from);
+    }
   } else {
     if (operand.kind == Operand::Kind::real) {
       const T same = upper ? T(0) : uniform<T>(wave, operand);
       for (unsigned l = 0; l < lanes; l++) values[l] = same;
     } else {
+      Lanes<u32> room;
       const u32* from = words_of(wave, in, operand, slot, room);
       for (unsigned l = 0; l < lanes; l++) values[l] = as<T>(half_of(from[l], upper));
     }
@@ -38,6 +42,7 @@ void packed_source(const Wave& wave, const Instruction& in, unsigned slot, bool 
     sign.negate = true;
     apply_signs(sign, values.lane);
   }
+  return values.lane;
 }
 
 template <class T>
@@ -53,8 +58,9 @@ void run_packed(Wave& wave, const Instruction& in, std::index_sequence<slot...>)
   using T = typename SignatureOf<F>::Result;
   Lanes<T> results[2];
   for (unsigned half = 0; half < 2; half++) {
-    std::tuple<Lanes<std::tuple_element_t<slot, Arguments>>...> sources;
-    (packed_source(wave, in, slot, half, std::get<slot>(sources)), ...);
+    std::tuple<Room<std::tuple_element_t<slot, Arguments>>...> rooms;
+    const std::tuple sources{packed_source<std::tuple_element_t<slot, Arguments>>(
+        wave, in, slot, half, std::get<slot>(rooms).values)...};
     for (unsigned l = 0; l < lanes; l++) results[half][l] = F{}(std::get<slot>(sources)[l]...);
     clamp_packed(wave, in, results[half]);
   }

@@ -53,10 +53,11 @@ class Reach {
     if (first.holds(va, bytes) && (!write || first.writable)) return first.host + (va - first.device_va);
     return search(va, bytes, write);
   }
-  // The same without a fault: null also where nothing is mapped, or read-only.
-  u8* inside_one_if(u64 va, u64 bytes) const {
+  // The same without a fault, of what was used before: null also where nothing is mapped, or read-only.
+  u8* inside_one_if(u64 va, u64 bytes, bool write = true) const {
     for (const Mapping& mapping : recent_) {
-      if (mapping.holds(va, bytes) && mapping.writable) return mapping.host + (va - mapping.device_va);
+      if (mapping.holds(va, bytes) && (mapping.writable || !write))
+        return mapping.host + (va - mapping.device_va);
     }
     return nullptr;
   }
