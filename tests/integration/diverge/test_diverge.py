@@ -133,7 +133,7 @@ PLANTS = [
     ("block", "arguments", "total", {"changed": ["grid", "BLOCK"], "after": ["out"]}),
     ("autotune", "arguments", "tuned", {"changed": ["grid", "BLOCK"]}),
     ("order", "launch", "total", {"before": [], "after": ["out"]}),
-    ("swapped", "moved", "scale", {"sides": (True, True)}),
+    ("swapped", "moved", "total", {"sides": (True, True)}),
     ("raises", "raised", "first_half", {"changed": ["x"]}),
 ]
 
@@ -194,7 +194,7 @@ def test_an_edited_kernel_is_named_with_its_source(
     )
     assert done.status == 1, done.stderr
     assert "its inputs agree, its results differ: y; its source differs" in done.stdout
-    assert any(line.strip().startswith("+") and "1.25" in line for line in done.stdout.splitlines())
+    assert any(line.startswith("  source: +") and "1.25" in line for line in done.stdout.splitlines())
     assert done.result_line == "Result: DIFFERENT (scale, launch 0)"
 
 
