@@ -9,6 +9,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -47,14 +48,16 @@ class Row:
         return f"{figure} {self.ratio:8.3f}x of {self.baseline}{verdict}{note}"
 
 
-def finish(name: str, rows: list[Row], as_json: bool) -> int:
-    """Print all rows; 1 if one misses its bound."""
+def finish(name: str, rows: Iterable[Row], as_json: bool) -> int:
+    """Print all rows, each as soon as it is there; 1 if one misses its bound."""
+    found = []
+    for row in rows:
+        found.append(row)
+        if not as_json:
+            print(row.line(), flush=True)
     if as_json:
-        print(json.dumps({"benchmark": name, "rows": [{**asdict(row), "holds": row.holds} for row in rows]}))
-    else:
-        for row in rows:
-            print(row.line())
-    return 0 if all(row.holds for row in rows) else 1
+        print(json.dumps({"benchmark": name, "rows": [{**asdict(row), "holds": row.holds} for row in found]}))
+    return 0 if all(row.holds for row in found) else 1
 
 
 def arguments(description: str | None) -> argparse.ArgumentParser:

@@ -22,6 +22,7 @@ from kerncap.replay.worker.probe_messages import Packages
 ENGINES = ("auto", "binary", "jit", "interpreter")
 
 _BOOTSTRAP = Path(__file__).parent / "worker" / "bootstrap.py"
+_DRIVERS = (Path("/dev/nvidiactl"), Path("/proc/driver/nvidia/version"), Path("/dev/dxg"))
 
 
 @dataclass(frozen=True)
@@ -38,10 +39,11 @@ class Probe:
 class Choice:
     """An engine: ``launcher`` in ``memory`` on the device of that number (-1: host).
 
-    ``emulator``: what stands in for the GPU of a HIP launch, if anything does. ``source``: a code object is
+    ``emulator``: what stands in for the GPU of a HIP launch, if anything does. ``source``: an image is
     launched that is compiled from the stored source, not the captured one. ``hostile``: candidates are taken
     to attack whatever judges them; ``stranger``: so is the stored source. ``apart``: Python of candidates
-    runs where it is compiled, and only what does not compile there in the worker.
+    runs where it is compiled, and only what does not compile there in the worker. ``torch_free``: a Triton
+    launch whose image the driver launches, see `without_torch`.
     """
 
     python: str
@@ -53,6 +55,7 @@ class Choice:
     hostile: bool = False
     stranger: bool = False
     apart: bool = False
+    torch_free: bool = False
 
     @property
     def name(self) -> str:
@@ -60,6 +63,11 @@ class Choice:
         if self.source:
             return "jit"
         return "binary" if self.launcher == "native" else self.launcher
+
+    @property
+    def compiles(self) -> bool:
+        """Whether Triton's source is compiled for other configurations than the captured one."""
+        return self.launcher in ("jit", "interpreter") or (self.source and self.torch_free)
 
     @property
     def on_device(self) -> bool:
@@ -153,19 +161,46 @@ def choose(
     return Choice(found.python, launcher, "cuda", ordinal)
 
 
-def likely(manifest: Manifest) -> Choice | None:
+def likely(manifest: Manifest, torch_free: bool = False) -> Choice | None:
     """What `choose` comes to with no option where nothing is missing, without asking another process.
 
-    None where that is no matter of the reproducer only. Of a native launch no more than a guess: its device
-    may not be there, which the worker says.
+    None where that is no matter of the reproducer only. Of a device no more than a guess: it may not be
+    there, which the worker says. ``torch_free``: with `without_torch`, where that takes it.
     """
     kind, native = manifest.device.kind, manifest.launch.mode == "native"
     if kind == "cuda" and native and any(code.stage in NATIVE_STAGES for code in manifest.code):
         return Choice(sys.executable, "native", "cuda", manifest.device.ordinal)
-    needed = ("torch", "triton", "numpy")
-    if kind != "cpu" or manifest.source is None or None in map(importlib.util.find_spec, needed):
+    if manifest.source is None or not own_python_has(("torch", "triton", "numpy")):
         return None
-    return Choice(sys.executable, "interpreter", "host", -1)
+    if kind == "cuda" and torch_free and has_cuda_driver():
+        return without_torch(Choice(sys.executable, "jit", "cuda", manifest.device.ordinal), manifest)
+    return Choice(sys.executable, "interpreter", "host", -1) if kind == "cpu" else None
+
+
+def own_python_has(names: Sequence[str]) -> bool:
+    """Whether kerncap's own Python has all of these packages."""
+    return None not in map(importlib.util.find_spec, names)
+
+
+def has_cuda_driver() -> bool:
+    """Whether a CUDA driver seems to be there: its devices, or its library where the loader looks first."""
+    told = filter(None, os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep))
+    places = [*_DRIVERS, *(Path(folder, "libcuda.so.1") for folder in told)]
+    return any(place.exists() for place in places)
+
+
+def without_torch(choice: Choice, manifest: Manifest) -> Choice | None:
+    """The choice for a Triton launch, with its image launched by the driver in a process that needs no torch.
+
+    The source is compiled apart. None where that would say another thing: for what ended badly, whose words
+    are torch's, and for what was captured in the interpreter, whose memory was the host's.
+    """
+    compiled = manifest.launch.mode in ("jit", "inductor")
+    if choice.launcher not in ("jit", "binary") or choice.memory != "cuda" or not compiled:
+        return None
+    if choice.hostile or choice.stranger or manifest.oracle.kind in ("fault", "timeout"):
+        return None
+    return replace(choice, launcher="native", source=choice.launcher == "jit", torch_free=True)
 
 
 def image_instead(choice: Choice, manifest: Manifest, engine: str) -> Choice | None:
@@ -240,6 +275,13 @@ def _capable(python: str | None, target_python: str | None) -> Probe:
     """The Python that was asked for; else the first that has what a replay needs: kerncap's own, which may
     live in an environment of its own, or the one that `python` means to the user."""
     return python_with(("torch", "triton", "numpy"), "replay", python, target_python)
+
+
+def python_to_compile(needed: Sequence[str], what: str, python: str | None) -> str:
+    """The Python of `python_with`; of kerncap's own, which is asked at no cost, no other process is."""
+    if python in (None, sys.executable) and own_python_has(needed):
+        return sys.executable
+    return python_with(needed, what, None if python == sys.executable else python).python
 
 
 def python_with(

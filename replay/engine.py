@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 from collections.abc import Callable, Sequence
@@ -12,9 +13,9 @@ from typing import TypeVar
 from kerncap.errors import BackendUnavailable, ReplayError, UsageError
 from kerncap.format import Reproducer
 from kerncap.replay import doubts
-from kerncap.replay.choose import Choice, choose, image_instead, likely
+from kerncap.replay.choose import Choice, choose, image_instead, likely, without_torch
 from kerncap.replay.connection import Connection
-from kerncap.replay.outcome import Compiled, Config, Facts, Outcome, Repeated
+from kerncap.replay.outcome import CandidateError, Compiled, Config, ConfinedError, Facts, Outcome, Repeated
 from kerncap.replay.process import (
     Ahead,
     Shared,
@@ -60,12 +61,16 @@ class Engine(WorkerMemory):
         hostile: bool = False,
         stranger: bool = False,
         apart: bool = False,
+        torch_free: bool = False,
+        candidate: Path | None = None,
     ) -> None:
         """``choice``: what was chosen already for a launch of this kind, so that nothing is asked again.
 
         ``standby``: what was started ahead, and becomes a worker where it fits; ``shared`` finds it for a
         choice. ``hostile``: no Python of a candidate runs where anything of the oracle can be reached;
         ``stranger``: nor of the stored source. ``apart``: no Python of a candidate that compiles elsewhere.
+        ``torch_free``: the worker of a Triton launch needs no torch, if `choose.without_torch` takes it;
+        ``candidate``: what will be loaded then, which is compiled meanwhile.
         """
         self.reproducer = reproducer
         self.manifest = reproducer.manifest
@@ -80,19 +85,33 @@ class Engine(WorkerMemory):
         self._plain: tuple[int, Outcome] | None = None  # `Connection.changes` after it
         self._of_places: dict[tuple[int, ...], str] = {}  # by the regions that lie elsewhere
         self._mistrust = (hostile, stranger, apart)
+        self._candidate = candidate
         asked = (engine, device, python, target_python, emulator)
+        self._open_first(choice, asked, torch_free)
+        self._at_first = list(self.facts.notes)
+
+    def _open_first(
+        self, choice: Choice | None, asked: tuple[str, str, str | None, str | None, Path | None],
+        torch_free: bool,
+    ) -> None:  # fmt: skip
+        """The first worker: by what is likely, if nothing was asked for, else by what is chosen."""
+        engine, device, python, _, emulator = asked
         is_open = choice is None and (engine, device, python, emulator) == ("auto", "auto", None, None)
-        guess = likely(self.manifest) if is_open else None
+        guess = likely(self.manifest, torch_free) if is_open else None
         if guess is not None:
             try:
-                self._open(guess)
+                return self._open(guess)
             except (BackendUnavailable, ReplayError):
-                if choose(self.manifest, *asked) == guess:  # else that says what is missing
+                chosen = choose(self.manifest, *asked)
+                if chosen == guess:  # else that says what is missing
                     raise
-                guess = None
-        if guess is None:
-            self._open_chosen(choice or choose(self.manifest, *asked), choice is None, engine)
-        self._at_first = list(self.facts.notes)
+        else:
+            chosen = choice or choose(self.manifest, *asked)
+        instead = without_torch(chosen, self.manifest) if torch_free else None
+        if instead is not None and instead != guess:
+            with contextlib.suppress(BackendUnavailable, ReplayError):  # with torch it says why
+                return self._open(instead)
+        self._open_chosen(chosen, choice is None, engine)
 
     def _open_chosen(self, chosen: Choice, is_free: bool, engine: str) -> None:
         """``is_free``: where the stored source can't be built, the captured image may be judged."""
@@ -123,6 +142,7 @@ class Engine(WorkerMemory):
         self._variants = Variants(
             self.reproducer, self.connection, self.facts, self.timeout_s, self.program
         )  # fmt: skip
+        self._variants.compile_ahead(self._candidate)
         try:
             self.connection.start()
         except BaseException:
@@ -172,8 +192,7 @@ class Engine(WorkerMemory):
         What the candidate before it held is freed. Raises CandidateError with the reason: it does not import
         or compile, its signature is another one; UsageError for a file that this engine does not take.
         """
-        self._ran(path)
-        self._variants.candidate(CANDIDATE, path)
+        self._loaded(CANDIDATE, path, lambda: self._variants.candidate(CANDIDATE, path))
 
     def load_configured(self, name: str, config: Config, path: Path | None = None) -> Compiled:
         """Load the original's source, or that in ``path``, with another configuration as variant ``name``.
@@ -181,9 +200,22 @@ class Engine(WorkerMemory):
         For a Triton kernel's source (JIT, interpreter). Raises CandidateError where it does not compile or
         load, UsageError for an engine that compiles nothing.
         """
+        return self._loaded(name, path, lambda: self._variants.configured(name, config, path))
+
+    def _loaded(self, name: str, path: Path | None, load: Callable[[], S]) -> S:
+        """Load a variant; a candidate that needs torch where it runs, in a worker that has it."""
         if path is not None:
             self._ran(path)
-        return self._variants.configured(name, config, path)
+        try:
+            return load()
+        except CandidateError as error:
+            elsewhere = isinstance(error, ConfinedError) or isinstance(error.__cause__, BackendUnavailable)
+            if name != CANDIDATE or not (self.choice.torch_free and elsewhere):
+                raise
+        launcher = "jit" if self.choice.source else "binary"
+        self.close()
+        self._open(dataclasses.replace(self.choice, launcher=launcher, source=False, torch_free=False))
+        return self._loaded(name, path, load)
 
     def _ran(self, path: Path) -> None:
         """A user's file is loaded: its Python may run in the worker, or in what could not be confined."""
@@ -391,7 +423,9 @@ class Engine(WorkerMemory):
         """A new worker is there: what it says of itself, and everything loaded into it again."""
         facts = self.facts
         facts.device, facts.torch, facts.triton = opened.device, opened.torch, opened.triton
-        facts.driver, facts.arch, facts.unconfined = opened.driver, opened.arch, opened.unconfined
+        # What Triton has just compiled goes by its version.
+        facts.driver = "" if self.choice.torch_free and self.choice.source else opened.driver
+        facts.arch, facts.unconfined = opened.arch, opened.unconfined
         facts.relocated = opened.relocated
         facts.pointers, facts.notes = None, [*self._source_notes, *opened.notes]
         if self.choice.emulator is not None:

@@ -24,7 +24,7 @@ from kerncap.replay.process import Process, Running
 from kerncap.replay.worker import typed_json
 from kerncap.replay.worker.nursery_messages import Asked, Told
 
-Kind: TypeAlias = Literal["cuda", "hip", "compiled", "interpreter"]
+Kind: TypeAlias = Literal["cuda", "hip", "compiler", "compiled", "interpreter"]
 
 _BOOTSTRAP = Path(__file__).parent / "worker" / "bootstrap.py"
 _LOAD_TIMEOUT_S = 300.0  # torch and Triton from a cold disk

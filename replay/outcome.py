@@ -37,6 +37,10 @@ class CandidateError(ReplayError):
         self.column = column
 
 
+class ConfinedError(CandidateError):
+    """The same, where that may be for what a compiler that is confined may not do: open a file, load one."""
+
+
 @dataclass(frozen=True)
 class Outcome:
     """How one launch ended: ``ok``, ``error`` (it raised), ``fault``, ``timeout`` or ``killed`` (SIGKILL).

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import importlib.util
 import os
 import sys
 import threading
@@ -21,12 +20,11 @@ from kerncap.errors import BackendUnavailable, ReplayError
 from kerncap.format import Reproducer
 from kerncap.format.schema import Manifest
 from kerncap.replay import hip, process
-from kerncap.replay.choose import Choice
+from kerncap.replay.choose import Choice, has_cuda_driver, own_python_has, without_torch
 from kerncap.replay.connection import environment_of, started_as
 from kerncap.replay.engine import Engine
 from kerncap.replay.nursery import Kind, Nursery
 
-_DRIVERS = (Path("/dev/nvidiactl"), Path("/proc/driver/nvidia/version"), Path("/dev/dxg"))
 _NURSERIES = 4  # each holds torch, or numpy
 _KFD = Path("/dev/kfd")
 
@@ -41,6 +39,7 @@ class Asked:
     emulator: Path | None = None
     timeout_s: float = 60.0
     hostile: bool = False
+    torch_free: bool = False  # where it can be: see `choose.without_torch`
 
 
 @dataclass(frozen=True)
@@ -100,10 +99,13 @@ class Pool:
             self._nurseries.clear()
 
     @contextlib.contextmanager
-    def opened(self, reproducer: Reproducer, asked: Asked) -> Iterator[tuple[Reproducer, Engine]]:
+    def opened(
+        self, reproducer: Reproducer, asked: Asked, candidate: Path | None = None
+    ) -> Iterator[tuple[Reproducer, Engine]]:
         """An engine for a reproducer that somebody agreed to run; it is closed here, sooner or later.
 
-        The reproducer that comes with the engine is the same, opened before or now.
+        ``candidate``: what will be judged in it, so that compiling it can begin. The reproducer that comes
+        with the engine is the same, opened before or now.
         """
         environment = tuple(sorted(environment_of("").items()))
         place = _Place(reproducer.path.absolute(), reproducer.manifest_sha256, asked, environment)
@@ -119,8 +121,8 @@ class Pool:
             try:
                 engine = Engine(
                     reproducer, asked.engine, asked.device, asked.python, asked.timeout_s,
-                    emulator=asked.emulator, hostile=asked.hostile, shared=self,
-                    apart=self._apart,
+                    emulator=asked.emulator, hostile=asked.hostile, shared=self, apart=self._apart,
+                    torch_free=asked.torch_free, candidate=candidate,
                 )  # fmt: skip
             except BaseException:
                 reproducer.close()
@@ -142,28 +144,31 @@ class Pool:
         return self._nursery(_Started.of(_kind(choice), *started_as(choice)))
 
     def program(
-        self, python: str, words: Sequence[str], environment: Mapping[str, str], log: Path
+        self, python: str, words: Sequence[str], environment: Mapping[str, str], log: Path, module: Path
     ) -> process.Process:
         """As `process.program`, by a fork if one is at hand or will be wanted again."""
-        kind = _Started.of("compiled", python, environment, ())
+        kind = _Started.of(_compilers(module), python, environment, ())
         if self._lasting or kind in self._nurseries:
             nursery = self._nursery(kind)
             with contextlib.suppress(ReplayError):
                 if nursery is not None:
                     return nursery.program(words, log)
-        return process.program(python, words, environment, log)
+        return process.program(python, words, environment, log, module)
 
     def _start_for(self, manifest: Manifest, asked: Asked) -> None:
         """Begin with what a worker will need, most likely, before it is found out what there is."""
         python = asked.python or sys.executable
         needed = () if asked.python is not None or manifest.launch.mode == "native" else ("torch", "triton")
-        if any(importlib.util.find_spec(name) is None for name in needed):
+        if not own_python_has(needed):
             return
         with contextlib.suppress(BackendUnavailable):
             emulator = hip.emulator(asked.emulator, manifest) if manifest.device.kind == "hip" else None
             launcher, memory = _guess(manifest, asked, emulator is not None)
             choice = Choice(python, launcher, memory, 0, emulator)
-            self.nursery(choice)
+            instead = without_torch(choice, manifest) if asked.torch_free else None
+            if instead is not None:
+                self._nursery(_Started.of("compiler", python, process.compilers_environment(), ()))
+            self.nursery(instead or choice)
 
     def _nursery(self, started: _Started) -> Nursery | None:
         if not _has_pidfd():
@@ -191,6 +196,14 @@ def _kind(choice: Choice) -> Kind:
     return "interpreter" if choice.launcher == "interpreter" else "compiled"
 
 
+def _compilers(module: Path) -> Kind:
+    """What compiles a module: torch is loaded for one that may import it."""
+    try:
+        return "compiled" if b"torch" in module.read_bytes() else "compiler"
+    except OSError:  # whoever compiles it says so
+        return "compiler"
+
+
 def _guess(manifest: Manifest, asked: Asked, emulated: bool) -> tuple[str, str]:
     """Launcher and memory, as `choose` finds them where nothing is missing."""
     on_host = asked.engine == "interpreter" or asked.device == "cpu"
@@ -199,7 +212,7 @@ def _guess(manifest: Manifest, asked: Asked, emulated: bool) -> tuple[str, str]:
             return "native", "hip"
     elif manifest.launch.mode == "native":
         return "native", "cuda"
-    elif manifest.device.kind == "cuda" and not on_host and any(path.exists() for path in _DRIVERS):
+    elif manifest.device.kind == "cuda" and not on_host and has_cuda_driver():
         return "jit", "cuda"
     return "interpreter", "host"
 

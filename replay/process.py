@@ -25,6 +25,10 @@ T = TypeVar("T")
 _BOOTSTRAP = Path(__file__).parent / "worker" / "bootstrap.py"
 _HELLO_TIMEOUT_S = 120.0
 _LOG_TAIL_BYTES = 8192
+_NO_COMPILERS = frozenset((
+    "TRITON_INTERPRET", "KERNCAP_SESSION", "LD_PRELOAD", "HSA_TOOLS_LIB", "CUDA_INJECTION64_PATH",
+    "PYTEST_CURRENT_TEST",
+))  # fmt: skip
 
 
 class WorkerDied(Exception):
@@ -166,7 +170,7 @@ class Ahead(Protocol):
         ...
 
 
-Program: TypeAlias = "Callable[[str, Sequence[str], Mapping[str, str], Path], Process]"
+Program: TypeAlias = "Callable[[str, Sequence[str], Mapping[str, str], Path, Path], Process]"
 
 
 class Shared(Protocol):
@@ -177,16 +181,23 @@ class Shared(Protocol):
         ...
 
     def program(
-        self, python: str, words: Sequence[str], environment: Mapping[str, str], log: Path
+        self, python: str, words: Sequence[str], environment: Mapping[str, str], log: Path, module: Path
     ) -> Process:
         """See `program`."""
         ...
 
 
-def program(python: str, words: Sequence[str], environment: Mapping[str, str], log: Path) -> Process:
+def compilers_environment() -> dict[str, str]:
+    """What Triton's compiler finds in its environment: nothing that would change it, or watch it."""
+    return {key: value for key, value in os.environ.items() if key not in _NO_COMPILERS}
+
+
+def program(
+    python: str, words: Sequence[str], environment: Mapping[str, str], log: Path, module: Path
+) -> Process:  # fmt: skip
     """A process of the worker's code that does as its words say, and ends; in the folder of its log.
 
-    Raises OSError.
+    ``module`` is what it compiles. Raises OSError.
     """
     with log.open("wb") as file:
         command = child.python(python, _BOOTSTRAP, *words)

@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import itertools
 import shutil
-import threading
 import time
 from collections.abc import Mapping
-from concurrent.futures import Future
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from kerncap.errors import BackendUnavailable, KerncapError, ReplayError, UsageError
 from kerncap.format import Reproducer
+from kerncap.replay.compiled_apart import CompiledApart
 from kerncap.replay.connection import START_TIMEOUT_S, Connection
 from kerncap.replay.outcome import CandidateError, Compiled, Config, Facts, Loaded
 from kerncap.replay.process import Program, Refusal, TargetError, WorkerKilled
-from kerncap.replay.worker.protocol import Backend, HipImage, Image, Place, Variation
-
-if TYPE_CHECKING:
-    from kerncap.replay.candidates.triton_image import Made
+from kerncap.replay.worker.protocol import Backend, Cubin, HipImage, Image, Place, Variation
 
 ORIGINAL = "original"
 CANDIDATE = "candidate"
@@ -51,8 +45,9 @@ class Variants:
         self._compiled: dict[str, Compiled] = {}
         self._builds: dict[str, Path] = {}  # variant -> the folder of its built image
         self._numbers = itertools.count()
-        self._apart: dict[str, Future[Made]] = {}  # by the text of a module and what it is compiled for
-        self._lock = threading.Lock()
+        self._apart = CompiledApart(
+            connection.job, connection.choice.python, START_TIMEOUT_S + timeout_s, program
+        )  # fmt: skip
 
     @property
     def launcher(self) -> str:
@@ -98,7 +93,7 @@ class Variants:
         """Free every variant but the original."""
         for each in [key for key in self._loaded if key != ORIGINAL]:
             self.unload(each)
-        self._apart.clear()  # what a module imports may be another text by now
+        self._apart.clear()
 
     def candidate(self, name: str, path: Path) -> None:
         """Make a file the variant ``name``. Raises CandidateError with the reason why it can't be run."""
@@ -108,14 +103,14 @@ class Variants:
         self._check_suffix(path)
         self.unload(name)
         started = time.monotonic()
-        loaded, cached = self._image(name, path) if self.launcher == "native" else (Loaded(str(path)), False)
+        loaded, cached = self._image(name, path) if self._builds_images else (Loaded(str(path)), False)
         built_ms = (time.monotonic() - started) * 1e3
         try:
             self._tried(name, loaded)
         except CandidateError:
             self._forget(name)
             raise
-        if self.launcher == "native":
+        if self._builds_images:
             found = self._compiled[name]
             self._compiled[name] = dataclasses.replace(
                 found, compile_ms=built_ms + found.compile_ms, cached=cached
@@ -123,7 +118,7 @@ class Variants:
 
     def configured(self, name: str, config: Config, path: Path | None) -> Compiled:
         """The original's source, or that in ``path``, compiled and launched as ``config`` says."""
-        if self.launcher not in ("jit", "interpreter"):
+        if not self._connection.choice.compiles:
             raise UsageError(
                 f"the {self._connection.choice.name} engine launches what is compiled already: "
                 "another configuration needs a Triton kernel's source (--engine jit or interpreter)"
@@ -140,7 +135,14 @@ class Variants:
     def build_ahead(self, config: Config) -> None:
         """Compile the original's source apart, so that `configured` finds it; from any thread."""
         path = Path(self._loaded[ORIGINAL].path)
-        self._compiled_apart(path, Variation(config))
+        self._apart.image(path, Variation(config), self._facts.arch)
+
+    def compile_ahead(self, candidate: Path | None) -> None:
+        """Begin to compile what will be loaded, for the device that the launch had: likely the one here."""
+        choice, arch = self._connection.choice, self._reproducer.manifest.device.arch
+        if choice.torch_free and arch is not None:
+            modules = [*([self._stored_source] if choice.source else []), candidate]
+            self._apart.begin([module for module in modules if module is not None], arch)
 
     def with_scalars(self, which: str, scalars: Mapping[str, str]) -> str:
         """``which`` with other values of numeric arguments, loaded under the name that this gives."""
@@ -174,7 +176,7 @@ class Variants:
             raise BackendUnavailable("a rebuilt kernel", "the kernel's source was not found at capture")
         if source.language == "python-dsl" and source.build is None:
             raise BackendUnavailable("a rebuilt kernel", "kerncap has no compiler for the kernel's source")
-        if self.launcher != "native":
+        if not self._builds_images:
             self._tried(name, Loaded(str(self._stored_source)))
             return
         self.candidate(name, self._as_unit(self._stored_source))
@@ -196,8 +198,9 @@ class Variants:
         """The original: as it was captured, or what its stored source becomes."""
         if not self._connection.choice.source:
             return Loaded(str(self._original()))
-        source = self._stored_source
-        return self._image(ORIGINAL, source)[0]
+        if not self._builds_images:
+            return Loaded(str(self._stored_source))
+        return self._image(ORIGINAL, self._stored_source)[0]
 
     def _original(self) -> Path:
         content = self._connection.job.content
@@ -210,6 +213,11 @@ class Variants:
     @property
     def _stored_source(self) -> Path:
         return self._connection.job.folder / str(self._connection.job.content["source"])
+
+    @property
+    def _builds_images(self) -> bool:
+        """Whether a source is made into an image before it is loaded, once for all its configurations."""
+        return self.launcher == "native" and not self._connection.choice.torch_free
 
     @property
     def _images(self) -> tuple[str, ...]:
@@ -301,6 +309,8 @@ class Variants:
         )  # fmt: skip
         self._loaded[which] = loaded
         self._compiled[which] = self._facts_of(made.compiled)
+        if self._connection.choice.torch_free and isinstance(image, Cubin):
+            self._facts.triton = str(image.metadata.get("triton_version", ""))
         if which in (ORIGINAL, CANDIDATE) and made.pointers is not None:
             facts = self._facts
             facts.pointers = made.pointers
@@ -310,10 +320,12 @@ class Variants:
     def _resolved(self, loaded: Loaded) -> tuple[str, Image | None]:
         """What the worker is given: the file itself, or the image that a module was made into elsewhere."""
         choice, path = self._connection.choice, Path(loaded.path)
+        if choice.torch_free and path.suffix == ".py":
+            return self._apart.image(path, loaded.variation, self._facts.arch)
         if not ((choice.hostile or choice.apart) and self._is_strangers(path)):
             return loaded.path, loaded.image
         try:
-            return self._compiled_apart(path, loaded.variation)
+            return self._apart.image(path, loaded.variation, self._facts.arch)
         except (BackendUnavailable, CandidateError):
             if choice.hostile:
                 raise
@@ -341,28 +353,6 @@ class Variants:
         own = self._connection.job.folder / "source"
         strange = self._connection.choice.stranger or own not in path.parents
         return self.launcher in ("jit", "binary") and path.suffix == ".py" and strange
-
-    def _compiled_apart(self, path: Path, variation: Variation) -> tuple[str, Image]:
-        """The image of a module, and what its compiler says of it, from a process that is confined."""
-        from kerncap.replay.candidates.triton_image import compile_triton
-
-        key = repr((hashlib.sha256(path.read_bytes()).hexdigest(), variation))
-        with self._lock:
-            is_new = key not in self._apart
-            built = self._apart.setdefault(key, Future())
-        if is_new:
-            out = self._connection.job.folder / f"apart-{next(self._numbers)}"
-            try:
-                out.mkdir()
-                built.set_result(compile_triton(
-                    self._connection.job.path, path, self._facts.arch, out, self._connection.choice.python,
-                    START_TIMEOUT_S + self._timeout_s, self._program, variation,
-                ))  # fmt: skip
-            except BaseException as error:
-                self._apart.pop(key)
-                built.set_exception(error)
-        made = built.result()
-        return str(made.path), made.said
 
     def _facts_of(self, found: Compiled) -> Compiled:
         folder = self._connection.job.folder

@@ -50,7 +50,6 @@ def differs_from_capture(engine: Engine) -> list[str]:
     """What is another here than where the launch was captured: reasons to allow for rounding."""
     manifest, facts = engine.manifest, engine.facts
     found = []
-    native = engine.choice.launcher == "native"
     interpreted = manifest.launch.mode == "interpreter"
     if interpreted != (engine.choice.launcher == "interpreter"):
         found.append(
@@ -60,7 +59,8 @@ def differs_from_capture(engine: Engine) -> list[str]:
     elif not interpreted and facts.device != manifest.device.name:
         found.append(f"captured on {manifest.device.name}, replayed on {facts.device}")
     captured = manifest.platform.packages.get("triton")
-    if captured and captured != facts.triton and not native and engine.choice.launcher != "binary":
+    compiled_here = engine.choice.name != "binary" and facts.triton  # by no Triton that is known, of HIP
+    if captured and captured != facts.triton and compiled_here:
         found.append(f"captured with Triton {captured}, replayed with {facts.triton}")
     return found
 

@@ -94,7 +94,8 @@ class WorkerMemory:
     def infer(self, region: int, start: int, stop: int, mask: Bits, against: str) -> View | None:
         """The view of bytes [start, stop) as the floating type that explains how they differ from a state at
         the bytes of ``mask``; None where none does, and for engines of which all arguments are typed."""
-        if self.connection.choice.launcher != "native" or not mask.any():
+        choice = self.connection.choice
+        if choice.launcher != "native" or choice.torch_free or not mask.any():
             return None
         hint = self.manifest.kernel.qualified_name
         with self.connection.file("mask") as name:

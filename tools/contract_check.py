@@ -178,6 +178,7 @@ MESSAGES_ALLOWED = {
     "replay/worker/torch_backend/launchers/binary.py": {
         "Triton's metadata": ("num_stages", "num_warps"), "a stage": ("metadata",),
     },
+    "replay/worker/native/triton_kernels.py": {"Triton's metadata": ("num_stages",)},
     "replay/worker/torch_backend/launchers/places.py": {"a group of a pattern": ("column",)},
     "kerncap/api/replay.py": {
         "a key of the document": ("different", "driver", "notes", "relocated", "runs", "triton", "warm_ms")

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from kerncap.answer import Answer, of_all
-from kerncap.api.candidate_file import kept, load_as_asked
+from kerncap.api.candidate_file import load_as_asked
 from kerncap.api.replay import (
     ReplayOptions,
     opened,
@@ -183,10 +183,7 @@ def compare(
     """
     _check(which, options, max_ratio)
     engine_name = _engine_name(path, which, options)
-    with (
-        opened(path, dataclasses.replace(options, engine=engine_name)) as (reproducer, engine),
-        kept(options.candidate) as candidate,
-    ):
+    with opened(path, dataclasses.replace(options, engine=engine_name)) as (reproducer, engine, candidate):
         if candidate is not None:
             options = dataclasses.replace(options, candidate=candidate.path)
         comparison = _Comparison(reproducer, engine, options)

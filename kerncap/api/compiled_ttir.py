@@ -7,7 +7,6 @@ reproducer has to be trusted, as for a replay.
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
 from collections.abc import Callable, Mapping
@@ -22,8 +21,8 @@ from kerncap.errors import BackendUnavailable, UsageError
 from kerncap.format import Reproducer, schema
 from kerncap.log import one_line
 from kerncap.replay import process, trust
-from kerncap.replay.choose import python_with
-from kerncap.replay.process import Program
+from kerncap.replay.choose import python_to_compile
+from kerncap.replay.process import Program, compilers_environment
 from kerncap.sanitizer.sources.origins import with_original_places
 
 TIMEOUT_S = 180.0  # Triton from a cold disk, and one kernel
@@ -79,14 +78,14 @@ def compile_source(
         source = msgspec.structs.replace(source, file=file, origins=())
         changed = tuple(map(instead.change, manifest.arguments))
         manifest = msgspec.structs.replace(manifest, arguments=changed)
-    found = python_with(("triton",), "Triton, which compiles the source,", python)
+    compiler = python_to_compile(("triton",), "Triton, which compiles the source,", python)
     with scratch.temporary("compile") as name:
         folder = Path(name)
         module = folder / "kernel.py"
         module.write_text(text, encoding="utf-8")
         job = _job(manifest, source.entry, module, target, folder / "result.json")
         (folder / "job.json").write_text(json.dumps(job), encoding="utf-8")
-        answer = _run(program, found.python, folder, target, str(reproducer.path.resolve()))
+        answer = _run(program, compiler, folder, target, str(reproducer.path.resolve()))
     if "ttir" not in answer:
         raise BackendUnavailable("TTIR", f"{reproducer.path}: {one_line(str(answer.get('error')))}")
     return with_original_places(str(answer["ttir"]), str(module), source)
@@ -126,9 +125,7 @@ def _run(program: Program, python: str, folder: Path, target: str, hidden: str) 
         str(script),
         str(folder / "job.json"),
     )
-    dropped = ("TRITON_INTERPRET", "KERNCAP_SESSION", "LD_PRELOAD", "CUDA_INJECTION64_PATH")
-    environment = {name: value for name, value in os.environ.items() if name not in dropped}
-    started = program(python, words, environment, folder.absolute() / "log")
+    started = program(python, words, compilers_environment(), folder.absolute() / "log", folder / "kernel.py")
     try:
         status = started.wait(TIMEOUT_S)
     except subprocess.TimeoutExpired:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from kerncap.answer import Answer
-from kerncap.api.candidate_file import kept, load_as_asked, refuse_inside
+from kerncap.api.candidate_file import Kept, kept, load_as_asked, refuse_inside
 from kerncap.api.candidate_settings import described
 from kerncap.api.reproduced_faults import end_again
 from kerncap.api.unseen_stores import add_unseen_stores
@@ -52,6 +52,11 @@ class ReplayOptions:
     timed_runs: int | None = None
     until_fail: int | None = None
     hostile: bool = False
+
+    @property
+    def torch_free(self) -> bool:
+        """Whether the driver and numpy do all that is asked of a Triton launch."""
+        return not self.hostile and (self.candidate is None or self.candidate.suffix == ".py")
 
     @property
     def tolerance(self) -> Tolerance:
@@ -146,7 +151,7 @@ def replay(path: Path, options: ReplayOptions = ReplayOptions()) -> ReplayResult
 
     Raises FormatError, UsageError, BackendUnavailable or ReplayError; a wrong result is no exception.
     """
-    with opened(path, options) as (reproducer, engine), kept(options.candidate) as candidate:
+    with opened(path, options, torch_free=options.torch_free) as (reproducer, engine, candidate):
         if candidate is None:
             return _replayed(reproducer, engine, options)
         result = _replayed(reproducer, engine, dataclasses.replace(options, candidate=candidate.path))
@@ -178,18 +183,17 @@ def _replayed(reproducer: Reproducer, engine: Engine, options: ReplayOptions) ->
 
 @contextmanager
 def opened(
-    path: Path, options: ReplayOptions, pool: Pool | None = None
-) -> Iterator[tuple[Reproducer, Engine]]:
-    """The reproducer, trusted, and an engine for it; out of ``pool``, if there is one."""
+    path: Path, options: ReplayOptions, pool: Pool | None = None, torch_free: bool = False
+) -> Iterator[tuple[Reproducer, Engine, Kept | None]]:
+    """The reproducer, trusted, an engine for it, out of ``pool``, if there is one, and the candidate's copy.
+
+    ``torch_free``: see `choose.without_torch`.
+    """
     if options.candidate is not None and not options.candidate.is_file():
         raise UsageError(f"{options.candidate}: no such candidate file")
     if options.candidate is not None:
         refuse_inside("--candidate", options.candidate)
     check_numbers(options.timeout_s, options.rtol, options.atol)
-    asked = Asked(
-        engine=options.engine, device=options.device, python=options.python, emulator=options.emulator,
-        timeout_s=options.timeout_s, hostile=options.hostile,
-    )  # fmt: skip
     with contextlib.ExitStack() as stack:
         pool = stack.enter_context(Pool()) if pool is None else pool
         with contextlib.ExitStack() as until_taken:
@@ -197,8 +201,15 @@ def opened(
             reproducer.max_expanded = options.max_size
             trust.require(reproducer, options.trust)
             until_taken.pop_all()
-        with pool.opened(reproducer, asked) as found:
-            yield found
+        asked = Asked(
+            engine=options.engine, device=options.device, python=options.python, emulator=options.emulator,
+            timeout_s=options.timeout_s, hostile=options.hostile,
+            torch_free=torch_free and reproducer.manifest.launch.mode != "native",
+        )  # fmt: skip
+        candidate = stack.enter_context(kept(options.candidate, options.hostile))
+        file = None if candidate is None else candidate.path
+        with pool.opened(reproducer, asked, file) as (reproducer, engine):
+            yield reproducer, engine, candidate
 
 
 def check_numbers(timeout_s: float, rtol: float | None, atol: float | None) -> None:

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 from kerncap.errors import BackendUnavailable, KerncapError
 from kerncap.regular_file import read_regular
-from kerncap.replay.choose import python_with
-from kerncap.replay.outcome import CandidateError
-from kerncap.replay.process import Program
+from kerncap.replay.choose import python_to_compile
+from kerncap.replay.outcome import CandidateError, ConfinedError
+from kerncap.replay.process import Program, compilers_environment
 from kerncap.replay.worker import protocol, typed_json
 from kerncap.replay.worker.protocol import MADE_FILE, VARIATION_FILE, Cubin, Failure, Image, Place, Variation
 from kerncap.replay.worker.typed_json import MAX_LINE_BYTES, Unreadable
 
 _NEEDED = ("torch", "triton", "numpy")
 _TAIL = 2000
-# What would change the compiler, or watch it.
-_LEFT_OUT = ("TRITON_INTERPRET", "KERNCAP_SESSION", "LD_PRELOAD", "HSA_TOOLS_LIB")
 
 
 @dataclass(frozen=True)
@@ -41,18 +37,17 @@ def compile_triton(
     program: Program,
     variation: Variation | None = None,
 ) -> Made:
-    """Compile ``source`` for the launch in ``job`` and ``arch`` ("gfx942", "cuda:90") into folder ``out``.
+    """Compile ``source`` for the launch in ``job`` and ``arch`` ("gfx942", "sm_90") into folder ``out``.
 
     ``program`` starts it, by ``python`` or, if that is kerncap's own, another one that has Triton. Raises
     CandidateError with what is wrong with the source, BackendUnavailable if no Python has Triton or it does
     not end.
     """
-    found = python_with(_NEEDED, "Triton's compiler", None if python == sys.executable else python)
+    chosen = python_to_compile(_NEEDED, "Triton's compiler", python)
     words = ("code_object", *map(str, (job.absolute(), source.absolute())), arch, str(out.absolute()))
-    environment = {key: value for key, value in os.environ.items() if key not in _LEFT_OUT}
     if variation is not None:
         (out / VARIATION_FILE).write_bytes(typed_json.line(variation))
-    started = program(found.python, words, environment, out.absolute() / "log")
+    started = program(chosen, words, compilers_environment(), out.absolute() / "log", source)
     try:
         status = started.wait(timeout=limit_s)
     except subprocess.TimeoutExpired:
@@ -70,7 +65,8 @@ def _made(source: Path, out: Path, status: int) -> Made:
     except (Unreadable, KerncapError) as error:
         problem = str(error)
     if isinstance(made, Failure):
-        raise CandidateError(made.message, made.detail[-20_000:], **vars(made.place or Place()))
+        kind = ConfinedError if made.kind == "refused" else CandidateError
+        raise kind(made.message, made.detail[-20_000:], **vars(made.place or Place()))
     if status or made is None:
         said = (out / "log").read_text(errors="replace").strip()[-_TAIL:]
         why = f"it ended with status {status} on {source.name}: {said or problem}"

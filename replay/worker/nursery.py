@@ -20,9 +20,11 @@ _MOST_BYTES = 1 << 16
 _MODULES = {
     "cuda": (".native.operations", ".native.cuda_vendor", ".cuda.placement"),
     "hip": (".native.operations", ".hip.hip_vendor", ".hip.placement"),
+    "compiler": (".torch_backend.code_object", ".torch_backend.compile_source"),
     "compiled": (
         ".torch_backend.operations",
         ".torch_backend.code_object",
+        ".torch_backend.compile_source",
         ".torch_backend.launchers.triton_jit",
     ),
     "interpreter": (".torch_backend.operations", ".torch_backend.apart", ".common.host_memory"),
@@ -71,6 +73,9 @@ def _load(kind: str) -> None:
     if kind == "interpreter":
         with contextlib.suppress(Exception):
             importlib.import_module(".torch_backend.launchers.interpreter", __package__).prepare()
+    elif kind == "compiler":
+        with contextlib.suppress(Exception):  # imported when the first argument is looked at
+            importlib.import_module("triton.experimental.gluon")
     elif kind == "compiled":
         importlib.import_module(".torch_backend.warm_triton", __package__).warm()
     gc.freeze()

@@ -74,7 +74,7 @@ class EditSession:
             if not file.is_file():
                 raise UsageError(f"{file}: no such file to watch")
         with ExitStack() as stack:
-            self.reproducer, self.engine = stack.enter_context(opened(self.path, self.options.replay))
+            self.reproducer, self.engine, _ = stack.enter_context(opened(self.path, self.options.replay))
             self.copy = copy_of(self.reproducer, self.options)
             self.history = History(self.copy)
             self._snapshots = Path(stack.enter_context(scratch.temporary("edit")))

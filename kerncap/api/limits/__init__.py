@@ -91,7 +91,7 @@ def _counted_only(path: Path, options: ReplayOptions, given: Ceilings | None, wh
 def _on_device(
     path: Path, options: ReplayOptions, choice: Choice, given: Ceilings | None, again: bool, counters: str
 ) -> LimitReport:
-    with opened(path, options) as (reproducer, engine):
+    with opened(path, options) as (reproducer, engine, _):
         which = CANDIDATE if options.candidate else ORIGINAL
         if (refused := load_candidate(engine, options.candidate)) is not None:
             raise ReplayError(f"{options.candidate}: {one_line(refused.summary)}")

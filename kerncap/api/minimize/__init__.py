@@ -87,7 +87,7 @@ def _minimize(
     deadline = started + seconds
     if keep_failing is not None:
         return _by_command(path, parent, _words(keep_failing), started, deadline, progress)
-    with opened(path, options) as (reproducer, engine):
+    with opened(path, options) as (reproducer, engine, _):
         if reproducer.manifest.oracle.kind in ("fault", "timeout"):
             raise UsageError(
                 f"{path}: the launch ended with a {reproducer.manifest.oracle.kind}, so no output says what "

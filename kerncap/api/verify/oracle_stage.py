@@ -26,6 +26,8 @@ from kerncap.replay.measure_write_set import measure
 from kerncap.replay.verdict import judge, stray_notes
 from kerncap.replay.wording import Verdict, fail, undecided
 
+_IN_STREAM = "all of its work is in the stream that it is launched in"
+
 
 def stage(case: Case) -> StageResult:
     """Judge by all that there is; the verdict stays with the case."""
@@ -106,12 +108,14 @@ def _not_by_chance(
         open_ = undecided(f"{shown.open[0]}; {shown.remedy}", *shown.open)
         open_.notes = verdict.notes
         return open_
-    if engine.choice.memory == "cuda" and engine.choice.launcher != "native":
+    if engine.choice.torch_free:  # nothing but its image is launched, by the judge
+        found.shown.append(_IN_STREAM)
+    elif engine.choice.memory == "cuda" and engine.choice.launcher != "native":
         engine.restore()
         problem = stream_problem(engine, CANDIDATE, sorted(measured.written))
         if problem:
             return _failed(verdict, [f"it returns before its stream has finished: {problem}"])
-        found.shown.append("all of its work is in the stream that it is launched in")
+        found.shown.append(_IN_STREAM)
     return verdict
 
 

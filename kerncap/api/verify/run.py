@@ -10,7 +10,7 @@ from typing import Any
 
 from kerncap import scratch
 from kerncap.answer import Answer
-from kerncap.api.candidate_file import kept, refuse_inside
+from kerncap.api.candidate_file import refuse_inside
 from kerncap.api.replay import load_candidate, opened, outcome_result, runs_at_all, without_values, write_set
 from kerncap.api.reproduced_faults import asserts_again
 from kerncap.api.verify.verify_result import (
@@ -44,9 +44,8 @@ def verify(path: Path, options: VerifyOptions = _BY_DEFAULT, pool: Pool | None =
     wanted = [name for name in STAGES if name in options.stages and name != "smoke"]
     wanted += ["proof"] * options.prove
     with (
-        opened(path, options, pool) as (reproducer, engine),
+        opened(path, options, pool, options.torch_free) as (reproducer, engine, candidate),
         scratch.temporary("verify") as folder,
-        kept(options.candidate, options.hostile) as candidate,
     ):
         if candidate is None:
             return judged(Case(reproducer, engine, ORIGINAL, options, Path(folder)), wanted)

@@ -48,7 +48,7 @@ def stage(case: Case) -> StageResult:
             open_,
             other_contents.on_other_values(case.engine, case.measured, case.options.tolerance, seed),
         )
-    if case.engine.choice.launcher in ("jit", "interpreter"):
+    if case.engine.choice.compiles:
         _add(found, open_, on_other_numbers(case, case.measured))
         for size in sizes(case.engine.manifest):
             _add(found, open_, _of_size(case, case.measured, size))
@@ -131,7 +131,7 @@ def _of_size(case: Case, measured: Measured, size: Size) -> other_contents.Shown
 def on_some_sizes(case: Case, measured: Measured) -> other_contents.Shown:
     """Both kernels with each size at about half, for a verdict that was not asked for the whole stage."""
     found = other_contents.Shown()
-    if "shapes" in case.options.stages or case.engine.choice.launcher not in ("jit", "interpreter"):
+    if "shapes" in case.options.stages or not case.engine.choice.compiles:
         return found
     for size in halves(case.engine.manifest):
         shown = _of_size(case, measured, size)

@@ -17,6 +17,7 @@ from kerncap.replay.outcome import Outcome
 from kerncap.replay.wording import Verdict, badly_ended
 
 STAGES = ("smoke", "oracle", "determinism", "numerics", "shapes", "sanitizer", "memory", "timing")
+_TORCH_FREE = {"smoke", "oracle", "determinism", "sanitizer"}
 DEFAULT_STAGES = ("smoke", "oracle", "sanitizer")  # the last for a candidate, where it applies
 
 
@@ -32,6 +33,10 @@ class VerifyOptions(ReplayOptions):
     expect: Literal["finite"] | None = None
     stages: tuple[str, ...] = DEFAULT_STAGES
     prove: bool = False
+
+    @property
+    def torch_free(self) -> bool:
+        return super().torch_free and self.reference is None and set(self.stages) <= _TORCH_FREE
 
 
 @dataclass

@@ -149,7 +149,8 @@ def perturb(kind: Number, tensor: Any, chosen: Any, view: int) -> int:
     """Change the ``chosen`` elements of an array of bits in place; how many were changed.
 
     Floats are scaled by 0.5 to 1.5, a quarter of them with the other sign, zeros become small numbers;
-    of integers a half lose or gain their lowest bit. NaN and infinities stay.
+    of integers a half lose or gain their lowest bit, or all where there are so few that none would. NaN and
+    infinities stay.
     """
     # An axis of stride 0 shows the same elements again and again: once is right.
     for axis, stride in enumerate(tensor.strides):
@@ -172,7 +173,8 @@ def perturb(kind: Number, tensor: Any, chosen: Any, view: int) -> int:
             wanted &= np.isfinite(x)
             bits = kind.encode(np.where(wanted, new, 0.0))
         else:
-            wanted &= numbers % 2 == 1
+            half = wanted & (numbers % 2 == 1)
+            wanted = half if half.any() else wanted
             bits = part ^ np.array(1, dtype=part.dtype)
         tensor[block] = np.where(wanted, bits, part).reshape(whole.shape)
         changed += int(wanted.sum())

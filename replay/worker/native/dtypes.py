@@ -100,6 +100,11 @@ def as_parts(view: JobView) -> JobView:
     }  # fmt: skip
 
 
+def is_known(name: str, itemsize: int) -> bool:
+    """Whether elements of that name and size are numbers here."""
+    return itemsize > 0 and _itemsize(name) == itemsize
+
+
 def _itemsize(name: str) -> int:
     """Bytes of an element; 0 for a type that is not known."""
     if name in _PLAIN:

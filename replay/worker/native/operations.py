@@ -22,6 +22,7 @@ from ..job import Job, JobLaunch, JobView
 from ..protocol import (
     REFERENCE,
     CodeObject,
+    Cubin,
     Difference,
     Ended,
     HipImage,
@@ -38,7 +39,9 @@ from ..protocol import (
     View,
 )
 from ..torch_backend import confine
-from . import compare_arrays, reference
+from ..triton_launch.config import varied, with_signature
+from ..triton_launch.parameters import metadata
+from . import compare_arrays, reference, triton_kernels
 from .bulk import Bulk
 from .cuda_launcher import with_scalars
 from .dtypes import BITS, Number, as_parts, number
@@ -73,6 +76,8 @@ class NativeBackend(StateOperations[States], Judging):
         driver: Any = getattr(memory, "driver", None)
         self.textures = Textures(driver, memory.regions, job["launch"]["textures"])
         self._launchers: dict[str, Any] = {}
+        self._buffers: dict[str, list[int]] = {}  # of launchers: on the device
+        self._is_triton = is_triton(job)
         self._expected: dict[int, Any] = {}  # view -> bits that the reference gives
         self._layout: Layout | None = None  # of the captured kernel, as the driver sees it
         self._sites: list[Site] | None = None
@@ -98,6 +103,8 @@ class NativeBackend(StateOperations[States], Judging):
         self, which: str, path: str, stages: str, variation: Variation, limit_s: float, image: Image | None,
         hip: HipImage | None,
     ) -> Loaded:  # fmt: skip
+        if self._is_triton:
+            return self._load_triton(which, Path(path), variation, image)
         if variation.config is not None:
             raise Refused("a native launch has no configuration but its own")
         launched: JobLaunch = self.job["launch"]
@@ -141,11 +148,41 @@ class NativeBackend(StateOperations[States], Judging):
             [f"the candidate has {what}" for what in variables.missing] + launcher.notes,
         )
 
+    def _load_triton(self, which: str, path: Path, variation: Variation, image: Image | None) -> Loaded:
+        started = time.perf_counter()
+        job = varied(self.job, variation)
+        if isinstance(image, Cubin):
+            job, said = with_signature(job, image.signature), image.metadata
+        else:
+            said = metadata(job, path.name)
+        symbol = str(said.get("name") or job["kernel"])
+        loaded = self.vendor.candidate(self.device, path, symbol, None, None)
+        buffers: list[int] = []
+        try:
+            made = triton_kernels.prepared(self.device, self.memory, job, loaded, said, path.name)
+            buffers = made.buffers
+            variables = Variables(self.device, self.memory.regions, loaded, False, self.textures)
+            launcher = self.vendor.Launcher(self.device, loaded, variables, made.launch, made.parameters)
+        except BaseException:
+            for buffer in buffers:
+                self.device.free(buffer)
+            loaded.unload()
+            raise
+        self.unload(which)
+        self._launchers[which] = launcher
+        self._buffers[which] = buffers
+        compiled = triton_kernels.described(launcher.facts(), said, job["launch"]["grid"])
+        compiled.compile_ms = (time.perf_counter() - started) * 1e3
+        compiled.stages = {path.suffix[1:]: str(path)}
+        return Loaded(compiled, self.moves.changed + made.moved, notes=launcher.notes)
+
     def unload(self, which: str) -> None:
         old = self._launchers.pop(which, None)
         if old is not None:
             self.device.finish()
             old.image.unload()
+        for buffer in self._buffers.pop(which, []):
+            self.device.free(buffer)
 
     def launch(self, which: str, limit_s: float) -> Ended:
         launcher = self._launchers[which]
@@ -305,8 +342,19 @@ def _layout_of(launch: JobLaunch) -> Layout | None:
     return None if layout is None else [(int(offset), int(size)) for offset, size in layout]
 
 
+def is_triton(job: Job) -> bool:
+    """Whether the launch is a compiled Triton kernel's, of which the parameters follow from its arguments.
+
+    Of an AMD GPU they were captured as those of any other launch.
+    """
+    return bool(job["launch"]["mode"] != "native" and job["memory"] == "cuda")
+
+
 def check(job: Job) -> None:
     """Refuse, by name, a job that lacks what a native launch is made of."""
+    if is_triton(job):
+        triton_kernels.check(job)
+        return
     if job["launch"]["block"] is None:
         raise Refused("the reproducer does not say how many threads a block has")
     if job["launch"]["parameters"] is None and job["arguments"]:

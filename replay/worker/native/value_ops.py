@@ -53,13 +53,14 @@ class Judging:
 
     def redraw(self, views: list[int], seed: int, repeats: bool, spread: Spread | None) -> list[int]:
         if repeats:
-            raise Refused("values given twice: the native backend keeps integers as they are")
+            raise Refused("values given twice: for launches on the host only")
         changed = []
         for index in views:
             view = as_parts(self.job["views"][index])
             start, stop = compare_arrays.extent(view)
             data = self.states.read(None, view["region"], start, stop)
-            if redraw(number(view), compare_arrays.strided(data, start, view), seed, index, spread):
+            bits = compare_arrays.strided(data, start, view)
+            if redraw(number(view), bits, seed, index, spread, self.job["launch"]["mode"] != "native"):
                 self.device.upload(self.states.base(view["region"]) + start, data)
                 changed.append(index)
         return changed
@@ -78,36 +79,74 @@ class Judging:
             )
 
 
-def redraw(kind: Number, bits: Any, seed: int, view: int, spread: Spread | None = None) -> bool:
-    """Change an array of bits in place, as `torch_backend/redraw.py` does it; whether anything changed."""
-    if not 0 < bits.size <= _MOST_ELEMENTS or not kind.floating:
-        return False  # integers of a native launch may be anything: they are kept
-    x = kind.decode(np.ascontiguousarray(bits)).reshape(-1)
+def redraw(
+    kind: Number, bits: Any, seed: int, view: int, spread: Spread | None = None, integers: bool = False
+) -> bool:
+    """Change an array of bits in place, as `torch_backend/redraw.py` does it; whether anything changed.
+
+    ``integers`` are changed too: of launches whose arguments are typed. Else they may be anything.
+    """
+    # An axis of stride 0 shows the same elements again and again: once is right.
+    for axis, stride in enumerate(bits.strides):
+        if stride == 0 and bits.shape[axis] > 1:
+            bits = bits[tuple(slice(0, 1) if i == axis else slice(None) for i in range(bits.ndim))]
+    if not 0 < bits.size <= _MOST_ELEMENTS:
+        return False
+    if not kind.floating:
+        return integers and kind.name != "bool" and _reordered(kind, bits, seed)
+    x = kind.decode(np.ascontiguousarray(bits))
+    ordered = _is_sorted(x)
+    x = x.reshape(-1)
     finite = np.flatnonzero(np.isfinite(x))
     values = x[finite]
     if not values.size:
         return False
-    if values.size > 2 and values[0] != values[-1] and bool((np.diff(values) >= 0).all()):
+    if ordered and values.min() != values.max():
         x[finite] = values * (0.75 + 0.03125 * (seed % 4))
     else:
         u = words(np, _SEED + 2 * seed, view, 0, x.size).astype(np.float64)[finite] / 255
-        step = max(1, int(values.size * 0.6180339887)) + 2 * seed
-        while math.gcd(step, values.size) != 1:
-            step += 1
-        places = (np.arange(values.size) * step + values.size // 3 + seed) % values.size
+        places = _places(values.size, seed)
         x[finite] = (u + 0.05) * 0.25 if not values.any() else values[places] * (0.75 + 0.25 * u)
     if spread is not None:
-        x[finite] = _spread(x[finite], view, FORMATS.get(kind.name, (1, 0))[0], spread)
+        x[finite] = _spread(x[finite], view, FORMATS.get(kind.name, (1, 0))[0], spread, ordered)
     new = np.where(np.isfinite(x), kind.encode(np.where(np.isfinite(x), x, 0.0)), bits.reshape(-1))
     changed = bool((new != bits.reshape(-1)).any())
     bits[...] = new.reshape(bits.shape)
     return changed
 
 
-def _spread(x: Any, view: int, precision: int, spread: Spread) -> Any:
+def _reordered(kind: Number, bits: Any, seed: int) -> bool:
+    """Integers change places, where they are in no order that may mean something."""
+    numbers = kind.native(bits)
+    if _is_sorted(numbers) or numbers.min() == numbers.max():
+        return False
+    old = np.ascontiguousarray(bits).reshape(-1)
+    new = old[_places(old.size, seed)]
+    changed = bool((new != old).any())
+    bits[...] = new.reshape(bits.shape)
+    return changed
+
+
+def _places(n: int, seed: int) -> Any:
+    """A permutation of n places: a step that has no common divisor with n."""
+    step = max(1, int(n * 0.6180339887)) + 2 * seed
+    while math.gcd(step, n) != 1:
+        step += 1
+    return (np.arange(n) * step + n // 3 + seed) % n
+
+
+def _is_sorted(x: Any) -> bool:
+    """Whether all values ascend, or each row's do. (Of rows, no more than a step's worth are looked at.)"""
+    if x.ndim == 0 or x.shape[-1] < 3:
+        return False
+    rows = x.reshape(-1, x.shape[-1])[: max(1, compare_arrays.ELEMENTS // x.shape[-1])]
+    return bool((rows[:, 1:] >= rows[:, :-1]).all())
+
+
+def _spread(x: Any, view: int, precision: int, spread: Spread, ordered: bool) -> Any:
     """Finite values beyond their range, as `torch_backend/redraw.py` has them."""
     u, v = words(np, _SPREAD_SEED, view, 0, 2 * x.size).reshape(2, -1).astype(np.float64) / 255
-    if not (x.size > 2 and x[0] != x[-1] and bool((np.diff(x) >= 0).all())):
+    if not ordered:
         x = np.where(x == 0, (u + 0.05) * 0.25, x)
         x = np.where(u < 0.5, -x, x) if spread.signs else x
     jitter = max(spread.jitter, 2.0 ** (1 - precision)) if spread.jitter else 0.0

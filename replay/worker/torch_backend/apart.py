@@ -18,10 +18,10 @@ from .. import typed_json
 from ..common.failures import Fault, Killed
 from ..job import Job
 from ..protocol import Ended, Variation
+from ..triton_launch.config import varied
 from .isolation import Rights, run_isolated
-from .launch_values import Values
-from .launchers.config import varied
 from .launchers.interpreter import Interpreter, prepare
+from .placed_values import PlacedValues
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ def _serve(job: Job, memory: Any, requests: int, replies: int) -> None:
 def _outcome(job: Job, memory: Any, request: Request) -> Ended:
     def load() -> Callable[[], None]:
         asked = varied(job, request.variation)
-        loaded = Interpreter(Path(request.path), asked, Values(asked, memory))
+        loaded = Interpreter(Path(request.path), asked, PlacedValues(asked, memory))
         return _nothing if request.only_load else loaded.run
 
     return run_isolated(load, request.limit_s, request.rights)

@@ -7,18 +7,20 @@ this process gives up all files but OUT and what is installed, and whatever else
 
 from __future__ import annotations
 
+import contextlib
+import importlib
 import json
 import traceback
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from .. import protocol, typed_json
 from ..common.failures import KernelError, Refused
 from ..job import Job
 from ..protocol import MADE_FILE, VARIATION_FILE, CodeObject, Cubin, Failure, Image, Variation
-from . import confine
-from .compile_ahead import compiled_for
-from .launchers.config import varied
+from ..triton_launch.config import varied
+from . import confine, warm_triton
+from .launchers import places
 
 _PLAIN = (str, int, float, bool, type(None))
 
@@ -33,22 +35,19 @@ def main(job: str, source: str, arch: str, out: str) -> None:
             content = varied(content, typed_json.read(Variation, (folder / VARIATION_FILE).read_text()))
         confine.use_only(Path(source), out, [f"{content['folder']}/regions", content["reproducer"]])
         found: Image | Failure = _build(content, Path(source), arch, folder)
-    except (KernelError, Refused) as error:
-        detail, place = getattr(error, "detail", ""), getattr(error, "place", None)
-        found = Failure("error", str(error), detail, place)
     except BaseException as error:
-        from .launchers import places
-
-        place = places.of_error(error, Path(source))
-        found = Failure("error", _last_line(error), traceback.format_exc(), place)
+        found = _failure(error, Path(source))
     (folder / MADE_FILE).write_bytes(protocol.reply(found))
 
 
 def _build(job: Job, source: Path, arch: str, folder: Path) -> Image:
     from triton.backends.compiler import GPUTarget
 
-    if arch.startswith("cuda:"):
-        compiled = compiled_for(GPUTarget("cuda", int(arch.removeprefix("cuda:")), 32), source, job)
+    from .compile_source import compiled_for
+
+    _skip_key()
+    if arch.startswith("sm_"):
+        compiled = compiled_for(GPUTarget("cuda", int(arch.removeprefix("sm_")), 32), source, job)
         (folder / "kernel.cubin").write_bytes(compiled.asm["cubin"])
         metadata = compiled.metadata._asdict()
         plain = {name: value for name, value in metadata.items() if _is_plain(value)}
@@ -66,6 +65,29 @@ def _build(job: Job, source: Path, arch: str, folder: Path) -> Image:
     )
 
 
+def _skip_key() -> None:
+    """The cache is empty, and this process's own: no key of it needs a hash of all of Triton's files."""
+    for place in warm_triton.KEY_PLACES:
+        with contextlib.suppress(ImportError):
+            module: Any = importlib.import_module(place)
+            if hasattr(module, "triton_key"):
+                module.triton_key = lambda: "of one process"
+
+
+def _failure(error: BaseException, source: Path) -> Failure:
+    """Why there is no image; ``refused`` if that may be for what is given up here."""
+    causes = [error]
+    while (cause := causes[-1].__cause__ or causes[-1].__context__) is not None and cause not in causes:
+        causes.append(cause)
+    kind: Literal["refused", "error"] = (
+        "refused" if any(isinstance(each, OSError | ImportError) for each in causes) else "error"
+    )
+    if isinstance(error, KernelError | Refused):
+        return Failure(kind, str(error), getattr(error, "detail", ""), getattr(error, "place", None))
+    message = f"{source.name} does not compile: {places.said(error)}"
+    return Failure(kind, message, traceback.format_exc(), places.of_error(error, source))
+
+
 def _is_plain(value: Any) -> bool:
     """Whether JSON holds it; of a target or a function nothing is needed."""
     if isinstance(value, dict):
@@ -73,10 +95,3 @@ def _is_plain(value: Any) -> bool:
     if isinstance(value, list | tuple):
         return all(_is_plain(item) for item in value)
     return isinstance(value, _PLAIN)
-
-
-def _last_line(error: BaseException) -> str:
-    while error.__cause__ is not None:
-        error = error.__cause__
-    lines = [line for line in str(error).splitlines() if line.strip()]
-    return f"{type(error).__name__}: {lines[-1].strip() if lines else ''}"[:500]

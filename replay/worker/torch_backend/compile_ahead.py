@@ -11,7 +11,6 @@ import contextlib
 import fcntl
 import gc
 import json
-import math
 import os
 import select
 import signal
@@ -21,7 +20,7 @@ import traceback
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from .. import typed_json
 from ..common.failures import KernelError, Refused
@@ -29,7 +28,6 @@ from ..compile_messages import Compilation, CompilationEnded, CompilerReply, Com
 from ..job import Job
 from ..protocol import Config, Failure
 
-_NOT_OPTIONS = ("stream", "device", "grid", "warmup")
 _DEVICE_MAJOR, _DEVICE_MINOR = 75, 76
 _SHARED_OPTIN = 97
 _REPLY_BYTES = 1 << 16
@@ -167,8 +165,8 @@ def _import() -> None:
     import triton.language
     import triton.runtime.jit  # noqa: F401
 
-    from . import launch_values  # noqa: F401
-    from .launchers import config, source_and_arguments  # noqa: F401
+    from ..triton_launch import config  # noqa: F401
+    from . import compile_source  # noqa: F401
     from .warm_triton import warm
 
     warm()
@@ -252,94 +250,10 @@ def _compile(job: Job, capability: int, config: Config) -> int:
     """Bytes of shared memory that it comes to."""
     from triton.backends.compiler import GPUTarget
 
-    from .launchers.config import configured
+    from ..triton_launch.config import configured
+    from .compile_source import compiled_for
 
     # Exactly as the launcher does it, so that it finds in the cache what is made here.
     target = GPUTarget("cuda", capability, 32)
     compiled = compiled_for(target, Path(job["folder"], job["source"] or ""), configured(job, config))
     return int(getattr(compiled.metadata, "shared", 0) or 0)
-
-
-def compiled_for(target: Any, path: Path, job: Job) -> Any:
-    """Triton's compiled kernel of the module in ``path`` with the arguments of ``job``'s launch.
-
-    Raises KernelError, Refused, and whatever Triton's compiler raises.
-    """
-    from triton.runtime import driver
-
-    from .launchers.source_and_arguments import SourceKernel
-
-    driver.set_active(cast("Any", _StandIn(target)))  # it has only what compiling asks for
-    kernel = SourceKernel(path, job, _values(job))
-    options = {k: v for k, v in kernel.options.items() if v is not None and k not in _NOT_OPTIONS}
-    positional, named = kernel.passed(kernel.arguments)
-    compiled = kernel.function.warmup(*positional, grid=tuple(job["launch"]["grid"]), **named, **options)
-    return compiled.result() if hasattr(compiled, "result") else compiled
-
-
-def _values(job: Job) -> Any:
-    from .compare_views import dtype_of
-    from .launch_values import Values
-
-    class Stand(Values):
-        """Arguments that have types and addresses, and no memory."""
-
-        def view(self, index: int) -> Any:
-            view = self.job["views"][index]
-            address = self.job["regions"][view["region"]]["base"] + view["offset"]
-            return _Tensor(address, dtype_of(view["dtype"]), view["shape"], view["strides"])
-
-        def _pointer(self, value: dict[str, Any], name: str) -> Any:
-            dtype = dtype_of(value["dtype"].removeprefix("torch."))
-            return _Tensor(value["address"], dtype, [0], [1])
-
-    return Stand(job, None)
-
-
-class _Tensor:
-    """As much of a tensor as Triton's specialisation asks for."""
-
-    def __init__(self, address: int, dtype: Any, shape: list[int], strides: list[int]) -> None:
-        self.dtype = dtype
-        self.shape = tuple(shape)
-        self.ndim = len(self.shape)
-        self._address = address
-        self._strides = tuple(strides)
-
-    def data_ptr(self) -> int:
-        return self._address
-
-    def stride(self, dim: int | None = None) -> Any:
-        return self._strides if dim is None else self._strides[dim]
-
-    def size(self, dim: int | None = None) -> Any:
-        return self.shape if dim is None else self.shape[dim]
-
-    def element_size(self) -> int:
-        return int(self.dtype.itemsize)
-
-    def numel(self) -> int:
-        return math.prod(self.shape)
-
-    def is_contiguous(self) -> bool:
-        return True
-
-
-class _StandIn:
-    """Triton's driver as far as compiling asks for it; what would need a device raises."""
-
-    def __init__(self, target: Any) -> None:
-        self._target = target
-
-    def get_current_target(self) -> Any:
-        return self._target
-
-    def get_current_device(self) -> int:
-        return 0
-
-    def get_current_stream(self, device: int | None = None) -> int:
-        return 0
-
-    def get_device_capability(self, device: int | None = None) -> tuple[int, int]:
-        capability = int(self._target.arch)
-        return capability // 10, capability % 10

@@ -34,12 +34,13 @@ from ..protocol import (
     View,
     three,
 )
+from ..triton_launch.config import configured, varied, with_signature
+from ..triton_launch.parameters import metadata
 from . import compare_views, confine, guard, warm_triton
 from .isolation import Rights, run_here
-from .launch_values import Values
-from .launchers.config import configured, varied, with_signature
 from .launchers.source_and_arguments import load
 from .perturb import perturb
+from .placed_values import PlacedValues
 from .states import States
 from .timing_ops import Timed
 from .value_ops import Judging
@@ -66,7 +67,7 @@ class TorchBackend(StateOperations[States], Judging, Timed):
         memory.open(torch)
         self._apart: Any = self._forked() if memory.kind == "host" else None
         self.states = States(memory, job, folder)
-        self.values = Values(self.job, memory)
+        self.values = PlacedValues(self.job, memory)
         self._launchers: dict[str, Any] = {}
         self._expected: dict[int, Any] = {}  # view -> what the reference says
 
@@ -115,7 +116,7 @@ class TorchBackend(StateOperations[States], Judging, Timed):
         if self.memory.kind != "cuda":
             return ""
         major, minor = torch.cuda.get_device_capability(self.job["device"])
-        return f"cuda:{major}{minor}"
+        return f"sm_{major}{minor}"
 
     def load(
         self, which: str, path: str, stages: str, variation: Variation, limit_s: float, image: Image | None,
@@ -124,7 +125,7 @@ class TorchBackend(StateOperations[States], Judging, Timed):
         if self._apart is not None:
             return self._on_host(which, Path(path), variation, limit_s)
         job = varied(self.job, variation)
-        values = self.values if job is self.job else Values(job, self.memory)
+        values = self.values if job is self.job else PlacedValues(job, self.memory)
         if self._warming is not None:
             self._warming.join()
         # Only a user's file can be meant to, and only where it is loaded into this very process.
@@ -179,11 +180,11 @@ class TorchBackend(StateOperations[States], Judging, Timed):
             self.memory.synchronize()
             launcher.unload()
 
-    def _launcher(self, path: Path, job: Job, values: Values, folder: Path) -> Any:
+    def _launcher(self, path: Path, job: Job, values: PlacedValues, folder: Path) -> Any:
         if path.suffix != ".py":
             from .launchers import binary, stages
 
-            captured = binary.metadata(job, path)
+            captured = metadata(job, path.name)
             if str(path) == str(self.folder / job["code"].get("cubin", "")):
                 return binary.Binary(path, job, values)
             major, minor = torch.cuda.get_device_capability(job["device"])
@@ -194,7 +195,7 @@ class TorchBackend(StateOperations[States], Judging, Timed):
         return TritonJit(path, job, values)
 
     @staticmethod
-    def _of_image(path: Path, job: Job, values: Values, said: Cubin) -> Any:
+    def _of_image(path: Path, job: Job, values: PlacedValues, said: Cubin) -> Any:
         """A candidate that another process compiled: of its Python nothing comes here."""
         from .launchers import binary, stages
 

@@ -9,7 +9,7 @@ import contextlib
 import importlib
 import threading
 
-_KEY_PLACES = ("triton.runtime.cache", "triton.compiler.compiler")  # of Triton 3.5 and later, and before
+KEY_PLACES = ("triton.runtime.cache", "triton.compiler.compiler")  # of Triton 3.5 and later, and before
 _ONE = threading.Lock()  # whoever comes while it is done has it done
 
 
@@ -18,7 +18,7 @@ def warm() -> None:
     with _ONE:
         with contextlib.suppress(Exception):  # imported when the first argument is looked at
             importlib.import_module("triton.experimental.gluon")
-        for place in _KEY_PLACES:
+        for place in KEY_PLACES:
             with contextlib.suppress(Exception):
                 importlib.import_module(place).triton_key()
                 return

@@ -71,6 +71,9 @@ class Launch:
     stranger: bool = False  # not captured here
     left_out_bytes: int = 0  # all of them: captured with --no-values
     mode: Literal["interpreter", "jit"] = "interpreter"
+    device_name: str = "NVIDIA H200"
+    options: dict[str, Any] = field(default_factory=dict)
+    code: dict[str, bytes] = field(default_factory=dict)
     grid_source: schema.GridSource | None = None
     autotune: schema.Autotune | None = None
     regions: list[tuple[int, bytes | Sparse, bytes | Sparse]] = field(default_factory=list)
@@ -135,6 +138,7 @@ class Launch:
             for start in range(0, len(before), step):
                 if before[start : start + step] != after[start : start + step]:
                     writer.add_post_chunk(index, start // step, after[start : start + step])
+        code = tuple(writer.add_code(stage, data) for stage, data in self.code.items())
         stored = writer.add_source(f"{self.entry}.py", (HEADER + self.source).encode())
         kind: Literal["cpu", "cuda"] = "cpu" if self.mode == "interpreter" else "cuda"
         manifest = schema.Manifest(
@@ -144,14 +148,27 @@ class Launch:
             created="2025-01-01T00:00:00Z",
             command=("python", "test.py"),
             platform=schema.Platform(system="Linux", machine="x86_64", python="3.11"),
-            device=schema.Device(kind=kind, name="cpu" if kind == "cpu" else "NVIDIA H200"),
+            device=schema.Device(
+                kind=kind,
+                name="cpu" if kind == "cpu" else self.device_name,
+                arch=None if kind == "cpu" else "sm_90",
+            ),
             kernel=schema.Kernel(name=self.entry, qualified_name=f"test.{self.entry}", language="triton"),
-            launch=schema.Launch(grid=self.grid, ordinal=0, mode=self.mode, grid_source=self.grid_source),
+            launch=schema.Launch(
+                grid=self.grid,
+                ordinal=0,
+                mode=self.mode,
+                grid_source=self.grid_source,
+                options={name: value(item) for name, item in self.options.items()},
+            ),
             autotune=self.autotune,
             arguments=tuple(self.arguments),
             regions=tuple(
                 schema.Region(
-                    base=base, size=len(before), kind="host" if kind == "cpu" else "device", device=-1
+                    base=base,
+                    size=len(before),
+                    kind="host" if kind == "cpu" else "device",
+                    device=-1 if kind == "cpu" else 0,
                 )
                 for base, before, _ in self.regions
             ),
@@ -165,6 +182,7 @@ class Launch:
             ),
             memory=writer.finish_memory(),
             oracle=self.oracle,
+            code=code,
             source=schema.Source(file=stored, entry=self.entry),
         )
         path = writer.seal(manifest)

@@ -133,3 +133,31 @@ KERNEL(printing) {
   }
   for (uint32_t i = 0; edition == 5 && i < 4000; ++i) std::printf("and more of it\n");
 }
+
+// add(x, y, out, n) and off_by_one, which adds 1 more to the last element: what a Triton kernel is compiled
+// to.
+KERNEL(add) {
+  uint32_t n = rig_parameter<uint32_t>(launch, 3);
+  auto* x = rig_array<float>(pointer(launch, 0), n);
+  auto* y = rig_array<float>(pointer(launch, 1), n);
+  auto* out = rig_array<float>(pointer(launch, 2), n);
+  for (uint32_t i = 0; i < n; ++i) out[i] = x[i] + y[i];
+}
+
+KERNEL(off_by_one) {
+  rig_kernel_add(launch);
+  uint32_t n = rig_parameter<uint32_t>(launch, 3);
+  rig_array<float>(pointer(launch, 2), n)[n - 1] += 1;
+}
+
+// launched(x, y, out, n): how it was launched: grid, block, cluster, dynamic shared memory, parameters.
+KERNEL(launched) {
+  auto* out = rig_array<float>(pointer(launch, 2), 11);
+  for (int i = 0; i < 3; ++i) {
+    out[i] = static_cast<float>(launch->grid[i]);
+    out[3 + i] = static_cast<float>(launch->block[i]);
+    out[6 + i] = static_cast<float>(launch->cluster[i]);
+  }
+  out[9] = static_cast<float>(launch->shared_bytes);
+  out[10] = static_cast<float>(launch->parameter_count);
+}

@@ -6,7 +6,7 @@ import importlib
 import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
@@ -15,7 +15,7 @@ import pytest
 import torch
 
 from kerncap.answer import Answer
-from kerncap.api.candidate_file import kept
+from kerncap.api.candidate_file import Kept, kept
 from kerncap.api.replay import ReplayOptions, load_candidate, outcome_result, replay
 from kerncap.api.verify import VerifyOptions, verify
 from kerncap.errors import UsageError
@@ -151,7 +151,13 @@ def test_a_file_that_changes_while_it_is_judged_fails(
         return result
 
     edits = [1, 0]  # the last first: none, then one
-    monkeypatch.setattr(command, "opened", lambda *_: nullcontext((None, None)))
+
+    @contextmanager
+    def opened(*_: object, **__: object) -> Iterator[tuple[None, None, Kept | None]]:
+        with kept(file) as candidate:
+            yield None, None, candidate
+
+    monkeypatch.setattr(command, "opened", opened)
     monkeypatch.setattr(command, "_replayed" if command is replay_module else "judged", judging)
     options = VerifyOptions(candidate=file)
     run = command.replay if command is replay_module else command.verify

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kerncap.replay.worker.torch_backend import gluon_layouts
+from kerncap.replay.worker.triton_launch import gluon_layouts
 
 pytest.importorskip("triton.experimental.gluon")
 

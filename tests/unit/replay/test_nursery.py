@@ -221,9 +221,9 @@ def test_a_compiler_is_a_fork_where_more_verdicts_follow(tmp_path: Path) -> None
     words = ("packages",)
     environment = child.environment()
     with Pool() as once, Pool(lasting=True) as lasting:
-        plain = once.program(sys.executable, words, environment, tmp_path / "plain")
+        plain = once.program(sys.executable, words, environment, tmp_path / "plain", tmp_path)
         assert not once._nurseries and plain.wait() == 0
-        forked = lasting.program(sys.executable, words, environment, tmp_path / "forked")
+        forked = lasting.program(sys.executable, words, environment, tmp_path / "forked", tmp_path)
         [nursery] = lasting._nurseries.values()
         assert forked.wait() == 0 and nursery.is_alive
     assert (tmp_path / "plain").read_bytes() == (tmp_path / "forked").read_bytes() != b""
@@ -231,7 +231,7 @@ def test_a_compiler_is_a_fork_where_more_verdicts_follow(tmp_path: Path) -> None
 
 def test_the_status_of_a_program_that_fails_is_seen(tmp_path: Path) -> None:
     with Pool(lasting=True) as pool:
-        done = pool.program(sys.executable, ("confined",), child.environment(), tmp_path / "log")
+        done = pool.program(sys.executable, ("confined",), child.environment(), tmp_path / "log", tmp_path)
         assert done.wait() == 1
     assert "IndexError" in (tmp_path / "log").read_text() or "TypeError" in (tmp_path / "log").read_text()
 

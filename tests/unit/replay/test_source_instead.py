@@ -35,7 +35,7 @@ def launchers(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     monkeypatch.setattr(Connection, "start", start)
     monkeypatch.setattr(Variants, "reload", lambda self: None)
-    monkeypatch.setattr(engines, "likely", lambda _: None)
+    monkeypatch.setattr(engines, "likely", lambda *_: None)
     monkeypatch.setattr(engines, "choose", lambda *_, **__: Choice("python", "jit", "cuda", 0))
     return started
 

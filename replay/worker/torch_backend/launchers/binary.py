@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import json
 import time
 from pathlib import Path
 from typing import Any
@@ -15,8 +14,8 @@ from ...cuda import driver as cu
 from ...cuda import kernel_resources
 from ...job import Job
 from ...protocol import Compiled, three
-from ..launch_values import Values
-from . import packed_parameters, tma
+from ...triton_launch.parameters import ALIGNMENT, Parameters, ctas, metadata, warps
+from ..placed_values import PlacedValues
 from .stages import STAGES, Made, write_stages
 
 NAME = "binary"
@@ -32,13 +31,13 @@ class Binary:
     facts; without it ``path`` is the image, with the captured facts.
     """
 
-    def __init__(self, path: Path, job: Job, values: Values, made: Made | None = None) -> None:
+    def __init__(self, path: Path, job: Job, values: PlacedValues, made: Made | None = None) -> None:
         started = time.perf_counter()
         self._driver: cu.Driver = values.memory.driver
         self._job = job
         self._path = path
         self._made = made
-        self._meta = metadata(job, path) if made is None else made.metadata
+        self._meta = metadata(job, path.name) if made is None else made.metadata
         self._image = path.read_bytes() if made is None else made.image
         self._module = ctypes.c_void_p()
         self._function = self._load()
@@ -57,7 +56,7 @@ class Binary:
             self._driver, self._job["device"], self._function, self._config, self._ctas
         )
         stages = self._meta.get("num_stages")
-        found.num_warps = int(self._meta.get("num_warps") or 4)
+        found.num_warps = warps(self._meta)
         found.num_stages = stages if isinstance(stages, int) else None
         found.compile_ms = self._compile_ms
         found.grid = three(self._job["launch"]["grid"])  # in clusters, as Triton counts
@@ -119,77 +118,25 @@ class Binary:
             sizes.append(size.value)
         return sizes
 
-    def _pack(self, values: Values) -> Any:
-        sizes = self._sizes()
-        problem = ""
-        # A descriptor without a TMA map has one flag more since Triton 3.7: what fits the image is right.
-        for with_rounding in (False, True):
-            packed = self._packed(values, with_rounding)
-            hidden = len(sizes) - len(packed)
-            lengths = [len(p) for p in packed]
-            if (
-                0 <= hidden <= 2
-                and sizes[: len(packed)] == lengths
-                and all(s == 8 for s in sizes[len(packed) :])
-            ):
-                return self._buffers([*packed, *self._scratch(hidden)])
-            problem = problem or f"the image takes parameters of {sizes} bytes, the launch has {lengths}"
-        raise Refused(
-            f"{self._path.name} and the captured signature do not fit: {problem} ({self._signature()})"
-        )
+    def _pack(self, values: PlacedValues) -> Any:
+        def build(value: dict[str, Any], name: str) -> Any:
+            built = values.build(value, name, None)
+            self._keep.append(built)
+            return built
 
-    def _signature(self) -> str:
-        """The captured arguments that became parameters."""
-        named = [
-            (a["name"], a["signature"] or packed_parameters.guess(a["value"], a["role"]))
-            for a in self._job["arguments"]
-        ]
-        return ", ".join(f"{name}: {kind}" for name, kind in named if kind != "constexpr")
+        def zeros(size: int) -> int:
+            buffer = torch.zeros(size, dtype=torch.uint8, device="cuda")
+            self._keep.append(buffer)
+            return int(buffer.data_ptr())
 
-    def _packed(self, values: Values, with_rounding: bool) -> list[bytes]:
-        metas = list(self._meta.get("tensordesc_meta") or [])
-
-        def descriptor(signature: str, value: Any, name: str) -> list[bytes]:
-            packed_parameters.rank(signature)
-            meta = metas.pop(0) if metas else None
-            if meta is None:
-                return packed_parameters.expand_descriptor(value, with_rounding)
-            try:
-                return [tma.encode(self._driver, value, meta, name), *packed_parameters.tail(value)]
-            except cu.CudaError as error:
-                raise Refused(f"argument {name}: no TMA map could be made: {error}") from error
-
-        packed: list[bytes] = []
-        for argument in self._job["arguments"]:
-            signature = argument["signature"] or packed_parameters.guess(argument["value"], argument["role"])
-            if signature == "constexpr":
-                continue  # compiled in, whatever it was
-            value = values.build(argument["value"], argument["name"], None)
-            self._keep.append(value)
-            packed += packed_parameters.flatten(signature, value, argument["name"], descriptor)
-        return packed
-
-    def _scratch(self, hidden: int) -> list[bytes]:
-        """Pointers behind the signature: global scratch, then the profiler's."""
-        x, y, z = self._job["launch"]["grid"]
-        programs = x * y * z * self._ctas
-        pointers = []
-        for name in ("global_scratch", "profile_scratch")[:hidden]:
-            size = int(self._meta.get(f"{name}_size") or 0) * programs
-            if size:
-                buffer = torch.zeros(size, dtype=torch.uint8, device="cuda")
-                self._keep.append(buffer)
-                pointers.append(packed_parameters.pack("*", buffer, name))
-            else:
-                pointers.append(packed_parameters.pack("*", None, name))
-        return pointers
+        parameters = Parameters(self._job, self._meta, self._driver, build, zeros)
+        return self._buffers(parameters.fitting(self._sizes(), self._path.name))
 
     def _buffers(self, packed: list[bytes]) -> Any:
-        # Aligned to 128: a TMA map among them has to be.
         pointers = []
         for data in packed:
-            store = ctypes.create_string_buffer(len(data) + 127)
-            at = -(-ctypes.addressof(store) // 128) * 128
+            store = ctypes.create_string_buffer(len(data) + ALIGNMENT)
+            at = -(-ctypes.addressof(store) // ALIGNMENT) * ALIGNMENT
             ctypes.memmove(at, data, len(data))
             self._keep.append(store)
             pointers.append(at)
@@ -199,7 +146,7 @@ class Binary:
 
     @property
     def _ctas(self) -> int:
-        return int(self._meta.get("num_ctas") or 1)
+        return ctas(self._meta)
 
     def _configure(self) -> cu.LaunchConfig:
         shared = int(self._meta.get("shared") or 0)
@@ -208,7 +155,7 @@ class Binary:
         x, y, z = self._job["launch"]["grid"]
         config = cu.LaunchConfig()
         config.grid[:] = [x * self._ctas, y, z]
-        config.block[:] = [32 * int(self._meta.get("num_warps") or 4), 1, 1]
+        config.block[:] = [32 * warps(self._meta), 1, 1]
         config.shared_bytes = shared
         attributes = self._attributes()
         array = (cu.LaunchAttribute * max(1, len(attributes)))(*attributes)
@@ -262,20 +209,3 @@ class Binary:
             attribute.value[: len(numbers)] = numbers
             attributes.append(attribute)
         return attributes
-
-
-def metadata(job: Job, image: Path) -> dict[str, Any]:
-    """What the compiler said about the kernel: the saved metadata stage over the manifest's facts."""
-    found: dict[str, Any] = {}
-    for name, value in (job["compiled"] or {}).items():
-        if value["kind"] in ("int", "bool", "str"):
-            found[name] = int(value["value"]) if value["kind"] == "int" else value["value"]
-    path = job["code"].get("metadata")
-    if path is not None:
-        found.update(json.loads((Path(job["folder"]) / path).read_text()))
-    if "num_warps" not in found:
-        options = job["launch"]["options"].get("num_warps")
-        if options is None or options["kind"] != "int":
-            raise Refused(f"the reproducer does not say how many warps {image.name} was compiled for")
-        found["num_warps"] = int(options["value"])
-    return found

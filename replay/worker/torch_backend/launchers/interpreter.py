@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ...common.failures import Refused
 from ...job import Job
-from ..launch_values import Values
+from ..placed_values import PlacedValues
 from .source_and_arguments import SourceKernel
 
 NAME = "interpreter"
@@ -41,7 +41,7 @@ def _keep_freed_memory() -> None:
 class Interpreter:
     """One source module's entry, run program by program in this process."""
 
-    def __init__(self, path: Path, job: Job, values: Values) -> None:
+    def __init__(self, path: Path, job: Job, values: PlacedValues) -> None:
         from .. import interpreter_gaps
 
         self._kernel = SourceKernel(path, job, values)

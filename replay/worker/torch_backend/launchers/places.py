@@ -15,6 +15,13 @@ _AT = re.compile(
 _LLVM_LINE = re.compile(r"(?:lineno|line(?: number)?):? ?(\d+)")
 
 
+def said(error: BaseException) -> str:
+    """What the innermost of Triton's own errors says: the outer ones repeat the call that led there."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return str(error) or type(error).__name__
+
+
 def of_error(error: BaseException, path: Path) -> Place | None:
     """The innermost cause of an error that lies in ``path``; None if no cause does."""
     causes = [error]

@@ -17,9 +17,9 @@ from typing import Any
 from ...common.failures import KernelError, Refused
 from ...common.fresh_source import Fresh
 from ...job import Job
+from ...triton_launch.launch_values import Values
 from .. import guard
 from ..isolation import MODULE_PREFIX
-from ..launch_values import Values
 from . import places
 
 _serial = itertools.count()

@@ -15,7 +15,7 @@ from ...cuda import driver as cu
 from ...cuda import kernel_resources
 from ...job import Job
 from ...protocol import Compiled, three
-from ..launch_values import Values
+from ..placed_values import PlacedValues
 from . import places
 from .source_and_arguments import SourceKernel
 from .stages import write_stages
@@ -29,7 +29,7 @@ _NOT_OPTIONS = ("stream", "device", "grid", "warmup")
 class TritonJit:
     """One source module's entry with the captured constexprs and options."""
 
-    def __init__(self, path: Path, job: Job, values: Values) -> None:
+    def __init__(self, path: Path, job: Job, values: PlacedValues) -> None:
         self._driver: cu.Driver = values.memory.driver
         self._device = int(job["device"])
         self._kernel = SourceKernel(path, job, values)
@@ -94,7 +94,7 @@ class TritonJit:
                 kernel._init_handles()
         except Exception as error:
             raise KernelError(
-                f"{path.name} does not compile: {_said(error)}", traceback.format_exc(),
+                f"{path.name} does not compile: {places.said(error)}", traceback.format_exc(),
                 places.of_error(error, path),
             ) from error  # fmt: skip
         return kernel
@@ -120,13 +120,6 @@ class TritonJit:
             yield
         finally:
             compilation.listener = before
-
-
-def _said(error: BaseException) -> str:
-    """What the innermost of Triton's own errors says: the outer ones repeat the call that led there."""
-    while error.__cause__ is not None:
-        error = error.__cause__
-    return str(error) or type(error).__name__
 
 
 def _kernels(function: Any, first: Any) -> list[Any]:

@@ -55,6 +55,6 @@ def test_the_key_of_this_triton_is_where_it_is_looked_for() -> None:
     """If not, every process that compiles hashes Triton's own files, and nothing else shows it."""
     pytest.importorskip("triton")
     warm_triton.warm()
-    places = [importlib.import_module(place) for place in warm_triton._KEY_PLACES]
+    places = [importlib.import_module(place) for place in warm_triton.KEY_PLACES]
     found = [getattr(place, "triton_key") for place in places if hasattr(place, "triton_key")]  # noqa: B009
     assert found and found[0].cache_info().currsize == 1

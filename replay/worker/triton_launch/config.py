@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...common.failures import Refused
-from ...job import Job, JobArgument, JobLaunch
-from ...protocol import Config, Variation
+from ..common.failures import Refused
+from ..job import Job, JobArgument, JobLaunch
+from ..protocol import Config, Variation
 
 
 def varied(job: Job, variation: Variation) -> Job:

@@ -8,8 +8,8 @@ from __future__ import annotations
 import ctypes
 from typing import Any
 
-from ...common.failures import Refused
-from ...cuda.driver import Driver
+from ..common.failures import Refused
+from ..cuda.driver import Driver
 
 _DEVICE_TO_HOST = {8: 10, 9: 8, 10: 9}  # the element type's number differs between the two sides
 _TF32 = 11

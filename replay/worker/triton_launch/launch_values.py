@@ -1,17 +1,16 @@
-"""Values of the manifest as the Python objects that a launch passes."""
+"""Values of the manifest as the Python objects that a launch passes, or that a compiler is shown.
+
+Neither torch nor Triton is loaded for a value that is none of theirs.
+"""
 
 from __future__ import annotations
 
 import collections
-import ctypes
 from typing import Any
-
-import torch
 
 from ..common.failures import Refused
 from ..job import Job
 from . import gluon_layouts
-from .compare_views import dtype_of, strided
 
 
 class Pointer:
@@ -26,32 +25,31 @@ class Pointer:
 
 
 class Values:
-    """Builds arguments over placed memory; each view is one tensor, shared by all who name it."""
+    """Builds the arguments of a job; what stands for its memory is a subclass's."""
 
-    def __init__(self, job: Job, memory: Any) -> None:
+    def __init__(self, job: Job) -> None:
         self.job = job
-        self.memory = memory
 
     def view(self, index: int) -> Any:
-        """The tensor of a view, over the placed memory itself.
+        """What stands for the tensor of a view. Raises Refused for a dtype that there is not."""
+        raise NotImplementedError
 
-        Raises Refused for a dtype that this torch lacks.
-        """
-        view = self.job["views"][index]
-        try:
-            dtype = dtype_of(view["dtype"])
-        except ValueError as error:
-            raise Refused(f"{view['name'] or f'view {index}'}: {error}") from error
-        if dtype.itemsize != view["itemsize"]:
-            raise Refused(f"{view['name']}: {view['dtype']} has {view['itemsize']} bytes in the manifest")
-        region, skew = view["region"], view["offset"] % view["itemsize"]
-        size = self.memory.regions[region]["size"]
-        data = self.memory.tensor(region, skew, max(0, size - skew))
-        tensor = strided(data, {**view, "offset": view["offset"] - skew}, dtype)
-        expected = self.memory.regions[region]["base"] + view["offset"]
-        if tensor.numel() and tensor.data_ptr() != expected:
-            raise Refused(f"{view['name']}: placed at {tensor.data_ptr():#x}, expected {expected:#x}")
-        return tensor
+    def pointer(self, value: dict[str, Any], name: str) -> Any:
+        """What stands for a bare address with a dtype."""
+        raise NotImplementedError
+
+    def torch_dtype(self, dtype: str, name: str) -> Any:
+        """torch's dtype of that name, passed as argument ``name``: what is compiled in needs none."""
+        raise Refused(f"argument {name} is torch's {dtype}, and there is no torch")
+
+    def descriptor(self, value: dict[str, Any]) -> Any:
+        """A host-side tensor descriptor, as Triton has it."""
+        from triton.tools.tensor_descriptor import TensorDescriptor
+
+        return TensorDescriptor(
+            self.view(value["view"]), list(value["shape"]), list(value["strides"]),
+            list(value["block_shape"]), value.get("padding", "zero"),
+        )  # fmt: skip
 
     def build(self, value: dict[str, Any], name: str, module: Any) -> Any:
         """The object of an encoded value; ``module`` is where function names are looked up.
@@ -88,19 +86,14 @@ class Values:
                 return triton.reinterpret(tensor, self._triton_dtype(value["wrapped_dtype"], name))
             return tensor
         if kind == "descriptor":
-            from triton.tools.tensor_descriptor import TensorDescriptor
-
-            return TensorDescriptor(
-                self.view(value["view"]), list(value["shape"]), list(value["strides"]),
-                list(value["block_shape"]), value.get("padding", "zero"),
-            )  # fmt: skip
+            return self.descriptor(value)
         if kind == "function":
             function = getattr(module, value["name"], None)
             if function is None:
                 raise Refused(f"argument {name}: the source module has no function {value['name']}")
             return function
         if kind == "pointer":
-            return self._pointer(value, name)
+            return self.pointer(value, name)
         if kind == "opaque" and value.get("type_name", "").startswith(gluon_layouts.PACKAGE):
             return gluon_layouts.rebuilt(value["repr"])
         raise Refused(
@@ -118,10 +111,7 @@ class Values:
 
     def _dtype(self, value: dict[str, Any], name: str) -> Any:
         if value["library"] == "torch":
-            try:
-                return dtype_of(value["name"].removeprefix("torch."))
-            except ValueError as error:
-                raise Refused(f"argument {name}: {error}") from error
+            return self.torch_dtype(value["name"].removeprefix("torch."), name)
         return self._triton_dtype(value["name"], name)
 
     def _triton_dtype(self, text: str, name: str) -> Any:
@@ -135,29 +125,3 @@ class Values:
             return tl.dtype(short)  # the compiler's own spelling: "fp32"
         except Exception as error:
             raise Refused(f"argument {name}: Triton here has no dtype {text}") from error
-
-    def _moved(self, address: int) -> int:
-        """Where what an address points to is now."""
-        for index, old in self.memory.relocated.items():
-            if 0 <= address - old < self.memory.regions[index]["size"]:
-                return int(address - old + self.memory.regions[index]["base"])
-        return address
-
-    def _pointer(self, value: dict[str, Any], name: str) -> Any:
-        address = value["address"]
-        dtype_name = value["dtype"].removeprefix("torch.")
-        try:
-            dtype = dtype_of(dtype_name)
-        except ValueError as error:
-            raise Refused(f"argument {name}: {error}") from error
-        if self.memory.kind != "host":
-            return Pointer(self._moved(address), dtype)
-        if address == 0:
-            return torch.empty(0, dtype=dtype)  # its data_ptr() is the null pointer
-        for old, region in zip(self.job["regions"], self.memory.regions, strict=True):
-            if old["base"] <= address < old["base"] + old["size"]:
-                address += region["base"] - old["base"]
-                return torch.frombuffer(
-                    (ctypes.c_ubyte * dtype.itemsize).from_address(address), dtype=torch.uint8
-                ).view(dtype)
-        raise Refused(f"argument {name} points to {address:#x}, which is in no captured region")

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from ...common.failures import Refused
+from ..common.failures import Refused
 
 _INTEGERS = {
     "i1": "<b", "i8": "<b", "i16": "<h", "i32": "<i", "i64": "<q",
