@@ -16,13 +16,13 @@ from kerncap.errors import BackendUnavailable, UsageError
 from kerncap.format.schema import Manifest
 from kerncap.replay import hip
 from kerncap.replay.staging import NATIVE_STAGES
+from kerncap.replay.surroundings import has_cuda_driver
 from kerncap.replay.worker import typed_json
 from kerncap.replay.worker.probe_messages import Packages
 
 ENGINES = ("auto", "binary", "jit", "interpreter")
 
 _BOOTSTRAP = Path(__file__).parent / "worker" / "bootstrap.py"
-_DRIVERS = (Path("/dev/nvidiactl"), Path("/proc/driver/nvidia/version"), Path("/dev/dxg"))
 
 
 @dataclass(frozen=True)
@@ -180,13 +180,6 @@ def likely(manifest: Manifest, torch_free: bool = False) -> Choice | None:
 def own_python_has(names: Sequence[str]) -> bool:
     """Whether kerncap's own Python has all of these packages."""
     return None not in map(importlib.util.find_spec, names)
-
-
-def has_cuda_driver() -> bool:
-    """Whether a CUDA driver seems to be there: its devices, or its library where the loader looks first."""
-    told = filter(None, os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep))
-    places = [*_DRIVERS, *(Path(folder, "libcuda.so.1") for folder in told)]
-    return any(place.exists() for place in places)
 
 
 def without_torch(choice: Choice, manifest: Manifest) -> Choice | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import os
 from collections.abc import Callable, Iterator
 from typing import Concatenate, ParamSpec, TypeVar
 
@@ -15,6 +14,7 @@ from kerncap.replay import hip
 from kerncap.replay.choose import Choice
 from kerncap.replay.process import Ahead, Refusal, TargetError, Worker, WorkerDied, WorkerTimeout
 from kerncap.replay.staging import Job
+from kerncap.replay.surroundings import environment_of
 from kerncap.replay.worker.common import bitmap
 from kerncap.replay.worker.common.bitmap import Bits
 from kerncap.replay.worker.protocol import Backend, Opened
@@ -32,14 +32,6 @@ _READING = frozenset({
 
 P = ParamSpec("P")
 R = TypeVar("R")
-
-
-def environment_of(launcher: str) -> dict[str, str]:
-    """What a worker with that launcher finds in its environment."""
-    # pytest's own is another one in each test, and none of a worker's business.
-    left_out = ("TRITON_INTERPRET", "KERNCAP_SESSION", "PYTEST_CURRENT_TEST")
-    environment = {key: value for key, value in os.environ.items() if key not in left_out}
-    return {**environment, "TRITON_INTERPRET": "1"} if launcher == "interpreter" else environment
 
 
 def started_as(choice: Choice) -> tuple[str, dict[str, str], tuple[str, ...]]:

@@ -12,15 +12,17 @@ import select
 import signal
 import socket
 import subprocess
+import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Literal, TypeAlias
 
 from kerncap import child
 from kerncap.child import Tie
 from kerncap.errors import ReplayError
-from kerncap.replay.process import Process, Running
+from kerncap.replay.running import Process, Running
+from kerncap.replay.surroundings import environment_of, has_cuda_driver
 from kerncap.replay.worker import typed_json
 from kerncap.replay.worker.nursery_messages import Asked, Told
 
@@ -41,6 +43,7 @@ class Nursery:
         self, python: str, environment: dict[str, str], kind: Kind, prefix: Sequence[str] = ()
     ) -> None:
         """``prefix`` as for `process.Started`. Raises ReplayError if it can't be started."""
+        self.kind = kind
         self.python, self.environment, self.prefix = python, environment, tuple(prefix)
         self._lock = threading.Lock()
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -111,6 +114,20 @@ class Nursery:
                 raise ReplayError(
                     f"{self.python}: the process that forks workers is gone: {error}"
                 ) from error
+
+
+@contextlib.contextmanager
+def ahead() -> Iterator[Nursery | None]:
+    """One for CUDA launches, if they may be replayed here, before it is known what will be."""
+    begun = None
+    with contextlib.suppress(ReplayError):
+        if has_cuda_driver():
+            begun = Nursery(sys.executable, environment_of("native"), "cuda")
+    try:
+        yield begun
+    finally:
+        if begun is not None:
+            begun.close()
 
 
 class Forked(Running):

@@ -20,10 +20,12 @@ from kerncap.errors import BackendUnavailable, ReplayError
 from kerncap.format import Reproducer
 from kerncap.format.schema import Manifest
 from kerncap.replay import hip, process
-from kerncap.replay.choose import Choice, has_cuda_driver, own_python_has, without_torch
-from kerncap.replay.connection import environment_of, started_as
+from kerncap.replay.choose import Choice, own_python_has, without_torch
+from kerncap.replay.connection import started_as
 from kerncap.replay.engine import Engine
 from kerncap.replay.nursery import Kind, Nursery
+from kerncap.replay.running import Process
+from kerncap.replay.surroundings import compilers_environment, environment_of, has_cuda_driver
 
 _NURSERIES = 4  # each holds torch, or numpy
 _KFD = Path("/dev/kfd")
@@ -70,15 +72,21 @@ class Pool:
     """Engines for one reproducer after the other; a context manager.
 
     ``keep``: how many stay open. ``lasting``: more verdicts follow, so that compilers are forks too.
-    ``apart``: candidates are compiled there, so that engines can be kept after them too.
+    ``apart``: candidates are compiled there, so that engines can be kept after them too. ``begun``: a
+    nursery that was started ahead, which is the pool's from now on.
     """
 
-    def __init__(self, keep: int = 0, lasting: bool = False, apart: bool = False) -> None:
+    def __init__(
+        self, keep: int = 0, lasting: bool = False, apart: bool = False, begun: Nursery | None = None
+    ) -> None:
         self._keep = keep
         self._apart = apart
         self._lasting = lasting or keep > 0
         self._kept: dict[_Place, tuple[Reproducer, Engine]] = {}  # the one used last is the last
         self._nurseries: dict[_Started, Nursery] = {}
+        if begun is not None:
+            started = _Started.of(begun.kind, begun.python, begun.environment, begun.prefix)
+            self._nurseries[started] = begun
         self._lock = threading.Lock()
 
     def __enter__(self) -> Pool:
@@ -145,7 +153,7 @@ class Pool:
 
     def program(
         self, python: str, words: Sequence[str], environment: Mapping[str, str], log: Path, module: Path
-    ) -> process.Process:
+    ) -> Process:
         """As `process.program`, by a fork if one is at hand or will be wanted again."""
         kind = _Started.of(_compilers(module), python, environment, ())
         if self._lasting or kind in self._nurseries:
@@ -167,7 +175,7 @@ class Pool:
             choice = Choice(python, launcher, memory, 0, emulator)
             instead = without_torch(choice, manifest) if asked.torch_free else None
             if instead is not None:
-                self._nursery(_Started.of("compiler", python, process.compilers_environment(), ()))
+                self._nursery(_Started.of("compiler", python, compilers_environment(), ()))
             self.nursery(instead or choice)
 
     def _nursery(self, started: _Started) -> Nursery | None:

@@ -15,6 +15,7 @@ from kerncap import child, failure
 from kerncap.errors import ReplayError
 from kerncap.replay.choose import Choice
 from kerncap.replay.outcome import KILLED
+from kerncap.replay.running import Process, Running
 from kerncap.replay.worker import protocol, typed_json
 from kerncap.replay.worker.protocol import Backend, Failure, Hello, Order, Place
 
@@ -25,10 +26,6 @@ T = TypeVar("T")
 _BOOTSTRAP = Path(__file__).parent / "worker" / "bootstrap.py"
 _HELLO_TIMEOUT_S = 120.0
 _LOG_TAIL_BYTES = 8192
-_NO_COMPILERS = frozenset((
-    "TRITON_INTERPRET", "KERNCAP_SESSION", "LD_PRELOAD", "HSA_TOOLS_LIB", "CUDA_INJECTION64_PATH",
-    "PYTEST_CURRENT_TEST",
-))  # fmt: skip
 
 
 class WorkerDied(Exception):
@@ -57,29 +54,6 @@ class TargetError(Exception):
         super().__init__(message)
         self.detail = detail
         self.place = place
-
-
-class Process(Protocol):
-    """What is done with a process of the worker's code: as `child.Child` has it."""
-
-    pid: int
-
-    @property
-    def returncode(self) -> int | None: ...
-
-    def poll(self) -> int | None: ...
-
-    def wait(self, timeout: float | None = None) -> int: ...
-
-    def end(self) -> int: ...
-
-
-class Running:
-    """A process of the worker's code, and the pipes to it."""
-
-    process: Process
-    requests: int
-    replies: int
 
 
 class Started(Running):
@@ -185,11 +159,6 @@ class Shared(Protocol):
     ) -> Process:
         """See `program`."""
         ...
-
-
-def compilers_environment() -> dict[str, str]:
-    """What Triton's compiler finds in its environment: nothing that would change it, or watch it."""
-    return {key: value for key, value in os.environ.items() if key not in _NO_COMPILERS}
 
 
 def program(

@@ -22,7 +22,8 @@ from kerncap.format import Reproducer, schema
 from kerncap.log import one_line
 from kerncap.replay import process, trust
 from kerncap.replay.choose import python_to_compile
-from kerncap.replay.process import Program, compilers_environment
+from kerncap.replay.process import Program
+from kerncap.replay.surroundings import compilers_environment
 from kerncap.sanitizer.sources.origins import with_original_places
 
 TIMEOUT_S = 180.0  # Triton from a cold disk, and one kernel

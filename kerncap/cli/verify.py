@@ -69,20 +69,32 @@ def command(
 
         if (status := client.ask(context.meta[WORDS])) is not None:
             return status
+    if stages is None and options["hostile"]:
+        stages = "all"
+    from kerncap.replay import nursery
+
+    with nursery.ahead() if pool is None else contextlib.nullcontext() as begun:  # while the rest is loaded
+        return _judged(repros, options, stages, as_json, pool, begun)
+
+
+def _judged(
+    repros: tuple[Path, ...], options: dict[str, Any], stages: str | None, as_json: bool, pool: Any,
+    begun: Any,
+) -> int:  # fmt: skip
+    """``pool``: that of the process that stays; without it ``begun`` is taken by one of this command."""
     from kerncap.api.verify import VerifyOptions, parse_stages, verify
     from kerncap.api.verify.corpus import reproducers_of, verify_all
     from kerncap.replay.pool import Pool
     from kerncap.report.verdict_text import render, render_one_of_many
 
-    if stages is None and options["hostile"]:
-        stages = "all"
     asked = VerifyOptions(**options, stages=parse_stages(stages))
     found = reproducers_of(repros)
-    if found == [*repros] and len(found) == 1:
-        result = verify(found[0], asked, pool)
-        click.echo(json.dumps(result.as_dict(), indent=2) if as_json else render(result))
-        return exit_status(result.answer)
-    with Pool(lasting=True) if pool is None else contextlib.nullcontext(pool) as shared:
+    many = found != [*repros] or len(found) > 1
+    with Pool(lasting=many, begun=begun) if pool is None else contextlib.nullcontext(pool) as shared:
+        if not many:
+            result = verify(found[0], asked, shared)
+            click.echo(json.dumps(result.as_dict(), indent=2) if as_json else render(result))
+            return exit_status(result.answer)
         corpus = verify_all(
             found, asked, shared, lambda one: None if as_json else click.echo(render_one_of_many(one))
         )

@@ -21,9 +21,9 @@ import msgspec
 from kerncap import scratch
 from kerncap.errors import BackendUnavailable
 from kerncap.format import Reproducer
-from kerncap.replay.connection import environment_of
 from kerncap.replay.outcome import Config
 from kerncap.replay.process import Standby, Started
+from kerncap.replay.surroundings import environment_of
 from kerncap.replay.tuning.grid import has_value, plain
 from kerncap.replay.worker import typed_json
 from kerncap.replay.worker.compile_messages import Compilation, CompilerReply, Compiling, Target

@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -29,12 +30,30 @@ OTHERS = (
     "kerncap.api.verify.numerics_stage", "kerncap.api.verify.memory_stage", "kerncap.api.verify.timing_stage",
 )  # fmt: skip
 
+STARTS = """
+import json, sys
+from kerncap.replay import nursery
+began, starts = nursery.Nursery.__init__, []
+def noted(*given):
+    starts.append([*sys.modules])
+    began(*given)
+nursery.Nursery.__init__ = noted
+from kerncap.cli import main
+assert main(sys.argv[1:]) == 0
+print(json.dumps(starts), file=sys.stderr)
+"""
+
 
 def loaded(*words: str | Path) -> set[str]:
     """The modules that a command loads in its own process."""
-    command = [sys.executable, "-c", SCRIPT, "verify", *words]
+    return set(said(SCRIPT, *words))
+
+
+def said(script: str, *words: str | Path) -> list[Any]:
+    command = [sys.executable, "-c", script, "verify", *words]
     done = subprocess.run(command, env=child.environment(), capture_output=True, text=True, check=True)
-    return set(json.loads(done.stderr))
+    found: list[Any] = json.loads(done.stderr)
+    return found
 
 
 def unwanted(found: set[str], names: tuple[str, ...]) -> set[str]:
@@ -45,6 +64,11 @@ def test_a_native_verify_loads_what_it_needs(tmp_path: Path) -> None:
     found = loaded(native.add().seal(tmp_path))
     assert "kerncap.api.verify.oracle_stage" in found
     assert not unwanted(found, OTHERS)
+
+
+def test_the_process_that_forks_workers_starts_before_the_rest_is_loaded(tmp_path: Path) -> None:
+    [before] = said(STARTS, native.add().seal(tmp_path))
+    assert not unwanted(set(before), ("numpy", "msgspec", "kerncap.api", "kerncap.format"))
 
 
 def test_a_command_of_a_judge_that_is_there_loads_next_to_nothing(
