@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import TypeVar
@@ -15,11 +15,10 @@ from kerncap.format import Reproducer
 from kerncap.replay import doubts
 from kerncap.replay.choose import Choice, choose, image_instead, likely, without_torch
 from kerncap.replay.connection import Connection
-from kerncap.replay.outcome import CandidateError, Compiled, Config, ConfinedError, Facts, Outcome, Repeated
+from kerncap.replay.outcome import CandidateError, Compiled, Config, ConfinedError, Facts, Outcome
 from kerncap.replay.process import (
     Ahead,
     Shared,
-    TargetError,
     WorkerDied,
     WorkerKilled,
     WorkerTimeout,
@@ -28,18 +27,15 @@ from kerncap.replay.process import (
 from kerncap.replay.side_inputs import SideInputs, of_reproducer
 from kerncap.replay.staging import Job, stage
 from kerncap.replay.variants import CANDIDATE, CAPTURED, ORIGINAL, REBUILT, Variants
-from kerncap.replay.worker.protocol import Backend, Image, Opened, Replays, Timings
-from kerncap.replay.worker_memory import WorkerMemory
+from kerncap.replay.worker.protocol import Backend, Image, Opened
+from kerncap.replay.worker_times import GRACE_S, WorkerTimes
 
 __all__ = ["CANDIDATE", "CAPTURED", "ORIGINAL", "REBUILT", "Engine"]
 
 S = TypeVar("S")
 
-_LONGEST_REPEAT_S = 24 * 3600.0
-_GRACE_S = 15.0  # beyond a launch's own limit, for what the worker does around it
 
-
-class Engine(WorkerMemory):
+class Engine(WorkerTimes):
     """Runs launches of one reproducer; a context manager.
 
     The operations work on the worker's memory: restore a state, poison, launch, compare. ``generation``
@@ -290,7 +286,7 @@ class Engine(WorkerMemory):
         limit = self.timeout_s if timeout_s is None else timeout_s
         try:
             ended = self.connection.request(
-                limit + max(limit, _GRACE_S) + _GRACE_S, Backend.launch, which, limit_s=limit
+                limit + max(limit, GRACE_S) + GRACE_S, Backend.launch, which, limit_s=limit
             )
         except WorkerTimeout:
             self.connection.start()
@@ -335,87 +331,6 @@ class Engine(WorkerMemory):
         if moved not in self._of_places:
             self._of_places[moved] = doubts.of_moved(self.facts, self.manifest, self.pre_files())
         return self._of_places[moved]
-
-    def time(self, which: str, warmup: int, n: int, dirty: list[int], cold: bool = False) -> list[float]:
-        """Milliseconds of ``n`` launches after a warm-up; ``dirty`` regions are restored before each.
-
-        ``cold``: the device's cache holds other data, where a Triton launch runs on one.
-        """
-        limit = self.timeout_s * (warmup + n)
-        return self.connection.call_within(
-            limit + _GRACE_S, Backend.time, which, warmup=warmup, n=n, limit_s=limit, dirty=dirty, cold=cold
-        )
-
-    def interleaved(
-        self,
-        whichs: Sequence[str],
-        rounds: int,
-        dirty: list[int],
-        ranges: Sequence[tuple[int, int, int]] | None = None,
-        cold: bool = False,
-    ) -> dict[str, list[float]]:
-        """Milliseconds of ``rounds`` launches of each variant, in turns: times of one round are a pair.
-
-        Every round times each variant once, in an order that changes, each on the restored pre-state of the
-        ``dirty`` regions, or of no more than ``ranges`` of them (region, start, stop).
-        ``cold`` as for `time`.
-        By the device's events, of the interpreter by the host's clock. Raises ReplayError where a launch
-        does not end well.
-        """
-        unknown = [name for name in whichs if not self.is_loaded(name)]
-        if unknown:
-            raise ReplayError(f"{', '.join(unknown)}: not loaded, so there is nothing to time")
-        if len(set(whichs)) != len(whichs) or rounds < 1:
-            raise UsageError("interleaved times are of different variants, and of at least one round")
-        limit = min(self.timeout_s * len(whichs) * (rounds + 1), _LONGEST_REPEAT_S)
-        sizes = [region.size for region in self.manifest.regions]
-        wanted = [(r, 0, sizes[r]) for r in dirty] if ranges is None else list(ranges)
-        return self.connection.call_within(
-            limit + _GRACE_S, Backend.interleaved, list(whichs), rounds=rounds, ranges=wanted, limit_s=limit,
-            cold=cold,
-        )  # fmt: skip
-
-    def repeat(self, which: str, n: int, state: str, ranges: list[tuple[int, int, int]]) -> Repeated:
-        """``n`` native replays, queued without waiting, each from ``ranges`` (region, start, stop).
-
-        The ranges are taken from ``state``; memory is as the last replay left it. One that does not end
-        well ends them all.
-        """
-        return self._repeated(Backend.repeat, which, n, state, ranges)
-
-    def until(self, which: str, n: int, state: str, expected: str) -> Repeated:
-        """Up to ``n`` native replays, until one differs from a state; memory is as the first such left it."""
-        return self._repeated(Backend.until, which, n, state, expected)
-
-    def timings(
-        self, which: str, ranges: list[tuple[int, int, int]], dirty: list[int], again: bool
-    ) -> Timings:
-        """Milliseconds of a launch with a warm and with a cold cache.
-
-        ``ranges`` are what it dirties, ``dirty`` the regions of these; ``again``: it may follow itself.
-        """
-        limit = 2 * self.timeout_s
-        return self.connection.call_within(
-            limit + _GRACE_S, Backend.timings, which, ranges=ranges, dirty=dirty, again=again, limit_s=limit
-        )
-
-    def _repeated(
-        self, operation: Callable[[Backend, str, int, str, S, float], Replays], which: str, n: int,
-        state: str, more: S,
-    ) -> Repeated:  # fmt: skip
-        limit = min(self.timeout_s * n, _LONGEST_REPEAT_S)
-        try:
-            ran = self.connection.request(limit + _GRACE_S, operation, which, n, state, more, limit)
-        except WorkerTimeout:
-            self.connection.start()
-            return Repeated(ended=Outcome("timeout", f"{n} replays did not end within {limit:g} s"))
-        except WorkerDied as death:
-            self.connection.start()
-            status = "killed" if isinstance(death, WorkerKilled) else "fault"
-            return Repeated(ended=Outcome(status, str(death)))
-        except TargetError as error:
-            return Repeated(ended=Outcome("error", str(error)))
-        return Repeated(ran.runs, ran.different, ran.first, times_ms=ran.times_ms, seconds=ran.seconds)
 
     # --- the process -------------------------------------------------------------------------------
 

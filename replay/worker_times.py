@@ -1,0 +1,108 @@
+"""What an engine times and repeats: many launches in one request to its worker."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from kerncap.errors import ReplayError, UsageError
+from kerncap.replay.outcome import Outcome, Repeated
+from kerncap.replay.process import TargetError, WorkerDied, WorkerKilled, WorkerTimeout
+from kerncap.replay.worker.protocol import Backend, Replays, Timings
+from kerncap.replay.worker_memory import WorkerMemory
+
+S = TypeVar("S")
+
+GRACE_S = 15.0  # beyond a launch's own limit, for what the worker does around it
+_LONGEST_REPEAT_S = 24 * 3600.0
+
+
+class WorkerTimes(WorkerMemory):
+    """The part of an engine that runs launches in a row; ``timeout_s`` is the limit of one."""
+
+    timeout_s: float
+
+    def is_loaded(self, name: str) -> bool:
+        """Whether a variant of that name can be launched."""
+        raise NotImplementedError
+
+    def time(self, which: str, warmup: int, n: int, dirty: list[int], cold: bool = False) -> list[float]:
+        """Milliseconds of ``n`` launches after a warm-up; ``dirty`` regions are restored before each.
+
+        ``cold``: the device's cache holds other data, where a Triton launch runs on one.
+        """
+        limit = self.timeout_s * (warmup + n)
+        return self.connection.call_within(
+            limit + GRACE_S, Backend.time, which, warmup=warmup, n=n, limit_s=limit, dirty=dirty, cold=cold
+        )
+
+    def interleaved(
+        self,
+        whichs: Sequence[str],
+        rounds: int,
+        dirty: list[int],
+        ranges: Sequence[tuple[int, int, int]] | None = None,
+        cold: bool = False,
+    ) -> dict[str, list[float]]:
+        """Milliseconds of ``rounds`` launches of each variant, in turns: times of one round are a pair.
+
+        Every round times each variant once, in an order that changes, each on the restored pre-state of the
+        ``dirty`` regions, or of no more than ``ranges`` of them (region, start, stop).
+        ``cold`` as for `time`.
+        By the device's events, of the interpreter by the host's clock. Raises ReplayError where a launch
+        does not end well.
+        """
+        unknown = [name for name in whichs if not self.is_loaded(name)]
+        if unknown:
+            raise ReplayError(f"{', '.join(unknown)}: not loaded, so there is nothing to time")
+        if len(set(whichs)) != len(whichs) or rounds < 1:
+            raise UsageError("interleaved times are of different variants, and of at least one round")
+        limit = min(self.timeout_s * len(whichs) * (rounds + 1), _LONGEST_REPEAT_S)
+        sizes = [region.size for region in self.manifest.regions]
+        wanted = [(r, 0, sizes[r]) for r in dirty] if ranges is None else list(ranges)
+        return self.connection.call_within(
+            limit + GRACE_S, Backend.interleaved, list(whichs), rounds=rounds, ranges=wanted, limit_s=limit,
+            cold=cold,
+        )  # fmt: skip
+
+    def repeat(self, which: str, n: int, state: str, ranges: list[tuple[int, int, int]]) -> Repeated:
+        """``n`` native replays, queued without waiting, each from ``ranges`` (region, start, stop).
+
+        The ranges are taken from ``state``; memory is as the last replay left it. One that does not end
+        well ends them all.
+        """
+        return self._repeated(Backend.repeat, which, n, state, ranges)
+
+    def until(self, which: str, n: int, state: str, expected: str) -> Repeated:
+        """Up to ``n`` native replays, until one differs from a state; memory is as the first such left it."""
+        return self._repeated(Backend.until, which, n, state, expected)
+
+    def timings(
+        self, which: str, ranges: list[tuple[int, int, int]], dirty: list[int], again: bool
+    ) -> Timings:
+        """Milliseconds of a launch with a warm and with a cold cache.
+
+        ``ranges`` are what it dirties, ``dirty`` the regions of these; ``again``: it may follow itself.
+        """
+        limit = 2 * self.timeout_s
+        return self.connection.call_within(
+            limit + GRACE_S, Backend.timings, which, ranges=ranges, dirty=dirty, again=again, limit_s=limit
+        )
+
+    def _repeated(
+        self, operation: Callable[[Backend, str, int, str, S, float], Replays], which: str, n: int,
+        state: str, more: S,
+    ) -> Repeated:  # fmt: skip
+        limit = min(self.timeout_s * n, _LONGEST_REPEAT_S)
+        try:
+            ran = self.connection.request(limit + GRACE_S, operation, which, n, state, more, limit)
+        except WorkerTimeout:
+            self.connection.start()
+            return Repeated(ended=Outcome("timeout", f"{n} replays did not end within {limit:g} s"))
+        except WorkerDied as death:
+            self.connection.start()
+            status = "killed" if isinstance(death, WorkerKilled) else "fault"
+            return Repeated(ended=Outcome(status, str(death)))
+        except TargetError as error:
+            return Repeated(ended=Outcome("error", str(error)))
+        return Repeated(ran.runs, ran.different, ran.first, times_ms=ran.times_ms, seconds=ran.seconds)
