@@ -6,7 +6,6 @@ import contextlib
 import hashlib
 import itertools
 import threading
-from collections.abc import Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,7 +28,7 @@ class CompiledApart:
         self._python = python
         self._limit_s = limit_s
         self._program = program
-        self._made: dict[str, Future[Made]] = {}
+        self._made: dict[tuple[str, str, str], Future[Made]] = {}
         self._numbers = itertools.count()
         self._lock = threading.Lock()
 
@@ -40,7 +39,7 @@ class CompiledApart:
         """
         from kerncap.replay.candidates.triton_image import compile_triton
 
-        key = repr((hashlib.sha256(path.read_bytes()).hexdigest(), variation, arch))
+        key = (hashlib.sha256(path.read_bytes()).hexdigest(), repr(variation), arch)
         with self._lock:
             is_new = key not in self._made
             built = self._made.setdefault(key, Future())
@@ -57,16 +56,23 @@ class CompiledApart:
         made = built.result()
         return str(made.path), made.said
 
-    def begin(self, paths: Sequence[Path], arch: str) -> None:
-        """Begin to compile modules, which `image` will be asked for."""
+    def begin(self, path: Path, variation: Variation, arch: str) -> None:
+        """Begin to compile a module, which `image` will be asked for."""
 
-        def ahead(path: Path) -> None:
+        def ahead() -> None:
             with contextlib.suppress(KerncapError, OSError):  # whoever asks for it is told
-                self.image(path, Variation(), arch)
+                self.image(path, variation, arch)
 
-        for path in paths:
-            threading.Thread(target=ahead, args=(path,), daemon=True).start()
+        threading.Thread(target=ahead, daemon=True).start()
 
-    def clear(self) -> None:
-        """Forget all: what a module imports may be another text by now."""
-        self._made.clear()
+    def forget_but(self, path: Path) -> None:
+        """Forget all but what one module became: what others import may be another text by now."""
+        kept = _text(path)
+        self._made = {key: made for key, made in self._made.items() if key[0] == kept}
+
+
+def _text(path: Path) -> str:
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    except OSError:  # of a launch with no source
+        return ""

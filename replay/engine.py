@@ -138,7 +138,9 @@ class Engine(WorkerTimes):
         self._variants = Variants(
             self.reproducer, self.connection, self.facts, self.timeout_s, self.program
         )  # fmt: skip
-        self._variants.compile_ahead(self._candidate)
+        self._variants.begin()
+        if self._candidate is not None:
+            self._variants.begin(self._candidate)
         try:
             self.connection.start()
         except BaseException:
@@ -218,6 +220,10 @@ class Engine(WorkerTimes):
         confined = self.choice.memory == "host" and not self.facts.unconfined
         elsewhere = self.choice.launcher == "native" or self.choice.hostile or self.choice.apart
         self._ran_python |= path.suffix == ".py" and not (confined or elsewhere)
+
+    def begin_configured(self, config: Config, path: Path | None = None) -> None:
+        """Begin to compile what `load_configured` will be asked for, where that is done apart."""
+        self._variants.begin(path, config)
 
     def build_ahead(self, config: Config) -> None:
         """Compile the stored source of a stranger for another configuration, for `load_configured`.

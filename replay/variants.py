@@ -93,7 +93,7 @@ class Variants:
         """Free every variant but the original."""
         for each in [key for key in self._loaded if key != ORIGINAL]:
             self.unload(each)
-        self._apart.clear()
+        self._apart.forget_but(self._stored_source)
 
     def candidate(self, name: str, path: Path) -> None:
         """Make a file the variant ``name``. Raises CandidateError with the reason why it can't be run."""
@@ -137,12 +137,14 @@ class Variants:
         path = Path(self._loaded[ORIGINAL].path)
         self._apart.image(path, Variation(config), self._facts.arch)
 
-    def compile_ahead(self, candidate: Path | None) -> None:
-        """Begin to compile what will be loaded, for the device that the launch had: likely the one here."""
-        choice, arch = self._connection.choice, self._reproducer.manifest.device.arch
-        if choice.torch_free and arch is not None:
-            modules = [*([self._stored_source] if choice.source else []), candidate]
-            self._apart.begin([module for module in modules if module is not None], arch)
+    def begin(self, path: Path | None = None, config: Config | None = None) -> None:
+        """Begin to compile a module, or the stored source, which will be loaded where that is done apart.
+
+        For the device that the launch had, as long as it is not known which one is here.
+        """
+        choice, arch = self._connection.choice, self._facts.arch or self._reproducer.manifest.device.arch
+        if choice.torch_free and arch and (path is not None or choice.source):
+            self._apart.begin(path or self._stored_source, Variation(config), arch)
 
     def with_scalars(self, which: str, scalars: Mapping[str, str]) -> str:
         """``which`` with other values of numeric arguments, loaded under the name that this gives."""

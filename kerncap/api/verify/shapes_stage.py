@@ -128,6 +128,15 @@ def _of_size(case: Case, measured: Measured, size: Size) -> other_contents.Shown
     return _compared(case, measured, f"{size.name}{size.remark}", names)
 
 
+def begin_some_sizes(case: Case) -> None:
+    """Begin to compile what `on_some_sizes` will load."""
+    if "shapes" not in case.options.stages and case.engine.choice.torch_free:
+        for size in halves(case.engine.manifest):
+            config = Config(arguments=dict(size.arguments), grid=size.grid)
+            case.engine.begin_configured(config)
+            case.engine.begin_configured(config, case.options.candidate)
+
+
 def on_some_sizes(case: Case, measured: Measured) -> other_contents.Shown:
     """Both kernels with each size at about half, for a verdict that was not asked for the whole stage."""
     found = other_contents.Shown()

@@ -5,11 +5,16 @@ No device is touched, and torch is not loaded, but by a module that imports it.
 
 from __future__ import annotations
 
+import contextlib
+import importlib
 import math
+import sys
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import Any, cast
 
+from triton.backends.compiler import BaseBackend
 from triton.runtime import driver
 
 from ..common.failures import Refused
@@ -26,11 +31,28 @@ def compiled_for(target: Any, path: Path, job: Job) -> Any:
     Raises KernelError, Refused, and whatever Triton's compiler raises.
     """
     driver.set_active(cast("Any", _StandIn(target)))  # it has only what compiling asks for
+    _look_at_no_tensor()
     kernel = SourceKernel(path, job, StandIns(job))
     options = {k: v for k, v in kernel.options.items() if v is not None and k not in _NOT_OPTIONS}
     positional, named = kernel.passed(kernel.arguments)
     compiled = kernel.function.warmup(*positional, grid=tuple(job["launch"]["grid"]), **named, **options)
     return compiled.result() if hasattr(compiled, "result") else compiled
+
+
+def _look_at_no_tensor() -> None:
+    """Let Triton look at a first argument, for which 3.6 to 3.8 import torch: to tell its tensors, of which
+    there are none here."""
+    if "torch" in sys.modules:
+        return
+    nothing: Any = ModuleType("torch")
+    nothing.Tensor = type("Tensor", (), {})
+    sys.modules["torch"] = nothing
+    try:
+        with contextlib.suppress(Exception):  # another version looks at it elsewhere, with torch if it must
+            libtriton: Any = importlib.import_module("triton._C.libtriton")
+            libtriton.native_specialize_impl(BaseBackend, 1, False, True, True)
+    finally:
+        del sys.modules["torch"]
 
 
 class StandIns(Values):

@@ -88,6 +88,16 @@ def test_a_candidate_is_judged_without_torch(tmp_path: Path, kernel: str, passes
             assert "libtorch" not in Path(f"/proc/{pid}/maps").read_text()
 
 
+def test_no_compiler_imports_torch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, started: list[str]
+) -> None:
+    (tmp_path / "torch.py").write_text("raise SystemExit('torch is imported')\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    result = judged(launch().seal(tmp_path / "repro"), candidate=candidate(tmp_path))
+    assert result.passed, result.verdict.reasons
+    assert started == ["native"]
+
+
 def test_what_the_launch_passes(tmp_path: Path) -> None:
     expected = np.array([8, 1, 1, 256, 1, 1, 2, 1, 1, 0, 6], dtype=np.float32)
     text = build.ADD.replace("@triton.jit", "@triton.jit(repr=lambda _: 'launched')")

@@ -28,7 +28,6 @@ WRONG = {
     "copied_tile": ("* 2)", "* 3)"),
     "clustered": ("+ 1, mask", "+ 2, mask"),
     "by_scalars": ("+ shift", "- shift"),
-    "own_descriptor": ("+ 3)", "+ 4)"),
     "counted": ("1, mask=mask)", "2, mask=mask)"),
 }
 

@@ -1,4 +1,4 @@
-"""Triton launches that differ in what is passed: shared memory, clusters, TMA maps, scalars, scratch."""
+"""Triton launches that differ in what is passed: shared memory, clusters, TMA maps, scalars."""
 
 import torch
 import triton
@@ -48,14 +48,6 @@ def by_scalars(x_ptr, count_ptr, factor_ptr, out_ptr, shift, flag, nothing, BLOC
 
 
 @triton.jit
-def own_descriptor(x_ptr, out_ptr, rows, COLUMNS: tl.constexpr, BLOCK: tl.constexpr):
-    x = tl.make_tensor_descriptor(x_ptr, [rows, COLUMNS], [COLUMNS, 1], [BLOCK, COLUMNS])
-    row = tl.program_id(0) * BLOCK
-    i = (row + tl.arange(0, BLOCK))[:, None] * COLUMNS + tl.arange(0, COLUMNS)[None, :]
-    tl.store(out_ptr + i, x.load([row, 0]) + 3)
-
-
-@triton.jit
 def counted(x_ptr, counts_ptr, n, BLOCK: tl.constexpr):
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     mask = i < n
@@ -94,15 +86,11 @@ def main() -> None:
     some.zero_()
     by_scalars[(1,)](halves, count, factor, some, -0.5, True, None, BLOCK=128)
 
-    triton.set_allocator(lambda size, align, stream: torch.empty(size, dtype=torch.int8, device=device))
-    plus = torch.empty_like(tile)
-    own_descriptor[(4,)](tile, plus, 64, COLUMNS=64, BLOCK=16)
-
     words = torch.randint(0, 64, (n,), device=device, dtype=torch.int32)
     counts = torch.zeros(64, device=device, dtype=torch.int32)
     counted[(4,)](words, counts, n, BLOCK=256)
 
-    results = (out, c, twice, next_, some, plus, counts)
+    results = (out, c, twice, next_, some, counts)
     print(*(f"{result.double().sum().item():.3f}" for result in results))
 
 
