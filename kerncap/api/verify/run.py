@@ -43,6 +43,8 @@ def verify(path: Path, options: VerifyOptions = _BY_DEFAULT, pool: Pool | None =
         raise UsageError("--prove: there is nothing to compare with the captured kernel; add --candidate")
     wanted = [name for name in STAGES if name in options.stages and name != "smoke"]
     wanted += ["proof"] * options.prove
+    if "sanitizer" in wanted and options.candidate is not None and options.candidate.suffix == ".py":
+        _stage("sanitizer").load_ahead()
     with (
         opened(path, options, pool, options.torch_free) as (reproducer, engine, candidate),
         scratch.temporary("verify") as folder,

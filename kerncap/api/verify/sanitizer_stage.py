@@ -6,6 +6,8 @@ do; the proof is worked out beside the other stages, for compiling the source ta
 
 from __future__ import annotations
 
+import importlib
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -17,6 +19,13 @@ from kerncap.errors import BackendUnavailable, KerncapError
 from kerncap.log import one_line
 from kerncap.replay.engine import CANDIDATE
 from kerncap.replay.process import Program
+
+_SANITIZER = "kerncap.api.sanitize"
+
+
+def load_ahead() -> None:
+    """Load the sanitizer, half a second, in a thread: while an engine is waited for."""
+    threading.Thread(target=importlib.import_module, args=(_SANITIZER,), daemon=True).start()
 
 
 def stage(case: Case) -> StageResult:
