@@ -76,6 +76,8 @@ def _load(kind: str) -> None:
     elif kind == "compiler":
         with contextlib.suppress(Exception):  # imported when the first argument is looked at
             importlib.import_module("triton.experimental.gluon")
+        with contextlib.suppress(Exception):
+            importlib.import_module(".torch_backend.compile_source", __package__).look_at_no_tensor()
     elif kind == "compiled":
         importlib.import_module(".torch_backend.warm_triton", __package__).warm()
     gc.freeze()

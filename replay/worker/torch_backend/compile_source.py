@@ -31,7 +31,7 @@ def compiled_for(target: Any, path: Path, job: Job) -> Any:
     Raises KernelError, Refused, and whatever Triton's compiler raises.
     """
     driver.set_active(cast("Any", _StandIn(target)))  # it has only what compiling asks for
-    _look_at_no_tensor()
+    look_at_no_tensor()
     kernel = SourceKernel(path, job, StandIns(job))
     options = {k: v for k, v in kernel.options.items() if v is not None and k not in _NOT_OPTIONS}
     positional, named = kernel.passed(kernel.arguments)
@@ -39,7 +39,7 @@ def compiled_for(target: Any, path: Path, job: Job) -> Any:
     return compiled.result() if hasattr(compiled, "result") else compiled
 
 
-def _look_at_no_tensor() -> None:
+def look_at_no_tensor() -> None:
     """Let Triton look at a first argument, for which 3.6 to 3.8 import torch: to tell its tensors, of which
     there are none here."""
     if "torch" in sys.modules:
