@@ -45,14 +45,11 @@ class Nursery:
         """``prefix`` as for `process.Started`. Raises ReplayError if it can't be started."""
         self.kind = kind
         self.python, self.environment, self.prefix = python, environment, tuple(prefix)
+        self.kind = kind
         self._lock = threading.Lock()
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
-            words = child.python(python, _BOOTSTRAP, "nursery", str(theirs.fileno()))
-            self._process = child.Child(
-                [*prefix, *words], env=environment, pass_fds=(theirs.fileno(),), stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-            )  # fmt: skip
+            self._process = self._started(theirs.fileno())
             self._control.settimeout(_LOAD_TIMEOUT_S)
             self._control.send(typed_json.line(Asked("load", [kind])))
         except OSError as error:
@@ -60,6 +57,14 @@ class Nursery:
             raise ReplayError(f"{[*prefix, python][0]}: can't be started: {error}") from error
         finally:
             theirs.close()
+
+    def _started(self, control: int) -> Process:
+        """The process that loads, and forks. Raises OSError."""
+        words = child.python(self.python, _BOOTSTRAP, "nursery", str(control))
+        return child.Child(
+            [*self.prefix, *words], env=self.environment, pass_fds=(control,), stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )  # fmt: skip
 
     def fits(self, python: str, environment: dict[str, str], prefix: Sequence[str] = ()) -> bool:
         """Whether its forks are as processes that are started now would be."""

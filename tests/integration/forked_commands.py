@@ -117,6 +117,7 @@ def _read_all(pipes: list[int], words: Sequence[str], timeout_s: float) -> list[
 
 def _serve(control: socket.socket) -> None:
     """Fork for each request until there are no more."""
+    nurseries, at_start = forked_nurseries.serve_apart(), forked_nurseries.at_start()
     _import_all()
     gc.freeze()  # what a fork collects, it copies
     while True:
@@ -125,6 +126,7 @@ def _serve(control: socket.socket) -> None:
             return
         if not os.fork():
             control.close()
+            forked_nurseries.install(nurseries, at_start)
             _supervise(json.loads(asked), *pipes)
         for pipe in pipes:
             os.close(pipe)
@@ -185,6 +187,8 @@ def _end(status: int) -> NoReturn:
 
 
 if __name__ == "__main__":
+    import forked_nurseries
+
     del sys.path[0]  # this folder, which has a `triton` of its own
     with socket.socket(fileno=int(sys.argv[1])) as _control:
         _serve(_control)
