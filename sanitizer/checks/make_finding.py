@@ -82,9 +82,9 @@ def accuse_undefined(
     note: Note | None = None,
 ) -> Violated | Unproven:
     """A finding about an undefined value, if that program stores or follows one in the evaluator too."""
-    point = smallest(analysis, access, conditions, point)
     seen: Seen | None = None
-    if note is None:
+    if note is None:  # to look for the smallest witness costs up to half of an analysis: for errors alone
+        point = smallest(analysis, access, conditions, point)
         confirmation, seen = _confirm_undefined(analysis, access, point)
         if not confirmation.holds:
             return Unproven(f"a witness was not confirmed: {confirmation.reason}")
