@@ -15,6 +15,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 static atomic_int calls;
@@ -58,6 +59,31 @@ ssize_t pwrite(int fd, const void* bytes, size_t size, off_t offset) {
 }
 ssize_t pwrite64(int fd, const void* bytes, size_t size, off_t offset) {
   return pwrite(fd, bytes, size, offset);
+}
+
+// Python's os.pwritev is one of these, as libc has them. Of a fault in part, no more than the first part is
+// written.
+static ssize_t in_parts(int fd, const struct iovec* parts, int count, off_t offset, int flags) {
+  size_t size = 0;
+  for (int i = 0; i < count; ++i) size += parts[i].iov_len;
+  ssize_t most = is_ours(fd) ? fate(size) : 0;
+  if (most < 0) return -1;
+  if (most == 0) return syscall(SYS_pwritev2, fd, parts, count, offset, 0L, flags);
+  size_t first = (size_t)most < parts[0].iov_len ? (size_t)most : parts[0].iov_len;
+  return syscall(SYS_pwrite64, fd, parts[0].iov_base, first, offset);
+}
+
+ssize_t pwritev(int fd, const struct iovec* parts, int count, off_t offset) {
+  return in_parts(fd, parts, count, offset, 0);
+}
+ssize_t pwritev64(int fd, const struct iovec* parts, int count, off_t offset) {
+  return in_parts(fd, parts, count, offset, 0);
+}
+ssize_t pwritev2(int fd, const struct iovec* parts, int count, off_t offset, int flags) {
+  return in_parts(fd, parts, count, offset, flags);
+}
+ssize_t pwritev64v2(int fd, const struct iovec* parts, int count, off_t offset, int flags) {
+  return in_parts(fd, parts, count, offset, flags);
 }
 
 int ftruncate(int fd, off_t size) {
