@@ -20,6 +20,16 @@ _NAMED = 3
 HEAP = "the module calls the device's malloc, and that heap is not captured"
 
 
+def of_shared(manifest: Manifest) -> str:
+    """Of a launch that reaches memory of other processes: what they do meanwhile is not in a replay."""
+    found = [f"region {n} is {r.shared}" for n, r in enumerate(manifest.regions) if r.shared]
+    if not found:
+        return ""
+    named = ", ".join(found[:_NAMED])
+    more = f" and {len(found) - _NAMED:,} more" if len(found) > _NAMED else ""
+    return f"{named}{more}, and what other processes do with it meanwhile is not replayed"
+
+
 def of_moved(facts: Facts, manifest: Manifest, files: list[Path]) -> str:
     """Of a relocated replay: the words that may be addresses still, and were not changed."""
     if not facts.relocated:

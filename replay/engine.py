@@ -15,7 +15,7 @@ from kerncap.format import Reproducer
 from kerncap.replay import doubts
 from kerncap.replay.choose import Choice, choose, image_instead, likely, without_torch
 from kerncap.replay.connection import Connection
-from kerncap.replay.outcome import CandidateError, Compiled, Config, ConfinedError, Facts, Outcome
+from kerncap.replay.outcome import CandidateError, Compiled, Config, ConfinedError, Facts, NotHeld, Outcome
 from kerncap.replay.process import (
     Ahead,
     Shared,
@@ -70,6 +70,8 @@ class Engine(WorkerTimes):
         """
         self.reproducer = reproducer
         self.manifest = reproducer.manifest
+        if self.manifest.closure.not_held:
+            raise NotHeld(reproducer.path, self.manifest)
         self.timeout_s = timeout_s
         self.facts = Facts()
         self.shared = shared
@@ -296,7 +298,8 @@ class Engine(WorkerTimes):
             )
         except WorkerTimeout:
             self.connection.start()
-            return Outcome("timeout", f"the kernel did not end within {limit:g} s")
+            ending = f"the kernel did not end within {limit:g} s"
+            return Outcome("timeout", ending, doubt=doubts.of_shared(self.manifest))
         except WorkerKilled:
             self.connection.start()
             return Outcome("killed")
@@ -306,6 +309,8 @@ class Engine(WorkerTimes):
         outcome = Outcome(ended.status, ended.message, ended.detail, ended.ns, ended.line)
         if outcome.status in ("fault", "error"):
             return dataclasses.replace(outcome, doubt=self._doubt_of_ending(which))
+        if outcome.status == "timeout":
+            return dataclasses.replace(outcome, doubt=doubts.of_shared(self.manifest))
         return outcome
 
     def printed(self, which: str, limit: int) -> tuple[Outcome, bytes]:
@@ -321,11 +326,17 @@ class Engine(WorkerTimes):
 
     def doubt(self) -> str:
         """Why a result of the captured kernel that is another one here may say nothing of it, if it may."""
-        return self._doubt_of_place() or (f"the kernel {told}" if (told := self.side_inputs.told) else "")
+        told = self.side_inputs.told
+        return (
+            self._doubt_of_place()
+            or doubts.of_shared(self.manifest)
+            or (f"the kernel {told}" if told else "")
+        )
 
     def _doubt_of_ending(self, which: str) -> str:
         """Of a launch that faulted: what may have led it astray; nothing if the captured kernel ends well."""
         doubt = doubts.HEAP if self.side_inputs.heap else self._doubt_of_place()
+        doubt = doubt or doubts.of_shared(self.manifest)
         if doubt and which != ORIGINAL:
             self.restore()
             return "" if self.launch().ok else doubt

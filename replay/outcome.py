@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from kerncap.errors import ReplayError
 from kerncap.exit_status import ExitStatus
+from kerncap.format.schema import Manifest
 from kerncap.replay.worker.protocol import Compiled, Config, Image, Scalar, Variation
 
 KILLED = "the worker was killed, probably for memory"
-__all__ = ["CandidateError", "Compiled", "Config", "Facts", "Loaded", "Outcome", "Repeated", "Scalar"]
+__all__ = [
+    "CandidateError", "Compiled", "Config", "Facts", "Loaded", "NotHeld", "Outcome", "Repeated", "Scalar",
+]  # fmt: skip
 
 
 class CandidateError(ReplayError):
@@ -39,6 +43,15 @@ class CandidateError(ReplayError):
 
 class ConfinedError(CandidateError):
     """The same, where that may be for what a compiler that is confined may not do: open a file, load one."""
+
+
+class NotHeld(ReplayError):
+    """A launch that needs more than any reproducer can hold: nothing was run. ``needs`` has it by name."""
+
+    def __init__(self, path: Path, manifest: Manifest) -> None:
+        self.path, self.kernel, self.needs = path, manifest.kernel.name, list(manifest.closure.not_held)
+        self.why = manifest.closure.why_without_values
+        super().__init__(f"{path}: {self.why}; run its application")
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from typing import Any
 
 from kerncap.answer import Answer
 from kerncap.format.schema import Manifest
-from kerncap.replay import in_place, printed_text, rounding_bias
+from kerncap.replay import doubts, in_place, printed_text, rounding_bias
 from kerncap.replay.byte_effects import SEED_A, SEED_B, Measured, launch_poisoned
 from kerncap.replay.engine import CANDIDATE, ORIGINAL, Engine
 from kerncap.replay.judge_requests import FLOATS, errors, where
@@ -231,6 +231,8 @@ class _Comparison:
                 [f"{each}: {doubt}, not judged" for each in self.reasons] + self.open,
                 [],
             )
+        elif self.reasons and self.which == CANDIDATE and (doubt := doubts.of_shared(self.manifest)):
+            self._excuse(doubt)
         answer, reasons = Answer.YES, [*self.reasons, *self.open]
         if self.reasons:
             answer, summary = Answer.NO, self.reasons[0]
@@ -240,6 +242,13 @@ class _Comparison:
         return Verdict(
             answer, summary, reasons, self.notes, sum(self.sizes), self.poisoned, list(views), exact
         )
+
+    def _excuse(self, doubt: str) -> None:
+        """A candidate's reasons are open if the captured kernel's result is not the application's either."""
+        if judge(self.engine, self.measured, ORIGINAL, self.tolerance).passed:
+            return
+        self.open += [f"{each}: {doubt}, not judged" for each in self.reasons]
+        self.reasons = []
 
     def _outside(self, different: dict[int, Bits]) -> None:
         """Bytes that changed although the captured kernel does not write them."""

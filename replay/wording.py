@@ -61,7 +61,7 @@ def nothing_written(prints: bool = False) -> Verdict:
 
 def badly_ended(outcome: Outcome) -> Verdict:
     """On a launch that raised or faulted, or that was ended: by kerncap for its time, or by the system."""
-    if outcome.status == "timeout":
+    if outcome.status == "timeout" and not outcome.doubt:
         verdict = undecided(f"{outcome.ending}; a longer --timeout would decide it", outcome.ending)
     elif outcome.status == "killed":
         verdict = undecided(f"{outcome.ending}; a run with more memory would decide it", outcome.ending)

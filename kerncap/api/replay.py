@@ -23,7 +23,7 @@ from kerncap.replay import trust
 from kerncap.replay.byte_effects import Measured, load
 from kerncap.replay.engine import CANDIDATE, ORIGINAL, Engine
 from kerncap.replay.measure_write_set import measure
-from kerncap.replay.outcome import CandidateError
+from kerncap.replay.outcome import CandidateError, NotHeld
 from kerncap.replay.plain_run import EndedBadly
 from kerncap.replay.pool import Asked, Pool
 from kerncap.replay.repeated_runs import can_repeat, dirtied, follows_itself, repeat, until_differs
@@ -151,12 +151,15 @@ def replay(path: Path, options: ReplayOptions = ReplayOptions()) -> ReplayResult
 
     Raises FormatError, UsageError, BackendUnavailable or ReplayError; a wrong result is no exception.
     """
-    with opened(path, options, torch_free=options.torch_free) as (reproducer, engine, candidate):
-        if candidate is None:
-            return _replayed(reproducer, engine, options)
-        result = _replayed(reproducer, engine, dataclasses.replace(options, candidate=candidate.path))
-        result.verdict = candidate.close(result.verdict)
-        return result
+    try:
+        with opened(path, options, torch_free=options.torch_free) as (reproducer, engine, candidate):
+            if candidate is None:
+                return _replayed(reproducer, engine, options)
+            result = _replayed(reproducer, engine, dataclasses.replace(options, candidate=candidate.path))
+            result.verdict = candidate.close(result.verdict)
+            return result
+    except NotHeld as needs:
+        return not_run(needs)
 
 
 def _replayed(reproducer: Reproducer, engine: Engine, options: ReplayOptions) -> ReplayResult:
@@ -210,6 +213,17 @@ def opened(
         file = None if candidate is None else candidate.path
         with pool.opened(reproducer, asked, file) as (reproducer, engine):
             yield reproducer, engine, candidate
+
+
+def not_run(launch: NotHeld) -> ReplayResult:
+    """The result on a launch that needs what no reproducer can hold."""
+    first, rest = launch.needs[0], len(launch.needs) - 1
+    more = f" and {rest} more" if rest else ""
+    verdict = undecided(
+        f"it needs {first}{more}, which no reproducer can hold; only its application can run it",
+        *launch.needs,
+    )
+    return ReplayResult(launch.path, launch.kernel, "none", "none", "", "what it needs", verdict)
 
 
 def check_numbers(timeout_s: float, rtol: float | None, atol: float | None) -> None:

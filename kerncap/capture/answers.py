@@ -51,7 +51,7 @@ class _RangeQuestion(Struct, frozen=True):
     generation: payloads.Count = 0
 
 
-class _GlobalsQuestion(Struct, frozen=True):
+class _CodeQuestion(Struct, frozen=True):
     process: payloads.ProcessFolder
     image: payloads.CodePath
     kernel: str = ""
@@ -99,11 +99,15 @@ class Answers:
                 selection = self._selection(within.generation)
                 return {key.match: selection.range is None or bool(selection.range.search(within.range))}
             if ask == word.ask.globals:
-                about = payloads.convert(question, _GlobalsQuestion, word.ask.globals)
+                about = payloads.convert(question, _CodeQuestion, word.ask.globals)
                 # An AMDGPU kernel's answer has its parameters, too.
                 asked_for = about.kernel if (about.arch or "").startswith("gfx") else None
                 place = (ask, about.process, about.image, about.arch, asked_for)
                 return self._once(place, lambda: self._globals(about))
+            if ask == word.ask.waits:
+                code = payloads.convert(question, _CodeQuestion, word.ask.waits)
+                place = (ask, code.process, code.image, code.arch, code.kernel)
+                return self._once(place, lambda: {key.waits: self._waits(code)})
         except CaptureError:
             pass
         return {}
@@ -157,7 +161,11 @@ class Answers:
         path = Path(image.mapped_from or "")
         return host_file.image_of(path, asked.kernel, image.arch) if path.is_absolute() else None
 
-    def _globals(self, asked: _GlobalsQuestion) -> Answer:
+    def _waits(self, asked: _CodeQuestion) -> bool:
+        data = ProcessLog(self._folder / asked.process, 0).read_file(asked.image, MAX_IMAGE)
+        return images.waits(images.choose(data, asked.arch, asked.kernel), asked.kernel)
+
+    def _globals(self, asked: _CodeQuestion) -> Answer:
         process = ProcessLog(self._folder / asked.process, 0)
         data = process.read_file(asked.image, MAX_IMAGE)
         if is_code_object(data):

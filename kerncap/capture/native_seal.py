@@ -70,6 +70,8 @@ def with_arguments(
 def read_image(process: ProcessLog, launch: LaunchRecord) -> Image:
     """The launch's image out of the session; what can't be read is a note, not a lost launch."""
     record = launch.image
+    if launch.closure.not_held:
+        return Image()  # nothing runs it, and a communication library's is large
     if record is None or record.file is None:
         return Image(notes=("The kernel's image is not in here: it was not seen when it was loaded.",))
     facts: dict[str, schema.Value] = {"image_kind": schema.StrValue(value=record.kind)}

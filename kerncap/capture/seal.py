@@ -187,7 +187,9 @@ class Sealer:
         if launch.mode == "native":
             launch = native_seal.with_arguments(launch, image, found.parameters if found is not None else ())
         has_values = launch.pre is not None or not launch.regions
-        if not has_values:
+        if launch.closure.not_held:
+            notes.append("Only described: it needs what no reproducer can hold (closure.not_held).")
+        elif not has_values:
             notes.append("Captured with --no-values: the memory's contents are not in here.")
         manifest = manifests.build_manifest(
             launch,

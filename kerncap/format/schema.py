@@ -173,6 +173,7 @@ class Region(_Base, frozen=True):
     name: Name | None = None  # of a module global
     module: Index = 0  # of a module global: 0 is the kernel's own module
     array: Array | None = None  # of the kind "array"
+    shared: Name | None = None  # whose else it is: "another process's memory on device 1 (cuMemMap)"
 
 
 class ZeroRange(_Base, frozen=True):
@@ -204,14 +205,23 @@ class Closure(_Base, frozen=True):
     included_bytes: Size
     left_out_bytes: Size = 0
     left_out: Names = ()
+    not_held: Names = ()  # what the launch needs that no reproducer can hold: other ranks, their memory
 
     @property
     def without_values(self) -> bool:
-        """Whether all contents were left out since --no-values asked for it: there is no oracle then.
+        """Whether all contents were left out: there is no oracle then.
 
-        Of a launch that reaches nothing but what can't be kept nothing is included either.
+        Since --no-values asked for it, or as there is more than contents to it (`not_held`). Of a launch
+        that reaches nothing but what can't be kept nothing is included either.
         """
-        return not self.included_bytes and ALL_CONTENTS in self.left_out
+        return bool(self.not_held) or (not self.included_bytes and ALL_CONTENTS in self.left_out)
+
+    @property
+    def why_without_values(self) -> str:
+        """For a message: "captured with --no-values"; empty if there are values."""
+        if self.not_held:
+            return f"it needs {self.not_held[0]}, which no reproducer can hold"
+        return "captured with --no-values" if self.without_values else ""
 
 
 # --- the launch --------------------------------------------------------------------------------

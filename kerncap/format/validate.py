@@ -90,6 +90,8 @@ def view_bounds(view: schema.View) -> tuple[int, int] | None:
 
 
 def _regions(manifest: schema.Manifest) -> None:
+    if manifest.closure.not_held and manifest.regions:
+        raise ManifestProblem(("closure", "not_held"), "regions of a launch that can't be held")
     total = 0
     for number, region in enumerate(manifest.regions):
         total += region.size

@@ -188,7 +188,8 @@ def _regions(document: Document, manifest: Document) -> list[str]:
     for number, (region, stored) in enumerate(regions):
         if number >= MAX_ROWS:
             break
-        why = " ".join(filter(None, (region.get("name"), region.get("reason"))))
+        whose = f"({region['shared']})" if region.get("shared") else None
+        why = " ".join(filter(None, (region.get("name"), region.get("reason"), whose)))
         sizes = (size_text(stored["pre_bytes"]), str(stored["chunks_changed"]))
         kind = f"{region['kind']}:{region.get('device', 0)}"
         rows.append((str(number), f"{region['base']:#x}", str(region["size"]), kind, *sizes, why))
@@ -296,6 +297,8 @@ def closure_text(closure: Document) -> str:
     if closure.get("left_out_bytes") or closure.get("left_out"):
         names = ", ".join(closure.get("left_out", ())[:8])
         text += f"; left out {size_text(closure.get('left_out_bytes', 0))}{': ' + names if names else ''}"
+    if closure.get("not_held"):
+        text += f"; can't be held: {'; '.join(closure['not_held'])}"
     return text
 
 

@@ -13,10 +13,8 @@ _SHOWN_RATE = 100  # replays: of fewer the rate says little
 
 def render(result: Any) -> str:
     """All lines of a `ReplayResult`; the last one is ``Result: PASS …``, ``FAIL …`` or ``UNDECIDED …``."""
-    lines = [
-        f"{one_line(result.kernel)}: {result.engine} on {result.device}, {result.software}; "
-        f"judged by {result.judged_by}"
-    ]
+    where = f"{result.engine} on {result.device}, {result.software}" if result.engine != "none" else "not run"
+    lines = [f"{one_line(result.kernel)}: {where}; judged by {result.judged_by}"]
     for note in [*result.notes, *result.verdict.notes]:
         text = note.strip().split("\n")
         if len(text) > 1:  # a traceback

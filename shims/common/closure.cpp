@@ -6,6 +6,7 @@
 #include <set>
 
 #include "common/host_scan.h"
+#include "common/peers.h"
 #include "common/text.h"
 
 namespace kerncap {
@@ -41,7 +42,8 @@ bool is_mapped_piece(const Allocation& a) {
 }
 
 bool continues(const Allocation& a, const Allocation& b) {
-  return is_mapped_piece(a) && is_mapped_piece(b) && a.base + a.size == b.base && a.device == b.device;
+  return is_mapped_piece(a) && is_mapped_piece(b) && a.base + a.size == b.base && a.device == b.device &&
+         a.shared == b.shared && a.owner == b.owner;
 }
 
 class Finder {
@@ -151,10 +153,20 @@ class Finder {
     return item.readable;
   }
 
+  // A load from multicast memory has no answer, and must not be tried.
+  bool can_be_held(Item& item, const std::string& reason) {
+    if (item.what.shared != Shared::multicast) return true;
+    if (!item.checked)
+      out_.not_held.push_back(reason + ": " + size_text(item.what.size) + " at " +
+                              address_text(item.what.base) + ", " + peers::sharing(item.what));
+    item.checked = true;
+    return false;
+  }
+
   void reach(size_t leaf_number, const std::string& reason) {
     Leaf& leaf = leaves_[leaf_number];
     Item& item = items_[leaf.item];
-    if (leaf.reached || !is_readable(item)) return;
+    if (leaf.reached || !can_be_held(item, reason) || !is_readable(item)) return;
     if (leaf.is_block) {
       take(leaf_number, reason);
       return;
@@ -347,6 +359,7 @@ class Finder {
       region.device = item.what.kind == RegionKind::host ? -1 : item.what.device;
       region.reason = leaf.reason;
       region.name = item.what.name;
+      region.shared = peers::sharing(item.what);
       region.module = module_number(item.what);
       out_.included_bytes += region.size;
       out_.regions.push_back(region);

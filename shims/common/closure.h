@@ -17,6 +17,7 @@ struct Region {
   RegionKind kind = RegionKind::device;
   int device = 0;
   std::string reason, name;
+  std::string shared;   // whose else it is (peers.h)
   unsigned module = 0;  // of a global: 0 is the kernel's own
   uint64_t array = 0;   // the driver's handle of an array; `base` is that of our copy of it
   ArrayShape shape;     // of an array
@@ -28,6 +29,8 @@ struct Closure {
   // What of it has to be stored: with more included than `max_size`, chunks of zeros on a device don't count.
   uint64_t stored_bytes = 0;
   std::vector<std::string> left_out;
+  std::vector<std::string>
+      not_held;  // what the launch needs that no reproducer can hold: there are no regions
   std::vector<std::string> notes;
   std::vector<TextureObject> textures;  // that it may use; the arrays behind them are in no region yet
   std::string refusal;                  // it has a parameter that a reproducer can't hold

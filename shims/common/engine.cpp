@@ -200,6 +200,21 @@ bool Engine::ask_facts(const Kernel& kernel, const std::string& arch, ImageFacts
   return true;
 }
 
+bool Engine::may_wait(const Kernel& kernel, const std::string& arch) {
+  Image* image = kernel.module != nullptr ? kernel.module->image : nullptr;
+  if (image == nullptr || store_image(*image) == nullptr) return false;
+  std::lock_guard<std::mutex> lock(asking_);
+  auto known = may_wait_.find(&kernel);
+  if (known != may_wait_.end()) return known->second;
+  json::Writer question = session.question();
+  question.field(key::ask, word::ask::waits).field(key::image, image->stored.load());
+  question.field(key::kernel, kernel.name).field(key::arch, arch).end();
+  json::Value reply;
+  if (!ask(conf().socket, question.text(), &reply)) return false;
+  const json::Value* waits = reply.find(key::waits);
+  return may_wait_[&kernel] = waits != nullptr && waits->truth;
+}
+
 const char* Engine::store_image(Image& image) {
   const char* stored = image.stored.load(std::memory_order_acquire);
   if (stored != nullptr || image.data == nullptr || image.size == 0) return stored;

@@ -72,6 +72,8 @@ class Engine {
   Memfds memfds;
   std::atomic<uint64_t> overhead_ns{0};
   std::atomic<bool> fault_seen{false};
+  // A launch that may wait for another one was let through, and the process was not seen idle since.
+  std::atomic<bool> waiter_runs{false};
 
   // The session, when something was launched; false where it can't be opened.
   bool open();
@@ -92,6 +94,8 @@ class Engine {
   // Asked once for each image, and where its kernels have parameters of their own, for each of them; the
   // image's file in code/; its NVRTC program's.
   ImageFacts facts_of(const Kernel& kernel, const std::string& arch);
+  // Whether a kernel loads in a loop what another device may change; asked once for each.
+  bool may_wait(const Kernel& kernel, const std::string& arch);
   const char* store_image(Image& image);
   std::string program_of(Image& image);
 
@@ -118,6 +122,7 @@ class Engine {
   std::map<std::string, bool> range_answers_;
   std::mutex asking_;  // one question at a time; held while the command line answers
   std::map<const Image*, std::map<std::string, ImageFacts>> facts_;  // by kernel; "": of them all
+  std::map<const Kernel*, bool> may_wait_;
   std::map<const Image*, std::string> programs_;
   std::mutex hook_;  // the members below
   std::set<std::string> owned_;

@@ -3,11 +3,13 @@
 #include "common/launch_capture.h"
 
 #include <algorithm>
+#include <cstring>
 #include <new>
 
 #include "common/clock.h"
 #include "common/gate.h"
 #include "common/memory_room.h"
+#include "common/peers.h"
 #include "common/text.h"
 #include "common/writer_pool.h"
 
@@ -106,7 +108,8 @@ LaunchCapture::~LaunchCapture() {
 }
 
 void LaunchCapture::take() {
-  bool ready = prepare() && close_gate() && before();
+  const char* library = peers::library_of(*launch_.kernel);
+  bool ready = library != nullptr ? name_what_is_not_held(library) : prepare() && close_gate() && before();
   leave();
   if (!ready) {
     if (!settled_) fail();
@@ -117,7 +120,7 @@ void LaunchCapture::take() {
   }
   launched_ns_ = now_ns();
   real_.once();
-  bool good = conf_.on_fault ? after_on_fault() : after();
+  bool good = !closure_.not_held.empty() ? after_not_held() : conf_.on_fault ? after_on_fault() : after();
   if (!good && !settled_) fail();
 }
 
@@ -129,6 +132,43 @@ bool LaunchCapture::enter() {
 void LaunchCapture::leave() noexcept {
   if (entered_) device_.leave();
   entered_ = false;
+}
+
+// --- a launch that can only be described ------------------------------------------------------------
+
+// A collective ends when other ranks come to theirs, which may be this process's next launch: nothing waits
+// here, before or after it.
+bool LaunchCapture::name_what_is_not_held(const char* library) {
+  closure_.not_held = peers::needs(library, MemoryMap::instance().snapshot());
+  python_stack_ = python_stack_here();
+  if (!enter()) return false;
+  facts_ = device_.describe(launch_.device);
+  return describe_only();
+}
+
+bool LaunchCapture::describe_only() {
+  if (conf_.conditional()) {
+    why_ = "it needs " + closure_.not_held.front() + "; nothing of that can be kept for a condition";
+    return false;
+  }
+  closure_.regions.clear();
+  closure_.textures.clear();
+  closure_.included_bytes = closure_.stored_bytes = 0;
+  number_ = static_cast<int64_t>(engine_.session.next_launch());
+  write_launch();
+  if (!recorded_) why_ = engine_.session.refusal("its record");
+  return recorded_;
+}
+
+bool LaunchCapture::after_not_held() {
+  if (int status = real_.status(); status != 0) {
+    if (is_fault(status)) return ended_badly(Ending::fault, device_.error_text(status));
+    why_ = "the driver refused the launch: " + device_.error_text(status);
+    return false;
+  }
+  if (!write_complete(Ending::complete, "")) return false;
+  settle(Outcome::kept);
+  return true;
 }
 
 // --- before the gate closes: all that asks, allocates or may take long -----------------------------
@@ -157,6 +197,7 @@ bool LaunchCapture::prepare() {
   }
   if (image != nullptr) program_ = engine_.program_of(*image);
   if (conf_.conditional() && !conf_.no_values) pre_file_ = engine_.memfds.take(0);
+  if (waits_for(peers::other_device(launch_, MemoryMap::instance()))) return false;
   request_.mirror = device_.mirror_blocks();
   if (!enter()) return false;
   if (!known.globals.empty()) request_.globals = device_.globals(launch_, known.globals);
@@ -166,6 +207,15 @@ bool LaunchCapture::prepare() {
   std::string note;
   device_.unseen(&note);
   if (!note.empty()) closure_.notes.push_back(note);
+  return true;
+}
+
+// What it waits for would be launched by a thread that is held by this capture, if not by this one.
+bool LaunchCapture::waits_for(int device) {
+  if (device < 0 || !engine_.may_wait(*launch_.kernel, facts_.arch)) return false;
+  engine_.waiter_runs.store(true);
+  why_ = "it loads a value in a loop and reaches memory of device " + std::to_string(device) +
+         ": it may wait for a launch there, which would wait for this capture";
   return true;
 }
 
@@ -181,8 +231,19 @@ bool LaunchCapture::close_gate() {
 
 // --- from the closed gate to the launch -------------------------------------------------------------
 
+// What a launch that was let through waits for may be this one.
+uint64_t LaunchCapture::patience_ns() const {
+  constexpr uint64_t with_waiter_ns = 200'000'000;
+  uint64_t timeout_ns = conf_.drain_timeout_ns();
+  return engine_.waiter_runs.load() ? std::min(timeout_ns, with_waiter_ns) : timeout_ns;
+}
+
 Poll LaunchCapture::drain(std::string* what) {
-  if (launch_.stopped == nullptr) return drain_device(device_, conf_.drain_timeout_ns(), what);
+  if (launch_.stopped == nullptr) {
+    Poll poll = drain_device(device_, patience_ns(), what);
+    if (poll == Poll::done) engine_.waiter_runs.store(false);
+    return poll;
+  }
   uint64_t deadline = now_ns() + conf_.drain_timeout_ns();
   for (Backoff backoff;; backoff.pause()) {
     Poll poll = launch_.stopped->poll(what);
@@ -199,7 +260,8 @@ bool LaunchCapture::before() {
   std::string what;
   Poll poll = drain(&what);
   if (poll == Poll::pending) {
-    why_ = what + " did not finish within " + seconds_text(conf_.drain_timeout_ns()) + " before the launch";
+    why_ = what + " did not finish within " + seconds_text(patience_ns()) + " before the launch";
+    if (engine_.waiter_runs.load()) why_ += ", and a kernel that may wait for this one was let through";
     return false;
   }
   if (poll == Poll::failed) {
@@ -207,7 +269,13 @@ bool LaunchCapture::before() {
     why_ = "an earlier launch failed: " + what;
     return false;
   }
-  if (!device_.prepare(&why_) || !find_regions() || !check_sizes() || !place_arrays()) return false;
+  if (!device_.prepare(&why_) || !find_regions()) return false;
+  if (!closure_.not_held.empty()) return describe_only();
+  for (const Region& region : closure_.regions)
+    if (region.kind == RegionKind::device && region.shared.empty() && region.device != launch_.device &&
+        waits_for(region.device))
+      return false;
+  if (!check_sizes() || !place_arrays()) return false;
   number_ = static_cast<int64_t>(engine_.session.next_launch());
   if (!conf_.no_values && !snapshot()) return false;
   if (conf_.on_fault) release_arrays();  // the gate may open before they are
@@ -221,6 +289,11 @@ bool LaunchCapture::find_regions() {
   if (!conf_.no_values) request_.max_size = conf_.max_size;
   request_.chunk_bytes = conf_.chunk_bytes;
   request_.allocations = MemoryMap::instance().snapshot();
+  // Its owner may have no context here; if this device may not read it, neither may the launch.
+  for (Allocation& allocation : request_.allocations)
+    if (allocation.shared == Shared::imported && allocation.kind == RegionKind::device &&
+        std::strcmp(allocation.how, "cuMemMap") == 0)
+      allocation.device = launch_.device;
   // What Triton launches takes no textures, and a number that is also one's is a number.
   if (!wanted_.chosen) request_.textures = device_.textures();
   if (!find_closure(device_, launch_, std::move(request_), &closure_, &why_)) return false;

@@ -52,15 +52,20 @@ class LaunchCapture {
   enum class Ending : uint8_t { complete, fault, timeout };
 
   // Each gives false with `why_` set, or with the capture settled.
+  bool name_what_is_not_held(const char* library);
+  bool describe_only();
   bool prepare();
+  bool waits_for(int device);
   bool close_gate();
   bool before();
   bool snapshot();
   bool after();
   bool after_on_fault();
+  bool after_not_held();
 
   bool enter();
   void leave() noexcept;
+  uint64_t patience_ns() const;
   Poll drain(std::string* what);
   bool find_regions();
   bool check_sizes();

@@ -38,6 +38,7 @@ void write_regions(json::Writer& json, const std::vector<Region>& regions) {
     json.field(key::kind, kind_name(region.kind))
         .field(key::device, region.device)
         .field(key::reason, region.reason);
+    if (!region.shared.empty()) json.field(key::shared, region.shared);
     if (region.kind == RegionKind::global) {
       json.text_or_null(key::name, region.name);
       json.field(key::module, region.module);
@@ -81,7 +82,13 @@ void write_closure(json::Writer& json, const Closure& closure, const Conf& conf)
   json.key(key::left_out).begin_array();
   if (conf.no_values) json.value("all contents (--no-values)");
   for (const std::string& name : closure.left_out) json.value(name);
-  json.end().end();
+  json.end();
+  if (!closure.not_held.empty()) {
+    json.key(key::not_held).begin_array();
+    for (const std::string& what : closure.not_held) json.value(what);
+    json.end();
+  }
+  json.end();
 }
 
 void write_device(json::Writer& json, const DeviceFacts& facts) {
@@ -210,7 +217,7 @@ bool LaunchCapture::write_complete(Ending ending, const std::string& error) {
   json::Writer json;
   json.begin_object().field(key::launch, number_).field(key::status, status);
   json.text_or_null(key::error, error);
-  if (complete)
+  if (complete && duration_ns_ != 0)
     json.field(key::duration_ns, duration_ns_);
   else
     json.null_field(key::duration_ns);

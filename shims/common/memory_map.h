@@ -10,14 +10,20 @@ namespace kerncap {
 
 enum class RegionKind : uint8_t { device, managed, host, global, array };
 
+// Whose else memory is: another process's that was imported here, or several devices' at one address, where a
+// plain load has no answer.
+enum class Shared : uint8_t { no, imported, multicast };
+
 struct Allocation {
   uint64_t base = 0, size = 0;
   RegionKind kind = RegionKind::device;
-  int device = 0;                // -1 for host memory
+  int device = 0;                // -1 for host memory; of imported memory, one that can read it
   const char* how = "";          // the call that made it, a literal: "cuMemAlloc_v2"
   std::string name;              // of a module global
   const void* module = nullptr;  // of a module global: its Module
-  uint64_t serial = 0;           // grows with every addition: two lives of one address differ
+  Shared shared = Shared::no;
+  int owner = -1;       // the device that imported memory is on, if that is known
+  uint64_t serial = 0;  // grows with every addition: two lives of one address differ
 };
 
 // Thread safe; its lock is never held across a driver call. No function throws.

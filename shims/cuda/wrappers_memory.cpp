@@ -122,10 +122,50 @@ CUresult free_async(CUdeviceptr pointer, CUstream stream, bool per_thread, Call&
   return call();
 }
 
+// It is in the current device's address space, whichever device it is on.
 CUresult imported(CUresult result, const CUdeviceptr* pointer, const char* how) noexcept {
-  if (result == CUDA_SUCCESS && pointer != nullptr)
-    add(*pointer, size_of_pointer(*pointer), RegionKind::device, device_of_pointer(*pointer), how);
+  if (result != CUDA_SUCCESS || pointer == nullptr) return result;
+  Allocation allocation;
+  allocation.base = *pointer;
+  allocation.size = size_of_pointer(*pointer);
+  allocation.device = current_device();
+  allocation.how = how;
+  allocation.shared = Shared::imported;
+  allocation.owner = device_of_pointer(*pointer);
+  MemoryMap::instance().add(allocation);
   return result;
+}
+
+// Physical memory that others have, too, by its handle here. One that was released may be given again, to
+// memory of this process's own: cuMemCreate.
+struct SharedHandles {
+  std::mutex mutex;
+  std::map<CUmemGenericAllocationHandle, Shared> by_handle;
+};
+
+SharedHandles& shared_handles() noexcept {
+  static auto* instance = new SharedHandles;
+  return *instance;
+}
+
+void note_handle(CUmemGenericAllocationHandle handle, Shared shared) noexcept {
+  SharedHandles& all = shared_handles();
+  try {
+    std::lock_guard<std::mutex> lock(all.mutex);
+    if (shared == Shared::no)
+      all.by_handle.erase(handle);
+    else
+      all.by_handle[handle] = shared;
+  } catch (const std::bad_alloc&) {
+    // Taken for this process's own, then.
+  }
+}
+
+Shared shared_by_handle(CUmemGenericAllocationHandle handle) noexcept {
+  SharedHandles& all = shared_handles();
+  std::lock_guard<std::mutex> lock(all.mutex);
+  auto found = all.by_handle.find(handle);
+  return found != all.by_handle.end() ? found->second : Shared::no;
 }
 
 // Where the physical memory of a mapping lies: a device, or the host.
@@ -232,13 +272,48 @@ CUresult wrap::cuMemFreeAsync_ptsz(CUdeviceptr dptr, CUstream hStream) noexcept 
   return free_async(dptr, hStream, true, [&] { return driver()->cuMemFreeAsync_ptsz(dptr, hStream); });
 }
 
+CUresult wrap::cuMemCreate(CUmemGenericAllocationHandle* handle, size_t size, const CUmemAllocationProp* prop,
+                           unsigned long long flags) noexcept {
+  CUresult result = driver()->cuMemCreate(handle, size, prop, flags);
+  if (result == CUDA_SUCCESS && handle != nullptr) note_handle(*handle, Shared::no);
+  return result;
+}
+
+CUresult wrap::cuMemImportFromShareableHandle(CUmemGenericAllocationHandle* handle, void* osHandle,
+                                              CUmemAllocationHandleType shHandleType) noexcept {
+  CUresult result = driver()->cuMemImportFromShareableHandle(handle, osHandle, shHandleType);
+  if (result == CUDA_SUCCESS && handle != nullptr) note_handle(*handle, Shared::imported);
+  return result;
+}
+
+CUresult wrap::cuMulticastCreate(CUmemGenericAllocationHandle* mcHandle,
+                                 const CUmulticastObjectProp* prop) noexcept {
+  CUresult result = driver()->cuMulticastCreate(mcHandle, prop);
+  if (result == CUDA_SUCCESS && mcHandle != nullptr) note_handle(*mcHandle, Shared::multicast);
+  return result;
+}
+
+// Each process adds its own device to an object, also to one that it imported.
+CUresult wrap::cuMulticastAddDevice(CUmemGenericAllocationHandle mcHandle, CUdevice dev) noexcept {
+  CUresult result = driver()->cuMulticastAddDevice(mcHandle, dev);
+  if (result == CUDA_SUCCESS) note_handle(mcHandle, Shared::multicast);
+  return result;
+}
+
 CUresult wrap::cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAllocationHandle handle,
                         unsigned long long flags) noexcept {
   CUresult result = driver()->cuMemMap(ptr, size, offset, handle, flags);
   if (result != CUDA_SUCCESS) return result;
-  RegionKind kind = RegionKind::device;
-  int device = device_of_handle(handle, &kind);
-  add(ptr, size, kind, device, "cuMemMap");
+  Allocation allocation;
+  allocation.base = ptr;
+  allocation.size = size;
+  allocation.how = "cuMemMap";
+  allocation.shared = shared_by_handle(handle);
+  // Nothing is asked about a multicast object: it is on no device.
+  allocation.device =
+      allocation.shared == Shared::multicast ? current_device() : device_of_handle(handle, &allocation.kind);
+  if (allocation.shared == Shared::imported) allocation.owner = allocation.device;
+  MemoryMap::instance().add(allocation);
   return result;
 }
 

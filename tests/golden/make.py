@@ -793,9 +793,25 @@ def make_payloads(parent: Path) -> Path:
         return make(parent)
 
 
+# --- a launch that needs other ranks, since version 1.9 --------------------------------------------------
+
+NEEDS = ("NCCL's communicator with its channels, rings and threads", "2 MiB at 0x7f5000000000")
+
+
+def make_collective(parent: Path) -> Path:
+    """Write the reproducer of a launch that is only described below ``parent``."""
+    replace = msgspec.structs.replace
+    with ReproducerWriter(parent, "scale") as writer:
+        source = writer.add_source("scale.cu", CUDA_SOURCE)
+        header = writer.add_source("gain.h", CUDA_HEADER)
+        native = native_manifest(writer.finish_memory(), (), source, header)
+        closure = replace(native.closure, included_bytes=0, left_out_bytes=0, left_out=(), not_held=NEEDS)
+        return writer.seal(replace(native, arguments=(), views=(), regions=(), closure=closure))
+
+
 if __name__ == "__main__":
     builders = (
         make, make_native, make_block, make_hip, make_idle, make_arena, make_numba, make_textures,
-        make_cute_dsl, make_payloads,
+        make_cute_dsl, make_payloads, make_collective,
     )  # fmt: skip
     print(*(build(Path(sys.argv[1])) for build in builders))

@@ -34,9 +34,9 @@ def write_native(reproducer: Reproducer, folder: Path) -> tuple[str, ...]:
     Raises UsageError, naming what keeps the launch from being exported.
     """
     manifest = reproducer.manifest
+    require_values(reproducer)
     vendor = _vendor(reproducer)
     images = _write_images(reproducer, folder, vendor)
-    require_values(reproducer)
     contents = Contents(reproducer)
     words = _words(contents)
     left_out = idle_static_variables(reproducer, contents) if vendor == "hip" else set()

@@ -148,8 +148,9 @@ class Targets:
 
 def require_values(reproducer: Reproducer) -> None:
     """Raises UsageError where the capture left all contents out."""
-    if reproducer.manifest.closure.without_values:
+    closure = reproducer.manifest.closure
+    if closure.without_values:
+        remedy = "export another launch" if closure.not_held else "capture it with its values, then export"
         raise UsageError(
-            f"{reproducer.path}: it was captured with --no-values, so a project could compare nothing; "
-            "capture it with its values, then export"
+            f"{reproducer.path}: {closure.why_without_values}, so a project could compare nothing; {remedy}"
         )

@@ -193,8 +193,8 @@ def _check(reproducer: Reproducer) -> None:
             f"{reproducer.path}: the captured launch ended with a {manifest.oracle.kind}: "
             "there is no result to compare configurations with"
         )
-    if manifest.closure.without_values:
-        raise UsageError(f"{reproducer.path}: captured with --no-values: there is nothing to compare with")
+    if why := manifest.closure.why_without_values:
+        raise UsageError(f"{reproducer.path}: {why}: there is nothing to compare with")
 
 
 def _standbys(first: Reproducer, options: TuneOptions, count: int) -> Standbys | None:

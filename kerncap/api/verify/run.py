@@ -11,7 +11,16 @@ from typing import Any
 from kerncap import scratch
 from kerncap.answer import Answer
 from kerncap.api.candidate_file import refuse_inside
-from kerncap.api.replay import load_candidate, opened, outcome_result, runs_at_all, without_values, write_set
+from kerncap.api.replay import (
+    ReplayResult,
+    load_candidate,
+    not_run,
+    opened,
+    outcome_result,
+    runs_at_all,
+    without_values,
+    write_set,
+)
 from kerncap.api.reproduced_faults import asserts_again
 from kerncap.api.verify.verify_result import (
     DEFAULT_STAGES,
@@ -24,6 +33,7 @@ from kerncap.api.verify.verify_result import (
 from kerncap.errors import UsageError
 from kerncap.replay.byte_effects import SEED_A, launch_poisoned, load
 from kerncap.replay.engine import CANDIDATE, ORIGINAL
+from kerncap.replay.outcome import NotHeld
 from kerncap.replay.pool import Pool
 from kerncap.replay.wording import Verdict, badly_ended, fail, undecided
 
@@ -45,17 +55,21 @@ def verify(path: Path, options: VerifyOptions = _BY_DEFAULT, pool: Pool | None =
     wanted += ["proof"] * options.prove
     if "sanitizer" in wanted and options.candidate is not None and options.candidate.suffix == ".py":
         _stage("sanitizer").load_ahead()
-    with (
-        opened(path, options, pool, options.torch_free) as (reproducer, engine, candidate),
-        scratch.temporary("verify") as folder,
-    ):
-        if candidate is None:
-            return judged(Case(reproducer, engine, ORIGINAL, options, Path(folder)), wanted)
-        options = dataclasses.replace(options, candidate=candidate.path)
-        result = judged(Case(reproducer, engine, CANDIDATE, options, Path(folder)), wanted)
-        said = [words for s in result.stages for words in (s.reasons, s.shown, s.not_shown)]
-        result.verdict = candidate.close(result.verdict, *said)
-        return result
+    try:
+        with (
+            opened(path, options, pool, options.torch_free) as (reproducer, engine, candidate),
+            scratch.temporary("verify") as folder,
+        ):
+            if candidate is None:
+                return judged(Case(reproducer, engine, ORIGINAL, options, Path(folder)), wanted)
+            options = dataclasses.replace(options, candidate=candidate.path)
+            result = judged(Case(reproducer, engine, CANDIDATE, options, Path(folder)), wanted)
+            said = [words for s in result.stages for words in (s.reasons, s.shown, s.not_shown)]
+            result.verdict = candidate.close(result.verdict, *said)
+            return result
+    except NotHeld as needs:
+        found = not_run(needs)
+        return _with_stages(found, [_as(StageResult("smoke"), found.verdict)])
 
 
 def judged(case: Case, wanted: Sequence[str]) -> VerifyResult:
@@ -76,7 +90,10 @@ def judged(case: Case, wanted: Sequence[str]) -> VerifyResult:
         ]
         judged_by, verdict = _overall(case, stages)
     verdict.notes = list(dict.fromkeys(verdict.notes))
-    result = outcome_result(case.engine, case.which, judged_by, verdict)
+    return _with_stages(outcome_result(case.engine, case.which, judged_by, verdict), stages)
+
+
+def _with_stages(result: ReplayResult, stages: list[StageResult]) -> VerifyResult:
     values = {f.name: getattr(result, f.name) for f in dataclasses.fields(result)}
     return VerifyResult(**values, stages=stages)
 

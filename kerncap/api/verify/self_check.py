@@ -15,6 +15,7 @@ from kerncap.format import Reproducer, SelfCheck
 from kerncap.replay.byte_effects import Measured
 from kerncap.replay.engine import ORIGINAL, Engine
 from kerncap.replay.measure_write_set import measure
+from kerncap.replay.outcome import NotHeld
 from kerncap.replay.plain_run import OutOfTime
 from kerncap.replay.pool import Pool
 from kerncap.replay.verdict import judge
@@ -43,6 +44,8 @@ def self_check(
                 ) as engine:
                     engine_name = engine.choice.name
                     result, reason, measured = _self_check(engine, deadline)
+            except NotHeld as launch:
+                result, reason = "undecided", launch.why
             except BackendUnavailable as error:
                 result, reason = "skipped", str(error)
             except KerncapError as error:
@@ -66,7 +69,7 @@ def _self_check(engine: Engine, deadline: float) -> tuple[_Result, str, Measured
         return verdict.answer.value, verdict.summary, None
     engine.timeout_s = max(1.0, deadline - time.monotonic())
     outcome = engine.plain()
-    if outcome.status == "timeout":
+    if outcome.status == "timeout" and not outcome.doubt:
         return "undecided", "one replay takes longer than --self-check-timeout", None
     if not outcome.ok:
         ended = badly_ended(outcome)

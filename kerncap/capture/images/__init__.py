@@ -4,5 +4,6 @@ from kerncap.capture.images.choose import Chosen, choose, variables
 from kerncap.capture.images.cubin import Cubin
 from kerncap.capture.images.fatbin import Entry, entries, payload
 from kerncap.capture.images.problem import ImageProblem
+from kerncap.capture.images.waits import waits
 
-__all__ = ["Chosen", "Cubin", "Entry", "ImageProblem", "choose", "entries", "payload", "variables"]
+__all__ = ["Chosen", "Cubin", "Entry", "ImageProblem", "choose", "entries", "payload", "variables", "waits"]

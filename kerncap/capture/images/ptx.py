@@ -29,14 +29,19 @@ def arch(text: bytes) -> tuple[int, str] | None:
     return (int(found[1]), found[2].decode()) if found else None
 
 
+def without_comments(text: bytes) -> bytes:
+    """As much of the text as is looked at."""
+    return _COMMENT.sub(b"", text[:MAX_SCANNED])
+
+
 def kernels(text: bytes) -> list[str]:
-    return [name.decode() for name in _ENTRY.findall(_COMMENT.sub(b"", text[:MAX_SCANNED]))]
+    return [name.decode() for name in _ENTRY.findall(without_comments(text))]
 
 
 def variables(text: bytes) -> list[str]:
     """Names of the module's ``.global`` and ``.const`` variables."""
     names = []
-    for found in _VARIABLE.finditer(_COMMENT.sub(b"", text[:MAX_SCANNED])):
+    for found in _VARIABLE.finditer(without_comments(text)):
         name = found[2].decode()
         if not name.startswith("$"):
             names.append(name)

@@ -70,8 +70,8 @@ class ReplayDocument(Document, frozen=True, kw_only=True):
     exact: Annotated[bool, says("True if equal bit by bit, not only within the tolerance.")]
     path: Path
     kernel: str
-    engine: Annotated[str, says("Engine that ran it: interpreter, jit, binary, native.")]
-    device: Annotated[str, says("cpu, or the GPU's name.")]
+    engine: Annotated[str, says("Engine that ran it: interpreter, jit, binary, native; or none.")]
+    device: Annotated[str, says("cpu, the GPU's name, or none.")]
     triton: Annotated[str, says("Version of Triton; empty if it was not used.")]
     driver: Annotated[str, says("Version of the CUDA driver or ROCr; empty if none was used.")]
     judged_by: Annotated[str, says("What the result was compared with.")]

@@ -56,7 +56,8 @@ def badges(material: Material) -> list[Badge]:
     tone, word, title = _ORACLES[material.truth.oracle.kind]
     found = [Badge("oracle", word, tone, title), _self_check(material)]
     if not material.has_values:
-        found.insert(1, Badge("values", "left out", "none", "captured with --no-values"))
+        why = plain(material.truth.closure.why_without_values)
+        found.insert(1, Badge("values", "left out", "none", why))
     for kind in ("verify", "replay"):
         for document in material.of(kind):
             verdict = checked(kind, document)

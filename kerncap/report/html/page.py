@@ -62,6 +62,7 @@ def _facts(material: Material) -> dict[str, Any]:
         "aliases": overview.aliases(material),
         "maps": maps,
         "has_values": material.has_values,
+        "why_without_values": plain(material.truth.closure.why_without_values),
         "regions": memory,
         "shares": [round(1000 * region["bytes"] / total, 2) for region in memory],
         "sources": sources.files,

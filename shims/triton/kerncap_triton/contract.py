@@ -131,6 +131,7 @@ class key:
     mode = "mode"
     module = "module"
     name = "name"
+    not_held = "not_held"
     notes = "notes"
     nvrtc = "nvrtc"
     offset = "offset"
@@ -168,6 +169,7 @@ class key:
     rows = "rows"
     sampler = "sampler"
     shape = "shape"
+    shared = "shared"
     shared_bytes = "shared_bytes"
     shim = "shim"
     signature = "signature"
@@ -193,6 +195,7 @@ class key:
     value = "value"
     view = "view"
     views = "views"
+    waits = "waits"
     width = "width"
     work_items = "work_items"
 
@@ -303,6 +306,7 @@ class word:
         match: Final = "match"
         range: Final = "range"
         globals: Final = "globals"
+        waits: Final = "waits"
 
     class step:
         name: Final = "name"
@@ -333,7 +337,7 @@ ImageKind = Literal["fatbin", "elf", "ptx", "unknown"]
 Role = Literal["runtime", "constexpr"]
 Filter = Literal["name", "where", "range", "rank", "ordinal", "config", "autotuner", "no source", "no answer", "no space", "limit", "failed", "dormant"]
 Clock = Literal["cupti", "events", "hsa", "host"]
-Ask = Literal["match", "range", "globals"]
+Ask = Literal["match", "range", "globals", "waits"]
 Step = Literal["name", "const", "list", "attr", "item", "and", "or", "not", "in"]
 
 

@@ -1,7 +1,34 @@
-// A kernel on each of two devices; a created context besides the primary ones.
+// A kernel on each of two devices; a created context besides the primary ones. "waits": the kernel on the
+// first device waits for the one on the second, which the same thread launches after it.
+#include <string>
+
 #include "client.h"
 
-int main() {
+namespace {
+
+int wait_for_the_second() {
+  CUcontext first = start(0), second = start(1);
+  CUdeviceptr flag = upload(std::vector<int>{0, 0});
+  CUfunction increment = load(PTX_HEAD PTX_INCREMENT, INCREMENT);
+  CHECK(cuCtxSetCurrent(first));
+  CUdeviceptr out = allocate(4), x = upload(std::vector<int>{1});
+  launch(load(PTX_HEAD PTX_WAIT_IN_LOOP, WAIT_FOR_FLAG), 1, 1, {&flag, &out});
+  CHECK(cuCtxSetCurrent(second));
+  launch(increment, 1, 1, {&flag});
+  CHECK(cuCtxSynchronize());
+  CHECK(cuCtxSetCurrent(first));
+  CHECK(cuCtxSynchronize());
+  report("out", download<int>(out, 1));
+  // Afterwards one that can be captured.
+  launch(load(PTX_HEAD PTX_INCREMENT, INCREMENT), 1, 1, {&x});
+  report("x", download<int>(x, 1));
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc > 1 && std::string(argv[1]) == "waits") return wait_for_the_second();
   constexpr int n = 256;
   CUcontext first = start(0), second = start(1), created;
   CUdevice device;

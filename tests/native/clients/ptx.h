@@ -55,8 +55,18 @@
   ".visible .const .align 8 .b8 objects[16];\n" PTX_ENTRY(GATHER_CONSTANT, ".param .u64 out, " PTX_SIZES)
 #define GATHER_BINDLESS "_Z15gather_bindlessPKyPfiiii"
 #define PTX_GATHER_BINDLESS PTX_ENTRY(GATHER_BINDLESS, ".param .u64 objects, .param .u64 out, " PTX_SIZES)
+#define NCCL_ALL_REDUCE "_Z39ncclDevKernel_AllReduce_Sum_f32_RING_LLPKfS0_Pfi"
+#define PTX_NCCL_ALL_REDUCE \
+  PTX_ENTRY(NCCL_ALL_REDUCE, ".param .u64 a, .param .u64 b, .param .u64 out, .param .u32 n")
 #define WAIT_FOR_FLAG "_Z13wait_for_flagPViPi"
 #define PTX_WAIT_FOR_FLAG PTX_ENTRY(WAIT_FOR_FLAG, ".param .u64 flag, .param .u64 out")
+// With the loop, as compiled code would show it.
+#define PTX_WAIT_IN_LOOP                                                                      \
+  ".visible .entry " WAIT_FOR_FLAG                                                            \
+  "(.param .u64 flag, .param .u64 out)\n{\n"                                                  \
+  " .reg .pred %p<2>;\n .reg .b32 %r<2>;\n .reg .b64 %rd<2>;\n ld.param.u64 %rd1, [flag];\n"  \
+  "$again:\n ld.acquire.sys.u32 %r1, [%rd1];\n setp.eq.s32 %p1, %r1, 0;\n @%p1 bra $again;\n" \
+  " ret;\n}\n"
 #define SOMETIMES_OFF "_Z13sometimes_offPKfPfi"
 #define PTX_SOMETIMES_OFF PTX_ENTRY(SOMETIMES_OFF, ".param .u64 in, .param .u64 out, .param .u32 n")
 #define NOISY_SUM "_Z9noisy_sumPKfPfi"

@@ -170,6 +170,36 @@ CASE(closure_merges_neighbouring_mappings) {
   CHECK(apart.find().regions.size() == 1 && apart.find().regions[0].size == 800);
 }
 
+CASE(closure_leaves_multicast_memory_alone) {
+  World world;
+  uint64_t* data = world.allocate(10);
+  uint64_t* several = world.allocate(20);
+  several[3] = address(world.allocate(5));  // which nobody may look for
+  for (Allocation& allocation : world.request.allocations)
+    if (allocation.base == address(several)) allocation.shared = Shared::multicast;
+  world.parameter(address(data));
+  world.parameter(address(&several[2]));
+  world.parameter(address(&several[4]));
+  Closure closure = world.find();
+  CHECK(closure.regions.size() == 1 && closure.not_held.size() == 1);
+  CHECK(closure.not_held[0].compare(0, 12, "parameter 1:") == 0);
+  CHECK(closure.not_held[0].find("several devices") != std::string::npos);
+}
+
+CASE(closure_says_whose_else_memory_is) {
+  World world;
+  auto block = std::make_unique<uint64_t[]>(200);
+  for (int i = 0; i < 2; ++i) world.add(&block[i * 100], 100, RegionKind::device, "cuMemMap");
+  world.request.allocations[1].shared = Shared::imported;
+  world.request.allocations[1].owner = 3;
+  world.parameter(address(&block[50]));
+  world.parameter(address(&block[150]));
+  Closure closure = world.find();
+  CHECK(closure.regions.size() == 2 && closure.not_held.empty());  // neighbours, and yet two
+  CHECK(region_at(closure, &block[0])->shared.empty());
+  CHECK(region_at(closure, &block[100])->shared == "another process's memory on device 3 (cuMemMap)");
+}
+
 CASE(closure_narrows_to_live_blocks) {
   World world;
   uint64_t* segment = world.allocate(1000);

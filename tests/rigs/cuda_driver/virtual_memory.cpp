@@ -3,7 +3,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <cstring>
+#include <string>
 
 #include "memory.h"
 
@@ -19,6 +21,18 @@ struct Physical {
   CUmemAllocationProp properties = {};
   int references = 1;
 };
+
+const std::string kName = "rig-device-";
+
+// The device that physical memory of another process is on.
+int device_of_file(int fd) {
+  char target[64] = "";
+  std::string link = "/proc/self/fd/" + std::to_string(fd);
+  ssize_t length = readlink(link.c_str(), target, sizeof target - 1);
+  std::string name(target, length > 0 ? static_cast<size_t>(length) : 0);
+  size_t at = name.find(kName);
+  return at == std::string::npos ? 0 : std::atoi(name.c_str() + at + kName.size());
+}
 
 std::map<uint64_t, size_t> reservations;  // under State::mutex
 
@@ -102,7 +116,8 @@ RIG_API cuMemCreate(CUmemGenericAllocationHandle* out, size_t size, const CUmemA
   if (properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE) return CUDA_ERROR_NOT_SUPPORTED;
   if (device < 0 || device >= state().devices) return CUDA_ERROR_INVALID_DEVICE;
   if (!Memory::instance().charge(device, size)) return CUDA_ERROR_OUT_OF_MEMORY;
-  int fd = static_cast<int>(syscall(SYS_memfd_create, "rig-device", 1U /* MFD_CLOEXEC */));
+  std::string name = kName + std::to_string(device);  // which a process that imports it reads
+  int fd = static_cast<int>(syscall(SYS_memfd_create, name.c_str(), 1U /* MFD_CLOEXEC */));
   if (fd < 0 || ftruncate(fd, static_cast<off_t>(size)) != 0) return CUDA_ERROR_OUT_OF_MEMORY;
   void* view = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   if (view != MAP_FAILED) {
@@ -169,18 +184,24 @@ RIG_API cuMemSetAccess(CUdeviceptr base, size_t size, const CUmemAccessDesc* acc
   if (pieces.empty() || !access || !count) return CUDA_ERROR_INVALID_VALUE;
   for (const Allocation& piece : pieces)
     Memory::instance().update(piece.base, [&](Allocation& a) {
-      for (size_t i = 0; i < count; ++i)
-        if (access[i].location.id == a.device)
-          a.accessible = access[i].flags != CU_MEM_ACCESS_FLAGS_PROT_NONE;
+      for (size_t i = 0; i < count; ++i) {
+        uint64_t device = 1ull << access[i].location.id;
+        if (access[i].flags != CU_MEM_ACCESS_FLAGS_PROT_NONE)
+          a.devices |= device;
+        else
+          a.devices &= ~device;
+      }
+      a.accessible = a.devices != 0;
     });
   return CUDA_SUCCESS;
 }
 
-RIG_API cuMemGetAccess(unsigned long long* flags, const CUmemLocation*, CUdeviceptr address) {
+RIG_API cuMemGetAccess(unsigned long long* flags, const CUmemLocation* location, CUdeviceptr address) {
   Allocation found;
   if (!Memory::instance().find(address, &found) || found.kind != Kind::mapped)
     return CUDA_ERROR_INVALID_VALUE;
-  *flags = found.accessible ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE : CU_MEM_ACCESS_FLAGS_PROT_NONE;
+  bool accessible = (found.devices >> location->id & 1) != 0;
+  *flags = accessible ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE : CU_MEM_ACCESS_FLAGS_PROT_NONE;
   return CUDA_SUCCESS;
 }
 
@@ -221,5 +242,6 @@ RIG_API cuMemImportFromShareableHandle(CUmemGenericAllocationHandle* out, void* 
   CUmemAllocationProp properties = {};
   properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
   properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  properties.location.id = device_of_file(fd);
   return make_physical(out, fd, static_cast<size_t>(size), properties);
 }

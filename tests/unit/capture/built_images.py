@@ -34,8 +34,11 @@ def cubin(
     variables: Sequence[tuple[str, str]] = (),
     abi: int = 8,
     calls: str = "vprintf",
+    code: bytes = bytes(16),
 ) -> bytes:
-    """An ELF file for CUDA; ``variables`` are (name, section), ``calls`` a function of the device."""
+    """An ELF file for CUDA; ``variables`` are (name, section), ``calls`` a function of the device, ``code``
+    what each kernel consists of.
+    """
     kernels = {"_Z3addPf": [(0, 8)]} if kernels is None else kernels
     sections: list[tuple[str, int, bytes, int]] = [("", 0, b"", 0)]
     symbols = [struct.pack("<IBBHQQ", 0, 0, 0, 0, 0, 0)]
@@ -51,8 +54,8 @@ def cubin(
         for ordinal, (offset, size) in reversed(list(enumerate(layout))):
             info += struct.pack("<BBHIHHI", 4, 0x17, 12, 0, ordinal, offset, size << 18)
         sections.append((f".nv.info.{name}", 0x70000000, info, 0))
-        sections.append((f".text.{name}", 1, bytes(16), 0))
-        symbols.append(struct.pack("<IBBHQQ", name_at(name), 0x12, 0, len(sections) - 1, 0, 16))
+        sections.append((f".text.{name}", 1, code, 0))
+        symbols.append(struct.pack("<IBBHQQ", name_at(name), 0x12, 0, len(sections) - 1, 0, len(code)))
     for name, section in variables:
         sections.append((section, 8 if section == ".nv.global" else 1, bytes(8), 0))
         symbols.append(struct.pack("<IBBHQQ", name_at(name), 0x01, 0, len(sections) - 1, 0, 8))

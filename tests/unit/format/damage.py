@@ -22,6 +22,7 @@ GOLDEN_NUMBA = GOLDEN.with_name("v1.6")
 GOLDEN_TEXTURES = GOLDEN.with_name("v1.7")
 GOLDEN_CUTE_DSL = GOLDEN.with_name("v1.8")
 GOLDEN_PAYLOADS = GOLDEN.with_name("v1.9")
+GOLDEN_COLLECTIVE = GOLDEN.with_name("v1.9-ranks")
 Edit = Callable[[Any], None]
 
 

@@ -52,10 +52,11 @@ READERS: dict[str, Any] = {
 QUESTIONS: dict[str, Any] = {
     "MatchQuestion": answers._MatchQuestion,
     "RangeQuestion": answers._RangeQuestion,
-    "GlobalsQuestion": answers._GlobalsQuestion,
+    "GlobalsQuestion": answers._CodeQuestion,
+    "WaitsQuestion": answers._CodeQuestion,
 }
 FOR_THE_SERVER = {"token", "process", "ask"}  # of every question
-NO_STRUCT = {"CopyTimes", "Memfd", "MatchAnswer", "GlobalsAnswer", "NvrtcProgram"}
+NO_STRUCT = {"CopyTimes", "Memfd", "MatchAnswer", "GlobalsAnswer", "WaitsAnswer", "NvrtcProgram"}
 
 
 @pytest.mark.parametrize("name", READERS)

@@ -30,6 +30,7 @@ from tests.golden.make import (
     IDLE_REASON,
     IDLE_SOURCE,
     LAYOUT,
+    NEEDS,
     NUMBA_SOURCE,
     PARAMETERS,
     PTX,
@@ -46,6 +47,7 @@ from tests.golden.make import (
     make,
     make_arena,
     make_block,
+    make_collective,
     make_cute_dsl,
     make_hip,
     make_idle,
@@ -62,6 +64,7 @@ from tests.unit.format.damage import (
     GOLDEN,
     GOLDEN_ARENA,
     GOLDEN_BLOCK,
+    GOLDEN_COLLECTIVE,
     GOLDEN_CUTE_DSL,
     GOLDEN_HIP,
     GOLDEN_IDLE,
@@ -285,6 +288,15 @@ def test_memory_of_version_1_9() -> None:
                 assert golden.read(state, number, 0, region.size) == first.read(state, number, 0, region.size)
 
 
+def test_needs_of_version_1_9() -> None:
+    with Reproducer.open(GOLDEN_COLLECTIVE) as golden:
+        closure = golden.manifest.closure
+        assert (golden.manifest.version.major, golden.manifest.version.minor) == (1, 9)
+        assert closure.not_held == NEEDS
+        assert closure.without_values and NEEDS[0] in closure.why_without_values
+        golden.verify()
+
+
 @pytest.mark.parametrize(
     ("build", "there"),
     [
@@ -298,6 +310,7 @@ def test_memory_of_version_1_9() -> None:
         (make_textures, GOLDEN_TEXTURES),
         (make_cute_dsl, GOLDEN_CUTE_DSL),
         (make_payloads, GOLDEN_PAYLOADS),
+        (make_collective, GOLDEN_COLLECTIVE),
     ],
 )
 def test_todays_writer_makes_an_equal_one(tmp_path: Path, build: Callable[[Path], Path], there: Path) -> None:

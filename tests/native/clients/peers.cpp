@@ -1,0 +1,131 @@
+// Two ranks that share memory: the child, on device 1, has a window that the parent, on device 0, imports and
+// uses in its launches. "vmm" or "ipc" is how it comes over; then what is done with it:
+//   reads    vector_add of the window and memory of the parent's own
+//   writes   vector_add into the window
+//   waits    a kernel that waits for a flag in the window, which the child sets when it runs
+//   nccl     a kernel with the name of one of NCCL's
+//   host     vector_add of memory in /dev/shm, which both have mapped
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <string>
+
+#include "client.h"
+
+namespace {
+
+constexpr int n = 3000;
+constexpr size_t bytes = n * sizeof(float), granule = 2u << 20;
+
+struct Message {
+  pid_t pid;
+  int fd;
+  CUipcMemHandle handle;
+};
+
+int down[2], up[2];  // from the parent to the child, and back
+
+void expect(bool is_good) {
+  if (!is_good) std::exit(71);
+}
+
+CUdeviceptr map(CUmemGenericAllocationHandle handle, int device) {
+  CUdeviceptr base;
+  CHECK(cuMemAddressReserve(&base, granule, 0, 0, 0));
+  CHECK(cuMemMap(base, granule, 0, handle, 0));
+  CUmemAccessDesc access = {};
+  access.location = {CU_MEM_LOCATION_TYPE_DEVICE, {device}};
+  access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  CHECK(cuMemSetAccess(base, granule, &access, 1));
+  CHECK(cuMemRelease(handle));
+  return base;
+}
+
+int child(const std::string& way, const std::string& what) {
+  start(1);
+  Message message = {};
+  message.pid = getpid();
+  CUdeviceptr window;
+  if (way == "vmm") {
+    CUmemAllocationProp properties = {};
+    properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+    properties.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+    properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, {1}};
+    CUmemGenericAllocationHandle handle;
+    CHECK(cuMemCreate(&handle, granule, &properties, 0));
+    CHECK(cuMemExportToShareableHandle(&message.fd, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
+    window = map(handle, 1);
+  } else {
+    window = allocate(granule);
+    CHECK(cuIpcGetMemHandle(&message.handle, window));
+  }
+  CHECK(cuMemsetD8(window, 0, granule));
+  if (what != "waits") CHECK(cuMemcpyHtoD(window, ramp(n, 3).data(), bytes));
+  CHECK(cuCtxSynchronize());
+  expect(write(up[1], &message, sizeof message) == sizeof message);
+  for (int runs = 0; what == "waits" && runs == 0;) CHECK(cuMemcpyDtoH(&runs, window + 4, 4));
+  int set = 1;
+  if (what == "waits") CHECK(cuMemcpyHtoD(window, &set, 4));
+  char end;
+  expect(read(down[0], &end, 1) == 1);
+  return 0;
+}
+
+CUdeviceptr import(const std::string& way) {
+  Message message;
+  expect(read(up[0], &message, sizeof message) == sizeof message);
+  CUdeviceptr window;
+  if (way == "ipc") {
+    CHECK(cuIpcOpenMemHandle(&window, message.handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS));
+    return window;
+  }
+  // As a Unix socket would hand it over.
+  std::string path = "/proc/" + std::to_string(message.pid) + "/fd/" + std::to_string(message.fd);
+  int fd = open(path.c_str(), O_RDWR);
+  CUmemGenericAllocationHandle handle;
+  CHECK(cuMemImportFromShareableHandle(&handle, reinterpret_cast<void*>(static_cast<intptr_t>(fd)),
+                                       CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR));
+  close(fd);
+  return map(handle, 0);
+}
+
+CUdeviceptr shared_file() {
+  std::string name = "/dev/shm/kerncap-peers-" + std::to_string(getpid());
+  int fd = open(name.c_str(), O_RDWR | O_CREAT | O_EXCL, 0600);
+  expect(fd >= 0 && ftruncate(fd, 16384) == 0);
+  void* memory = mmap(nullptr, 16384, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  expect(memory != MAP_FAILED);
+  unlink(name.c_str());
+  std::memcpy(memory, ramp(n, 3).data(), bytes);
+  CHECK(cuMemHostRegister(memory, 16384, CU_MEMHOSTREGISTER_DEVICEMAP));
+  return reinterpret_cast<CUdeviceptr>(memory);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::string way = argc > 1 ? argv[1] : "vmm", what = argc > 2 ? argv[2] : "reads";
+  expect(pipe(down) == 0 && pipe(up) == 0);
+  pid_t other = fork();
+  if (other == 0) return child(way, what);
+  start(0);
+  CUdeviceptr window = import(way), own = upload(ramp(n)), out = allocate(bytes);
+  CHECK(cuMemsetD8(out, 0, bytes));
+  int count = n;
+  if (what == "host") window = shared_file();
+  if (what == "writes") out = window;
+  if (what == "waits")
+    launch(load(PTX_HEAD PTX_WAIT_FOR_FLAG, WAIT_FOR_FLAG), 1, 1, {&window, &out});
+  else if (what == "nccl")
+    launch(load(PTX_HEAD PTX_NCCL_ALL_REDUCE, NCCL_ALL_REDUCE), 12, 256, {&window, &own, &out, &count});
+  else
+    launch(load(PTX_HEAD PTX_VECTOR_ADD, VECTOR_ADD), 12, 256, {&window, &own, &out, &count});
+  CHECK(cuCtxSynchronize());
+  report("out", download<float>(out, n));
+  expect(write(down[1], "", 1) == 1);
+  int status = 0;
+  waitpid(other, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 99;
+}
