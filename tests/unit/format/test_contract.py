@@ -48,6 +48,8 @@ READERS: dict[str, Any] = {
     "LAST": payloads.LastRecord,
     "LastLaunch": payloads.LastLaunch,
     "PROGRESS": payloads.ProgressRecord,
+    "TRACED": payloads.TracedRecord,
+    "HashedRegion": payloads.HashedRegion,
 }
 QUESTIONS: dict[str, Any] = {
     "MatchQuestion": answers._MatchQuestion,
