@@ -70,6 +70,10 @@ class ChunkReader:
             found.update(digests)
         return found.hexdigest()
 
+    def payload(self, row: int) -> bytes:
+        """A chunk as it is stored. Raises FormatError for a file that ends early."""
+        return bytes(next(self._payloads(row, 1)))
+
     # --- inside ------------------------------------------------------------------------------------
 
     def _runs(self, chunks: Numbers, rows: Numbers) -> Iterator[Run]:

@@ -10,7 +10,7 @@ import enum
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import msgspec
 import numpy as np
@@ -21,6 +21,7 @@ from kerncap.format.stored import format_error
 State = Literal["pre", "post"]
 STATES: tuple[State, ...] = ("pre", "post")
 INDEX_VERSION = 1
+RANGE_INDEX_VERSION = 2
 ZERO_ROW = 0  # rows count from 1; 0 says that the chunk is all zero
 
 #   sha256[32] of the raw bytes · offset u64 in memory/chunks · stored u32 · raw u32 · encoding u32
@@ -44,6 +45,18 @@ class _IndexFile(msgspec.Struct, frozen=True):
     table: memoryview
     pre: memoryview
     post: memoryview
+
+
+class _RangeIndexFile(msgspec.Struct, frozen=True):
+    """The same of a range: one table, and the entries (pre, post) of each launch."""
+
+    version: int
+    chunk_bytes: int
+    table: memoryview
+    launches: tuple[tuple[memoryview, memoryview], ...]
+
+
+F = TypeVar("F", _IndexFile, _RangeIndexFile)
 
 
 class MemoryIndex:
@@ -71,27 +84,16 @@ class MemoryIndex:
         cls, data: bytes, where: Path, region_sizes: Sequence[int], chunk_bytes: int, chunks_size: int
     ) -> MemoryIndex:
         """Read and check an index. Raises FormatError naming the byte of what is wrong."""
-        try:
-            file = msgspec.msgpack.decode(data, type=_IndexFile)
-        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
-            found = re.search(r"\(byte (\d+)\)", str(error))
-            offset = int(found[1]) if found else (len(data) if "truncated" in str(error) else 0)
-            raise format_error(where, offset, f"not a memory index: {error}") from error
-        if file.version != INDEX_VERSION:
-            message = f"memory index version {file.version} is not known; expected {INDEX_VERSION}"
-            raise format_error(where, 0, message)
-        if file.chunk_bytes != chunk_bytes:
-            message = f"chunk size {file.chunk_bytes}; the manifest says {chunk_bytes}"
-            raise format_error(where, 0, message)
+        file = _decoded(data, where, _IndexFile, INDEX_VERSION, chunk_bytes)
         check = _Check(data, where)
         table = check.column("table", file.table, ROW)
-        pre = check.column("pre", file.pre, ENTRY)
-        post = check.column("post", file.post, ENTRY)
         check.table(table, chunk_bytes, chunks_size)
-        for name, entries in (("pre", pre), ("post", post)):
-            check.entries(name, entries, table, region_sizes, chunk_bytes)
-        check.changes(pre, post)
+        pre, post = check.states("", file.pre, file.post, table, region_sizes, chunk_bytes)
         return cls(chunk_bytes, table, pre, post)
+
+    def entries(self, state: State) -> Table:
+        """All that is listed under ``state``, ascending by (region, chunk)."""
+        return self._entries[state]
 
     def stored(self, state: State, region: int) -> tuple[Numbers, Numbers]:
         """(chunk numbers, rows) that are listed for ``region`` under ``state``, ascending."""
@@ -135,6 +137,46 @@ class MemoryIndex:
         return sizes[0], sizes[1]
 
 
+def encode_range(chunk_bytes: int, table: Table, entries: Sequence[tuple[Table, Table]]) -> bytes:
+    """`memory/index` of a range: the entries (pre, post) of each launch, by the rows of one table."""
+    launches = tuple((_bytes(pre), _bytes(post)) for pre, post in entries)
+    return msgspec.msgpack.encode(_RangeIndexFile(RANGE_INDEX_VERSION, chunk_bytes, _bytes(table), launches))
+
+
+def decode_range(
+    data: bytes, where: Path, region_sizes: Sequence[Sequence[int]], chunk_bytes: int, chunks_size: int
+) -> list[MemoryIndex]:
+    """The index of each launch of a range, by the sizes of its regions. Raises FormatError."""
+    file = _decoded(data, where, _RangeIndexFile, RANGE_INDEX_VERSION, chunk_bytes)
+    if len(file.launches) != len(region_sizes):
+        message = f"entries of {len(file.launches)} launches; the manifest has {len(region_sizes)}"
+        raise format_error(where, 0, message)
+    check = _Check(data, where)
+    table = check.column("table", file.table, ROW)
+    check.table(table, chunk_bytes, chunks_size)
+    found = []
+    for number, ((pre, post), sizes) in enumerate(zip(file.launches, region_sizes, strict=True)):
+        states = check.states(f"launch {number}, ", pre, post, table, sizes, chunk_bytes)
+        found.append(MemoryIndex(chunk_bytes, table, *states))
+    return found
+
+
+def _decoded(data: bytes, where: Path, kind: type[F], version: int, chunk_bytes: int) -> F:
+    try:
+        file = msgspec.msgpack.decode(data, type=kind)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+        found = re.search(r"\(byte (\d+)\)", str(error))
+        offset = int(found[1]) if found else (len(data) if "truncated" in str(error) else 0)
+        raise format_error(where, offset, f"not a memory index: {error}") from error
+    if file.version != version:
+        message = f"memory index version {file.version} is not known; expected {version}"
+        raise format_error(where, 0, message)
+    if file.chunk_bytes != chunk_bytes:
+        message = f"chunk size {file.chunk_bytes}; the manifest says {chunk_bytes}"
+        raise format_error(where, 0, message)
+    return file
+
+
 def _bytes(array: Table) -> memoryview:
     return memoryview(np.ascontiguousarray(array).tobytes())
 
@@ -146,6 +188,19 @@ class _Check:
         self.where = where
         self.start = np.frombuffer(data, np.uint8).ctypes.data
         self.offsets: dict[str, int] = {}
+
+    def states(
+        self, prefix: str, pre: memoryview, post: memoryview, table: Table, region_sizes: Sequence[int],
+        chunk_bytes: int,
+    ) -> tuple[Table, Table]:  # fmt: skip
+        """The checked entries before and after one launch; ``prefix`` is for messages."""
+        columns = [
+            self.column(f"{prefix}{name}", raw, ENTRY) for name, raw in zip(STATES, (pre, post), strict=True)
+        ]
+        for name, entries in zip(STATES, columns, strict=True):
+            self.entries(name, prefix, entries, table, region_sizes, chunk_bytes)
+        self.changes(prefix, *columns)
+        return columns[0], columns[1]
 
     def column(self, name: str, raw: memoryview, dtype: np.dtype[Any]) -> Table:
         flat = np.frombuffer(raw, np.uint8)
@@ -179,9 +234,10 @@ class _Check:
             raise format_error(self.where, self.offsets["table"], message)
 
     def entries(
-        self, name: str, entries: Table, table: Table, region_sizes: Sequence[int], chunk_bytes: int
-    ) -> None:
-        size = ENTRY.itemsize
+        self, state: State, prefix: str, entries: Table, table: Table, region_sizes: Sequence[int],
+        chunk_bytes: int,
+    ) -> None:  # fmt: skip
+        size, name = ENTRY.itemsize, f"{prefix}{state}"
         region = entries["region"].astype(np.int64)
         chunk = entries["chunk"].astype(np.int64)
         row = entries["row"].astype(np.int64)
@@ -194,14 +250,14 @@ class _Check:
         left = (sizes[region] if len(region) else chunk) - chunk * chunk_bytes
         self.first(name, left <= 0, size, 4, "chunk is beyond its region")
         self.first(name, row > len(table), size, 8, f"row is not among the table's {len(table)}")
-        if name == "pre":
+        if state == "pre":
             self.first(name, row == ZERO_ROW, size, 8, "a zero chunk; those are implied")
         used = row != ZERO_ROW
         wrong = np.zeros(len(row), dtype=np.bool_)
         wrong[used] = table["raw"][row[used] - 1] != np.minimum(left[used], chunk_bytes)
         self.first(name, wrong, size, 8, "the chunk's raw size does not fit its place")
 
-    def changes(self, pre: Table, post: Table) -> None:
+    def changes(self, prefix: str, pre: Table, post: Table) -> None:
         before = (pre["region"].astype(np.int64) << 32) | pre["chunk"]
         after = (post["region"].astype(np.int64) << 32) | post["chunk"]
         place = np.searchsorted(before, after)
@@ -209,4 +265,4 @@ class _Check:
         inside = place < len(before)
         inside[inside] = before[place[inside]] == after[inside]
         rows[inside] = pre["row"][place[inside]]
-        self.first("post", rows == post["row"], ENTRY.itemsize, 8, "the chunk did not change")
+        self.first(f"{prefix}post", rows == post["row"], ENTRY.itemsize, 8, "the chunk did not change")

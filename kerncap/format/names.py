@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
 from kerncap import failure
+from kerncap.format.schema import StoredFile
 from kerncap.format.stored import MAX_PATH_DEPTH, format_error, path_problem
 
 MANIFEST_PATH = "manifest.json"
@@ -33,12 +34,16 @@ _LISTED = {
     "files": (re.compile(re.escape(README_PATH)), _CODE, _SOURCE),
 }
 _WRITE_SET = re.compile(r"write_set-[0-9a-f]{16}\.bin")
-_UNFINISHED = re.compile(rf"\.(?:checks\.json|{_WRITE_SET.pattern})\.tmp-([0-9]+)-[0-9a-f]{{8}}")
+_CHECKS_OF_LAUNCH = re.compile(r"checks-[0-9]{1,4}\.json")
+_UNFINISHED = re.compile(
+    rf"\.(?:checks\.json|{_CHECKS_OF_LAUNCH.pattern}|{_WRITE_SET.pattern})\.tmp-([0-9]+)-[0-9a-f]{{8}}"
+)
 # Beside what is listed, at the top: written after sealing; or what a killed process or NFS left behind.
 _BESIDE = re.compile(
     rf"manifest\.(json|sha256)|checks\.json|{_WRITE_SET.pattern}"
     rf"|{_UNFINISHED.pattern}|\.nfs[0-9a-f]{{1,32}}"
 )
+_BESIDE_RANGE = re.compile(_BESIDE.pattern.replace(r"checks\.json|", f"{_CHECKS_OF_LAUNCH.pattern}|", 1))
 _EXPECTED = {
     "memory": f"{INDEX_PATH} or {CHUNKS_PATH}",
     "code": "code/kernel.STAGE",
@@ -76,10 +81,26 @@ def file_below_file(names: Iterable[str]) -> str | None:
     return next((name for name in sorted(files) if any(above in files for above in _folders_of(name))), None)
 
 
-class Grammar:
-    """The names of one reproducer: what its manifest lists, and what may lie beside that."""
+def file_of_range(stored: StoredFile) -> str:
+    """Where a range keeps a file that the manifest of one of its launches lists: equal ones once."""
+    return stored.path if stored.path in (INDEX_PATH, CHUNKS_PATH) else f"files/{stored.sha256}"
 
-    def __init__(self, listed: Collection[str]) -> None:
+
+def manifest_of_launch(number: int) -> str:
+    """The manifest of launch ``number`` of a range, counted from 0."""
+    return f"launches/{number}.json"
+
+
+def checks_of_launch(number: int) -> str:
+    """What was found out about launch ``number`` of a range after sealing."""
+    return f"checks-{number}.json"
+
+
+class Grammar:
+    """The names of one reproducer, or range: what its manifest lists, and what may lie beside that."""
+
+    def __init__(self, listed: Collection[str], of_range: bool = False) -> None:
+        self._beside = _BESIDE_RANGE if of_range else _BESIDE
         self._files = frozenset(listed)
         self._folders = frozenset(folder for name in self._files for folder in _folders_of(name))
 
@@ -87,7 +108,7 @@ class Grammar:
         """Why ``name`` (a plain path) has no place in this reproducer, or None."""
         if is_folder:
             return None if name in self._folders else "not a folder of a reproducer: no listed file is in it"
-        if name in self._files or _BESIDE.fullmatch(name):
+        if name in self._files or self._beside.fullmatch(name):
             return None
         return "not a file of a reproducer: its manifest does not list it"
 

@@ -13,6 +13,7 @@ import os
 import re
 import time
 import weakref
+from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 
 import msgspec
@@ -74,26 +75,15 @@ class Reproducer:
     manifest_sha256: str
     max_expanded: int | None = None  # bytes that the user lets the memory take, written out (`expanded`)
     notes: list[str]  # what a user should know about this folder beyond the manifest
+    in_range: Sequence[Reproducer] = ()  # the launches that it stands for, of a range as a whole
+    _checks_path = CHECKS_PATH
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.notes = []
         self._closing = contextlib.ExitStack()
         weakref.finalize(self, self._closing.close)
-        try:
-            self._root_fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        except FileNotFoundError:
-            raise UsageError(f"{visible(path)}: no such reproducer; look at the path") from None
-        except OSError as error:
-            if _is_zip(path):
-                message = f"{visible(path)}: packed; `kerncap unpack` makes the folder of it"
-                raise UsageError(message) from error
-            if error.errno in (errno.ENOTDIR, errno.ENAMETOOLONG):
-                message = (
-                    f"{visible(path)}: not a reproducer folder; give the folder that has a manifest.json"
-                )
-                raise UsageError(message) from error
-            raise failure.about(path, error, "can't be read") from error
+        self._root_fd = open_root(path)
         self._closing.callback(os.close, self._root_fd)
 
     @classmethod
@@ -184,8 +174,18 @@ class Reproducer:
         return [int(chunk) for chunk in chunks]
 
     @property
+    def variables(self) -> list[int]:
+        """The regions that are variables of the kernel's own module."""
+        regions = enumerate(self.manifest.regions)
+        return [number for number, region in regions if region.kind == "global" and not region.module]
+
+    @property
     def index(self) -> MemoryIndex:
         return self._index
+
+    def payload(self, row: int) -> bytes:
+        """A chunk as it is stored, packed or not. Raises FormatError for a file that ends early."""
+        return self._chunks.payload(row)
 
     # --- files -------------------------------------------------------------------------------
 
@@ -209,9 +209,14 @@ class Reproducer:
 
     def file(self, stored: schema.StoredFile) -> bytes:
         """The bytes of a file that the manifest lists, its size and digest checked."""
-        data = read_file(self.path, self._root_fd, stored.path, MAX_FILE_BYTES, stored.size)
-        check_digest(self.path / stored.path, data, stored.sha256)
+        name = self._place(stored)
+        data = read_file(self.path, self._root_fd, name, MAX_FILE_BYTES, stored.size)
+        check_digest(self.path / name, data, stored.sha256)
         return data
+
+    def _place(self, stored: schema.StoredFile) -> str:
+        """The name in the folder of a file that the manifest lists."""
+        return stored.path
 
     def verify(self) -> None:
         """Check everything: the digests of all files, and of every chunk. Raises FormatError."""
@@ -228,7 +233,7 @@ class Reproducer:
                 if memory:
                     self._verify_chunks_file(stored)
                 continue
-            digest_file(self.path, self._root_fd, stored.path, stored.size, stored.sha256)
+            digest_file(self.path, self._root_fd, self._place(stored), stored.size, stored.sha256)
 
     def _verify_chunks_file(self, stored: schema.StoredFile) -> None:
         try:
@@ -244,22 +249,22 @@ class Reproducer:
 
     def checks(self) -> Checks | None:
         """What was found out after sealing; None if there is nothing, or only for another manifest."""
-        if not exists(self.path, self._root_fd, CHECKS_PATH):
+        if not exists(self.path, self._root_fd, self._checks_path):
             return None
-        data = read_file(self.path, self._root_fd, CHECKS_PATH, MAX_CHECKS_BYTES)
-        checks = decode_checks(data, self.path / CHECKS_PATH)
+        data = read_file(self.path, self._root_fd, self._checks_path, MAX_CHECKS_BYTES)
+        checks = decode_checks(data, self.path / self._checks_path)
         if checks.manifest_sha256 != self.manifest_sha256:
-            note = "checks.json belongs to another manifest and is ignored"
+            note = f"{self._checks_path} belongs to another manifest and is ignored"
             if note not in self.notes:
                 self.notes.append(note)
             return None
         return checks
 
     def write_checks(self, checks: Checks) -> None:
-        """Write checks.json in one step. Raises ValueError for checks of another manifest."""
+        """Write the checks in one step. Raises ValueError for those of another manifest."""
         if checks.manifest_sha256 != self.manifest_sha256:
             raise ValueError("these checks belong to another manifest")
-        self.replace_file(CHECKS_PATH, encode_checks(checks))
+        self.replace_file(self._checks_path, encode_checks(checks))
 
     def replace_file(self, name: str, data: bytes) -> None:
         """Put a file beside the manifest in one step, durable; for what is found after sealing.
@@ -297,7 +302,7 @@ class Reproducer:
     def others_may_change(self) -> tuple[Path, str] | None:
         """What of the folder others may change or exchange, and why; None if nothing. It is asked of the
         folder that was opened, whatever lies at its path by now."""
-        for name in ("", *_folders_and_files(self.manifest)):
+        for name in ("", *_folders_and_files(self._names())):
             try:
                 info = os.stat(name or ".", dir_fd=self._root_fd, follow_symlinks=False)
             except FileNotFoundError:
@@ -317,15 +322,25 @@ class Reproducer:
 
     # --- inside ------------------------------------------------------------------------------
 
+    def _names(self) -> list[str]:
+        """Every file that a reader of it goes through."""
+        listed = [self._place(stored) for _, stored in stored_files(self.manifest)]
+        return [MANIFEST_PATH, MANIFEST_DIGEST_PATH, *listed, self._checks_path]
+
     def _load(self) -> None:
         if not exists(self.path, self._root_fd, MANIFEST_PATH):
             message = f"the file is missing{_what_is_inside(self.path)}"
             raise format_error(self.path / MANIFEST_PATH, 0, message)
         data = read_file(self.path, self._root_fd, MANIFEST_PATH, MAX_MANIFEST_BYTES)
+        if format_of(data, self.path / MANIFEST_PATH) == schema.RANGE_FORMAT_NAME:
+            raise UsageError(
+                f"{visible(self.path)}: a range of launches, which this command does not take; "
+                f"`kerncap slice {visible(self.path)} K` makes a reproducer of its launch K"
+            )
         self.manifest = decode_manifest(data, self.path / MANIFEST_PATH)
         self.manifest_bytes = data
         self.manifest_sha256 = hashlib.sha256(data).hexdigest()
-        self._check_manifest_digest()
+        check_manifest_digest(self.path, self._root_fd, self.manifest_sha256)
         listed = [stored for _, stored in stored_files(self.manifest)]
         grammar = Grammar({stored.path for stored in listed})
         refuse_other_files(self.path, self._root_fd, grammar)
@@ -349,25 +364,27 @@ class Reproducer:
                 message = f"{state}_bytes is {stated}, the index lists {found}"
                 raise error_at(data, self.path / MANIFEST_PATH, ("memory", f"{state}_bytes"), message)
 
-    def _check_manifest_digest(self) -> None:
-        # A flipped byte inside a name or a number is still a valid manifest: only this tells.
-        where = self.path / MANIFEST_DIGEST_PATH
-        line = read_file(self.path, self._root_fd, MANIFEST_DIGEST_PATH, 256)
-        found = re.fullmatch(rb"([0-9a-f]{64})  manifest\.json\n", line)
-        if found is None:
-            raise format_error(where, 0, "not '<SHA-256>  manifest.json'")
-        expected = found[1].decode()
-        if expected != self.manifest_sha256:
-            found_digest = self.manifest_sha256[:16]
-            message = f"damaged: SHA-256 is {found_digest}…, {MANIFEST_DIGEST_PATH} says {expected[:16]}…"
-            raise format_error(self.path / MANIFEST_PATH, 0, message)
+
+def open_root(path: Path) -> int:
+    """A descriptor of a reproducer's folder. Raises UsageError where there is no folder that can be read."""
+    try:
+        return os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        raise UsageError(f"{visible(path)}: no such reproducer; look at the path") from None
+    except OSError as error:
+        if _is_zip(path):
+            message = f"{visible(path)}: packed; `kerncap unpack` makes the folder of it"
+            raise UsageError(message) from error
+        if error.errno in (errno.ENOTDIR, errno.ENAMETOOLONG):
+            message = f"{visible(path)}: not a reproducer folder; give the folder that has a manifest.json"
+            raise UsageError(message) from error
+        raise failure.about(path, error, "can't be read") from error
 
 
-def _folders_and_files(manifest: schema.Manifest) -> list[str]:
-    """All that a reproducer's reader goes through, folders first."""
-    files = [MANIFEST_PATH, MANIFEST_DIGEST_PATH, *(stored.path for _, stored in stored_files(manifest))]
+def _folders_and_files(files: Sequence[str]) -> list[str]:
+    """The folders that files lie in, then the files, each once."""
     folders = {str(above) for name in files for above in PurePosixPath(name).parents if str(above) != "."}
-    return [*sorted(folders), *dict.fromkeys(files), CHECKS_PATH]
+    return [*sorted(folders), *dict.fromkeys(files)]
 
 
 def decode_manifest(data: bytes, where: Path) -> schema.Manifest:
@@ -376,7 +393,7 @@ def decode_manifest(data: bytes, where: Path) -> schema.Manifest:
         data.decode()
     except UnicodeDecodeError as error:
         raise format_error(where, error.start, "not UTF-8") from error
-    _check_version(data, where)
+    check_format(data, where, schema.FORMAT_NAME)
     manifest: schema.Manifest = decode_json(data, where, schema.Manifest)
     try:
         validate(manifest)
@@ -385,18 +402,38 @@ def decode_manifest(data: bytes, where: Path) -> schema.Manifest:
     return manifest
 
 
+def check_manifest_digest(path: Path, root_fd: int, found_sha256: str) -> None:
+    """Compare the SHA-256 of manifest.json with manifest.sha256. Raises FormatError."""
+    # A flipped byte inside a name or a number is still a valid manifest: only this tells.
+    where = path / MANIFEST_DIGEST_PATH
+    line = read_file(path, root_fd, MANIFEST_DIGEST_PATH, 256)
+    found = re.fullmatch(rb"([0-9a-f]{64})  manifest\.json\n", line)
+    if found is None:
+        raise format_error(where, 0, "not '<SHA-256>  manifest.json'")
+    expected = found[1].decode()
+    if expected != found_sha256:
+        message = f"damaged: SHA-256 is {found_sha256[:16]}…, {MANIFEST_DIGEST_PATH} says {expected[:16]}…"
+        raise format_error(path / MANIFEST_PATH, 0, message)
+
+
 class _VersionOnly(msgspec.Struct):
     format: str
     version: schema.Version
 
 
-def _check_version(data: bytes, where: Path) -> None:
-    """Look at format and version alone: of another version nothing else can be expected to fit."""
+def format_of(data: bytes, where: Path) -> str:
+    """The format that a manifest names. Raises FormatError for a major version that is not known."""
     head = decode_json(data, where, _VersionOnly)
-    if head.format != schema.FORMAT_NAME:
-        raise error_at(data, where, ("format",), f"format {head.format!r}; expected {schema.FORMAT_NAME!r}")
     if head.version.major != schema.FORMAT_MAJOR:
         raise error_at(data, where, ("version", "major"), version_message(head.version.major))
+    return str(head.format)
+
+
+def check_format(data: bytes, where: Path, expected: str) -> None:
+    """Look at format and version alone: of another version nothing else can be expected to fit."""
+    found = format_of(data, where)
+    if found != expected:
+        raise error_at(data, where, ("format",), f"format {found!r}; expected {expected!r}")
 
 
 def _what_is_inside(folder: Path) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from kerncap.format import schema
 from kerncap.printable import visible
 
@@ -68,6 +70,52 @@ def render(manifest: schema.Manifest) -> str:
     if manifest.source is not None:
         lines.append(f"- `{_cell(manifest.source.file.path)}`: the source, editable and standalone")
     return "\n".join(lines) + "\n"
+
+
+def render_range(
+    positions: Sequence[int],
+    manifests: Sequence[schema.Manifest],
+    missing: Sequence[schema.MissingLaunch],
+) -> str:
+    """Markdown for the folder of a range: what it is, how to run it, what data it holds."""
+    first = manifests[0]
+    device = first.device
+    arch = f", {_cell(device.arch)}" if device.arch else ""
+    lines = [
+        f"# {len(manifests)} captured kernel launches, in order",
+        "",
+        f"This folder is a *range* made by {_cell(first.tool.name)} {_cell(first.tool.version)}: consecutive",
+        "kernel launches, taken out of a running program together with the memory that they read,",
+        "what the program itself computed, and the code.",
+        "",
+        f"- program: `{_cell(' '.join(first.command))}`",
+        f"- captured: {_cell(first.created)} on {_cell(device.name)} ({device.kind}{arch})",
+        "",
+        "| launch | in the program | kernel | grid |",
+        "|---|---|---|---|",
+    ]
+    for number, (position, manifest) in enumerate(zip(positions, manifests, strict=True)):
+        kernel, grid = _cell(manifest.kernel.name), list(manifest.launch.grid)
+        lines.append(f"| {number} | {position} | `{kernel}` | {grid} |")
+    lines += [f"\nMissing: launch {each.position} of the program: {_cell(each.reason)}" for each in missing]
+    return "\n".join([
+        *lines,
+        "",
+        "## How to run it",
+        "",
+        "```sh",
+        "pip install kerncap",
+        "kerncap inspect .      # the launches, and what flows between them; executes nothing",
+        "kerncap replay .       # runs them in order",
+        "kerncap verify .       # runs them and compares with what the program computed",
+        "kerncap slice . 0      # makes a reproducer of launch 0",
+        "```",
+        "",
+        "`replay` and `verify` execute code from this folder. Do so only if you trust where it comes from.",
+        "",
+        "**The memory is a copy of the program's own. It may hold private data: weights, inputs, keys.**",
+        "The manifests also name files, arguments and environment of that program.",
+    ]) + "\n"  # fmt: skip
 
 
 def _oracle(oracle: schema.Oracle) -> str:

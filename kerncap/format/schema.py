@@ -14,8 +14,9 @@ from msgspec import Meta, Struct
 from kerncap.format.contract import default
 
 FORMAT_NAME = "kerncap-reproducer"
+RANGE_FORMAT_NAME = "kerncap-range"
 FORMAT_MAJOR = 1
-FORMAT_MINOR = 9
+FORMAT_MINOR = 10
 ALL_CONTENTS = "all contents (--no-values)"  # how `Closure.left_out` says that it was asked for
 
 CHUNK_BYTES = default.chunk_bytes  # 256 KiB: unit of deduplication, of zero dropping and of the post-state
@@ -40,6 +41,7 @@ Strides = Annotated[tuple[Stride, ...], Meta(max_length=MAX_DIMENSIONS)]
 MAX_LIST = 65_536
 MAX_MAP = 4096
 MAX_VIEWS = 4096
+MAX_RANGE_LAUNCHES = 1024
 Names = Annotated[tuple[Name, ...], Meta(max_length=MAX_LIST)]
 Stack = Annotated[tuple[tuple[Name, Index, Name], ...], Meta(max_length=MAX_MAP)]  # file, line, function
 NameMap = Annotated[dict[Name, Name], Meta(max_length=MAX_MAP)]
@@ -464,4 +466,44 @@ class Manifest(_Base, frozen=True):
     autotune: Autotune | None = None
     files: StoredFiles = ()  # README.md and other extras
     # What a reader should know: refusals, relocations.
+    notes: Annotated[tuple[Text, ...], Meta(max_length=MAX_MAP)] = ()
+
+
+# --- a range of launches ---------------------------------------------------------------------------
+
+
+class RangeMemory(_Base, frozen=True):
+    """`memory/index` and `memory/chunks` of all launches of a range."""
+
+    chunk_bytes: Annotated[int, Meta(ge=4096, le=16 * 1024 * 1024)]
+    index: StoredFile
+    chunks: StoredFile  # its SHA-256 is of the payloads' own, as `Memory.digest_of` has it
+
+
+class RangeLaunch(_Base, frozen=True):
+    """One launch of a range; ``manifest`` is that of a reproducer of this launch only."""
+
+    position: Index  # in the order of the program's launches, as the capture counted them
+    manifest: StoredFile
+
+
+class MissingLaunch(_Base, frozen=True):
+    """A launch that belongs to the range, and that could not be captured."""
+
+    position: Index
+    reason: Text
+    kernel: LongName = ""
+
+
+class RangeManifest(_Base, frozen=True):
+    """manifest.json of a range: consecutive launches of one process on one device."""
+
+    format: Literal["kerncap-range"]
+    version: Version
+    tool: Tool
+    created: Name  # of the first launch; UTC, ISO 8601
+    memory: RangeMemory
+    launches: Annotated[tuple[RangeLaunch, ...], Meta(min_length=1, max_length=MAX_RANGE_LAUNCHES)]
+    missing: Annotated[tuple[MissingLaunch, ...], Meta(max_length=MAX_MAP)] = ()
+    files: StoredFiles = ()  # README.md
     notes: Annotated[tuple[Text, ...], Meta(max_length=MAX_MAP)] = ()

@@ -3,34 +3,23 @@
 from __future__ import annotations
 
 import contextlib
-import errno
-import hashlib
 import os
-import re
 from pathlib import Path
 from typing import BinaryIO
 
 import msgspec
 import numpy as np
 
-from kerncap import scratch, writable_by_others
 from kerncap.errors import KerncapError
 from kerncap.format import readme, schema
 from kerncap.format.chunks import UNIT_BYTES, ChunkWriter, Loader
 from kerncap.format.documents import canonical_json
 from kerncap.format.memory_index import ENTRY, MemoryIndex, Table
-from kerncap.format.names import CHUNKS_PATH, INDEX_PATH, MANIFEST_DIGEST_PATH, MANIFEST_PATH, README_PATH
+from kerncap.format.names import CHUNKS_PATH, INDEX_PATH, README_PATH
 from kerncap.format.reader import Reproducer
+from kerncap.format.sealed_folder import SealedFolder, file_stem
 from kerncap.format.sources import Source, pieces_of
-from kerncap.format.stored import path_problem
 from kerncap.format.validate import ManifestProblem, stored_files, validate
-
-MAX_STEM = 120
-
-
-def file_stem(name: str) -> str:
-    """``name`` as the first part of a folder's name."""
-    return re.sub(r"[^A-Za-z0-9._-]+", "_", name).strip("._")[:MAX_STEM] or "kernel"
 
 
 class ReproducerWriter:
@@ -41,23 +30,18 @@ class ReproducerWriter:
     """
 
     def __init__(self, final_parent: Path, name_stem: str) -> None:
-        self._parent = Path(final_parent)
-        self._stem = file_stem(name_stem)
-        self._parent.mkdir(parents=True, exist_ok=True)
-        self._made = scratch.folder("seal", self._parent, hidden=True, mode=0o755)
-        self._folder = self._made.path
+        self._folder = SealedFolder(final_parent, name_stem, _same_and_whole)
         try:
-            (self._folder / "memory").mkdir()
+            (self._folder.path / "memory").mkdir()
             self._chunks_file: BinaryIO = open(  # noqa: SIM115 (closed by finish_memory or abort)
-                self._folder / CHUNKS_PATH, "x+b", buffering=0
+                self._folder.path / CHUNKS_PATH, "x+b", buffering=0
             )
             self._chunks = ChunkWriter(self._chunks_file.fileno())
         except BaseException:
-            self._made.remove()
+            self._folder.remove()
             raise
         self._sizes: dict[int, int] = {}
         self._entries: dict[str, dict[tuple[int, int], int]] = {"pre": {}, "post": {}}
-        self._files: dict[str, schema.StoredFile] = {}
         self._memory: schema.Memory | None = None
 
     def __enter__(self) -> ReproducerWriter:
@@ -112,18 +96,7 @@ class ReproducerWriter:
 
     def add_file(self, relpath: str, data: bytes) -> schema.StoredFile:
         """Store ``data`` under a plain relative path. The same path again must have the same bytes."""
-        problem = path_problem(relpath)
-        if problem:
-            raise ValueError(problem)
-        stored = schema.StoredFile(path=relpath, size=len(data), sha256=hashlib.sha256(data).hexdigest())
-        if self._files.get(relpath) == stored:
-            return stored
-        with open(scratch.place_of(relpath, self._folder), "xb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        self._files[relpath] = stored
-        return stored
+        return self._folder.add_file(relpath, data)
 
     def finish_memory(self) -> schema.Memory:
         """Write the index; no region or chunk can be added afterwards."""
@@ -140,7 +113,7 @@ class ReproducerWriter:
         size, digest, of_payloads = self._chunks.written()
         chunks = schema.StoredFile(path=CHUNKS_PATH, size=size, sha256=digest)
         index_file = self.add_file(INDEX_PATH, index.encode())
-        self._files[CHUNKS_PATH] = chunks
+        self._folder.files[CHUNKS_PATH] = chunks
         self._memory = schema.Memory(
             chunk_bytes=schema.CHUNK_BYTES,
             index=index_file,
@@ -154,36 +127,28 @@ class ReproducerWriter:
     def seal(self, manifest: schema.Manifest) -> Path:
         """Write manifest and README.md, make all of it durable, and give the folder its final name.
 
-        The name is ``<stem>-<8 hex of the manifest's SHA-256>``. A whole reproducer with the same
-        manifest is returned as it is; other content under that name is left alone and more digits
-        are used. Files that were added and that the manifest does not list are listed in ``files``.
+        For the name see `SealedFolder.seal`. Files that were added and that the manifest does not list are
+        listed in ``files``.
         Raises ValueError for a manifest that could not be read back.
         """
         memory = self.finish_memory()
         if manifest.memory != memory:
             raise ValueError("manifest.memory is not what finish_memory() gave")
         manifest = self._complete(manifest)
-        data = canonical_json(manifest)
-        digest = hashlib.sha256(data).hexdigest()
-        self.add_file(MANIFEST_PATH, data)
-        self.add_file(MANIFEST_DIGEST_PATH, f"{digest}  {MANIFEST_PATH}\n".encode())
-        writable_by_others.shut_out(self._folder)
-        for folder, _, _ in os.walk(self._folder, topdown=False):
-            _sync_folder(Path(folder))
-        final = self._rename(digest)
+        final = self._folder.seal(canonical_json(manifest))
         self.abort()
         return final
 
     def abort(self) -> None:
         """Take the temporary folder away; does nothing once sealed or aborted."""
-        if not self._made.is_there:
+        if not self._folder.is_there:
             return
         try:
             self._chunks.close()
             with contextlib.suppress(OSError):  # what it still buffers may not fit on the disk
                 self._chunks_file.close()
         finally:
-            self._made.remove()
+            self._folder.remove()
 
     def _add(self, state: str, region: int, chunk: int, load: Loader) -> None:
         if self._memory is not None:
@@ -200,35 +165,20 @@ class ReproducerWriter:
     def _complete(self, manifest: schema.Manifest) -> schema.Manifest:
         """The manifest with every added file listed and README.md made; checked as a reader would."""
         listed = {file.path for _, file in stored_files(manifest)}
-        extra = [file for path, file in sorted(self._files.items()) if path not in listed]
+        extra = [file for path, file in sorted(self._folder.files.items()) if path not in listed]
         manifest = msgspec.structs.replace(manifest, files=(*manifest.files, *extra))
         manifest = _as_read(manifest)
         if README_PATH not in {file.path for file in manifest.files}:
             file = self.add_file(README_PATH, readme.render(manifest).encode("utf-8", "replace"))
             manifest = _as_read(msgspec.structs.replace(manifest, files=(*manifest.files, file)))
         for _, file in stored_files(manifest):
-            if self._files.get(file.path) != file:
+            if self._folder.files.get(file.path) != file:
                 raise ValueError(f"the manifest lists {file.path!r}, which was not added so")
         sizes = {number: region.size for number, region in enumerate(manifest.regions)}
         for region, size in self._sizes.items():
             if sizes.get(region) != size:
                 raise ValueError(f"region {region} was added with {size} bytes, not as in the manifest")
         return manifest
-
-    def _rename(self, digest: str) -> Path:
-        for digits in (8, 16, 64):
-            final = self._parent / f"{self._stem}-{digest[:digits]}"
-            if not os.path.lexists(final):
-                try:
-                    self._made.name(final, replace=False)
-                except OSError as error:  # somebody else was quicker
-                    if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
-                        raise
-                else:
-                    return final
-            if _same_and_whole(final, digest):
-                return final
-        raise KerncapError(f"{final}: already there with other content; give another output folder with -o")
 
 
 def _as_read(manifest: schema.Manifest) -> schema.Manifest:
@@ -255,11 +205,3 @@ def _same_and_whole(folder: Path, digest: str) -> bool:
             return True
     except (KerncapError, OSError):
         return False
-
-
-def _sync_folder(folder: Path) -> None:
-    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)

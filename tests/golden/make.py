@@ -6,8 +6,10 @@ of a released version is never made anew: it shows that old files stay readable.
 
 from __future__ import annotations
 
+import contextlib
 import struct
 import sys
+import tempfile
 from pathlib import Path
 from typing import Literal
 
@@ -15,7 +17,18 @@ import msgspec
 import numpy as np
 import pytest
 
-from kerncap.format import Checks, Masks, Reproducer, ReproducerWriter, SelfCheck, WriteSet, chunks, schema
+from kerncap.format import (
+    Checks,
+    LaunchRange,
+    Masks,
+    Reproducer,
+    ReproducerWriter,
+    SelfCheck,
+    WriteSet,
+    chunks,
+    schema,
+)
+from kerncap.format.range_writer import write_range
 
 CHUNK = schema.CHUNK_BYTES
 SOURCE = b"import triton\n\n\n@triton.jit\ndef scale(x_ptr, n, FACTOR):\n    pass\n"
@@ -809,9 +822,61 @@ def make_collective(parent: Path) -> Path:
         return writer.seal(replace(native, arguments=(), views=(), regions=(), closure=closure))
 
 
+# --- a range, since version 1.10 ----------------------------------------------------------------------------
+
+RANGE_POSITIONS = (3, 4, 6)
+RANGE_MISSING = schema.MissingLaunch(
+    position=5, kernel="app.kernels.gather", reason="it could not be captured"
+)
+
+
+def range_contents(number: int) -> tuple[bytes, bytes]:
+    """Region 0 of a launch, before and after: what the host changes before launch 2 is the last 16 bytes."""
+    first, second = noise(CHUNK + 1000, 41), noise(CHUNK + 1000, 42)
+    third = second[:CHUNK] + noise(1000, 43)
+    changed = third[:-16] + bytes(16)
+    return ((first, second), (second, third), (changed, changed[:-16] + noise(16, 44)))[number]
+
+
+def make_range(parent: Path) -> Path:
+    """Write a range of three launches, with the write set of the second, below ``parent``."""
+    replace = msgspec.structs.replace
+    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
+        launches = []
+        for number, position in enumerate(RANGE_POSITIONS):
+            with ReproducerWriter(Path(folder), "scale") as writer:
+                pre, post = range_contents(number)
+                writer.add_region_pre(0, len(pre), memoryview(pre))
+                for chunk in range(2):
+                    writer.add_post_chunk(0, chunk, post[chunk * CHUNK : (chunk + 1) * CHUNK])
+                code = writer.add_code("ttir", b"module {\n}\n")
+                source = writer.add_source("scale.py", SOURCE)
+                single = manifest(writer.finish_memory(), code, source)
+                path = writer.seal(
+                    replace(
+                        single, arguments=single.arguments[:1], views=single.views[:1],
+                        regions=(replace(single.regions[0], size=len(pre)),),
+                        closure=replace(single.closure, included_bytes=len(pre)),
+                        launch=replace(single.launch, ordinal=number),
+                    )
+                )  # fmt: skip
+            launches.append((position, stack.enter_context(Reproducer.open(path))))
+        made = write_range(parent, launches, [RANGE_MISSING], ["made by hand"])
+    with LaunchRange.open(made) as opened:
+        launch, bits = opened.launch(1), np.zeros(-(-(CHUNK + 1000) // 8), dtype=np.uint8)
+        bits[CHUNK // 8 :] = 0xFF
+        nothing = np.zeros_like(bits)
+        write_set = WriteSet.from_masks({0: Masks(bits, nothing, nothing)}, {0: CHUNK + 1000}).save(launch)
+        check = SelfCheck(result="pass", reason="bit for bit", engine="interpreter")
+        launch.write_checks(
+            Checks(manifest_sha256=launch.manifest_sha256, self_check=check, write_set=write_set)
+        )
+    return made
+
+
 if __name__ == "__main__":
     builders = (
         make, make_native, make_block, make_hip, make_idle, make_arena, make_numba, make_textures,
-        make_cute_dsl, make_payloads, make_collective,
+        make_cute_dsl, make_payloads, make_collective, make_range,
     )  # fmt: skip
     print(*(build(Path(sys.argv[1])) for build in builders))

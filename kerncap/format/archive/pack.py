@@ -14,8 +14,8 @@ from kerncap.errors import UsageError
 from kerncap.format.archive.packed import PackedFile
 from kerncap.format.names import CHECKS_PATH, CHUNKS_PATH, MANIFEST_DIGEST_PATH, MANIFEST_PATH
 from kerncap.format.reader import Reproducer
+from kerncap.format.sealed_folder import file_stem
 from kerncap.format.validate import stored_files
-from kerncap.format.writer import file_stem
 
 _LEVEL = 9
 _PIECE = 1 << 20

@@ -28,9 +28,9 @@ from kerncap.format.private import KEPT, Scrubber
 from kerncap.format.private.manifest_facts import look_at_facts, scrub_facts
 from kerncap.format.reader import Reproducer, decode_manifest
 from kerncap.format.readme import render
+from kerncap.format.sealed_folder import file_stem
 from kerncap.format.validate import stored_files
 from kerncap.format.write_set import WriteSet
-from kerncap.format.writer import file_stem
 from kerncap.whole_files import writing
 
 Searched = Callable[[int], None]

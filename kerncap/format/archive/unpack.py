@@ -33,9 +33,9 @@ from kerncap.format.names import (
     not_a_write_set,
 )
 from kerncap.format.reader import MAX_MANIFEST_BYTES, Reproducer, decode_manifest
+from kerncap.format.sealed_folder import file_stem
 from kerncap.format.stored import format_error, path_problem
 from kerncap.format.validate import stored_files
-from kerncap.format.writer import file_stem
 from kerncap.printable import visible
 from kerncap.regular_file import open_regular
 

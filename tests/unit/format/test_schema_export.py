@@ -5,14 +5,19 @@ from __future__ import annotations
 import re
 
 from kerncap.format import checks_file, memory_index, reader, schema, validate, write_set
-from kerncap.format.export_schema import SCHEMA_FILE, schema_text
+from kerncap.format.export_schema import (
+    RANGE_SCHEMA_FILE,
+    SCHEMA_FILE,
+    range_schema_text,
+    schema_text,
+)
 
 FORMAT = " ".join(SCHEMA_FILE.with_name("FORMAT.md").read_text(encoding="utf-8").split())
 
 
 def test_the_exported_schema_is_up_to_date() -> None:
-    text = SCHEMA_FILE.read_text(encoding="utf-8")
-    assert text == schema_text(), "run: python -m kerncap.format.export_schema"
+    for file, text in ((SCHEMA_FILE, schema_text()), (RANGE_SCHEMA_FILE, range_schema_text())):
+        assert file.read_text(encoding="utf-8") == text, "run: python -m kerncap.format.export_schema"
 
 
 def test_format_md_names_this_version_and_these_limits() -> None:
@@ -28,6 +33,7 @@ def test_format_md_names_this_version_and_these_limits() -> None:
         assert found is not None
         assert int(found[1]) << 20 == bytes_
         assert text in FORMAT
+    assert f"{schema.MAX_RANGE_LAUNCHES:,} launches at most" in FORMAT
     assert f"sum of region sizes 2^{validate.MAX_REGIONS_BYTES.bit_length() - 1}" in FORMAT
     assert f"nested deeper than {validate.MAX_VALUE_DEPTH}" in FORMAT
     assert f"one {memory_index.ROW.itemsize}-byte record" in FORMAT

@@ -1,0 +1,242 @@
+"""A range: consecutive launches in one folder. Each of them is read as a reproducer of its own is.
+
+What `reader` says of one launch holds here too: everything comes from strangers.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import weakref
+from collections.abc import Iterator
+from pathlib import Path
+
+from kerncap.errors import KerncapError, UsageError
+from kerncap.format import schema
+from kerncap.format.chunk_reader import ChunkReader
+from kerncap.format.documents import decode_json, error_at
+from kerncap.format.memory_index import STATES, MemoryIndex, decode_range
+from kerncap.format.names import (
+    CHUNKS_PATH,
+    INDEX_PATH,
+    MANIFEST_PATH,
+    README_PATH,
+    Grammar,
+    checks_of_launch,
+    file_of_range,
+    manifest_of_launch,
+    refuse_other_files,
+)
+from kerncap.format.reader import (
+    MAX_MANIFEST_BYTES,
+    Reproducer,
+    check_format,
+    check_manifest_digest,
+    decode_manifest,
+    format_of,
+    open_root,
+)
+from kerncap.format.stored import check_digest, check_size, digest_file, open_file, read_file
+from kerncap.format.validate import MAX_INDEX_BYTES, Steps, stored_files
+from kerncap.printable import visible
+
+
+class LaunchOfRange(Reproducer):
+    """One launch of a range that is open: a reproducer whose files are shared with the other launches.
+
+    It lives as long as its range, which closes it.
+    """
+
+    number: int  # in the range, from 0
+    position: int  # in the program, as the capture counted
+
+    def __init__(self, path: Path, number: int, position: int, manifest: bytes) -> None:
+        super().__init__(path)
+        self.number, self.position = number, position
+        self.manifest_bytes = manifest
+        self.manifest_sha256 = hashlib.sha256(manifest).hexdigest()
+        self.manifest = decode_manifest(manifest, path / manifest_of_launch(number))
+        self._checks_path = checks_of_launch(number)
+
+    def share_memory(self, index: MemoryIndex, chunks_fd: int) -> None:
+        """Take the range's memory. Raises FormatError where the manifest says otherwise of it."""
+        self._index = index
+        self._chunks = ChunkReader(self.path / CHUNKS_PATH, chunks_fd, index)
+        where = self.path / manifest_of_launch(self.number)
+        for state in STATES:
+            stated, found = getattr(self.manifest.memory, f"{state}_bytes"), index.raw_bytes(state)
+            if stated != found:
+                message = f"{state}_bytes is {stated}, the index lists {found}"
+                raise error_at(self.manifest_bytes, where, ("memory", f"{state}_bytes"), message)
+
+    def _place(self, stored: schema.StoredFile) -> str:
+        return file_of_range(stored)
+
+    def _names(self) -> list[str]:
+        return [*super()._names(), manifest_of_launch(self.number)]
+
+
+class LaunchRange:
+    """A range that was opened: all manifests and the index are checked. A context manager."""
+
+    path: Path
+    manifest: schema.RangeManifest
+    manifest_sha256: str
+    launches: tuple[LaunchOfRange, ...]
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._device: tuple[str, int] | None = None
+        self._closing = contextlib.ExitStack()
+        weakref.finalize(self, self._closing.close)
+        self._root_fd = open_root(path)
+        self._closing.callback(os.close, self._root_fd)
+
+    @classmethod
+    def open(cls, path: Path | str) -> LaunchRange:
+        """Raises FormatError for anything malformed, UsageError when there is no such folder."""
+        self = cls(Path(path))
+        try:
+            self._load()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __enter__(self) -> LaunchRange:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._closing.close()
+
+    def launch(self, number: int) -> LaunchOfRange:
+        """Raises UsageError for a launch that is not in the range."""
+        if not 0 <= number < len(self.launches):
+            raise UsageError(
+                f"launch {number}: {visible(self.path)} has the launches 0 to {len(self.launches) - 1}"
+            )
+        return self.launches[number]
+
+    def verify(self) -> None:
+        """Check the digests of all files and of every chunk. Raises FormatError."""
+        for stored in _listed(self.manifest):
+            if stored.path != CHUNKS_PATH:
+                digest_file(self.path, self._root_fd, stored.path, stored.size, stored.sha256)
+        self.launches[0].verify()
+        for launch in self.launches[1:]:
+            launch.verify_files(memory=False)
+
+    def _load(self) -> None:
+        where = self.path / MANIFEST_PATH
+        data = read_file(self.path, self._root_fd, MANIFEST_PATH, MAX_MANIFEST_BYTES)
+        if format_of(data, where) == schema.FORMAT_NAME:
+            raise UsageError(f"{visible(self.path)}: one launch, not a range; it is a reproducer already")
+        check_format(data, where, schema.RANGE_FORMAT_NAME)
+        self.manifest = decode_json(data, where, schema.RangeManifest)
+        self.manifest_sha256 = hashlib.sha256(data).hexdigest()
+        check_manifest_digest(self.path, self._root_fd, self.manifest_sha256)
+        _check(self.manifest, data, where)
+        self.launches = tuple(self._launches())
+        files = {stored.path: stored for stored in _listed(self.manifest)}
+        for launch in self.launches:
+            for _, stored in stored_files(launch.manifest):
+                files.setdefault(file_of_range(stored), stored)
+        refuse_other_files(self.path, self._root_fd, Grammar(files, of_range=True))
+        for name, stored in files.items():
+            fd, size = open_file(self.path, self._root_fd, name)
+            os.close(fd)
+            check_size(self.path / name, size, stored.size)
+        self._share_memory()
+
+    def _launches(self) -> Iterator[LaunchOfRange]:
+        left = MAX_MANIFEST_BYTES
+        for number, entry in enumerate(self.manifest.launches):
+            name = entry.manifest.path
+            data = read_file(self.path, self._root_fd, name, left, entry.manifest.size)
+            left -= len(data)
+            check_digest(self.path / name, data, entry.manifest.sha256)
+            launch = LaunchOfRange(self.path, number, entry.position, data)
+            self._closing.callback(launch.close)
+            problem = self._problem(launch.manifest)
+            if problem is not None:
+                raise error_at(data, self.path / name, (problem[0],), problem[1])
+            yield launch
+
+    def _problem(self, manifest: schema.Manifest) -> tuple[str, str] | None:
+        """Why a launch can't be one of this range, and the key that says so; or None."""
+        memory, shared = manifest.memory, self.manifest.memory
+        own = (memory.index, memory.chunks, memory.chunk_bytes, memory.digest_of)
+        if own != (shared.index, shared.chunks, shared.chunk_bytes, "payloads"):
+            return "memory", "its memory is not that of the range"
+        device = (manifest.device.kind, manifest.device.ordinal)
+        self._device = self._device or device
+        if device != self._device:
+            return "device", "its device is not that of the launches before it"
+        return None
+
+    def _share_memory(self) -> None:
+        memory = self.manifest.memory
+        index = read_file(self.path, self._root_fd, INDEX_PATH, MAX_INDEX_BYTES, memory.index.size)
+        check_digest(self.path / INDEX_PATH, index, memory.index.sha256)
+        sizes = [[region.size for region in launch.manifest.regions] for launch in self.launches]
+        found = decode_range(index, self.path / INDEX_PATH, sizes, memory.chunk_bytes, memory.chunks.size)
+        chunks_fd, size = open_file(self.path, self._root_fd, CHUNKS_PATH)
+        self._closing.callback(os.close, chunks_fd)
+        check_size(self.path / CHUNKS_PATH, size, memory.chunks.size)
+        for launch, of_launch in zip(self.launches, found, strict=True):
+            launch.share_memory(of_launch, chunks_fd)
+
+
+def is_range(path: Path | str) -> bool:
+    """Whether the folder at ``path`` holds a range; what is damaged says so when it is opened."""
+    path = Path(path)
+    try:
+        root_fd = open_root(path)
+    except KerncapError:
+        return False
+    try:
+        data = read_file(path, root_fd, MANIFEST_PATH, MAX_MANIFEST_BYTES)
+        return format_of(data, path / MANIFEST_PATH) == schema.RANGE_FORMAT_NAME
+    except KerncapError:
+        return False
+    finally:
+        os.close(root_fd)
+
+
+def digests_of(path: Path) -> list[str]:
+    """The SHA-256 of the manifest of each launch of the range at ``path``, which was sealed here."""
+    with LaunchRange.open(path) as opened:
+        return [launch.manifest_sha256 for launch in opened.launches]
+
+
+def _listed(manifest: schema.RangeManifest) -> list[schema.StoredFile]:
+    memory = manifest.memory
+    return [memory.index, memory.chunks, *(launch.manifest for launch in manifest.launches), *manifest.files]
+
+
+def _check(manifest: schema.RangeManifest, data: bytes, where: Path) -> None:
+    """The rules of a range's manifest that span its objects. Raises FormatError."""
+    expected: list[tuple[Steps, schema.StoredFile, str]] = [
+        (("memory", "index"), manifest.memory.index, INDEX_PATH)
+    ]
+    expected.append((("memory", "chunks"), manifest.memory.chunks, CHUNKS_PATH))
+    for number, launch in enumerate(manifest.launches):
+        name = manifest_of_launch(number)
+        expected.append((("launches", number, "manifest"), launch.manifest, name))
+    expected += [(("files", number), file, README_PATH) for number, file in enumerate(manifest.files)]
+    for steps, file, path in expected:
+        if file.path != path:
+            raise error_at(data, where, (*steps, "path"), f"{file.path!r}; expected {path!r}")
+    positions = [launch.position for launch in manifest.launches]
+    for number, (before, after) in enumerate(zip(positions, positions[1:], strict=False), start=1):
+        if after <= before:
+            message = f"position {after} after {before}: launches are in ascending order"
+            raise error_at(data, where, ("launches", number, "position"), message)
+    for number, missing in enumerate(manifest.missing):
+        if missing.position in positions:
+            message = f"launch {missing.position} is there, and is listed as missing"
+            raise error_at(data, where, ("missing", number, "position"), message)
