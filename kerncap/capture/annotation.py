@@ -59,6 +59,7 @@ class AnnotatedLaunch(Struct, frozen=True):
     source: payloads.SourceFile | None = None
     python_stack: tuple[tuple[schema.Name, int, schema.Name], ...] = ()
     range: payloads.RangeNames = ()
+    position: schema.Index | None = None
 
 
 class AnnotatedComplete(Struct, frozen=True):
@@ -102,6 +103,7 @@ def join(
         source=known.source,
         python_stack=known.python_stack,
         range=known.range or native.range,
+        position=known.position if known.position is not None else native.position,
         views=views,
         regions=tuple(places.regions),
         pre_offsets=tuple(places.pre_offsets),

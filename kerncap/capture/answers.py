@@ -65,6 +65,8 @@ class _Selection:
     kernel: re.Pattern[str] | None
     range: re.Pattern[str] | None
     needs_source: bool
+    starts: re.Pattern[str] | None = None  # a range of launches
+    ends: re.Pattern[str] | None = None
 
     @classmethod
     def of(cls, chosen: Selection, list_only: bool) -> _Selection:
@@ -72,6 +74,8 @@ class _Selection:
             re.compile(chosen.kernel) if chosen.kernel is not None else None,
             re.compile(chosen.range) if chosen.range is not None else None,
             chosen.is_default and not list_only,
+            re.compile(chosen.from_kernel) if chosen.from_kernel is not None else None,
+            re.compile(chosen.to_kernel) if chosen.to_kernel is not None else None,
         )
 
 
@@ -137,7 +141,14 @@ class Answers:
             return {key.match: False, key.reason: word.filter.name}
         if selection.needs_source and not self._source_known(asked, image):
             return {key.match: False, key.reason: word.filter.no_source}
-        return {key.match: True}
+        return {
+            key.match: True,
+            **{
+                name: True
+                for name, pattern in ((key.starts, selection.starts), (key.ends, selection.ends))
+                if pattern is not None and any(pattern.search(each) for each in names)
+            },
+        }
 
     def _source_known(self, asked: _MatchQuestion, image: _ImageFacts) -> bool:
         request = SourceRequest(

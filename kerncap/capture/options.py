@@ -9,6 +9,7 @@ from typing import Any
 
 from kerncap.errors import UsageError
 from kerncap.format.contract import Backend, Memory, When, default, word
+from kerncap.format.schema import MAX_RANGE_LAUNCHES
 
 DEFAULT_OUTPUT = Path("kerncap-out")
 SELF_CHECK_TIMEOUT_S = 30.0
@@ -42,6 +43,20 @@ def parse_launch(text: str) -> tuple[int, int]:
     return first, last
 
 
+def parse_launches(text: str) -> tuple[int, int]:
+    """``N:M`` (half open) as first and last-exclusive number of a launch, 0-based."""
+    match = re.fullmatch(r"([0-9]{1,9}):([0-9]{1,9})", text.strip())
+    if match is None or int(match[2]) <= int(match[1]):
+        raise UsageError(f"--launches {text!r}: expected N:M, 0-based, M excluded and above N")
+    return int(match[1]), int(match[2])
+
+
+def parse_kernel_launch(text: str) -> tuple[str, int]:
+    """``REGEX`` or ``REGEX:N``: a kernel's name, and how many of its launches come before."""
+    match = re.fullmatch(r"(.*[^:]):([0-9]{1,9})", text, re.DOTALL)
+    return (match[1], int(match[2])) if match is not None else (text, 0)
+
+
 def parse_ranks(text: str) -> tuple[int, ...]:
     """``0`` or ``0,2,3`` as numbers, ascending."""
     parts = [part.strip() for part in text.split(",")]
@@ -66,6 +81,11 @@ class Selection:
 
     kernel: str | None = None
     launch: tuple[int, int] | None = None
+    launches: tuple[int, int] | None = None  # of all kernels together, in one reproducer: a range
+    from_kernel: str | None = None  # or a range by its first and its last kernel
+    from_skip: int = 0
+    to_kernel: str | None = None
+    to_skip: int = 0
     per_config: bool = False
     where: list[list[Any]] | None = None  # steps, as `kerncap.capture.parse_where.postfix` makes them
     range: str | None = None  # a regular expression for the names of the open NVTX ranges
@@ -87,15 +107,43 @@ class Selection:
             raise UsageError(f"--fault-timeout {self.fault_timeout_s}: expected seconds, at most 86400")
         if self.on_fault and self.when:
             raise UsageError("--on-fault and --when exclude each other: one keeps faults, the other results")
+        self._check_span()
         if self.last is not None and (self.on_fault or self.launch):
             raise UsageError("--last goes with neither --on-fault nor --launch")
+
+    def _check_span(self) -> None:
+        for text, option in ((self.from_kernel, "--from"), (self.to_kernel, "--to")):
+            if text is not None:
+                check_regex(text, option)
+        if (self.from_kernel is None) != (self.to_kernel is None):
+            raise UsageError("--from and --to: a range has both; --launches N:M takes it by numbers")
+        if self.launches is not None:
+            first, end = self.launches
+            if self.from_kernel is not None:
+                raise UsageError("--launches and --from exclude each other: each says where a range begins")
+            if end - first > MAX_RANGE_LAUNCHES:
+                raise UsageError(
+                    f"--launches {first}:{end}: a range has {MAX_RANGE_LAUNCHES} launches at most"
+                )
+        if self.is_span and (
+            self.launch or self.per_config or self.on_fault or self.when or self.last is not None
+        ):
+            raise UsageError(
+                "--launches, --from and --to take every launch of a range: leave out --launch, --per-config, "
+                "--on-fault, --when and --last"
+            )
+
+    @property
+    def is_span(self) -> bool:
+        """Whether it is a range: consecutive launches, in one reproducer."""
+        return self.launches is not None or self.from_kernel is not None
 
     @property
     def is_default(self) -> bool:
         """No selector: the first launch of each distinct kernel whose source is known."""
         return not (
             self.kernel or self.launch or self.per_config or self.where or self.range or self.on_fault
-            or self.when or self.last
+            or self.when or self.last or self.is_span
         )  # fmt: skip
 
 
@@ -109,6 +157,8 @@ class Keep:
 
     def check(self, selection: Selection) -> None:
         """Raises UsageError for a selection that looks at what is not kept."""
+        if self.no_values and selection.is_span:
+            raise UsageError("--no-values leaves out what flows between the launches of a range")
         if self.no_values and selection.when:
             raise UsageError(f"--no-values leaves out the contents that --when {selection.when} looks at")
 

@@ -133,6 +133,7 @@ class LaunchRecord(Struct, frozen=True):
     notes: Annotated[tuple[schema.Text, ...], Meta(max_length=4096)] = ()
     range: RangeNames = ()
     generation: Count = 0
+    position: schema.Index | None = None  # in the order of all launches, with a range of launches
     sparse: bool = False
 
 

@@ -55,6 +55,8 @@ class SealedLaunch:
     local_rank: int | None = None
     range: tuple[str, ...] = ()  # NVTX
     generation: int = 0  # of the `kerncap arm` that chose it
+    position: int | None = None  # in the order of all launches, with a range of launches
+    launches: int = 1  # more in a range
 
 
 class Sealer:
@@ -128,7 +130,7 @@ class Sealer:
             ordinal=launch.ordinal,
             grid=launch.grid,
             regions_bytes=total,
-            disk_bytes=_size_on_disk(path),
+            disk_bytes=size_on_disk(path),
             oracle=oracle.kind,
             closure_mode=launch.closure.mode,
             pid=process.pid,
@@ -136,6 +138,7 @@ class Sealer:
             local_rank=process.process.local_rank if process.process is not None else None,
             range=launch.range,
             generation=launch.generation,
+            position=launch.position,
         )
 
     def _output_of(self, process: ProcessLog) -> Path:
@@ -341,5 +344,6 @@ def _explain(error: OSError, output: Path) -> str:
     return f"{error.filename or output}: {error.strerror or error}"
 
 
-def _size_on_disk(path: Path) -> int:
+def size_on_disk(path: Path) -> int:
+    """Bytes of all files of a folder."""
     return sum(item.stat().st_size for item in path.rglob("*") if item.is_file())

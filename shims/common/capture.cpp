@@ -75,7 +75,7 @@ bool wants_this(Engine& engine, const Launch& launch) {
     engine.selection.filter(kernel, word::filter::range);
     return false;
   }
-  if (!engine.selection.wants(launch, wanted.range, &wanted.ordinal)) return false;
+  if (!engine.selection.wants(launch, wanted.range, &wanted.ordinal, &wanted.position)) return false;
   wanted.kernel = &kernel;
   return true;
 }
@@ -286,6 +286,16 @@ void choose_types(uint64_t token, const char* types) noexcept {
   } catch (const std::bad_alloc&) {
     // --when nonfinite then refuses by name.
   }
+}
+
+long count_launch(bool starts, bool ends) noexcept {
+  Engine* engine = kerncap::engine();
+  return engine == nullptr ? LaunchSpan::before : engine->selection.count_launch(starts, ends);
+}
+
+bool is_range_counted() noexcept {
+  Engine* engine = kerncap::engine();
+  return engine != nullptr && engine->selection.is_range_counted();
 }
 
 bool is_disarmed() noexcept {

@@ -159,6 +159,8 @@ Answer Engine::ask_about(const Kernel& kernel) {
   const json::Value* reason = reply.find(key::reason);
   answer.match = match != nullptr && match->truth;
   if (reason != nullptr) answer.reason = reason->text;
+  for (auto [name, flag] : {std::pair(key::starts, &answer.starts), std::pair(key::ends, &answer.ends)})
+    if (const json::Value* found = reply.find(name)) *flag = found->truth;
   if (match == nullptr && answer.reason.empty()) answer.reason = word::filter::no_answer;
   return answer;
 }

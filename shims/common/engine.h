@@ -146,6 +146,7 @@ struct Wanted {
   bool chosen = false;       // by the hook: no selection, no ordinals
   Choice choice;
   uint64_t ordinal = 0;
+  int64_t position = -1;  // in the order of all launches; -1 if no range of launches was asked for
   ranges::Path range = 0;
   RowNumber row = 0;  // with list_only
 };

@@ -172,6 +172,7 @@ void LaunchCapture::write_launch() {
   json.key(key::kernel).begin_object().field(key::name, without_parameters(kernel.demangled));
   json.field(key::qualified_name, kernel.demangled).field(key::mangled, kernel.name).end();
   json.field(key::ordinal, wanted_.ordinal);
+  if (wanted_.position >= 0) json.field(key::position, wanted_.position);
   write_shape(json, launch_);
   write_dispatch(json, launch_.dispatch);
   write_device(json, facts_);

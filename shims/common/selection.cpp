@@ -77,6 +77,8 @@ void Selection::answered(Kernel& kernel, const Answer& answer) {
   Counters& counters = of(kernel);
   counters.answered = true;
   counters.matches = answer.match;
+  counters.starts = answer.starts;
+  counters.ends = answer.ends;
   counters.source_known = answer.reason != word::filter::no_source;
   counters.reason = answer.match            ? word::filter::ordinal
                     : answer.reason.empty() ? word::filter::name
@@ -101,7 +103,7 @@ const char* Selection::closed() {
   return closed_locked();
 }
 
-bool Selection::wants(const Launch& launch, ranges::Path range, uint64_t* ordinal) {
+bool Selection::wants(const Launch& launch, ranges::Path range, uint64_t* ordinal, int64_t* position) {
   std::lock_guard<std::mutex> lock(mutex_);
   std::map<std::string, Term> names;
   if (!conf_->where.empty()) names = where_names(launch, range);
@@ -112,7 +114,7 @@ bool Selection::wants(const Launch& launch, ranges::Path range, uint64_t* ordina
   if (!refused && !conf_->where.empty()) refused = !conf_->where.holds(names, &reason);
   if (!refused) {
     ++counters.matched;
-    refused = refuses(counters, launch, &reason, ordinal);
+    refused = refuses(counters, launch, &reason, ordinal, position);
   }
   if (refused) {
     ++counters.filtered[reason];
@@ -123,12 +125,18 @@ bool Selection::wants(const Launch& launch, ranges::Path range, uint64_t* ordina
   return true;
 }
 
-bool Selection::refuses(Counters& counters, const Launch& launch, std::string* reason, uint64_t* ordinal) {
+bool Selection::refuses(Counters& counters, const Launch& launch, std::string* reason, uint64_t* ordinal,
+                        int64_t* position) {
   *ordinal = counters.kernels.front()->ordinal.fetch_add(1, std::memory_order_relaxed);
   *reason = word::filter::ordinal;
   if (disarmed_) {
     finish(counters, word::filter::ordinal);
     return true;
+  }
+  if (conf_->is_span()) {
+    *position = span_.count(*conf_, counters.starts, counters.ends);
+    if (*position == LaunchSpan::behind) finish(counters, word::filter::ordinal);
+    return *position < 0;
   }
   if (conf_->launch && (*ordinal < conf_->launch->first || *ordinal >= conf_->launch->second)) {
     if (*ordinal >= conf_->launch->second) finish(counters, word::filter::ordinal);
@@ -152,6 +160,16 @@ bool Selection::refuses(Counters& counters, const Launch& launch, std::string* r
     return true;
   }
   return false;
+}
+
+int64_t Selection::count_launch(bool starts, bool ends) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return span_.count(*conf_, starts, ends);
+}
+
+bool Selection::is_range_counted() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return conf_->is_span() && span_.is_over();
 }
 
 const char* Selection::refuses_by_default(Counters& counters) {
@@ -281,6 +299,7 @@ void Selection::restart(const Conf& conf, const Kernel* launching) {
     set_interest(*counters, Interest::unknown);
   }
   conf_ = &conf;
+  span_ = LaunchSpan();
   disarmed_ = false;
   kept_kernels_ = kept_bytes_ = 0;
 }
@@ -291,8 +310,10 @@ void Selection::disarm() {
     if (counters->reserved == 0 && counters->answered) finish(*counters, word::filter::ordinal);
 }
 
-// With --launch: every kernel that matched so far is past its last wanted ordinal.
+// With --launch: every kernel that matched so far is past its last wanted ordinal. Of a range of launches:
+// all of it is counted. Nothing of either is still being captured.
 bool Selection::range_done() {
+  if (conf_->is_span()) return span_.is_over() && reserved_ == 0;
   if (!conf_->launch || conf_->per_config || conf_->last || reserved_ > 0) return false;
   bool any = false;
   for (const auto& [name, counters] : by_name_) {
@@ -355,6 +376,7 @@ void Selection::reset_after_fork() {
   }
   by_name_.clear();
   by_kernel_.clear();
+  span_ = LaunchSpan();
   disarmed_ = false;
   kept_kernels_ = kept_bytes_ = 0;
   reserved_ = 0;

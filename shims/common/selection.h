@@ -13,6 +13,7 @@
 
 #include "common/json.h"
 #include "common/launch.h"
+#include "common/launch_span.h"
 #include "common/python_stack.h"
 #include "common/ranges.h"
 #include "common/rows.h"
@@ -23,14 +24,15 @@ namespace kerncap {
 // What the command line answered about a kernel.
 struct Answer {
   bool match = false;
-  std::string reason;  // "name", "no source"; "no answer" where none came
+  std::string reason{};               // "name", "no source"; "no answer" where none came
+  bool starts = false, ends = false;  // a range of launches
 };
 
 // The state of all kernels of one name in this process. Guarded by the selection's lock.
 struct Counters {
   std::vector<Kernel*> kernels;         // of one name in several modules; the first one's ordinals count
   bool answered = false, told = false;  // `told`: there is a SEEN record of it
-  bool matches = false, source_known = true;
+  bool matches = false, source_known = true, starts = false, ends = false;
   bool done = false;       // nothing more is wanted of it
   std::string reason;      // what launches fall under that only the fast path saw
   uint64_t accounted = 0;  // launches that the slow path saw
@@ -60,8 +62,12 @@ class Selection {
   // Why nothing of this process is wanted now, and nobody is asked: "dormant", "rank"; null otherwise.
   const char* closed();
 
-  // A reservation for this launch, with its ordinal; or false, and the launch is counted.
-  bool wants(const Launch& launch, ranges::Path range, uint64_t* ordinal);
+  // A reservation for this launch, with its ordinal and its position in a range of launches, if one was
+  // asked for; or false, and the launch is counted.
+  bool wants(const Launch& launch, ranges::Path range, uint64_t* ordinal, int64_t* position);
+  // A launch of the hook's: its position, see LaunchSpan.
+  int64_t count_launch(bool starts, bool ends);
+  bool is_range_counted();
   // With list_only: counted under its row, which is given.
   RowNumber listed(const Launch& launch, ranges::Path range, const std::string& config);
   bool needs_stack(Kernel& kernel);
@@ -90,7 +96,8 @@ class Selection {
   static uint64_t launches_of(const Counters& counters);
   static void set_interest(Counters& counters, Interest interest);
   const char* refuses_by_default(Counters& counters);
-  bool refuses(Counters& counters, const Launch& launch, std::string* reason, uint64_t* ordinal);
+  bool refuses(Counters& counters, const Launch& launch, std::string* reason, uint64_t* ordinal,
+               int64_t* position);
   void finish(Counters& counters, const std::string& reason);
   void disarm();
   bool range_done();
@@ -102,6 +109,7 @@ class Selection {
   std::mutex mutex_;
   std::unordered_map<const Kernel*, Counters*> by_kernel_;
   std::map<std::string, std::unique_ptr<Counters>> by_name_;
+  LaunchSpan span_;
   bool disarmed_ = false;
   uint64_t kept_kernels_ = 0, kept_bytes_ = 0;
   unsigned reserved_ = 0;

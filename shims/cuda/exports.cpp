@@ -41,6 +41,14 @@ long kerncap_cuda_range(char* text, unsigned long size) {
   return capture::ranges_text(text, size);
 }
 
+long kerncap_cuda_count_launch(int starts, int ends) {
+  return capture::count_launch(starts != 0, ends != 0);
+}
+
+int kerncap_cuda_range_counted(void) {
+  return capture::is_range_counted() ? 1 : 0;
+}
+
 int kerncap_cuda_disarmed(void) {
   return capture::is_disarmed() ? 1 : 0;
 }

@@ -34,6 +34,14 @@ void kerncap_hip_config(const char* text) {
   capture::name_config(text);
 }
 
+long kerncap_hip_count_launch(int starts, int ends) {
+  return capture::count_launch(starts != 0, ends != 0);
+}
+
+int kerncap_hip_range_counted(void) {
+  return capture::is_range_counted() ? 1 : 0;
+}
+
 int kerncap_hip_disarmed(void) {
   return capture::is_disarmed() ? 1 : 0;
 }

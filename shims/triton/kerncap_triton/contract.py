@@ -80,6 +80,7 @@ class key:
     driver = "driver"
     dtype = "dtype"
     duration_ns = "duration_ns"
+    ends = "ends"
     error = "error"
     executable = "executable"
     file = "file"
@@ -145,6 +146,7 @@ class key:
     parent_folder = "parent_folder"
     pid = "pid"
     pitch = "pitch"
+    position = "position"
     post = "post"
     pre = "pre"
     pre_hook = "pre_hook"
@@ -179,6 +181,7 @@ class key:
     sparse = "sparse"
     stack = "stack"
     stage = "stage"
+    starts = "starts"
     statics = "statics"
     status = "status"
     storage = "storage"
@@ -359,6 +362,11 @@ class default:
     chunk_bytes: int = 262144
     kernel: Optional[str] = None
     launch: Optional[Tuple[int, int]] = None
+    launches: Optional[Tuple[int, int]] = None
+    from_kernel: Optional[str] = None
+    from_skip: int = 0
+    to_kernel: Optional[str] = None
+    to_skip: int = 0
     per_config: bool = False
     where: Optional[List[List[Any]]] = None
     range: Optional[str] = None
@@ -387,7 +395,7 @@ class Options(default):
 
 
 _GROUPS: Tuple[Tuple[str, Tuple[str, ...]], ...] = (
-    ("selection", ("kernel", "launch", "per_config", "where", "range", "ranks", "on_fault", "fault_timeout_s", "when", "last", "stop",)),
+    ("selection", ("kernel", "launch", "launches", "from_kernel", "from_skip", "to_kernel", "to_skip", "per_config", "where", "range", "ranks", "on_fault", "fault_timeout_s", "when", "last", "stop",)),
     ("keep", ("memory", "max_size", "no_values",)),
     ("session", ("version", "token", "socket", "backend", "list_only", "trace", "dormant", "generation", "by_default", "limit_kernels", "limit_bytes", "drain_timeout_s", "chunk_bytes",)),
 )
@@ -411,6 +419,8 @@ class Functions:
         self.choose_types = function("choose_types", None, ctypes.c_uint64, ctypes.c_char_p)
         self.outcome = function("outcome", ctypes.c_int, ctypes.c_uint64, ctypes.c_char_p, ctypes.c_ulong)
         self.config = function("config", None, ctypes.c_char_p)
+        self.count_launch = function("count_launch", ctypes.c_long, ctypes.c_int, ctypes.c_int)
+        self.range_counted = function("range_counted", ctypes.c_int)
         self.disarmed = function("disarmed", ctypes.c_int)
         self.choose_in_graph = function("choose_in_graph", None, ctypes.c_char_p, ctypes.c_uint64, ctypes.c_char_p)
         self.range = function("range", ctypes.c_long, ctypes.c_char_p, ctypes.c_ulong)

@@ -8,13 +8,14 @@ import time
 from types import MethodType
 from typing import Any, Callable, Dict, Optional, Tuple
 
-from . import autotune, native, ranges, signal_handlers, where
+from . import autotune, cuda, launch_span, native, ranges, signal_handlers, where
 from .annotate import Annotation
 from .call import Call, python_stack
 from .capture import Capture
 from .closure import Unsupported
 from .contract import word
 from .kernels import Counters, Kernel
+from .launch_span import LaunchSpan
 from .rows import Key
 from .session import Session
 from .timing import Timing
@@ -189,6 +190,11 @@ def _consider(session: Session, fn: Any, make: Callable[[Any], Kernel], bind: Bi
     if selection.per_config:
         call = call or bind(counters.kernel)
         config = call.config_key()
+    position: Optional[int] = None
+    if selection.span is not None:
+        position = _position(session, counters, selection.span)
+        if position is None:
+            return None
     with session.lock:
         ordinal = counters.ordinal
         counters.ordinal += 1
@@ -200,7 +206,27 @@ def _consider(session: Session, fn: Any, make: Callable[[Any], Kernel], bind: Bi
             counters.filter(refusal)
             session.tick(counters)
             return None
-    return _capture(session, counters, call, fn, ordinal, config, bind)
+    watch = _capture(session, counters, call, fn, ordinal, config, bind)
+    if watch is not None:
+        watch.position = position
+    return watch
+
+
+def _position(session: Session, counters: Counters, span: LaunchSpan) -> Optional[int]:
+    """Where the launch is in the range that was asked for; None, and it is counted, where it is not in it."""
+    shim = _shim_for(session, counters.kernel)
+    with session.lock:
+        if shim is not None and cuda.is_capturing():
+            counters.filter("graph capture")  # nothing is launched
+            return None
+        position = span.position(counters.kernel, shim)
+        if position >= 0:
+            return position
+        counters.filter(word.filter.ordinal)
+        if position == launch_span.BEHIND:
+            counters.finish(word.filter.ordinal)
+        session.tick(counters)
+        return None
 
 
 def _listed(session: Session, counters: Counters, call: Call) -> Timing:

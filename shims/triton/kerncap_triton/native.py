@@ -37,6 +37,14 @@ class Shim:
         """Whether it has captured the one launch that was asked for."""
         return self.functions.disarmed is not None and int(self.functions.disarmed()) == 1
 
+    def count_launch(self, starts: bool, ends: bool) -> int:
+        """A launch of the hook's, in a session with a range of launches: see `launch_span`."""
+        return int(self.functions.count_launch(starts, ends))
+
+    @property
+    def range_is_counted(self) -> bool:
+        return int(self.functions.range_counted()) == 1
+
     def own(self, kernel_name: str) -> None:
         """Launches of this kernel are the hook's to choose: the shim takes none on its own account."""
         self.functions.own(kernel_name.encode("utf-8", "replace"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Dict, List, Optional
 
+from . import launch_span
 from .contract import Options, word
 from .kernels import Counters, Kernel
 
@@ -38,7 +39,8 @@ class Selection:
         self.range = re.compile(options.range) if options.range else None
         self._ranges: Dict[str, bool] = {}  # what the regular expression said of each text
         # One launch and no more: a name or a condition was given, but neither ordinals nor a set.
-        self.single = not (launch or self.per_config or self.default or self.last)
+        self.span = launch_span.asked_for(options)
+        self.single = not (launch or self.per_config or self.default or self.last or self.span)
         self.disarmed = False
         self.kept_kernels = 0
         self.kept_bytes = 0
@@ -89,7 +91,7 @@ class Selection:
                 return reason
         if self.single and self.reserved and not self.conditional:
             return word.filter.ordinal
-        if counters.failures >= MAX_FAILURES:
+        if counters.failures >= MAX_FAILURES and self.span is None:
             counters.finish(word.filter.failed)
             return word.filter.failed
         if self.per_config and config is not None:
@@ -151,7 +153,12 @@ class Selection:
         return False
 
     def range_done(self, all_counters: List[Counters]) -> bool:
-        """With ``--launch``: every kernel that matched so far is past its last wanted ordinal."""
+        """With ``--launch``: every kernel that matched so far is past its last wanted ordinal.
+
+        Of a range of launches: all of it is counted.
+        """
+        if self.span is not None:
+            return self.span.over and not self.reserved
         if self.end is None or self.per_config or self.last:
             return False
         matching = [c for c in all_counters if c.name_matches and c.ordinal]

@@ -37,6 +37,7 @@ class Watch:
         self.fn = fn
         self.ordinal = ordinal
         self.config = config
+        self.position: Optional[int] = None  # in a range of launches
         self.generation = session.generation
         self.again: Optional[Callable[[], Any]] = None
         self.autotune: Optional[Dict[str, Any]] = None
@@ -104,6 +105,7 @@ class Watch:
             key.source: self._source(),
             key.python_stack: python_stack(),
             key.range: ranges.names(),
+            **({} if self.position is None else {key.position: self.position}),
         }
 
     def _source(self) -> Optional[str]:
