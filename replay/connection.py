@@ -25,9 +25,9 @@ _PLACEMENT_TRIES = 3
 
 # What leaves the launch's memory as it is.
 _READING = frozenset({
-    Backend.snapshot, Backend.drop, Backend.differing, Backend.diff, Backend.untouched, Backend.gap_writes,
-    Backend.infer, Backend.compare, Backend.within, Backend.nonfinite, Backend.errors, Backend.boxes,
-    Backend.export,
+    Backend.snapshot, Backend.amend, Backend.drop, Backend.differing, Backend.diff, Backend.untouched,
+    Backend.gap_writes, Backend.infer, Backend.compare, Backend.within, Backend.nonfinite, Backend.errors,
+    Backend.boxes, Backend.export,
 })  # fmt: skip
 
 P = ParamSpec("P")

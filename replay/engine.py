@@ -246,6 +246,10 @@ class Engine(WorkerTimes):
         """
         self._variants.rebuilt(name)
 
+    def load_launch(self, name: str, number: int) -> None:
+        """Load another launch of a range as variant ``name``. Raises CandidateError if it does not load."""
+        self._variants.launch_of_range(name, number)
+
     def unload(self, name: str) -> None:
         """Free a variant; one that is not loaded is none. Raises UsageError for the original."""
         if name == ORIGINAL:

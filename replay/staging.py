@@ -107,7 +107,7 @@ def _content(
     reproducer: Reproducer, folder: Path, launcher: str, memory: str, device: int, hostile: bool,
     stranger: bool,
 ) -> job.Job:  # fmt: skip
-    manifest, launch = reproducer.manifest, reproducer.manifest.launch
+    manifest = reproducer.manifest
     regions: list[job.JobRegion] = []
     for index, region in enumerate(manifest.regions):
         changed = bool(reproducer.chunks_changed(index))
@@ -117,7 +117,6 @@ def _content(
             "array": _plain(region.array), "pre": f"regions/{index}.pre",
             "post": f"regions/{index}.post" if changed else None,
         })  # fmt: skip
-    code = {code.stage: f"code/{i}.{_suffix(code.stage)}" for i, code in enumerate(manifest.code)}
     return {
         "version": protocol.VERSION,
         "folder": str(folder),
@@ -126,14 +125,31 @@ def _content(
         "memory": memory,
         "device": device,
         "captured_device": manifest.device.ordinal,
+        "views": _plain(manifest.views),
+        "launches": [
+            _of_launch(one, f"{number}/") for number, one in enumerate(reproducer.in_range)
+        ],
+        "regions": regions,
+        "zeros": [{"base": zero.base, "size": zero.size} for zero in manifest.zeros],
+        "hostile": hostile,
+        "stranger": stranger,
+        **_of_launch(reproducer, ""),
+    }  # fmt: skip
+
+
+def _of_launch(reproducer: Reproducer, below: str) -> job.JobOfLaunch:
+    """``below``: the folder of its files in those for source and code."""
+    manifest, launch = reproducer.manifest, reproducer.manifest.launch
+    code = {code.stage: f"code/{below}{i}.{_suffix(code.stage)}" for i, code in enumerate(manifest.code)}
+    source = manifest.source
+    return {
         "kernel": manifest.kernel.name,
         "symbol": manifest.kernel.mangled or manifest.kernel.name,
-        "entry": manifest.source.entry if manifest.source else None,
-        "source": f"source/{Path(manifest.source.file.path).name}" if manifest.source else None,
+        "entry": source.entry if source else None,
+        "source": f"source/{below}{Path(source.file.path).name}" if source else None,
         "code": code,
         "images": [code[stage] for stage in NATIVE_STAGES if stage in code],
         "arguments": _plain(manifest.arguments),
-        "views": _plain(manifest.views),
         "launch": {
             "grid": _plain(launch.grid),
             "mode": launch.mode,
@@ -148,10 +164,7 @@ def _content(
             "textures": _plain(launch.textures),
         },
         "compiled": _plain(manifest.compiled),
-        "regions": regions,
-        "zeros": [{"base": zero.base, "size": zero.size} for zero in manifest.zeros],
-        "hostile": hostile,
-        "stranger": stranger,
+        "variables": list(reproducer.variables),
     }  # fmt: skip
 
 
@@ -179,8 +192,16 @@ def _write_files(reproducer: Reproducer, content: job.Job, folder: Path) -> None
         reproducer.stage("pre", index, folder / region["pre"])
         if region["post"]:
             reproducer.stage("post", index, folder / region["post"])
+    for one, said in [(reproducer, content), *zip(reproducer.in_range, content["launches"], strict=True)]:
+        _write_code(one, said, folder)
+
+
+def _write_code(reproducer: Reproducer, said: job.JobOfLaunch, folder: Path) -> None:
     text = reproducer.source_text()
     if text is not None:
-        (folder / str(content["source"])).write_text(text, encoding="utf-8")
-    for stage_name, path in content["code"].items():
+        source = folder / str(said["source"])
+        source.parent.mkdir(exist_ok=True)
+        source.write_text(text, encoding="utf-8")
+    for stage_name, path in said["code"].items():
+        (folder / path).parent.mkdir(exist_ok=True)
         (folder / path).write_bytes(reproducer.code(stage_name) or b"")

@@ -16,6 +16,7 @@ from pathlib import Path
 from kerncap import failure, log
 from kerncap.errors import UsageError
 from kerncap.format import Reproducer
+from kerncap.format.launch_range import digests_of, is_range
 from kerncap.printable import visible
 from kerncap.replay import trusted_file
 
@@ -36,9 +37,10 @@ def remember(reproducer: Reproducer) -> None:
 
 
 def remember_captured(folder: Path) -> None:
-    """Trust a reproducer that was sealed here a moment ago."""
+    """Trust a reproducer, or a range, that was sealed here a moment ago."""
     try:
-        _remember(_digest_of(folder))
+        for digest in digests_of(folder) if is_range(folder) else [_digest_of(folder)]:
+            _remember(digest)
     except UsageError as error:  # no reason to fail a capture
         log.line(str(error))
 

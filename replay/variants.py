@@ -15,6 +15,7 @@ from kerncap.replay.compiled_apart import CompiledApart
 from kerncap.replay.connection import START_TIMEOUT_S, Connection
 from kerncap.replay.outcome import CandidateError, Compiled, Config, Facts, Loaded
 from kerncap.replay.process import Program, Refusal, TargetError, WorkerKilled
+from kerncap.replay.worker.job import of_launch
 from kerncap.replay.worker.protocol import Backend, Cubin, HipImage, Image, Place, Variation
 
 ORIGINAL = "original"
@@ -157,6 +158,10 @@ class Variants:
             self._load(name, dataclasses.replace(loaded, variation=varied))
         return name
 
+    def launch_of_range(self, name: str, number: int) -> None:
+        """Another launch of a range, as it was captured, under ``name``."""
+        self._tried(name, Loaded(str(self._original(number)), Variation(launch=number)))
+
     def image_of_capture(self, name: str) -> None:
         """Load the captured image under ``name``. Raises BackendUnavailable where there is none to load."""
         content = self._connection.job.content
@@ -204,8 +209,8 @@ class Variants:
             return Loaded(str(self._stored_source))
         return self._image(ORIGINAL, self._stored_source)[0]
 
-    def _original(self) -> Path:
-        content = self._connection.job.content
+    def _original(self, number: int | None = None) -> Path:
+        content = of_launch(self._connection.job.content, number)
         path = {
             "native": content["images"][0] if content["images"] else None,
             "binary": content["code"].get("cubin"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from kerncap.format.schema import Manifest
 from kerncap.replay.connection import Connection
@@ -26,6 +27,14 @@ class WorkerMemory:
     def snapshot(self, name: str) -> None:
         self._snapshots.add(name)
         self.connection.call(Backend.snapshot, name)
+
+    def amend(self, state: str, ranges: Sequence[tuple[int, int, int]], contents: Sequence[Any]) -> None:
+        """Give a snapshot other bytes: of each range (region, start, stop) those of its array."""
+        with self.connection.file("contents") as name:
+            with (self.connection.job.folder / name).open("wb") as file:
+                for data in contents:
+                    file.write(data)
+            self.connection.call(Backend.amend, state, list(ranges), name)
 
     def reload(self) -> None:
         """Take the captured states from their files again, where the worker keeps copies on the device."""

@@ -17,6 +17,7 @@ import msgspec
 from kerncap import env, failure, log, scratch
 from kerncap.capture import armed, languages, listed, lost_records, reasons, trace_file
 from kerncap.capture.collect import Collector, collect_left_behind
+from kerncap.capture.join_range import join_ranges
 from kerncap.capture.options import CaptureOptions, Run
 from kerncap.capture.outcome import CaptureResult, KernelSummary, SelfCheck
 from kerncap.capture.payloads import KernelCounts
@@ -25,6 +26,7 @@ from kerncap.capture.seal import SealedLaunch, Sealer
 from kerncap.capture.session_folder import Session
 from kerncap.capture.target import Target, TargetResult
 from kerncap.errors import CaptureError, KerncapError, UsageError
+from kerncap.format.launch_range import is_range
 from kerncap.format.private.command import without_secrets
 from kerncap.replay import trust
 from kerncap.report.capture_text import dormant_line
@@ -113,9 +115,13 @@ def _run_in(session: Session, options: CaptureOptions, current: dict[str, str]) 
     environment = env.compose_target_environment(current, session.folder, run.backends)
     for note in env.shim_notes(current, run.backends):
         log.line(note)
+    singles = None
+    if options.selection.is_span:  # the launches of a range are joined at the end
+        run.output.mkdir(parents=True, exist_ok=True)
+        singles = scratch.folder("range", run.output.resolve(), hidden=True)
     sealer = Sealer(
         session,
-        run.output.resolve(),
+        singles.path if singles is not None else run.output.resolve(),
         run.command,
         env.stored_environment(current),
         keep_raw=run.keep_session,
@@ -135,6 +141,11 @@ def _run_in(session: Session, options: CaptureOptions, current: dict[str, str]) 
     wall_ns = time.monotonic_ns() - start_ns
     alive = collector.finish(target)
     session.say_ended()
+    if singles is not None:
+        first = options.selection.launches[0] if options.selection.launches is not None else None
+        collector.sealed, failed = join_ranges(collector.sealed, first, singles.path, run.output.resolve())
+        collector.failed += failed
+        singles.remove()
     result = _result(options, target, collector)
     result.wall_ns = wall_ns
     if run.trace:
@@ -311,10 +322,12 @@ def _skip(result: CaptureResult, left: Sequence[SealedLaunch], why: str) -> None
 
 
 def _self_check(path: Path, result: CaptureResult, timeout_s: float, pool: Pool) -> SelfCheck:
+    from kerncap.api.ranges import self_check_range
     from kerncap.api.verify import self_check
 
+    check = self_check_range if is_range(path) else self_check
     try:
-        answer, reason = self_check(path, timeout_s, result.target_python, pool)
+        answer, reason = check(path, timeout_s, result.target_python, pool)
     except KerncapError as error:
         return SelfCheck("skipped", log.one_line(error))
     return SelfCheck(answer, reason or "")

@@ -249,11 +249,14 @@ def load_candidate(engine: Engine, file: Path | None) -> Verdict | None:
     return None
 
 
-def write_set(reproducer: Reproducer, engine: Engine) -> Measured:
-    """The kept write set, or a new one, which is kept where the folder can be written."""
+def write_set(reproducer: Reproducer, engine: Engine, deadline: float | None = None) -> Measured:
+    """The kept write set, or a new one, which is kept where the folder can be written.
+
+    ``deadline``: a `time.monotonic` moment, after which a new one raises OutOfTime.
+    """
     measured = load(reproducer)
     if measured is None:
-        measured = measure(engine)
+        measured = measure(engine, ORIGINAL, deadline)
         add_unseen_stores(reproducer, engine, measured)
         save_checks(reproducer, measured, None)
     return measured

@@ -33,6 +33,7 @@ COMMANDS = {
     "trace": "Run a program and record digests of each Triton launch's memory.",
     "diverge": "Find the first launch in which two runs differ.",
     "diff": "Compare two reproducers, or two results.",
+    "slice": "Make a reproducer of one launch of a range.",
     "minimize": "Shrink a reproducer to the memory that its launch needs.",
     "pack": "Pack a reproducer into one file, for a bug report.",
     "unpack": "Unpack the folder of a packed reproducer.",

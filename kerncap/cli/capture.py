@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any, get_args
@@ -16,6 +17,18 @@ from kerncap.format.contract import Backend, Memory, default
 
 @click.command("capture")
 @selection_options
+@click.option(
+    "--launches", metavar="N:M",
+    help="A range: launches N to M-1 of all kernels together, counted from 0, in one reproducer.",
+)  # fmt: skip
+@click.option(
+    "--from", "from_kernel", metavar="REGEX[:N]",
+    help="A range: from launch N (0) of a kernel whose name matches REGEX; needs --to.",
+)  # fmt: skip
+@click.option(
+    "--to", "to_kernel", metavar="REGEX[:N]",
+    help="Last launch of the range: launch N (0) of such a kernel, counted in the range.",
+)  # fmt: skip
 @click.option(
     "--dormant", is_flag=True, help="Start with nothing selected; choose launches with `kerncap arm`."
 )
@@ -68,6 +81,20 @@ def command(as_json: bool, **given: Any) -> int:
     return result.exit_status
 
 
+def _selection(given: dict[str, Any]) -> Any:
+    """The selectors that `arm` shares, and those of a range."""
+    from kerncap.capture.options import parse_kernel_launch, parse_launches
+
+    chosen = selection_of(given)
+    spans: dict[str, Any] = {}
+    if given["launches"] is not None:
+        spans["launches"] = parse_launches(given["launches"])
+    for which in ("from", "to"):
+        if (text := given[f"{which}_kernel"]) is not None:
+            spans[f"{which}_kernel"], spans[f"{which}_skip"] = parse_kernel_launch(text)
+    return dataclasses.replace(chosen, **spans)
+
+
 def _options(as_json: bool, **given: Any) -> Any:
     from kerncap.capture.options import CaptureOptions, Keep, Run, parse_size
 
@@ -84,7 +111,7 @@ def _options(as_json: bool, **given: Any) -> Any:
             self_check_timeout_s=given["self_check_timeout"],
             stdout_to_stderr=as_json,
         ),
-        selection_of(given),
+        _selection(given),
         Keep(
             memory=given["memory"] or default.memory,
             max_size=parse_size(given["max_size"]),

@@ -10,6 +10,8 @@ import click
 from kerncap.api.inspect import inspect
 from kerncap.cli.number_types import Offset
 from kerncap.cli.paths import PATH
+from kerncap.errors import UsageError
+from kerncap.format.launch_range import is_range
 from kerncap.report import inspect_text
 
 
@@ -22,14 +24,27 @@ from kerncap.report import inspect_text
 )  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
 def command(reproducer: Path, verify: bool, at: tuple[int, ...], as_json: bool) -> int:
-    """Show everything about a reproducer; nothing in it is executed.
+    """Show everything about a reproducer; nothing in it is executed. Of a range: what flows between launches.
 
     Exit status: 0, or 3 if it is malformed or damaged, with the file and byte in one line.
     """
+    if is_range(reproducer):
+        return _range(reproducer, verify, at, as_json)
     document = inspect(reproducer, verify=verify, at=at)
     if as_json:
         # ASCII only: text out of a reproducer can't reach a terminal as control characters.
         click.echo(json.dumps(document, indent=1))
     else:
         click.echo(inspect_text.render(document), nl=False)
+    return 0
+
+
+def _range(path: Path, verify: bool, at: tuple[int, ...], as_json: bool) -> int:
+    from kerncap.api.range_flow import inspect_range
+    from kerncap.report.range_text import render_inspect
+
+    if at:
+        raise UsageError("--at is for one launch: `kerncap slice` makes a reproducer of it")
+    document = inspect_range(path, verify)
+    click.echo(json.dumps(document, indent=1) if as_json else render_inspect(document), nl=as_json)
     return 0

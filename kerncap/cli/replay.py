@@ -16,6 +16,7 @@ from kerncap.cli.replay_options import replay_options
 from kerncap.cli.strict import strict_option
 from kerncap.errors import KerncapError, UsageError
 from kerncap.exit_status import exit_status
+from kerncap.format.launch_range import is_range
 
 _STAGES = ("source", "ttir", "ttgir", "llir", "ptx", "cubin")
 _WORKING_COPY = ""  # --watch without a FILE
@@ -34,6 +35,10 @@ _STDOUT = Path("-")
     "--until-fail", type=COUNT, is_flag=False, flag_value=10_000, metavar="[MAX]",
     help="Repeat until a run disagrees, at most MAX times (10000), and report the rate.",
 )  # fmt: skip
+@click.option(
+    "--only", type=COUNT_OR_NONE, metavar="K", help="Of a range: run launch K only, on its captured memory."
+)
+@click.option("--until", type=COUNT_OR_NONE, metavar="K", help="Of a range: run up to launch K.")
 @click.option("--edit", is_flag=True, help="Open $VISUAL or $EDITOR on a working copy; verify every save.")
 @click.option(
     "--watch", "watched", multiple=True, is_flag=False, flag_value=_WORKING_COPY, metavar="[FILE]",
@@ -75,9 +80,11 @@ def command(
     repro: Path | None, as_json: bool, edit: bool, watched: tuple[str, ...], stage: str,
     copy_folder: Path | None, once: bool, apply_to: Path | None, compared: str | None,
     max_ratio: float | None, bisect: bool, limits: bool, ceilings: str | None, measure_again: bool,
-    counters: str, **options: Any,
+    counters: str, only: int | None, until: int | None, **options: Any,
 ) -> int:  # fmt: skip
     """Run the launch of REPRO without its application, and compare with the application's result.
+
+    Of a range, all launches run in order, each on what those before it left in memory.
 
     The last line is "Result: PASS ...", "Result: FAIL ..." or "Result: UNDECIDED ...". Exit status: 0 pass,
     1 fail, 2 usage, 3 the reproducer is damaged, 4 something is missing here, 5 undecided. With --edit and
@@ -100,6 +107,11 @@ def command(
         raise UsageError("--bisect, --max-ratio: only for a comparison; add --compare")
     if not limits and (ceilings is not None or measure_again or counters != "auto"):
         raise UsageError("--ceilings, --measure-again, --counters: only for limits; add --limits")
+    if only is not None or until is not None:
+        if editing or compared is not None or limits:
+            raise UsageError("--only, --until: for a plain replay of a range; leave the other options out")
+        if not is_range(repro):
+            raise UsageError(f"--only, --until: {repro} is no range of launches; leave them out")
     if editing:
         status = _edit(repro, replay_as, as_json, edit, watched, stage, copy_folder, once) if judging else 0
         if apply_to is None:
@@ -111,6 +123,8 @@ def command(
         return _compare(repro, compared, replay_as, as_json, bisect, max_ratio)
     if limits:
         return _limits(repro, replay_as, as_json, ceilings, measure_again, counters)
+    if is_range(repro):
+        return _replay_range(repro, replay_as, as_json, only, until)
     return _replay(repro, replay_as, as_json)
 
 
@@ -139,6 +153,21 @@ def _replay(repro: Path, options: Any, as_json: bool) -> int:
 
     result = replay(repro, options)
     click.echo(json.dumps(result.as_dict(), indent=2) if as_json else render(result))
+    return exit_status(result.answer)
+
+
+def _replay_range(repro: Path, options: Any, as_json: bool, only: int | None, until: int | None) -> int:
+    from kerncap.api.ranges import replay_launch, replay_range
+    from kerncap.report import range_text, verdict_text
+
+    if only is not None:
+        if until is not None:
+            raise UsageError("--only and --until exclude each other: one launch, or all up to one")
+        launch = replay_launch(repro, only, options)
+        click.echo(json.dumps(launch.as_dict(), indent=2) if as_json else verdict_text.render(launch))
+        return exit_status(launch.answer)
+    result = replay_range(repro, options, until)
+    click.echo(json.dumps(result.as_dict(), indent=2) if as_json else range_text.render(result))
     return exit_status(result.answer)
 
 

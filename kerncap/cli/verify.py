@@ -11,10 +11,13 @@ import click
 
 from kerncap.answer import result_line
 from kerncap.cli import WORDS
+from kerncap.cli.number_types import COUNT_OR_NONE
 from kerncap.cli.paths import PATH
 from kerncap.cli.replay_options import replay_options
 from kerncap.cli.strict import strict_option
+from kerncap.errors import UsageError
 from kerncap.exit_status import exit_status
+from kerncap.format.launch_range import is_range
 
 
 @click.command("verify")
@@ -43,14 +46,19 @@ from kerncap.exit_status import exit_status
     help="Have it done by a process that stays for five minutes: the next verdict costs what it runs.",
 )  # fmt: skip
 @click.option("--stop", is_flag=True, help="End the processes that --resident has left, and do nothing else.")
+@click.option(
+    "--launch", type=COUNT_OR_NONE, metavar="K",
+    help="Of a range: check launch K, or a candidate for it, on its captured memory.",
+)  # fmt: skip
 @click.option("--expect", type=click.Choice(["finite"]), help="Require every written value to be finite.")
 @click.pass_context
 def command(
     context: click.Context, /, repros: tuple[Path, ...], as_json: bool, stages: str | None, resident: bool,
-    stop: bool, **options: Any,
+    stop: bool, launch: int | None, **options: Any,
 ) -> int:  # fmt: skip
     """Check the kernel of REPRO, or a candidate for it, against the application's result.
 
+    Of a range, all launches run in order, and the first that differs is named; --launch checks one of them.
     Of several, or of a folder with reproducers, each has one line, and they share what they can.
 
     If that result can't be trusted (a NaN, a fault), --reference, --expect or the agreement of three
@@ -74,6 +82,8 @@ def command(
     from kerncap.replay import nursery
 
     with nursery.ahead() if pool is None else contextlib.nullcontext() as begun:  # while the rest is loaded
+        if launch is not None or (len(repros) == 1 and is_range(repros[0])):
+            return _range(repros, launch, options, stages, as_json, pool)
         return _judged(repros, options, stages, as_json, pool, begun)
 
 
@@ -101,6 +111,32 @@ def _judged(
     last = result_line(corpus.answer, corpus.summary)
     click.echo(json.dumps(corpus.as_dict(), indent=2) if as_json else last)
     return corpus.exit_status
+
+
+def _range(
+    repros: tuple[Path, ...], launch: int | None, options: dict[str, Any], stages: str | None, as_json: bool,
+    pool: Any,
+) -> int:  # fmt: skip
+    from kerncap.api.ranges import replay_range, verify_launch
+    from kerncap.api.verify import VerifyOptions, parse_stages
+    from kerncap.report import range_text, verdict_text
+
+    asked = VerifyOptions(**options, stages=parse_stages(stages))
+    if len(repros) != 1 or not is_range(repros[0]):
+        raise UsageError("--launch: for one range of launches; leave it out")
+    if launch is not None:
+        result = verify_launch(repros[0], launch, asked, pool)
+        click.echo(json.dumps(result.as_dict(), indent=2) if as_json else verdict_text.render(result))
+        return exit_status(result.answer)
+    for given, option in (
+        (asked.reference, "--reference"), (stages, "--stages"), (asked.hostile, "--hostile"),
+        (asked.prove, "--prove"), (asked.expect, "--expect"),
+    ):  # fmt: skip
+        if given:
+            raise UsageError(f"{option} is for one launch of a range: name it with --launch K")
+    of_range = replay_range(repros[0], asked, pool=pool)
+    click.echo(json.dumps(of_range.as_dict(), indent=2) if as_json else range_text.render(of_range))
+    return exit_status(of_range.answer)
 
 
 def _stop(repros: tuple[Path, ...]) -> int:

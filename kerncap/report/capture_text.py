@@ -90,6 +90,7 @@ def _reproducer_document(sealed: SealedLaunch) -> dict[str, Any]:
         "kernel": sealed.kernel,
         "qualified_name": sealed.qualified_name,
         "launch": sealed.ordinal,
+        "launches": sealed.launches,
         "grid": list(sealed.grid),
         "pid": sealed.pid,
         "rank": sealed.rank,
@@ -233,9 +234,12 @@ def _problem_lines(result: CaptureResult) -> list[str]:
 def _captured_line(sealed: SealedLaunch, check: SelfCheck | None) -> str:
     grid = "x".join(map(str, sealed.grid))
     rank = f"rank {sealed.rank}, " if sealed.rank is not None else ""
+    launch = f"launch {sealed.ordinal}, grid {grid}"
+    if sealed.launches > 1:
+        launch = f"{sealed.launches} launches from number {sealed.ordinal} on"
     oracle = "" if sealed.oracle == "trusted" else f", oracle: {sealed.oracle}"
     line = (
-        f"captured {log.one_line(sealed.kernel)} ({rank}launch {sealed.ordinal}, grid {grid}, "
+        f"captured {log.one_line(sealed.kernel)} ({rank}{launch}, "
         f"{log.size(sealed.regions_bytes)}{oracle}) -> {_shown(sealed)}"
     )
     if check is not None:

@@ -102,7 +102,22 @@ class JobLaunch(TypedDict):
     textures: list[JobTexture]
 
 
-class Job(TypedDict):
+class JobOfLaunch(TypedDict):
+    """What a job says of its launch: the keys of `Job` of the same name. Of a range there are several."""
+
+    kernel: str
+    symbol: str
+    entry: str | None
+    source: str | None
+    code: dict[str, str]
+    images: list[str]
+    arguments: list[JobArgument]
+    launch: JobLaunch
+    compiled: dict[str, Any] | None
+    variables: list[int]  # regions that are variables of the kernel's own module
+
+
+class Job(JobOfLaunch):
     """``code`` are files of the folder by stage, ``images`` those that a driver takes, the surest first.
 
     ``device`` is the ordinal here. ``hostile``: candidates may attack what judges them; ``stranger``: so may
@@ -116,17 +131,14 @@ class Job(TypedDict):
     memory: str
     device: int
     captured_device: int
-    kernel: str
-    symbol: str
-    entry: str | None
-    source: str | None
-    code: dict[str, str]
-    images: list[str]
-    arguments: list[JobArgument]
     views: list[JobView]
-    launch: JobLaunch
-    compiled: dict[str, Any] | None
+    launches: list[JobOfLaunch]  # of a range; what the job itself says is its first launch
     regions: list[JobRegion]
     zeros: list[JobZeros]
     hostile: bool
     stranger: bool
+
+
+def of_launch(job: Job, number: int | None) -> Job:
+    """``job`` for another launch of its range; the job itself for None."""
+    return job if number is None else {**job, **job["launches"][number]}

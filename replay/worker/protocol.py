@@ -18,7 +18,7 @@ from typing import Any, Concatenate, Literal, ParamSpec, Protocol, TypeVar
 from . import typed_json
 from .typed_json import Unreadable
 
-VERSION = 4  # of all that is in this file; a worker refuses the job of another one
+VERSION = 5  # of all that is in this file; a worker refuses the job of another one
 
 Scalar = int | float | bool | str | None
 Limits = tuple[int, float, float]  # view, rtol, atol
@@ -96,10 +96,14 @@ class Config:
 
 @dataclass(frozen=True)
 class Variation:
-    """A launch other than as it was captured: a configuration, values of numeric arguments by name."""
+    """A launch other than as it was captured: a configuration, values of numeric arguments by name.
+
+    ``launch``: another one of the job's range.
+    """
 
     config: Config | None = None
     scalars: dict[str, str] = field(default_factory=dict)
+    launch: int | None = None
 
 
 @dataclass(frozen=True)
@@ -444,6 +448,9 @@ class Backend(Protocol):
 
     def snapshot(self, name: str) -> None:
         """Keep memory as it is, as a state."""
+
+    def amend(self, state: str, ranges: list[Range], contents: str) -> None:
+        """Other bytes of a snapshot: those of a file, for one range after the other."""
 
     def drop(self, name: str) -> None:
         """Forget a snapshot."""

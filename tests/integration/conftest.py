@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from kerncap.format.launch_range import is_range
 from kerncap.report.documents import DOCUMENTS
 from tests.integration import forked_commands
 from tests.unit.schemas.strict import check
@@ -61,7 +62,7 @@ class Finished:
         return self.stdout.strip().splitlines()[-1]
 
 
-def schema_of(words: list[str]) -> str | None:
+def schema_of(words: list[str], folder: Path) -> str | None:
     """The schema of what these words print with --json; None where it is another than the command's own."""
     command, *options = words
     if {"--limits", "--compare", "--watch", "--edit"} & set(options) or "--json" not in options:
@@ -70,6 +71,9 @@ def schema_of(words: list[str]) -> str | None:
         return "doctor-program"
     if command == "diff" and any(option.endswith(".json") for option in options):
         return "diff-results"
+    of_one = {"--only", "--launch"} & set(options) or command not in ("inspect", "replay", "verify")
+    if not of_one and any(is_range(folder / option) for option in options):
+        return "inspect-range" if command == "inspect" else "replay-range"
     return command if command in DOCUMENTS else None
 
 
@@ -84,7 +88,8 @@ class CommandLine:
     ) -> Finished:
         words = list(map(str, arguments))
         return Finished(
-            *forked_commands.run(words, self.folder, self.environment(env), timeout), schema_of(words)
+            *forked_commands.run(words, self.folder, self.environment(env), timeout),
+            schema_of(words, self.folder),
         )
 
     def environment(self, extra: Mapping[str, str] | None = None) -> dict[str, str]:

@@ -61,6 +61,7 @@ class CapturedLaunch(Part, frozen=True, kw_only=True):
     kernel: str
     qualified_name: str
     launch: Annotated[int, says("Number of the launch of this kernel, from 0, counted since arming.")]
+    launches: Annotated[Count, says("Launches that it holds; more than 1 in a range.")]
     grid: tuple[int, ...]
     pid: int
     rank: Annotated[int | None, says("Rank of the process under torchrun, MPI or Slurm.")]

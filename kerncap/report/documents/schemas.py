@@ -17,7 +17,9 @@ DOCUMENTS = {
     "list": "capture:ListDocument",
     "arm": "capture:ArmDocument",
     "inspect": "inspect:InspectDocument",
+    "inspect-range": "ranges:InspectRangeDocument",
     "replay": "replay:ReplayDocument",
+    "replay-range": "ranges:ReplayRangeDocument",
     "replay-edit": "replay:EditDocument",
     "replay-compare": "replay:CompareDocument",
     "replay-limits": "measurements:LimitsDocument",
@@ -30,6 +32,7 @@ DOCUMENTS = {
     "diverge": "diverge:DivergeDocument",
     "diff": "diff:DiffDocument",
     "diff-results": "diff:DiffResultsDocument",
+    "slice": "ranges:SliceDocument",
     "minimize": "sharing:MinimizeDocument",
     "pack": "sharing:PackDocument",
     "unpack": "sharing:UnpackDocument",
@@ -40,6 +43,8 @@ DOCUMENTS = {
     "doctor-program": "doctor:DoctorProgramDocument",
 }
 _SPELLED = {  # where the rest of a name is no option
+    "inspect-range": "kerncap inspect RANGE --json",
+    "replay-range": "kerncap replay RANGE --json, verify RANGE --json",
     "verify-corpus": "kerncap verify A B --json",
     "diff-results": "kerncap diff A.json B.json --json",
     "doctor-program": "kerncap doctor --json -- CMD",

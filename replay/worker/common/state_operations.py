@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any, Generic, NoReturn, Protocol, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
-from ..protocol import Request
+from ..protocol import Range, Request
 from . import bitmap
 from .bitmap import Bits
 from .failures import Refused
@@ -21,6 +22,8 @@ class States(Protocol):
     def snapshot(self, name: str) -> None: ...
 
     def drop(self, name: str) -> None: ...
+
+    def amend(self, name: str, region: int, start: int, data: npt.NDArray[np.uint8]) -> None: ...
 
     def fill(self, region: int, start: int, stop: int, seed: int, mask: Bits | None) -> None: ...
 
@@ -60,6 +63,12 @@ class StateOperations(Generic[S]):
 
     def drop(self, name: str) -> None:
         self.states.drop(name)
+
+    def amend(self, state: str, ranges: list[Range], contents: str) -> None:
+        data, at = np.fromfile(self.folder / contents, dtype=np.uint8), 0
+        for region, start, stop in ranges:
+            self.states.amend(state, region, start, data[at : at + stop - start])
+            at += stop - start
 
     def fill(self, region: int, start: int, stop: int, seed: int, mask: str | None) -> None:
         self.states.fill(region, start, stop, seed, self._mask(mask) if mask else None)

@@ -18,7 +18,7 @@ from ..common.failures import Fault, KernelError, Refused
 from ..common.placed_regions import is_own_global
 from ..common.state_operations import StateOperations, lacking
 from ..cuda.textures import Textures
-from ..job import Job, JobLaunch, JobView
+from ..job import Job, JobLaunch, JobView, of_launch
 from ..protocol import (
     REFERENCE,
     CodeObject,
@@ -107,16 +107,17 @@ class NativeBackend(StateOperations[States], Judging):
             return self._load_triton(which, Path(path), variation, image)
         if variation.config is not None:
             raise Refused("a native launch has no configuration but its own")
-        launched: JobLaunch = self.job["launch"]
+        job = of_launch(self.job, variation.launch)
+        launched: JobLaunch = job["launch"]
         if isinstance(image, CodeObject):  # what follows from its source
             launched = {
                 **launched, "shared_bytes": image.shared_bytes, "block": list(image.block), "dispatch": None
             }  # fmt: skip
         started = time.perf_counter()
-        own = {str(self.folder / file) for file in self.job["images"]}
-        symbol = self.job["symbol"]
+        own = {str(self.folder / file) for file in job["images"]}
+        symbol = job["symbol"]
         if path in own:
-            paths = [self.folder / file for file in self.job["images"]]
+            paths = [self.folder / file for file in job["images"]]
             loaded = self.vendor.captured(self.device, paths, symbol, hip)
             self._layout = loaded.layout()
         else:
@@ -124,10 +125,12 @@ class NativeBackend(StateOperations[States], Judging):
             loaded = self.vendor.candidate(
                 self.device, Path(path), symbol, self._layout if layout is None else layout, hip
             )
-        variables = Variables(self.device, self.memory.regions, loaded, path in own, self.textures)
+        variables = Variables(
+            self.device, self.memory.regions, job["variables"], loaded, path in own, self.textures
+        )
         if variables.moves:
             variables.set_sites(self._variable_sites())
-        parameters = with_scalars(launched, self.job["arguments"], variation.scalars)
+        parameters = with_scalars(launched, job["arguments"], variation.scalars)
         pointers = self.moves.changed + self.moves.apply_to(parameters)
         to_variables = Moves(variables.moves).apply_to(parameters) + variables.sites
         self.unload(which)
@@ -137,7 +140,7 @@ class NativeBackend(StateOperations[States], Judging):
             loaded.unload()
             raise
         self._launchers[which] = launcher
-        files = self.job["images"] if path in own else []
+        files = job["images"] if path in own else []
         compiled = launcher.facts()
         compiled.compile_ms = (time.perf_counter() - started) * 1e3
         compiled.stages = {file.rpartition(".")[2]: file for file in files} or {Path(path).suffix[1:]: path}
@@ -161,7 +164,9 @@ class NativeBackend(StateOperations[States], Judging):
         try:
             made = triton_kernels.prepared(self.device, self.memory, job, loaded, said, path.name)
             buffers = made.buffers
-            variables = Variables(self.device, self.memory.regions, loaded, False, self.textures)
+            variables = Variables(
+                self.device, self.memory.regions, job["variables"], loaded, False, self.textures
+            )
             launcher = self.vendor.Launcher(self.device, loaded, variables, made.launch, made.parameters)
         except BaseException:
             for buffer in buffers:

@@ -154,6 +154,14 @@ class States:
         else:
             state.host = [self.read(None, region, 0, size) for region, size in enumerate(self.sizes)]
 
+    def amend(self, name: str, region: int, start: int, data: Bytes) -> None:
+        """Other bytes of a snapshot, from ``start`` of a region on."""
+        state = self._states[name]
+        if state.host is not None:
+            state.host[region][start : start + len(data)] = data
+        if state.buffer:
+            self.device.upload(state.addresses[region] + start, data)
+
     def drop(self, name: str) -> None:
         state = self._states.pop(name, None)
         if state is not None and state.buffer:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import numpy as np
 
 from ..common.failures import Refused
-from ..common.placed_regions import is_own_global
 from ..cuda.device import Device
 from ..cuda.image import Image
 from ..cuda.textures import Textures
@@ -26,9 +25,10 @@ class Variables:
     """The variables of one image that are regions of the launch. ``at`` says where the kernel sees them."""
 
     def __init__(
-        self, device: Device, regions: list[PlacedRegion], image: Image, whole: bool, textures: Textures
-    ) -> None:
-        """``whole``: the image is the captured one, and must have them all.
+        self, device: Device, regions: list[PlacedRegion], own: list[int], image: Image, whole: bool,
+        textures: Textures,
+    ) -> None:  # fmt: skip
+        """``own``: which regions they are. ``whole``: the image is the captured one, and must have them all.
 
         Raises Refused, naming the variable that is missing or too small.
         """
@@ -37,9 +37,8 @@ class Variables:
         self._textures = textures
         self.at: dict[int, int] = {}
         self.missing: list[str] = []
-        for index, region in enumerate(regions):
-            if not is_own_global(region):
-                continue
+        for index in own:
+            region = regions[index]
             name = str(region["name"])
             found = image.variable(name)
             if found is None or found[1] < region["size"]:

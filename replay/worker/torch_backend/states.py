@@ -212,6 +212,13 @@ class States:
             copy[start:stop].copy_(self.memory.tensor(region, start, stop - start))
         return copy
 
+    def amend(self, name: str, region: int, start: int, data: Any) -> None:
+        """Other bytes of a snapshot, from ``start`` of a region on."""
+        stop = start + len(data)
+        self._states[name][region][start:stop].copy_(torch.from_numpy(data))
+        if self._sparse:
+            self._data[name][region] = union(self._data[name][region], [(start, stop)])
+
     def drop(self, name: str) -> None:
         self._states.pop(name, None)
         self._data.pop(name, None)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from ..common.failures import Refused
-from ..job import Job, JobArgument, JobLaunch
+from ..job import Job, JobArgument, JobLaunch, of_launch
 from ..protocol import Config, Variation
 
 
 def varied(job: Job, variation: Variation) -> Job:
-    """``job`` with a configuration and values of numbers. Raises Refused as `configured`."""
-    return _with_scalars(configured(job, variation.config), variation.scalars)
+    """``job`` for a launch of its range, with a configuration and values. Raises Refused as `configured`."""
+    return _with_scalars(configured(of_launch(job, variation.launch), variation.config), variation.scalars)
 
 
 def configured(job: Job, config: Config | None) -> Job:

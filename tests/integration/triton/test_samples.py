@@ -26,6 +26,7 @@ CAPTURES: dict[str, tuple[tuple[str, ...], set[str]]] = {
     "layer_norm": ((), {"layer_norm_forward", "layer_norm_backward"}),
     "flash_attention": ((), {"attention_kernel"}),
     "gather": ((), {"gather_kernel"}),
+    "mlp": ((), {"rms_norm", "matmul", "swiglu"}),
     "atomic_histogram": (("-k", "histogram_kernel", "--launch", "1"), {"histogram_kernel"}),
     "out_of_bounds": ((), {"square_kernel"}),
     "nan_on_seventh": (("-k", "standardise_kernel", "--when", "nonfinite"), {"standardise_kernel"}),

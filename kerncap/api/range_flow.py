@@ -1,0 +1,180 @@
+"""What flows between the launches of a range, by what was captured and measured; nothing is executed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from kerncap import log, scratch
+from kerncap.api.inspect import DIGESTS_CHECKED_UP_TO
+from kerncap.errors import KerncapError
+from kerncap.format import LaunchOfRange, LaunchRange
+from kerncap.replay.byte_effects import Measured, load
+from kerncap.replay.ranges.shared_memory import SharedMemory, placed, share
+from kerncap.replay.ranges.timeline import Change, Timeline, by_region, different
+from kerncap.replay.units import extent
+from kerncap.replay.worker.common import bitmap
+from kerncap.replay.worker.common.bitmap import Bits
+from kerncap.replay.worker.common.byte_ranges import union
+
+Masks = dict[int, Bits]  # by region of the range
+
+
+@dataclass
+class LaunchFlow:
+    """Bytes of one launch; ``is_measured`` says whether it is known what it reads and writes.
+
+    Else it is taken to write what changed, and to read all that its arguments span.
+    """
+
+    launch: int
+    position: int
+    kernel: str
+    grid: list[int]
+    is_measured: bool
+    written: int = 0
+    from_outside: int = 0  # read, and written by no launch before it
+    read_inside: int = 0  # of what it writes, by launches after it
+    overwritten: int = 0  # of what it writes, before the range ends
+    changed_before: int = 0  # by something that is not in the range
+    changed_before_regions: int = 0
+
+
+@dataclass
+class RangeFlow:
+    """``flows`` has the bytes that a launch reads of what another wrote: (from, to, bytes)."""
+
+    launches: list[LaunchFlow] = field(default_factory=list)
+    flows: list[tuple[int, int, int]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+def inspect_range(path: Path | str, verify: bool = False) -> dict[str, Any]:
+    """The document of ``kerncap inspect`` for a range. Raises FormatError, UsageError."""
+    with LaunchRange.open(path) as opened:
+        size = opened.manifest.memory.chunks.size
+        checked = verify or size <= DIGESTS_CHECKED_UP_TO
+        if checked:
+            opened.verify()
+        flow = flow_of(opened)
+        first = opened.launches[0].manifest
+        return {
+            "path": str(path),
+            "manifest_sha256": opened.manifest_sha256,
+            "command": list(first.command),
+            "device": first.device.name,
+            "launches": [vars(launch) for launch in flow.launches],
+            "flows": [{"from": one, "to": other, "bytes": count} for one, other, count in flow.flows],
+            "missing": [
+                {"position": each.position, "reason": each.reason} for each in opened.manifest.missing
+            ],
+            "memory_bytes": size + opened.manifest.memory.index.size,
+            "digests": "verified"
+            if checked
+            else f"digests of memory not checked ({log.size(size)}; --verify)",
+            "notes": [*opened.manifest.notes, *flow.notes],
+        }
+
+
+def flow_of(opened: LaunchRange) -> RangeFlow:
+    """What each launch writes, and who reads it; only the launches, if their memory can't be shared."""
+    found = RangeFlow()
+    measured = [load(launch) for launch in opened.launches]
+    for launch in opened.launches:
+        grid, kernel = list(launch.manifest.launch.grid), launch.manifest.kernel.name
+        is_measured = measured[launch.number] is not None
+        found.launches.append(LaunchFlow(launch.number, launch.position, kernel, grid, is_measured))
+    try:
+        shared = share([launch.manifest for launch in opened.launches])
+        with scratch.folder("range") as made:
+            _follow(opened, Timeline(opened.launches, shared, made), shared, measured, found)
+    except KerncapError as error:
+        found.notes.append(f"what flows between the launches is not known: {log.one_line(error)}")
+    return found
+
+
+def _follow(
+    opened: LaunchRange, timeline: Timeline, shared: SharedMemory, measured: list[Measured | None],
+    found: RangeFlow,
+) -> None:  # fmt: skip
+    sizes = [region.size for region in shared.regions]
+    written: list[Masks] = []
+    last: list[Masks] = []  # of what each launch has written, what nobody has written again
+    read: list[Masks] = []  # of the same, what a later launch has read
+    for launch, said in zip(opened.launches, found.launches, strict=True):
+        outside = _masks(timeline.before(launch.number), sizes)
+        said.changed_before, said.changed_before_regions = _count(outside), len(outside)
+        for masks in last:
+            _take_away(masks, outside)
+        changed = _masks(timeline.after(launch.number), sizes)
+        reads, writes = _effects(launch, measured[launch.number], shared, sizes, changed)
+        for number, masks in enumerate(last):
+            flowing = {region: masks[region] & bits for region, bits in reads.items() if region in masks}
+            if count := _count(flowing):
+                found.flows.append((number, launch.number, count))
+                _add(read[number], flowing)
+                _take_away(reads, flowing)
+        said.from_outside = _count(reads)
+        for masks in last:
+            _take_away(masks, writes)
+        said.written = _count(writes)
+        written.append(writes)
+        last.append(dict(writes))
+        read.append({})
+    for said, writes, left, seen in zip(found.launches, written, last, read, strict=True):
+        said.read_inside = _count(seen)
+        said.overwritten = _count(writes) - _count(left)
+
+
+def _effects(
+    launch: LaunchOfRange, measured: Measured | None, shared: SharedMemory, sizes: list[int], changed: Masks
+) -> tuple[Masks, Masks]:
+    """What a launch reads and what it writes, as bytes of the range's regions."""
+    places = shared.places[launch.number]
+
+    def placed_in(of: Callable[[int], Bits]) -> Masks:
+        masks: Masks = {}
+        for index, place in enumerate(places):
+            size = launch.manifest.regions[index].size
+            if size:
+                _add(masks, {place.region: placed(of(index), size, place, sizes[place.region])})
+        return masks
+
+    if measured is None:
+        return placed_in(lambda index: _spanned(launch, index)), dict(changed)
+    known = measured
+    reads = placed_in(
+        lambda index: (
+            ~(known.output(index) | known.idle(index))
+            if index in known.written or index in known.untouched
+            else bitmap.span(known.sizes[index], 0, known.sizes[index])
+        )
+    )
+    nothing = [bitmap.empty(size) for size in known.sizes]
+    return reads, placed_in(lambda index: known.written.get(index, nothing[index]))
+
+
+def _spanned(launch: LaunchOfRange, region: int) -> Bits:
+    size = launch.manifest.regions[region].size
+    views = [view for view in launch.manifest.views if view.region == region]
+    return bitmap.of_ranges(size, union(map(extent, views)))
+
+
+def _masks(changes: list[Change], sizes: list[int]) -> Masks:
+    return {region: different(of_it, sizes[region]) for region, of_it in by_region(changes).items()}
+
+
+def _add(masks: Masks, more: Masks) -> None:
+    for region, bits in more.items():
+        masks[region] = masks[region] | bits if region in masks else bits
+
+
+def _take_away(masks: Masks, other: Masks) -> None:
+    for region in masks.keys() & other.keys():
+        masks[region] = masks[region] & ~other[region]
+
+
+def _count(masks: Masks) -> int:
+    return sum(map(bitmap.count, masks.values()))

@@ -1,0 +1,31 @@
+"""``kerncap slice``: one launch of a range as a reproducer of its own."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from kerncap.cli.number_types import COUNT_OR_NONE
+from kerncap.cli.paths import OUTPUT_FOLDER, PATH
+
+
+@click.command("slice")
+@click.argument("repro", type=PATH, metavar="RANGE")
+@click.argument("launch", type=COUNT_OR_NONE, metavar="K")
+@click.option(
+    "-o", "--output", type=OUTPUT_FOLDER, default=Path("kerncap-out"), show_default=True,
+    help="Folder for the reproducer.",
+)  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+def command(repro: Path, launch: int, output: Path, as_json: bool) -> int:
+    """Make a reproducer of launch K of RANGE, counted from 0; nothing is executed.
+
+    Its memory is that before and after the launch, as the application had it.
+    """
+    from kerncap.api.ranges import slice_range
+
+    path = slice_range(repro, launch, output)
+    click.echo(json.dumps({"path": str(path), "launch": launch}) if as_json else str(path))
+    return 0

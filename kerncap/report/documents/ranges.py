@@ -1,0 +1,115 @@
+"""``inspect`` and ``replay`` of a range, and ``slice``: several launches, and what flows between them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from kerncap.report.documents.basics import (
+    Bytes,
+    Count,
+    Document,
+    Names,
+    Notes,
+    Part,
+    Path,
+    Word,
+    says,
+)
+from kerncap.report.documents.replay import ViewDifference
+
+Launch = Annotated[int, says("Number of the launch in the range, from 0.")]
+Position = Annotated[int, says("Number of the launch in the program, as the capture counted.")]
+
+
+class RangeStep(Part, frozen=True, kw_only=True):
+    """One launch, as it ran on what those before it left in memory."""
+
+    launch: Launch
+    position: Position
+    kernel: str
+    result: Annotated[
+        Literal["pass", "fail", "undecided"] | None, says("Whether memory was then the application's.")
+    ]
+    summary: str
+    changed_between_regions: Annotated[
+        int, says("Regions that something outside the range changed since the launch before.")
+    ]
+    changed_between_bytes: Bytes
+    compared_bytes: Annotated[Bytes, says("Bytes that the application's launch changed.")]
+    poisoned_bytes: Annotated[Bytes, says("Written bytes that were filled with poison before.")]
+    views: Annotated[tuple[ViewDifference, ...], says("Tensors that differ.")]
+
+
+class ReplayRangeDocument(Document, frozen=True, kw_only=True):
+    """A replay of a range, up to the first launch that does not do what it did in the application."""
+
+    result: Word
+    summary: str
+    reasons: Annotated[Names, says("Why it failed or is undecided, one line each.")]
+    exact: Annotated[bool, says("True if equal bit by bit, not only within the noise of replays.")]
+    path: Path
+    launches: Annotated[Count, says("Launches that were to run.")]
+    engine: Annotated[str, says("Engine that ran it: interpreter, jit, binary.")]
+    device: Annotated[str, says("cpu, or the GPU's name.")]
+    first_differing: Annotated[int | None, says("First launch that differs or is undecided, from 0.")]
+    steps: Annotated[tuple[RangeStep, ...], says("The launches that ran, in order.")]
+    notes: Notes
+
+
+class LaunchFlow(Part, frozen=True, kw_only=True):
+    """What one launch writes and reads."""
+
+    launch: Launch
+    position: Position
+    kernel: str
+    grid: tuple[int, ...]
+    is_measured: Annotated[
+        bool,
+        says("True if replays measured it; else it is taken to write what changed and read its arguments."),
+    ]
+    written: Bytes
+    from_outside: Annotated[Bytes, says("Bytes that it reads and no launch before it wrote.")]
+    read_inside: Annotated[Bytes, says("Bytes of what it writes that later launches read.")]
+    overwritten: Annotated[Bytes, says("Bytes of what it writes that are gone before the range ends.")]
+    changed_before: Annotated[
+        Bytes, says("Bytes that something outside the range changed since the launch before.")
+    ]
+    changed_before_regions: Count
+
+
+# `from` is a word of Python's.
+class Flow(Part, frozen=True, kw_only=True, rename={"source": "from", "target": "to"}):
+    """Bytes that one launch reads of what another wrote."""
+
+    source: Launch
+    target: Launch
+    bytes: Bytes
+
+
+class MissingLaunch(Part, frozen=True, kw_only=True):
+    """A launch of the range that could not be captured."""
+
+    position: Position
+    reason: str
+
+
+class InspectRangeDocument(Document, frozen=True, kw_only=True):
+    """The launches of a range, and what flows between them."""
+
+    path: Path
+    manifest_sha256: str
+    command: Names
+    device: str
+    launches: tuple[LaunchFlow, ...]
+    flows: tuple[Flow, ...]
+    missing: tuple[MissingLaunch, ...]
+    memory_bytes: Annotated[Bytes, says("Bytes of memory, as stored.")]
+    digests: Annotated[str, says("verified, or what was not checked.")]
+    notes: Notes
+
+
+class SliceDocument(Document, frozen=True, kw_only=True):
+    """The reproducer that was made of one launch of a range."""
+
+    path: Path
+    launch: Launch

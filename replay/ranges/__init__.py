@@ -1,0 +1,1 @@
+"""Ranges: several launches replayed in one worker, each on what those before it left in memory."""

@@ -1,0 +1,140 @@
+"""Ranges of Triton launches: the three kernels of a transformer's MLP."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kerncap.format import LaunchRange
+from tests.integration.conftest import CommandLine
+
+MLP = Path(__file__).parents[3] / "samples" / "mlp"
+
+
+@pytest.fixture(scope="module")
+def mlp(kerncap_of_module: CommandLine) -> Path:
+    """The launches of the second of three steps."""
+    [path] = kerncap_of_module.capture("--launches", "3:6", target=MLP / "run.py")
+    return path
+
+
+@pytest.fixture
+def copy(mlp: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(mlp, tmp_path / mlp.name))
+
+
+def steps(document: dict[str, Any]) -> list[tuple[str, str]]:
+    return [(step["kernel"], step["result"]) for step in document["steps"]]
+
+
+def test_it_is_replayed_in_order(kerncap: CommandLine, mlp: Path) -> None:
+    document = kerncap("replay", "--json", mlp).judged
+    assert document["exact"] and not document["notes"], document
+    assert steps(document) == [("rms_norm", "pass"), ("matmul", "pass"), ("swiglu", "pass")]
+    # Every byte that is written was poisoned before: nothing passes for having been there.
+    assert [step["poisoned_bytes"] for step in document["steps"]] == [2048, 4096, 2048]
+
+
+def test_inspect_says_what_flows(kerncap: CommandLine, mlp: Path) -> None:
+    document = kerncap("inspect", "--json", mlp).document
+    assert document["flows"] == [{"from": 0, "to": 1, "bytes": 2048}, {"from": 1, "to": 2, "bytes": 4096}]
+    launches = [(each["position"], each["written"], each["read_inside"]) for each in document["launches"]]
+    assert launches == [(3, 2048, 2048), (4, 4096, 4096), (5, 2048, 0)]
+    assert all(each["is_measured"] for each in document["launches"]), "the self-check measured it"
+    text = kerncap("inspect", mlp).stdout
+    assert "0 -> 1: 2,048 bytes (rms_norm to matmul)" in text, text
+
+
+def test_a_candidate_is_judged_at_its_launch(kerncap: CommandLine, mlp: Path) -> None:
+    sliced = kerncap("slice", "--json", mlp, "2", "-o", "sliced").document["path"]
+    [source] = (kerncap.folder / sliced / "source").glob("*.py")
+    right = kerncap.folder / "right.py"
+    right.write_text(source.read_text())
+    wrong = MLP / "wrong.py"
+    assert kerncap("verify", "--json", "--launch", "2", "--candidate", right, mlp).judged["result"] == "pass"
+    failed = kerncap("verify", "--json", "--launch", "2", "--candidate", wrong, mlp).judged
+    assert failed["result"] == "fail" and "launch 2 of the range" in failed["notes"][0], failed
+
+
+def test_the_first_launch_that_differs_is_named(kerncap: CommandLine, copy: Path) -> None:
+    """The stored source of the product is another one, and sealed again, as a stranger could."""
+    reseal(copy, 1, b"tl.dot(left, right", b"tl.dot(left * 2, right")
+    refused = kerncap("verify", copy)
+    assert refused.status == 2 and "--trust" in refused.stderr, refused.stderr
+    done = kerncap("verify", "--trust", "--json", copy)
+    document = done.document
+    assert document["result"] == "fail" and done.status == 1, document
+    assert document["first_differing"] == 1 and "matmul" in document["summary"], document
+    assert steps(document) == [("rms_norm", "pass"), ("matmul", "fail")], "the last one does not run"
+    assert "Result: FAIL (launch 1 (matmul) is the first that differs" in kerncap("verify", copy).stdout
+
+
+def test_what_takes_one_launch_refuses_a_range(kerncap: CommandLine, mlp: Path) -> None:
+    for command in (
+        ("pack",),
+        ("diff", mlp),
+        ("tune",),
+        ("sanitize",),
+        ("report",),
+        ("export", "--as", "script"),
+    ):
+        done = kerncap(*command, mlp)
+        assert done.status == 2 and f"kerncap slice {mlp} K" in done.stderr, (command, done.stderr)
+        assert len(done.stderr.splitlines()) == 1, done.stderr
+
+
+def test_what_is_for_a_range_refuses_one_launch(kerncap: CommandLine, mlp: Path) -> None:
+    sliced = kerncap("slice", "--json", mlp, "0", "-o", "sliced").document["path"]
+    for command in (("replay", "--until", "1"), ("verify", "--launch", "0"), ("slice", "-o", "other")):
+        done = kerncap(*command, sliced, *(("0",) if command[0] == "slice" else ()))
+        assert done.status == 2 and "range" in done.stderr, (command, done.stderr)
+    beyond = kerncap("replay", "--only", "3", mlp)
+    assert beyond.status == 2 and "launches 0 to 2" in beyond.stderr, beyond.stderr
+
+
+def test_options_that_contradict_each_other(kerncap: CommandLine) -> None:
+    for options in (
+        ("--launches", "4"), ("--launches", "0:2000"), ("--launches", "0:2", "--last", "1"),
+        ("--from", "a"), ("--launches", "0:2", "--from", "a", "--to", "b"), ("--from", "[", "--to", "b"),
+        ("--launches", "0:2", "--no-values"), ("--launches", "0:2", "--dormant"),
+    ):  # fmt: skip
+        done = kerncap("capture", *options, "--", "true")
+        assert done.status == 2 and len(done.stderr.splitlines()) == 1, (options, done.stderr)
+
+
+def test_positions_that_are_not_reached(kerncap: CommandLine) -> None:
+    done = kerncap("capture", "--launches", "90:99", "--no-self-check", "--", sys.executable, MLP / "run.py")
+    assert done.status == 1 and "nothing captured" in done.stderr, done.stderr
+
+
+def reseal(path: Path, number: int, old: bytes, new: bytes) -> None:
+    """Change the source of a launch, and every digest above it."""
+
+    def write(name: str, document: Any) -> bytes:
+        data = (json.dumps(document, sort_keys=True, indent=1, ensure_ascii=False) + "\n").encode()
+        (path / name).write_bytes(data)
+        return data
+
+    top = json.loads((path / "manifest.json").read_bytes())
+    name = f"launches/{number}.json"
+    launch = json.loads((path / name).read_bytes())
+    stored = launch["source"]["file"]
+    text = (path / "files" / stored["sha256"]).read_bytes()
+    assert old in text
+    changed = text.replace(old, new)
+    digest = hashlib.sha256(changed).hexdigest()
+    (path / "files" / stored["sha256"]).unlink()
+    (path / "files" / digest).write_bytes(changed)
+    stored.update(sha256=digest, size=len(changed))
+    data = write(name, launch)
+    top["launches"][number]["manifest"].update(sha256=hashlib.sha256(data).hexdigest(), size=len(data))
+    digest = hashlib.sha256(write("manifest.json", top)).hexdigest()
+    (path / "manifest.sha256").write_text(f"{digest}  manifest.json\n")
+    with LaunchRange.open(path) as opened:
+        opened.verify()
