@@ -120,6 +120,9 @@ def replay_range(
         opened = stack.enter_context(opened_range(path, options))
         last = len(opened.launches) - 1 if until is None else opened.launch(until).number
         launches = opened.launches[: last + 1]
+        for launch in launches:
+            if launch.manifest.closure.not_held:
+                return _not_run(path, len(launches), launch)
         manifests = [launch.manifest for launch in launches]
         choice = choose_for_all(manifests, options.engine, options.device, options.python, target_python)
         if (choice.launcher, choice.memory) == ("native", "cuda"):
@@ -261,6 +264,14 @@ def _refuse(options: ReplayOptions) -> None:
     ):  # fmt: skip
         if given is not None:
             raise UsageError(f"{option} is for one launch of a range: name it with --only K (or --launch K)")
+
+
+def _not_run(path: Path, launches: int, launch: LaunchOfRange) -> RangeResult:
+    """Of a range with a launch that no replay can run, so that none after it has its memory."""
+    name, closure = launch.manifest.kernel.name, launch.manifest.closure
+    why = f"launch {launch.number} ({name}): {closure.why_without_values}"
+    verdict = undecided(f"{why}; --until and --only run the others", why)
+    return RangeResult(path, launches, "none", "none", [], verdict)
 
 
 def _verdict(steps: list[Step], wanted: int) -> Verdict:
