@@ -35,6 +35,7 @@ from kerncap.replay.ranges.timeline import Timeline
 from kerncap.replay.ranges.whole import WholeRange, by_image, choose_for_all
 from kerncap.replay.verdict import judge
 from kerncap.replay.wording import Verdict, badly_ended, fail, undecided
+from kerncap.whole_files import output_folder
 
 
 @dataclass
@@ -210,7 +211,8 @@ def slice_range(path: Path, number: int, output: Path) -> Path:
     """
     with LaunchRange.open(path) as opened:
         launch = opened.launch(number)
-        sliced = slice_launch(launch, output)
+        with output_folder(output):
+            sliced = slice_launch(launch, output)
         if trust.is_remembered(launch):
             trust.remember_captured(sliced)
         return sliced

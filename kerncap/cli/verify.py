@@ -17,7 +17,6 @@ from kerncap.cli.replay_options import replay_options
 from kerncap.cli.strict import strict_option
 from kerncap.errors import UsageError
 from kerncap.exit_status import exit_status
-from kerncap.format.launch_range import is_range
 
 
 @click.command("verify")
@@ -82,6 +81,8 @@ def command(
     from kerncap.replay import nursery
 
     with nursery.ahead() if pool is None else contextlib.nullcontext() as begun:  # while the rest is loaded
+        from kerncap.format.launch_range import is_range
+
         if launch is not None or (len(repros) == 1 and is_range(repros[0])):
             return _range(repros, launch, options, stages, as_json, pool)
         return _judged(repros, options, stages, as_json, pool, begun)
@@ -119,6 +120,7 @@ def _range(
 ) -> int:  # fmt: skip
     from kerncap.api.ranges import replay_range, verify_launch
     from kerncap.api.verify import VerifyOptions, parse_stages
+    from kerncap.format.launch_range import is_range
     from kerncap.report import range_text, verdict_text
 
     asked = VerifyOptions(**options, stages=parse_stages(stages))

@@ -72,7 +72,7 @@ class Resident:
 @contextmanager
 def reopened(first: Resident, folder: Path, options: VerifyOptions) -> Iterator[Resident]:
     """The launch of another resident in an engine with other options."""
-    with opened(first.case.reproducer.path, options) as (reproducer, engine):
+    with opened(first.case.reproducer.path, options) as (reproducer, engine, _):
         yield Resident(Case(reproducer, engine, CANDIDATE, options, folder))
 
 
@@ -80,5 +80,5 @@ def reopened(first: Resident, folder: Path, options: VerifyOptions) -> Iterator[
 def resident(kerncap: CommandLine, folder: Path, options: VerifyOptions) -> Iterator[Resident]:
     """``rms_rows.py``, captured, in an engine."""
     [path] = kerncap.capture("-k", "rms_rows", "--no-self-check", target=HERE / "rms_rows.py")
-    with opened(path, options) as (reproducer, engine):
+    with opened(path, options) as (reproducer, engine, _):
         yield Resident(Case(reproducer, engine, CANDIDATE, options, folder))

@@ -86,7 +86,7 @@ def judge_kernel(path: Path, *, count: int, seed: int, done: frozenset[tuple[str
         return []
     [script] = (path.parents[1] / "scripts" / path.name).glob("*.py")
     judge, options, found = Judge(script), VerifyOptions(trust=True, timeout_s=60.0), []
-    with opened(path, options) as (reproducer, engine), tempfile.TemporaryDirectory() as folder:
+    with opened(path, options) as (reproducer, engine, _), tempfile.TemporaryDirectory() as folder:
         case = Case(reproducer, engine, CANDIDATE, options, Path(folder))
         name = reproducer.manifest.kernel.name
         for number, mutant in wanted:

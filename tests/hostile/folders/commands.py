@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from kerncap.api import pack
+from kerncap.format import Reproducer
+from kerncap.format.range_writer import write_range
 from tests.hostile.consent.test_shadows import PROGRAM, space
 from tests.hostile.disks.targets import STATUSES
 from tests.hostile.disks.test_commands_faults import is_whole
@@ -34,6 +36,9 @@ LIGHT = {
     "seal": "seal {session} -o {out}",
     "arm": "arm {session} --last 1",
     "schema": "schema inspect",
+    "slice": "slice {range} 0 -o {out}",
+    "trace": "trace -o {out}/made.json -- true",
+    "diverge": "diverge -- true -- true",
     "capture": "capture -o {out}/made -- true",
     "list": "list --save {out}/made.json -- true",
     "sanitize-program": "sanitize -- true",
@@ -55,7 +60,10 @@ HEAVY = {
 }
 COMMANDS = {**LIGHT, **HEAVY}
 # The statuses that are not 0 if all is well.
-ANSWERS = {"diff": 1, "profile": 4, "arm": 2, "capture": 1, "list": 1, "sanitize-program": 5, "compare": 5}
+ANSWERS = {
+    "diff": 1, "profile": 4, "arm": 2, "capture": 1, "list": 1, "sanitize-program": 5, "compare": 5,
+    "trace": 1, "diverge": 5,
+}  # fmt: skip
 READING = [name for name, words in COMMANDS.items() if "{0}" in words]
 WRITING = [name for name, words in COMMANDS.items() if "{out}" in words]
 _SAID = re.compile(r"kerncap: .+: .+; .+")  # <subject>: <problem>; <remedy>
@@ -77,6 +85,8 @@ class Place:
             add(count).seal(folder / "sealed").rename(made.root / f"add-{count}")
         shutil.rmtree(folder / "sealed")
         pack(made.repro, folder / "by-hand.zip")
+        with Reproducer.open(made.repro) as launch:
+            write_range(folder, [(0, launch)]).rename(made.range)
         bare_session(made.session)
         (made.session / "session.json").write_text(json.dumps(session_json()))
         process = RecordedProcess(made.session)
@@ -108,6 +118,10 @@ class Place:
         return self.folder / "temporary"
 
     @property
+    def range(self) -> Path:
+        return self.folder / "range"
+
+    @property
     def here(self) -> Path:
         return self.folder / "here"
 
@@ -122,7 +136,7 @@ class Place:
     def words(self, words: str) -> list[str]:
         return words.format(
             self.repro, self.root / "add-500", out=self.out, zip=self.folder / "by-hand.zip", root=self.root,
-            session=self.session, space=self.folder / "space.json",
+            session=self.session, space=self.folder / "space.json", range=self.range,
         ).split()  # fmt: skip
 
     @property

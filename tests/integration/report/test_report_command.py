@@ -131,7 +131,7 @@ def test_values_that_were_left_out_are_not_shown_as_zeros(tmp_path: Path) -> Non
     tensor = Tensor("x", np.zeros((4, 4), np.float32))
     page = report(write(tmp_path, Made([tensor], manifest={"closure": closure})), tmp_path / "r.html").path
     text = page.read_text()
-    assert "The values were left out at capture" in text and "contents left out" in text
+    assert "The values were left out: captured with --no-values." in text and "contents left out" in text
     assert "data-view" not in text.partition("<main")[2].partition("<script")[0]
     assert "hold data" not in text
 
