@@ -6,6 +6,8 @@
 // function is the one that it calls: it passes the tables on, and takes them when the other tool has had
 // them. This library has no rocprofiler_configure: that symbol in a process without rocprofiler-sdk makes
 // rocprofiler-register abort it.
+#include "common/glibc_floor.h"
+
 #include <dlfcn.h>
 #include <link.h>
 
