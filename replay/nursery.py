@@ -43,9 +43,8 @@ class Nursery:
         self, python: str, environment: dict[str, str], kind: Kind, prefix: Sequence[str] = ()
     ) -> None:
         """``prefix`` as for `process.Started`. Raises ReplayError if it can't be started."""
-        self.kind = kind
+        self.kind: Kind = kind
         self.python, self.environment, self.prefix = python, environment, tuple(prefix)
-        self.kind = kind
         self._lock = threading.Lock()
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:

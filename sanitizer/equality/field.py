@@ -11,7 +11,6 @@ from kerncap.sanitizer.equality.field_arithmetic import FieldArithmetic
 from kerncap.sanitizer.equality.modular import matrix_product
 from kerncap.sanitizer.equality.numbers import (
     IRRATIONAL,
-    Array,
     Bools,
     Ints,
     NotModelled,
@@ -66,14 +65,14 @@ class Field(FieldArithmetic):
         self._key = named("order", seed)
         generator = np.random.default_rng([seed, prime])
         super().__init__(prime, seed, generator)
-        self._scalars: dict[str, Array] = {}
+        self._scalars: dict[str, Ints] = {}
         known = ascending([*map(float, range(1, _COUNTED)), *IRRATIONAL, *constants])
         words = np.concatenate([self.constant(one) for one in known])
         sizes = sizes_of(generator, len(known), pivots)
         self._by_p = RandomOrder(self.p, self._key, words & P_MASK, sizes)
         self._by_q = RandomOrder(self.q, mixed(self._key), second(words), sizes)
 
-    def scalar(self, name: str, value: float) -> Array:
+    def scalar(self, name: str, value: float) -> Ints:
         return self._scalars[name] if name in self._scalars else self.constant(value)
 
     def let_vary(self, scalars: dict[str, float]) -> None:
@@ -86,7 +85,7 @@ class Field(FieldArithmetic):
 
     # --- order ----------------------------------------------------------------------------------------------
 
-    def _ordered(self, x: Array, y: Array) -> tuple[Ints, Ints]:
+    def _ordered(self, x: Ints, y: Ints) -> tuple[Ints, Ints]:
         """By the half mod q, which exponentials lack; these are compared with each other and constants."""
         a, b = state_of(x), state_of(y)
         by_p = (a == ONLY_P).any() or (b == ONLY_P).any()
@@ -102,29 +101,29 @@ class Field(FieldArithmetic):
                 self.compared |= constants
         return self._keys(x, by_p), self._keys(y, by_p)
 
-    def _keys(self, x: Array, by_p: bool) -> Ints:
+    def _keys(self, x: Ints, by_p: bool) -> Ints:
         found = self._by_p.keys(x & P_MASK) if by_p else self._by_q.keys(second(x))
         state = state_of(x)
         return np.where(state == INFINITE, FAR, np.where(state == MINUS_INFINITE, -FAR, found))
 
-    def is_endless(self, array: Array) -> bool:
+    def is_endless(self, array: Ints) -> bool:
         state = state_of(array)
         return bool(((state > EITHER) & (state < MAXIMUM)).all())
 
-    def in_order(self, array: Array) -> bool:
+    def in_order(self, array: Ints) -> bool:
         return bool(((state_of(array) > EITHER) | self._is_constant(array)).all())
 
-    def _is_constant(self, x: Array) -> Bools:
+    def _is_constant(self, x: Ints) -> Bools:
         """One of those that are in their own order, or its negative."""
         listed = (state_of(x) == BOTH) & self._by_p.lists(x & P_MASK)
         return np.asarray(listed & self._by_q.lists(second(x)) if listed.any() else listed)
 
-    def _sign(self, x: Array) -> Ints:
+    def _sign(self, x: Ints) -> Ints:
         by_p = state_of(x) == ONLY_P
         found = self._keys(x, False)
         return np.sign(np.where(by_p, self._keys(x, True), found) if by_p.any() else found)
 
-    def compare(self, predicate: str, left: Array, right: Array) -> Bools:
+    def compare(self, predicate: str, left: Ints, right: Ints) -> Bools:
         if predicate in ("false", "true"):
             return np.full(np.broadcast_shapes(left.shape, right.shape), predicate == "true")
         left, right = self._number(left), self._number(right)
@@ -139,13 +138,13 @@ class Field(FieldArithmetic):
         found = plain[predicate[1:]](x, y)
         return np.asarray(found & ~nan if predicate[0] == "o" else found | nan)
 
-    def may_equal(self, left: Array, right: Array) -> Bools:
+    def may_equal(self, left: Ints, right: Ints) -> Bools:
         left, right = self._number(left), self._number(right)
         one, other = (mixed(shown(x).view(np.uint64) ^ self._key) for x in (left, right))
         finite = (state_of(left) <= EITHER) & (state_of(right) <= EITHER)
         return np.asarray(finite & ((mixed(one + other) & np.uint64(1)) == 1))
 
-    def _extreme(self, x: Array, y: Array, name: str) -> Array:
+    def _extreme(self, x: Ints, y: Ints, name: str) -> Ints:
         state, keeps_nan = (MAXIMUM, name == "maximum") if name in _MAXIMA else (MINIMUM, name == "minimum")
         if self.free:
             found = self._of_both(x, y, state)
@@ -159,7 +158,7 @@ class Field(FieldArithmetic):
             found = np.where(x_nan | y_nan, other, found)
         return found
 
-    def _of_both(self, x: Array, y: Array, state: int) -> Array:
+    def _of_both(self, x: Ints, y: Ints, state: int) -> Ints:
         nothing, everything = (MINUS_INFINITE, INFINITE) if state == MAXIMUM else (INFINITE, MINUS_INFINITE)
         total = (self._payload(x, state) + self._payload(y, state)) & PAYLOAD
         found = total | (np.int64(state) << STATE_AT)
@@ -171,47 +170,49 @@ class Field(FieldArithmetic):
         found = np.where((x == y) | (a == everything) | (b == nothing), x, found)
         return np.where((b == everything) | (a == nothing), y, found)
 
-    def _payload(self, x: Array, state: int) -> Ints:
+    def _payload(self, x: Ints, state: int) -> Ints:
         """Of a multiset, the sum that it has; of a number, its hash."""
         mine = state_of(x) == state
         number = self._number(np.where(mine, 0, x))
         hashed = mixed(shown(number).view(np.uint64) ^ self._key ^ np.uint64(state)).view(np.int64)
-        return np.asarray(np.where(mine, x, hashed) & PAYLOAD)
+        chosen: Ints = np.where(mine, x, hashed)
+        found: Ints = chosen & PAYLOAD
+        return found
 
-    def _do_maxnum(self, x: Array, y: Array) -> Array:
+    def _do_maxnum(self, x: Ints, y: Ints) -> Ints:
         return self._extreme(x, y, "maxnum")
 
-    def _do_minnum(self, x: Array, y: Array) -> Array:
+    def _do_minnum(self, x: Ints, y: Ints) -> Ints:
         return self._extreme(x, y, "minnum")
 
-    def _do_maximum(self, x: Array, y: Array) -> Array:
+    def _do_maximum(self, x: Ints, y: Ints) -> Ints:
         return self._extreme(x, y, "maximum")
 
-    def _do_minimum(self, x: Array, y: Array) -> Array:
+    def _do_minimum(self, x: Ints, y: Ints) -> Ints:
         return self._extreme(x, y, "minimum")
 
-    def _do_abs(self, x: Array) -> Array:
+    def _do_abs(self, x: Ints) -> Ints:
         """The root of the square; in an order, what is not negative in it."""
         if self.free:
             return self._do_sqrt(self._do_mul(x, x))
         return np.where(self._sign(x) < 0, self._do_neg(x), x)
 
-    def _do_copysign(self, x: Array, y: Array) -> Array:
+    def _do_copysign(self, x: Ints, y: Ints) -> Ints:
         size = self._do_abs(x)
         return np.where(self._sign(y) < 0, self._do_neg(size), size)
 
-    def _do_isnan(self, x: Array) -> Array:
+    def _do_isnan(self, x: Ints) -> Bools:
         return np.asarray(state_of(x) == NAN)
 
-    def _do_isinf(self, x: Array) -> Array:
+    def _do_isinf(self, x: Ints) -> Bools:
         return np.asarray((state_of(x) == INFINITE) | (state_of(x) == MINUS_INFINITE))
 
-    def _do_isfinite(self, x: Array) -> Array:
+    def _do_isfinite(self, x: Ints) -> Bools:
         return np.asarray(state_of(x) <= EITHER)
 
     # --- many at once ---------------------------------------------------------------------------------------
 
-    def sum(self, array: Array, axis: int) -> Array:
+    def sum(self, array: Ints, axis: int) -> Ints:
         array = self._number(array)
         if is_plain(array):
             first = (array & P_MASK).sum(axis=axis) % self.p
@@ -222,7 +223,7 @@ class Field(FieldArithmetic):
             lambda flags: np.asarray(flags.any(axis=axis)),
         )
 
-    def running_sum(self, array: Array, axis: int) -> Array:
+    def running_sum(self, array: Ints, axis: int) -> Ints:
         array = self._number(array)
         return self._summed(
             array,
@@ -230,7 +231,7 @@ class Field(FieldArithmetic):
             lambda flags: np.logical_or.accumulate(flags, axis=axis),
         )
 
-    def _summed(self, array: Array, total: Callable[[Ints], Ints], some: Callable[[Bools], Bools]) -> Array:
+    def _summed(self, array: Ints, total: Callable[[Ints], Ints], some: Callable[[Bools], Bools]) -> Ints:
         state = state_of(array)
         infinite, minus, nan = some(state == INFINITE), some(state == MINUS_INFINITE), some(state == NAN)
         first, other = total(array & P_MASK) % self.p, total(second(array)) % self.q
@@ -238,7 +239,7 @@ class Field(FieldArithmetic):
         found = np.where(infinite, word(0, 0, INFINITE), np.where(minus, word(0, 0, MINUS_INFINITE), found))
         return np.where(nan | (infinite & minus), word(0, 0, NAN), found)
 
-    def product(self, left: Array, right: Array) -> Array:
+    def product(self, left: Ints, right: Ints) -> Ints:
         left, right = self._number(left), self._number(right)
         a, b = state_of(left), state_of(right)
         if (a > EITHER).any() or (b > EITHER).any():
@@ -251,12 +252,12 @@ class Field(FieldArithmetic):
 
     # --- what comes out -------------------------------------------------------------------------------------
 
-    def fields_of(self, x: Array) -> int:
+    def fields_of(self, x: Ints) -> int:
         """In how many fields all that are finite are known; 0 if some only have to be equal in one."""
         state = state_of(self._number(x))
         return 0 if (state == EITHER).any() else 1 if (state == ONLY_P).any() else 2
 
-    def differ(self, x: Array, y: Array) -> Bools:
+    def differ(self, x: Ints, y: Ints) -> Bools:
         """Where two results are not the same number."""
         x, y = self._number(x), self._number(y)
         a, b = state_of(x), state_of(y)

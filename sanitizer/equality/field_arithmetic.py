@@ -23,7 +23,6 @@ from kerncap.sanitizer.equality.numbers import (
     IRRATIONAL,
     LN2,
     LN10,
-    Array,
     Bools,
     Ints,
     Words,
@@ -76,13 +75,13 @@ class FieldArithmetic:
         ]
         self._symbols.append(self._pair(self.apply("sqrt", self._rational(Fraction(2)))))
 
-    def _sign(self, x: Array) -> Ints:
+    def _sign(self, x: Ints) -> Ints:
         """1, 0 or -1, by an order."""
         raise NotImplementedError
 
     # --- constants ------------------------------------------------------------------------------------------
 
-    def constant(self, value: float) -> Array:
+    def constant(self, value: float) -> Ints:
         if math.isnan(value):
             return word(0, 0, NAN)
         if math.isinf(value):
@@ -98,20 +97,20 @@ class FieldArithmetic:
                 factor = self.apply("mul" if exponent > 0 else "div", factor, base)
         return factor
 
-    def _rational(self, value: Fraction) -> Array:
+    def _rational(self, value: Fraction) -> Ints:
         halves = [
             value.numerator % m * pow(value.denominator % m, -1, m) % m for m in (int(self.p), int(self.q))
         ]
         return word(halves[0], halves[1], BOTH)
 
     @staticmethod
-    def _pair(number: Array) -> tuple[int, int]:
+    def _pair(number: Ints) -> tuple[int, int]:
         return int(number[0] & P_MASK), int(second(number)[0])
 
-    def drawn(self, key: Words, places: Ints, element: str) -> Array:
+    def drawn(self, key: Words, places: Ints, element: str) -> Ints:
         return self._hashed(mixed(mixed(places.astype(np.uint64) ^ key) ^ np.uint64(self._seed)))
 
-    def integers(self, values: Array) -> Array:
+    def integers(self, values: Ints) -> Ints:
         wide = values.astype(np.int64)
         if values.dtype.kind == "u" and values.dtype.itemsize == 8:
             return packed(
@@ -119,7 +118,7 @@ class FieldArithmetic:
             )
         return packed(wide % self.p, wide % self.q)
 
-    def _hashed(self, words: Words) -> Array:
+    def _hashed(self, words: Words) -> Ints:
         other = mixed(words)
         return packed(
             (words % np.uint64(self.p)).astype(np.int64), (other % np.uint64(self.q)).astype(np.int64)
@@ -127,13 +126,13 @@ class FieldArithmetic:
 
     # --- functions ------------------------------------------------------------------------------------------
 
-    def apply(self, name: str, *arrays: Array) -> Array:
+    def apply(self, name: str, *arrays: Ints) -> Ints:
         if name not in _EXTREMES:
             arrays = tuple(self._number(array) for array in arrays)
-        own: Callable[..., Array] | None = getattr(self, f"_do_{name}", None)
+        own: Callable[..., Ints] | None = getattr(self, f"_do_{name}", None)
         return self._uninterpreted(name, *arrays) if own is None else own(*arrays)
 
-    def _uninterpreted(self, name: str, *arrays: Array) -> Array:
+    def _uninterpreted(self, name: str, *arrays: Ints) -> Ints:
         found = named(name, self._seed)
         nan: Bools = np.zeros((), dtype=np.bool_)
         for array in arrays:
@@ -141,12 +140,12 @@ class FieldArithmetic:
             nan = nan | (state_of(array) == NAN)
         return np.where(nan, word(0, 0, NAN), self._hashed(found))
 
-    def _number(self, x: Array) -> Array:
+    def _number(self, x: Ints) -> Ints:
         """Maxima and minima as numbers of which nothing else is known."""
         extreme = state_of(x) >= MAXIMUM
         return np.where(extreme, self._hashed(mixed(x.view(np.uint64))), x) if extreme.any() else x
 
-    def _do_add(self, x: Array, y: Array) -> Array:
+    def _do_add(self, x: Ints, y: Ints) -> Ints:
         if is_plain(x) and is_plain(y):
             return packed(
                 reduced((x & P_MASK) + (y & P_MASK), self.p), reduced(second(x) + second(y), self.q)
@@ -161,11 +160,11 @@ class FieldArithmetic:
         against = (a > EITHER) & (b > EITHER) & (a != b)
         return np.where(against | (a == NAN) | (b == NAN), word(0, 0, NAN), found)
 
-    def _finite(self, a: Ints, b: Ints, first: Callable[[], Ints], second: Callable[[], Ints]) -> Array:
+    def _finite(self, a: Ints, b: Ints, first: Callable[[], Ints], second: Callable[[], Ints]) -> Ints:
         """A result of two finite numbers, of what is known of both."""
         return with_state(first(), second(), (a != ONLY_P) & (b != ONLY_P), (a == EITHER) | (b == EITHER))
 
-    def _do_neg(self, x: Array) -> Array:
+    def _do_neg(self, x: Ints) -> Ints:
         state = state_of(x)
         first, other = x & P_MASK, second(x)
         found = packed(np.where(first, self.p - first, 0), np.where(other, self.q - other, 0))
@@ -174,10 +173,10 @@ class FieldArithmetic:
         )
         return np.asarray(found | (state << STATE_AT))
 
-    def _do_sub(self, x: Array, y: Array) -> Array:
+    def _do_sub(self, x: Ints, y: Ints) -> Ints:
         return self._do_add(x, self._do_neg(y))
 
-    def _do_mul(self, x: Array, y: Array) -> Array:
+    def _do_mul(self, x: Ints, y: Ints) -> Ints:
         if is_plain(x) and is_plain(y):
             return packed((x & P_MASK) * (y & P_MASK) % self.p, second(x) * second(y) % self.q)
         a, b = state_of(x), state_of(y)
@@ -195,10 +194,10 @@ class FieldArithmetic:
             found = np.where(endless, np.where(nan, word(0, 0, NAN), infinite), found)
         return found
 
-    def _do_div(self, x: Array, y: Array) -> Array:
+    def _do_div(self, x: Ints, y: Ints) -> Ints:
         return self._do_mul(x, self._do_reciprocal(y))
 
-    def _do_reciprocal(self, x: Array) -> Array:
+    def _do_reciprocal(self, x: Ints) -> Ints:
         state = state_of(x)
         found = with_state(
             inverses(x & P_MASK, int(self.p)),
@@ -211,10 +210,10 @@ class FieldArithmetic:
             found = np.where(state > EITHER, np.where(state == NAN, x, 0), found)
         return found
 
-    def _do_fma(self, x: Array, y: Array, z: Array) -> Array:
+    def _do_fma(self, x: Ints, y: Ints, z: Ints) -> Ints:
         return self._do_add(self._do_mul(x, y), z)
 
-    def _do_sqrt(self, x: Array) -> Array:
+    def _do_sqrt(self, x: Ints) -> Ints:
         state = state_of(x)
         found = with_state(
             power(x & P_MASK, (int(self.p) + 1) // 4, self.p),
@@ -224,10 +223,10 @@ class FieldArithmetic:
         )
         return self._at_infinity(x, found, x, word(0, 0, NAN))
 
-    def _do_rsqrt(self, x: Array) -> Array:
+    def _do_rsqrt(self, x: Ints) -> Ints:
         return self._do_reciprocal(self._do_sqrt(x))
 
-    def _at_infinity(self, x: Array, found: Array, infinite: Array, minus: Array) -> Array:
+    def _at_infinity(self, x: Ints, found: Ints, infinite: Ints, minus: Ints) -> Ints:
         state = state_of(x)
         if not (state > EITHER).any():
             return found
@@ -236,7 +235,7 @@ class FieldArithmetic:
 
     # --- exponentials ---------------------------------------------------------------------------------------
 
-    def _do_exp(self, x: Array) -> Array:
+    def _do_exp(self, x: Ints) -> Ints:
         state, exponent = state_of(x), second(x)
         found = self._powers.raised(exponent) | (np.int64(ONLY_P) << STATE_AT)
         found = np.where(x == 0, 1 | (np.int64(1) << P_BITS), found)
@@ -244,16 +243,16 @@ class FieldArithmetic:
             found = np.where(state == ONLY_P, self._uninterpreted("exp", x), found)
         return self._at_infinity(x, found, x, np.zeros(1, np.int64))
 
-    def _do_exp2(self, x: Array) -> Array:
+    def _do_exp2(self, x: Ints) -> Ints:
         return self._do_exp(self._do_mul(x, self.constant(LN2)))
 
-    def _do_exp10(self, x: Array) -> Array:
+    def _do_exp10(self, x: Ints) -> Ints:
         return self._do_exp(self._do_mul(x, self.constant(LN10)))
 
-    def _do_expm1(self, x: Array) -> Array:
+    def _do_expm1(self, x: Ints) -> Ints:
         return self._do_sub(self._do_exp(x), self.constant(1.0))
 
-    def _do_log(self, x: Array) -> Array:
+    def _do_log(self, x: Ints) -> Ints:
         state = state_of(x)
         wanted = (state <= ONLY_P) & ((x & P_MASK) != 0)
         logs = np.zeros(x.shape, dtype=np.int64)
@@ -266,29 +265,29 @@ class FieldArithmetic:
             found = np.where(state == EITHER, self._uninterpreted("log", x), found)
         return self._at_infinity(x, found, x, word(0, 0, NAN))
 
-    def _do_log2(self, x: Array) -> Array:
+    def _do_log2(self, x: Ints) -> Ints:
         return self._do_div(self._do_log(x), self.constant(LN2))
 
-    def _do_log10(self, x: Array) -> Array:
+    def _do_log10(self, x: Ints) -> Ints:
         return self._do_div(self._do_log(x), self.constant(LN10))
 
-    def _do_log1p(self, x: Array) -> Array:
+    def _do_log1p(self, x: Ints) -> Ints:
         return self._do_log(self._do_add(x, self.constant(1.0)))
 
-    def _do_tanh(self, x: Array) -> Array:
+    def _do_tanh(self, x: Ints) -> Ints:
         """1 - 2 / (exp(2 x) + 1)."""
         one, two = self.constant(1.0), self.constant(2.0)
         power = self._do_exp(self._do_mul(x, two))
         return self._do_sub(one, self._do_div(two, self._do_add(power, one)))
 
-    def _do_pow(self, x: Array, y: Array) -> Array:
+    def _do_pow(self, x: Ints, y: Ints) -> Ints:
         if y.size and (y == y.reshape(-1)[0]).all():
             for power in _CONSTANT_POWERS:
                 if self.constant(power)[0] == y.reshape(-1)[0]:
                     return self._constant_power(x, power)
         return self._uninterpreted("pow", x, y)
 
-    def _constant_power(self, x: Array, power: float) -> Array:
+    def _constant_power(self, x: Ints, power: float) -> Ints:
         base = self._do_sqrt(x) if power % 1 else x
         found = base
         for _ in range(int(abs(power) * (2 if power % 1 else 1)) - 1):

@@ -27,30 +27,39 @@ class Numbers(Protocol):
 
     def constant(self, value: float) -> Array:
         """Of one element."""
+        ...
 
     def drawn(self, key: Words, places: Ints, element: str) -> Array:
         """An input's elements at these places, alike for a key; ``element``: their type in memory in TTIR."""
+        ...
 
     def scalar(self, name: str, value: float) -> Array:
         """A float that was passed, of one element."""
+        ...
 
     def integers(self, values: Array) -> Array:
         """Integers as floats."""
+        ...
 
     def apply(self, name: str, *arrays: Array) -> Array:
         """A function by its name in MLIR's math and arith dialects, without the dialect and "f"."""
+        ...
 
     def compare(self, predicate: str, left: Array, right: Array) -> Bools:
         """One of arith.cmpf's predicates."""
+        ...
 
     def may_equal(self, left: Array, right: Array) -> Bools:
         """Where two numbers that are not the same are taken for equal, which a draw hardly ever shows."""
+        ...
 
     def is_endless(self, array: Array) -> bool:
         """Whether all are infinities or NaN, which compare with any number as they do."""
+        ...
 
     def in_order(self, array: Array) -> bool:
         """Whether all are constants that compare as they are."""
+        ...
 
     def sum(self, array: Array, axis: int) -> Array: ...
 
@@ -58,6 +67,7 @@ class Numbers(Protocol):
 
     def product(self, left: Array, right: Array) -> Array:
         """Of matrices, in the last two axes."""
+        ...
 
 
 # --- numbers that a float constant stands for ---------------------------------------------------------------
