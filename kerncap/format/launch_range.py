@@ -5,10 +5,8 @@ What `reader` says of one launch holds here too: everything comes from strangers
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import os
-import weakref
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -30,6 +28,7 @@ from kerncap.format.names import (
 )
 from kerncap.format.reader import (
     MAX_MANIFEST_BYTES,
+    OpenedFolder,
     Reproducer,
     check_format,
     check_manifest_digest,
@@ -77,41 +76,15 @@ class LaunchOfRange(Reproducer):
         return [*super()._names(), manifest_of_launch(self.number)]
 
 
-class LaunchRange:
+class LaunchRange(OpenedFolder):
     """A range that was opened: all manifests and the index are checked. A context manager."""
 
-    path: Path
     manifest: schema.RangeManifest
-    manifest_sha256: str
     launches: tuple[LaunchOfRange, ...]
 
     def __init__(self, path: Path) -> None:
-        self.path = path
+        super().__init__(path)
         self._device: tuple[str, int] | None = None
-        self._closing = contextlib.ExitStack()
-        weakref.finalize(self, self._closing.close)
-        self._root_fd = open_root(path)
-        self._closing.callback(os.close, self._root_fd)
-
-    @classmethod
-    def open(cls, path: Path | str) -> LaunchRange:
-        """Raises FormatError for anything malformed, UsageError when there is no such folder."""
-        self = cls(Path(path))
-        try:
-            self._load()
-        except BaseException:
-            self.close()
-            raise
-        return self
-
-    def __enter__(self) -> LaunchRange:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        self._closing.close()
 
     def launch(self, number: int) -> LaunchOfRange:
         """Raises UsageError for a launch that is not in the range."""

@@ -12,7 +12,6 @@ import numpy as np
 import numpy.typing as npt
 
 import kerncap
-from kerncap.errors import KerncapError
 from kerncap.format import readme, schema
 from kerncap.format.checks_file import Checks
 from kerncap.format.chunks import Buffer, Loader
@@ -48,7 +47,7 @@ def write_range(
     if not launches:
         raise ValueError("a range has at least one launch")
     stem = f"range_of_{len(launches)}_{launches[0][1].manifest.kernel.name}"
-    folder = SealedFolder(parent, stem, _is_whole)
+    folder = SealedFolder(parent, stem, LaunchRange.is_whole)
     try:
         memory = _write_memory(folder, [reproducer for _, reproducer in launches])
         entries = []
@@ -186,14 +185,3 @@ def _manifest_of_launch(
         manifest.memory, index=memory.index, chunks=memory.chunks, digest_of="payloads"
     )
     return msgspec.structs.replace(manifest, memory=own, files=files)
-
-
-def _is_whole(folder: Path, digest: str) -> bool:
-    try:
-        with LaunchRange.open(folder) as there:
-            if there.manifest_sha256 != digest:
-                return False
-            there.verify()
-            return True
-    except (KerncapError, OSError):
-        return False

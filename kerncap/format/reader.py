@@ -15,6 +15,7 @@ import time
 import weakref
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
+from typing import TypeVar
 
 import msgspec
 import numpy as np
@@ -59,35 +60,25 @@ from kerncap.printable import visible
 from kerncap.regular_file import open_regular
 
 MAX_MANIFEST_BYTES = 16 << 20
+Opened = TypeVar("Opened", bound="OpenedFolder")
 _UNFINISHED_S = 60.0  # after which a file that is being written is one that nobody writes any more
 
 
-class Reproducer:
-    """A reproducer that was opened: manifest and memory index are checked, memory is on disk.
-
-    Chunks and other files are checked when they are read, all of them by `verify`. Safe to read
-    from several threads. Close it, or use it as a context manager.
-    """
+class OpenedFolder:
+    """A folder that is read by one descriptor, so that it stays the same one. A context manager."""
 
     path: Path
-    manifest: schema.Manifest
-    manifest_bytes: bytes  # as they are in the file
     manifest_sha256: str
-    max_expanded: int | None = None  # bytes that the user lets the memory take, written out (`expanded`)
-    notes: list[str]  # what a user should know about this folder beyond the manifest
-    in_range: Sequence[Reproducer] = ()  # the launches that it stands for, of a range as a whole
-    _checks_path = CHECKS_PATH
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.notes = []
         self._closing = contextlib.ExitStack()
         weakref.finalize(self, self._closing.close)
         self._root_fd = open_root(path)
         self._closing.callback(os.close, self._root_fd)
 
     @classmethod
-    def open(cls, path: Path | str) -> Reproducer:
+    def open(cls: type[Opened], path: Path | str) -> Opened:
         """Check manifest and index of the folder ``path``.
 
         Raises FormatError for anything malformed, UsageError when there is no such folder.
@@ -100,7 +91,19 @@ class Reproducer:
             raise
         return self
 
-    def __enter__(self) -> Reproducer:
+    @classmethod
+    def is_whole(cls, path: Path, manifest_sha256: str) -> bool:
+        """Whether the folder has a manifest of this SHA-256 and is undamaged."""
+        try:
+            with cls.open(path) as there:
+                if there.manifest_sha256 != manifest_sha256:
+                    return False
+                there.verify()
+                return True
+        except (KerncapError, OSError):
+            return False
+
+    def __enter__(self: Opened) -> Opened:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -108,6 +111,33 @@ class Reproducer:
 
     def close(self) -> None:
         self._closing.close()
+
+    def verify(self) -> None:
+        """Check the digests of all files and of every chunk. Raises FormatError."""
+        raise NotImplementedError
+
+    def _load(self) -> None:
+        """Read and check what is small. Raises FormatError."""
+        raise NotImplementedError
+
+
+class Reproducer(OpenedFolder):
+    """A reproducer that was opened: manifest and memory index are checked, memory is on disk.
+
+    Chunks and other files are checked when they are read, all of them by `verify`. Safe to read
+    from several threads. Close it, or use it as a context manager.
+    """
+
+    manifest: schema.Manifest
+    manifest_bytes: bytes  # as they are in the file
+    max_expanded: int | None = None  # bytes that the user lets the memory take, written out (`expanded`)
+    notes: list[str]  # what a user should know about this folder beyond the manifest
+    in_range: Sequence[Reproducer] = ()  # the launches that it stands for, of a range as a whole
+    _checks_path = CHECKS_PATH
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.notes = []
 
     # --- memory ------------------------------------------------------------------------------
 

@@ -10,7 +10,6 @@ from typing import BinaryIO
 import msgspec
 import numpy as np
 
-from kerncap.errors import KerncapError
 from kerncap.format import readme, schema
 from kerncap.format.chunks import UNIT_BYTES, ChunkWriter, Loader
 from kerncap.format.documents import canonical_json
@@ -30,7 +29,7 @@ class ReproducerWriter:
     """
 
     def __init__(self, final_parent: Path, name_stem: str) -> None:
-        self._folder = SealedFolder(final_parent, name_stem, _same_and_whole)
+        self._folder = SealedFolder(final_parent, name_stem, Reproducer.is_whole)
         try:
             (self._folder.path / "memory").mkdir()
             self._chunks_file: BinaryIO = open(  # noqa: SIM115 (closed by finish_memory or abort)
@@ -194,14 +193,3 @@ def _as_read(manifest: schema.Manifest) -> schema.Manifest:
 
 def _entry_table(rows: dict[tuple[int, int], int]) -> Table:
     return np.array([(region, chunk, row) for (region, chunk), row in sorted(rows.items())], dtype=ENTRY)
-
-
-def _same_and_whole(folder: Path, digest: str) -> bool:
-    try:
-        with Reproducer.open(folder) as there:
-            if there.manifest_sha256 != digest:
-                return False
-            there.verify()
-            return True
-    except (KerncapError, OSError):
-        return False
