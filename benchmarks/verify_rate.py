@@ -31,7 +31,7 @@ class Budget:
     together_ms: float
 
     def row(self, name: str, ms: float, limit_ms: float) -> list[Row]:
-        """How much of a limit was needed; without a GPU there is none."""
+        """How much of a limit was needed; limits are for GPUs only."""
         if not has_gpu():
             return []
         return [Row(f"{name}, of its budget", ms, "ms", f"{limit_ms:g} ms", ms / limit_ms, most=1.0)]

@@ -60,7 +60,7 @@ class CompiledApart:
         """Begin to compile a module, which `image` will be asked for."""
 
         def ahead() -> None:
-            with contextlib.suppress(KerncapError, OSError):  # whoever asks for it is told
+            with contextlib.suppress(KerncapError, OSError):  # raised again when the image is asked for
                 self.image(path, variation, arch)
 
         threading.Thread(target=ahead, daemon=True).start()

@@ -17,9 +17,8 @@ import numpy.typing as npt
 from kerncap.scratch import SHARED_MEMORY
 
 _MAPPED_FROM = 64 << 20  # a small file is written before a thread gets into another's way
-_WINDOW = (
-    256 << 20
-)  # bytes that are mapped at once; what an earlier window has stays only until it is written
+# Bytes that are mapped at once; an earlier window stays only until it is written.
+_WINDOW = 256 << 20
 _MOST_PARTS = 1000  # of one call, IOV_MAX is 1024
 
 Part = bytes | memoryview

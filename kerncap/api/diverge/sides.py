@@ -57,7 +57,7 @@ class Side:
 
 @dataclass(frozen=True)
 class Captured:
-    """The reproducer of one launch, or why there is none."""
+    """The reproducer of one launch, or the reason that it has not been captured."""
 
     path: Path | None = None
     problem: str = ""

@@ -39,7 +39,7 @@ class Material:
 
     @property
     def has_values(self) -> bool:
-        """False if the capture left all contents out: memory is then zeros, or there is none."""
+        """False if the capture left all contents out: memory is then zeros or missing."""
         return not self.truth.closure.without_values
 
     def read(self, stored: schema.StoredFile) -> bytes:

@@ -95,7 +95,7 @@ def prepared(
 
     packed = Parameters(job, said, device.driver, build, zeros).fitting([size for _, size in layout], file)
     parameters, places = bytearray(), []
-    for data in packed:  # each aligned by itself: the driver is told where it is
+    for data in packed:  # the driver takes the address of each: aligned separately
         places.append((len(parameters), len(data)))
         parameters += data + bytes(-len(data) % ALIGNMENT)
     return TritonLaunch(_launch(job["launch"], said, places), parameters, buffers, sum(moved.values()))

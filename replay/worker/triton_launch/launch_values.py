@@ -1,6 +1,6 @@
 """Values of the manifest as the Python objects that a launch passes, or that a compiler is shown.
 
-Neither torch nor Triton is loaded for a value that is none of theirs.
+torch and Triton are imported only for values of their own types.
 """
 
 from __future__ import annotations

@@ -122,7 +122,7 @@ def diverged(
     return done.document
 
 
-# What is planted in B: how it comes in, at which kernel, and what is told of it.
+# A difference in B: how it is planted, in which kernel, and what the report says.
 PLANTS = [
     ("host", "memory", "accumulate", {"before": ["y"], "since": "scale"}),
     ("environment", "arguments", "scale", {"changed": ["factor"], "after": ["y"]}),

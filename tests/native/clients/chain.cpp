@@ -1,6 +1,6 @@
 // Three launches of which each takes what the one before left, and one that is not like them. Between the
-// second and the third the host changes what the third reads, unless it is told not to. "variables" adds two
-// of a module whose variables they read and write.
+// second and the third the host changes what the third reads, unless an argument says not to. "variables"
+// adds two of a module whose variables they read and write.
 #include "client.h"
 
 int main(int argc, char** argv) {

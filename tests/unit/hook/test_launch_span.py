@@ -33,7 +33,7 @@ def positions(span: Any, **selection: Any) -> list[int]:
     found = [counted.position(kernel, None) for kernel in kernels]
     taken = [position for position in found if position >= 0]
     assert all(position in (span.BEFORE, span.BEHIND) for position in found if position < 0)
-    # What comes behind the range is told from what comes before it: the hook then looks no more.
+    # Launches after the range are not taken for launches before it: the hook stops looking.
     assert (found[-1] == span.BEHIND) == (bool(taken) and taken[-1] < len(ORDER) - 1)
     return taken
 

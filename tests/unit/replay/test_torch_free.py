@@ -1,6 +1,6 @@
 """Triton launches that the driver launches, in a worker without torch, on the stand-in driver.
 
-A kernel there is a host function of its compiled name: what a candidate's code does is told by that name.
+A kernel there is a host function of its compiled name: that name decides what a candidate's code does.
 """
 
 from __future__ import annotations
