@@ -18,10 +18,10 @@ from kerncap.capture.images import amdgpu, offload_bundle
 from kerncap.capture.images.problem import ImageProblem
 from kerncap.format import schema
 from kerncap.format.code_object import MACHINE, CodeObject, CodeObjectProblem, is_code_object
-from tests.golden.make import HSACO
+from tests.unit.format.damage import GOLDEN_HIP
 
 SCALE = "_ZN2ns5scaleIfEEvPT_PKS1_id4Pair"
-COMPILED = HSACO.read_bytes()
+COMPILED = (GOLDEN_HIP / "code" / "kernel.hsaco").read_bytes()
 
 
 def elf(notes: bytes, machine: int = MACHINE) -> bytes:

@@ -13,13 +13,14 @@ from kerncap.capture import languages
 from kerncap.capture.answers import Answers
 from kerncap.format import Reproducer, schema
 from kerncap.report.inspect_text import render
-from tests.golden.make import HIDDEN, HSACO
+from tests.golden.contents import HIDDEN
 from tests.session_options import capture_options
 from tests.unit.capture.recorded import BASE, BYTES, DEMANGLED, LAYOUT, MANGLED, PARAMETERS, post_bytes
 from tests.unit.capture.test_code_objects import BUNDLE, code_object, kernel, with_section
 from tests.unit.capture.test_native_seal import Run
+from tests.unit.format.damage import GOLDEN_HIP
 
-COMPILED = HSACO.read_bytes()
+COMPILED = (GOLDEN_HIP / "code" / "kernel.hsaco").read_bytes()
 KERNARG = (PARAMETERS + HIDDEN).ljust(304, b"\0")
 
 

@@ -62,7 +62,7 @@ def test_an_instruction_more_is_told_by_its_name(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not code_module._objdumps(), reason="no llvm-objdump")
 def test_machine_code_of_an_amd_gpu(tmp_path: Path) -> None:
-    image = (Path(__file__).parents[2] / "golden" / "scale_gfx90a.hsaco").read_bytes()
+    image = (Path(__file__).parents[2] / "golden" / "v1.3" / "code" / "kernel.hsaco").read_bytes()
     at = image.index(b"\x00\x00\x81\xbf")  # s_endpgm
     other = bytearray(image)
     other[at : at + 4] = b"\x00\x00\x80\xbf"  # s_nop 0

@@ -8,7 +8,7 @@ import struct
 from pathlib import Path
 
 from kerncap.format.schema import CHUNK_BYTES
-from tests.golden.make import noise
+from tests.golden.contents import noise
 from tests.unit.format.small import write
 
 

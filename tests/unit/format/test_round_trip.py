@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from kerncap.format import Masks, Reproducer, ReproducerWriter, WriteSet, schema
 from kerncap.format.schema import CHUNK_BYTES
 from kerncap.format.write_set import Mask
-from tests.golden.make import noise
+from tests.golden.contents import noise
 from tests.unit.format import small
 
 # A few kinds of chunk, so that zeros and repeats are common.

@@ -19,7 +19,7 @@ from kerncap.format.chunks import UNIT_BYTES
 from kerncap.format.memory_index import Encoding
 from kerncap.format.schema import CHUNK_BYTES
 from kerncap.format.writer import file_stem
-from tests.golden.make import noise
+from tests.golden.contents import noise
 from tests.unit.format import small
 
 STATE = [(b"\x01" * 100, b"\x02" * 100)]

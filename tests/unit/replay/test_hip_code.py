@@ -16,7 +16,7 @@ from kerncap.replay.worker import typed_json
 from kerncap.replay.worker.hip.hidden import Dispatched, fill
 from kerncap.replay.worker.protocol import HipImage, Slot
 
-GOLDEN = Path(__file__).parents[2] / "golden" / "scale_gfx90a.hsaco"  # a compiler's own
+GOLDEN = Path(__file__).parents[2] / "golden" / "v1.3" / "code" / "kernel.hsaco"  # a compiler's own
 SCALE = "_ZN2ns5scaleIfEEvPT_PKS1_id4Pair"
 
 

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from kerncap.cli import main
-from tests.golden.make import BLOCK_TTIR
 from tests.unit.format.damage import GOLDEN, GOLDEN_BLOCK, GOLDEN_NATIVE, edit_manifest, write_stored
 
 ARGUMENTS = ["--arg", "x_ptr=f32[250]", "--arg", "out_ptr=f32[250]", "--arg", "n=250"]
@@ -24,7 +23,7 @@ def _nothing_trusted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def ttir(tmp_path: Path) -> Path:
     """A kernel whose load has a mask and whose store has none."""
     path = tmp_path / "scale.ttir"
-    path.write_bytes(BLOCK_TTIR)
+    path.write_bytes((GOLDEN_BLOCK / "code" / "kernel.ttir").read_bytes())
     return path
 
 

@@ -11,10 +11,11 @@ from pathlib import Path
 import pytest
 
 from kerncap.cli import main
-from tests.golden.make import BLOCK_TTIR
+from tests.unit.format.damage import GOLDEN_BLOCK
 
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="there is no git")
 
+BLOCK_TTIR = (GOLDEN_BLOCK / "code" / "kernel.ttir").read_bytes()
 MASKED = BLOCK_TTIR.replace(b"tt.store %1, %2 :", b"tt.store %1, %2, %x_5 :")
 OPEN = MASKED.replace(b"tt.get_program_id x : i32", b'"tt.unheard_of"() : () -> i32')
 ARGUMENTS = ["--grid", "2", "--arg", "x_ptr=f32[250]", "--arg", "out_ptr=f32[250]", "--arg", "n=250"]

@@ -12,7 +12,7 @@ from kerncap.format import Reproducer
 from kerncap.sanitizer.launch import TensorArgument
 from kerncap.sanitizer.sources.origins import texts_of, with_original_places
 from kerncap.sanitizer.sources.reproducer import launch_from_reproducer, notes_of
-from tests.golden.make import BLOCK, BLOCK_SOURCE, block_contents
+from tests.golden.contents import BLOCK, block_contents
 from tests.unit.format.damage import GOLDEN_BLOCK, edit_manifest
 
 
@@ -81,7 +81,7 @@ def test_an_empty_tensor_does_not_cut_a_block(tmp_path: Path) -> None:
 def test_a_module_without_its_originals_gives_the_lines_that_it_has() -> None:
     with Reproducer.open(GOLDEN_BLOCK) as reproducer:
         texts = texts_of(reproducer)
-        assert texts["source/kernel.py"] == BLOCK_SOURCE.decode()
+        assert texts["source/kernel.py"] == (GOLDEN_BLOCK / "source" / "kernel.py").read_text()
         assert texts["/app/kernels.py"].splitlines()[8] == "    tl.store(out_ptr + offsets, x * 2.0)"
 
 

@@ -18,7 +18,7 @@ from kerncap.capture.source.native.line_program import Strings
 from kerncap.format.code_object import MACHINE
 from kerncap.format.elf import Elf, ElfProblem
 from kerncap.replay.candidates import tools
-from tests.golden.make import HSACO
+from tests.unit.format.damage import GOLDEN_HIP
 from tests.unit.source.native.conftest import elf, unsigned
 
 UNIT = """\
@@ -84,7 +84,12 @@ def test_each_kernel_has_its_own_lines(compiled: tuple[Path, bytes]) -> None:
 
 
 def test_without_debug_information_there_is_none() -> None:
-    assert line_table.from_code(HSACO.read_bytes(), "_ZN2ns5scaleIfEEvPT_PKS1_id4Pair") is None
+    assert (
+        line_table.from_code(
+            (GOLDEN_HIP / "code" / "kernel.hsaco").read_bytes(), "_ZN2ns5scaleIfEEvPT_PKS1_id4Pair"
+        )
+        is None
+    )
 
 
 @given(data=st.data())
