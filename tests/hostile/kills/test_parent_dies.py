@@ -34,10 +34,7 @@ while True:
 # Once it is tied, it says so, and hangs. Source: proc_pid_fdinfo(5); O_ASYNC is 020000.
 TOOL = """#!/bin/sh
 until grep -qs '^flags:.*[2367][0-7][0-7][0-7][0-7]$' /proc/$$/fdinfo/*; do :; done
-exec 9> "$KERNCAP_TEST_FIFO"
-sleep 1000 &
-echo $PPID >&9
-wait
+{ sleep 1000 & echo $PPID; wait; } > "$KERNCAP_TEST_FIFO"
 """
 
 
@@ -203,10 +200,10 @@ def double(x, n, BLOCK: tl.constexpr):
 
 double[(1,)](torch.ones(64), 64, BLOCK=64)
 """
-# In the user's own PYTHONPATH: hangs where a worker starts.
+# In the user's own PYTHONPATH: hangs where the process that forks workers starts.
 CUSTOMIZE = """
 import os, sys, time
-if "serve" in sys.orig_argv:
+if "nursery" in sys.orig_argv:
     fd = os.open(os.environ["KERNCAP_TEST_FIFO"], os.O_WRONLY)
     os.write(fd, b"%d\\n" % os.getpid())
     time.sleep(1000)

@@ -47,7 +47,7 @@ MOMENTS = [
     Moment(EXPORT, "kerncap.scratch:Scratch.name"),
     Moment("inspect repro", "kerncap.format.reader:Reproducer.open"),
     Moment("replay repro --trust", "kerncap.replay.staging:_write_files"),
-    Moment("verify repro --trust", "kerncap.replay.process:Started.__init__"),
+    Moment("verify repro --trust", "kerncap.replay.nursery:Forked.__init__"),
     Moment("minimize repro --trust -o out", "kerncap.replay.staging:_write_files"),
     Moment("diff repro repro.zip", "kerncap.format.archive.unpack:_Archive.extract"),
 ]
