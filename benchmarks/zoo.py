@@ -107,7 +107,7 @@ class Row:
     launches: int
     operations: int
     unproven: int
-    undecided: int  # launches that could not be looked at
+    undecided: int  # launches that could not be examined
     errors: tuple[str, ...]
     notes: tuple[str, ...]
     reasons: tuple[str, ...]  # of what is unproven or undecided

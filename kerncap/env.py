@@ -94,7 +94,7 @@ def shim_notes(current: Mapping[str, str], backends: Collection[str] = ("cuda", 
     shim = hip_shim() if "hip" in backends else None
     if shim is not None and not _fits_preload(shim):
         notes.append(
-            f"{shim}: no path for HSA_TOOLS_LIB and LD_PRELOAD (a space, ':' or '$' in it), "
+            f"{shim}: can't be put into HSA_TOOLS_LIB and LD_PRELOAD (it has a space, ':' or '$'), "
             "so that HIP is not captured; install kerncap elsewhere"
         )
     shim = cuda_shim() if "cuda" in backends else None
@@ -107,7 +107,9 @@ def shim_notes(current: Mapping[str, str], backends: Collection[str] = ("cuda", 
     if other and other != str(shim):
         notes.append(f"NVTX_INJECTION64_PATH stays {other}; ranges are seen where Python functions open them")
     if not _fits_preload(shim):
-        notes.append(f"{shim}: no path for LD_PRELOAD (a space, ':' or '$' in it); install kerncap elsewhere")
+        notes.append(
+            f"{shim}: can't be put into LD_PRELOAD (it has a space, ':' or '$'); install kerncap elsewhere"
+        )
     return notes
 
 

@@ -21,7 +21,7 @@ _NO_ROOM = "failed to map segment from shared object"  # of the loader, if the a
 _OF_A_PATH = {
     errno.EACCES: "change its permissions, or run as the user who owns it",
     errno.EPERM: "change its permissions, or run as the user who owns it",
-    errno.ENOENT: "look at the path; if it was there a moment ago, something removed it",
+    errno.ENOENT: "check the path; if it was there a moment ago, something removed it",
     errno.ENOTDIR: "give another path",
     errno.EISDIR: "give the path of a file",
     errno.ELOOP: "give a path without links",
@@ -32,7 +32,7 @@ _OF_THE_MACHINE = {
     errno.ENOSPC: "make room there, or choose another place",
     errno.EDQUOT: "make room in your quota, or choose another place",
     errno.EFBIG: "raise the limit of a file's size (ulimit -f)",
-    errno.EIO: "the device fails: look at the system's log, or choose another place",
+    errno.EIO: "the device fails: check the system's log, or choose another place",
     errno.EMFILE: "raise the limit of open files (ulimit -n)",
     errno.ENFILE: "end programs that hold many files open",
     errno.ESTALE: "mount the file system again",
@@ -89,7 +89,7 @@ def _of_system(error: OSError) -> KerncapError | None:
             return UsageError("TMPDIR: no folder for temporary files can be written; set it to one that can")
     if not named and error.errno not in _OF_THE_MACHINE:
         return None
-    remedy = {**_OF_A_PATH, **_OF_THE_MACHINE}.get(error.errno or 0, "look at the path, and run it again")
+    remedy = {**_OF_A_PATH, **_OF_THE_MACHINE}.get(error.errno or 0, "check the path, and run it again")
     reason = error.strerror or type(error).__name__
     return UsageError(f"{' to '.join(named) or 'a file'}: {reason}; {remedy}")
 

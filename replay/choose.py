@@ -150,7 +150,7 @@ def choose(
             raise UsageError("--engine interpreter runs on the host: leave --device out, or say cpu")
         return Choice(found.python, launcher, "host", -1)
     if ordinal < 0:
-        reason = found.cuda_reason or "no CUDA device" if device != "cpu" else "--device cpu was asked for"
+        reason = found.cuda_reason or "no CUDA device" if device != "cpu" else "--device cpu was given"
         raise BackendUnavailable(f"the {launcher} engine", f"it needs a CUDA device: {reason}")
     if launcher == "jit" and manifest.source is None:
         raise BackendUnavailable(
@@ -222,7 +222,7 @@ def _native(manifest: Manifest, engine: str, device: str, python: str | None) ->
         raise BackendUnavailable("replay", f"{found.python} has no numpy; name one that has it with --python")
     ordinal = _ordinal(device, manifest, found)
     if ordinal < 0:
-        reason = found.cuda_reason or "no CUDA device" if device != "cpu" else "--device cpu was asked for"
+        reason = found.cuda_reason or "no CUDA device" if device != "cpu" else "--device cpu was given"
         raise BackendUnavailable("the binary engine", f"a native kernel needs a CUDA device: {reason}")
     return Choice(found.python, "native", "cuda", ordinal)
 
@@ -237,7 +237,7 @@ def _hip(
     if engine not in ("auto", "binary") and not interpretable:
         why = "the kernel's source was not found at capture"
         if manifest.kernel.language != "triton":
-            why = "it is no Triton kernel"
+            why = "it is not a Triton kernel"
         raise BackendUnavailable(
             f"the {engine} engine",
             f"{manifest.kernel.name} is run by its code object, {why}; use --engine binary",
@@ -256,7 +256,7 @@ def _hip_binary(manifest: Manifest, device: str, python: str | None, emulator: h
         raise BackendUnavailable("the binary engine", "the reproducer holds no code object (hsaco)")
     if device == "cpu":
         raise BackendUnavailable(
-            "the binary engine", "a code object needs an AMD GPU: --device cpu was asked for"
+            "the binary engine", "a code object needs an AMD GPU: --device cpu was given"
         )
     found = hip.probe(python or sys.executable, emulator)
     ordinal = hip.ordinal(device, manifest, found)

@@ -42,8 +42,10 @@ def judge(engine: Engine, measured: Measured, verdict: Verdict, tolerance: Toler
     # Whatever else is written was compared under poison, or has changed.
     in_doubt = sum(bitmap.count(bits) for unit, bits in silent if unit in alike)
     if alike and in_doubt == measured.written_bytes:
-        why = "nothing that was tried tells the captured kernel from one that does nothing"
-        open_ = undecided(f"nothing to compare: {why}; a launch that changes its outputs would tell", why)
+        why = "nothing that was tried distinguishes the captured kernel from one that does nothing"
+        open_ = undecided(
+            f"nothing to compare: {why}; a launch that changes its outputs would decide it", why
+        )
         open_.notes = verdict.notes
         return open_
     return verdict

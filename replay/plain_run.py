@@ -26,7 +26,7 @@ class EndedBadly(ReplayError):
     """The launch as it was captured did not end well here; ``outcome`` says how."""
 
     def __init__(self, outcome: Outcome) -> None:
-        super().__init__(f"the plain replay did not end well: {outcome.message}")
+        super().__init__(f"the plain replay failed: {outcome.message}")
         self.outcome = outcome
 
 

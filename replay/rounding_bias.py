@@ -40,7 +40,7 @@ def uses_up(stats: ErrorStatistics, dtype: str) -> str:
     direction = " in the same direction" if one_sided else ""
     return (
         f"{stats.name}: {differing:,} of {finite:,} elements are off{direction}, by {share:.2g} of the "
-        f"tolerance on average (median {stats.ulp_median:.3g} ulps): no rounding, but an error that uses "
+        f"tolerance on average (median {stats.ulp_median:.3g} ulps): not rounding, but an error that uses "
         "up the tolerance"
     )
 
@@ -91,8 +91,8 @@ def biased(name: str, dtype: str, first: list[Shift], second: list[Shift]) -> tu
             kind = f"{shift.size:+.2g} of each value" if shift.outward else f"{shift.size:+.3g}"
             unit = _UNIT.get(dtype, 0.0)
             text = (
-                f"{name}: a biased error: {kind} on average, on all values that were tried; rounding has "
-                "no side"
+                f"{name}: a biased error: {kind} on average, on all values that were tried; "
+                "rounding errors have no preferred sign"
             )
             return text, shift.share > unit / 8
     return "", False

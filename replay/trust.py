@@ -100,7 +100,7 @@ def check(reproducer: Reproducer) -> None:
     """
     if not _is_agreed(reproducer):
         raise UsageError(
-            f"{visible(reproducer.path)}: it is not what was agreed to; if nothing should have changed it, "
+            f"{visible(reproducer.path)}: it is not what was trusted; if nothing should have changed it, "
             "look at the folder, and run the command again"
         )
 

@@ -78,8 +78,8 @@ def _refuse(name: Path, info: os.stat_result) -> None:
 
 
 def _message(name: Path, why: str) -> str:
-    remedy = "remove it" if why.startswith("it belongs") else f"chmod go-w {name}, and look what it holds"
-    return f"{visible(name)}: {why}, so what is trusted there is not believed; {remedy}"
+    remedy = "remove it" if why.startswith("it belongs") else f"chmod go-w {name}, and check what it holds"
+    return f"{visible(name)}: {why}, so its entries are ignored; {remedy}"
 
 
 @contextlib.contextmanager

@@ -56,7 +56,7 @@ def nothing_written(prints: bool = False) -> Verdict:
     why = "the launch writes nothing that was captured"
     if prints:
         why += "; its module prints, and what the application printed is not kept"
-    return undecided(f"nothing to compare: {why}; a launch that changes its outputs would tell", why)
+    return undecided(f"nothing to compare: {why}; a launch that changes its outputs would decide it", why)
 
 
 def badly_ended(outcome: Outcome) -> Verdict:

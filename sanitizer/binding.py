@@ -259,7 +259,7 @@ def _integer(parameter: Value, argument: Argument, width: int) -> Argument:
 
 def _mismatch(parameter: Value, argument: Argument, expected: str) -> BindingError:
     return BindingError(
-        f"parameter {parameter.source_name}: {type_text(parameter.type)} wants {expected}, "
+        f"parameter {parameter.source_name}: {type_text(parameter.type)} needs {expected}, "
         f"found {_shown(argument)}"
     )
 

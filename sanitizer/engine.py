@@ -188,7 +188,7 @@ def _evaluate(analysis: Analysis, settled: list[Settled], notes: list[str]) -> l
     try:
         result = settle(analysis, wanted)
     except Exception as error:
-        notes.append(f"contents were not looked at: {_failure(error)}")
+        notes.append(f"contents were not examined: {_failure(error)}")
         return settled
     answers = {(operation.order, check): verdict for (operation, check), verdict in result.verdicts.items()}
     done: list[Settled] = []

@@ -88,7 +88,7 @@ def matmul(
     tl.store(c_ptr + out_rows[:, None] * N + out_columns[None, :], total.to(tl.float16), mask=mask)
 
 
-LOWEST = tl.constexpr(-65504.0)  # of a half: -infinity less itself is no number
+LOWEST = tl.constexpr(-65504.0)  # of a half: -infinity less itself is not a number
 
 
 @tuned(SOFTMAX, ["columns"])

@@ -59,7 +59,7 @@ class Kept:
             verdict.summary = self.named(verdict.summary)
         if _text_of(self.given) == self.text:
             return verdict
-        why = f"{self.given.name} was changed while it was judged: this is no verdict on what it holds now"
+        why = f"{self.given.name} was changed while it was judged: this is not a verdict on what it holds now"
         open_ = undecided(f"{why}; judging it again would decide it", why, *verdict.reasons)
         open_.notes = verdict.notes
         return open_

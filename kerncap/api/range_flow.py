@@ -38,7 +38,7 @@ class LaunchFlow:
     from_outside: int = 0  # read, and written by no launch before it
     read_inside: int = 0  # of what it writes, by launches after it
     overwritten: int = 0  # of what it writes, before the range ends
-    changed_before: int = 0  # by something that is not in the range
+    changed_before: int = 0  # by something outside the range
     changed_before_regions: int = 0
 
 

@@ -289,7 +289,8 @@ def _verdict(steps: list[Step], wanted: int) -> Verdict:
     compared = sum(step.compared_bytes for step in steps)
     if not compared:
         why = "no launch of the range changes anything that was captured"
-        return undecided(f"nothing to compare: {why}; launches that change their outputs would tell", why)
+        remedy = "launches that change their outputs would decide it"
+        return undecided(f"nothing to compare: {why}; {remedy}", why)
     exact = all(step.verdict is not None and step.verdict.exact for step in steps)
     what = "bit by bit" if exact else "within the noise of launches that differ from run to run"
     return Verdict(Answer.YES, f"{wanted} launches in order, {what}", exact=exact, compared_bytes=compared)
@@ -306,7 +307,7 @@ def _notes(opened: LaunchRange, launches: tuple[LaunchOfRange, ...], steps: list
             regions = f"{step.changed_regions} region{'s' if step.changed_regions > 1 else ''}"
             notes.append(
                 f"changed between launches {step.number - 1} and {step.number} by something that is not in "
-                f"the range: {regions}, {step.changed_bytes:,} bytes; the replay does the same"
+                f"the range: {regions}, {step.changed_bytes:,} bytes; the replay makes the same change"
             )
         notes += step.verdict.notes if step.verdict is not None else []
     return notes

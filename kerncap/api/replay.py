@@ -304,7 +304,7 @@ def outcome_result(engine: Engine, which: str, judged_by: str, verdict: Verdict)
             if facts.pointers is None
             else f"{facts.pointers:,} words that point there were changed, in the parameters and in memory"
         )
-        notes.append(f"relocated: the captured address of region {regions} is taken here; {moved}")
+        notes.append(f"relocated: the captured address of region {regions} is in use here; {moved}")
     if manifest.oracle.kind == "suspect":
         why = manifest.oracle.detail or manifest.oracle.condition or "no reason kept"
         notes.append(f"the oracle is suspect ({why}): reproduced does not mean correct")

@@ -73,7 +73,7 @@ def read_image(process: ProcessLog, launch: LaunchRecord) -> Image:
     if launch.closure.not_held:
         return Image()  # nothing runs it, and a communication library's is large
     if record is None or record.file is None:
-        return Image(notes=("The kernel's image is not in here: it was not seen when it was loaded.",))
+        return Image(notes=("The kernel's image is not in here: kerncap did not see it being loaded.",))
     facts: dict[str, schema.Value] = {"image_kind": schema.StrValue(value=record.kind)}
     if record.origin:
         facts["image_origin"] = schema.StrValue(value=env.hide_home(record.origin))
@@ -91,7 +91,7 @@ def read_image(process: ProcessLog, launch: LaunchRecord) -> Image:
         chosen = images.choose(data, launch.device.arch, launch.kernel.mangled)
     except images.ImageProblem as error:
         chosen = images.Chosen()
-        notes.append(log.one_line(f"The kernel's image could not be taken apart: {error}"))
+        notes.append(log.one_line(f"The kernel's image could not be parsed: {error}"))
         if len(data) <= MAX_FATBIN_STORED:
             known = _HIP_STAGES if launch.device.kind == "hip" else _STAGES
             stages[known.get(record.kind, "image")] = data

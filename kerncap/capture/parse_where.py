@@ -102,7 +102,7 @@ class _Parser:
         if isinstance(node, ast.BinOp):
             operator = _ARITHMETIC.get(type(node.op))
             if operator is None:
-                raise self.refuse(node, "an operator that is not known here")
+                raise self.refuse(node, "an operator that is not supported")
             return [operator, self.expression(node.left, below), self.expression(node.right, below)]
         if isinstance(node, ast.Name):
             return [word.step.name, node.id]
@@ -123,7 +123,7 @@ class _Parser:
             if isinstance(node.operand, ast.Constant):
                 return [word.step.constant, self._constant(node)]
             return ["-", [word.step.constant, 0], self.expression(node.operand, depth)]
-        raise self.refuse(node, "an operator that is not known here")
+        raise self.refuse(node, "an operator that is not supported")
 
     def _compare(self, node: ast.Compare, depth: int) -> Expression:
         """``0 < n <= 4`` is two comparisons that must both hold."""
@@ -134,7 +134,7 @@ class _Parser:
             negated = isinstance(operator, ast.NotIn)
             comparator = word.step.within if negated else _COMPARISONS.get(type(operator))
             if comparator is None:
-                raise self.refuse(node, "`is` is not known here, use ==")
+                raise self.refuse(node, "`is` is not supported, use ==")
             comparison: Expression = [comparator, values[position], values[position + 1]]
             parts.append([word.step.negated, comparison] if negated else comparison)
         return self._chain(word.step.both, parts)

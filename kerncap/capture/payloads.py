@@ -295,7 +295,7 @@ class TracedRecord(Struct, frozen=True):
     def __post_init__(self) -> None:
         is_hashed = self.reason is None and self.error is None
         if is_hashed and any(view.region >= len(self.hashed) for view in self.views):
-            raise ValueError("a view of a region that is not there")
+            raise ValueError("a view of a region that does not exist")
 
 
 class EndRecord(Struct, frozen=True):

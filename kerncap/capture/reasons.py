@@ -241,7 +241,7 @@ def _filtered(
         return f"--where filtered out all {count} launches that it saw{detail}"
     if by.get(word.filter.range):
         return (
-            f"--range {chosen.range!r} is found in the NVTX ranges of none of {by[word.filter.range]} "
+            f"--range {chosen.range!r} matches no NVTX range of any of {by[word.filter.range]} "
             "launches (kerncap list --by range shows them)"
         )
     if chosen.when and total.matched:

@@ -193,7 +193,7 @@ class Sealer:
         if launch.closure.not_held:
             notes.append("Only described: it needs what no reproducer can hold (closure.not_held).")
         elif not has_values:
-            notes.append("Captured with --no-values: the memory's contents are not in here.")
+            notes.append("Captured with --no-values: the memory's contents are left out.")
         manifest = manifests.build_manifest(
             launch,
             complete,

@@ -28,7 +28,7 @@ class TracedProcess(Struct, frozen=True, kw_only=True):
     rank: Rank | None = None
     launches: tuple[TracedRecord, ...] = ()
     native: dict[schema.LongName, Count] = {}  # launches by kernel
-    failed: tuple[schema.Text, ...] = ()  # launches that could not be looked at
+    failed: tuple[schema.Text, ...] = ()  # launches that could not be examined
     complete: bool = True  # it ended by its own exit: nothing is missing at the end
 
 

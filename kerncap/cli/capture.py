@@ -59,7 +59,7 @@ from kerncap.format.contract import Backend, Memory, default
 @click.option(
     "--self-check-timeout", metavar="S", type=SECONDS, default=30.0, show_default=True,
     envvar="KERNCAP_SELF_CHECK_TIMEOUT", show_envvar=True,
-    help="Limit for each self-check, in seconds; for all together, four times that.",
+    help="Limit for each self-check, in seconds; all together get four times that.",
 )  # fmt: skip
 @click.argument("command", metavar="-- CMD...", nargs=-1, required=True, type=click.UNPROCESSED)
 def command(as_json: bool, **given: Any) -> int:

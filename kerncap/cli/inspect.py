@@ -20,13 +20,14 @@ from kerncap.report import inspect_text
 @click.option("--verify", is_flag=True, help="Unpack and check every chunk of memory, however large.")
 @click.option(
     "--at", type=Offset(), multiple=True, metavar="OFFSET",
-    help="Say which line of the source the code at this byte of the kernel comes from; may be repeated.",
+    help="Show the source line of the code at this byte of the kernel. Repeatable.",
 )  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
 def command(reproducer: Path, verify: bool, at: tuple[int, ...], as_json: bool) -> int:
-    """Show everything about a reproducer; nothing in it is executed. Of a range: what flows between launches.
+    """Show everything about a reproducer; nothing in it is executed.
 
-    Exit status: 0, or 3 if it is malformed or damaged, with the file and byte in one line.
+    For a range, also show what flows between its launches. Exit status: 0, or 3 if it is malformed or
+    damaged, with the file and byte in one line.
     """
     if is_range(reproducer):
         return _range(reproducer, verify, at, as_json)

@@ -20,7 +20,9 @@ TOP = 20
     help="Split launches by NVTX range (a tree), stream, device, rank or configuration.",
 )  # fmt: skip
 @click.option("--stacks", is_flag=True, help="Show where in Python each kernel is launched from.")
-@click.option("--long", "full_names", is_flag=True, help="Show each kernel's full name below the table too.")
+@click.option(
+    "--long", "full_names", is_flag=True, help="Also show each kernel's full name, below the table."
+)
 @click.option(
     "-n", "--top", metavar="N", type=COUNT_OR_NONE,
     help=f"Number of lines; 0 for all. Default: {TOP}; all with --json.",
@@ -31,7 +33,7 @@ TOP = 20
 )  # fmt: skip
 @click.option(
     "--save", metavar="FILE.json", type=OUTPUT_FILE,
-    help="Write the document of --json to a file too.",
+    help="Also write the document of --json to a file.",
 )  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout; the rest to stderr.")
 @click.argument("command", metavar="-- CMD...", nargs=-1, required=True, type=click.UNPROCESSED)

@@ -24,7 +24,7 @@ from kerncap.cli.replay_options import replay_options
 )
 @click.option(
     "--time", "seconds", type=Finite(1, 1e9), default=300.0, show_default=True, metavar="S",
-    help="Limit for the search, in seconds; its result so far is used.",
+    help="Limit for the search, in seconds; the best result so far is used.",
 )  # fmt: skip
 @replay_options
 def command(

@@ -16,15 +16,15 @@ from kerncap.exit_status import exit_status
 @click.command("prove")
 @click.argument("a", type=PATH)
 @click.argument("b", type=PATH, nargs=-1, required=True)
-@click.option("--launch", type=PATH, metavar="REPRO", help="Reproducer with the launch of two sources.")
+@click.option("--launch", type=PATH, metavar="REPRO", help="Reproducer whose launch two sources run on.")
 @click.option(
     "--same", "pairs", metavar="NAME=NAME", multiple=True,
-    help="Argument of A that is another argument of B, for two reproducers. Repeatable.",
+    help="Match an argument of A with one of B, for two reproducers. Repeatable.",
 )  # fmt: skip
 @click.option(
     "--result", "results", metavar="NAME=NAME", multiple=True,
-    help="Tensor of A that is compared with another one of B at the end, as of a kernel that works in place. "
-    "Repeatable.",
+    help="Compare what A leaves in a tensor with what B leaves in another one, such as for a kernel that "
+    "works in place. Repeatable.",
 )  # fmt: skip
 @click.option(
     "--trust", is_flag=True, help="Compile the source of a reproducer that was not captured here; remembered."
@@ -44,10 +44,10 @@ def command(
 ) -> int:
     """Prove that two Triton kernels are equal over the reals for all float values, or show where they differ.
 
-    A and B are reproducers, or Python sources of their kernels. A source is tried on the launch of the other,
-    and two sources on that of --launch. Two reproducers have to be of the same shapes and numbers; their
-    arguments are the same by name, or by --same. Several reproducers for B are launches of one program that
-    follow each other, and together they are compared with A.
+    A and B are reproducers, or Python sources of their kernels. A source runs on the launch of the other, and
+    two sources on that of --launch. Two reproducers must have the same shapes and numbers; their arguments
+    are matched by name, or by --same. Several reproducers for B are consecutive launches of one program, and
+    are compared with A as one kernel.
 
     Needs no GPU. Exit status: 0 proved, 1 different, with inputs that show it, 5 neither. The last line is
     "Result: PASS ...", "Result: FAIL ..." or "Result: UNDECIDED ...".

@@ -36,9 +36,9 @@ _STDOUT = Path("-")
     help="Repeat until a run disagrees, at most MAX times (10000), and report the rate.",
 )  # fmt: skip
 @click.option(
-    "--only", type=COUNT_OR_NONE, metavar="K", help="Of a range: run launch K only, on its captured memory."
+    "--only", type=COUNT_OR_NONE, metavar="K", help="For a range: run only launch K, on its captured memory."
 )
-@click.option("--until", type=COUNT_OR_NONE, metavar="K", help="Of a range: run up to launch K.")
+@click.option("--until", type=COUNT_OR_NONE, metavar="K", help="For a range: run up to launch K.")
 @click.option("--edit", is_flag=True, help="Open $VISUAL or $EDITOR on a working copy; verify every save.")
 @click.option(
     "--watch", "watched", multiple=True, is_flag=False, flag_value=_WORKING_COPY, metavar="[FILE]",
@@ -84,7 +84,7 @@ def command(
 ) -> int:  # fmt: skip
     """Run the launch of REPRO without its application, and compare with the application's result.
 
-    Of a range, all launches run in order, each on what those before it left in memory.
+    The launches of a range run in order, each on the memory that the launches before it left.
 
     The last line is "Result: PASS ...", "Result: FAIL ..." or "Result: UNDECIDED ...". Exit status: 0 pass,
     1 fail, 2 usage, 3 the reproducer is damaged, 4 something is missing here, 5 undecided. With --edit and
@@ -111,7 +111,7 @@ def command(
         if editing or compared is not None or limits:
             raise UsageError("--only, --until: for a plain replay of a range; leave the other options out")
         if not is_range(repro):
-            raise UsageError(f"--only, --until: {repro} is no range of launches; leave them out")
+            raise UsageError(f"--only, --until: {repro} is not a range of launches; leave them out")
     if editing:
         status = _edit(repro, replay_as, as_json, edit, watched, stage, copy_folder, once) if judging else 0
         if apply_to is None:

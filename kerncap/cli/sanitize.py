@@ -61,7 +61,7 @@ class _Command(click.Command):
 @click.option("--one-config", is_flag=True, help="Check only the configuration that the autotuner picks.")
 @click.option(
     "--solver-timeout", metavar="S", type=Finite(0, 1e6), default=2.0, show_default=True,
-    help="Limit for one question to z3, in seconds; then it is unproven.",
+    help="Limit for one z3 query, in seconds; without an answer, the check stays unproven.",
 )  # fmt: skip
 @click.option(
     "--max-memory", metavar="SIZE", help="Limit for copies of contents; default: half of what is free."
@@ -72,12 +72,12 @@ class _Command(click.Command):
     help="Also list what is right only on this target, and races that store equal values.",
 )  # fmt: skip
 @click.option(
-    "--at", metavar="FILE:LINE", help="Show only the findings of this line; the result is still that of all."
+    "--at", metavar="FILE:LINE", help="Show only the findings of this line; the result still counts all."
 )
 @click.option("--sarif", metavar="FILE", type=PATH, help="Write SARIF 2.1.0 as well.")
 @click.option(
     "--baseline", metavar="FILE", type=PATH,
-    help="SARIF that an earlier run wrote: findings in it are known, and status 1 is for new ones.",
+    help="SARIF of an earlier run; only findings that are not in it give status 1.",
 )  # fmt: skip
 @click.option(
     "--bisect", is_flag=True, help="Exit status for `git bisect run`: 0 good, 1 bad, 125 can't be tested."

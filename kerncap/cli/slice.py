@@ -22,7 +22,7 @@ from kerncap.cli.paths import OUTPUT_FOLDER, PATH
 def command(repro: Path, launch: int, output: Path, as_json: bool) -> int:
     """Make a reproducer of launch K of RANGE, counted from 0; nothing is executed.
 
-    Its memory is that before and after the launch, as the application had it.
+    It has the memory from before and after the launch, as in the application.
     """
     from kerncap.api.ranges import slice_range
 

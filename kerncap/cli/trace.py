@@ -17,8 +17,8 @@ from kerncap.cli.paths import OUTPUT_FILE
 def command(output: Path, kernel: str | None, launch: str | None, command: tuple[str, ...]) -> int:
     """Run a program and record digests of the memory of each Triton launch, before and after it.
 
-    `kerncap diverge --a FILE` compares the record with another run. It holds the arguments, no contents of
-    memory. The program's output and exit status are passed through.
+    `kerncap diverge --a FILE` compares the record with another run. The record has arguments and digests, but
+    no contents of memory. The program's output and exit status are passed through.
     """
     from kerncap import log
     from kerncap.api.trace import trace

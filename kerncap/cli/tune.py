@@ -37,7 +37,10 @@ from kerncap.exit_status import exit_status
 @click.option("--pin", multiple=True, metavar="NAME=V", help="Keep a parameter at a value.")
 @click.option("--bound", multiple=True, metavar="NAME=LO:HI", help="Keep a parameter between two values.")
 @click.option(
-    "--forbid", multiple=True, metavar="EXPR", help='Skip configurations, as in "BLOCK_M * BLOCK_N > 16384".'
+    "--forbid",
+    multiple=True,
+    metavar="EXPR",
+    help='Skip configurations for which EXPR is true, such as "BLOCK_M * BLOCK_N > 16384".',
 )
 @click.option(
     "--scheduler", metavar="ADDRESS", help="Run trials on this Dask cluster, with one worker for each device."

@@ -42,12 +42,13 @@ from kerncap.exit_status import exit_status
 )  # fmt: skip
 @click.option(
     "--resident", is_flag=True,
-    help="Have it done by a process that stays for five minutes: the next verdict costs what it runs.",
+    help=("Use a background process that stays for five minutes, so that the next verdict costs "
+        "only its launches."),
 )  # fmt: skip
-@click.option("--stop", is_flag=True, help="End the processes that --resident has left, and do nothing else.")
+@click.option("--stop", is_flag=True, help="End the background processes of --resident, and do nothing else.")
 @click.option(
     "--launch", type=COUNT_OR_NONE, metavar="K",
-    help="Of a range: check launch K, or a candidate for it, on its captured memory.",
+    help="For a range: check launch K, or a candidate for it, on its captured memory.",
 )  # fmt: skip
 @click.option("--expect", type=click.Choice(["finite"]), help="Require every written value to be finite.")
 @click.pass_context
@@ -57,8 +58,8 @@ def command(
 ) -> int:  # fmt: skip
     """Check the kernel of REPRO, or a candidate for it, against the application's result.
 
-    Of a range, all launches run in order, and the first that differs is named; --launch checks one of them.
-    Of several, or of a folder with reproducers, each has one line, and they share what they can.
+    The launches of a range run in order, and the first that differs is named; --launch checks one of them.
+    Several reproducers, or a folder of them, get one line each.
 
     If that result can't be trusted (a NaN, a fault), --reference, --expect or the agreement of three
     replays decides. A candidate must also agree on a second run and on other values. --stages adds more:
@@ -148,6 +149,6 @@ def _stop(repros: tuple[Path, ...]) -> int:
         raise click.UsageError("--stop takes no reproducer")
     ended = client.stop()
     click.echo(
-        f"ended: process {', '.join(map(str, ended))}" if ended else "no process of --resident is there"
+        f"ended: process {', '.join(map(str, ended))}" if ended else "no process of --resident is running"
     )
     return 0

@@ -101,7 +101,9 @@ class CodeObject:
         try:
             self._elf = Elf(data)
             if self._elf.machine != MACHINE:
-                raise CodeObjectProblem(f"no AMDGPU code object: an ELF file for machine {self._elf.machine}")
+                raise CodeObjectProblem(
+                    f"not an AMDGPU code object: an ELF file for machine {self._elf.machine}"
+                )
             metadata = _read_metadata(self._elf)
         except ElfProblem as error:
             raise CodeObjectProblem(f"a damaged code object: {error}") from error

@@ -79,7 +79,7 @@ class Elf:
         self._data = memoryview(data).cast("B")
         self._names_left = _NAMES_PER_BYTE * len(self._data) + _NAMES_AT_LEAST
         if len(self._data) < _HEADER.size or bytes(self._data[:6]) != b"\x7fELF\x02\x01":
-            raise ElfProblem("no little-endian ELF64 file")
+            raise ElfProblem("not a little-endian ELF64 file")
         header = _HEADER.unpack_from(self._data)
         self.machine: int = header[2]
         self.flags: int = header[7]
@@ -119,7 +119,7 @@ class Elf:
         if table is None:
             return
         if table.link >= len(self.sections):
-            raise ElfProblem("the symbol table names a section that is not there")
+            raise ElfProblem("the symbol table names a section that does not exist")
         strings = self.content(self.sections[table.link])
         entries = self.content(table)
         whole = entries[: len(entries) // _SYMBOL.size * _SYMBOL.size]

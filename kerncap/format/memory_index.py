@@ -206,7 +206,7 @@ class _Check:
         flat = np.frombuffer(raw, np.uint8)
         self.offsets[name] = flat.ctypes.data - self.start if len(flat) else 0
         if len(flat) % dtype.itemsize:
-            message = f"{name}: {len(flat)} bytes are no whole number of {dtype.itemsize}-byte records"
+            message = f"{name}: {len(flat)} bytes are not a whole number of {dtype.itemsize}-byte records"
             raise format_error(self.where, self.offsets[name], message)
         return flat.view(dtype)
 

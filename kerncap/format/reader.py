@@ -400,10 +400,10 @@ def open_root(path: Path) -> int:
     try:
         return os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except FileNotFoundError:
-        raise UsageError(f"{visible(path)}: no such reproducer; look at the path") from None
+        raise UsageError(f"{visible(path)}: no such reproducer; check the path") from None
     except OSError as error:
         if _is_zip(path):
-            message = f"{visible(path)}: packed; `kerncap unpack` makes the folder of it"
+            message = f"{visible(path)}: packed; `kerncap unpack` gives the folder"
             raise UsageError(message) from error
         if error.errno in (errno.ENOTDIR, errno.ENAMETOOLONG):
             message = f"{visible(path)}: not a reproducer folder; give the folder that has a manifest.json"
@@ -470,7 +470,7 @@ def _what_is_inside(folder: Path) -> str:
     """For a folder that is no reproducer: those that it holds, the nearest thing to a next step."""
     inside = sorted(path.name for path in folder.iterdir() if (path / MANIFEST_PATH).is_file())
     if not inside:
-        return "; this folder is no reproducer"
+        return "; this folder is not a reproducer"
     shown = ", ".join(visible(name) for name in inside[:5])
     return f"; this folder holds reproducers: {shown}{', …' if len(inside) > 5 else ''}"
 

@@ -64,7 +64,7 @@ def texture_problem(texture: schema.Texture, regions: tuple[schema.Region, ...])
             return "region", f"region {texture.region} of only {len(regions)}"
         array = regions[texture.region].array
         if array is None:
-            return "region", f"region {texture.region} is no array"
+            return "region", f"region {texture.region} is not an array"
         if texture.level >= array.levels:
             return "level", f"level {texture.level} of only {array.levels}"
         return None

@@ -111,7 +111,7 @@ def _zeros(manifest: schema.Manifest) -> None:
     for number, zero in enumerate(manifest.zeros):
         steps, end = ("zeros", number), zero.base + zero.size
         if zero.base % ZERO_PAGE or zero.size % ZERO_PAGE or not zero.size or end > ADDRESS_LIMIT:
-            raise ManifestProblem(steps, f"zeros of {zero.size} bytes at {zero.base:#x} are no whole pages")
+            raise ManifestProblem(steps, f"zeros of {zero.size} bytes at {zero.base:#x} are not whole pages")
         spans.append((zero.base, end, True))
     if sum(zero.size for zero in manifest.zeros) > MAX_REGIONS_BYTES:
         raise ManifestProblem(("zeros",), f"zeros add up to more than {MAX_REGIONS_BYTES} bytes")
@@ -195,7 +195,7 @@ def _textures(manifest: schema.Manifest) -> None:
         if manifest.device.kind != "cuda" or manifest.launch.mode != "native":
             raise ManifestProblem(steps, "only a native launch of CUDA has textures")
         if (texture.kind, texture.handle) in seen:
-            raise ManifestProblem((*steps, "handle"), f"{texture.kind} {texture.handle} is there twice")
+            raise ManifestProblem((*steps, "handle"), f"{texture.kind} {texture.handle} is listed twice")
         seen.add((texture.kind, texture.handle))
         problem = texture_problem(texture, manifest.regions)
         if problem is not None:

@@ -87,7 +87,7 @@ class Verify(Replay, frozen=True, kw_only=True):
         str | None, _says("smoke, oracle, determinism, numerics, shapes, sanitizer, memory, timing; or all.")
     ] = None
     hostile: Annotated[
-        bool, _says("Take a candidate for an attacker: all stages, confined. False is faster.")
+        bool, _says("Treat a candidate as an attacker: all stages, confined. False is faster.")
     ] = True
     prove: Annotated[
         bool, _says("Prove that a Triton candidate is the same function for all float values.")
@@ -98,14 +98,13 @@ class Verify(Replay, frozen=True, kw_only=True):
 
 class Prove(Takes, frozen=True, kw_only=True):
     a: Annotated[str, _says("A reproducer's folder, or a Python source of its Triton kernel.")]
-    b: Annotated[str, _says("The same. A source is tried on the launch of the other.")]
-    launch: Annotated[str | None, _says("Reproducer with the launch of two sources.")] = None
+    b: Annotated[str, _says("The same. A source runs on the launch of the other.")]
+    launch: Annotated[str | None, _says("Reproducer whose launch two sources run on.")] = None
     same: Annotated[
-        dict[str, str], _says("By arguments of a, the arguments of b that are the same, for two reproducers.")
+        dict[str, str],
+        _says("For two reproducers: argument of a -> the argument of b that it corresponds to."),
     ] = {}
-    result: Annotated[
-        dict[str, str], _says("The same of tensors of which only what they hold at the end is the same.")
-    ] = {}
+    result: Annotated[dict[str, str], _says("The same for tensors that only have to agree at the end.")] = {}
     then: Annotated[
         tuple[str, ...], _says("Reproducers of launches that follow b's, as one kernel with it.")
     ] = ()
@@ -127,9 +126,9 @@ class Sanitize(Takes, frozen=True, kw_only=True):
 
 class SanitizeProgram(Takes, frozen=True, kw_only=True):
     command: Command
-    checks: Annotated[str | None, _says("As sanitize takes it.")] = None
-    bounds: Annotated[Literal["view", "storage", "allocation"], _says("As sanitize takes it.")] = "storage"
-    baseline: Annotated[str | None, _says("As sanitize takes it.")] = None
+    checks: Annotated[str | None, _says("As for sanitize.")] = None
+    bounds: Annotated[Literal["view", "storage", "allocation"], _says("As for sanitize.")] = "storage"
+    baseline: Annotated[str | None, _says("As for sanitize.")] = None
 
 
 class Tune(Takes, frozen=True, kw_only=True):

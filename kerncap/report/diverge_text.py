@@ -27,7 +27,7 @@ def render(found: Any) -> str:
         lines.append("  two runs of the same command differ here")
     lines += _more(found.nondeterministic, "launches that differ between runs of one command")
     for title, places in (
-        ("other arguments and the same results", found.changed),
+        ("different arguments and the same results", found.changed),
         ("within the tolerance", found.within),
         ("differs only in bytes that it neither reads nor writes", found.harmless),
     ):
@@ -60,7 +60,7 @@ def _named(named: Any, once: bool) -> list[str]:
     if named.since is not None:
         lines.append(f"  {', '.join(named.before)}: equal after {_place(named.since)}")
     elif named.before:
-        lines.append(f"  {', '.join(named.before)}: no launch before it has this memory")
+        lines.append(f"  {', '.join(named.before)}: no earlier launch uses this memory")
     if named.diff is not None:
         states = ("pre", "post") if named.before else ("post",)
         lines += [f"  {line}" for line in memory_lines(named.diff, states)]
@@ -89,11 +89,11 @@ def _said(named: Any, once: bool) -> str:
             why = "; its source differs"
         return f"its inputs agree, its results differ: {after}{why}"
     if named.kind == "arguments":
-        return f"it has other arguments and other results: {after}"
+        return f"its arguments and its results differ: {after}"
     if named.kind == "memory":
-        return f"its inputs differ: {before}; no launch before it differs, so what runs between them does"
+        return f"its inputs differ: {before}; no earlier launch differs, so something between them does"
     if named.kind == "moved":
-        return "both sides launch it, in another order"
+        return "both sides launch it, in a different order"
     if named.kind == "raised":
         return "; ".join(
             f"{name} raised {one_line(text)}" if text else f"{name} raised nothing"
@@ -112,7 +112,7 @@ def _where(named: Any) -> str:
 
 
 def _from(place: Any) -> str:
-    text = f"{place.file}:{place.line}" if place.file else "a file that is not known"
+    text = f"{place.file}:{place.line}" if place.file else "an unknown file"
     if place.launched_from is not None:
         text += f", launched from {place.launched_from[0]}:{place.launched_from[1]}"
     return one_line(text)

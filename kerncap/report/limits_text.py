@@ -83,7 +83,7 @@ def _work(work: Work) -> list[str]:
     if told:
         line = f"operations: {', '.join(told)}"
         if work.intensity is not None:
-            line += f"; {work.intensity:.3g} flop a byte"
+            line += f"; {work.intensity:.3g} flop per byte"
         lines.append(line)
     if work.lanes and work.masked_lanes:
         lines.append(

@@ -24,7 +24,7 @@ def render_plan(packed: Packed, show_private: bool = False) -> str:
         lines.append(f"  {log.size(one.stored):>9}  {log.one_line(one.name)}")
     if packed.unviewed:
         total = log.size(sum(one.size for one in packed.unviewed))
-        lines.append(f"{total} of memory that is no argument's view:")
+        lines.append(f"{total} of memory outside the arguments' views:")
         for region in packed.unviewed[:_UNVIEWED_SHOWN]:
             name = f" {log.one_line(region.name)}" if region.name else ""
             reason = f", {log.one_line(region.reason)}" if region.reason else ""

@@ -17,7 +17,7 @@ def render(result: Any) -> str:
     if "time_s" in head:
         parts.append(milliseconds(head["time_s"] * 1e3))
     if "registers" in head:
-        parts.append(f"{head['registers']:.0f} registers a thread")
+        parts.append(f"{head['registers']:.0f} registers per thread")
     if "grid" in head and "block" in head:
         parts.append(f"{head['grid']:,.0f} blocks of {head['block']:,.0f} threads")
     lines = ["; ".join(parts)]

@@ -81,7 +81,7 @@ def render_inspect(document: dict[str, Any]) -> str:
         if each["changed_before"]:
             number, regions = each["launch"], each["changed_before_regions"]
             lines.append(
-                f"changed between launches {number - 1} and {number} by something that is not in the range: "
+                f"changed between launches {number - 1} and {number} by something outside the range: "
                 f"{regions} region{'s' if regions > 1 else ''}, {each['changed_before']:,} bytes"
             )
     if not all(each["is_measured"] for each in launches):

@@ -29,7 +29,7 @@ class Counts:
     """``findings`` counts what is wrong, the first three memory operations: each is one of these.
 
     ``contents`` are those of the proved ones that were decided on data from memory, ``promises`` those that
-    were not decided. ``launches`` counts equal ones too, ``missed`` those that could not be looked at.
+    were not decided. ``launches`` counts equal ones too, ``missed`` those that could not be examined.
     ``known`` counts causes of findings that a baseline has; ``findings`` is then the number of new ones.
     ``program_status`` is the exit status of the program that made them; 0 if none was run. Its own reads of
     unwritten memory are findings, too. ``needs_bytes``: the limit of memory that would be enough for what it
@@ -60,7 +60,7 @@ class Counts:
         if not self.launches:
             return "no launch; a run that launches a Triton kernel would decide it"
         if self.missed:
-            return f"{self.missed:,} of {self.launches:,} launches could not be looked at; the notes say why"
+            return f"{self.missed:,} of {self.launches:,} launches could not be examined; the notes say why"
         if not self.operations:
             return "nothing was judged; a launch with memory operations would decide it"
         if self.needs_bytes:

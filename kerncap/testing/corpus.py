@@ -110,7 +110,7 @@ def _candidates(config: pytest.Config) -> list[tuple[str, Path]]:
         path = Path(config.invocation_params.dir, name)
         if not kernel or not name or not path.is_file():
             raise pytest.UsageError(
-                f"--kerncap-candidate {text}: expected KERNEL=FILE, and no such file is there"
+                f"--kerncap-candidate {text}: expected KERNEL=FILE, and there is no such file"
             )
         found.append((kernel, path.resolve()))
     return found

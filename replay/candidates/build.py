@@ -233,7 +233,7 @@ class _Builder:
         if same:
             return (
                 f"the candidate's {wanted} is not the captured one: its parameters, template arguments or "
-                f"namespaces are others ({self.mangled} was captured, here: {', '.join(same[:4])})"
+                f"namespaces differ ({self.mangled} was captured, here: {', '.join(same[:4])})"
             )
         return (
             f"the candidate has no kernel {symbols.readable(self.mangled)}, "

@@ -153,7 +153,9 @@ def _replaced(candidate: Path, build: SourceBuild, files: Iterable[str]) -> str:
 def _read(path: Path) -> bytes:
     try:
         if path.stat().st_size > MAX_CANDIDATE_BYTES:
-            raise ReplayError(f"{path}: more than {MAX_CANDIDATE_BYTES >> 20} MiB are no source file")
+            raise ReplayError(
+                f"{path}: more than {MAX_CANDIDATE_BYTES >> 20} MiB, too large for a source file"
+            )
         return path.read_bytes()
     except OSError as error:
         raise ReplayError(f"{path}: {error.strerror or error}") from error

@@ -41,7 +41,7 @@ STALLS: Mapping[str, str] = {
     "imc_miss": "waiting for the constant cache",
     "dispatch_stall": "the dispatcher holds it back",
     "branch_resolving": "waiting for a branch",
-    "sleeping": "asleep by its own will",
+    "sleeping": "asleep (nanosleep)",
     "misc": "other reasons",
 }
 _LIMITERS: Mapping[str, str] = {
@@ -140,7 +140,8 @@ def _speed_of_light(row: KernelRow) -> Iterator[Claim]:
         every = tuple(one for one in found.values())
         yield Claim(
             "speed of light", "problem",
-            f"latency-bound: nothing is busy, the most is {name} at {value:.0f} % of its peak", every,
+            f"latency-bound: nothing is busy; the busiest unit is {name}, at {value:.0f} % "
+            "of its peak", every,
         )  # fmt: skip
 
 
@@ -205,7 +206,7 @@ def _stalls(row: KernelRow) -> Iterator[Claim]:
             yield Claim(
                 "stalls",
                 severity,
-                f"a warp spends {100 * value / whole:.0f} % of its time so: {text}",
+                f"a warp spends {100 * value / whole:.0f} % of its time {text}",
                 evidence,
             )
 
@@ -215,7 +216,7 @@ def _schedulers(row: KernelRow) -> Iterator[Claim]:
     if eligible and eligible[1] < FEW_ELIGIBLE:
         yield Claim(
             "schedulers", "problem",
-            f"too few warps are ready: {eligible[1]:.2g} a cycle and scheduler", (eligible,),
+            f"too few warps are ready: {eligible[1]:.2g} per cycle and scheduler", (eligible,),
         )  # fmt: skip
 
 
@@ -229,14 +230,14 @@ def _occupancy(row: KernelRow) -> Iterator[Claim]:
         severity = "problem" if theory[1] < LOW_OCCUPANCY else "fact"
         yield Claim(
             "occupancy", severity,
-            f"at most {theory[1]:.0f} % of the warps fit, {least:.0f} blocks an SM: {what}",
+            f"at most {theory[1]:.0f} % of the warps fit, {least:.0f} blocks per SM: {what}",
             (theory, *(one for one in limits if one[1] == least)),
         )  # fmt: skip
     if theory and achieved and achieved[1] < 0.75 * theory[1]:
         yield Claim(
             "occupancy", "problem",
-            f"{achieved[1]:.0f} % of the warps are there of {theory[1]:.0f} % that fit: blocks end unevenly, "
-            "or there are too few", (achieved, theory),
+            f"{achieved[1]:.0f} % of the warps are resident, of {theory[1]:.0f} % that fit: "
+            "blocks end unevenly, or there are too few", (achieved, theory),
         )  # fmt: skip
 
 
@@ -267,8 +268,8 @@ def _coalescing(row: KernelRow) -> Iterator[Claim]:
         if found and found[1] > 16 * SECTORS_EXCESS:
             yield Claim(
                 "coalescing", "problem",
-                f"global {what} are scattered: {found[1]:.3g} sectors a request, {WARP_SECTORS_WORST:.0f} is "
-                "the worst", (found,),
+                f"global {what} are scattered: {found[1]:.3g} sectors per request, "
+                f"{WARP_SECTORS_WORST:.0f} is the worst", (found,),
             )  # fmt: skip
     excess = row.first("derived__memory_l2_theoretical_sectors_global_excessive")
     whole = row.first("memory_l2_theoretical_sectors_global", "derived__memory_l2_theoretical_sectors_global")

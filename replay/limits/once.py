@@ -72,13 +72,13 @@ def output(tool: str, command: Sequence[str], folder: Path, limit_s: float) -> s
 
 
 def problem(job: Job, tool: str) -> str:
-    """Why the launch did not end well under ``tool``, as the worker answered; empty where it says nothing."""
+    """Why the launch failed under ``tool``, as the worker answered; empty where it says nothing."""
     hello, answers = _answers(job)
     if hello is not None and hello.refused is not None:
         return f"the replay worker did not start under {tool}: {hello.refused}"
     for answer in answers:
         if isinstance(answer, Failure) or isinstance(answer, Ended) and answer.status != "ok":
-            return f"the launch did not end well under {tool}: {answer.message}"
+            return f"the launch failed under {tool}: {answer.message}"
     return ""
 
 

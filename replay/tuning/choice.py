@@ -189,7 +189,8 @@ def key_of(
             if tells(chosen):
                 # One configuration for all: what tells the shapes apart still serves for shapes to come.
                 return list(chosen or author_key or varying[:1]), ""
-    return list(author_key), "no scalar argument tells the launches apart that take different configurations"
+    note = "no scalar argument distinguishes the launches that take different configurations"
+    return list(author_key), note
 
 
 def _mean(ratios: Mapping[str, float]) -> float:

@@ -152,7 +152,7 @@ class Evaluator:
             raise Unknown("it is nested too deeply, or too long")
         method = getattr(self, f"_{type(node).__name__.lower()}", None)
         if method is None:
-            raise Unknown(f"{_text(node)} is no arithmetic known here")
+            raise Unknown(f"{_text(node)} is not supported arithmetic")
         try:
             return _bounded(method(node, depth + 1), node)
         except Unknown:
@@ -163,14 +163,14 @@ class Evaluator:
     def _constant(self, node: ast.Constant, depth: int) -> Any:
         if node.value is None or isinstance(node.value, bool | int | float | str):
             return node.value
-        raise Unknown(f"{_text(node)} is no number")
+        raise Unknown(f"{_text(node)} is not a number")
 
     def _name(self, node: ast.Name, depth: int) -> Any:
         if node.id in self.names:
             return self.names[node.id]
         if node.id in self._unresolved:
             raise Unknown(f"it reads {node.id}, whose value was not stored at capture")
-        raise Unknown(f"it reads {node.id}, which is not known here")
+        raise Unknown(f"it reads {node.id}, which is not supported")
 
     def _tuple(self, node: ast.Tuple | ast.List, depth: int) -> tuple[Any, ...]:
         found: list[Any] = []
@@ -201,7 +201,7 @@ class Evaluator:
             return left**right if power else operator.lshift(left, right)
         function = _BINARY.get(type(node.op))
         if function is None:
-            raise Unknown(f"{_text(node)} has an operator that is not known here")
+            raise Unknown(f"{_text(node)} has an operator that is not supported")
         if isinstance(node.op, ast.Mult) and (isinstance(left, tuple) or isinstance(right, tuple)):
             raise Unknown(f"{_text(node)} repeats a tuple")
         return function(left, right)
@@ -242,7 +242,7 @@ class Evaluator:
                 for part in (node.slice.lower, node.slice.upper, node.slice.step)
             ]
             if not isinstance(container, tuple):
-                raise Unknown(f"{_text(node)} is no part of a tuple")
+                raise Unknown(f"{_text(node)} is not part of a tuple")
             return container[slice(*ends)]
         key = self.value(node.slice, depth)
         if isinstance(container, Mapping):
@@ -251,7 +251,7 @@ class Evaluator:
             return container[key]
         if isinstance(container, tuple) and isinstance(key, int):
             return container[key]
-        raise Unknown(f"{_text(node)} is no part of a tuple")
+        raise Unknown(f"{_text(node)} is not part of a tuple")
 
     def _attribute(self, node: ast.Attribute, depth: int) -> Any:
         owner = self.value(node.value, depth)
@@ -260,7 +260,7 @@ class Evaluator:
                      "itemsize": owner.itemsize}  # fmt: skip
             if node.attr in known:
                 return known[node.attr]
-        raise Unknown(f"{_text(node)} is not known here")
+        raise Unknown(f"{_text(node)} is not supported")
 
     def _call(self, node: ast.Call, depth: int) -> Any:
         if any(keyword.arg is None for keyword in node.keywords):
@@ -275,7 +275,7 @@ class Evaluator:
                 return _FUNCTIONS[function.attr](*given, **named)
             if not (isinstance(function.value, ast.Name) and function.value.id not in self.names):
                 return self._method(node, self.value(function.value, depth), function.attr, given)
-        raise Unknown(f"it calls {_text(function)}, which is not known here")
+        raise Unknown(f"it calls {_text(function)}, which is not supported")
 
     def _method(self, node: ast.Call, owner: Any, name: str, given: tuple[Any, ...]) -> Any:
         if isinstance(owner, Mapping) and name == "get" and 1 <= len(given) <= 2:
@@ -292,7 +292,7 @@ class Evaluator:
             if name in ("size", "stride") and len(given) <= 1:
                 values = owner.shape if name == "size" else owner.strides
                 return values[given[0]] if given else values
-        raise Unknown(f"it calls {_text(node.func)}, which is not known here")
+        raise Unknown(f"it calls {_text(node.func)}, which is not supported")
 
 
 def _bounded(value: Any, node: ast.expr) -> Any:
@@ -301,7 +301,7 @@ def _bounded(value: Any, node: ast.expr) -> Any:
     if isinstance(value, tuple) and len(value) > _MAX_ITEMS:
         raise Unknown(f"{_text(node)} is too long")
     if isinstance(value, complex):
-        raise Unknown(f"{_text(node)} is no real number")
+        raise Unknown(f"{_text(node)} is not a real number")
     return value
 
 

@@ -234,7 +234,7 @@ def _block(statements: Sequence[ast.stmt], evaluator: Evaluator) -> tuple[bool, 
         elif isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant):
             continue  # a docstring
         elif not isinstance(statement, ast.Pass | ast.Assert):
-            raise Unknown(f"line {statement.lineno} ({type(statement).__name__}) is not known here")
+            raise Unknown(f"line {statement.lineno} ({type(statement).__name__}) is not supported")
     return False, None
 
 
@@ -257,7 +257,7 @@ def _as_grid(value: Any) -> Grid:
     found = []
     for number in numbers:
         if isinstance(number, bool) or not isinstance(number, int | float):
-            raise Unknown("it gives something else than numbers")
+            raise Unknown("it gives something other than numbers")
         if number != number or not 0 <= number <= _MAX_EXTENT:
             raise Unknown(f"it gives a dimension of {number}")
         found.append(int(number))

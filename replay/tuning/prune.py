@@ -67,7 +67,7 @@ class Pruner:
         what Triton itself refuses."""
         warps = options.get("num_warps")
         if warps is not None and not (is_power_of_2(warps) and warps <= _MAX_WARPS):
-            return f"num_warps={warps} is no power of two up to {_MAX_WARPS}"
+            return f"num_warps={warps} is not a power of two up to {_MAX_WARPS}"
         stages = options.get("num_stages")
         if stages is not None and (not isinstance(stages, int) or stages < 1):
             return f"num_stages={stages} is less than 1"
@@ -76,7 +76,7 @@ class Pruner:
         found = self._tiles_of(self._entry, arguments)
         for length, line in found.ranges:
             if not is_power_of_2(length):
-                return f"line {line}: a range of {length} is no power of two"
+                return f"line {line}: a range of {length} is not a power of two"
         for shape, line in found.shapes:
             if math.prod(shape) > MAX_TILE:
                 return f"line {line}: a tile of {_by(shape)} has more than {MAX_TILE:,} elements"
@@ -123,7 +123,7 @@ class Pruner:
         for dot in found.dots:
             registers = dot.left.shape[0] * dot.right.shape[1] // threads
             if dot.in_loop and registers > 2 * _REGISTERS:
-                return f"an accumulator of {registers} registers a thread, of {_REGISTERS}"
+                return f"an accumulator of {registers} registers per thread, of {_REGISTERS}"
         return None
 
 

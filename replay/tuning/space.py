@@ -129,7 +129,7 @@ class LaunchSpace:
         try:
             found = self.derived.values(self.arguments)
             wrong = [name for name, value in found.items() if value != self.arguments[name]]
-            problem = f"{', '.join(wrong)} came out otherwise than captured" if wrong else ""
+            problem = f"{', '.join(wrong)} differs from the captured value" if wrong else ""
         except Unknown as error:
             problem = str(error)
         if problem:
@@ -333,7 +333,7 @@ def _argument(
     if isinstance(value, int) and is_power_of_2(value) and value > 1:
         low = max(min(_LEAST_BLOCK, value), value // _NEAR)
         return _first(value, powers_of_two(low, value * _NEAR, name))
-    return "no power of two" if isinstance(value, int) and value != 1 else "no block size"
+    return "not a power of two" if isinstance(value, int) and value != 1 else "no block size"
 
 
 def _first(value: Scalar, values: Sequence[Scalar]) -> tuple[Scalar, ...]:
@@ -360,7 +360,7 @@ def _native(first: LaunchSpace) -> tuple[dict[str, Parameter], dict[str, str]]:
             values = powers_of_two(max(2, each.value // _NEAR), each.value * _NEAR, each.name)
             found[each.name] = Parameter(each.name, kind, _first(each.value, values), each.value)
         else:
-            pinned[each.name] = "no power of two"
+            pinned[each.name] = "not a power of two"
     return found, pinned
 
 
@@ -417,7 +417,7 @@ def _apply(
         pinned.pop(name, None)
         parameters[name] = Parameter(name, kind, _first(captured, values), captured, given=True)
         if len(values) == 1:
-            pinned[name] = f"at {values[0]}, as asked for"
+            pinned[name] = f"at {values[0]}, as given"
 
 
 def _listed(

@@ -45,7 +45,7 @@ def read(path: str) -> SpaceFile:
     except OSError as error:
         raise failure.about(f"--space {path}", error, "can't be read") from error
     if len(data) > _MAX_BYTES:
-        raise UsageError(f"--space {path}: {len(data):,} bytes are no small file")
+        raise UsageError(f"--space {path}: {len(data):,} bytes; at most {_MAX_BYTES:,} are read")
     content = _decoded(path, data)
     if not isinstance(content, dict):
         raise UsageError(f"--space {path}: expected a table with parameters and constraints")
@@ -84,7 +84,7 @@ def _values(item: Any, where: str) -> tuple[Scalar, ...]:
     if isinstance(item, dict):
         low, high, step = _number(item.get("min")), _number(item.get("max")), item.get("step")
         if low is None or high is None or low > high or set(item) - {"min", "max", "step"}:
-            raise UsageError(f"{where}: expected min and max, and step for values that are no powers of two")
+            raise UsageError(f"{where}: expected min and max, and step for values that are not powers of two")
         if step is not None:
             wide = _number(step)
             if wide is None or wide < 1 or (high - low) // wide > _MAX_VALUES:
@@ -98,7 +98,7 @@ def _values(item: Any, where: str) -> tuple[Scalar, ...]:
         raise UsageError(f"{where}: expected 1 to {_MAX_VALUES} values")
     for value in values:
         if not isinstance(value, bool | int | float | str):
-            raise UsageError(f"{where}: {value!r} is no number, bool or string")
+            raise UsageError(f"{where}: {value!r} is not a number, bool or string")
     return tuple(values)
 
 

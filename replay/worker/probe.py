@@ -41,7 +41,7 @@ def _packages() -> Packages:
         cuda = ctypes.CDLL("libcuda.so.1")
         status = cuda.cuInit(0) or cuda.cuDeviceGetCount(ctypes.byref(count))
         if status:
-            reason = f"the CUDA driver answers error {status}"
+            reason = f"the CUDA driver returned error {status}"
     except OSError:
         reason = "there is no CUDA driver (libcuda.so.1)"
     return Packages(torch, triton, numpy, count.value, reason)
@@ -59,7 +59,7 @@ def _agents() -> Agents:
         if reason and not os.path.exists("/dev/kfd"):
             reason = "there is no /dev/kfd: no amdgpu driver, or a container that was not given it"
         elif reason and not os.access("/dev/kfd", os.R_OK | os.W_OK):
-            reason = "/dev/kfd may not be opened by this user (is it in the groups render and video?)"
+            reason = "this user may not open /dev/kfd (is it in the groups render and video?)"
     except OSError as error:
         reason = f"there is no ROCm runtime ({error})"
     return Agents(_is_there("numpy"), agents, reason)

@@ -31,7 +31,7 @@ def check(analysis: Analysis, access: Access) -> Verdict | None:
             doubt = doubt or answer.reason
         else:
             point = smallest(analysis, access, (*where, crooked), answer)
-            text = f"the address is no multiple of the element's {access.width_bytes} bytes"
+            text = f"the address is not a multiple of the element's {access.width_bytes} bytes"
             verdict = accuse(analysis, access, "alignment", target, point, text)
             if isinstance(verdict, Violated):
                 return verdict

@@ -78,7 +78,7 @@ def _clauses(analysis: Analysis, access: Access, use: DescriptorUse) -> Iterator
         yield (
             ne(mod_floor(stride_bytes, const(ALIGNMENT_BYTES)), const(0)),
             stride_bytes,
-            f"the descriptor's stride along axis {axis} is {{}} bytes, no multiple of 16",
+            f"the descriptor's stride along axis {axis} is {{}} bytes, not a multiple of 16",
         )
         yield (
             lt(stride_bytes, const(0)),

@@ -239,7 +239,7 @@ def _message(analysis: Analysis, promise: Promise, axis: int, point: Sat) -> str
     if value is None:
         return f"{said} does not hold for {element}"
     if promise.kind == "divisibility":
-        return f"{said}: {element} is {_shown(value)}, which is no multiple of {amount}"
+        return f"{said}: {element} is {_shown(value)}, which is not a multiple of {amount}"
     variable = promise.lanes[axis]
     assert variable is not None  # an axis of one element breaks neither
     after = dict(point.assignment)

@@ -47,7 +47,7 @@ def not_tiles(operation: Operation, values: list[Value]) -> Unknown:
     for value in values:
         if isinstance(value, Unknown):
             return value
-    raise Incomplete(f"{where(operation)} has an operand that is no number")
+    raise Incomplete(f"{where(operation)} has an operand that is not a number")
 
 
 # --- element by element ------------------------------------------------------------------------------

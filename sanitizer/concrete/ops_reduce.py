@@ -114,7 +114,7 @@ class _Combiner:
             if isinstance(value, Unknown):
                 raise _UnknownResult(value)
             if not isinstance(value, Tile):
-                raise Incomplete(f"{where(self.operation)} combines something that is no number")
+                raise Incomplete(f"{where(self.operation)} combines something that is not a number")
             results.append(value)
         return results
 

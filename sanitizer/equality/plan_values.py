@@ -65,7 +65,9 @@ def tiles_of(m: Machine, operation: Operation) -> list[Tile] | None:
 
 def why_unknown(value: Value, operation: Operation) -> str:
     return (
-        value.reason if isinstance(value, Unknown) else f"{where(operation)} has an operand that is no number"
+        value.reason
+        if isinstance(value, Unknown)
+        else f"{where(operation)} has an operand that is not a number"
     )
 
 

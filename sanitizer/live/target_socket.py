@@ -208,7 +208,7 @@ class _Process:
                 done = messages.Done(True)
             except CarryOutError as error:
                 done = messages.Done(False, str(error))
-                self.notes.append(f"{report.kernel} was looked at, but could not be carried out: {error}")
+                self.notes.append(f"{report.kernel} was checked, but could not be carried out: {error}")
         self._tell(done)
 
     def _write_back(self, changes: dict[int, list[tuple[int, Bytes]]]) -> None:

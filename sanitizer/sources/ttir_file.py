@@ -145,14 +145,14 @@ def _scalar(name: str, text: str, type_: Type) -> int | float | bool:
             return float(text)
         except ValueError:
             pass
-    raise UsageError(f"argument {name}={text[:60]}: {type_text(type_)} wants a number")
+    raise UsageError(f"argument {name}={text[:60]}: {type_text(type_)} needs a number")
 
 
 def _tensor(name: str, text: str, type_: PointerType | DescriptorType) -> _Described:
     match = _TENSOR.fullmatch(text)
     if match is None or match[1] not in _DTYPES:
         raise UsageError(
-            f"argument {name}={text[:60]}: {type_text(type_)} wants a tensor such as f32[1024,64] or "
+            f"argument {name}={text[:60]}: {type_text(type_)} needs a tensor such as f32[1024,64] or "
             "f32[1024,64]@strides(64,1)@offset(0)"
         )
     dtype, itemsize = _DTYPES[match[1]]
@@ -186,7 +186,7 @@ def _tensor(name: str, text: str, type_: PointerType | DescriptorType) -> _Descr
         )
     alignment = options["align"][0] if "align" in options else None
     if alignment is not None and (alignment < 1 or alignment & (alignment - 1) or alignment > 1 << 20):
-        raise UsageError(f"argument {name}: @align wants a power of two up to {1 << 20}")
+        raise UsageError(f"argument {name}: @align needs a power of two up to {1 << 20}")
     return _Described(dtype, itemsize, shape, strides, offset, storage, alignment)
 
 

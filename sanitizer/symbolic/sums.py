@@ -55,7 +55,7 @@ def add(*xs: Expr) -> Expr:
         if x.kind == "const":
             constant += x.payload
         elif last is None:
-            last = x  # a single one that is no number stays as it is
+            last = x  # a single one that is not a number stays as it is
         else:
             if not terms:
                 constant += add_scaled(terms, last, 1)

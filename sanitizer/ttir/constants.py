@@ -59,7 +59,7 @@ def float_from_bits(bits: int, type_: FloatType) -> float:
 def number(token: str, type_: Type | None) -> Any:
     """A literal of a scalar type: int, float or bool. Integers are signed, i1 is a bool.
 
-    Raises ConstantError where the token is no number of that type.
+    Raises ConstantError where the token is not a number of that type.
     """
     if token == "true" or token == "false":
         return token == "true"
@@ -145,7 +145,7 @@ def _blob(body: str, element: Type, count: int) -> tuple[Any, ...]:
     except ValueError as error:
         raise ConstantError("a dense string with an odd number of digits") from error
     if not isinstance(element, (IntType, FloatType)):
-        raise ConstantError("a dense string of elements that are no numbers")
+        raise ConstantError("a dense string of elements that are not numbers")
     size = max(1, (element.width + 7) // 8)
     if len(raw) not in (size, size * count):
         raise ConstantError(f"dense<…> has {len(raw)} bytes, but its type has {count} elements of {size}")

@@ -131,7 +131,7 @@ def _mask(walker: Walker, value: Value | None) -> tuple[Expr, Expr]:
 def _pointee(kind: Type) -> Type:
     element = element_of(kind)
     if not isinstance(element, PointerType):
-        raise Unsupported("a memory operation on something that is no pointer")
+        raise Unsupported("a memory operation on something that is not a pointer")
     return element.pointee
 
 

@@ -46,7 +46,7 @@ def rms_rows(x_ptr, w_ptr, out_ptr, rows, columns, x_stride, out_stride, BLOCK: 
 WRAPPERS = {
     "a function in place of the kernel": (
         KERNEL + "\nkernel = rms_rows\ndef rms_rows(*args, **kwargs):\n    return kernel[(4,)](*args)\n",
-        "rms_rows in wrapper.py is no @triton.jit function but a function",
+        "rms_rows in wrapper.py is not a @triton.jit function but a function",
     ),
     "a lazy tensor in place of a result": (
         "class Lazy(__import__('torch').Tensor):\n    pass\n"

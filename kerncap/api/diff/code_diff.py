@@ -38,7 +38,7 @@ _ORIGIN = re.compile(r"^# (?:[\w.]+: )?\S.*:\d+$")  # what sealing writes above 
 def code(
     a: Reproducer, b: Reproducer, asked: Collection[str] = (), most_lines: int | None = MOST_LINES
 ) -> tuple[list[CodeDiff], list[str]]:
-    """Every stage that either has, in the order of compilation; then what could not be looked at.
+    """Every stage that either has, in the order of compilation; then what could not be examined.
 
     Images that differ are disassembled where both reproducers are trusted here, or their stage is ``asked``.
     """

@@ -97,7 +97,7 @@ class DocumentDiff:
     @property
     def why_open(self) -> str:
         """Why it can't be said that they are equal; empty if all changes were looked at."""
-        return f"{self.omitted:,} more changes were not looked at" if self.omitted else ""
+        return f"{self.omitted:,} more changes were not examined" if self.omitted else ""
 
     @property
     def answer(self) -> Answer:

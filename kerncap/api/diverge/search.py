@@ -97,7 +97,7 @@ class Search:
                 again = replace(side, name=f"{side.name} again").trace(self._selection)
                 self._noise = Noise(which, self._runs[which], again)
                 return
-        self._notes.append("both runs are recorded: what differs may be nondeterminism")
+        self._notes.append("both runs are recordings: the difference may be nondeterminism")
 
     def _first(self, differing: Sequence[Pair]) -> Named | None:
         rounds = self._rounds

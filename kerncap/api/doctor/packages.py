@@ -93,7 +93,7 @@ def _interpreter(packages: dict[str, Any]) -> Check:
             name="Triton's interpreter",
             status="missing",
             detail=f"a kernel on CPU tensors did not run: {error}",
-            next_step="see that torch, triton and numpy fit each other in the target's environment",
+            next_step="check that torch, triton and numpy fit each other in the target's environment",
         )
     return Check(name="Triton's interpreter", status="ok", detail="a kernel on CPU tensors ran")
 

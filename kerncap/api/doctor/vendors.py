@@ -44,14 +44,14 @@ def _nvidia_steps(machine: Machine) -> dict[str, str]:
         )
     else:
         load = machine.install("nvidia driver", "install NVIDIA's driver")
-    return {"load": load, "init": "see that nvidia-smi works as this user"}
+    return {"load": load, "init": "check that nvidia-smi works as this user"}
 
 
 def _amd_steps(machine: Machine) -> dict[str, str]:
     rocr = machine.install("rocr", "install ROCm's runtime (libhsa-runtime64.so.1)")
     groups = ",".join(dict.fromkeys(filter(None, (group_of(KFD), "render", "video"))))
     none = "no AMD GPU on this machine's bus; `make amd-gpu` in a checkout builds an emulated one"
-    device = "see that the amdgpu driver is loaded: sudo modprobe amdgpu"
+    device = "check that the amdgpu driver is loaded: sudo modprobe amdgpu"
     if machine.container:
         device = f"start the {machine.container} container with --device {KFD} --device /dev/dri"
     return {
@@ -64,7 +64,7 @@ def _amd_steps(machine: Machine) -> dict[str, str]:
 NVIDIA = Vendor(
     name="nvidia", language="CUDA", gpu="an NVIDIA GPU", pci="0x10de", build="cuda", build_name="CUDA",
     library="libcuda", shim="CUDA shim", visible="CUDA_VISIBLE_DEVICES", shows="nvidia-smi",
-    uncalled="see what else LD_PRELOAD and CUDA_INJECTION64_PATH name here",
+    uncalled="check what else LD_PRELOAD and CUDA_INJECTION64_PATH name here",
     steps=_nvidia_steps,
 )  # fmt: skip
 AMD = Vendor(

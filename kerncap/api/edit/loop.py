@@ -139,7 +139,7 @@ class Loop:
             self._judge(saved=False)
         elif key == "o":
             self.which = ORIGINAL if self.which == CANDIDATE else CANDIDATE
-            self.screen.say(f"what runs is the {self.which} now (o: the other)")
+            self.screen.say(f"now running the {self.which} (o: the other)")
             self._judge(saved=False)
         elif key == "d":
             self.screen.diff(difference(self.session))

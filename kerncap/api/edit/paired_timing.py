@@ -30,7 +30,7 @@ def time_in_turns(
     rounds = wanted or _FIRST_ROUNDS
     if wanted is None and not on_device:
         if run_s * len(names) * _HOST_ROUNDS[0] > _LONGEST_S:
-            return None, "not timed, because it would take long here: -n N asks for N rounds"
+            return None, "not timed, because it would take long here; -n N times N rounds"
         low, high = _HOST_ROUNDS
         rounds = min(high, max(low, int(_HOST_S / (len(names) * max(run_s, 1e-3)))))
     try:

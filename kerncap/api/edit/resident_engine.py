@@ -198,7 +198,7 @@ class _Judged:
         loaded: Path | None = None
         if self.which == CANDIDATE:
             if self.session.copy.unit.main not in self.files:
-                raise ReplayError(f"{self.session.copy.file}: it is not there")
+                raise ReplayError(f"{self.session.copy.file}: no such file")
             loaded = self.session.snapshot(self.number, self.files)
             if not self._loads(engine, loaded, result):
                 return

@@ -129,7 +129,7 @@ class WorkingCopy:
             copy = cls(unit, place, {path: place / path for path in unit.files}, place / _STATE)
             if copy._adopt(reproducer, asked):
                 return copy
-        raise UsageError(f"{names[-1]}: something else is there; name a folder with --copy")
+        raise UsageError(f"{names[-1]}: already there, and not a working copy; name a folder with --copy")
 
     @classmethod
     def around(cls, reproducer: Reproducer, unit: Unit, files: list[Path]) -> WorkingCopy:

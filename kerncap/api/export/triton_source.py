@@ -42,7 +42,7 @@ def kernel_source(reproducer: Reproducer, taken: Collection[str]) -> KernelSourc
     try:
         tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError) as error:
-        raise UsageError(f"{reproducer.path}: the kernel's source is no Python: {error}") from error
+        raise UsageError(f"{reproducer.path}: the kernel's source is not Python: {error}") from error
     entry = manifest.source.entry
     functions = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
     if entry not in functions or not is_name(entry):

@@ -46,7 +46,7 @@ def with_source(
     roles = {argument.name: argument.role for argument in reproducer.manifest.arguments}
     for one in wanted:
         if roles.get(one) != "constexpr":
-            raise BackendUnavailable("proof", f"{name} sets {one}, which is no constexpr of the launch")
+            raise BackendUnavailable("proof", f"{name} sets {one}, which is not a constexpr of the launch")
 
     def change(argument: schema.Argument) -> schema.Argument:
         if argument.name not in wanted:

@@ -30,8 +30,8 @@ def said(proof: Proof, first: str, second: str) -> ProofWords:
         return ProofWords(
             "fail",
             [
-                f"another function: with {seen.inputs} in every tensor, element {seen.element} of "
-                f"{seen.tensor} is {seen.second:.9g} by {second}, and {seen.first:.9g} by {first}"
+                f"not the same function: with {seen.inputs} in every tensor, element {seen.element} of "
+                f"{seen.tensor} is {seen.second:.9g} in {second} and {seen.first:.9g} in {first}"
             ],
         )
     scalars = ", for the floats that are passed" if proof.passed_scalars else ""

@@ -106,7 +106,7 @@ def _run(case: Case, program: str, candidate: Loadable | None, tool: str) -> lis
             last = (said.strip().splitlines() or ["it printed nothing"])[-1]
             raise KerncapError(answered or f"the launch was not run: {last}")
         if not _ENDED.search(report):
-            raise KerncapError("it left no whole report")
+            raise KerncapError("its report is incomplete")
         return []
     finally:
         job.close()

@@ -100,7 +100,7 @@ def reproducers_of(paths: Sequence[Path]) -> list[Path]:
     for path in paths:
         below = sorted(_below(path)) if _may_be_looked_into(path) else [path]
         if not below:
-            raise UsageError(f"{visible(path)}: no reproducer, and none below it; name a folder with one")
+            raise UsageError(f"{visible(path)}: not a reproducer, and none below it; name a folder with one")
         for each in below:
             if found.setdefault(each.absolute(), each) is not each:
                 raise UsageError(f"{visible(each)}: given twice; leave one out")

@@ -72,7 +72,7 @@ def blocks(manifest: schema.Manifest) -> list[Block]:
             # Something in memory that looks like an address: of these tensors no kernel takes it for one
             # (`check_pointers`), so it stays behind; but a number that was passed may be meant.
             if any(_leads_to(argument, region) for argument in manifest.arguments):
-                raise NotDerivable(f"region {index} is no tensor's: a number that is passed leads there")
+                raise NotDerivable(f"region {index} belongs to no tensor: a passed number points there")
             continue
         merged: list[tuple[int, int, tuple[int, ...]]] = []
         for start, stop, views in sorted(spans.get(index, [])):
@@ -97,7 +97,7 @@ def check_pointers(reproducer: Reproducer) -> None:
     of_tensors = {view.region for view in manifest.views}
     for index in range(len(manifest.regions)):
         if index not in of_tensors and reproducer.chunks_changed(index):
-            raise NotDerivable(f"region {index} is no tensor's, and the launch changed it")
+            raise NotDerivable(f"region {index} belongs to no tensor, and the launch changed it")
     for view in manifest.views:
         if view.dtype not in ("int64", "uint64"):
             continue

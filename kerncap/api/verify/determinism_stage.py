@@ -23,7 +23,7 @@ def stage(case: Case) -> StageResult:
     """Repeat the captured kernel and the candidate, each on the pre-state under the same poison."""
     found = StageResult("determinism")
     if case.measured is None:
-        return StageResult.skipped("determinism", "the captured kernel does not end well here")
+        return StageResult.skipped("determinism", "the captured kernel fails here")
     runs = _RUNS_ON_HOST if case.engine.choice.memory == "host" else _RUNS_ON_DEVICE
     original = _observe(case, case.measured, ORIGINAL, runs)
     if original.ended is not None:

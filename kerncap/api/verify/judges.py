@@ -58,7 +58,7 @@ def by_reference(engine: Engine, measured: Measured, which: str, file: Path, tol
     """Compare the views that the user's reference speaks of."""
     views = engine.reference(file)
     if not views:
-        why = f"{file.name} gives no tensor and changes none"
+        why = f"{file.name} returns no tensor and changes none"
         return undecided(f"nothing to compare: {why}; a reference that gives one would decide it", why)
     ended = run_poisoned(engine, measured, which, SEED_A)
     if ended is not None:
@@ -84,7 +84,7 @@ def by_reference(engine: Engine, measured: Measured, which: str, file: Path, tol
     summary = f"{names} as the reference has it" + ("" if exact else f", {within(found)}")
     verdict = Verdict(Answer.YES, summary, views=found, exact=exact)
     if unjudged := _unjudged(engine, measured, views):
-        verdict.notes.append(f"{file.name} says nothing of {', '.join(unjudged)}: not judged")
+        verdict.notes.append(f"{file.name} does not cover {', '.join(unjudged)}: not judged")
     return verdict
 
 

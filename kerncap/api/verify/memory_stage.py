@@ -46,7 +46,7 @@ def stage(case: Case) -> StageResult:
 
 def _guards(case: Case, found: StageResult) -> None:
     if case.measured is None:
-        found.not_shown.append("guards: the captured kernel does not end well here")
+        found.not_shown.append("guards: the captured kernel fails here")
         return
     try:
         path = derive(case.reproducer, case.folder)

@@ -38,7 +38,7 @@ _UNLIKE = 0.05  # of the largest value: the wider source does another thing
 def stage(case: Case) -> StageResult:
     """Errors of both kernels against the reference; a candidate may be no worse than tolerance."""
     if case.measured is None:
-        return StageResult.skipped("numerics", "the captured kernel does not end well here")
+        return StageResult.skipped("numerics", "the captured kernel fails here")
     manifest = case.engine.manifest
     views = [
         number
@@ -63,7 +63,7 @@ def stage(case: Case) -> StageResult:
         said = case.engine.reference(case.options.reference)
         views = [view for view in views if view in said]
         if not views:
-            return found.undecided(f"{case.options.reference.name} says nothing of what the launch writes")
+            return found.undecided(f"{case.options.reference.name} does not cover what the launch writes")
         found.shown.append(f"against {case.options.reference.name}, rounded to the tensor's type")
     original = _errors(case, ORIGINAL, views, expected)
     if isinstance(original, Outcome):

@@ -39,7 +39,7 @@ def stage(case: Case) -> StageResult:
     if case.which != CANDIDATE:
         return StageResult.skipped("shapes", "there is no candidate: the captured kernel is the reference")
     if case.measured is None:
-        return StageResult.skipped("shapes", "the captured kernel does not end well here")
+        return StageResult.skipped("shapes", "the captured kernel fails here")
     found = StageResult("shapes")
     open_: list[str] = []  # why something is not decided
     for seed in _SEEDS:

@@ -25,7 +25,7 @@ class Cubin:
         except ElfProblem as error:
             raise ImageProblem(f"a damaged cubin: {error}") from error
         if self._elf.machine != MACHINE:
-            raise ImageProblem(f"no cubin: an ELF file for machine {self._elf.machine}")
+            raise ImageProblem(f"not a cubin: an ELF file for machine {self._elf.machine}")
         self._abi: int = data[_ABI_AT]
 
     @property

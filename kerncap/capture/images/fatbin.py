@@ -68,7 +68,7 @@ def entries(data: bytes | memoryview) -> list[Entry]:
         found += _entries_of(data, at + head, end, MAX_ENTRIES - len(found))
         at = end + (-end % 8)
     if not at:
-        raise ImageProblem("no fatbin: its magic number is missing")
+        raise ImageProblem("not a fatbin: its magic number is missing")
     return found
 
 

@@ -75,7 +75,7 @@ def entries(bundle: bytes | memoryview) -> list[BundleEntry]:
     """The programs of an unpacked bundle. Raises ImageProblem for a damaged one."""
     at = len(MAGIC)
     if bytes(bundle[:at]) != MAGIC or at + 8 > len(bundle):
-        raise ImageProblem("no offload bundle: its magic is missing")
+        raise ImageProblem("not an offload bundle: its magic is missing")
     (count,) = struct.unpack_from("<Q", bundle, at)
     at += 8
     if count > MAX_ENTRIES:

@@ -58,7 +58,7 @@ def load_installed() -> None:
             try:
                 language = each.load()()
                 if not isinstance(language, Language):
-                    raise TypeError("it is no kerncap.capture.languages.Language")
+                    raise TypeError("it is not a kerncap.capture.languages.Language")
                 _installed[each.name] = language
             except Exception as error:  # another package's code
                 log.line(log.one_line(f"language {each.name} ({each.value}): {error}; it is left out"))

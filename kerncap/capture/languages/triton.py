@@ -22,7 +22,7 @@ class Triton(Language):
         try:
             module = assemble(json.loads(request.graph()))
         except (CaptureError, ValueError, RecursionError) as error:
-            text = log.one_line(f"the source could not be put together: {error}")
+            text = log.one_line(f"the source could not be assembled: {error}")
             log.line(f"{request.mangled}: {text}")
             return FoundSource(entry=request.mangled, notes=(text,))
         originals = [FoundFile(f"original/{name}", name, data) for name, data in module.originals.items()]

@@ -180,12 +180,12 @@ def identifier(value: object, what: str) -> str:
         raise CaptureError(f"source graph: {what} has {len(value)} characters, at most {MAX_NAME} can do")
     if isinstance(value, str) and value.isidentifier() and not keyword.iskeyword(value):
         return value
-    raise CaptureError(f"source graph: {what} is no identifier: {_short(value)}")
+    raise CaptureError(f"source graph: {what} is not an identifier: {_short(value)}")
 
 
 def dotted(value: object, what: str) -> str:
     if not isinstance(value, str) or not 0 < len(value) <= 1000:
-        raise CaptureError(f"source graph: {what} is no dotted name: {_short(value)}")
+        raise CaptureError(f"source graph: {what} is not a dotted name: {_short(value)}")
     for part in value.split("."):
         identifier(part, what)
     return value
@@ -197,19 +197,19 @@ def _short(value: object) -> str:
 
 def _mapping(value: object, what: str, limit: int = MAX_ITEMS) -> Mapping[str, Any]:
     if not isinstance(value, dict) or len(value) > limit or not all(isinstance(key, str) for key in value):
-        raise CaptureError(f"source graph: {what} is no object of at most {limit} entries")
+        raise CaptureError(f"source graph: {what} is not an object of at most {limit} entries")
     return value
 
 
 def _list(value: object, what: str) -> list[Any]:
     if not isinstance(value, list) or len(value) > MAX_ITEMS:
-        raise CaptureError(f"source graph: {what} is no list of at most {MAX_ITEMS} items")
+        raise CaptureError(f"source graph: {what} is not a list of at most {MAX_ITEMS} items")
     return value
 
 
 def _text(value: object, what: str, limit: int = 4096) -> str:
     if not isinstance(value, str) or len(value) > limit:
-        raise CaptureError(f"source graph: {what} is no text of at most {limit} characters")
+        raise CaptureError(f"source graph: {what} is not text of at most {limit} characters")
     return value
 
 
@@ -268,14 +268,14 @@ class _Parser:
         if "import" in raw:
             parts = _list(raw["import"], "an import")
             if len(parts) != 2:
-                raise CaptureError("source graph: an import is no pair")
+                raise CaptureError("source graph: an import is not a pair")
             return ImportRef(dotted(parts[0], "a module"), identifier(parts[1], "an imported name"))
         if "value" in raw:
             return _value(raw["value"], depth)
         if "attribute" in raw:
             parts = _list(raw["attribute"], "an attribute")
             if len(parts) != 2:
-                raise CaptureError("source graph: an attribute is no pair")
+                raise CaptureError("source graph: an attribute is not a pair")
             return AttributeRef(self.ref(parts[0], depth), identifier(parts[1], "an attribute"))
         if "call" in raw:
             keywords = _mapping(raw.get("keywords", {}), "keywords")
@@ -292,7 +292,7 @@ class _Parser:
         if "mapping" in raw:
             pairs = [_list(pair, "a pair") for pair in _list(raw["mapping"], "a mapping")]
             if any(len(pair) != 2 for pair in pairs):
-                raise CaptureError("source graph: a mapping's item is no pair")
+                raise CaptureError("source graph: a mapping's item is not a pair")
             return MappingRef(tuple((self.ref(key, depth), self.ref(each, depth)) for key, each in pairs))
         if "opaque" in raw:
             return OpaqueRef(_text(raw.get("type", ""), "a type"), _text(raw["opaque"], "a repr"))

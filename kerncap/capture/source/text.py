@@ -97,7 +97,7 @@ class FunctionText:
         try:
             return b"".join(out).decode("utf-8").strip("\n") + "\n"
         except UnicodeDecodeError as error:
-            raise CaptureError(f"the text of {self.name} is no Unicode: {error}") from error
+            raise CaptureError(f"the text of {self.name} is not Unicode: {error}") from error
 
 
 def global_names(definition: ast.stmt, skip: frozenset[int] = frozenset()) -> Iterator[ast.Name]:

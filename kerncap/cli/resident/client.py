@@ -32,7 +32,7 @@ def ask(words: Sequence[str]) -> int | None:
             stream = sys.stdout if said["stream"] == 1 else sys.stderr
             stream.write(said["text"])
             stream.flush()
-    log.line("the resident judge ended before it was done; the command is carried out here")
+    log.line("the resident judge ended too early; the command goes on by itself")
     return None
 
 

@@ -48,7 +48,7 @@ def _ends(archive: Path, file: BinaryIO, size: int) -> tuple[int, int, int, int]
     data = file.read(tail)
     found = data.rfind(b"PK\5\6")
     if found < 0 or len(data) - found < _END.size:
-        raise format_error(archive, 0, "no zip file: it has no directory")
+        raise format_error(archive, 0, "not a zip file: it has no directory")
     at = size - tail + found
     _, disk, first, here, count, length, offset, comment = _END.unpack_from(data, found)
     if found + _END.size + comment != len(data):
@@ -69,7 +69,7 @@ def _ends64(
     """The 64-bit record, which must lie right before its locator: some programs look nowhere else."""
     _, disk, place, disks = _LOCATOR64.unpack(locator)
     if place != at - _END64.size or disk or disks > 1:
-        raise format_error(archive, at, "its 64-bit end record is not the one that is there")
+        raise format_error(archive, at, "its 64-bit end record is elsewhere")
     file.seek(place)
     sign, rest, _, _, disk, first, here, count, length, offset = _END64.unpack(file.read(_END64.size))
     if sign != b"PK\6\6" or rest != _END64.size - 12 or disk or first or here != count:

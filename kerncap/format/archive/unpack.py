@@ -109,7 +109,7 @@ class _Archive:
             struct.error,
             IndexError,
         ) as error:
-            raise format_error(path, 0, f"no zip file that can be read: {error}") from error
+            raise format_error(path, 0, f"not a readable zip file: {error}") from error
         self._entries, self._folders = _entries(path, self._zip.infolist(), self._size)
 
     def __enter__(self) -> _Archive:
@@ -230,7 +230,7 @@ def _entries(archive: Path, found: list[zipfile.ZipInfo], size: int) -> tuple[_E
             continue
         key = info.filename.casefold()  # some file systems know no other
         if key in files:
-            raise format_error(archive, info.header_offset, f"{visible(info.filename)} is there twice")
+            raise format_error(archive, info.header_offset, f"{visible(info.filename)} is listed twice")
         files[key] = info
     _refuse_overlaps(archive, files, size)
     prefix = _prefix(archive, files)
@@ -249,7 +249,7 @@ def _check_entry(archive: Path, info: zipfile.ZipInfo, size: int) -> None:
     if problem is None and info.orig_filename != name:
         problem = "its name is not plain"
     if problem is None and stat.S_IFMT(mode) not in (0, stat.S_IFREG, stat.S_IFDIR):
-        problem = "it is no regular file (a link?)"
+        problem = "not a regular file (a link?)"
     if problem is None and info.flag_bits & _ENCRYPTED:
         problem = "it is encrypted"
     if problem is None and info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):

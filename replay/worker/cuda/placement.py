@@ -92,7 +92,7 @@ class Placement(PlacedRegions):
                 taken += inside
                 if any(span.start <= zeros.start < span.stop for zeros in self._zeros):
                     raise Refused(
-                        "the addresses of its memory are taken here, and zeros around it can't be moved"
+                        "the addresses of its memory are in use here, and zeros around it can't be moved"
                     )
                 if not relocate:
                     continue

@@ -70,7 +70,7 @@ class _Loaded:
         self._executable, self._reader = ctypes.c_uint64(), ctypes.c_uint64()
         self._data = path.read_bytes()  # ROCr reads it as long as the reader lives
         if not self._data.startswith(b"\x7fELF"):
-            raise Refused("it is no code object: it is no ELF file")
+            raise Refused("not a code object: it is not an ELF file")
         try:
             self._load(device)
         except hsa.HsaError as error:

@@ -86,13 +86,13 @@ class Launcher:
         packet.group_bytes = self.image.group_bytes + of.dynamic_group_bytes
         limit = self._device.group_limit()
         if limit and packet.group_bytes > limit:
-            raise Refused(
-                f"the kernel needs {packet.group_bytes:,} bytes of LDS, this device gives {limit:,}"
-            )
+            raise Refused(f"the kernel needs {packet.group_bytes:,} bytes of LDS, this device has {limit:,}")
         threads = of.workgroup[0] * of.workgroup[1] * of.workgroup[2]
         most = self._device.number(hsa.AGENT_WORKGROUP_MAX_SIZE)
         if threads > most:
-            raise Refused(f"a workgroup of the launch has {threads:,} work-items, this device takes {most:,}")
+            raise Refused(
+                f"a workgroup of the launch has {threads:,} work-items, this device allows {most:,}"
+            )
         return packet
 
     def _make_segment(self, parameters: bytearray) -> int:

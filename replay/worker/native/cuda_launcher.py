@@ -131,7 +131,7 @@ class Launcher:
                 cu.DEVICE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, self._device.ordinal
             )  # fmt: skip
             needed = shared + static.value
-            raise Refused(f"the kernel needs {needed:,} bytes of shared memory, this device gives {limit:,}")
+            raise Refused(f"the kernel needs {needed:,} bytes of shared memory, this device has {limit:,}")
 
     def _attributes(self) -> list[cu.LaunchAttribute]:
         found = {}

@@ -39,11 +39,13 @@ def expected(path: Path, arguments: list[JobArgument], arrays: dict[str, Any]) -
     for name, array in returned.items():
         if name not in originals:
             raise Refused(
-                f"reference() names {name}, which is no array of the launch; those are {', '.join(originals)}"
+                f"reference() names {name}, which is not an array of the launch; those are "
+                f"{', '.join(originals)}"
             )
         if np.shape(array) != originals[name].shape:
             raise Refused(
-                f"reference() gives {name} the shape {np.shape(array)}, the launch {originals[name].shape}"
+                f"reference() returns {name} with shape {np.shape(array)}, "
+                f"the launch has {originals[name].shape}"
             )
     return returned
 
@@ -52,13 +54,13 @@ def _function(path: Path) -> Any:
     name = "_kerncap_reference"
     spec = importlib.util.spec_from_file_location(name, path, loader=Fresh(name, str(path)))
     if spec is None or spec.loader is None:
-        raise Refused(f"{path} is no Python source file")
+        raise Refused(f"{path} is not a Python source file")
     module = importlib.util.module_from_spec(spec)
     try:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
         raise KernelError(
-            f"{path.name} does not import: {type(error).__name__}: {error}", traceback.format_exc()
+            f"{path.name} can't be imported: {type(error).__name__}: {error}", traceback.format_exc()
         ) from error
     function = getattr(module, "reference", None)
     if not callable(function):

@@ -60,7 +60,8 @@ class Variables:
         """The words that point to variables. Raises Refused for more than are changed at each launch."""
         if len(sites) > _MOST_SITES:
             raise Refused(
-                f"{len(sites):,} words in memory point to variables of the module, which are elsewhere here"
+                f"{len(sites):,} words in memory point to variables of the module, which are "
+                "at other addresses here"
             )
         self._sites = sites
 

@@ -73,7 +73,7 @@ def foreign_launch(function: Any) -> str:
     """What is wrong with a kernel that runs its module's code in place of Triton's; nothing if not."""
     kind, run = type(function), getattr(function, "run", None)
     if not kind.__module__.startswith("triton."):
-        return f"it is no function of Triton's but of a {kind.__name__} that its module defines"
+        return f"it is not a function of Triton's but of a {kind.__name__} that its module defines"
     if not str(getattr(run, "__module__", "")).startswith("triton."):
         return "its module replaces how it is launched"
     if getattr(function, "pre_run_hooks", None):

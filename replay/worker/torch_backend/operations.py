@@ -171,7 +171,7 @@ class TorchBackend(StateOperations[States], Judging, Timed):
             raise Killed
         if ended.status != "ok":
             text = ended.message.replace("the kernel", "the module's own code")
-            message = text if text.startswith(name) else f"{name} does not import: {text}"
+            message = text if text.startswith(name) else f"{name} can't be imported: {text}"
             raise KernelError(message, ended.detail, ended.place)
 
     def unload(self, which: str) -> None:
@@ -346,14 +346,14 @@ class TorchBackend(StateOperations[States], Judging, Timed):
         for name, tensor in returned.items():
             if name not in named:
                 raise Refused(
-                    f"reference() names {name}, which is no tensor of the launch; "
+                    f"reference() names {name}, which is not a tensor of the launch; "
                     f"those are {', '.join(named)}"
                 )
             tensor = torch.as_tensor(tensor)
             if tuple(tensor.shape) != tuple(originals[name].shape):
                 raise Refused(
-                    f"reference() gives {name} the shape {tuple(tensor.shape)}, "
-                    f"the launch {tuple(originals[name].shape)}"
+                    f"reference() returns {name} with shape {tuple(tensor.shape)}, "
+                    f"the launch has {tuple(originals[name].shape)}"
                 )
             expected[name] = tensor.to(originals[name].dtype)
         return expected

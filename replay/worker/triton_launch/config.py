@@ -65,7 +65,9 @@ def with_signature(job: Job, signature: dict[str, Any]) -> Job:
         if name not in known:
             if kind == "constexpr":
                 continue  # a default, compiled in
-            raise Refused(f"parameter {name} has a default and is no constant: pass what the launch passes")
+            raise Refused(
+                f"parameter {name} has a default and is not a constant: pass what the launch passes"
+            )
         arguments.append({**known[name], "signature": kind if isinstance(kind, str) else None})
     return {**job, "arguments": arguments}
 
@@ -90,4 +92,4 @@ def encoded(value: Any) -> dict[str, Any]:
         return {"kind": "float", "value": repr(value) if special else value.hex()}
     if isinstance(value, str):
         return {"kind": "str", "value": value}
-    raise Refused(f"a configuration holds a {type(value).__name__}, which is no value of a parameter")
+    raise Refused(f"a configuration holds a {type(value).__name__}, which can't be a parameter's value")

@@ -85,7 +85,7 @@ class AlignmentWatcher(Watcher):
         for index, selected in by_argument(event):
             base = base_address(self._launch, None if index < 0 else index)
             crooked = selected & ((event.offsets + base) % width != 0)
-            if self.found(event, crooked, f"the address is no multiple of the element's {width} bytes"):
+            if self.found(event, crooked, f"the address is not a multiple of the element's {width} bytes"):
                 return
 
 

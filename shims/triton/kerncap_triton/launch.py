@@ -145,7 +145,7 @@ def consider(session: Session, fn: Any, make: Callable[[Any], Kernel], bind: Bin
     try:
         return _consider(session, fn, make, bind)
     except Exception as error:
-        _report(session, "", f"a launch could not be looked at: {type(error).__name__}: {error}")
+        _report(session, "", f"a launch could not be examined: {type(error).__name__}: {error}")
         _hand_on(error, outer)
         return None
     finally:

@@ -1,7 +1,7 @@
 """Runs Python of its own in place of the kernel, and keeps results there.
 
 Source: KernelBench: a wrapper in place of the kernel
-Host: it is no function of Triton's but of a InterpretedFunction that its module defines
+Host: it is not a function of Triton's but of a InterpretedFunction that its module defines
 Device: none: the class that it derives from is the interpreter's
 """
 

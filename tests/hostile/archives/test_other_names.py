@@ -67,7 +67,7 @@ def test_in_an_archive(tmp_path: Path, packed: Path, name: str) -> None:
         changed.writestr(f"{top}/{name}", "raise SystemExit('it ran')\n")
     with pytest.raises(FormatError) as refused:
         unpack(archive, tmp_path / "out", 1 << 30)
-    assert "not a file of a reproducer" in str(refused.value) or "is there twice" in str(refused.value)
+    assert "not a file of a reproducer" in str(refused.value) or "is listed twice" in str(refused.value)
     assert str(refused.value).isprintable()
     assert not list((tmp_path / "out").glob("*"))
 

@@ -116,7 +116,7 @@ def test_other_content_is_another_consent(stranger: Path, change: str) -> None:
     with Reproducer.open(stranger) as reproducer:
         with pytest.raises(UsageError, match="repeat with --trust"):
             trust.require(reproducer, False)
-        with pytest.raises(UsageError, match="not what was agreed to"):
+        with pytest.raises(UsageError, match="not what was trusted"):
             lay_out(reproducer)
 
 
@@ -135,7 +135,7 @@ def test_damage_is_no_consent(stranger: Path, path: str) -> None:
 
 def test_nothing_runs_that_nobody_agreed_to(stranger: Path) -> None:
     """Whoever asks for it, and however: the one place that lays code out asks itself."""
-    with Reproducer.open(stranger) as reproducer, pytest.raises(UsageError, match="not what was agreed to"):
+    with Reproducer.open(stranger) as reproducer, pytest.raises(UsageError, match="not what was trusted"):
         lay_out(reproducer)
 
 

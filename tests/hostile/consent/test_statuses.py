@@ -31,7 +31,7 @@ RAISED = [
     (ModuleNotFoundError("No module named 'numpy'", name="numpy"), 4, "numpy"),
     (system(errno.EACCES, "/there"), 2, "/there: Permission denied; change its permissions"),
     (system(errno.EPERM, b"/there"), 2, "/there"),
-    (system(errno.ENOENT, "/gone"), 2, "/gone: No such file or directory; look at the path; if it was there"),
+    (system(errno.ENOENT, "/gone"), 2, "/gone: No such file or directory; check the path; if it was there"),
     (system(errno.ENOTDIR, "/there"), 2, "/there"),
     (system(errno.ELOOP, "/there"), 2, "links"),
     (system(errno.ENAMETOOLONG, "n" * 5000), 2, "shorter"),

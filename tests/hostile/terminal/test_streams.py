@@ -220,4 +220,4 @@ def test_a_locale(name: str, tmp_path: Path) -> None:
         ("é", "я") if encoding == "utf-8" else ("é" if encoding == "latin-1" else "\\xe9", "\\u044f")
     )
     assert f"{accent}-{letter}" in out
-    assert err == f"kerncap: no-\\udcff-{accent}: no such reproducer; look at the path\n"
+    assert err == f"kerncap: no-\\udcff-{accent}: no such reproducer; check the path\n"

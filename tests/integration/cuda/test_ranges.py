@@ -30,7 +30,7 @@ def test_what_the_host_changes_in_between_is_found_and_done_again(bench: Bench) 
     document = replayed(bench, captured)
     assert document["result"] == "pass" and document["exact"], document
     assert [step["changed_between_regions"] for step in document["steps"]] == [0, 0, 1]
-    assert "changed between launches 1 and 2 by something that is not in the range" in str(document["notes"])
+    assert "changed between launches 1 and 2 by something outside the range" in str(document["notes"])
     flows = bench("inspect", "--json", captured.path).document["flows"]
     assert flows == [{"from": 0, "to": 1, "bytes": 4000}, {"from": 1, "to": 2, "bytes": 4000}]
 

@@ -52,7 +52,7 @@ def test_an_equal_candidate_is_proved_and_a_wrong_one_shown(kerncap: CommandLine
     bad = kerncap("verify", softmax, "--candidate", SAMPLE / "wrong.py", "--prove", "--stages", "smoke")
     assert bad.status == 1, bad.stdout + bad.stderr
     assert bad.result_line.startswith(
-        "Result: FAIL (proof: another function: with all ones in every tensor, "
+        "Result: FAIL (proof: not the same function: with all ones in every tensor, "
     )
 
 

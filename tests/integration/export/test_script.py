@@ -95,7 +95,7 @@ def test_every_kind_of_argument(kerncap: CommandLine, captured: Capture, bare: B
     assert unwritten.startswith("Result: FAIL (low: 96 of 96 elements differ"), unwritten
     assert other.startswith("Result: FAIL (out: 96 of 96 elements differ"), other
     assert rounded.startswith("Result: FAIL (low: "), rounded
-    assert "bytes beside the tensors of low were changed" in beside, beside
+    assert "bytes outside the tensors of low were changed" in beside, beside
 
 
 def test_a_pytest_file(kerncap: CommandLine, captured: Capture, bare: Bare) -> None:

@@ -155,7 +155,7 @@ def test_static_and_dynamic_group_memory(code: bytes, folder: Path) -> None:
 
 def test_too_much_group_memory_is_refused_by_number(code: bytes, folder: Path) -> None:
     made = launch("reverse_dynamic", code, grid=(4, 1, 1), group_bytes=1 << 20, shared_bytes=1 << 20)
-    with pytest.raises(BackendUnavailable, match="needs 1,048,576 bytes of LDS, this device gives 65,536"):
+    with pytest.raises(BackendUnavailable, match="needs 1,048,576 bytes of LDS, this device has 65,536"):
         run(made.array(floats(256)).seal(folder))
 
 
@@ -261,7 +261,7 @@ def test_a_file_that_is_no_code_object(code: bytes, folder: Path) -> None:
     file = folder / "text.hsaco"
     file.write_text("no code object")
     result = run(add(code).seal(folder), candidate=file)
-    assert not result.passed and "it is no code object" in result.verdict.summary
+    assert not result.passed and "not a code object" in result.verdict.summary
 
 
 # --- what goes wrong ---------------------------------------------------------------------------------------

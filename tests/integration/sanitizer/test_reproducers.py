@@ -170,7 +170,7 @@ def test_targets_options_and_descriptors(answers: Mapping[str, Mapping[str, str]
         ("no entry", "the source module has no @triton.jit function nobody"),
         ("no function", "argument apply: the source module has no function gone"),
         ("opaque", "argument one is a a.B, which a reproducer can't rebuild"),
-        ("target", "'metal:1' is no target: cuda:90 or hip:gfx942, for example"),
+        ("target", "'metal:1' is not a target; expected one such as cuda:90 or hip:gfx942"),
     ],
 )
 def test_what_can_not_be_compiled(answers: Mapping[str, Mapping[str, str]], job: str, reason: str) -> None:

@@ -180,7 +180,7 @@ CLEAN = "========= ERROR SUMMARY: 0 errors\n"
     [
         (CLEAN, RAN, [], ""),
         (REPORT, RAN, 2, ""),
-        ("========= COMPUTE-SANITIZER\n", RAN, [], "it left no whole report"),
+        ("========= COMPUTE-SANITIZER\n", RAN, [], "its report is incomplete"),
         (CLEAN, b"", [], "the launch was not run: it printed nothing"),
         (CLEAN, STARTED, [], "the launch was not run: it printed nothing"),
         (CLEAN, typed_json.line(Hello(refused="no room")), [], "did not start under memcheck: no room"),

@@ -120,7 +120,7 @@ def test_names_and_types_come_from_the_metadata_where_it_has_them() -> None:
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (b"\x7fELF", "no little-endian ELF64"),
+        (b"\x7fELF", "not a little-endian ELF64"),
         (elf(b"", machine=62), "machine 62"),
         (elf(b""), "metadata is missing"),
         (elf(note(b"", kind=10)), "version 2"),
@@ -228,7 +228,7 @@ def test_the_program_of_this_architecture_is_taken(data: bytes) -> None:
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (offload_bundle.MAGIC, "no offload bundle"),
+        (offload_bundle.MAGIC, "not an offload bundle"),
         (offload_bundle.MAGIC + b"\xff" * 8, "entries"),
         (BUNDLE[:100], "leads out|ends within"),
         (b"CCOB\x09\0\0\0" + bytes(40), "unknown version"),

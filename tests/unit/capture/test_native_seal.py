@@ -280,9 +280,9 @@ def test_of_a_library_only_what_this_device_runs(run: Run, monkeypatch: pytest.M
 @pytest.mark.parametrize(
     ("image", "record", "note"),
     [
-        (None, None, "not seen when it was loaded"),
+        (None, None, "did not see it being loaded"),
         (None, {"file": "code/elf-1", "kind": "elf"}, "No such file"),
-        (b"nonsense", {"file": "code/x-1", "kind": "unknown"}, "could not be taken apart"),
+        (b"nonsense", {"file": "code/x-1", "kind": "unknown"}, "could not be parsed"),
     ],
 )
 def test_an_image_that_is_not_there_costs_the_image_alone(

@@ -252,7 +252,7 @@ def test_a_rank_that_launched_nothing_is_named_with_those_that_did() -> None:
 
 def test_a_range_that_no_launch_lay_in() -> None:
     text = reason([kernel("add", launches=4, filtered={"range": 4})], range="bwd")
-    assert text.startswith("--range 'bwd' is found in the NVTX ranges of none of 4 launches")
+    assert text.startswith("--range 'bwd' matches no NVTX range of any of 4 launches")
 
 
 def test_what_was_never_armed_says_so() -> None:

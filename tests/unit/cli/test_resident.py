@@ -94,7 +94,7 @@ def test_commands_share_a_process_and_say_what_they_say_alone(repro: Path) -> No
     assert stopped.stdout == f"ended: process {pid}\n"
     for each in (pid, *workers):
         gone(each)
-    assert verify("--stop").stdout == "no process of --resident is there\n"
+    assert verify("--stop").stdout == "no process of --resident is running\n"
 
 
 def test_what_it_has_started_ends_with_it(repro: Path) -> None:

@@ -111,5 +111,5 @@ def test_a_view_of_nothing_is_refused(tmp_path: Path) -> None:
     trace_file.write(tmp_path / "t", run([launch("f")]))
     text = (tmp_path / "t").read_text().replace('"region":0', '"region":1')
     (tmp_path / "t").write_text(text)
-    with pytest.raises(FormatError, match="a view of a region that is not there"):
+    with pytest.raises(FormatError, match="a view of a region that does not exist"):
         trace_file.read(tmp_path / "t")

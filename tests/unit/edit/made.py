@@ -31,7 +31,7 @@ def failed(number: int = 2, **more: Any) -> EditResult:
 
 def broken(number: int = 3) -> EditResult:
     result = EditResult(
-        number, "candidate", Path("kernel.py"), "build", fail("kernel.py does not import: SyntaxError")
+        number, "candidate", Path("kernel.py"), "build", fail("kernel.py can't be imported: SyntaxError")
     )
     result.diagnostics = [
         Diagnostic("kernel.py", 2, 5, "SyntaxError: invalid syntax", ((1, "a"), (2, "b = = c")))

@@ -57,7 +57,7 @@ def test_a_syntax_error() -> None:
         "        ^\n"
         "SyntaxError: invalid syntax\n"
     )
-    [found] = diagnose(of_python(text), "kernel.py does not import", log)
+    [found] = diagnose(of_python(text), "kernel.py can't be imported", log)
     assert (found.file, found.line, found.column) == ("copy/kernel.py", 12, 9)
     assert found.message == "SyntaxError: invalid syntax"
     assert diagnostic(found) == [

@@ -77,8 +77,8 @@ RULES = [
     (put("regions", 0, "base")(2**63), '"base": ', str(2**63), "Expected `int` <= 9223372036854775807"),
     (put("regions", 0, "base")(2**63 - 1), '"size": ', "787432", "region 0 ends beyond address 2"),
     (put("regions", 0, "size")(-1), '"size": ', "-1", "Expected `int` >= 0"),
-    (put("zeros")([zeros(4096)]), "[", '{"base": ', "2097152 bytes at 0x7f0000001000 are no whole pages"),
-    (put("zeros")([zeros(0, size=3)]), "[", '{"base": ', "zeros of 3 bytes at 0x7f0000000000 are no whole"),
+    (put("zeros")([zeros(4096)]), "[", '{"base": ', "2097152 bytes at 0x7f0000001000 are not whole pages"),
+    (put("zeros")([zeros(0, size=3)]), "[", '{"base": ', "zeros of 3 bytes at 0x7f0000000000 are not whole"),
     (put("zeros")([zeros(0)]), '"zeros": ', "[", "at 0x7f0000000000 share a page with other memory"),
     (put("zeros")([zeros(2**30), zeros(2**30)]), '"zeros": ', "[", "at 0x7f0040000000 share a page"),
     (put("zeros")([zeros(0, size=2**41)]), '"zeros": ', "[", "zeros add up to more than"),
@@ -324,7 +324,7 @@ INDEX_RULES = [
     (pack_into("post", 1, ENTRY, 8, "<I", 2), "post", ENTRY + 8, "post record 1: the chunk did not change"),
     (
         lambda index: index["table"].extend(b"x"), "table", 0,
-        "table: 209 bytes are no whole number of 52-byte",
+        "table: 209 bytes are not a whole number of 52-byte",
     ),
     (
         lambda index: index["table"].__delitem__(slice(ROW * 3, None)), "table", 0,

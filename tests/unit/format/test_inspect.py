@@ -124,7 +124,7 @@ def test_source_is_not_executed(folder: Path, tmp_path: Path) -> None:
 
 
 def test_a_folder_of_reproducers_names_them(tmp_path: Path) -> None:
-    with pytest.raises(FormatError, match="this folder is no reproducer"):
+    with pytest.raises(FormatError, match="this folder is not a reproducer"):
         inspect(tmp_path)
     shutil.copytree(GOLDEN, tmp_path / "add-00000001")
     with pytest.raises(FormatError, match="this folder holds reproducers: add-00000001"):

@@ -167,7 +167,7 @@ def test_the_occupancy_limiter_is_the_smallest_limit() -> None:
         "sm__maximum_warps_per_active_cycle_pct": 25.0, "launch__occupancy_limit_registers": 2.0,
         "launch__occupancy_limit_shared_mem": 5.0,
     })  # fmt: skip
-    assert found["occupancy"] == "problem: at most 25 % of the warps fit, 2 blocks an SM: registers"
+    assert found["occupancy"] == "problem: at most 25 % of the warps fit, 2 blocks per SM: registers"
 
 
 def test_the_largest_stall_is_named_with_its_share() -> None:
@@ -177,7 +177,7 @@ def test_the_largest_stall_is_named_with_its_share() -> None:
     })  # fmt: skip
     assert (
         found["stalls"]
-        == "problem: a warp spends 80 % of its time so: waiting for data from global or local memory"
+        == "problem: a warp spends 80 % of its time waiting for data from global or local memory"
     )
 
 
@@ -187,7 +187,7 @@ def test_scattered_loads_and_bank_conflicts() -> None:
         "l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum": 50.0,
         "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum": 100.0,
     })  # fmt: skip
-    assert "31 sectors a request" in found["coalescing"]
+    assert "31 sectors per request" in found["coalescing"]
     assert "50 %" in found["shared memory"]
 
 
@@ -263,7 +263,7 @@ def test_a_list_of_metrics_that_is_refused_is_made_shorter(
         ("print('==ERROR== ERR_NVGPUCTRPERM')", BackendUnavailable, "NVreg_RestrictProfilingToAdminUsers"),
         ("print('==WARNING== No kernels were profiled.')", ReplayError, "No kernels were profiled"),
         (REFUSES, ReplayError, "did not start under ncu: no room"),
-        (FAILS, ReplayError, "did not end well under ncu: bad"),
+        (FAILS, ReplayError, "failed under ncu: bad"),
     ],
 )  # fmt: skip
 def test_what_goes_wrong_is_told(

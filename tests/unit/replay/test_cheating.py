@@ -75,7 +75,7 @@ for fd in range(3, 64):
 
 @pytest.mark.parametrize("trick", ["import os\nos._exit(0)\n", "raise SystemExit(0)\n"])
 def test_a_module_that_ends_the_process_is_explained(adder: Resident, trick: str) -> None:
-    with pytest.raises(CandidateError, match="does not import"):
+    with pytest.raises(CandidateError, match="can't be imported"):
         adder.judge(build.ADD + trick)
     assert adder.judge(build.ADD).exact, "the worker lives on"
 
@@ -165,7 +165,7 @@ def test_a_file_that_changes_while_it_is_judged_fails(
     assert run(tmp_path, options).verdict.passed
     changed = run(tmp_path, options).verdict
     assert changed.answer is Answer.UNDECIDED
-    why = "own.py was changed while it was judged: this is no verdict on what it holds now"
+    why = "own.py was changed while it was judged: this is not a verdict on what it holds now"
     assert changed.reasons == [why] and changed.summary == f"{why}; judging it again would decide it"
 
 

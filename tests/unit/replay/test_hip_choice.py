@@ -72,7 +72,7 @@ def test_a_gpu_that_is_not_there(manifest: Manifest, tmp_path: Path) -> None:
         choose(manifest, device="hip:3", emulator=folder)
     with pytest.raises(UsageError, match="--device cuda:0: .* needs an AMD GPU"):
         choose(manifest, device="cuda:0", emulator=folder)
-    with pytest.raises(BackendUnavailable, match="--device cpu was asked for"):
+    with pytest.raises(BackendUnavailable, match="--device cpu was given"):
         choose(manifest, device="cpu", emulator=folder)
     with pytest.raises(BackendUnavailable, match="ROCm finds no GPU; --emulator FOLDER"):
         choose(manifest, emulator=emulating(tmp_path / "e", [], "ROCm finds no GPU"))
@@ -80,7 +80,7 @@ def test_a_gpu_that_is_not_there(manifest: Manifest, tmp_path: Path) -> None:
 
 def test_engines_that_are_not_for_code_objects(manifest: Manifest, tmp_path: Path) -> None:
     for engine in ("jit", "interpreter"):
-        with pytest.raises(BackendUnavailable, match="is run by its code object, it is no Triton kernel"):
+        with pytest.raises(BackendUnavailable, match="is run by its code object, it is not a Triton kernel"):
             choose(manifest, engine=engine, emulator=emulating(tmp_path / "e", ["gfx942"]))
 
 

@@ -486,7 +486,7 @@ def test_engines_for_source_are_refused(tmp_path: Path, engine: str) -> None:
 
 
 def test_the_host_is_no_place_for_it(tmp_path: Path) -> None:
-    with pytest.raises(BackendUnavailable, match="--device cpu was asked for"):
+    with pytest.raises(BackendUnavailable, match="--device cpu was given"):
         run(native.add().seal(tmp_path), device="cpu")
 
 

@@ -123,9 +123,9 @@ def test_what_is_no_kernel_of_that_launch_is_refused(
     with pytest.raises(Refused, match=r"no \.entry scale; it has other"):
         stages.make(path, metadata, _ARCH, tmp_path / "work")
     path = edited(folder, tmp_path, "ptx")
-    with pytest.raises(Refused, match="made for 64 threads a block, the launch has 128"):
+    with pytest.raises(Refused, match="made for 64 threads per block, the launch has 128"):
         stages.make(path, {**metadata, "num_warps": 4}, _ARCH, tmp_path / "work")
     path = tmp_path / "text.cubin"
     path.write_text("not an image")
-    with pytest.raises(Refused, match="is no cubin"):
+    with pytest.raises(Refused, match="is not a cubin"):
         stages.make(path, metadata, _ARCH, tmp_path / "work")

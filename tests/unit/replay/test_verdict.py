@@ -332,7 +332,7 @@ def test_a_tolerance_is_not_there_to_be_used_up(adder: Resident) -> None:
         "1,000 of 1,000 elements are off in the same direction, by 0.26 of the tolerance" in one_way.summary
     )
     near = adder.judge(plus("tl.where(i % 2 == 0, 9e-6, -9e-6)"))
-    assert "no rounding, but an error that uses up the tolerance" in near.summary
+    assert "not rounding, but an error that uses up the tolerance" in near.summary
     assert adder.judge(plus("3e-6"), Tolerance(atol=1e-5)).passed, "what the user allows is allowed"
 
 
@@ -431,7 +431,7 @@ def test_another_signature_is_explained(adder: Resident) -> None:
 
 
 def test_a_candidate_that_does_not_import_is_explained(adder: Resident) -> None:
-    with pytest.raises(CandidateError, match=r"does not import: SyntaxError: .*line 5") as caught:
+    with pytest.raises(CandidateError, match=r"can't be imported: SyntaxError: .*line 5") as caught:
         adder.judge("def broken(:\n")
     assert "def broken(:" in caught.value.detail
 

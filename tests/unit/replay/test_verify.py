@@ -109,7 +109,7 @@ def test_what_a_reference_may_say(tmp_path: Path) -> None:
         }
     assert judged["right"].passed and judged["sum"].passed
     assert "out_ptr: 1,000 of 1,000 elements differ" in judged["wrong"].reasons[0]
-    assert judged["idle"].line.startswith("Result: UNDECIDED (nothing to compare: idle.py gives no tensor")
+    assert judged["idle"].line.startswith("Result: UNDECIDED (nothing to compare: idle.py returns no tensor")
 
 
 def pool(stray: bool) -> Launch:
@@ -152,7 +152,7 @@ def test_other_judges_see_a_write_beside_the_arguments_too(tmp_path: Path) -> No
 def test_a_reference_that_names_no_tensor_is_explained(tmp_path: Path) -> None:
     other = write(tmp_path, "other.py", "def reference(args):\n    return {'result': args['x_ptr']}\n")
     with pytest.raises(
-        BackendUnavailable, match="names result, which is no tensor of the launch; those are x_ptr"
+        BackendUnavailable, match="names result, which is not a tensor of the launch; those are x_ptr"
     ):
         verify(build.add().seal(tmp_path), VerifyOptions(reference=other))
 

@@ -126,11 +126,11 @@ def test_scalars_are_held_as_ttir_holds_them(type_: str, given: float, held: flo
     ("type_", "given", "message"),
     [
         ("i32", ScalarArgument("x", 2**32), "an integer of 32 bits, found x = 4294967296"),
-        ("i32", ScalarArgument("x", 1.5), "wants an integer"),
+        ("i32", ScalarArgument("x", 1.5), "needs an integer"),
         ("i1", ScalarArgument("x", 2), "true or false"),
         ("i32", _tensor("x"), r"found the tensor x \(float32\[64\]\)"),
-        ("f32", PointerArgument("x", 16), "wants a number, found the address 0x10"),
-        ("!tt.ptr<f32>", ScalarArgument("x", 5), "wants a tensor or an address"),
+        ("f32", PointerArgument("x", 16), "needs a number, found the address 0x10"),
+        ("!tt.ptr<f32>", ScalarArgument("x", 5), "needs a tensor or an address"),
         ("!other.thing", ScalarArgument("x", 5), "cannot|can be bound"),
     ],
 )
@@ -156,7 +156,7 @@ def test_a_descriptor_must_fit() -> None:
     }
     with pytest.raises(BindingError, match=r"blocks of \[16, 64\]"):
         expand(kernel, {**given, "a_desc": _descriptor((16, 32))})
-    with pytest.raises(BindingError, match="wants a tensor descriptor"):
+    with pytest.raises(BindingError, match="needs a tensor descriptor"):
         expand(kernel, {**given, "a_desc": _tensor("a_desc")})
     with pytest.raises(BindingError, match="of 1 axes where the kernel has one of 2"):
         expand(kernel, {**given, "a_desc": replace(_descriptor(), shape=(128,), strides=(1,))})

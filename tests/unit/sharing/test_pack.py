@@ -213,7 +213,7 @@ def test_memory_that_no_argument_speaks_of_is_named(tmp_path: Path) -> None:
     packed = pack(with_regions, tmp_path / "a.zip")
     assert [(one.region, one.size) for one in packed.unviewed] == [(0, 5000), (1, 3000)]
     text = render_plan(packed)
-    assert "7.8 KiB of memory that is no argument's view" in text and "region 1: 2.9 KiB device" in text
+    assert "7.8 KiB of memory outside the arguments' views" in text and "region 1: 2.9 KiB device" in text
 
 
 def test_a_large_one_says_what_to_do(tmp_path: Path) -> None:

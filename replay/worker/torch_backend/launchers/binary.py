@@ -181,7 +181,7 @@ class Binary:
         )
         if shared > limit.value - static.value:
             raise Refused(
-                f"the kernel needs {shared:,} bytes of shared memory, this device gives {limit.value:,}"
+                f"the kernel needs {shared:,} bytes of shared memory, this device has {limit.value:,}"
             )
         self._driver.call(
             "cuFuncSetAttribute", self._function, ctypes.c_int(cu.FUNC_MAX_DYNAMIC_SHARED_SIZE_BYTES),

@@ -34,7 +34,7 @@ def load(path: Path) -> ModuleType:
     name = f"{MODULE_PREFIX}{next(_serial)}_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path, loader=Fresh(name, str(path)))
     if spec is None or spec.loader is None:
-        raise Refused(f"{path} is no Python source file")
+        raise Refused(f"{path} is not a Python source file")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module  # Triton reads sources through inspect, which looks here
     try:
@@ -48,7 +48,7 @@ def load(path: Path) -> ModuleType:
         detail = "".join(traceback.format_exception(type(error), error, frame))
         sys.modules.pop(name, None)
         raise KernelError(
-            f"{path.name} does not import: {type(error).__name__}: {error}", detail,
+            f"{path.name} can't be imported: {type(error).__name__}: {error}", detail,
             places.of_error(error, path),
         ) from error  # fmt: skip
     return module
@@ -95,7 +95,7 @@ class SourceKernel:
             function = function.fn
         if not _is_jit(function):
             raise Refused(
-                f"{entry} in {path.name} is no @triton.jit function but a {type(function).__name__}"
+                f"{entry} in {path.name} is not a @triton.jit function but a {type(function).__name__}"
             )
         own = job["source"] is not None and path == Path(job["folder"]) / job["source"]
         if not own and (problem := guard.foreign_launch(function)):

@@ -57,7 +57,7 @@ def make(path: Path, captured: dict[str, Any], arch: int, folder: Path) -> Made:
     if stage == "cubin":
         data = path.read_bytes()
         if not data.startswith(b"\x7fELF"):
-            raise Refused(f"{path.name} is no cubin: it is not an ELF file")
+            raise Refused(f"{path.name} is not a cubin: it is not an ELF file")
         return Made(data, captured, {"cubin": data})
     if stage == "ptx":
         _check_ptx(path, captured)
@@ -90,7 +90,7 @@ def _check_ptx(path: Path, captured: dict[str, Any]) -> None:
     found = re.search(r"\.(?:reqntid|maxntid)\s+(\d+)", text)
     threads = int(captured.get("num_warps") or 0) * _WARP
     if found and threads and int(found[1]) < threads:
-        raise Refused(f"{path.name} is made for {found[1]} threads a block, the launch has {threads}")
+        raise Refused(f"{path.name} is made for {found[1]} threads per block, the launch has {threads}")
 
 
 def _in_child(

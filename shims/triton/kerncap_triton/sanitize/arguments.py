@@ -181,7 +181,7 @@ def _number(name: str, value: Any) -> Any:
     try:
         return int(value)  # a SymInt, an integer of another library
     except (TypeError, ValueError) as error:
-        raise Undescribable(f"argument {name}: a {type(value).__name__} is no number") from error
+        raise Undescribable(f"argument {name}: a {type(value).__name__} is not a number") from error
 
 
 def _reinterpreted(value: Any, kind: str) -> Tuple[str, int]:

@@ -46,7 +46,7 @@ def _describe(watcher: hooks.Watcher, kernel: Any, grid: Any, args: Any) -> Desc
     source = kernel.src
     fn = getattr(source, "fn", None)
     if fn is None:
-        raise Undescribable("it was compiled from IR, which says nothing of its arguments' names")
+        raise Undescribable("it was compiled from IR, which does not name its arguments")
     names = [str(name) for name in fn.arg_names]
     if len(args) != len(names):
         raise Undescribable(f"{len(args)} arguments for {len(names)} parameters")

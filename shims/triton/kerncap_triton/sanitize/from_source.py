@@ -121,14 +121,14 @@ def _no_launch(*_: Any) -> None:
 def _load(path: str) -> Any:
     spec = importlib.util.spec_from_file_location(_NAME, path)
     if spec is None or spec.loader is None:
-        raise Refused(f"{os.path.basename(path)} is no Python source file")
+        raise Refused(f"{os.path.basename(path)} is not a Python source file")
     module = importlib.util.module_from_spec(spec)
     sys.modules[_NAME] = module  # Triton reads sources through inspect, which looks here
     try:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
         traceback.print_exc()
-        raise Refused(f"{os.path.basename(path)} does not import: {_one_line(error)}") from error
+        raise Refused(f"{os.path.basename(path)} can't be imported: {_one_line(error)}") from error
     return module
 
 

@@ -21,7 +21,7 @@ def parse(name: str) -> Any:
         return GPUTarget("cuda", int(arch), 32)
     if backend == "hip" and arch.startswith("gfx"):
         return GPUTarget("hip", arch, 32 if arch.startswith(("gfx10", "gfx11", "gfx12")) else 64)
-    raise ValueError(f"{name!r} is no target: cuda:90 or hip:gfx942, for example")
+    raise ValueError(f"{name!r} is not a target; expected one such as cuda:90 or hip:gfx942")
 
 
 def name_of(target: Any) -> str:

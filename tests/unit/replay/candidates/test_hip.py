@@ -239,7 +239,7 @@ def test_a_template_that_is_used_no_more_is_instantiated(reproducer: Reproducer,
 @pytest.mark.long
 def test_another_name_is_said(reproducer: Reproducer, tmp_path: Path) -> None:
     candidate = edited(reproducer, tmp_path / "mine", "apply.hip", "(T *x, int n)", "(T *x, long n)")
-    with pytest.raises(BuildError, match="parameters, template arguments or namespaces are others"):
+    with pytest.raises(BuildError, match="parameters, template arguments or namespaces differ"):
         compile_candidate(reproducer, candidate, ARCH, tmp_path)
 
 

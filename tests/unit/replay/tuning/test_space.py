@@ -183,7 +183,7 @@ def test_one_is_not_true() -> None:
     [
         ("a +", "not an expression"),
         ("open('x')", "open"),
-        ("a.b == 1", "not known here"),
+        ("a.b == 1", "not supported"),
         ("a ** 999", "too large"),
     ],
 )
@@ -227,12 +227,12 @@ def test_a_space_file_that_is_none(tmp_path: Path, text: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "options", "reason"),
     [
-        ({"BM": 48}, {}, "a range of 48 is no power of two"),
+        ({"BM": 48}, {}, "a range of 48 is not a power of two"),
         ({"BM": 2048, "BN": 1024}, {}, "a tile of 2048x1024"),
         ({"BK": 8}, {}, "a dot over 8 elements of 2 bytes"),
         ({}, {"num_warps": 3}, "num_warps=3"),
         ({"BM": 256, "BN": 256, "BK": 128}, {"num_warps": 8, "num_stages": 5}, "bytes of shared memory"),
-        ({"BM": 512, "BN": 256}, {"num_warps": 2, "num_stages": 1}, "registers a thread"),
+        ({"BM": 512, "BN": 256}, {"num_warps": 2, "num_stages": 1}, "registers per thread"),
         ({"BM": 128, "BN": 128, "BK": 64}, {"num_warps": 8, "num_stages": 3}, None),
     ],
 )

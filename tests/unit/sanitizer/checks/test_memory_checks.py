@@ -370,7 +370,7 @@ def test_a_descriptor_that_keeps_its_contract() -> None:
     "broken, said",
     [
         ({"offset": 8}, "8 bytes past a multiple of 16"),
-        ({"strides": (250, 1)}, "500 bytes, no multiple of 16"),
+        ({"strides": (250, 1)}, "500 bytes, not a multiple of 16"),
         ({"strides": (256, 2)}, "last stride is 2 elements"),
         ({"strides": (-256, 1)}, "negative: -512 bytes"),
         ({"strides": (1 << 40, 1)}, "2**40 or more"),

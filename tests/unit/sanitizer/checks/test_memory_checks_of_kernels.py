@@ -157,7 +157,7 @@ def test_a_descriptor_made_in_a_kernel(stride: int, expected: Any) -> None:
     assert [type(one) for one in verdicts] == [expected]
     if expected is Violated:
         finding = finding_of(verdicts[0])
-        assert "132 bytes, no multiple of 16" in finding.message
+        assert "132 bytes, not a multiple of 16" in finding.message
         first = described.fn.__code__.co_firstlineno
         assert finding.location.frames[0].line == first + 2
 

@@ -106,7 +106,7 @@ def test_a_group_that_begins_elsewhere_is_broken(scene: Scene) -> None:
     finding = finding_of(verdict)
     assert (finding.check, finding.access, finding.location) == ("promise", "none", ADDED)
     assert (finding.place.program_id, finding.place.lane) == ((1, 0, 0), (0,))
-    assert "tl.multiple_of(offs, 64): offs[0] is 100, which is no multiple of 64" in finding.message
+    assert "tl.multiple_of(offs, 64): offs[0] is 100, which is not a multiple of 64" in finding.message
 
 
 def test_without_contiguity_every_element_must_divide(scene: Scene) -> None:

@@ -108,8 +108,8 @@ def test_missing_and_unknown_arguments_are_one_line_with_the_parameters() -> Non
 @pytest.mark.parametrize(
     ("name", "said", "message"),
     [
-        ("x_ptr", "1000", "wants a tensor such as"),
-        ("x_ptr", "f99[8]", "wants a tensor such as"),
+        ("x_ptr", "1000", "needs a tensor such as"),
+        ("x_ptr", "f99[8]", "needs a tensor such as"),
         ("x_ptr", "f16[8]", "elements of 32 bits"),
         ("x_ptr", "f32[8]@strides(1,1)", "2 strides for 1 axes"),
         ("x_ptr", "f32[8]@speed(1)", "@speed is not understood"),
@@ -118,9 +118,9 @@ def test_missing_and_unknown_arguments_are_one_line_with_the_parameters() -> Non
         ("x_ptr", "f32[8]@storage(4)", "its storage at 4"),
         ("x_ptr", "f32[8]@align(3)", "a power of two"),
         ("x_ptr", "f32[99999999999999,99999]", "more than"),
-        ("x_ptr", "f32[1.5]", "wants a tensor such as"),
-        ("n", "f32[8]", "wants a number"),
-        ("n", "1.5", "wants a number"),
+        ("x_ptr", "f32[1.5]", "needs a tensor such as"),
+        ("n", "f32[8]", "needs a number"),
+        ("n", "1.5", "needs a number"),
         ("n", "99999999999", "an integer of 32 bits"),
     ],
 )
