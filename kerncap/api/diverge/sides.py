@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -119,6 +120,6 @@ def _end_if_interrupted(result: CaptureResult) -> None:
 
 def capture_command(run: Trace, launch: TracedRecord) -> str:
     """What captures the launch elsewhere."""
-    words = " ".join(run.command) or "CMD"
     pattern = f"^{re.escape(launch.kernel.qualified_name)}$"
-    return f"kerncap capture -k '{pattern}' --launch {launch.ordinal} -- {words}"
+    words = ("kerncap", "capture", "-k", pattern, "--launch", str(launch.ordinal))
+    return shlex.join((*words, "--", *(run.command or ("CMD",))))
