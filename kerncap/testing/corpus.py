@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -279,10 +280,10 @@ class ReproducerTest(pytest.Item):
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         if isinstance(excinfo.value, NotReproduced):
-            again = f"kerncap verify {self.reproducer}"
+            words = ["kerncap", "verify", str(self.reproducer)]
             if self.candidate is not None:
-                again += f" --candidate {self.candidate}"
-            return printable(f"{excinfo.value}\n\nagain: {again}")
+                words += ["--candidate", str(self.candidate)]
+            return printable(f"{excinfo.value}\n\nagain: {shlex.join(words)}")
         return super().repr_failure(excinfo, style)
 
     def reportinfo(self) -> tuple[Path, int, str]:
