@@ -79,6 +79,11 @@ class Measured:
         return self.output(region) | self.idle(region)
 
     @property
+    def compared_bytes(self) -> int:
+        """How many bytes a verdict compares."""
+        return sum(self.sizes)
+
+    @property
     def written_bytes(self) -> int:
         return sum(bitmap.count(bits) for bits in self.written.values())
 

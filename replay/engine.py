@@ -42,6 +42,8 @@ class Engine(WorkerTimes):
     grows with every restart: snapshots made before are gone.
     """
 
+    one_launch = True  # a variant is one launch
+
     def __init__(
         self,
         reproducer: Reproducer,
@@ -246,9 +248,14 @@ class Engine(WorkerTimes):
         """
         self._variants.rebuilt(name)
 
-    def load_launch(self, name: str, number: int) -> None:
-        """Load another launch of a range as variant ``name``. Raises CandidateError if it does not load."""
-        self._variants.launch_of_range(name, number)
+    def load_launch(self, name: str, number: int, candidate: Path | None = None) -> None:
+        """Load another launch of a range as variant ``name``, of a module if there is a ``candidate``.
+
+        Raises CandidateError if it does not load.
+        """
+        if candidate is not None:
+            self._ran(candidate)
+        self._variants.launch_of_range(name, number, candidate)
 
     def unload(self, name: str) -> None:
         """Free a variant; one that is not loaded is none. Raises UsageError for the original."""

@@ -158,9 +158,13 @@ class Variants:
             self._load(name, dataclasses.replace(loaded, variation=varied))
         return name
 
-    def launch_of_range(self, name: str, number: int) -> None:
-        """Another launch of a range, as it was captured, under ``name``."""
-        self._tried(name, Loaded(str(self._original(number)), Variation(launch=number)))
+    def launch_of_range(self, name: str, number: int, candidate: Path | None = None) -> None:
+        """Another launch of a range under ``name``: as it was captured, or by a kernel of a candidate."""
+        variation = Variation(launch=number)
+        path, image = str(candidate or self._original(number)), None
+        if candidate is not None and self.launcher == "native":
+            path, image = self._apart.image(candidate, variation, self._facts.arch)
+        self._tried(name, Loaded(path, variation, image))
 
     def image_of_capture(self, name: str) -> None:
         """Load the captured image under ``name``. Raises BackendUnavailable where there is none to load."""

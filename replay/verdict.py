@@ -208,7 +208,7 @@ class _Comparison:
         different = {region: bitmap.empty(size) for region, size in enumerate(self.sizes)}
         different |= {region: self.engine.diff(region, "post") for region in self.engine.differing("post")}
         count = sum(bitmap.count(bits) for bits in different.values())
-        total = sum(self.sizes)
+        total = self.measured.compared_bytes
         if not self.reasons and not self.hit:
             if not count and self.which == CANDIDATE:
                 self._never_written(different)  # few bytes may be as the oracle has them by chance
@@ -239,9 +239,8 @@ class _Comparison:
         elif self.open:
             verdict = undecided(f"{self.open[0]}; --reference FILE or --expect would decide it")
             answer, summary = verdict.answer, verdict.summary
-        return Verdict(
-            answer, summary, reasons, self.notes, sum(self.sizes), self.poisoned, list(views), exact
-        )
+        compared = self.measured.compared_bytes
+        return Verdict(answer, summary, reasons, self.notes, compared, self.poisoned, list(views), exact)
 
     def _excuse(self, doubt: str) -> None:
         """A candidate's reasons are open if the captured kernel's result is not the application's either."""

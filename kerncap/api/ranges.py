@@ -115,7 +115,7 @@ def replay_range(
     Raises FormatError, UsageError, BackendUnavailable or ReplayError.
     """
     check_numbers(options.timeout_s, options.rtol, options.atol)
-    _refuse(options)
+    refuse(options)
     with contextlib.ExitStack() as stack:
         pool = stack.enter_context(Pool()) if pool is None else pool
         opened = stack.enter_context(opened_range(path, options))
@@ -131,7 +131,7 @@ def replay_range(
                 launch.manifest = by_image(launch.manifest)
         shared = share([launch.manifest for launch in opened.launches])
         timeline = Timeline(opened.launches, shared, stack.enter_context(scratch.folder("range")))
-        judges = _Judges(options, pool, target_python, deadline)
+        judges = Judges(options, pool, target_python, deadline)
         measured = [judges.measured(launch) for launch in launches]
         whole = WholeRange(opened, shared, timeline)
         stack.callback(whole.close)
@@ -218,7 +218,7 @@ def slice_range(path: Path, number: int, output: Path) -> Path:
         return sliced
 
 
-class _Judges:
+class Judges:
     """What is known of launches alone: what they write, and whether they do what they did."""
 
     def __init__(
@@ -259,7 +259,8 @@ class _Judges:
                 return badly_ended(error.outcome)
 
 
-def _refuse(options: ReplayOptions) -> None:
+def refuse(options: ReplayOptions) -> None:
+    """Raises UsageError for an option that is for one launch."""
     for given, option in (
         (options.candidate, "--candidate"), (options.until_fail, "--until-fail"),
         (options.timed_runs, "-n"), (options.emulator, "--emulator"),

@@ -50,11 +50,16 @@ from kerncap.exit_status import exit_status
     "--launch", type=COUNT_OR_NONE, metavar="K",
     help="For a range: check launch K, or a candidate for it, on its captured memory.",
 )  # fmt: skip
+@click.option(
+    "--intermediate", "intermediates", multiple=True, metavar="K.NAME",
+    help="Of a range with --candidate: nothing after the range reads launch K's argument NAME, so the "
+    "candidate need not write it. Repeatable.",
+)  # fmt: skip
 @click.option("--expect", type=click.Choice(["finite"]), help="Require every written value to be finite.")
 @click.pass_context
 def command(
     context: click.Context, /, repros: tuple[Path, ...], as_json: bool, stages: str | None, resident: bool,
-    stop: bool, launch: int | None, **options: Any,
+    stop: bool, launch: int | None, intermediates: tuple[str, ...], **options: Any,
 ) -> int:  # fmt: skip
     """Check the kernel of REPRO, or a candidate for it, against the application's result.
 
@@ -85,7 +90,9 @@ def command(
         from kerncap.format.launch_range import is_range
 
         if launch is not None or (len(repros) == 1 and is_range(repros[0])):
-            return _range(repros, launch, options, stages, as_json, pool)
+            return _range(repros, launch, intermediates, options, stages, as_json, pool)
+        if intermediates:
+            raise UsageError("--intermediate: for a range of launches; leave it out")
         return _judged(repros, options, stages, as_json, pool, begun)
 
 
@@ -116,9 +123,10 @@ def _judged(
 
 
 def _range(
-    repros: tuple[Path, ...], launch: int | None, options: dict[str, Any], stages: str | None, as_json: bool,
-    pool: Any,
+    repros: tuple[Path, ...], launch: int | None, intermediates: tuple[str, ...], options: dict[str, Any],
+    stages: str | None, as_json: bool, pool: Any,
 ) -> int:  # fmt: skip
+    from kerncap.api.range_candidate import verify_candidate
     from kerncap.api.ranges import replay_range, verify_launch
     from kerncap.api.verify import VerifyOptions, parse_stages
     from kerncap.format.launch_range import is_range
@@ -127,16 +135,24 @@ def _range(
     asked = VerifyOptions(**options, stages=parse_stages(stages))
     if len(repros) != 1 or not is_range(repros[0]):
         raise UsageError("--launch: for one range of launches; leave it out")
+    if intermediates and (launch is not None or asked.candidate is None):
+        raise UsageError("--intermediate is for a range with --candidate; leave it out")
     if launch is not None:
         result = verify_launch(repros[0], launch, asked, pool)
         click.echo(json.dumps(result.as_dict(), indent=2) if as_json else verdict_text.render(result))
         return exit_status(result.answer)
+    with_candidate = asked.candidate is not None
     for given, option in (
-        (asked.reference, "--reference"), (stages, "--stages"), (asked.hostile, "--hostile"),
-        (asked.prove, "--prove"), (asked.expect, "--expect"),
+        (asked.reference, "--reference"), (stages and not with_candidate, "--stages"),
+        (asked.hostile and not with_candidate, "--hostile"), (asked.prove, "--prove"),
+        (asked.expect, "--expect"),
     ):  # fmt: skip
         if given:
             raise UsageError(f"{option} is for one launch of a range: name it with --launch K")
+    if with_candidate:
+        result = verify_candidate(repros[0], asked, intermediates, pool)
+        click.echo(json.dumps(result.as_dict(), indent=2) if as_json else verdict_text.render(result))
+        return exit_status(result.answer)
     of_range = replay_range(repros[0], asked, pool=pool)
     click.echo(json.dumps(of_range.as_dict(), indent=2) if as_json else range_text.render(of_range))
     return exit_status(of_range.answer)

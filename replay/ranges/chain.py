@@ -64,7 +64,7 @@ class Chain:
         """Run these, which are the first of the range, in order, up to one that does not do as it did."""
         engine = self._engine
         for launch in launches[1:]:
-            engine.load_launch(_name(launch.number), launch.number)
+            engine.load_launch(name_of(launch.number), launch.number)
         engine.restore()
         engine.snapshot(_EXPECTED)
         steps = []
@@ -86,7 +86,7 @@ class Chain:
             engine.put(_EXPECTED, region, bits)
         step.poisoned_bytes = self._poison(launch)
         generation = engine.generation
-        outcome = engine.launch(_name(launch.number))
+        outcome = engine.launch(name_of(launch.number))
         step.ns = outcome.ns
         if not outcome.ok or engine.generation != generation:
             return badly_ended(outcome)
@@ -181,5 +181,6 @@ class Chain:
         return not any(each.any() for each in left.values()) and self._engine.within(wanted, _EXPECTED)
 
 
-def _name(number: int) -> str:
+def name_of(number: int) -> str:
+    """The variant that a launch of a range is in an engine."""
     return ORIGINAL if number == 0 else f"launch {number}"

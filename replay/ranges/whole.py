@@ -38,6 +38,8 @@ class WholeRange(LaunchInWhole):
     Its state before is that of the timeline when it is staged. It has no state after: the launches have.
     """
 
+    in_range: tuple[LaunchInWhole, ...]
+
     def __init__(self, opened: LaunchRange, shared: SharedMemory, timeline: Timeline) -> None:
         firsts = itertools.accumulate((len(one.manifest.views) for one in opened.launches), initial=0)
         manifests = [
@@ -67,13 +69,13 @@ class WholeRange(LaunchInWhole):
     def stage(self, state: State, region: int, target: Path | str | int) -> None:
         assert isinstance(target, Path | str)
         with self._timeline.file(region).open("rb") as file, open(target, "wb") as copy:
-            _copy_data(file.fileno(), copy.fileno(), self.manifest.regions[region].size)
+            copy_data(file.fileno(), copy.fileno(), self.manifest.regions[region].size)
 
     def chunks_changed(self, region: int) -> list[int]:
         return []
 
 
-def _copy_data(source: int, target: int, size: int) -> None:
+def copy_data(source: int, target: int, size: int) -> None:
     """Copy a file, and leave its holes what they are."""
     os.ftruncate(target, size)
     at = 0

@@ -71,7 +71,8 @@ def schema_of(words: list[str], folder: Path) -> str | None:
         return "doctor-program"
     if command == "diff" and any(option.endswith(".json") for option in options):
         return "diff-results"
-    of_one = {"--only", "--launch"} & set(options) or command not in ("inspect", "replay", "verify")
+    of_one = {"--only", "--launch", "--candidate"} & set(options)
+    of_one = of_one or command not in ("inspect", "replay", "verify")
     if not of_one and any(is_range(folder / option) for option in options):
         return "inspect-range" if command == "inspect" else "replay-range"
     return command if command in DOCUMENTS else None

@@ -95,8 +95,11 @@ def _not_by_chance(
     further: list[Callable[[], other_contents.Shown]] = [
         lambda: other_contents.on_other_counts(engine, measured, options.tolerance),
         lambda: _wider(case, measured, other),
-        lambda: shapes_stage.on_some_sizes(case, measured),
     ]
+    if engine.one_launch:
+        further.append(lambda: shapes_stage.on_some_sizes(case, measured))
+    else:
+        found.not_shown.append("other sizes: launches in a row have those that they were captured with")
     shown = other
     while not shown.reasons and not shown.open and further:
         shown = further.pop(0)()
@@ -121,7 +124,7 @@ def _not_by_chance(
 
 def _wider(case: Case, measured: Measured, other: other_contents.Shown) -> other_contents.Shown:
     """On values beyond the captured ones; and errors that have one side on ``other`` values, and on more."""
-    text = case.reproducer.source_text() or ""
+    text = "".join(one.source_text() or "" for one in case.reproducer.in_range or [case.reproducer])
     coarse = case.reproducer.manifest.kernel.language != "triton" or multiplies_in_tf32(text)
     wider = wider_values.on_wider_values(case.engine, measured, case.options.tolerance, coarse)
     if wider.reasons or wider.open or not any(other.shifts.values()):

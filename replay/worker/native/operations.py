@@ -103,7 +103,7 @@ class NativeBackend(StateOperations[States], Judging):
         self, which: str, path: str, stages: str, variation: Variation, limit_s: float, image: Image | None,
         hip: HipImage | None,
     ) -> Loaded:  # fmt: skip
-        if self._is_triton:
+        if self._is_triton or isinstance(image, Cubin):
             return self._load_triton(which, Path(path), variation, image)
         if variation.config is not None:
             raise Refused("a native launch has no configuration but its own")

@@ -1,0 +1,236 @@
+"""`verify RANGE --candidate`: a module that replaces several launches of a range by one or more."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from kerncap import scratch
+from kerncap.answer import Answer
+from kerncap.api.candidate_file import kept, refuse_inside
+from kerncap.api.ranges import Judges, opened_range, refuse
+from kerncap.api.replay import check_numbers
+from kerncap.api.verify.run import judged
+from kerncap.api.verify.verify_result import DEFAULT_STAGES, STAGES, Case, VerifyOptions, VerifyResult
+from kerncap.errors import BackendUnavailable, UsageError
+from kerncap.format import LaunchOfRange, LaunchRange
+from kerncap.format.schema import Manifest
+from kerncap.log import one_line
+from kerncap.replay.byte_effects import Measured
+from kerncap.replay.choose import Choice
+from kerncap.replay.engine import CANDIDATE, ORIGINAL
+from kerncap.replay.pool import Pool
+from kerncap.replay.ranges.as_one import MeasuredAsOne, RangeAsOne, RangeEngine, measured_as_one
+from kerncap.replay.ranges.candidate import RangeCandidate, argument_of, read
+from kerncap.replay.ranges.shared_memory import share
+from kerncap.replay.ranges.timeline import Timeline
+from kerncap.replay.ranges.whole import by_image, choose_for_all
+from kerncap.replay.units import extent
+from kerncap.replay.verdict import judge
+from kerncap.replay.wording import Verdict, undecided
+from kerncap.replay.worker.common import bitmap
+
+_STAGES = ("smoke", "oracle", "determinism")  # that are about results, and not about one kernel's launch
+
+
+def verify_candidate(
+    path: Path, options: VerifyOptions, intermediates: Sequence[str] = (), pool: Pool | None = None
+) -> VerifyResult:
+    """Judge ``options.candidate`` by what the launches that it replaces left in the application's memory.
+
+    ``intermediates``: arguments such as ``0.y`` whose memory nothing needs after these launches, so that the
+    candidate need not write it. Raises FormatError, UsageError, BackendUnavailable or ReplayError.
+    """
+    assert options.candidate is not None
+    check_numbers(options.timeout_s, options.rtol, options.atol)
+    refuse(replace(options, candidate=None))
+    if not options.candidate.is_file():
+        raise UsageError(f"{options.candidate}: no such candidate file")
+    refuse_inside("--candidate", options.candidate)
+    with contextlib.ExitStack() as stack:
+        pool = stack.enter_context(Pool()) if pool is None else pool
+        opened = stack.enter_context(opened_range(path, options))
+        copy = stack.enter_context(kept(options.candidate, options.hostile))
+        assert copy is not None
+        candidate = read(copy.path, len(opened.launches))
+        options = replace(options, candidate=copy.path, stages=_stages(options))
+        replaced = opened.launches[candidate.first : candidate.last + 1]
+        choice = _choice(opened, options)
+        shared = share([launch.manifest for launch in opened.launches])
+        timeline = Timeline(opened.launches, shared, stack.enter_context(scratch.folder("range")))
+        kept_before = stack.enter_context(scratch.folder("before"))
+        whole = RangeAsOne(opened, shared, timeline, candidate, kept_before)
+        stack.callback(whole.close)
+        whole.max_expanded = options.max_size
+        judges = Judges(options, pool, None, None)
+        known = [judges.measured(launch) for launch in replaced]
+        problem = _why_not(whole, replaced, known)
+        if problem:
+            return _not_judged(path, whole, choice, problem)
+        measured = measured_as_one(whole, [each for each in known if each is not None])
+        notes = [_replaces(candidate, replaced), *_set_dead(whole, measured, candidate, intermediates)]
+        engine = stack.enter_context(
+            RangeEngine(whole, candidate, measured.dead, choice, options.timeout_s, options.hostile, pool)
+        )
+        folder = Path(stack.enter_context(scratch.temporary("verify")))
+        result = _judged(Case(whole, engine, CANDIDATE, options, folder, measured), measured)
+        said = [words for stage in result.stages for words in (stage.reasons, stage.shown, stage.not_shown)]
+        result.verdict = copy.close(result.verdict, *said)
+        result.path = path
+        result.notes[:0] = notes
+        return result
+
+
+def _stages(options: VerifyOptions) -> tuple[str, ...]:
+    if options.stages == DEFAULT_STAGES:
+        return ("smoke", "oracle")
+    if options.hostile and options.stages == STAGES:
+        return _STAGES
+    if other := [name for name in options.stages if name not in _STAGES]:
+        raise UsageError(
+            f"--stages {','.join(other)}: for one launch; a module for several has {', '.join(_STAGES)}"
+        )
+    return options.stages
+
+
+def _choice(opened: LaunchRange, options: VerifyOptions) -> Choice:
+    """The engine; on a GPU one that launches images: no Python of a candidate runs where it is judged."""
+    manifests = [launch.manifest for launch in opened.launches]
+    choice = choose_for_all(manifests, options.engine, options.device, options.python, None)
+    where = choice.launcher, choice.memory
+    if where == ("native", "cuda"):
+        for launch in opened.launches:
+            launch.manifest = by_image(launch.manifest)
+    elif where != ("interpreter", "host"):
+        raise BackendUnavailable(
+            "a candidate for several launches",
+            "it is judged with the captured images on an NVIDIA GPU, or in Triton's interpreter, and this is "
+            f"the {choice.name} engine in {choice.memory} memory; use --engine interpreter",
+        )
+    return choice
+
+
+def _why_not(whole: RangeAsOne, replaced: Sequence[LaunchOfRange], known: Sequence[Measured | None]) -> str:
+    """Why what the launches did can't be a judge; empty if it can."""
+    for launch, measured in zip(replaced, known, strict=True):
+        name = f"launch {launch.number} ({launch.manifest.kernel.name})"
+        if launch.manifest.closure.without_values:
+            return f"{name}: {launch.manifest.closure.why_without_values}"
+        if launch.manifest.oracle.kind != "trusted":
+            return f"{name} has no result to trust ({launch.manifest.oracle.kind})"
+        if measured is None:
+            return f"what {name} writes could not be measured, for it does not end well when replayed"
+    if whole.between:
+        number = whole.between[0]
+        return (
+            f"something that is not in the range changes memory between launches {number - 1} and {number}: "
+            "a candidate can't replace launches on both sides of it"
+        )
+    return ""
+
+
+def _not_judged(path: Path, whole: RangeAsOne, choice: Choice, why: str) -> VerifyResult:
+    return VerifyResult(
+        path, whole.manifest.kernel.name, "none", "none", "", "the application's result",
+        undecided(f"{why}; another range, or other launches of it, would decide it", why),
+        memory=choice.memory,
+    )  # fmt: skip
+
+
+def _replaces(candidate: RangeCandidate, replaced: Sequence[LaunchOfRange]) -> str:
+    names = ", ".join(f"{launch.number} ({launch.manifest.kernel.name})" for launch in replaced)
+    made = ", ".join(launch.kernel for launch in candidate.launches)
+    return one_line(f"{made} in place of launches {names}")
+
+
+def _set_dead(
+    whole: RangeAsOne, measured: MeasuredAsOne, candidate: RangeCandidate, named: Sequence[str]
+) -> Iterator[str]:
+    """Take what was named out of the results; a note on each. Raises UsageError for what is a result."""
+    captured = [launch.manifest for launch in whole.in_range[: whole.own]]
+    for text in named:
+        where = f"--intermediate {text}"
+        said = re.fullmatch(r"(\d{1,4})\.(\w{1,256})", text)
+        if said is None:
+            raise UsageError(f"{where}: expected K.NAME, an argument of launch K")
+        value = argument_of(where, int(said[1]), said[2], captured).value
+        view = getattr(value, "view", None)
+        if view is None:
+            raise UsageError(f"{where}: it is no tensor")
+        region = whole.manifest.views[view].region
+        size = measured.sizes[region]
+        span = bitmap.span(size, *extent(whole.manifest.views[view]))
+        written = measured.written.get(region, bitmap.empty(size)) & span
+        if not written.any():
+            raise UsageError(f"{where}: the replaced launches write nothing there")
+        if unread := bitmap.count(written & ~measured.read_inside.get(region, bitmap.empty(size))):
+            raise UsageError(
+                f"{where}: {unread:,} bytes that are written there are read by no launch that is replaced: "
+                "they are a result"
+            )
+        measured.dead[region] = measured.dead.get(region, bitmap.empty(size)) | written
+        yield f"not compared: {bitmap.count(written):,} bytes of {text}, which are taken to be needed no more"
+    if measured.dead and not measured.written_bytes:
+        raise UsageError(f"--intermediate {' '.join(named)}: no result is left to compare")
+
+
+def _judged(case: Case, measured: MeasuredAsOne) -> VerifyResult:
+    """The result where all that the replaced launches left counts as one.
+
+    Where that is a no, what they read again of it may be no result: then they decide it, or it is open.
+    """
+    wanted = [name for name in case.options.stages if name != "smoke"]
+    result = judged(case, wanted)
+    if result.answer is not Answer.NO or result.stages[0].result != "pass":
+        return result
+    inside = {region: bits for region, bits in measured.perhaps_dead().items() if bits.any()}
+    if inside:
+        lenient = replace(measured, dead={**measured.dead, **inside}, noise=None, ran=None)
+        assert isinstance(case.engine, RangeEngine)
+        case.engine.dead = lenient.dead
+        names = _read_again(case.engine.manifest, measured, result.verdict)
+        only = (
+            judged(replace(case, measured=lenient, verdict=None), wanted) if lenient.written_bytes else None
+        )
+        case.engine.dead = measured.dead
+        if only is not None and only.answer is Answer.NO:
+            result = only
+        elif names and (only is None or only.passed):
+            return _open(result, names)
+    own = judge(case.engine, measured, ORIGINAL)
+    if not own.passed:
+        why = f"the captured launches, in a row, don't give the application's result here: {own.summary}"
+        said = f"{why}; kerncap verify without --candidate says at which launch"
+        result.verdict = undecided(said, why, *result.verdict.reasons)
+    return result
+
+
+def _open(result: VerifyResult, names: Sequence[str]) -> VerifyResult:
+    """Only memory that the replaced launches read again is not as they left it."""
+    why = f"whether anything after these launches needs {', '.join(names)} is not known"
+    remedy = " ".join(f"--intermediate {name}" for name in names)
+    notes, reasons = result.verdict.notes, result.verdict.reasons
+    result.verdict = undecided(
+        f"{why}, and the candidate leaves something else there; {remedy} says that nothing does",
+        why,
+        *reasons,
+    )
+    result.verdict.notes = notes
+    for stage in result.stages:
+        stage.result = "undecided" if stage.result == "fail" else stage.result
+    return result
+
+
+def _read_again(manifest: Manifest, measured: MeasuredAsOne, found: Verdict) -> list[str]:
+    """The tensors that a verdict names, and whose written bytes are all read again; each memory once."""
+    names: dict[tuple[int, tuple[int, int]], str] = {}
+    for view in manifest.views:
+        bits = bitmap.span(measured.sizes[view.region], *extent(view))
+        left = measured.results().get(view.region, ~bits) & bits
+        is_named = any(re.search(rf"(^|: |of ){re.escape(view.name)}(:| were)", one) for one in found.reasons)
+        if is_named and left.any() and not (left & ~measured.perhaps_dead()[view.region]).any():
+            names.setdefault((view.region, extent(view)), view.name)
+    return list(names.values())

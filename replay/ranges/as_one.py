@@ -1,0 +1,263 @@
+"""Launches of a range in a row as one, so that what replaces them is judged as one launch's candidate is.
+
+Memory is that before the first of them and that after the last; what flows between them is no result, unless
+it is left there at the end.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import msgspec
+
+from kerncap.errors import UsageError
+from kerncap.format import LaunchRange
+from kerncap.format.checks_file import Checks
+from kerncap.format.memory_index import State
+from kerncap.replay.byte_effects import Measured
+from kerncap.replay.choose import Choice
+from kerncap.replay.engine import CANDIDATE, ORIGINAL, Engine
+from kerncap.replay.outcome import Outcome
+from kerncap.replay.process import Shared
+from kerncap.replay.ranges.candidate import LAUNCHES, RangeCandidate, manifest_of
+from kerncap.replay.ranges.chain import name_of
+from kerncap.replay.ranges.shared_memory import SharedMemory, placed
+from kerncap.replay.ranges.timeline import Change, Timeline
+from kerncap.replay.ranges.whole import LaunchInWhole, WholeRange, copy_data
+from kerncap.replay.side_inputs import SideInputs, of_reproducer
+from kerncap.replay.worker.common import bitmap
+from kerncap.replay.worker.common.bitmap import Bits
+from kerncap.scratch import Scratch
+
+Masks = dict[int, Bits]  # by region of the range
+
+
+class _OfCandidate(LaunchInWhole):
+    """A launch of the candidate: its kernel is in the candidate's file, and nothing of it is stored."""
+
+    def source_text(self) -> str | None:
+        return None
+
+    @property
+    def variables(self) -> list[int]:
+        return []
+
+
+class RangeAsOne(WholeRange):
+    """The launches ``first`` to ``last`` as one reproducer, with those of a candidate after the range's own.
+
+    ``between`` are the launches (in the range) before which something that is not in it changed memory.
+    """
+
+    def __init__(
+        self, opened: LaunchRange, shared: SharedMemory, timeline: Timeline, candidate: RangeCandidate,
+        made: Scratch,
+    ) -> None:  # fmt: skip
+        super().__init__(opened, shared, timeline)
+        self.replaced = self.in_range[candidate.first : candidate.last + 1]
+        self.places = shared.places
+        self._before = made.path
+        self._changed: dict[int, set[int]] = {}
+        self.between: list[int] = []
+        self._follow(candidate.first, candidate.last)
+        captured = [launch.manifest for launch in self.in_range]
+        added = [
+            _OfCandidate(
+                opened.launches[0], manifest_of(one, number, captured, candidate.path), shared.places[0]
+            )
+            for number, one in enumerate(candidate.launches)
+        ]
+        self.own = len(self.in_range)
+        self.in_range = (*self.in_range, *added)
+        views = tuple(
+            msgspec.structs.replace(view, name=f"{number}.{view.name}" if view.name else "")
+            for number, (start, stop) in enumerate(itertools.pairwise(self.first_views))
+            for view in self.manifest.views[start:stop]
+        )
+        kinds = [
+            launch.manifest.oracle for launch in self.replaced if launch.manifest.oracle.kind != "trusted"
+        ]
+        names = ", ".join(launch.manifest.kernel.name for launch in self.replaced)
+        kernel = msgspec.structs.replace(self.manifest.kernel, name=names)
+        oracle = kinds[0] if kinds else self.replaced[0].manifest.oracle
+        self.manifest = msgspec.structs.replace(
+            self.manifest,
+            views=views,
+            oracle=oracle,
+            kernel=kernel,
+            closure=self.replaced[0].manifest.closure,
+        )
+
+    def _follow(self, first: int, last: int) -> None:
+        """Move the timeline past the launches that are replaced; keep what was there before."""
+        for number in range(last + 1):
+            changes = self._timeline.before(number)
+            if number == first:
+                for region in range(len(self.manifest.regions)):
+                    with self._timeline.file(region).open("rb") as now, self._file(region).open("wb") as kept:
+                        copy_data(now.fileno(), kept.fileno(), self.manifest.regions[region].size)
+            elif number > first and changes:
+                self.between.append(number)
+                self._note(changes)
+            changes = self._timeline.after(number)
+            if number >= first:
+                self._note(changes)
+
+    def _note(self, changes: Sequence[Change]) -> None:
+        for change in changes:
+            self._changed.setdefault(change.region, set()).add(change.start // self.index.chunk_bytes)
+
+    def _file(self, region: int) -> Path:
+        return self._before / f"{region}.before"
+
+    def stage(self, state: State, region: int, target: Path | str | int) -> None:
+        if state == "post":
+            return super().stage(state, region, target)
+        assert isinstance(target, Path | str)
+        with self._file(region).open("rb") as file, open(target, "wb") as copy:
+            copy_data(file.fileno(), copy.fileno(), self.manifest.regions[region].size)
+
+    def chunks_changed(self, region: int) -> list[int]:
+        return sorted(self._changed.get(region, ()))
+
+    # What is found of it is found of these launches and this candidate, and belongs to no file.
+
+    def checks(self) -> Checks | None:
+        return None
+
+    def write_checks(self, checks: Checks) -> None:
+        pass
+
+
+@dataclass
+class MeasuredAsOne(Measured):
+    """What launches in a row do to each byte of the range's memory. ``dead``: written, and no result."""
+
+    dead: Masks = field(default_factory=dict)
+    read_inside: Masks = field(default_factory=dict)  # what they read of what they have written
+
+    @property
+    def compared_bytes(self) -> int:
+        return super().compared_bytes - sum(map(bitmap.count, self.dead.values()))
+
+    @property
+    def written_bytes(self) -> int:
+        return sum(bitmap.count(bits) for bits in self.results().values())
+
+    def results(self) -> Masks:
+        """The bytes that are judged."""
+        return {
+            region: bits & ~self.dead[region] if region in self.dead else bits
+            for region, bits in self.written.items()
+        }
+
+    def perhaps_dead(self) -> Masks:
+        """Of the bytes that are judged those that a launch has read again: no others need to know them."""
+        nothing = {region: bitmap.empty(size) for region, size in enumerate(self.sizes)}
+        return {
+            region: bits & {**nothing, **self.read_inside}[region] for region, bits in self.results().items()
+        }
+
+
+def measured_as_one(whole: RangeAsOne, measured: Sequence[Measured]) -> MeasuredAsOne:
+    """Of what each of the replaced launches does, in their order, what they all do."""
+    found = MeasuredAsOne([region.size for region in whole.manifest.regions])
+    inputs: Masks = {}
+    for launch, known in zip(whole.replaced, measured, strict=True):
+        reads: Masks = {}
+        writes: Masks = {}
+        for index, place in enumerate(whole.places[launch.number]):
+            size = known.sizes[index]
+            if size:
+                whole_size = found.sizes[place.region]
+                _add(reads, place.region, placed(~known.poisonable(index), size, place, whole_size))
+                written = known.written.get(index, bitmap.empty(size))
+                _add(writes, place.region, placed(written, size, place, whole_size))
+        for region, bits in reads.items():
+            before = found.written.get(region, bitmap.empty(found.sizes[region]))
+            _add(inputs, region, bits & ~before)
+            _add(found.read_inside, region, bits & before)
+        for region, bits in writes.items():
+            if bits.any():
+                found.add(region, bits)
+    for region, size in enumerate(found.sizes):
+        read = inputs.get(region, bitmap.empty(size))
+        written = found.written.get(region, bitmap.empty(size))
+        if (in_place := written & read).any():
+            found.add(region, in_place, also_input=in_place)
+        if (idle := ~(written | read)).any():
+            found.leave(region, idle)
+    return found
+
+
+def _add(masks: Masks, region: int, bits: Bits) -> None:
+    masks[region] = masks[region] | bits if region in masks else bits
+
+
+class RangeEngine(Engine):
+    """An engine in which the captured kernel and the candidate are launches in a row, each under one name."""
+
+    one_launch = False
+
+    def __init__(
+        self, whole: RangeAsOne, candidate: RangeCandidate, dead: Masks, choice: Choice, timeout_s: float,
+        hostile: bool, shared: Shared,
+    ) -> None:  # fmt: skip
+        self.dead = dead
+        self._parts = {
+            ORIGINAL: [name_of(launch.number) for launch in whole.replaced],
+            CANDIDATE: [f"candidate's {LAUNCHES}[{n}]" for n in range(len(candidate.launches))],
+        }
+        self._whole = whole
+        super().__init__(whole, timeout_s=timeout_s, choice=choice, hostile=hostile, shared=shared)
+        try:
+            for launch in whole.replaced:
+                if launch.number:
+                    self.load_launch(name_of(launch.number), launch.number)
+        except BaseException:
+            self.close()
+            raise
+
+    def load_candidate(self, path: Path) -> None:
+        for number, name in enumerate(self._parts[CANDIDATE]):
+            self.load_launch(name, self._whole.own + number, path)
+
+    def load_configured(self, name: str, config: object, path: Path | None = None) -> None:  # type: ignore[override]
+        raise UsageError(
+            f"{path or name}: a `# kerncap:` line is for one launch; {LAUNCHES} say it for several"
+        )
+
+    def launch(self, which: str = ORIGINAL, timeout_s: float | None = None) -> Outcome:
+        ns = 0
+        for name in self._parts.get(which, [which]):
+            outcome = super().launch(name, timeout_s)
+            if not outcome.ok:
+                said = (
+                    f"{name}: {outcome.message}" if outcome.message and name != ORIGINAL else outcome.message
+                )
+                return replace(outcome, message=said)
+            ns += outcome.ns
+        if which in self._parts:
+            for region, bits in self.dead.items():
+                self.put("post", region, bits)
+        return replace(outcome, ns=ns)
+
+    def variant(self, which: str, scalars: dict[str, str]) -> str:
+        if scalars:
+            raise UsageError(f"{which}: launches in a row have the numbers that they were captured with")
+        return which
+
+    @functools.cached_property
+    def side_inputs(self) -> SideInputs:
+        if self.choice.memory == "host":
+            return SideInputs()
+        found = [of_reproducer(launch) for launch in self._whole.replaced]
+        clocks = dict.fromkeys(clock for each in found for clock in each.clocks)
+        return SideInputs(
+            tuple(clocks), any(each.order for each in found), any(each.heap for each in found),
+            any(each.prints for each in found),
+        )  # fmt: skip

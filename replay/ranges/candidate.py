@@ -1,0 +1,198 @@
+"""A candidate for several launches: a module with Triton kernels, and data that say how they are launched.
+
+The module is a stranger's and is not executed here: two of its names are read, each assigned a literal.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from kerncap.errors import UsageError
+from kerncap.format import schema
+from kerncap.format.schema import Manifest
+from kerncap.printable import visible
+from kerncap.regular_file import read_regular
+from kerncap.replay.worker.protocol import Scalar, Three, three
+from kerncap.replay.worker.triton_launch.config import encoded
+
+LAUNCHES, REPLACES = "LAUNCHES", "REPLACES"
+_MOST_BYTES = 4 << 20  # of a module
+_MOST_LAUNCHES = 1024
+_MOST_PROGRAMS = 2**31 - 1
+_OPTIONS = ("num_warps", "num_stages", "num_ctas", "maxnreg")
+_KEYS = ("kernel", "grid", "arguments", "options")
+_OF_LAUNCH = re.compile(r"(\d{1,4})\.(\w{1,256})")
+
+
+@dataclass(frozen=True)
+class CandidateLaunch:
+    """One launch: a kernel of the module.
+
+    A text such as ``2.out`` among ``arguments`` is what launch 2 of the range was passed as ``out``; all else
+    is a value.
+    """
+
+    kernel: str
+    grid: Three
+    arguments: dict[str, Scalar]
+    options: dict[str, int]
+
+
+@dataclass(frozen=True)
+class RangeCandidate:
+    """What the module in ``path`` launches in place of the launches ``first`` to ``last`` of a range."""
+
+    path: Path
+    first: int
+    last: int
+    launches: tuple[CandidateLaunch, ...]
+
+
+def read(path: Path, launches: int) -> RangeCandidate:
+    """The candidate in ``path`` for a range of ``launches``. Raises UsageError for what is none."""
+    found = _literals(path)
+    if LAUNCHES not in found:
+        raise UsageError(
+            f"{path}: no {LAUNCHES}, which say what the module launches in place of the range's launches; "
+            "a candidate for one of them is judged with --launch K"
+        )
+    first, last = _replaced(path, found.get(REPLACES), launches)
+    listed = found[LAUNCHES]
+    if not isinstance(listed, list | tuple) or not 0 < len(listed) <= _MOST_LAUNCHES:
+        raise UsageError(f"{path}: {LAUNCHES}: expected a list of 1 to {_MOST_LAUNCHES:,} launches")
+    made = tuple(_launch(f"{path}: {LAUNCHES}[{number}]", one) for number, one in enumerate(listed))
+    return RangeCandidate(path, first, last, made)
+
+
+def manifest_of(launch: CandidateLaunch, number: int, captured: Sequence[Manifest], path: Path) -> Manifest:
+    """Launch ``number`` of the candidate as a worker is given it; ``captured`` are those of the range.
+
+    Raises UsageError for an argument that the range does not have.
+    """
+    arguments = tuple(
+        _argument(f"{path}: {LAUNCHES}[{number}]: argument {name}", name, value, captured)
+        for name, value in launch.arguments.items()
+    )
+    options = {name: _value(value) for name, value in launch.options.items()}
+    file = schema.StoredFile(path="source/candidate.py", size=0, sha256="0" * 64)  # nothing is stored
+    like = captured[0]
+    mode: Literal["interpreter", "jit"] = "interpreter" if like.launch.mode == "interpreter" else "jit"
+    return msgspec.structs.replace(
+        like,
+        kernel=schema.Kernel(name=launch.kernel, qualified_name=launch.kernel, language="triton"),
+        arguments=arguments,
+        launch=schema.Launch(grid=launch.grid, ordinal=0, mode=mode, options=options),
+        source=schema.Source(file=file, entry=launch.kernel),
+        code=(),
+        compiled=None,
+    )
+
+
+def _literals(path: Path) -> dict[str, Any]:
+    """The values of both names. Raises UsageError for what is no Python, or no literal."""
+    try:
+        tree = ast.parse(read_regular(path, _MOST_BYTES), filename=str(path))
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        line = f", line {error.lineno}" if isinstance(error, SyntaxError) and error.lineno else ""
+        raise UsageError(f"{path}{line}: not Python: {getattr(error, 'msg', None) or error}") from error
+    found: dict[str, Any] = {}
+    for statement in tree.body:
+        if isinstance(statement, ast.AnnAssign):
+            targets: list[ast.expr] = [statement.target]
+        elif isinstance(statement, ast.Assign):
+            targets = statement.targets
+        else:
+            continue
+        names = {target.id for target in targets if isinstance(target, ast.Name)} & {LAUNCHES, REPLACES}
+        for name in names:
+            if name in found:
+                raise UsageError(f"{path}, line {statement.lineno}: {name} is assigned twice; once is read")
+            try:
+                assert statement.value is not None
+                found[name] = ast.literal_eval(statement.value)
+            except (AssertionError, ValueError, TypeError, RecursionError, MemoryError) as error:
+                raise UsageError(
+                    f"{path}, line {statement.lineno}: {name} is no literal; it is read and not executed: "
+                    "write numbers, texts, lists and dicts"
+                ) from error
+    return found
+
+
+def _replaced(path: Path, value: Any, launches: int) -> tuple[int, int]:
+    """First and last launch that are replaced, of a text such as ``0:3``."""
+    if value is None:
+        return 0, launches - 1
+    said = re.fullmatch(r"(\d{1,4}):(\d{1,4})", value) if isinstance(value, str) else None
+    first, stop = map(int, said.groups()) if said else (0, 0)
+    if not 0 <= first < stop <= launches:
+        shown = visible(repr(value)[:40])
+        raise UsageError(f'{path}: {REPLACES} {shown}: expected "N:M", launches N to M-1 of {launches}')
+    return first, stop - 1
+
+
+def _launch(where: str, said: Any) -> CandidateLaunch:
+    if not isinstance(said, dict) or not {"kernel", "grid", "arguments"} <= said.keys() <= {*_KEYS}:
+        raise UsageError(f"{where}: expected a dict of kernel, grid, arguments, and options if there are any")
+    kernel = said["kernel"]
+    if not isinstance(kernel, str) or not kernel.isidentifier():
+        raise UsageError(f"{where}: kernel {visible(repr(kernel)[:80])}: expected the name of a function")
+    grid = said["grid"]
+    grid = (grid,) if _is_int(grid) else grid
+    if not isinstance(grid, list | tuple) or not 1 <= len(grid) <= 3 or not all(map(_is_int, grid)):
+        raise UsageError(f"{where}: grid: expected one to three integers")
+    if min(grid) < 1 or math.prod(grid) > _MOST_PROGRAMS:
+        raise UsageError(f"{where}: grid: expected 1 to {_MOST_PROGRAMS:,} programs")
+    arguments, options = said["arguments"], said.get("options", {})
+    if not isinstance(arguments, dict) or not all(map(_is_name, arguments)):
+        raise UsageError(f"{where}: arguments: expected a dict of values by parameter")
+    for name, value in arguments.items():
+        if not (value is None or isinstance(value, bool | int | float | str)):
+            raise UsageError(f"{where}: argument {name}: expected a number, a text or None")
+    if not isinstance(options, dict) or not all(
+        name in _OPTIONS and _is_int(value) and 0 < value <= 1024 for name, value in options.items()
+    ):
+        raise UsageError(f"{where}: options: expected integers for {', '.join(_OPTIONS)}")
+    return CandidateLaunch(kernel, three((*grid, 1, 1)[:3]), arguments, options)
+
+
+def _is_int(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_name(value: Any) -> bool:
+    return isinstance(value, str) and value.isidentifier()
+
+
+def _argument(where: str, name: str, value: Scalar, captured: Sequence[Manifest]) -> schema.Argument:
+    of_launch = _OF_LAUNCH.fullmatch(value) if isinstance(value, str) else None
+    if of_launch is None:
+        return schema.Argument(name=name, role="runtime", value=_value(value))
+    number, passed = int(of_launch[1]), of_launch[2]
+    found = argument_of(where, number, passed, captured)
+    return schema.Argument(name=name, role=found.role, value=found.value, signature=found.signature)
+
+
+def argument_of(where: str, number: int, name: str, captured: Sequence[Manifest]) -> schema.Argument:
+    """What a launch of the range was passed as ``name``. Raises UsageError, which begins with ``where``."""
+    if number >= len(captured):
+        raise UsageError(f"{where}: the range has the launches 0 to {len(captured) - 1}, and no {number}")
+    found = next((each for each in captured[number].arguments if each.name == name), None)
+    if found is None:
+        names = ", ".join(visible(each.name) for each in captured[number].arguments)
+        raise UsageError(f"{where}: launch {number} has no argument {visible(name)}; it has {names}")
+    if isinstance(found.value, schema.FunctionValue | schema.OpaqueValue):
+        raise UsageError(f"{where}: {number}.{visible(name)} is no memory and no number; pass another one")
+    return found
+
+
+def _value(value: Scalar) -> schema.Value:
+    found: schema.Value = msgspec.convert(encoded(value), schema.Value)
+    return found
