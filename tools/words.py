@@ -42,9 +42,14 @@ WORDS: dict[str, tuple[str, str]] = {
     "nobody": (r"\b(?:nobody|somebody)\b", "no one, someone; or say who"),
     "inside of": (r"\binside of\b", "inside, in"),
     "as far as": (r"\bas far as\b", "if, as much as"),
+    "is no": (
+        r"(?<!\bthere )(?<!\bThere )\b(?:is|are|was|were) no (?!longer\b|more than\b|less than\b|fewer than\b)",
+        "is not a",
+    ),
 }
 # (file, the words that are right there)
 ALLOWED: dict[str, tuple[str, ...]] = {
+    "docs/reference/cli.md": ("the answer is no |",),  # yes, no or undecided
     "kerncap/format/private/people.py": ("main nobody public",),  # names of accounts
     "kerncap/report/documents/diff.py": ("told: identifies the run",),  # a value of the document
     "shims/common/arm.cpp": ("is read as it lies there",),  # a static_assert: seen by who builds it

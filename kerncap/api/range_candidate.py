@@ -159,7 +159,7 @@ def _set_dead(
         value = argument_of(where, int(said[1]), said[2], captured).value
         view = getattr(value, "view", None)
         if view is None:
-            raise UsageError(f"{where}: it is no tensor")
+            raise UsageError(f"{where}: not a tensor")
         region = whole.manifest.views[view].region
         size = measured.sizes[region]
         span = bitmap.span(size, *extent(whole.manifest.views[view]))

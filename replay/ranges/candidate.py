@@ -120,7 +120,7 @@ def _literals(path: Path) -> dict[str, Any]:
                 found[name] = ast.literal_eval(statement.value)
             except (AssertionError, ValueError, TypeError, RecursionError, MemoryError) as error:
                 raise UsageError(
-                    f"{path}, line {statement.lineno}: {name} is no literal; it is read and not executed: "
+                    f"{path}, line {statement.lineno}: {name} is not a literal; it is read, not executed: "
                     "write numbers, texts, lists and dicts"
                 ) from error
     return found
@@ -189,7 +189,9 @@ def argument_of(where: str, number: int, name: str, captured: Sequence[Manifest]
         names = ", ".join(visible(each.name) for each in captured[number].arguments)
         raise UsageError(f"{where}: launch {number} has no argument {visible(name)}; it has {names}")
     if isinstance(found.value, schema.FunctionValue | schema.OpaqueValue):
-        raise UsageError(f"{where}: {number}.{visible(name)} is no memory and no number; pass another one")
+        raise UsageError(
+            f"{where}: {number}.{visible(name)} is neither memory nor a number; pass another one"
+        )
     return found
 
 

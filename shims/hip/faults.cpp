@@ -58,7 +58,7 @@ const char* reason_text(uint32_t reasons) noexcept {
   // Source: hsa_amd_memory_fault_reason_t.
   if ((reasons & 1U) != 0) return "page not present";
   if ((reasons & 2U) != 0) return "write to a read-only page";
-  if ((reasons & 4U) != 0) return "execution of a page that is no code";
+  if ((reasons & 4U) != 0) return "execution of a page that is not code";
   if ((reasons & 8U) != 0) return "access to a page of the host's";
   return "unknown reason";
 }

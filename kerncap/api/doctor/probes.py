@@ -108,7 +108,7 @@ if loaded:
     try:
         getattr(ctypes.CDLL(None), "kerncap_%s_live" % sys.argv[1])
     except AttributeError:
-        done(error="it is loaded, and is no shim of kerncap's")
+        done(error="it is loaded, and is not kerncap's shim")
     done(loads=True)
 try:
     ctypes.CDLL(path)
