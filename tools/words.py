@@ -43,7 +43,7 @@ WORDS: dict[str, tuple[str, str]] = {
     "inside of": (r"\binside of\b", "inside, in"),
     "as far as": (r"\bas far as\b", "if, as much as"),
     "is no": (
-        r"(?<!\bthere )(?<!\bThere )\b(?:is|are|was|were) no (?!longer\b|more than\b|less than\b|fewer than\b)",
+        r"(?<!\b[Tt]here )\b(?:is|are|was|were) no (?!longer\b|(?:more|less|fewer) than\b)",
         "is not a",
     ),
 }
