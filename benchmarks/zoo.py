@@ -28,7 +28,7 @@ from _harness import KERNCAP, ROOT
 from kerncap.sanitizer.findings import NOT_SANITISED
 
 sys.path.insert(0, str(Path(__file__).resolve().parent / "zoo"))
-from pairs import PAIRS, Pair
+from mended_bugs import PAIRS, Pair
 
 FOLDER = Path(__file__).resolve().parent / "zoo"
 PLACE = ROOT / "build" / "zoo"
@@ -395,7 +395,7 @@ def main() -> int:
     parser.add_argument("--only", default="", metavar="REGEX", help="calls whose name it is found in")
     parser.add_argument("--again", action="store_true", help="also the calls that are in the journal")
     parser.add_argument(
-        "--pairs", action="store_true", help="bugs that a later version mended (zoo/pairs.py)"
+        "--pairs", action="store_true", help="bugs that a later version mended (zoo/mended_bugs.py)"
     )
     parser.add_argument("--json", action="store_true", help="one JSON document in place of the table")
     parser.add_argument(

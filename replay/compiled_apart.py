@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kerncap.errors import KerncapError
-from kerncap.replay.process import Program
 from kerncap.replay.staging import Job
 from kerncap.replay.worker.protocol import Image, Variation
+from kerncap.replay.worker_process import Program
 
 if TYPE_CHECKING:
     from kerncap.replay.candidates.triton_image import Made

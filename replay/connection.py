@@ -12,12 +12,12 @@ import numpy as np
 from kerncap.errors import BackendUnavailable, ReplayError
 from kerncap.replay import hip
 from kerncap.replay.choose import Choice
-from kerncap.replay.process import Ahead, Refusal, TargetError, Worker, WorkerDied, WorkerTimeout
 from kerncap.replay.staging import Job
 from kerncap.replay.surroundings import environment_of
 from kerncap.replay.worker.common import bitmap
 from kerncap.replay.worker.common.bitmap import Bits
 from kerncap.replay.worker.protocol import Backend, Opened
+from kerncap.replay.worker_process import Ahead, Refusal, TargetError, Worker, WorkerDied, WorkerTimeout
 
 START_TIMEOUT_S = 300.0  # torch and Triton from a cold disk
 _OPERATION_TIMEOUT_S = 600.0

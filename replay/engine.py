@@ -16,7 +16,11 @@ from kerncap.replay import doubts
 from kerncap.replay.choose import Choice, choose, image_instead, likely, without_torch
 from kerncap.replay.connection import Connection
 from kerncap.replay.outcome import CandidateError, Compiled, Config, ConfinedError, Facts, NotHeld, Outcome
-from kerncap.replay.process import (
+from kerncap.replay.side_inputs import SideInputs, of_reproducer
+from kerncap.replay.staging import Job, stage
+from kerncap.replay.variants import CANDIDATE, CAPTURED, ORIGINAL, REBUILT, Variants
+from kerncap.replay.worker.protocol import Backend, Image, Opened
+from kerncap.replay.worker_process import (
     Ahead,
     Shared,
     WorkerDied,
@@ -24,10 +28,6 @@ from kerncap.replay.process import (
     WorkerTimeout,
     program,
 )
-from kerncap.replay.side_inputs import SideInputs, of_reproducer
-from kerncap.replay.staging import Job, stage
-from kerncap.replay.variants import CANDIDATE, CAPTURED, ORIGINAL, REBUILT, Variants
-from kerncap.replay.worker.protocol import Backend, Image, Opened
 from kerncap.replay.worker_times import GRACE_S, WorkerTimes
 
 __all__ = ["CANDIDATE", "CAPTURED", "ORIGINAL", "REBUILT", "Engine"]

@@ -19,7 +19,7 @@ from types import TracebackType
 from kerncap.errors import BackendUnavailable, ReplayError
 from kerncap.format import Reproducer
 from kerncap.format.schema import Manifest
-from kerncap.replay import hip, process
+from kerncap.replay import hip, worker_process
 from kerncap.replay.choose import Choice, own_python_has, without_torch
 from kerncap.replay.connection import started_as
 from kerncap.replay.engine import Engine
@@ -154,14 +154,14 @@ class Pool:
     def program(
         self, python: str, words: Sequence[str], environment: Mapping[str, str], log: Path, module: Path
     ) -> Process:
-        """As `process.program`, by a fork if one is at hand or will be wanted again."""
+        """As `worker_process.program`, by a fork if one is at hand or will be wanted again."""
         kind = _Started.of(_compilers(module), python, environment, ())
         if self._lasting or kind in self._nurseries:
             nursery = self._nursery(kind)
             with contextlib.suppress(ReplayError):
                 if nursery is not None:
                     return nursery.program(words, log)
-        return process.program(python, words, environment, log, module)
+        return worker_process.program(python, words, environment, log, module)
 
     def _start_for(self, manifest: Manifest, asked: Asked) -> None:
         """Begin with what a worker will need, most likely, before it is found out what there is."""

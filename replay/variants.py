@@ -14,9 +14,9 @@ from kerncap.format import Reproducer
 from kerncap.replay.compiled_apart import CompiledApart
 from kerncap.replay.connection import START_TIMEOUT_S, Connection
 from kerncap.replay.outcome import CandidateError, Compiled, Config, Facts, Loaded
-from kerncap.replay.process import Program, Refusal, TargetError, WorkerKilled
 from kerncap.replay.worker.job import of_launch
 from kerncap.replay.worker.protocol import Backend, Cubin, HipImage, Image, Place, Variation
+from kerncap.replay.worker_process import Program, Refusal, TargetError, WorkerKilled
 
 ORIGINAL = "original"
 CANDIDATE = "candidate"

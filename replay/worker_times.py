@@ -7,9 +7,9 @@ from typing import TypeVar
 
 from kerncap.errors import ReplayError, UsageError
 from kerncap.replay.outcome import Outcome, Repeated
-from kerncap.replay.process import TargetError, WorkerDied, WorkerKilled, WorkerTimeout
 from kerncap.replay.worker.protocol import Backend, Replays, Timings
 from kerncap.replay.worker_memory import WorkerMemory
+from kerncap.replay.worker_process import TargetError, WorkerDied, WorkerKilled, WorkerTimeout
 
 S = TypeVar("S")
 

@@ -322,7 +322,7 @@ def _skip(result: CaptureResult, left: Sequence[SealedLaunch], why: str) -> None
 
 
 def _self_check(path: Path, result: CaptureResult, timeout_s: float, pool: Pool) -> SelfCheck:
-    from kerncap.api.ranges import self_check_range
+    from kerncap.api.range_replay import self_check_range
     from kerncap.api.verify import self_check
 
     check = self_check_range if is_range(path) else self_check

@@ -20,10 +20,10 @@ from kerncap import env, scratch
 from kerncap.errors import BackendUnavailable, UsageError
 from kerncap.format import Reproducer, schema
 from kerncap.log import one_line
-from kerncap.replay import process, trust
+from kerncap.replay import trust, worker_process
 from kerncap.replay.choose import python_to_compile
-from kerncap.replay.process import Program
 from kerncap.replay.surroundings import compilers_environment
+from kerncap.replay.worker_process import Program
 from kerncap.sanitizer.sources.origins import with_original_places
 
 TIMEOUT_S = 180.0  # Triton from a cold disk, and one kernel
@@ -58,7 +58,7 @@ def compile_source(
     trusted: bool = False,
     python: str | None = None,
     instead: Instead | None = None,
-    program: Program = process.program,
+    program: Program = worker_process.program,
 ) -> str:
     """Optimised TTIR of the reproducer's kernel for ``target``, with the application's places in it.
 

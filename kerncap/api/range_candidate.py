@@ -11,7 +11,7 @@ from pathlib import Path
 from kerncap import scratch
 from kerncap.answer import Answer
 from kerncap.api.candidate_file import kept, refuse_inside
-from kerncap.api.ranges import Judges, opened_range, refuse
+from kerncap.api.range_replay import Judges, opened_range, refuse
 from kerncap.api.replay import check_numbers
 from kerncap.api.verify.run import judged
 from kerncap.api.verify.verify_result import DEFAULT_STAGES, STAGES, Case, VerifyOptions, VerifyResult

@@ -157,7 +157,7 @@ def _replay(repro: Path, options: Any, as_json: bool) -> int:
 
 
 def _replay_range(repro: Path, options: Any, as_json: bool, only: int | None, until: int | None) -> int:
-    from kerncap.api.ranges import replay_launch, replay_range
+    from kerncap.api.range_replay import replay_launch, replay_range
     from kerncap.report import range_text, verdict_text
 
     if only is not None:

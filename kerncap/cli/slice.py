@@ -24,7 +24,7 @@ def command(repro: Path, launch: int, output: Path, as_json: bool) -> int:
 
     It has the memory from before and after the launch, as in the application.
     """
-    from kerncap.api.ranges import slice_range
+    from kerncap.api.range_replay import slice_range
 
     path = slice_range(repro, launch, output)
     click.echo(json.dumps({"path": str(path), "launch": launch}) if as_json else str(path))

@@ -127,7 +127,7 @@ def _range(
     stages: str | None, as_json: bool, pool: Any,
 ) -> int:  # fmt: skip
     from kerncap.api.range_candidate import verify_candidate
-    from kerncap.api.ranges import replay_range, verify_launch
+    from kerncap.api.range_replay import replay_range, verify_launch
     from kerncap.api.verify import VerifyOptions, parse_stages
     from kerncap.format.launch_range import is_range
     from kerncap.report import range_text, verdict_text

@@ -10,11 +10,11 @@ from kerncap.errors import BackendUnavailable, KerncapError
 from kerncap.regular_file import read_regular
 from kerncap.replay.choose import python_to_compile
 from kerncap.replay.outcome import CandidateError, ConfinedError
-from kerncap.replay.process import Program
 from kerncap.replay.surroundings import compilers_environment
 from kerncap.replay.worker import protocol, typed_json
 from kerncap.replay.worker.protocol import MADE_FILE, VARIATION_FILE, Cubin, Failure, Image, Place, Variation
 from kerncap.replay.worker.typed_json import MAX_LINE_BYTES, Unreadable
+from kerncap.replay.worker_process import Program
 
 _NEEDED = ("torch", "triton", "numpy")
 _TAIL = 2000

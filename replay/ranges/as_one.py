@@ -22,7 +22,6 @@ from kerncap.replay.byte_effects import Measured
 from kerncap.replay.choose import Choice
 from kerncap.replay.engine import CANDIDATE, ORIGINAL, Engine
 from kerncap.replay.outcome import Outcome
-from kerncap.replay.process import Shared
 from kerncap.replay.ranges.candidate import LAUNCHES, RangeCandidate, manifest_of
 from kerncap.replay.ranges.chain import name_of
 from kerncap.replay.ranges.shared_memory import SharedMemory, placed
@@ -31,6 +30,7 @@ from kerncap.replay.ranges.whole import LaunchInWhole, WholeRange, copy_data
 from kerncap.replay.side_inputs import SideInputs, of_reproducer
 from kerncap.replay.worker.common import bitmap
 from kerncap.replay.worker.common.bitmap import Bits
+from kerncap.replay.worker_process import Shared
 from kerncap.scratch import Scratch
 
 Masks = dict[int, Bits]  # by region of the range

@@ -22,9 +22,9 @@ from kerncap import child
 from kerncap.errors import KerncapError, ReplayError
 from kerncap.replay import trust
 from kerncap.replay.tuning.bench import Bench
-from kerncap.replay.tuning.launches import BenchOptions
 from kerncap.replay.tuning.point import Point
 from kerncap.replay.tuning.trial import Final, Trial
+from kerncap.replay.tuning.trial_launch import BenchOptions
 
 _END_S = 30.0  # for the engines to end; then the process is killed
 # A reply of an engine waits for the interpreter's lock while configurations are announced: so long at most.

@@ -19,9 +19,9 @@ from kerncap.replay.statistics import median
 from kerncap.replay.tuning.builds import Builds
 from kerncap.replay.tuning.formula import Unknown
 from kerncap.replay.tuning.grid import GridUnknown
-from kerncap.replay.tuning.launches import HOST_RUNS, OpenLaunch, first_line
 from kerncap.replay.tuning.point import Point
 from kerncap.replay.tuning.trial import State, Trial
+from kerncap.replay.tuning.trial_launch import HOST_RUNS, OpenLaunch, first_line
 
 _CHEAP_RUNS = 3
 _FULL_MS = 10.0  # of timed launches in a trial

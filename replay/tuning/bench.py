@@ -16,10 +16,10 @@ from kerncap.replay.choose import Choice, choose
 from kerncap.replay.tuning.attempts import Attempts
 from kerncap.replay.tuning.builds import Builds
 from kerncap.replay.tuning.finals import Finals
-from kerncap.replay.tuning.launches import BenchOptions, OpenLaunch
 from kerncap.replay.tuning.point import Point
 from kerncap.replay.tuning.standbys import Standbys
 from kerncap.replay.tuning.trial import Final, Trial
+from kerncap.replay.tuning.trial_launch import BenchOptions, OpenLaunch
 
 
 class Bench:

@@ -15,15 +15,15 @@ from kerncap.replay.candidates.unit import private_folder
 from kerncap.replay.choose import Choice
 from kerncap.replay.engine import CANDIDATE
 from kerncap.replay.outcome import CandidateError, Compiled, Config
-from kerncap.replay.process import Standby
 from kerncap.replay.tuning import cuda_text, point
 from kerncap.replay.tuning.compile_pool import Built, CompilePool
 from kerncap.replay.tuning.formula import Unknown
 from kerncap.replay.tuning.grid import GridUnknown
-from kerncap.replay.tuning.launches import BenchOptions, OpenLaunch
 from kerncap.replay.tuning.point import Point
 from kerncap.replay.tuning.prune import Budget, Pruner, over_budget, shared_limit
 from kerncap.replay.tuning.space import LaunchSpace
+from kerncap.replay.tuning.trial_launch import BenchOptions, OpenLaunch
+from kerncap.replay.worker_process import Standby
 
 _MOST_AHEAD = 64  # compiled while the engines still start
 _BUILDERS = 8

@@ -22,10 +22,10 @@ from kerncap.replay.tuning import point as points
 from kerncap.replay.tuning import worker_tasks as tasks
 from kerncap.replay.tuning.constraints import INSTALL
 from kerncap.replay.tuning.executor import Job, Sent
-from kerncap.replay.tuning.launches import BenchOptions
 from kerncap.replay.tuning.point import Point
 from kerncap.replay.tuning.shipping import Shipment
 from kerncap.replay.tuning.trial import Final, Trial
+from kerncap.replay.tuning.trial_launch import BenchOptions
 
 _AT_WORKER = 3  # one runs, one waits for it to end, one is on its way: nothing is waited for between them
 _THREADS = 2  # of a worker, for the one that runs and the one that waits for the device

@@ -14,10 +14,10 @@ from kerncap.replay.choose import Choice
 from kerncap.replay.tuning import point as points
 from kerncap.replay.tuning.apart import BenchApart
 from kerncap.replay.tuning.bench import Bench
-from kerncap.replay.tuning.launches import BenchOptions
 from kerncap.replay.tuning.point import Point
 from kerncap.replay.tuning.standbys import Standbys
 from kerncap.replay.tuning.trial import Final, Trial
+from kerncap.replay.tuning.trial_launch import BenchOptions
 
 _AHEAD = 64
 

@@ -13,9 +13,9 @@ from kerncap.replay.engine import CANDIDATE, ORIGINAL
 from kerncap.replay.repeated_runs import run_timed
 from kerncap.replay.statistics import median
 from kerncap.replay.tuning.builds import Builds
-from kerncap.replay.tuning.launches import HOST_RUNS, OpenLaunch, first_line
 from kerncap.replay.tuning.point import Point
 from kerncap.replay.tuning.trial import WITHIN, Final
+from kerncap.replay.tuning.trial_launch import HOST_RUNS, OpenLaunch, first_line
 from kerncap.replay.verdict import judge, judge_timed
 from kerncap.replay.wording import Tolerance, Verdict
 

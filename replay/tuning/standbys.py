@@ -10,8 +10,8 @@ from pathlib import Path
 from kerncap.errors import ReplayError
 from kerncap.format.schema import Manifest
 from kerncap.replay.choose import Choice
-from kerncap.replay.process import Standby
 from kerncap.replay.surroundings import environment_of
+from kerncap.replay.worker_process import Standby
 
 _DRIVERS = (Path("/dev/nvidiactl"), Path("/proc/driver/nvidia/version"), Path("/dev/dxg"))
 

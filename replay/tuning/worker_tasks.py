@@ -16,10 +16,10 @@ from kerncap.errors import KerncapError
 from kerncap.replay.choose import probe
 from kerncap.replay.tuning.apart import BenchApart
 from kerncap.replay.tuning.executor import Job, run_job
-from kerncap.replay.tuning.launches import BenchOptions
 from kerncap.replay.tuning.point import Point
 from kerncap.replay.tuning.shipping import Shipment, unpack
 from kerncap.replay.tuning.trial import Final, Trial
+from kerncap.replay.tuning.trial_launch import BenchOptions
 
 
 @dataclass

@@ -42,7 +42,7 @@ def serve_apart() -> str:
 def install(address: str, at_start: Mapping[str, str]) -> None:
     """In a command: its nurseries are forks, if they would be started in the environment of that process."""
     from kerncap.replay.nursery import Nursery
-    from kerncap.replay.process import Process
+    from kerncap.replay.worker_process import Process
 
     own = Nursery._started
 

@@ -10,7 +10,7 @@ from kerncap import log
 from kerncap.api.diff import diff_reproducers, opened
 from kerncap.api.diff.diff_result import ReproducerDiff
 from kerncap.api.diverge.diverge_result import ARGUMENTS, LAUNCH, MEMORY, Named, Place
-from kerncap.api.diverge.pairs import Pair
+from kerncap.api.diverge.launch_differences import Pair
 from kerncap.api.diverge.sides import Captured, Side, capture_launch
 from kerncap.api.sanitize import sanitize_reproducer
 from kerncap.capture.trace_file import Trace

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kerncap.api.diverge.judge import is_certain
-from kerncap.api.diverge.pairs import Pair, pairs_of
+from kerncap.api.diverge.launch_differences import Pair, pairs_of
 from kerncap.capture.trace_file import Trace
 
 

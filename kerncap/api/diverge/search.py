@@ -19,8 +19,8 @@ from kerncap.api.diverge.judge import (
     named_of,
     sanitized,
 )
+from kerncap.api.diverge.launch_differences import Pair, pairs_of
 from kerncap.api.diverge.noise import Noise
-from kerncap.api.diverge.pairs import Pair, pairs_of
 from kerncap.api.diverge.sides import Side
 from kerncap.capture.options import Selection
 from kerncap.capture.payloads import TracedRecord

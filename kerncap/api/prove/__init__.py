@@ -13,7 +13,7 @@ from kerncap.api.candidate_file import refuse_inside
 from kerncap.api.candidate_settings import SettingError, settings_of
 from kerncap.api.diff import opened
 from kerncap.api.prove.handed_on import check_handed_on
-from kerncap.api.prove.launches import captured, check_language, with_source
+from kerncap.api.prove.proof_launches import captured, check_language, with_source
 from kerncap.api.prove.proof_words import ProofWords, said
 from kerncap.errors import UsageError
 from kerncap.format import Reproducer

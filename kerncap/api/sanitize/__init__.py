@@ -10,8 +10,8 @@ from kerncap.api.compiled_ttir import check_target, compile_source
 from kerncap.errors import BackendUnavailable, UsageError
 from kerncap.format import Reproducer
 from kerncap.regular_file import read_regular_text
-from kerncap.replay import process
-from kerncap.replay.process import Program
+from kerncap.replay import worker_process
+from kerncap.replay.worker_process import Program
 from kerncap.sanitizer.analysis import Options
 from kerncap.sanitizer.engine import sanitize
 from kerncap.sanitizer.findings import CHECKS, LaunchReport
@@ -40,7 +40,7 @@ def sanitize_reproducer(
     target: str | None = None,
     trusted: bool = False,
     python: str | None = None,
-    program: Program = process.program,
+    program: Program = worker_process.program,
 ) -> list[LaunchReport]:
     """The one launch of a reproducer, judged on the memory before it.
 

@@ -23,7 +23,6 @@ from kerncap.replay.tuning import writeback
 from kerncap.replay.tuning.constraints import Legal
 from kerncap.replay.tuning.executor import Direct, Executor, Sent
 from kerncap.replay.tuning.journal import Journal, identity
-from kerncap.replay.tuning.launches import BenchOptions
 from kerncap.replay.tuning.point import Point, Scalar
 from kerncap.replay.tuning.samplers import NAMES, make
 from kerncap.replay.tuning.search import Found, Limits, Search
@@ -31,6 +30,7 @@ from kerncap.replay.tuning.space import LaunchSpace, Space, Wishes, build
 from kerncap.replay.tuning.space_file import SpaceFile, read
 from kerncap.replay.tuning.standbys import Standbys
 from kerncap.replay.tuning.trial import Trial
+from kerncap.replay.tuning.trial_launch import BenchOptions
 from kerncap.replay.wording import Tolerance
 
 _TRIALS = 100

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from kerncap.api.prove.launches import captured, with_source
+from kerncap.api.prove.proof_launches import captured, with_source
 from kerncap.api.prove.proof_words import said
 from kerncap.api.verify import numerics_stage
 from kerncap.api.verify.verify_result import Case, StageResult

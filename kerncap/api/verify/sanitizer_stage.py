@@ -18,7 +18,7 @@ from kerncap.api.verify.verify_result import Case, StageResult
 from kerncap.errors import BackendUnavailable, KerncapError
 from kerncap.log import one_line
 from kerncap.replay.engine import CANDIDATE
-from kerncap.replay.process import Program
+from kerncap.replay.worker_process import Program
 
 _SANITIZER = "kerncap.api.sanitize"
 

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 
 from kerncap import child, log
-from kerncap.cli.resident.place import Folder, own_name
+from kerncap.cli.resident.judge_socket import Folder, own_name
 
 _SERVER = "kerncap.cli.resident.server"
 

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kerncap import cli, interrupts, scratch
-from kerncap.cli.resident.place import Folder, is_own
+from kerncap.cli.resident.judge_socket import Folder, is_own
 from kerncap.replay.pool import Pool
 
 IDLE_S = 300.0

@@ -21,7 +21,7 @@ from typing import BinaryIO
 from kerncap import failure, scratch, writable_by_others
 from kerncap.errors import FormatError, KerncapError, UsageError
 from kerncap.format.archive.directory import check_directory
-from kerncap.format.archive.place import place
+from kerncap.format.archive.final_name import place
 from kerncap.format.checks_file import MAX_CHECKS_BYTES, decode_checks
 from kerncap.format.names import (
     CHECKS_PATH,

@@ -9,7 +9,7 @@ import sys
 import types
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
-from . import cuda, ranges, ranks, values
+from . import cuda, nvtx_ranges, ranks, values
 from .contract import key, word
 from .kernels import Kernel
 
@@ -109,7 +109,7 @@ class _Names(Dict[str, Any]):
                 stream = int(cuda.torch_module().cuda.current_stream().cuda_stream)
             return stream or 0
         if name == "range":
-            return ranges.text()
+            return nvtx_ranges.text()
         if name == "rank":
             return ranks.rank()
         raise KeyError(name)

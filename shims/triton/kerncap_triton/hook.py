@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import Any, Dict, Optional
 
-from . import autotune, compiled_kernel, launch, precompiled
+from . import autotune, compiled_kernel, precompiled, run_hook
 from .contract import word
 from .session import Session
 
@@ -23,11 +23,11 @@ def patch(session_path: str, name: str, module: Any) -> None:
 
 
 def _jit(session: Session, module: Any) -> None:
-    launch.patch(session, module.JITFunction, word.mode.jit)
+    run_hook.patch(session, module.JITFunction, word.mode.jit)
 
 
 def _interpreter(session: Session, module: Any) -> None:
-    launch.patch(session, module.InterpretedFunction, word.mode.interpreter)
+    run_hook.patch(session, module.InterpretedFunction, word.mode.interpreter)
 
 
 def _inductor(session: Session, module: Any) -> None:

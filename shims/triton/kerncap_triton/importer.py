@@ -33,9 +33,9 @@ def install(session_path: str) -> None:
 
             return mirror.watch(module)
         if name.endswith("nvtx"):
-            from . import ranges
+            from . import nvtx_ranges
 
-            return ranges.watch(session_path, name, module)
+            return nvtx_ranges.watch(session_path, name, module)
         if name.startswith("cutlass."):
             from . import cute_dsl
 

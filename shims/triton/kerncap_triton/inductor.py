@@ -14,7 +14,7 @@ import sys
 import types
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
-from . import compiled, generations, launch, native, values
+from . import compiled, generations, native, run_hook, values
 from .annotate import Annotation
 from .call import Call
 from .closure import Unsupported
@@ -38,7 +38,7 @@ def patch(session: Session, module: Any) -> None:
     def watched(self: Any, *args: Any, **kwargs: Any) -> Any:
         return _slow(session, original, debug_class, self, args, kwargs)
 
-    tuner.run = launch.run_hook(session, original, watched)
+    tuner.run = run_hook.run_hook(session, original, watched)
 
 
 def _wrap_step(session: Session, original: Callable[..., Any], name: str) -> Callable[..., Any]:
@@ -89,7 +89,7 @@ def _slow(
     is_measuring = bool(kwargs.get("benchmark_run")) and not isinstance(tuner, debug_class)
     thread.tuning += is_measuring
     try:
-        watch = launch.consider(
+        watch = run_hook.consider(
             session, tuner, lambda t: make_kernel(t), lambda kernel: bind_early(kernel, tuner, args, kwargs)
         )
     finally:
@@ -144,14 +144,14 @@ class Interception:
             return launcher(*args, **kwargs)
         self.used = True
         if isinstance(self.watch, Timing):
-            launch.guarded(
+            run_hook.guarded(
                 self.session, self.watch, functools.partial(self._launched_with, launcher, args, kwargs)
             )
         elif isinstance(self.watch, Watch):
             prepare = functools.partial(self._prepare, launcher, args, kwargs)
-            if not launch.guarded(self.session, self.watch, prepare):
+            if not run_hook.guarded(self.session, self.watch, prepare):
                 return launcher(*args, **kwargs)
-        return launch.observe(self.session, self.watch, lambda: launcher(*args, **kwargs))
+        return run_hook.observe(self.session, self.watch, lambda: launcher(*args, **kwargs))
 
     def _prepare(self, launcher: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> None:
         capture = self.watch
@@ -173,7 +173,7 @@ class Interception:
     def never_launched(self, reason: str) -> None:
         if not self.used:
             self.used = True
-            launch.guarded(self.session, self.watch, lambda: self.watch.fail(reason))
+            run_hook.guarded(self.session, self.watch, lambda: self.watch.fail(reason))
 
 
 class StandIn:

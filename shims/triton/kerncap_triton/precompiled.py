@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from typing import Any, Callable, Dict, Tuple
 
-from . import compiled, launch
+from . import compiled, run_hook
 from .annotate import Annotation
 from .call import Call
 from .contract import word
@@ -29,7 +29,7 @@ def patch(session: Session, kind: Any) -> None:
 
         @functools.wraps(runner)
         def run(*args: Any, **kwargs: Any) -> Any:
-            if launch.is_skipped(session, fn):
+            if run_hook.is_skipped(session, fn):
                 return runner(*args, **kwargs)
             return _slow(session, runner, self, grid, args, kwargs)
 
@@ -49,7 +49,7 @@ def _slow(
     if session.thread.busy:
         return runner(*args, **kwargs)
     fn = binary.src.fn
-    watch = launch.consider(
+    watch = run_hook.consider(
         session, fn, lambda f: Kernel(f, word.mode.jit), lambda k: bind(k, binary, grid, args)
     )
     if watch is None:
@@ -59,7 +59,7 @@ def _slow(
     if isinstance(watch, Watch):
         names = watch.call.kernel.arg_names
         watch.describe_compiled = lambda _: compiled.describe(session, binary, str(fn.__name__), names)
-    return launch.observe(session, watch, lambda: runner(*args, **kwargs))
+    return run_hook.observe(session, watch, lambda: runner(*args, **kwargs))
 
 
 def bind(kernel: Kernel, binary: Any, grid: Any, args: Tuple[Any, ...]) -> Call:

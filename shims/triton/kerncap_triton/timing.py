@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
-from . import cuda, native, ranges
+from . import cuda, native, nvtx_ranges
 from .call import Call
 from .contract import key, word
 from .kernels import Counters
@@ -89,7 +89,7 @@ class Timing:
             config=self._config,
             stream=None if on_host else str(call.names()["stream"]),
             device=None if on_host else call.device()[1],
-            range=tuple(ranges.names()),
+            range=tuple(nvtx_ranges.names()),
             route=self.counters.kernel.mode,
         )
 

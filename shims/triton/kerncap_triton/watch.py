@@ -7,7 +7,7 @@ import itertools
 import json
 from typing import Any, Callable, Deque, Dict, List, Optional
 
-from . import compiled, ranges, values, wire
+from . import compiled, nvtx_ranges, values, wire
 from .call import Call, callable_source, python_stack
 from .closure import Unsupported
 from .contract import key, word
@@ -104,7 +104,7 @@ class Watch:
             key.autotune: self.autotune,
             key.source: self._source(),
             key.python_stack: python_stack(),
-            key.range: ranges.names(),
+            key.range: nvtx_ranges.names(),
             **({} if self.position is None else {key.position: self.position}),
         }
 

@@ -18,7 +18,7 @@ from kerncap.format import Reproducer, schema
 from kerncap.format.code_object import CodeObject, KernelMetadata
 from kerncap.replay import hip
 from kerncap.replay.engine import ORIGINAL, Engine
-from kerncap.replay.process import Worker
+from kerncap.replay.worker_process import Worker
 from tests.unit.replay.native import BASE, SPACING
 
 from . import replay_launches as launches

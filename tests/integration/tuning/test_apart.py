@@ -15,7 +15,7 @@ import pytest
 from kerncap.errors import ReplayError
 from kerncap.format import Reproducer
 from kerncap.replay.tuning.apart import BenchApart
-from kerncap.replay.tuning.launches import BenchOptions
+from kerncap.replay.tuning.trial_launch import BenchOptions
 from tests.unit.replay.build import add
 
 OPTIONS = BenchOptions(engine="interpreter")
@@ -82,7 +82,7 @@ def test_it_ends_with_whoever_started_it(reproducer: tuple[str, Path]) -> None:
     text = (
         "import sys, time; from pathlib import Path\n"
         "from kerncap.replay.tuning.apart import BenchApart\n"
-        "from kerncap.replay.tuning.launches import BenchOptions\n"
+        "from kerncap.replay.tuning.trial_launch import BenchOptions\n"
         f"bench = BenchApart({{{digest!r}: Path({str(path)!r})}}, BenchOptions(engine='interpreter'))\n"
         "print(bench.pid, flush=True); time.sleep(1000)"
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from kerncap.answer import Answer
-from kerncap.api.ranges import replay_range
+from kerncap.api.range_replay import replay_range
 from kerncap.api.replay import ReplayOptions
 from kerncap.format import Reproducer
 from kerncap.format.range_writer import write_range

@@ -14,12 +14,12 @@ from pathlib import Path
 
 import pytest
 
-from kerncap.cli.resident import client, place, server
-from kerncap.cli.resident.place import Folder, own_name
+from kerncap.cli.resident import client, judge_socket, server
+from kerncap.cli.resident.judge_socket import Folder, own_name
 from kerncap.errors import UsageError
 from tests.unit.replay import native, rig
 
-START = Path(place.kerncap.__file__).with_name("start.py")
+START = Path(judge_socket.kerncap.__file__).with_name("start.py")
 
 
 @pytest.fixture(autouse=True)
@@ -115,7 +115,7 @@ def test_another_environment_is_another_judge(repro: Path, monkeypatch: pytest.M
     assert own_name() == name
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
     assert own_name() != name
-    monkeypatch.setattr(place.kerncap, "__version__", "0.0.0")
+    monkeypatch.setattr(judge_socket.kerncap, "__version__", "0.0.0")
     assert len({name, own_name()}) == 2
 
 
@@ -176,9 +176,9 @@ def test_a_process_of_another_user_is_not_talked_to(monkeypatch: pytest.MonkeyPa
             folder.connect("a.judge")
         connected, _ = listening.accept()
         with connected:
-            assert not place.is_own(connected)
+            assert not judge_socket.is_own(connected)
         monkeypatch.setattr(os, "geteuid", lambda: uid)
         with socket.socket(socket.AF_UNIX) as stranger:
             stranger.connect(f"/proc/self/fd/{folder._fd}/a.judge")
-            assert place.is_own(stranger)
+            assert judge_socket.is_own(stranger)
         folder.remove("a.judge")

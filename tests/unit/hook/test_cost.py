@@ -51,7 +51,7 @@ def launched(kernel: Launchable) -> None:
 def test_a_launch_of_no_interest_costs_next_to_nothing_and_is_counted(
     package: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any], reason: str
 ) -> None:
-    from kerncap_triton import kernels, launch, session  # type: ignore[import-not-found,unused-ignore]
+    from kerncap_triton import kernels, run_hook, session  # type: ignore[import-not-found,unused-ignore]
 
     class Kernel(Launchable):
         pass
@@ -64,12 +64,12 @@ def test_a_launch_of_no_interest_costs_next_to_nothing_and_is_counted(
     (tmp_path / "session.json").write_text(json.dumps(options(**changes)))
     (tmp_path / "arm").write_bytes(bytes(4096))
     hooked = session.Session(str(tmp_path / "session.json"))
-    launch.patch(hooked, Kernel, "jit")
+    run_hook.patch(hooked, Kernel, "jit")
     bound: list[Any] = []
     monkeypatch.setattr(kernels.Kernel, "bind", lambda *call: bound.append(call))
     looked: list[Any] = []
-    consider = launch.consider
-    monkeypatch.setattr(launch, "consider", lambda *call: looked.append(call) or consider(*call))
+    consider = run_hook.consider
+    monkeypatch.setattr(run_hook, "consider", lambda *call: looked.append(call) or consider(*call))
     added = (calls_of(lambda: launched(kernel)) - plain) / LAUNCHES
     # All but a few go by with a look-up and a subtraction: no lock, nothing bound, nothing timed.
     assert added < 3.5

@@ -224,7 +224,7 @@ def test_dynamo_does_not_trace_into_the_hook(run: Run) -> None:
         ADD
         + CALL
         + (
-            "import sys, torch._dynamo\nours = sys.modules['kerncap_triton.launch']\n"
+            "import sys, torch._dynamo\nours = sys.modules['kerncap_triton.run_hook']\n"
             "functions = (ours.observe, ours.consider, ours.RunHook.__get__)\n"
             "print([torch._dynamo.trace_rules.check(f) for f in functions])\n"
             "def mine(): pass\nprint(torch._dynamo.trace_rules.check(mine))"

@@ -50,7 +50,7 @@ def test_package_nvtx_in_a_listing_and_as_a_selector(run: Run) -> None:
 @pytest.fixture
 def torch_nvtx(package: Any) -> Any:
     """torch.cuda.nvtx of a build with CUDA, as far as the hook looks at it."""
-    from kerncap_triton import ranges  # type: ignore[import-not-found,unused-ignore]
+    from kerncap_triton import nvtx_ranges  # type: ignore[import-not-found,unused-ignore]
 
     def fails(msg: str) -> int:
         if msg == "refused":
@@ -60,23 +60,23 @@ def torch_nvtx(package: Any) -> Any:
     module = types.SimpleNamespace(
         range_push=fails, range_pop=lambda: 0, range_start=lambda msg: 0, range_end=lambda number: None
     )
-    ranges._PATCHES["torch.cuda.nvtx"](module)
+    nvtx_ranges._PATCHES["torch.cuda.nvtx"](module)
     return module
 
 
 def test_torchs_functions_are_seen_once_they_have_worked(torch_nvtx: Any, package: Any) -> None:
-    from kerncap_triton import ranges
+    from kerncap_triton import nvtx_ranges
 
     torch_nvtx.range_push("outer")
     with pytest.raises(RuntimeError):
         torch_nvtx.range_push("refused")
     torch_nvtx.range_push(msg="a\nb")
-    assert ranges.names() == ["outer", "a b"] and ranges.text() == "outer/a b"
+    assert nvtx_ranges.names() == ["outer", "a b"] and nvtx_ranges.text() == "outer/a b"
     first, second = torch_nvtx.range_start("one"), torch_nvtx.range_start("two")
     assert first == second, "without a profiler every handle is 0"
-    assert ranges.names() == ["one", "two", "outer", "a b"]
+    assert nvtx_ranges.names() == ["one", "two", "outer", "a b"]
     others: list[list[str]] = []
-    thread = threading.Thread(target=lambda: others.append(ranges.names()))
+    thread = threading.Thread(target=lambda: others.append(nvtx_ranges.names()))
     thread.start()
     thread.join()
     assert others == [["one", "two"]], "push and pop are a thread's own"
@@ -84,4 +84,4 @@ def test_torchs_functions_are_seen_once_they_have_worked(torch_nvtx: Any, packag
         torch_nvtx.range_end(0)
     for _ in range(3):  # one more than there are
         torch_nvtx.range_pop()
-    assert ranges.names() == []
+    assert nvtx_ranges.names() == []

@@ -16,10 +16,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kerncap.replay.process import Worker, WorkerDied
 from kerncap.replay.worker import protocol, typed_json
 from kerncap.replay.worker.protocol import Backend, Difference, Element, Ended, Failure, Place, View
 from kerncap.replay.worker.typed_json import MAX_LINE_BYTES, Lines, Unreadable
+from kerncap.replay.worker_process import Worker, WorkerDied
 
 _DIFFERENCE = Difference(3, "out", 8, 2, 1, 0, 0.5, math.inf, 2.0, Element([7], "1.0", "2.0"))
 

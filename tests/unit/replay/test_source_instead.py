@@ -13,9 +13,9 @@ from kerncap.replay import engine as engines
 from kerncap.replay.choose import Choice
 from kerncap.replay.connection import Connection
 from kerncap.replay.engine import Engine
-from kerncap.replay.process import TargetError
 from kerncap.replay.variants import Variants
 from kerncap.replay.worker.protocol import Opened
+from kerncap.replay.worker_process import TargetError
 
 from .native import add
 

@@ -16,12 +16,12 @@ import pytest
 from kerncap.format import Reproducer
 from kerncap.replay.choose import Choice
 from kerncap.replay.engine import Engine
-from kerncap.replay.process import Standby, bury
 from kerncap.replay.surroundings import environment_of
 from kerncap.replay.tuning.standbys import Standbys
 from kerncap.replay.worker import typed_json
 from kerncap.replay.worker.compile_messages import Compilation, CompilationEnded, Compiling
 from kerncap.replay.worker.protocol import Config
+from kerncap.replay.worker_process import Standby, bury
 from tests.unit.replay.build import Launch, add
 
 SOURCE = """

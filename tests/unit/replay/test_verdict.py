@@ -17,8 +17,8 @@ from kerncap.errors import ReplayError
 from kerncap.exit_status import ExitStatus
 from kerncap.format import schema
 from kerncap.replay.outcome import CandidateError
-from kerncap.replay.process import Worker
 from kerncap.replay.wording import Tolerance
+from kerncap.replay.worker_process import Worker
 from tests.parameters import first_of
 
 from . import build

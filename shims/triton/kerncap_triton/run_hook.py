@@ -8,18 +8,18 @@ import time
 from types import MethodType
 from typing import Any, Callable, Dict, Optional, Tuple
 
-from . import autotune, cuda, launch_span, native, ranges, signal_handlers, where
+from . import autotune, cuda, launch_span, native, nvtx_ranges, signal_handlers, where
 from .annotate import Annotation
 from .call import Call, python_stack
 from .capture import Capture
 from .closure import Unsupported
 from .contract import word
 from .kernels import Counters, Kernel
+from .launch_digests import Trace
 from .launch_span import LaunchSpan
 from .rows import Key
 from .session import Session
 from .timing import Timing
-from .trace import Trace
 from .watch import Refused, Watch
 
 MAX_WHERE_REASONS = 16
@@ -179,7 +179,7 @@ def _consider(session: Session, fn: Any, make: Callable[[Any], Kernel], bind: Bi
             with session.lock:
                 counters.filter(reason)
             return None
-    if selection.range is not None and not selection.in_range(ranges.text()):
+    if selection.range is not None and not selection.in_range(nvtx_ranges.text()):
         with session.lock:
             counters.filter(word.filter.range)
         return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, Optional
 
-from . import cuda, hashing, ranges, values
+from . import cuda, hashing, nvtx_ranges, values
 from .call import Call, python_stack
 from .closure import Closure, Unsupported, size_text
 from .contract import RecordKind, key, word
@@ -96,7 +96,7 @@ class Trace(Watch):
                 key.options: {name: values.encode(value, name) for name, value in self.call.options.items()},
                 key.hashed: hashed or [],
                 key.python_stack: python_stack()[-1:],
-                key.range: ranges.names(),
+                key.range: nvtx_ranges.names(),
                 key.reason: reason and values.clean(reason)[:4000],
                 key.error: error and values.clean(error)[:4000],
             },

@@ -14,11 +14,11 @@ from kerncap.replay.choose import Choice
 from kerncap.replay.engine import ORIGINAL, Engine
 from kerncap.replay.limits.impossible_times import Floor, of_launch
 from kerncap.replay.measure_write_set import measure
-from kerncap.replay.process import Standby
 from kerncap.replay.statistics import median
 from kerncap.replay.tuning.check import Checker
 from kerncap.replay.tuning.space import LaunchSpace
 from kerncap.replay.wording import BY_DTYPE, Tolerance, nothing_written
+from kerncap.replay.worker_process import Standby
 
 HOST_RUNS = 2
 _SLOWEST = 50.0  # times the captured: a candidate that takes longer is ended
