@@ -79,7 +79,7 @@ def verify_candidate(
         result = _judged(Case(whole, engine, CANDIDATE, options, folder, measured), measured)
         said = [words for stage in result.stages for words in (stage.reasons, stage.shown, stage.not_shown)]
         result.verdict = copy.close(result.verdict, *said)
-        result.path = path
+        result.path, result.kernel = path, whole.kernels
         result.notes[:0] = notes
         return result
 
@@ -134,7 +134,7 @@ def _why_not(whole: RangeAsOne, replaced: Sequence[LaunchOfRange], known: Sequen
 
 def _not_judged(path: Path, whole: RangeAsOne, choice: Choice, why: str) -> VerifyResult:
     return VerifyResult(
-        path, whole.manifest.kernel.name, "none", "none", "", "the application's result",
+        path, whole.kernels, "none", "none", "", "the application's result",
         undecided(f"{why}; another range, or other launches of it, would decide it", why),
         memory=choice.memory,
     )  # fmt: skip

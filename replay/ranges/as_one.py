@@ -50,7 +50,8 @@ class _OfCandidate(LaunchInWhole):
 class RangeAsOne(WholeRange):
     """The launches ``first`` to ``last`` as one reproducer, with those of a candidate after the range's own.
 
-    ``between`` are the launches (in the range) before which something that is not in it changed memory.
+    ``kernels`` are the names of their kernels, ``between`` the launches (in the range) before which something
+    that is not in it changed memory.
     """
 
     def __init__(
@@ -81,15 +82,10 @@ class RangeAsOne(WholeRange):
         kinds = [
             launch.manifest.oracle for launch in self.replaced if launch.manifest.oracle.kind != "trusted"
         ]
-        names = ", ".join(launch.manifest.kernel.name for launch in self.replaced)
-        kernel = msgspec.structs.replace(self.manifest.kernel, name=names)
+        self.kernels = ", ".join(launch.manifest.kernel.name for launch in self.replaced)
         oracle = kinds[0] if kinds else self.replaced[0].manifest.oracle
         self.manifest = msgspec.structs.replace(
-            self.manifest,
-            views=views,
-            oracle=oracle,
-            kernel=kernel,
-            closure=self.replaced[0].manifest.closure,
+            self.manifest, views=views, oracle=oracle, closure=self.replaced[0].manifest.closure
         )
 
     def _follow(self, first: int, last: int) -> None:
