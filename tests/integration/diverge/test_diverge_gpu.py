@@ -24,7 +24,7 @@ def scale(x, y, factor, n, BLOCK: tl.constexpr):
 @triton.jit
 def total(x, out, n, BLOCK: tl.constexpr):
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    tl.atomic_add(out, tl.sum(tl.load(x + i, mask=i < n, other=0.0)))
+    tl.atomic_add(out + tl.program_id(0) % 16, tl.sum(tl.load(x + i, mask=i < n, other=0.0)))
 
 @triton.jit
 def indirect(addresses, BLOCK: tl.constexpr):
@@ -41,7 +41,7 @@ if PLANT == "garbage":
     z.fill_(5.0)
 scale[(N // 1024,)](y, z, 3.0, N, BLOCK=1024)
 if PLANT == "atomics":
-    out = torch.zeros(1, device=DEVICE)
+    out = torch.zeros(16, device=DEVICE)  # one sum may be the same by chance
     total[(N // 64,)](z, out, N, BLOCK=64)
 if PLANT == "pointers":
     indirect[(1,)](torch.tensor([y.data_ptr()], device=DEVICE), BLOCK=64)
