@@ -135,7 +135,7 @@ def source_request(
         cubin=image.cubin,
         ptx=image.ptx.decode("utf-8", "replace") if image.ptx is not None else None,
         hsaco=image.hsaco,
-        nvrtc=process.folder / launch.nvrtc if launch.nvrtc is not None else None,
+        program=process.folder / launch.program if launch.program is not None else None,
         session=process.folder.parent,
         python_stack=launch.python_stack,
         cwd=Path(ran.cwd) if ran is not None and ran.cwd else None,

@@ -23,7 +23,7 @@ ProcessFolder = Annotated[str, Meta(pattern=r"^[0-9]{1,10}-[0-9]{1,6}$")]
 StateFile = Annotated[str, Meta(pattern=r"^[0-9]{1,18}\.(pre|post)$")]
 CodePath = Annotated[str, Meta(pattern=r"^code/[A-Za-z0-9_+=@-][A-Za-z0-9._+=@-]{0,250}$")]
 SourceFile = Annotated[str, Meta(pattern=r"^source-[0-9]{1,9}\.json$")]
-NvrtcFile = Annotated[str, Meta(pattern=r"^nvrtc-[0-9]{1,9}\.json$")]
+ProgramFile = Annotated[str, Meta(pattern=r"^program-[0-9]{1,9}\.json$")]
 # "<folder>/<token>": the hook's words about a launch that a native shim captured.
 AnnotationName = Annotated[str, Meta(pattern=r"^[0-9]{1,10}-[0-9]{1,6}/[0-9]{1,20}$")]
 Rank = Annotated[int, Meta(ge=0, lt=2**31)]
@@ -128,7 +128,7 @@ class LaunchRecord(Struct, frozen=True):
     stream: schema.Name | None = None
     route: schema.Name | None = None
     image: ImageRecord | None = None
-    nvrtc: NvrtcFile | None = None
+    program: ProgramFile | None = None
     annotation: AnnotationName | None = None
     notes: Annotated[tuple[schema.Text, ...], Meta(max_length=4096)] = ()
     range: RangeNames = ()

@@ -18,6 +18,19 @@ function(kerncap_compiled name vendor_include)
   endif()
 endfunction()
 
+# kerncap_interposes(NAME DEF SOURCES…): the target's dlsym stands in front of glibc's, for the functions of the
+# libraries that DEF lists. SOURCES: its own that dlsym calls.
+function(kerncap_interposes name def)
+  set(common "${CMAKE_CURRENT_FUNCTION_LIST_DIR}/../common")
+  target_sources(${name} PRIVATE "${common}/foreign.cpp" "${common}/libdl.cpp" "${common}/loaded.cpp")
+  target_compile_definitions(${name} PRIVATE "KERNCAP_FOREIGN_DEF=\"${def}\"")
+  if(KERNCAP_SANITIZE)
+    # The sanitizer's own start asks dlsym for what it wraps, and is answered by these.
+    set_source_files_properties("${common}/foreign.cpp" "${common}/libdl.cpp" "${common}/loaded.cpp" ${ARGN}
+                                PROPERTIES COMPILE_OPTIONS "-fno-sanitize=all")
+  endif()
+endfunction()
+
 # kerncap_shim(NAME INCLUDE SOURCES…): a shared library that is loaded into somebody else's process.
 function(kerncap_shim name vendor_include)
   add_library(${name} SHARED ${ARGN})

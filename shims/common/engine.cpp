@@ -235,7 +235,7 @@ std::string Engine::program_of(Image& image) {
   if (known != programs_.end()) return known->second;
   std::string text = device()->program_of(image), name;
   if (!text.empty()) {
-    name = "nvrtc-" + std::to_string(programs_.size()) + ".json";
+    name = "program-" + std::to_string(programs_.size()) + ".json";
     if (!session.store(name, reinterpret_cast<const uint8_t*>(text.data()), text.size())) name.clear();
   }
   programs_[&image] = name;

@@ -92,7 +92,7 @@ class Engine {
   void stop();  // --stop: end the target as an operator would
 
   // Asked once for each image, and where its kernels have parameters of their own, for each of them; the
-  // image's file in code/; its NVRTC program's.
+  // image's file in code/; its program's, if it was compiled at run time.
   ImageFacts facts_of(const Kernel& kernel, const std::string& arch);
   // Whether a kernel loads in a loop what another device may change; asked once for each.
   bool may_wait(const Kernel& kernel, const std::string& arch);

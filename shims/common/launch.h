@@ -35,7 +35,7 @@ struct Image {
   const uint8_t* data = nullptr;
   size_t size = 0;
   std::string mapped_from;                   // the file whose mapping `data` lies in; else a copy of our own
-  std::string origin;                        // "nvrtc", "file PATH", "linked", "" otherwise
+  std::string origin;                        // "nvrtc", "hiprtc", "file PATH", "linked", or ""
   std::atomic<const char*> stored{nullptr};  // its name under code/ once it was written there
 };
 

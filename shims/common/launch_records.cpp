@@ -200,7 +200,7 @@ void LaunchCapture::write_launch() {
   write_parameters(json, launch_);
   json.key(key::image);
   write_image(json, kernel);
-  if (!program_.empty()) json.field(key::nvrtc, program_);
+  if (!program_.empty()) json.field(key::program, program_);
   json.text_or_null(key::annotation, wanted_.choice.annotation);
   json.key(key::notes).begin_array();
   for (const std::string& note : closure_.notes) json.value(note);

@@ -14,8 +14,8 @@
 #include <cstdint>
 #include <string>
 
+#include "common/loaded.h"
 #include "common/rows.h"
-#include "cuda/loaded.h"
 
 namespace kerncap::cuda::activity {
 

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "common/glibc_floor.h"
+#include "common/loaded.h"
 #include "cuda/activity.h"
-#include "cuda/loaded.h"
 
 namespace kerncap::cuda::activity {
 namespace {

@@ -213,8 +213,8 @@ std::vector<uint64_t> CudaDevice::mirror_blocks() {
 }
 
 std::string CudaDevice::program_of(const Image& image) {
-  NvrtcProgram program;
-  return nvrtc_program_of(image, &program) ? nvrtc_json(program) : std::string();
+  RuntimeProgram program;
+  return cuda::program_of(image, &program) ? json_of(program) : std::string();
 }
 
 // --- lanes ---------------------------------------------------------------------------------------

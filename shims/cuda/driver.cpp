@@ -7,8 +7,9 @@
 #include <new>
 
 #include "common/glibc_floor.h"
+#include "common/libdl.h"
+#include "common/loaded.h"
 #include "cuda/interpose.h"
-#include "cuda/loaded.h"
 
 namespace kerncap::cuda {
 namespace {

@@ -7,6 +7,7 @@
 
 #include "common/capture.h"
 #include "common/glibc_floor.h"
+#include "common/runtime_programs.h"
 #include "cuda/graphs.h"
 #include "cuda/images.h"
 #include "cuda/registry.h"
@@ -24,9 +25,8 @@ void reset_after_fork() noexcept {
 namespace {
 
 void before() noexcept {
-  // A child may compile with NVRTC though the driver is gone: programs before images, as nvrtc.cpp takes
-  // them.
-  detail::lock_programs();
+  // A child may compile with NVRTC though the driver is gone.
+  programs::lock();
   detail::lock_images();
   detail::lock_registry();
   detail::lock_streams();
@@ -40,7 +40,7 @@ void in_parent() noexcept {
   detail::unlock_streams();
   detail::unlock_registry();
   detail::unlock_images();
-  detail::unlock_programs();
+  programs::unlock();
 }
 
 void in_child() noexcept {

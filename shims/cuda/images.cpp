@@ -14,7 +14,7 @@
 #include "common/glibc_floor.h"
 #include "common/hash.h"
 #include "common/json.h"
-#include "cuda/loaded.h"
+#include "common/loaded.h"
 
 namespace kerncap::cuda {
 namespace {
@@ -39,7 +39,7 @@ struct Fatbin {
 struct Result {
   size_t size;
   Fingerprint print;
-  std::shared_ptr<const NvrtcProgram> program;  // null: made by the linker out of other inputs
+  std::shared_ptr<const RuntimeProgram> program;  // null: made by the linker out of other inputs
   const char* origin;
 };
 
@@ -239,14 +239,14 @@ Image* image_of_file(const char* path) noexcept try {
   return nullptr;
 }
 
-void remember_result(const void* data, size_t size, const NvrtcProgram* program, const char* origin) noexcept
-    try {
+void remember_result(const void* data, size_t size, const RuntimeProgram* program,
+                     const char* origin) noexcept try {
   if (data == nullptr || size == 0) return;
   const auto* bytes = static_cast<const uint8_t*>(data);
   size = loaded_size(bytes, size);
   Known& all = known();
   Result result{size, fingerprint(bytes, size), nullptr, origin};
-  if (program != nullptr) result.program = std::make_shared<const NvrtcProgram>(*program);
+  if (program != nullptr) result.program = std::make_shared<const RuntimeProgram>(*program);
   std::lock_guard<std::mutex> lock(all.mutex);
   for (Result& old : all.results) {
     if (old.size != result.size || old.print != result.print) continue;
@@ -258,7 +258,7 @@ void remember_result(const void* data, size_t size, const NvrtcProgram* program,
   // Its source stays unknown.
 }
 
-bool nvrtc_program_of_bytes(const void* data, size_t size, NvrtcProgram* program) noexcept {
+bool program_of_bytes(const void* data, size_t size, RuntimeProgram* program) noexcept {
   const auto* bytes = static_cast<const uint8_t*>(data);
   if (data == nullptr || size == 0) return false;
   size = loaded_size(bytes, size);
@@ -270,8 +270,8 @@ bool nvrtc_program_of_bytes(const void* data, size_t size, NvrtcProgram* program
   return true;
 }
 
-bool nvrtc_program_of(const Image& image, NvrtcProgram* program) noexcept {
-  return nvrtc_program_of_bytes(image.data, image.size, program);
+bool program_of(const Image& image, RuntimeProgram* program) noexcept {
+  return program_of_bytes(image.data, image.size, program);
 }
 
 namespace detail {
@@ -282,17 +282,5 @@ void unlock_images() noexcept {
   known().mutex.unlock();
 }
 }  // namespace detail
-
-std::string nvrtc_json(const NvrtcProgram& program) {
-  json::Writer json;
-  json.begin_object().field(key::name, program.name).field(key::source, program.source);
-  json.key(key::headers).begin_object();
-  for (const auto& [name, text] : program.headers) json.member(name).value(text);
-  json.end().key(key::options).begin_array();
-  for (const std::string& option : program.options) json.value(option);
-  json.end().key(key::lowered).begin_object();
-  for (const auto& [expression, name] : program.lowered) json.member(expression).value(name);
-  return json.end().end().text();
-}
 
 }  // namespace kerncap::cuda

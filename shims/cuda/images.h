@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "common/launch.h"
+#include "common/runtime_programs.h"
 
 namespace kerncap::cuda {
 
@@ -21,23 +22,13 @@ Image::Kind measure(const void* data, const uint8_t** start, size_t* size) noexc
 Image* image_of(const void* data) noexcept;
 Image* image_of_file(const char* path) noexcept;
 
-// A result of the linker (cuLinkComplete) or of NVRTC: an image with the same bytes comes from it.
-struct NvrtcProgram {
-  std::string name;  // as the program was created with; may be empty
-  std::string source;
-  std::vector<std::pair<std::string, std::string>> headers;  // name, text
-  std::vector<std::string> options;
-  std::vector<std::pair<std::string, std::string>> lowered;  // name expression, mangled name
-};
-
 // False: the image was not compiled by NVRTC in this process.
-bool nvrtc_program_of(const Image& image, NvrtcProgram* program) noexcept;
-// {"name", "source", "headers": {name: text}, "options": [text], "lowered": {expression: name}}
-std::string nvrtc_json(const NvrtcProgram& program);
+bool program_of(const Image& image, RuntimeProgram* program) noexcept;
 
-// For the wrappers of NVRTC and of the linker.
-void remember_result(const void* data, size_t size, const NvrtcProgram* program, const char* origin) noexcept;
-bool nvrtc_program_of_bytes(const void* data, size_t size, NvrtcProgram* program) noexcept;
+// For the wrappers of NVRTC and of the linker: an image with the same bytes comes from this result of theirs.
+void remember_result(const void* data, size_t size, const RuntimeProgram* program,
+                     const char* origin) noexcept;
+bool program_of_bytes(const void* data, size_t size, RuntimeProgram* program) noexcept;
 
 // The parameters of a kernel as a bare cubin's .nv.info section lists them, for drivers that have no
 // function to ask. False: none is found.
@@ -47,8 +38,6 @@ bool layout_in_cubin(const Image& image, const std::string& kernel, std::vector<
 namespace detail {
 void lock_images() noexcept;
 void unlock_images() noexcept;
-void lock_programs() noexcept;
-void unlock_programs() noexcept;
 }  // namespace detail
 
 }  // namespace kerncap::cuda

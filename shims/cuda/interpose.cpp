@@ -10,8 +10,9 @@
 #include "common/capture.h"
 #include "common/gate.h"
 #include "common/glibc_floor.h"
+#include "common/libdl.h"
+#include "common/loaded.h"
 #include "cuda/driver.h"
-#include "cuda/loaded.h"
 #include "cuda/registry.h"
 
 #define KERNCAP_EXPORT extern "C" __attribute__((visibility("default")))
@@ -25,15 +26,6 @@ thread_local int depth __attribute__((tls_model("initial-exec"))) = 0;
 
 }  // namespace
 
-bool capturing_process() noexcept {
-  static const bool capturing = [] {
-    bool armed = capture::armed();
-    if (armed) watch_fork();
-    return armed;
-  }();
-  return capturing;
-}
-
 Entry::Entry() noexcept : watched_(++depth == 1 && !gate::Own::active() && capturing_process()) {}
 
 Entry::~Entry() noexcept {
@@ -41,6 +33,15 @@ Entry::~Entry() noexcept {
 }
 
 }  // namespace kerncap::cuda
+
+bool kerncap::capturing_process() noexcept {
+  static const bool capturing = [] {
+    bool armed = capture::armed();
+    if (armed) cuda::watch_fork();
+    return armed;
+  }();
+  return capturing;
+}
 
 // cuda.h declares these: a row of hooks.def that disagrees with it does not compile.
 #define KERNCAP_HOOK(symbol, result, parameters, arguments)              \

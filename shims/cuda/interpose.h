@@ -5,8 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "common/loaded.h"
 #include "cuda/cuda_api.h"
-#include "cuda/loaded.h"
 
 namespace kerncap::cuda {
 
@@ -36,28 +36,9 @@ void* wrapper_for_symbol(const char* name, void* real) noexcept;
 // where that is no exported symbol's address, by name, version and flags.
 void* wrapper_for_answer(const char* name, void* real, int version, uint64_t flags) noexcept;
 
-// The functions of libdl that come after ours in the search order (glibc's, or another preload's).
-struct NextLibdl {
-  void* (*dlsym)(void*, const char*) = nullptr;
-  void* (*dlvsym)(void*, const char*, const char*) = nullptr;
-  void* libc_dlsym = nullptr;  // glibc's own
-  void* libc_dlvsym = nullptr;
-};
-NextLibdl next_libdl() noexcept;
-// Where glibc has dlsym and dlvsym, each of them in two versions.
-bool is_libdl(const loaded::Object& object) noexcept;
-// Our own function of this name ("dlsym", "dlvsym").
-void* libdl_wrapper(const char* name) noexcept;
-// The address of the wrapper for a function of another library (dlsym, dlvsym, cudaGetDriverEntryPoint,
-// nvrtc…) that this lookup gave; `real` where there is none.
-void* wrapper_for_foreign(const char* name, void* real) noexcept;
-
 // Routes the import tables of objects that are loaded but were not bound to us: with RTLD_DEEPBIND, or
 // with no preload at all. Cheap when nothing was loaded since.
 void patch_import_tables() noexcept;
-
-// True when this process is under capture. Cheap after the first call.
-bool capturing_process() noexcept;
 
 // Counts a thread's way into a wrapper: what the driver (or another wrapper below us) calls on the way
 // is passed straight through.

@@ -15,8 +15,9 @@
 #include <utility>
 
 #include "common/glibc_floor.h"
+#include "common/libdl.h"
+#include "common/loaded.h"
 #include "cuda/interpose.h"
-#include "cuda/loaded.h"
 
 namespace kerncap::cuda {
 namespace {
@@ -148,6 +149,6 @@ void patch_import_tables() noexcept {
 // Source: the driver's injection contract: called once, at cuInit, in the library that
 // CUDA_INJECTION64_PATH names.
 extern "C" __attribute__((visibility("default"))) int InitializeInjection(void) {
-  if (kerncap::cuda::capturing_process()) kerncap::cuda::patch_import_tables();
+  if (kerncap::capturing_process()) kerncap::cuda::patch_import_tables();
   return 1;
 }

@@ -1,8 +1,8 @@
 // cuGetProcAddress in both its ABIs, and the runtime's cudaGetDriverEntryPoint: the driver answers first,
 // and what it answered is replaced where it is a hooked function.
+#include "common/foreign.h"
 #include "common/glibc_floor.h"
 #include "cuda/driver.h"
-#include "cuda/foreign.h"
 #include "cuda/interpose.h"
 
 namespace kerncap::cuda {
@@ -22,7 +22,7 @@ CUresult wrap::cuGetProcAddress_v2(const char* symbol, void** pfn, int cudaVersi
 
 }  // namespace kerncap::cuda
 
-namespace kerncap::cuda {
+namespace kerncap {
 namespace {
 
 // What the runtime itself asks its driver for; only for an answer that is no exported symbol.
@@ -30,7 +30,8 @@ constexpr int runtime_version = 12000;
 constexpr unsigned long long per_thread_stream = 2;
 
 void replace(int result, const char* name, void** function, int version, unsigned long long flags) noexcept {
-  if (result == 0 && function != nullptr) *function = wrapper_for_answer(name, *function, version, flags);
+  if (result == 0 && function != nullptr)
+    *function = cuda::wrapper_for_answer(name, *function, version, flags);
 }
 
 }  // namespace
@@ -64,4 +65,4 @@ int ForeignWrap::cudaGetDriverEntryPointByVersion_ptsz(const char* name, void** 
   return result;
 }
 
-}  // namespace kerncap::cuda
+}  // namespace kerncap

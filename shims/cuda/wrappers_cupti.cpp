@@ -2,10 +2,10 @@
 // subscriber and one set of activity buffers, so ours end first. Torch gives CUPTI another clock before it
 // takes the buffers, and from then on records made by the old one have no times (seen with CUPTI 13.0).
 #include "common/capture.h"
+#include "common/foreign.h"
 #include "common/glibc_floor.h"
-#include "cuda/foreign.h"
 
-namespace kerncap::cuda {
+namespace kerncap {
 
 int ForeignWrap::cuptiSubscribe(void** subscriber, void* callback, void* data) const noexcept {
   capture::profiler_comes();
@@ -28,4 +28,4 @@ int ForeignWrap::cuptiActivityRegisterCallbacks_v2(void* subscriber, void* reque
   return next.cuptiActivityRegisterCallbacks_v2(subscriber, requested, completed);
 }
 
-}  // namespace kerncap::cuda
+}  // namespace kerncap

@@ -13,7 +13,7 @@ namespace {
 // What goes into a link that NVRTC made: its source is the source of the result.
 struct Links {
   std::mutex mutex;
-  std::map<CUlinkState, NvrtcProgram> programs;
+  std::map<CUlinkState, RuntimeProgram> programs;
 };
 
 Links& links() noexcept {
@@ -22,8 +22,8 @@ Links& links() noexcept {
 }
 
 CUresult added(CUresult result, CUlinkState state, const void* data, size_t size) noexcept {
-  NvrtcProgram program;
-  if (result != CUDA_SUCCESS || !nvrtc_program_of_bytes(data, size, &program)) return result;
+  RuntimeProgram program;
+  if (result != CUDA_SUCCESS || !program_of_bytes(data, size, &program)) return result;
   Links& all = links();
   std::lock_guard<std::mutex> lock(all.mutex);
   all.programs.emplace(state, std::move(program));  // the first input is the one with the kernels
@@ -69,7 +69,7 @@ CUresult wrap::cuLinkAddData_v2(CUlinkState state, CUjitInputType type, void* da
 CUresult wrap::cuLinkComplete(CUlinkState state, void** cubinOut, size_t* sizeOut) noexcept {
   CUresult result = driver()->cuLinkComplete(state, cubinOut, sizeOut);
   if (result != CUDA_SUCCESS || cubinOut == nullptr || sizeOut == nullptr) return result;
-  NvrtcProgram program;
+  RuntimeProgram program;
   bool compiled = false;
   {
     Links& all = links();

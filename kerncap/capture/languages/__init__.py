@@ -18,8 +18,8 @@ from kerncap.capture.languages.cute_dsl import CuteDsl
 from kerncap.capture.languages.cutile import CuTile
 from kerncap.capture.languages.language import Language, Parameter
 from kerncap.capture.languages.numba import Numba
-from kerncap.capture.languages.nvrtc import Nvrtc
 from kerncap.capture.languages.python_dsl import PythonDsl
+from kerncap.capture.languages.runtime_program import RuntimeProgram
 from kerncap.capture.languages.tilelang import TileLang
 from kerncap.capture.languages.triton import Triton
 from kerncap.capture.languages.vendor_libraries import VendorLibraries
@@ -38,7 +38,7 @@ GROUP = "kerncap.languages"
 # The first that knows a kernel answers for it; the last takes every kernel.
 _BUILT_IN: tuple[Language, ...] = (
     Triton(),
-    Nvrtc(),
+    RuntimeProgram(),
     Numba(),
     CuTile(),
     CuteDsl(),

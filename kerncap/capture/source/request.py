@@ -16,8 +16,8 @@ Parameter = tuple[str | None, str | None]  # its name and its C++ type, each Non
 class SourceRequest:
     """A kernel and where it came from. ``kind``, ``origin`` and ``mapped_from`` are the image's.
 
-    ``cubin`` is the image's code for the captured device, ``ptx`` its PTX if it has any, ``nvrtc`` the file
-    in which the shim wrote the NVRTC program; ``graph`` reads the Triton hook's source graph;
+    ``cubin`` is the image's code for the captured device, ``ptx`` its PTX if it has any, ``program`` the file
+    in which the shim wrote what was compiled at run time; ``graph`` reads the Triton hook's source graph;
     ``session`` is the folder in which the hook wrote what CuTe DSL compiled;
     ``python_stack`` has the frames (file, line, function) that launched it, innermost last. The rest is the
     process's.
@@ -31,7 +31,7 @@ class SourceRequest:
     cubin: bytes | None = field(default=None, repr=False)
     ptx: str | None = field(default=None, repr=False)
     hsaco: bytes | None = field(default=None, repr=False)  # the code object, on an AMD GPU
-    nvrtc: Path | None = None
+    program: Path | None = None
     session: Path | None = None
     graph: Callable[[], bytes] | None = None
     python_stack: tuple[tuple[str, int, str], ...] = ()
@@ -44,7 +44,11 @@ class SourceRequest:
     @property
     def tool(self) -> Literal["nvcc", "hipcc"]:
         """The compiler that made the image, as far as its architecture tells."""
-        return "hipcc" if self.hsaco is not None or (self.arch or "").startswith("gfx") else "nvcc"
+        return "hipcc" if self.on_amd else "nvcc"
+
+    @property
+    def on_amd(self) -> bool:
+        return self.hsaco is not None or (self.arch or "").startswith("gfx")
 
 
 @dataclass(frozen=True)

@@ -185,9 +185,8 @@ EXPORT void routes_launch(ObservedLaunch* out) {
   out->image_bytes = module->image->size;
   out->mapped_from = module->image->mapped_from.c_str();
   out->origin = module->image->origin.c_str();
-  kerncap::cuda::NvrtcProgram program;
-  source =
-      kerncap::cuda::nvrtc_program_of(*module->image, &program) ? kerncap::cuda::nvrtc_json(program) : "";
+  kerncap::RuntimeProgram program;
+  source = kerncap::cuda::program_of(*module->image, &program) ? kerncap::json_of(program) : "";
   out->nvrtc = source.c_str();
 }
 }

@@ -317,8 +317,8 @@ def test_the_source_is_asked_for_with_all_that_is_known(
     output = tmp_path / "out"
     output.mkdir()
     process = RecordedProcess(session.folder, shim="cuda")
-    (process.folder / "nvrtc-3.json").write_text("{}")
-    process.native(0, CUBIN, nvrtc="nvrtc-3.json")
+    (process.folder / "program-3.json").write_text("{}")
+    process.native(0, CUBIN, program="program-3.json")
     process.complete(0)
     process.end()
     one = Sealer(session, output, ["./app"], {}, source_dirs=[tmp_path])
@@ -327,7 +327,7 @@ def test_the_source_is_asked_for_with_all_that_is_known(
     [request] = asked
     assert (request.mangled, request.demangled, request.cubin) == (MANGLED, DEMANGLED, CUBIN)
     assert (request.kind, request.arch, request.executable) == ("elf", "sm_90", "/app")
-    assert request.source_dirs == (tmp_path,) and request.nvrtc == process.folder / "nvrtc-3.json"
+    assert request.source_dirs == (tmp_path,) and request.program == process.folder / "program-3.json"
     with Reproducer.open(collector.sealed[0].path) as reproducer:
         manifest = reproducer.manifest
         assert (manifest.kernel.file, manifest.kernel.line) == ("/src/scale.cu", 3)

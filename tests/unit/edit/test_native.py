@@ -78,10 +78,10 @@ def test_the_users_own_unit_brings_the_headers_beside_it(app: Reproducer, tmp_pa
 def test_a_program_from_memory_has_a_patch_of_its_text(tmp_path: Path, make: Make) -> None:
     """NVRTC got it as a string: there is a name, and no file."""
     text = 'extern "C" __global__ void fill(float *x) { x[threadIdx.x] = 2; }\n'
-    (tmp_path / "nvrtc-0.json").write_text(
+    (tmp_path / "program-0.json").write_text(
         json.dumps({"name": "fill.cu", "source": text, "headers": {}, "options": [], "lowered": {}})
     )
-    request = languages.SourceRequest("fill", "fill", origin="nvrtc", nvrtc=tmp_path / "nvrtc-0.json")
+    request = languages.SourceRequest("fill", "fill", origin="nvrtc", program=tmp_path / "program-0.json")
     reproducer = make(languages.find(request), "fill")
     copy = WorkingCopy.open(reproducer, unit_of(reproducer), tmp_path / "copy")
     copy.file.write_text(text.replace("2", "3"))

@@ -58,7 +58,7 @@ QUESTIONS: dict[str, Any] = {
     "WaitsQuestion": answers._CodeQuestion,
 }
 FOR_THE_SERVER = {"token", "process", "ask"}  # of every question
-NO_STRUCT = {"CopyTimes", "Memfd", "MatchAnswer", "GlobalsAnswer", "WaitsAnswer", "NvrtcProgram"}
+NO_STRUCT = {"CopyTimes", "Memfd", "MatchAnswer", "GlobalsAnswer", "WaitsAnswer", "RuntimeProgram"}
 
 
 @pytest.mark.parametrize("name", READERS)

@@ -33,10 +33,10 @@ def recorded(folder: Path, **changes: object) -> languages.FoundSource:
         "lowered": {"fill<double>": "_Z4fillIdEvPT_", "fill<float>": MANGLED},
         **changes,
     }
-    path = folder / "nvrtc-0.json"
+    path = folder / "program-0.json"
     path.write_text(json.dumps(program))
     found = languages.find(
-        languages.SourceRequest(MANGLED, "void fill<float>(float*)", origin="nvrtc", nvrtc=path)
+        languages.SourceRequest(MANGLED, "void fill<float>(float*)", origin="nvrtc", program=path)
     )
     assert found.missing is None, found.missing
     return found
@@ -61,10 +61,10 @@ def test_the_record_becomes_files_and_a_recipe(tmp_path: Path) -> None:
 
 def test_a_c_kernel_has_the_parameters_of_its_source(tmp_path: Path) -> None:
     """Its name says none, as with CuPy's RawKernel."""
-    path = tmp_path / "nvrtc-0.json"
+    path = tmp_path / "program-0.json"
     text = 'extern "C" __global__ void fill(float *x, const double *y, unsigned long long n) {}'
     path.write_text(json.dumps({"name": "p", "source": text}))
-    found = languages.find(languages.SourceRequest("fill", "fill", origin="nvrtc", nvrtc=path))
+    found = languages.find(languages.SourceRequest("fill", "fill", origin="nvrtc", program=path))
     assert list(languages.parameters("fill", "fill", found.parameters) or ()) == [
         ("x", "float*"), ("y", "double*"), ("n", "unsigned long long"),
     ]  # fmt: skip
@@ -72,11 +72,11 @@ def test_a_c_kernel_has_the_parameters_of_its_source(tmp_path: Path) -> None:
 
 
 def test_a_damaged_record_is_a_reason(tmp_path: Path) -> None:
-    path = tmp_path / "nvrtc-0.json"
+    path = tmp_path / "program-0.json"
     for text in ("", "[]", '{"source": 5}', '{"source": "' + "[" * 100):
         path.write_text(text)
-        found = languages.find(languages.SourceRequest("k", nvrtc=path))
-        assert found.file is None and found.missing is not None and "NVRTC program" in found.missing
+        found = languages.find(languages.SourceRequest("k", program=path))
+        assert found.file is None and found.missing is not None and "recorded program" in found.missing
 
 
 @pytest.mark.usefixtures("nvrtc")

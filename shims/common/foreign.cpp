@@ -1,4 +1,4 @@
-#include "cuda/foreign.h"
+#include "common/foreign.h"
 
 #include <dlfcn.h>
 
@@ -7,10 +7,10 @@
 
 #include "common/gate.h"
 #include "common/glibc_floor.h"
-#include "cuda/interpose.h"
-#include "cuda/loaded.h"
+#include "common/libdl.h"
+#include "common/loaded.h"
 
-namespace kerncap::cuda {
+namespace kerncap {
 namespace {
 
 constexpr size_t slots = 4;
@@ -22,7 +22,7 @@ const ForeignLibrary* read(const loaded::Object& object) noexcept {
   library->base = object.base;
 #define KERNCAP_FOREIGN(symbol, file, parameters, arguments) \
   library->symbol = reinterpret_cast<decltype(library->symbol)>(object.function(#symbol));
-#include "cuda/foreign.def"
+#include KERNCAP_FOREIGN_DEF
   return library;
 }
 
@@ -52,28 +52,33 @@ struct Slotted {
     const ForeignLibrary& next = *libraries[slot].load(std::memory_order_acquire);           \
     return gate::Own::active() ? next.symbol arguments : ForeignWrap{next}.symbol arguments; \
   }
-#include "cuda/foreign.def"
+#include KERNCAP_FOREIGN_DEF
 };
 
 struct Row {
   const char* name;
-  const char* library;
+  const char* libraries[2];  // one at least
   void* wrappers[slots];
 };
 
 const Row rows[] = {
 #define KERNCAP_FOREIGN(symbol, file, parameters, arguments)                                    \
   {#symbol,                                                                                     \
-   file,                                                                                        \
+   {file},                                                                                      \
    {reinterpret_cast<void*>(&Slotted<0>::symbol), reinterpret_cast<void*>(&Slotted<1>::symbol), \
     reinterpret_cast<void*>(&Slotted<2>::symbol), reinterpret_cast<void*>(&Slotted<3>::symbol)}},
-#include "cuda/foreign.def"
+#include KERNCAP_FOREIGN_DEF
 };
 
 const Row* row_of(const char* name) noexcept {
   for (const Row& row : rows)
     if (loaded::same_text(row.name, name)) return &row;
   return nullptr;
+}
+
+bool is_of(const Row& row, const loaded::Object& object) noexcept {
+  return object.is_library(row.libraries[0]) ||
+         (row.libraries[1] != nullptr && object.is_library(row.libraries[1]));
 }
 
 // What the object's own dependencies would give it.
@@ -91,7 +96,7 @@ bool library_of(const Row& row, const void* caller, loaded::Object* found) noexc
   size_t count = 0;
   loaded::any([&](const loaded::Object& object) {
     if (object.base == loaded::self().base || object.function(row.name) == nullptr) return false;
-    if (!object.is_library(row.library)) return false;
+    if (!is_of(row, object)) return false;
     if (count++ == 0) *found = object;
     return false;
   });
@@ -115,24 +120,28 @@ const ForeignLibrary* for_caller(const char* name, const void* caller) noexcept 
 constexpr int not_found = 1;  // cudaErrorInvalidValue, NVRTC_ERROR_OUT_OF_MEMORY: there is no library to call
 
 }  // namespace
-}  // namespace kerncap::cuda
+}  // namespace kerncap
 
 #define KERNCAP_FOREIGN(symbol, file, parameters, arguments)                                         \
   extern "C" __attribute__((visibility("default"))) int symbol parameters {                          \
-    using namespace kerncap::cuda;                                                                   \
+    using namespace kerncap;                                                                         \
     const ForeignLibrary* kerncap_next = for_caller(#symbol, __builtin_return_address(0));           \
     if (kerncap_next == nullptr || kerncap_next->symbol == nullptr) return not_found;                \
     if (kerncap::gate::Own::active() || !capturing_process()) return kerncap_next->symbol arguments; \
     return ForeignWrap{*kerncap_next}.symbol arguments;                                              \
   }
-#include "cuda/foreign.def"
+#include KERNCAP_FOREIGN_DEF
 
-namespace kerncap::cuda {
+namespace kerncap {
+
+bool is_foreign_name(const char* name) noexcept {
+  return row_of(name) != nullptr;
+}
 
 bool is_foreign_export(const char* name, const void* address) noexcept {
 #define KERNCAP_FOREIGN(symbol, file, parameters, arguments) \
   if (loaded::same_text(#symbol, name)) return address == reinterpret_cast<void*>(&::symbol);
-#include "cuda/foreign.def"
+#include KERNCAP_FOREIGN_DEF
   return false;
 }
 
@@ -151,9 +160,9 @@ void* wrapper_for_foreign(const char* name, void* real) noexcept {
     return is_next || is_libdl(object) ? own : real;
   }
   const Row* row = row_of(name);
-  if (row == nullptr || !object.is_library(row->library)) return real;
+  if (row == nullptr || !is_of(*row, object)) return real;
   size_t slot = slot_of(object);
   return slot < slots ? row->wrappers[slot] : real;
 }
 
-}  // namespace kerncap::cuda
+}  // namespace kerncap

@@ -1,6 +1,6 @@
 #include "common/glibc_floor.h"
 
-#include "cuda/loaded.h"
+#include "common/loaded.h"
 
 #include <elf.h>
 

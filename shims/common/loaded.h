@@ -1,8 +1,8 @@
 // The objects that the dynamic linker has loaded, read from their own headers: symbols are found
 // without dlsym (which the shim replaces), and without touching dlerror or the linker's locks for longer
 // than one walk.
-#ifndef KERNCAP_CUDA_LOADED_H
-#define KERNCAP_CUDA_LOADED_H
+#ifndef KERNCAP_COMMON_LOADED_H
+#define KERNCAP_COMMON_LOADED_H
 
 #include <link.h>
 
@@ -48,4 +48,4 @@ bool same_text(const char* a, const char* b) noexcept;
 
 }  // namespace kerncap::loaded
 
-#endif  // KERNCAP_CUDA_LOADED_H
+#endif  // KERNCAP_COMMON_LOADED_H

@@ -1,4 +1,6 @@
-"""An NVRTC program as the shim recorded it: its source, headers and options become files and a recipe."""
+"""A program that NVRTC or HIPRTC compiled, as the shim recorded it: its source, headers and options become
+files and a recipe.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +9,7 @@ import os
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 
@@ -31,33 +34,33 @@ class _Program(msgspec.Struct):
     lowered: dict[str, str] = {}  # name expression: mangled
 
 
-class Nvrtc(Language):
-    name = "nvrtc"
+class RuntimeProgram(Language):
+    name = "runtime-program"
 
     def find(self, request: SourceRequest) -> FoundSource | None:
-        if request.nvrtc is None:
+        if request.program is None:
             return None
         kernel = kernel_names.parse(request.mangled, request.demangled)
         try:
-            return found_program(request, request.nvrtc, kernel)
+            return found_program(request, request.program, kernel)
         except (ValueError, CaptureError) as error:
             return FoundSource(entry=kernel.base, missing=one_line(env.hide_home(str(error))))
 
     def is_known(self, request: SourceRequest, image: Callable[[], bytes | None] | None) -> bool | None:
-        return True if request.nvrtc is not None or request.origin.startswith("nvrtc") else None
+        return True if request.program is not None or request.origin in ("nvrtc", "hiprtc") else None
 
 
 def found_program(request: SourceRequest, record: Path, kernel: KernelName) -> FoundSource:
-    """The recorded program of a kernel that NVRTC compiled. Raises ValueError with what is wrong with it."""
+    """The recorded program of a kernel. Raises ValueError with what is wrong with it."""
+    tool: Literal["nvrtc", "hiprtc"] = "hiprtc" if request.on_amd else "nvrtc"
     program = _read(record)
     name = program.name or "default_program"
-    command = command_line.parse("nvrtc", program.options, request.cwd or Path("/"))
+    command = command_line.parse(tool, program.options, request.cwd or Path("/"))
     headers = _given_headers(program)
     # On disk nothing has the program's name; what it includes lies in the folders of its options.
     here = os.path.join(str(request.cwd or "/"), os.path.basename(name) or "program")
-    if "-no-source-include" not in "".join(
-        program.options
-    ):  # by default the program's own folder is searched
+    # By default NVRTC searches the program's own folder.
+    if tool == "nvrtc" and "-no-source-include" not in "".join(program.options):
         folders = dict.fromkeys((*command.folders, (os.path.dirname(here), "angle")))
         command = dataclasses.replace(command, folders=tuple(folders))
     collected = unit.collect(here, command.folders, command.forced, text=program.source.encode())
@@ -67,10 +70,10 @@ def found_program(request: SourceRequest, record: Path, kernel: KernelName) -> F
     external = tuple(each for each in collected.external if each not in given)
     files, root, notes = layout.tree(collected) if collected.files else ((), "/", [])
     files = tuple(_below(file, "include") for file in files)
-    place = _file_name(name)
+    place = _file_name(name, tool)
     stored = (FoundFile(place, name, program.source.encode()), *headers, *files)
     build = schema.SourceBuild(
-        tool="nvrtc",
+        tool=tool,
         unit=f"source/{place}",
         arch=next(iter(command.architectures), None) or request.arch,
         name=env.hide_home(name)[:_MAX_NAME],
@@ -85,11 +88,12 @@ def found_program(request: SourceRequest, record: Path, kernel: KernelName) -> F
         directory=env.hide_home(str(request.cwd)) if request.cwd else None,
     )
     if command.left_out:
-        notes.append(f"NVRTC options that a rebuild leaves out: {' '.join(command.left_out)[:300]}")
+        notes.append(f"options that a rebuild leaves out: {' '.join(command.left_out)[:300]}")
     notes += [note for note in collected.notes if not _only_given(note, given)]
     definition = _definition(program.source, kernel)
     return FoundSource(
         entry=kernel.base,
+        language="hip" if request.on_amd else "cuda",
         files=stored,
         file=place,
         build=build,
@@ -111,13 +115,13 @@ def _read(path: Path) -> _Program:
         with path.open("rb") as file:
             data = file.read(MAX_RECORD_BYTES + 1)
     except OSError as error:
-        raise ValueError(f"the recorded NVRTC program can't be read ({error.strerror})") from error
+        raise ValueError(f"the recorded program can't be read ({error.strerror})") from error
     if len(data) > MAX_RECORD_BYTES:
-        raise ValueError(f"the recorded NVRTC program has more than {MAX_RECORD_BYTES >> 20} MiB")
+        raise ValueError(f"the recorded program has more than {MAX_RECORD_BYTES >> 20} MiB")
     try:
         return msgspec.json.decode(data, type=_Program)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise ValueError(f"the recorded NVRTC program is damaged: {error}") from error
+        raise ValueError(f"the recorded program is damaged: {error}") from error
 
 
 def _given_headers(program: _Program) -> tuple[FoundFile, ...]:
@@ -140,8 +144,10 @@ def _expressions(program: _Program, mangled: str) -> tuple[str, ...]:
     return tuple(expression for expression, _ in ordered if len(expression) <= _MAX_NAME)[: schema.MAX_MAP]
 
 
-def _file_name(name: str) -> str:
+def _file_name(name: str, tool: str) -> str:
     plain = re.sub(r"[^\w.+@-]", "_", os.path.basename(name)).strip(".")[:120] or "program"
+    if tool == "hiprtc":
+        return plain if plain.endswith((".hip", ".cpp")) else f"{plain}.hip"
     return plain if plain.endswith((".cu", ".cuh", ".cpp")) else f"{plain}.cu"
 
 
