@@ -70,20 +70,21 @@ def compose_target_environment(
     if "triton" in backends:
         hook = str(triton_hook_folder())
         composed["PYTHONPATH"] = _in_front(hook, current.get("PYTHONPATH", ""), os.pathsep)
-    shim = hip_shim() if "hip" in backends else None
-    if shim is not None and _fits_preload(shim):
-        composed["HSA_TOOLS_LIB"] = _in_front(str(shim), current.get("HSA_TOOLS_LIB", ""), " ")
-        # A ROCr that skips HSA_TOOLS_LIB looks for tools among the libraries that are loaded already.
-        composed["LD_PRELOAD"] = _in_front(str(shim), current.get("LD_PRELOAD", ""), ":")
     shim = cuda_shim() if "cuda" in backends else None
     if shim is not None:
         # Who is preloaded first is asked first; the others are found by RTLD_NEXT.
         if _fits_preload(shim):
-            composed["LD_PRELOAD"] = _in_front(str(shim), composed.get("LD_PRELOAD", ""), ":")
+            composed["LD_PRELOAD"] = _in_front(str(shim), current.get("LD_PRELOAD", ""), ":")
         # libcuda itself loads this one: the way in where a preload is dropped or bypassed.
         composed["CUDA_INJECTION64_PATH"] = current.get("CUDA_INJECTION64_PATH") or str(shim)
         # And NVTX this one, in any process that opens a range: ranges of C and C++ code, too.
         composed["NVTX_INJECTION64_PATH"] = current.get("NVTX_INJECTION64_PATH") or str(shim)
+    shim = hip_shim() if "hip" in backends else None
+    if shim is not None and _fits_preload(shim):
+        composed["HSA_TOOLS_LIB"] = _in_front(str(shim), current.get("HSA_TOOLS_LIB", ""), " ")
+        # A ROCr that skips HSA_TOOLS_LIB looks for tools among the libraries that are loaded already.
+        # In front: both wrap dlsym, and the CUDA shim calls the driver through whoever does so behind it.
+        composed["LD_PRELOAD"] = _in_front(str(shim), composed.get("LD_PRELOAD", ""), ":")
     composed["KERNCAP_SESSION"] = str(session)
     return composed
 

@@ -57,7 +57,7 @@ def with_arguments(
     """
     parameters = launch.parameters
     if parameters is not None and parameters.layout is None and image.metadata is not None:
-        return _with_metadata(launch, parameters, image.metadata)
+        return _with_metadata(launch, parameters, image.metadata, declared)
     if parameters is not None and parameters.layout is None and image.cubin is not None:
         layout = _layout_in(image.cubin, launch)
         if layout is not None:
@@ -147,7 +147,10 @@ def source_request(
 
 
 def _with_metadata(
-    launch: LaunchRecord, parameters: schema.Parameters, kernel: KernelMetadata
+    launch: LaunchRecord,
+    parameters: schema.Parameters,
+    kernel: KernelMetadata,
+    declared: Sequence[languages.Parameter],
 ) -> LaunchRecord:
     """The launch on an AMD GPU with its arguments, as the code object's metadata tells them apart."""
     layout = amdgpu.layout(kernel)
@@ -155,7 +158,7 @@ def _with_metadata(
         return launch  # not what this launch passed
     parameters = msgspec.structs.replace(parameters, layout=layout)
     launch = msgspec.structs.replace(launch, parameters=parameters)
-    arguments, views = native_arguments.describe(launch, amdgpu.parameters(kernel))
+    arguments, views = native_arguments.describe(launch, amdgpu.parameters(kernel), declared)
     return msgspec.structs.replace(launch, arguments=arguments, views=views)
 
 

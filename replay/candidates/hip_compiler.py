@@ -24,7 +24,7 @@ from kerncap.replay.candidates.compilers import (
     run_tool,
 )
 from kerncap.replay.candidates.errors import BuildError
-from kerncap.replay.candidates.unit import StagedUnit
+from kerncap.replay.candidates.unit import GIVEN_HEADERS, StagedUnit
 
 # hipcc asks a machine with NVIDIA's compiler which of both is meant.
 _ENVIRONMENT = {"HIP_PLATFORM": "amd"}
@@ -85,7 +85,8 @@ class HipCompiler(Compiler):
 
     def _folders(self) -> list[tuple[str, str]]:
         """The application's include folders, by their own paths; the candidate's own last."""
-        found: list[tuple[str, str]] = []
+        given = str(self.folder / GIVEN_HEADERS)
+        found = [("angle", given)] if os.path.isdir(given) else []
         for each in self.staged.build.include_dirs:
             here = os.path.expanduser(each.path)
             if os.path.isabs(here) and is_plain_path(here):

@@ -18,7 +18,7 @@ from kerncap.printable import visible
 from kerncap.replay.candidates.errors import BuildError
 
 SOURCE = "source/"
-GIVEN_HEADERS = f"{SOURCE}headers/"  # what NVRTC was given from memory
+GIVEN_HEADERS = f"{SOURCE}headers/"  # what NVRTC or HIPRTC was given from memory
 MAX_CANDIDATE_BYTES = 64 << 20
 _HEADER_SUFFIXES = (".h", ".hpp", ".hh", ".hxx", ".cuh", ".inl", ".inc")
 

@@ -10,6 +10,7 @@
 #include "common/readable.h"
 #include "common/text.h"
 #include "hip/faults.h"
+#include "hip/images.h"
 #include "hip/kernel_objects.h"
 #include "hip/packets.h"
 #include "hip/tables.h"
@@ -123,6 +124,11 @@ DeviceFacts HipDevice::describe(int ordinal) {
 std::string HipDevice::stream_text(void* stream) {
   const auto* queue = static_cast<const Queue*>(stream);
   return queue == nullptr ? "an hsa queue" : "hsa queue " + std::to_string(queue->number);
+}
+
+std::string HipDevice::program_of(const Image& image) {
+  RuntimeProgram program;
+  return hip::program_of(image, &program) ? json_of(program) : std::string();
 }
 
 std::vector<Allocation> HipDevice::globals(const Launch& launch, const std::vector<std::string>& names) {

@@ -54,7 +54,7 @@ class HipDevice : public Device {
   bool next_time(RowNumber* row, uint64_t* time_ns) noexcept override;
   const char* clock(std::string*) override { return word::clock::hsa; }
   std::vector<uint64_t> mirror_blocks() override { return {}; }
-  std::string program_of(const Image&) override { return {}; }
+  std::string program_of(const Image& image) override;
   void reset_after_fork() noexcept override { forget(); }
 
   // The runtime is about to shut down: what is ours goes first. After `forget` nothing of it is known.

@@ -9,6 +9,7 @@
 #include <atomic>
 
 #include "common/capture.h"
+#include "common/runtime_programs.h"
 #include "hip/agents.h"
 #include "hip/copies.h"
 #include "hip/faults.h"
@@ -21,6 +22,7 @@ namespace kerncap::hip {
 namespace {
 
 void before() noexcept {
+  programs::lock();
   lock_images();
   lock_code();
   lock_queues();
@@ -32,6 +34,7 @@ void in_parent() noexcept {
   unlock_queues();
   unlock_code();
   unlock_images();
+  programs::unlock();
 }
 
 void in_child() noexcept {

@@ -21,8 +21,14 @@ namespace {
 
 constexpr size_t copied_limit = 1ULL << 30;
 
+struct Compiled {
+  Fingerprint print;
+  RuntimeProgram program;
+};
+
 struct Known {
   std::mutex mutex;
+  std::multimap<size_t, Compiled> compiled;                      // by size
   std::multimap<size_t, std::pair<Fingerprint, Image*>> copies;  // by size
   std::map<const uint8_t*, Image*> mapped;
   size_t copied = 0;
@@ -32,6 +38,13 @@ struct Known {
 Known& known() noexcept {
   static auto* instance = new Known;
   return *instance;
+}
+
+RuntimeProgram* program_in(Known& all, const Fingerprint& print, size_t size) {
+  auto range = all.compiled.equal_range(size);
+  for (auto entry = range.first; entry != range.second; ++entry)
+    if (entry->second.print == print) return &entry->second.program;
+  return nullptr;
 }
 
 Image* made(Image::Kind kind, const uint8_t* data, size_t size, std::string origin) {
@@ -115,7 +128,7 @@ Image* copy_of(Image::Kind kind, const uint8_t* data, size_t size, const std::st
   auto* bytes = new uint8_t[size];
   std::memcpy(bytes, data, size);
   all.copied += size;
-  Image* image = made(kind, bytes, size, origin);
+  Image* image = made(kind, bytes, size, program_in(all, print, size) == nullptr ? origin : "hiprtc");
   all.copies.emplace(size, std::make_pair(print, image));
   return image;
 }
@@ -175,6 +188,29 @@ Image* image_of_file(int fd) noexcept try {
   return copy_of(kind_of(bytes.data(), size), bytes.data(), size, name.empty() ? "" : "file " + name);
 } catch (const std::bad_alloc&) {
   return nullptr;
+}
+
+void note_program(const void* code, size_t size, const RuntimeProgram& program) noexcept try {
+  Known& all = known();
+  Fingerprint print = fingerprint(static_cast<const uint8_t*>(code), size);
+  std::lock_guard<std::mutex> lock(all.mutex);
+  RuntimeProgram* known_program = program_in(all, print, size);
+  if (known_program != nullptr)
+    *known_program = program;
+  else
+    all.compiled.emplace(size, Compiled{print, program});
+} catch (const std::bad_alloc&) {
+  // Its source stays unknown.
+}
+
+bool program_of(const Image& image, RuntimeProgram* program) noexcept {
+  if (image.data == nullptr) return false;
+  Known& all = known();
+  Fingerprint print = fingerprint(image.data, image.size);
+  std::lock_guard<std::mutex> lock(all.mutex);
+  const RuntimeProgram* found = program_in(all, print, image.size);
+  if (found != nullptr) *program = *found;
+  return found != nullptr;
 }
 
 void lock_images() noexcept {

@@ -127,6 +127,21 @@ def test_a_partial_workgroup_is_recorded(captured: Runs) -> None:
     assert (manifest.launch.grid, manifest.launch.block) == ((2, 1, 1), (64, 1, 1))
 
 
+def test_what_a_linked_program_gave_to_hiprtc_is_the_source(captured: Runs) -> None:
+    """Two modules with one kernel name: each launch has the text of its own."""
+    for launch, own, other in (
+        ("first_module", "gain = 2.0f", "gain = 5.0f"),
+        ("second_module", "gain = 5.0f", "gain = 2.0f"),
+    ):
+        path, manifest = captured.reproducer("runtime_compiled", launch)
+        with Reproducer.open(path) as reproducer:
+            text = reproducer.source_text() or ""
+        assert manifest.source is not None and manifest.source.build is not None
+        assert manifest.source.build.tool == "hiprtc"
+        assert own in text and other not in text
+        assert [argument.name for argument in manifest.arguments] == ["x"]
+
+
 def test_pointers_behind_pointers_come_along(captured: Runs) -> None:
     _, table = captured.reproducer("memory", "pointer_table")
     assert _allocations(table) == 7  # the table, its five rows, the output

@@ -32,6 +32,7 @@ CAPTURES: dict[str, tuple[tuple[str, ...], set[str]]] = {
     "nan_on_seventh": (("-k", "standardise_kernel", "--when", "nonfinite"), {"standardise_kernel"}),
     "torch_compile_block": ((), set()),  # Inductor names them
     "numba_axpy": ((), set()),
+    "hip_python_axpy": ((), set()),
     "cutile_scaled_add": ((), set()),
     "cute_dsl_scaled_add": ((), set()),
 }

@@ -104,7 +104,7 @@ def test_the_hip_shim_is_a_tool_of_rocr_and_preloaded(hip_shim: str) -> None:
 
 def test_both_shims_are_preloaded_and_composing_twice_changes_nothing(shim: str, hip_shim: str) -> None:
     once = env.compose_target_environment({"LD_PRELOAD": "a.so"}, Path("/s"))
-    assert once["LD_PRELOAD"] == f"{shim}:{hip_shim}:a.so"
+    assert once["LD_PRELOAD"] == f"{hip_shim}:{shim}:a.so"
     assert env.compose_target_environment(once, Path("/s")) == once
     assert "HSA_TOOLS_LIB" not in env.compose_target_environment({}, Path("/s"), ("cuda",))
 
