@@ -280,7 +280,7 @@ class Variants:
         hidden = (job / "regions", self._reproducer.path) if stranger else None
         try:
             built = candidates.compile_candidate(
-                self._reproducer, path, self._facts.arch, out, choice.python, hidden
+                self._reproducer, path, self._facts.arch, out, choice.python, hidden, choice.prefix
             )
         except ReplayError as error:
             detail = getattr(error, "detail", "")

@@ -19,6 +19,7 @@ from kerncap.replay.candidates import cache, symbols, tools
 from kerncap.replay.candidates.compilers import Compiled, Confined
 from kerncap.replay.candidates.errors import BuildError
 from kerncap.replay.candidates.hip_compiler import HipCompiler
+from kerncap.replay.candidates.hiprtc_compiler import HiprtcCompiler
 from kerncap.replay.candidates.nvcc_compiler import NvccCompiler
 from kerncap.replay.candidates.nvrtc_compiler import NvrtcCompiler
 from kerncap.replay.candidates.python_compiler import PythonCompiler
@@ -74,10 +75,12 @@ def compile_candidate(
     out: Path,
     python: str | None = None,
     hidden: tuple[Path, ...] | None = None,
+    prefix: tuple[str, ...] = (),
 ) -> Built:
     """As `build`, with what the compiler said. ``python``: whose site-packages may hold NVIDIA's wheels.
 
     ``hidden``: the source is a stranger's. The compiler is confined, and reads nothing of these folders.
+    ``prefix``: the words that start a program where ROCm is (an emulator's).
     """
     accepted = suffixes(reproducer)
     if path.suffix not in accepted:
@@ -91,15 +94,15 @@ def compile_candidate(
     target = out / f"{path.stem}.{'hsaco' if on_hip else 'cubin'}" if out.is_dir() else out
     key = _key(reproducer, staged, exact, tool)
     # NVRTC doesn't say which headers it read: only what can't depend on any is kept.
-    # A Python module may import anything.
-    keeps = tool.name not in PYTHON_COMPILERS and (tool.name != "nvrtc" or staged.is_closed)
+    # A Python module may import anything, and which ROCm hip-python finds is not known here.
+    keeps = tool.name not in (*PYTHON_COMPILERS, "hiprtc") and (tool.name != "nvrtc" or staged.is_closed)
     data = cache.get(key) if keeps else None
     log, cached = "", data is not None
     if data is None:
         with private_folder() as folder:
             staged.write(Path(folder))
             confined = None if hidden is None else _confined(staged, tool, path, hidden)
-            made = _Builder(reproducer, staged, tool, Path(folder), exact, confined).make()
+            made = _Builder(reproducer, staged, tool, Path(folder), exact, confined, prefix).make()
         data, log = made.data, made.log
         if keeps:
             cache.put(key, data, made.read)
@@ -121,6 +124,7 @@ class _Builder:
         folder: Path,
         arch: str,
         confined: Confined | None,
+        prefix: tuple[str, ...],
     ) -> None:
         manifest = reproducer.manifest
         self.captured = symbols.captured_names(manifest)
@@ -130,8 +134,11 @@ class _Builder:
         self.folder = folder
         self.nvcc = NvccCompiler(tool, staged, folder, arch, confined) if tool.name == "nvcc" else None
         self.nvrtc = NvrtcCompiler(tool, staged, folder, arch, confined) if tool.name == "nvrtc" else None
-        on_hip = staged.build.tool in HIP_TOOLS
-        self.hip = HipCompiler(tool, staged, folder, arch, confined) if on_hip else None
+        self.on_hip = staged.build.tool in HIP_TOOLS
+        self.hiprtc = HiprtcCompiler(tool, staged, folder, arch, confined) if tool.name == "hiprtc" else None
+        by_clang = self.on_hip and self.hiprtc is None
+        self.hip = HipCompiler(tool, staged, folder, arch, confined) if by_clang else None
+        self.prefix = prefix
         in_python = tool.name in PYTHON_COMPILERS
         self.python = PythonCompiler(tool, staged, folder, arch, confined) if in_python else None
         self.entry = manifest.source.entry if manifest.source is not None else ""
@@ -162,15 +169,17 @@ class _Builder:
             return self.hip.code_object()
         if self.nvcc is not None:
             return self.nvcc.cubin()
-        assert self.nvrtc is not None
         expressions = self.staged.build.name_expressions
         if self.name.template_arguments and not self.name.has_lambda and not expressions:
             expressions = (self.name.qualified,)
+        if self.hiprtc is not None:
+            return self.hiprtc.code_object(expressions, self.prefix)
+        assert self.nvrtc is not None
         return self.nvrtc.cubin(expressions)
 
     def _named(self, made: Compiled) -> Compiled | None:
         """``made`` with every captured name as it was captured; None if the kernel is not in it."""
-        if self.hip is not None:
+        if self.on_hip:
             return self._in_code_object(made)
         try:
             kernels = symbols.kernels_of_cubin(made.data)
@@ -213,7 +222,7 @@ class _Builder:
 
     def _instantiated(self, made: Compiled) -> Compiled | None:
         text = explicit_instantiation(self.name)
-        if self.nvrtc is not None or text is None:
+        if self.nvrtc is not None or self.hiprtc is not None or text is None:
             return None
         unit = self.staged.files[self.staged.unit]
         path = self.folder / self.staged.unit
@@ -270,12 +279,17 @@ def _check_ptx(reproducer: Reproducer, path: Path) -> Built:
 
 
 def _compiler(staged: StagedUnit, python: str | None) -> Tool:
-    """The recipe's compiler; nvcc serves for an NVRTC program too."""
+    """The recipe's compiler; nvcc serves for an NVRTC program too, hipcc for one of HIPRTC."""
     if staged.build.tool in HIP_TOOLS:
         hipcc = tools.hipcc(python)
         if isinstance(hipcc, Tool):
             return hipcc
-        raise BackendUnavailable("hipcc", hipcc)
+        if staged.build.tool == "hipcc":
+            raise BackendUnavailable("hipcc", hipcc)
+        hiprtc = tools.hiprtc(python)
+        if isinstance(hiprtc, Tool):
+            return hiprtc
+        raise BackendUnavailable("HIPRTC", f"{hiprtc}; {hipcc}")
     if staged.build.tool in PYTHON_COMPILERS:
         compiler = tools.python_compiler(staged.build.tool, python)
         if isinstance(compiler, Tool):
@@ -297,8 +311,8 @@ def _confined(staged: StagedUnit, tool: Tool, path: Path, hidden: tuple[Path, ..
     toolkit = [str(tool.path), str(tool.path.resolve().parent.parent), str(tool.include or ""), *named]
     toolkit.append(
         str(Path(__file__).resolve().parent)
-    )  # the scripts that speak to NVRTC and Python's compilers
-    if tool.name in PYTHON_COMPILERS:  # the virtual environment
+    )  # the scripts that speak to NVRTC, HIPRTC and Python's compilers
+    if tool.name in (*PYTHON_COMPILERS, "hiprtc"):  # the virtual environment
         toolkit.append(str(tool.path.parent.parent))
     headers = [folder for _, folder in staged.include_folders(Path("/nowhere")) if os.path.isdir(folder)]
     files = [os.path.expanduser(name) for name in (*staged.build.headers, staged.build.name or "")]

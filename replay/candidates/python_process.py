@@ -24,6 +24,7 @@ PACKAGES = {
     "numba-cuda-mlir": ("numba-cuda-mlir",),
     "cutile": ("cuda-tile",),
     "cute-dsl": ("nvidia-cutlass-dsl",),
+    "hiprtc": ("hip-python",),
 }
 
 

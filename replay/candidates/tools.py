@@ -6,6 +6,7 @@ import functools
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -18,6 +19,8 @@ from kerncap.search_path import kept
 
 PREFIXES = ("CUDA_HOME", "CUDA_PATH", "CUDA_ROOT")
 ROCM_PREFIXES = ("ROCM_PATH", "HIP_PATH")
+# Releases of hip-python that are made for one release of ROCm; those from 10 on find any.
+_HIP_PYTHON_SERIES = ((6, 2), (6, 3), (6, 4), (7, 0), (7, 1), (7, 2))
 _NO_HIPCC = "there is no hipcc: install ROCm's, or name it in HIPCC"
 _VERSION_TIMEOUT_S = 30.0
 
@@ -108,15 +111,47 @@ def hipcc(python: str | None = None) -> Tool | str:
     return last
 
 
+def hiprtc(python: str | None = None) -> Tool | str:
+    """HIPRTC, by hip-python; ``path`` is the Python that has it."""
+    advice = f"`pip install {shlex.quote(hip_requirement())}`, next to ROCm"
+    return _of_python("hiprtc", python) or f"no Python here has hip-python: {advice}"
+
+
+def hip_requirement() -> str:
+    """The hip-python that fits the ROCm of this machine; the newest one if none of its releases is for it."""
+    found = rocm_version()
+    if found is None or found not in _HIP_PYTHON_SERIES:
+        return "hip-python"
+    return f"hip-python~={found[0]}.{found[1]}.0"
+
+
+def rocm_version() -> tuple[int, int] | None:
+    """Of the HIP runtime in ROCM_PATH, HIP_PATH, /opt/rocm or a usual folder, by its file's name."""
+    prefixes = [Path(each) / "lib" for each in (*_named_folders(ROCM_PREFIXES), "/opt/rocm")]
+    for folder in (*prefixes, Path("/usr/lib/x86_64-linux-gnu"), Path("/usr/lib64")):
+        for path in sorted(folder.glob("libamdhip64.so*"), reverse=True):
+            number = re.search(r"\.so\.(\d+)\.(\d+)", os.path.realpath(path))
+            if number is not None:
+                return int(number[1]), int(number[2])
+    return None
+
+
 def python_compiler(language: str, python: str | None = None) -> Tool | str:
     """The first of ``python`` and kerncap's own that has the language's compiler; ``path`` is that Python."""
+    known = PYTHON_COMPILERS[language]
+    missing = (
+        f"no Python here has {known.name}: `pip install {known.package}` into the one that --python names"
+    )
+    return _of_python(language, python) or missing
+
+
+def _of_python(package: str, python: str | None) -> Tool | None:
     for each in dict.fromkeys((python, sys.executable)):
         if each and (path := _absolute(each)) and os.path.isfile(path):
-            version = _python_versions(path, os.stat(path).st_mtime_ns).get(language)
+            version = _python_versions(path, os.stat(path).st_mtime_ns).get(package)
             if version:
-                return Tool(language, Path(path), version)
-    known = PYTHON_COMPILERS[language]
-    return f"no Python here has {known.name}: `pip install {known.package}` into the one that --python names"
+                return Tool(package, Path(path), version)
+    return None
 
 
 def _program(name: str, python: str | None, advice: str) -> Tool | str:
@@ -251,5 +286,6 @@ _FINDERS: dict[str, Callable[[str | None], Tool | str]] = {
     "nvrtc": nvrtc,
     "ptxas": ptxas,
     "hipcc": hipcc,
+    "hiprtc": hiprtc,
     **{language: functools.partial(python_compiler, language) for language in PYTHON_COMPILERS},
 }

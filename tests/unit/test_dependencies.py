@@ -21,7 +21,7 @@ FOLDERS = ("kerncap", "replay", "sanitizer", "shims/triton")
 # Names of import that are not the package's own.
 _PACKAGE_OF = {
     "anyio": "mcp", "constraint": "python-constraint2", "dask": "distributed",
-    "detect_secrets": "detect-secrets", "elftools": "pyelftools", "markupsafe": "jinja2",
+    "detect_secrets": "detect-secrets", "elftools": "pyelftools", "hip": "hip-python", "markupsafe": "jinja2",
     "mcp_types": "mcp", "z3": "z3-solver",
 }  # fmt: skip
 # Of the program's Python, imported only where it has them; pytest is what the plugin is loaded by.

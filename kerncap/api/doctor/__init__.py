@@ -75,7 +75,8 @@ def doctor(
     checks = (
         Check(name="kerncap", status="ok", detail=own),
         of_python["python"], hook, of_python["torch"], of_python["triton"], of_python["interpreter"],
-        libcuda, shims[0], rocr, shims[1], _sanitizer(), _tools(interpreter, machine),
+        libcuda, shims[0], rocr, shims[1], _hip_python(interpreter, machine, rocr), _sanitizer(),
+        _tools(interpreter, machine),
         of_python["sitecustomize"], _memfd(), _writable("output folder", output),
         _writable("/dev/shm", Path("/dev/shm")),
     )  # fmt: skip
@@ -142,8 +143,9 @@ def _tools(interpreter: str, machine: Machine) -> Check:
         for tool in ("nvdisasm", "cuobjdump", "llvm-objdump", "ncu", "compute-sanitizer")
         if child.find(tool)
     ]
+    hiprtc = found.pop("hiprtc", None)  # a check of its own
     told = [f"{key} {tool.version}".strip() for key, tool in found.items()] + others
-    if not set(found) & {"nvcc", "nvrtc", "hipcc"}:
+    if hiprtc is None and not set(found) & {"nvcc", "nvrtc", "hipcc"}:
         step = machine.pip(interpreter, True, "nvidia-cuda-nvrtc")
         shown = f"; {', '.join(told)}" if told else ""
         return Check(
@@ -152,6 +154,21 @@ def _tools(interpreter: str, machine: Machine) -> Check:
             next_step=f"{step} (CUDA), or ROCm's hipcc (HIP)",
         )  # fmt: skip
     return Check(name=name, status="ok", detail=", ".join(told))
+
+
+def _hip_python(interpreter: str, machine: Machine, rocr: Check) -> Check:
+    """hip-python: the compiler of HIPRTC's programs where there is no hipcc, and the self-test's."""
+    from kerncap.replay.candidates.tools import Tool, hip_requirement, hiprtc
+
+    found = hiprtc(interpreter)
+    if isinstance(found, Tool):
+        return Check(name="hip-python", status="ok", detail=f"{found.version}, in {found.path}")
+    return Check(
+        name="hip-python",
+        status="note",
+        detail="not installed: edits of HIPRTC programs need hipcc, and HIP has no self-test",
+        next_step=machine.pip(sys.executable, True, hip_requirement()) if rocr.status == "ok" else None,
+    )
 
 
 def _memfd() -> Check:

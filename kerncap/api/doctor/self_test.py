@@ -6,6 +6,7 @@ Nothing stays behind, and what was captured is trusted by nobody afterwards.
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import subprocess
@@ -97,6 +98,9 @@ def self_test(
         return SelfTest(way=way.name, result="skipped", reason=way.reason)
     if key == "triton-hip" and emulator:
         return SelfTest(way=way.name, result="skipped", reason="torch does not know an emulated GPU")
+    if key == "hip" and not _is_installed("hip"):
+        reason = "hip-python is not installed (doctor's line on it names the version that fits)"
+        return SelfTest(way=way.name, result="skipped", reason=reason)
     text, words, changes = PROGRAMS[key]
     prefix = (os.path.join(os.path.abspath(emulator), "run"),) if emulator and key == "hip" else ()
     interpreter = python if key.startswith("triton") else sys.executable
@@ -119,6 +123,13 @@ def self_test(
                 return SelfTest(way=way.name, result="fail", step=step, reason=reason, steps=tuple(done))
             done.append(Step(name=step, seconds=round(time.monotonic() - started, 3)))
     return SelfTest(way=way.name, result="pass", steps=tuple(done))
+
+
+def _is_installed(package: str) -> bool:
+    try:
+        return importlib.util.find_spec(package) is not None
+    except ValueError:  # one that was ruled out
+        return False
 
 
 def _environment(folder: Path, changes: Mapping[str, str | None]) -> dict[str, str]:

@@ -1,7 +1,7 @@
 """The programs of the self-test: a vector addition by each way to launch one, which check their own result.
 
 Each is a file of its own when it runs. They need no compiler: Triton has its own, the driver assembles PTX,
-hipRTC is part of ROCm's runtime.
+HIPRTC is part of ROCm's runtime, and hip-python calls it.
 """
 
 from __future__ import annotations
@@ -103,7 +103,8 @@ assert list(found) == [1.5 * i for i in range(N)], "the kernel computed somethin
 """
 
 HIP = r"""
-import array, ctypes, os
+import array, ctypes
+from hip import hip, hiprtc
 SOURCE = b'''extern "C" __global__ void kerncap_doctor(const float *a, const float *b, float *out, int n) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i < n) out[i] = a[i] + b[i];
@@ -111,54 +112,29 @@ SOURCE = b'''extern "C" __global__ void kerncap_doctor(const float *a, const flo
 '''
 N = 1000
 
-def library(*names):
-    places = [os.path.join(root, "lib") for root in map(os.environ.get, ("ROCM_PATH", "HIP_PATH")) if root]
-    for name in names:
-        for place in ["", *places, "/opt/rocm/lib"]:
-            try:
-                return ctypes.CDLL(os.path.join(place, name))
-            except OSError as error:
-                failure = error
-    raise SystemExit(str(failure))
+def check(result):
+    if result[0].value:
+        raise SystemExit(str(result[0]))
+    return result[1] if len(result) > 1 else None
 
-hip = library("libamdhip64.so", "libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5")
-rtc = library("libhiprtc.so", "libhiprtc.so.7", "libhiprtc.so.6", "libhiprtc.so.5")
-hip.hipGetErrorName.restype = rtc.hiprtcGetErrorString.restype = ctypes.c_char_p
-
-def call(name, *arguments):
-    status = getattr(rtc if name.startswith("hiprtc") else hip, name)(*arguments)
-    if status:
-        say = rtc.hiprtcGetErrorString if name.startswith("hiprtc") else hip.hipGetErrorName
-        raise SystemExit("%s: %s" % (name, say(status).decode()))
-
-def pointer(value):
-    return ctypes.byref(value)
-
-program, size, module, function = ctypes.c_void_p(), ctypes.c_size_t(), ctypes.c_void_p(), ctypes.c_void_p()
-call("hipInit", 0)
-call("hiprtcCreateProgram", pointer(program), SOURCE, b"kerncap_doctor.hip", 0, None, None)
-call("hiprtcCompileProgram", program, 0, None)
-call("hiprtcGetCodeSize", program, pointer(size))
-code = ctypes.create_string_buffer(size.value)
-call("hiprtcGetCode", program, code)
-call("hipModuleLoadData", pointer(module), code)
-call("hipModuleGetFunction", pointer(function), module, b"kerncap_doctor")
+check(hip.hipInit(0))
+program = check(hiprtc.hiprtcCreateProgram(SOURCE, b"kerncap_doctor.hip", 0, None, None))
+check(hiprtc.hiprtcCompileProgram(program, 0, None))
+code = bytearray(check(hiprtc.hiprtcGetCodeSize(program)))
+check(hiprtc.hiprtcGetCode(program, code))
+function = check(hip.hipModuleGetFunction(check(hip.hipModuleLoadData(code)), b"kerncap_doctor"))
 
 def upload(values):
-    memory = ctypes.c_void_p()
-    call("hipMalloc", pointer(memory), ctypes.c_size_t(4 * N))
-    data = array.array("f", values)
-    call("hipMemcpy", memory, ctypes.c_void_p(data.buffer_info()[0]), ctypes.c_size_t(4 * N), 1)
+    memory, data = check(hip.hipMalloc(4 * N)), array.array("f", values)
+    check(hip.hipMemcpy(memory, data, 4 * N, hip.hipMemcpyKind.hipMemcpyHostToDevice))
     return memory
 
 a, b, out = upload(range(N)), upload([0.5 * i for i in range(N)]), upload([0.0] * N)
-count = ctypes.c_int(N)
-each = [a, b, out, count]
-parameters = (ctypes.c_void_p * 4)(*(ctypes.addressof(one) for one in each))
-call("hipModuleLaunchKernel", function, 4, 1, 1, 256, 1, 1, 0, None, parameters, None)
-call("hipDeviceSynchronize")
+each = (a, b, out, ctypes.c_int(N))
+check(hip.hipModuleLaunchKernel(function, 4, 1, 1, 256, 1, 1, 0, None, None, each))
+check(hip.hipDeviceSynchronize())
 found = array.array("f", [0.0] * N)
-call("hipMemcpy", ctypes.c_void_p(found.buffer_info()[0]), out, ctypes.c_size_t(4 * N), 2)
+check(hip.hipMemcpy(found, out, 4 * N, hip.hipMemcpyKind.hipMemcpyDeviceToHost))
 assert list(found) == [1.5 * i for i in range(N)], "the kernel computed something else"
 """
 

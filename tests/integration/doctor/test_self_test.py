@@ -53,8 +53,15 @@ def test_triton_on_the_cpu() -> None:
     assert found.result == "pass", found
 
 
+def test_hip_without_hip_python_is_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "hip", None)
+    found = self_test("hip", WORKS, sys.executable)
+    assert found.result == "skipped" and found.reason is not None and "hip-python" in found.reason
+
+
 @pytest.mark.long
 def test_hip_on_the_emulated_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("hip", reason="hip-python is not installed")
     found = amd_gpu.find()
     if isinstance(found, str):
         pytest.skip(found)

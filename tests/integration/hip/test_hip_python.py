@@ -37,6 +37,23 @@ def test_its_program_and_header_are_the_source(reproducer: Path) -> None:
     assert [argument.signature for argument in arguments] == ["float", "float const*", "float*", "int"]
 
 
+def test_hiprtc_compiles_where_no_hipcc_is(shared_bench: Bench, reproducer: Path, tmp_path: Path) -> None:
+    shutil.copytree(reproducer / "source", tmp_path / "mine")
+    edited = tmp_path / "mine" / "axpy.hip"
+    text = edited.read_text()
+    nowhere = {"HIPCC": "/none"}
+    for old, new, verdict in (
+        ("a * amplified(x[i])", "amplified(x[i]) * a", "pass"),
+        ("a * amplified(x[i])", "a * amplified(x[i]) * T(1.5)", "fail"),
+        ("amplified(x[i])", "amplified(x[j])", "fail"),
+    ):
+        edited.write_text(text.replace(old, new))
+        document = shared_bench.judge(reproducer, "--candidate", edited, extra=nowhere)
+        assert document["result"] == verdict, document
+    said = document["reasons"][0]
+    assert said.startswith("HIPRTC of hip-python ") and "axpy.hip:7:" in said and "comgr" not in said
+
+
 def test_the_verdict_follows_an_edit(shared_bench: Bench, reproducer: Path, tmp_path: Path) -> None:
     shutil.copytree(reproducer / "source", tmp_path / "mine")
     edited = tmp_path / "mine" / "axpy.hip"
