@@ -51,11 +51,11 @@ class Connection:
 
     def __init__(
         self, choice: Choice, job: Job, opened: Callable[[Opened], None],
-        standby: Ahead | None = None,
+        ahead: Ahead | None = None,
     ) -> None:  # fmt: skip
-        """``standby`` becomes a worker as often as it fits; else it stays whoever's it is."""
+        """``ahead`` becomes a worker as often as it fits."""
         self.choice = choice
-        self._standby = standby
+        self._ahead = ahead
         self.job = job
         self.generation = 0
         self.changes = 0
@@ -75,7 +75,7 @@ class Connection:
         ahead = self._fitting()
         for attempt in range(-1 if ahead else 0, _PLACEMENT_TRIES + 1):
             # A fresh process has another layout; only when that does not help do pointers move.
-            worker = self._spawn(relocate=attempt == _PLACEMENT_TRIES, standby=ahead)
+            worker = self._spawn(relocate=attempt == _PLACEMENT_TRIES, ahead=ahead)
             ahead = None
             if worker.refused is not None:
                 worker.close()
@@ -182,14 +182,14 @@ class Connection:
 
     def _fitting(self) -> Ahead | None:
         """What was started ahead, where it is as a process that is started now would be."""
-        standby = self._standby
-        return standby if standby is not None and standby.fits(*started_as(self.choice)) else None
+        ahead = self._ahead
+        return ahead if ahead is not None and ahead.fits(*started_as(self.choice)) else None
 
-    def _spawn(self, relocate: bool, standby: Ahead | None = None) -> Worker:
+    def _spawn(self, relocate: bool, ahead: Ahead | None = None) -> Worker:
         _, environment, prefix = started_as(self.choice)
         try:
             return Worker(
-                self.choice.python, self.job.path, self.job.log, environment, relocate, prefix, standby
+                self.choice.python, self.job.path, self.job.log, environment, relocate, prefix, ahead
             )
         except (WorkerDied, WorkerTimeout) as error:
             raise ReplayError(f"the replay worker did not start: {error}\n{self._log_text()}") from error

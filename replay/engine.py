@@ -21,7 +21,6 @@ from kerncap.replay.staging import Job, stage
 from kerncap.replay.variants import CANDIDATE, CAPTURED, ORIGINAL, REBUILT, Variants
 from kerncap.replay.worker.protocol import Backend, Image, Opened
 from kerncap.replay.worker_process import (
-    Ahead,
     Shared,
     WorkerDied,
     WorkerKilled,
@@ -54,7 +53,6 @@ class Engine(WorkerTimes):
         target_python: str | None = None,
         emulator: Path | None = None,
         choice: Choice | None = None,
-        standby: Ahead | None = None,
         shared: Shared | None = None,
         hostile: bool = False,
         stranger: bool = False,
@@ -64,11 +62,10 @@ class Engine(WorkerTimes):
     ) -> None:
         """``choice``: what was chosen already for a launch of this kind, so that nothing is asked again.
 
-        ``standby``: what was started ahead, and becomes a worker where it fits; ``shared`` finds it for a
-        choice. ``hostile``: no Python of a candidate runs where anything of the oracle can be reached;
-        ``stranger``: nor of the stored source. ``apart``: no Python of a candidate that compiles elsewhere.
-        ``torch_free``: the worker of a Triton launch needs no torch, if `choose.without_torch` takes it;
-        ``candidate``: what will be loaded then, which is compiled meanwhile.
+        ``shared``: what its workers are forks of. ``hostile``: no Python of a candidate runs where anything
+        of the oracle can be reached; ``stranger``: nor of the stored source. ``apart``: no Python of a
+        candidate that compiles elsewhere. ``torch_free``: the worker of a Triton launch needs no torch, if
+        `choose.without_torch` takes it; ``candidate``: what will be loaded then, which is compiled meanwhile.
         """
         self.reproducer = reproducer
         self.manifest = reproducer.manifest
@@ -78,7 +75,6 @@ class Engine(WorkerTimes):
         self.facts = Facts()
         self.shared = shared
         self.program = program if shared is None else shared.program
-        self._standby = standby
         self._ran_python = False
         self._snapshots: set[str] = set()
         self._source_notes: list[str] = []
@@ -137,7 +133,7 @@ class Engine(WorkerTimes):
         self._job: Job = stage(
             self.reproducer, choice.launcher, choice.memory, choice.device, choice.hostile, choice.stranger
         )
-        ahead = self._standby if self.shared is None else self.shared.nursery(choice)
+        ahead = None if self.shared is None else self.shared.nursery(choice)
         self.connection = Connection(choice, self._job, self._opened, ahead)
         self._variants = Variants(
             self.reproducer, self.connection, self.facts, self.timeout_s, self.program

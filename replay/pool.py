@@ -125,7 +125,7 @@ class Pool:
             reproducer.close()
             reproducer, engine = had
         else:
-            self._start_for(reproducer.manifest, asked)
+            self.begin(reproducer.manifest, asked)
             try:
                 engine = Engine(
                     reproducer, asked.engine, asked.device, asked.python, asked.timeout_s,
@@ -163,7 +163,7 @@ class Pool:
                     return nursery.program(words, log)
         return worker_process.program(python, words, environment, log, module)
 
-    def _start_for(self, manifest: Manifest, asked: Asked) -> None:
+    def begin(self, manifest: Manifest, asked: Asked) -> None:
         """Begin with what a worker will need, most likely, before it is found out what there is."""
         python = asked.python or sys.executable
         needed = () if asked.python is not None or manifest.launch.mode == "native" else ("torch", "triton")

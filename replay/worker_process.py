@@ -17,7 +17,7 @@ from kerncap.replay.choose import Choice
 from kerncap.replay.outcome import KILLED
 from kerncap.replay.running import Process, Running
 from kerncap.replay.worker import protocol, typed_json
-from kerncap.replay.worker.protocol import Backend, Failure, Hello, Order, Place
+from kerncap.replay.worker.protocol import Backend, Failure, Hello, Place
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -86,45 +86,6 @@ class Started(Running):
             os.close(from_worker_write)
 
 
-class Standby:
-    """A process that imports torch, seconds, before it is known what it is for.
-
-    `become` says that, once: a worker, or the process that compiles. One that is not needed is closed.
-    """
-
-    def __init__(self, python: str, environment: dict[str, str], device: bool) -> None:
-        """``device``: the CUDA driver is loaded too, which a process that forks children must not do."""
-        self.python = python
-        self.environment = environment
-        self._started: Started | None = Started(
-            python, environment, ["standby", "device" if device else "host"]
-        )
-
-    def fits(self, python: str, environment: dict[str, str], prefix: Sequence[str] = ()) -> bool:
-        started = self._started
-        alive = started is not None and started.process.poll() is None
-        return alive and (python, environment, ()) == (self.python, self.environment, tuple(prefix))
-
-    def become(self, log: Path, arguments: Sequence[str]) -> Started:
-        """Go on as if it were started with these. Raises ReplayError where it is gone."""
-        assert self._started is not None
-        started, self._started = self._started, None
-        try:
-            typed_json.send(started.requests, typed_json.line(Order(str(log), list(arguments))))
-        except OSError as error:
-            bury(started)
-            raise ReplayError(
-                f"{self.python}: the process that was started ahead is gone: {error}"
-            ) from error
-        return started
-
-    def close(self) -> None:
-        """End it, if it was never needed."""
-        if self._started is not None:
-            bury(self._started)
-            self._started = None
-
-
 def bury(started: Running) -> None:
     """End a process at once."""
     for fd in (started.requests, started.replies):
@@ -133,7 +94,7 @@ def bury(started: Running) -> None:
 
 
 class Ahead(Protocol):
-    """What was started before it is known what for: a `Standby` or a `nursery.Nursery`."""
+    """What was started before it is known what for: see `nursery.Nursery`."""
 
     def fits(self, python: str, environment: dict[str, str], prefix: Sequence[str] = ()) -> bool:
         """Whether what it becomes is as a process that is started now would be."""
@@ -176,18 +137,18 @@ def program(
 class Worker:
     """A running worker. ``taken`` are the regions that it could not place.
 
-    ``prefix`` as for `Started`; ``standby`` is what fits, and becomes it.
+    ``prefix`` as for `Started`; ``ahead`` is what fits, and becomes it.
     """
 
     def __init__(
         self, python: str, job: Path, log: Path, environment: dict[str, str], relocate: bool,
-        prefix: Sequence[str] = (), standby: Ahead | None = None,
+        prefix: Sequence[str] = (), ahead: Ahead | None = None,
     ) -> None:  # fmt: skip
         self._log = log
         arguments = ["serve", str(job), "1" if relocate else "0"]
         started: Running
-        if standby is not None:
-            started = standby.become(log, arguments)
+        if ahead is not None:
+            started = ahead.become(log, arguments)
         else:
             started = Started(python, environment, arguments, log, prefix)
         self._ended_by_us = False

@@ -13,11 +13,11 @@ from typing import Any
 
 from kerncap.format import Reproducer
 from kerncap.replay.choose import Choice, choose
+from kerncap.replay.pool import Asked, Pool
 from kerncap.replay.tuning.attempts import Attempts
 from kerncap.replay.tuning.builds import Builds
 from kerncap.replay.tuning.finals import Finals
 from kerncap.replay.tuning.point import Point
-from kerncap.replay.tuning.standbys import Standbys
 from kerncap.replay.tuning.trial import Final, Trial
 from kerncap.replay.tuning.trial_launch import BenchOptions, OpenLaunch
 
@@ -27,12 +27,12 @@ class Bench:
 
     One thread asks for trials; another may announce what comes. ``choice``: the engine's, where it is known;
     ``ahead``: configurations of the application's own list, compiled from the start;
-    ``standbys``: processes that were started already.
+    ``pool``: what its workers are forks of, where that was begun already; it is closed here.
     """
 
     def __init__(
         self, reproducers: Mapping[str, Path], options: BenchOptions, choice: Choice | None = None,
-        ahead: Sequence[Point] = (), standbys: Standbys | None = None,
+        ahead: Sequence[Point] = (), pool: Pool | None = None,
     ) -> None:  # fmt: skip
         self._opened = {digest: Reproducer.open(path) for digest, path in reproducers.items()}
         self._launches: dict[str, OpenLaunch] = {}
@@ -41,19 +41,15 @@ class Bench:
         try:
             threads = self._stack.enter_context(ThreadPoolExecutor(len(self._opened)))
             first = next(iter(self._opened.values())).manifest
-            standbys = standbys or Standbys(
-                first, options.engine, options.device, options.python, len(self._opened)
-            )
-            self._stack.callback(standbys.close)
+            pool = self._stack.enter_context(pool or Pool(lasting=True))
+            pool.begin(first, Asked(engine=options.engine, device=options.device, python=options.python))
             if choice is None:
                 choice = choose(first, options.engine, options.device, options.python)
-            standbys.keep(choice)
-            # It starts with the engines: most of a start is the import of torch.
-            self._builds = Builds(self._opened, choice, options, ahead, standbys.pool)
+            # It starts with the engines, and forks from what they fork from: that imports torch once.
+            self._builds = Builds(self._opened, choice, options, ahead, pool)
             self._ends.append(self._builds.close)
-            self._open(options, choice, standbys)
+            self._open(options, choice, pool)
             self._builds.await_target()
-            standbys.close()
         except BaseException:
             self.close()
             raise
@@ -117,7 +113,7 @@ class Bench:
         """Time each launch's ``points`` in turns with the original; what may be chosen is verified again."""
         return self._finals.measure(points, rounds)
 
-    def _open(self, options: BenchOptions, choice: Choice, standbys: Standbys) -> None:
+    def _open(self, options: BenchOptions, choice: Choice, pool: Pool) -> None:
         """Start an engine for each launch, side by side. Raises the first error that one of them met."""
         first = next(iter(self._opened.values()))
         with ThreadPoolExecutor(len(self._opened)) as starting:
@@ -127,7 +123,7 @@ class Bench:
                     reproducer,
                     options,
                     choice if _are_alike(reproducer, first) else None,
-                    standbys.engine(),
+                    pool,
                 )
                 for digest, reproducer in self._opened.items()
             }

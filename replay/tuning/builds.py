@@ -15,6 +15,7 @@ from kerncap.replay.candidates.unit import private_folder
 from kerncap.replay.choose import Choice
 from kerncap.replay.engine import CANDIDATE
 from kerncap.replay.outcome import CandidateError, Compiled, Config
+from kerncap.replay.pool import Pool
 from kerncap.replay.tuning import cuda_text, point
 from kerncap.replay.tuning.compile_pool import Built, CompilePool
 from kerncap.replay.tuning.formula import Unknown
@@ -23,7 +24,6 @@ from kerncap.replay.tuning.point import Point
 from kerncap.replay.tuning.prune import Budget, Pruner, over_budget, shared_limit
 from kerncap.replay.tuning.space import LaunchSpace
 from kerncap.replay.tuning.trial_launch import BenchOptions, OpenLaunch
-from kerncap.replay.worker_process import Standby
 
 _MOST_AHEAD = 64  # compiled while the engines still start
 _BUILDERS = 8
@@ -32,14 +32,14 @@ _BUILDERS = 8
 class Builds:
     """What compiles the configurations of several launches; started before their engines are there.
 
-    ``ahead``: configurations of the application's own list, compiled from the start. ``standby``: a process
-    that compiles, if one was started already. Native images are compiled by threads, which wait for nvcc, and
+    ``ahead``: configurations of the application's own list, compiled from the start. ``pool``: what the
+    process that compiles is a fork of. Native images are compiled by threads, which wait for nvcc, and
     so is a stranger's Triton source, by a confined process for each configuration.
     """
 
     def __init__(
         self, opened: Mapping[str, Reproducer], choice: Choice, options: BenchOptions,
-        ahead: Sequence[Point], standby: Standby | None,
+        ahead: Sequence[Point], pool: Pool,
     ) -> None:  # fmt: skip
         self._opened = opened
         self._choice = choice
@@ -57,7 +57,7 @@ class Builds:
             limit_s = max(60.0, options.timeout_s)
             self._pool = CompilePool(
                 opened, choice.python, choice.device, processes=options.processes, limit_s=limit_s,
-                standby=standby,
+                nursery=pool.nursery(choice),
             )  # fmt: skip
             self._stack.callback(self._pool.close)
             self._compile_first(self._pool, ahead[:_MOST_AHEAD])

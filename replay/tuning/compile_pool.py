@@ -22,12 +22,13 @@ from kerncap import scratch
 from kerncap.errors import BackendUnavailable
 from kerncap.format import Reproducer
 from kerncap.replay.outcome import Config
+from kerncap.replay.running import Running
 from kerncap.replay.surroundings import environment_of
 from kerncap.replay.tuning.grid import has_value, plain
 from kerncap.replay.worker import typed_json
 from kerncap.replay.worker.compile_messages import Compilation, CompilerReply, Compiling, Target
 from kerncap.replay.worker.protocol import Failure
-from kerncap.replay.worker_process import Standby, Started
+from kerncap.replay.worker_process import Ahead, Started
 
 _MOST_PROCESSES = 32
 
@@ -47,7 +48,7 @@ class CompilePool:
     """Compiles configurations of several reproducers; a context manager.
 
     ``capability`` is asked of CUDA device ``device`` where it isn't given. `target` waits for the start.
-    ``standby``: a process that was started ahead, taken where it fits.
+    ``nursery``: what forks the process that compiles, where it fits.
     """
 
     def __init__(
@@ -58,7 +59,7 @@ class CompilePool:
         capability: int | None = None,
         processes: int | None = None,
         limit_s: float = 120.0,
-        standby: Standby | None = None,
+        nursery: Ahead | None = None,
     ) -> None:
         self.limit_s = limit_s
         self._jobs = {digest: number for number, digest in enumerate(reproducers)}
@@ -72,7 +73,7 @@ class CompilePool:
         self._folder = self._made.path
         count = min(_MOST_PROCESSES, processes or _cores())
         try:
-            self._start(reproducers, python, Target(device, capability), count, standby)
+            self._start(reproducers, python, Target(device, capability), count, nursery)
         except BaseException:
             self._made.remove()
             raise
@@ -122,7 +123,7 @@ class CompilePool:
 
     def _start(
         self, reproducers: Mapping[str, Reproducer], python: str, target: Target, count: int,
-        standby: Standby | None,
+        nursery: Ahead | None,
     ) -> None:  # fmt: skip
         jobs = []
         for number, reproducer in enumerate(reproducers.values()):
@@ -141,8 +142,9 @@ class CompilePool:
         (self._folder / "jobs.json").write_bytes(typed_json.line({"target": target, "jobs": jobs}))
         arguments = ["compile", str(self._folder / "jobs.json"), str(count)]
         log, environment = self._folder / "log", environment_of("jit")
-        if standby is not None and standby.fits(python, environment):
-            started = standby.become(log, arguments)
+        started: Running
+        if nursery is not None and nursery.fits(python, environment):
+            started = nursery.become(log, arguments)
         else:
             started = Started(python, environment, arguments, log)
         self._process, self._requests = started.process, started.requests

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from kerncap.replay.choose import Choice
+from kerncap.replay.pool import Pool
 from kerncap.replay.tuning import point as points
 from kerncap.replay.tuning.apart import BenchApart
 from kerncap.replay.tuning.bench import Bench
 from kerncap.replay.tuning.point import Point
-from kerncap.replay.tuning.standbys import Standbys
 from kerncap.replay.tuning.trial import Final, Trial
 from kerncap.replay.tuning.trial_launch import BenchOptions
 
@@ -81,9 +81,9 @@ class Direct:
 
     def __init__(
         self, reproducers: Mapping[str, Path], options: BenchOptions, sent: Sent | None = None,
-        choice: Choice | None = None, ahead: Sequence[Point] = (), standbys: Standbys | None = None,
+        choice: Choice | None = None, ahead: Sequence[Point] = (), pool: Pool | None = None,
     ) -> None:  # fmt: skip
-        self._bench = Bench(reproducers, options, choice, ahead, standbys)
+        self._bench = Bench(reproducers, options, choice, ahead, pool)
         self._digests = list(reproducers)
         self._jobs: deque[Job] = deque()
         self._sent = sent

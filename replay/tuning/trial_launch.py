@@ -14,11 +14,11 @@ from kerncap.replay.choose import Choice
 from kerncap.replay.engine import ORIGINAL, Engine
 from kerncap.replay.limits.impossible_times import Floor, of_launch
 from kerncap.replay.measure_write_set import measure
+from kerncap.replay.pool import Pool
 from kerncap.replay.statistics import median
 from kerncap.replay.tuning.check import Checker
 from kerncap.replay.tuning.space import LaunchSpace
 from kerncap.replay.wording import BY_DTYPE, Tolerance, nothing_written
-from kerncap.replay.worker_process import Standby
 
 HOST_RUNS = 2
 _SLOWEST = 50.0  # times the captured: a candidate that takes longer is ended
@@ -45,17 +45,18 @@ class BenchOptions:
 class OpenLaunch:
     """One reproducer with an engine of its own, which whoever opened it closes.
 
-    Raises ReplayError or BackendUnavailable where the captured kernel itself does not run, or writes nothing.
+    Its workers are forks of a process of ``pool``. Raises ReplayError or BackendUnavailable where the
+    captured kernel itself does not run, or writes nothing.
     """
 
     def __init__(
-        self, reproducer: Reproducer, options: BenchOptions, choice: Choice | None, standby: Standby | None
+        self, reproducer: Reproducer, options: BenchOptions, choice: Choice | None, pool: Pool
     ) -> None:
         self.reproducer = reproducer
         self.space = LaunchSpace(reproducer)
         self.engine = Engine(
             reproducer, options.engine, options.device, options.python, options.timeout_s, choice=choice,
-            standby=standby, stranger=options.hostile,
+            stranger=options.hostile, shared=pool,
         )  # fmt: skip
         self.hostile = options.hostile
         try:

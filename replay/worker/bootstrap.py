@@ -3,7 +3,6 @@
 WHAT is
     serve JOB RELOCATE READ_FD WRITE_FD     a replay worker
     compile JOBS PROCESSES READ_FD WRITE_FD the process that compiles ahead
-    standby device|host READ_FD WRITE_FD    torch is imported; the first line that is read says which of both
     nursery SOCKET_FD                       a process that forks any of the others, its modules loaded
     once JOB REQUESTS REPLIES               a worker with its requests in a file, for a tool that holds it
     code_object JOB SOURCE ARCH OUT         a Triton kernel's source made into an image, confined
@@ -37,7 +36,7 @@ def main(folder: str, what: str, *given: str) -> None:
 
 
 def _be(what: str, *given: str) -> None:
-    if what in ("serve", "compile", "standby"):
+    if what in ("serve", "compile"):
         gc.disable()  # until torch is there: looking for garbage among what is loaded is a seventh of it
         _serve(what, *given)
     elif what == "once":
@@ -81,10 +80,6 @@ def _load(folder: str) -> None:
 
 def _serve(what: str, *given: str) -> None:
     *words, read_fd, write_fd = given
-    if what == "standby":
-        from _kerncap_worker import standby
-
-        what, *words = standby.wait(int(read_fd), device=words[0] == "device")
     if what == "compile":
         from _kerncap_worker.torch_backend import compile_ahead
 

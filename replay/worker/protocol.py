@@ -38,14 +38,6 @@ def three(numbers: Iterable[int]) -> Three:
 
 
 @dataclass(frozen=True)
-class Order:
-    """What a process that was started ahead becomes: the arguments of one, and where it prints to."""
-
-    log: str
-    arguments: list[str]
-
-
-@dataclass(frozen=True)
 class Hello:
     """A worker's first line: the regions whose addresses are ``taken``, or why the job is ``refused``."""
 

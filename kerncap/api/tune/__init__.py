@@ -18,6 +18,7 @@ from kerncap.format import Reproducer
 from kerncap.replay import trust
 from kerncap.replay.choose import Choice as Engine
 from kerncap.replay.choose import choose, probe
+from kerncap.replay.pool import Asked, Pool
 from kerncap.replay.tuning import choice as choosing
 from kerncap.replay.tuning import writeback
 from kerncap.replay.tuning.constraints import Legal
@@ -28,7 +29,6 @@ from kerncap.replay.tuning.samplers import NAMES, make
 from kerncap.replay.tuning.search import Found, Limits, Search
 from kerncap.replay.tuning.space import LaunchSpace, Space, Wishes, build
 from kerncap.replay.tuning.space_file import SpaceFile, read
-from kerncap.replay.tuning.standbys import Standbys
 from kerncap.replay.tuning.trial import Trial
 from kerncap.replay.tuning.trial_launch import BenchOptions
 from kerncap.replay.wording import Tolerance
@@ -94,9 +94,9 @@ def tune(
                 raise UsageError(f"{path}: given twice; leave one out")
             reproducers[reproducer.manifest_sha256] = reproducer
         first = next(iter(reproducers.values()))
-        standbys = _standbys(first, options, len(reproducers))
-        if standbys is not None:
-            stack.callback(standbys.close)
+        pool = _begun(first, options)
+        if pool is not None:
+            stack.callback(pool.close)
         where = choose(first.manifest, options.engine, options.device, options.python)
         if where.memory == "hip":
             why = "not on an AMD GPU in this version; --engine interpreter searches on the host"
@@ -117,7 +117,7 @@ def tune(
                 "the constraints leave no configuration: --forbid, --bound or --space exclude all"
             )
         sampler = make(options.sampler, space, legal, options.trials)
-        executor = _executor(reproducers, options, where, space, watcher.sent, standbys)
+        executor = _executor(reproducers, options, where, space, watcher.sent, pool)
         stack.callback(executor.close)
         watcher.executor(executor)
         facts = executor.facts()
@@ -197,17 +197,19 @@ def _check(reproducer: Reproducer) -> None:
         raise UsageError(f"{reproducer.path}: {why}: there is nothing to compare with")
 
 
-def _standbys(first: Reproducer, options: TuneOptions, count: int) -> Standbys | None:
-    """Started before anything else is looked at, where it is sure that engines will run in this process."""
+def _begun(first: Reproducer, options: TuneOptions) -> Pool | None:
+    """Begun before anything else is looked at, where it is sure that engines will run in this process."""
     one = options.workers == 1 or (options.workers is None and options.device.startswith("cuda"))
     if options.scheduler is not None or not one:
         return None
-    return Standbys(first.manifest, options.engine, options.device, options.python, count)
+    pool = Pool(lasting=True)
+    pool.begin(first.manifest, Asked(engine=options.engine, device=options.device, python=options.python))
+    return pool
 
 
 def _executor(
     reproducers: Mapping[str, Reproducer], options: TuneOptions, where: Engine, space: Space, sent: Sent,
-    standbys: Standbys | None,
+    pool: Pool | None,
 ) -> Executor:  # fmt: skip
     """In this process for one device, else a cluster."""
     bench = BenchOptions(
@@ -222,7 +224,7 @@ def _executor(
         count = options.workers or _local_workers(where, options.device)
         if count == 1:
             paths = {digest: each.path for digest, each in reproducers.items()}
-            return Direct(paths, bench, sent, where, space.listed, standbys)
+            return Direct(paths, bench, sent, where, space.listed, pool)
     from kerncap.replay.tuning.cluster import Cluster
     from kerncap.replay.tuning.shipping import pack
 

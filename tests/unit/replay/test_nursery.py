@@ -64,7 +64,7 @@ def test_each_engine_is_a_fork_that_ends_with_it(tmp_path: Path, nursery: Nurser
     seen = set()
     for _ in range(3):
         with Reproducer.open(path) as reproducer:
-            with Engine(reproducer, choice=CHOICE, standby=nursery) as engine:
+            with Engine(reproducer, choice=CHOICE, shared=Pool(begun=nursery)) as engine:
                 pid = pid_of(engine)
                 assert parent_of(pid) == nursery.pid
                 assert os.getpgid(pid) == pid
@@ -80,8 +80,8 @@ def test_a_worker_that_is_killed_is_replaced_and_harms_no_other(tmp_path: Path, 
     one, other = native.add().seal(tmp_path / "one"), native.scale().seal(tmp_path / "other")
     with (
         Reproducer.open(one) as first, Reproducer.open(other) as second,
-        Engine(first, choice=CHOICE, standby=nursery) as engine,
-        Engine(second, choice=CHOICE, standby=nursery) as unharmed,
+        Engine(first, choice=CHOICE, shared=Pool(begun=nursery)) as engine,
+        Engine(second, choice=CHOICE, shared=Pool(begun=nursery)) as unharmed,
     ):  # fmt: skip
         before = pid_of(unharmed)
         gone = os.pidfd_open(pid_of(engine))
@@ -97,7 +97,10 @@ def test_a_worker_that_is_killed_is_replaced_and_harms_no_other(tmp_path: Path, 
 
 def test_an_engine_lives_on_without_its_nursery(tmp_path: Path, nursery: Nursery) -> None:
     path = native.add().seal(tmp_path)
-    with Reproducer.open(path) as reproducer, Engine(reproducer, choice=CHOICE, standby=nursery) as engine:
+    with (
+        Reproducer.open(path) as reproducer,
+        Engine(reproducer, choice=CHOICE, shared=Pool(begun=nursery)) as engine,
+    ):
         nursery.close()
         engine.restore()
         assert engine.launch().ok
