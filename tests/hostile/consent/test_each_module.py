@@ -30,15 +30,19 @@ MORE = {
     "unpack": "unpack {zip} -o {out}/unpacked",
     "seal": "seal {session}",
     "arm": "arm {session} --last 1",
+    "slice": "slice {range} 0 -o {out}/sliced",
     "edit": "replay {0} --once",
     "until-fail": "replay {0} --until-fail 2",
 }
 PROGRAMS = {
     "capture": "capture -o {out}/out -- {program}",
     "list": "list -- {program}",
+    "trace": "trace -o {out}/trace.json -- {program}",
+    "diverge": "diverge -o {out}/diverged -- {program}",
     "sanitize-program": "sanitize -- {program}",
 }
 WORDS = {name: words for name, (words, _) in {**shadows.LIGHT, **shadows.HEAVY}.items()} | MORE | PROGRAMS
+RANGE = Path(__file__).parents[2] / "golden" / "v1.10"
 PLACES = ("the current folder", "the reproducer", "another reproducer")
 LIGHTEST = [("inspect", "inspect {0}"), ("replay-untrusted", "replay {2}")]
 
@@ -105,7 +109,7 @@ def words_for(name: str, asked: list[str], folder: Path) -> str:
         pack(Path(asked[1]), packed)
     return WORDS[name].format(
         *asked, out=folder, space=shadows.space(folder), zip=packed, session=folder / ".kerncap-session-none",
-        program=f"{sys.executable} {folder / 'program.py'}",
+        range=RANGE, program=f"{sys.executable} {folder / 'program.py'}",
     )  # fmt: skip
 
 
@@ -132,7 +136,7 @@ def test_no_module_of_any_tool_of_mcp_runs(marks: Marks, script: Path, tmp_path:
         ("capture", {"command": program, "output": "captured"}), ("replay", {"repro": one}),
         ("verify", {"repro": one}), ("prove", {"a": one, "b": one}),
         ("sanitize", {"repro": one}), ("sanitize_program", {"command": program}),
-        ("tune", {"repros": [one], "trials": 2}), ("diff", {"a": one, "b": two}),
+        ("tune", {"repros": [one], "trials": 2}), ("diverge", {"command": program}), ("diff", {"a": one, "b": two}),
         ("minimize", {"repro": one, "output": "small"}), ("pack", {"repro": one}),
         ("export", {"repro": one, "kind": "script"}), ("report", {"repro": one}),
         ("unpack", {"archive": "packed.zip", "output": "again"}),
