@@ -18,11 +18,10 @@ from typing import Any
 from ..job import JobRegion
 from .address_layout import Span, gaps, grouped
 from .byte_ranges import Range, data_of
-from .libc import libc
+from .libc import MAP_FAILED, libc
 
 _MAP_FIXED_NOREPLACE = 0x100000  # Linux 4.17; older kernels take the address as a hint only
 _MAP_NORESERVE = 0x4000
-_MAP_FAILED = ctypes.c_void_p(-1).value
 _MADV_REMOVE, _MADV_NOHUGEPAGE = 9, 15
 
 
@@ -33,7 +32,7 @@ def map_pages(address: int, size: int, fixed: bool, file: int | None = None, off
         flags |= _MAP_FIXED_NOREPLACE
     rights = mmap.PROT_READ | mmap.PROT_WRITE
     got = libc().mmap(address, size, rights, flags, -1 if file is None else file, offset)
-    if got == _MAP_FAILED:
+    if got == MAP_FAILED:
         if fixed:
             return None
         raise OSError(ctypes.get_errno(), f"mmap of {size} bytes: {os.strerror(ctypes.get_errno())}")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ctypes
 import functools
 
+MAP_FAILED = ctypes.c_void_p(-1).value
+
 
 @functools.cache
 def libc() -> ctypes.CDLL:

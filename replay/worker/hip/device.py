@@ -5,7 +5,6 @@ Everything is done when a call returns, but for a dispatch: what comes after one
 
 from __future__ import annotations
 
-import ctypes
 import time
 from typing import Any
 
@@ -18,7 +17,6 @@ from .placement import Placement
 
 _STAGING_BYTES = 8 * 1024 * 1024
 _QUEUE_PACKETS = 64
-_NO_LIMIT = 0xFFFF_FFFF
 _SPIN_S = 1e-3  # asked again at once for so long, then with the thread asleep
 _SLICE_S = 5e-3  # between two looks at the clock and at what ROCr has reported
 _CACHE_LEVELS = 4
@@ -40,10 +38,10 @@ class Device:
         self._allocated: dict[int, int] = {}
         ticks = runtime.system(hsa.SYSTEM_TIMESTAMP_FREQUENCY)
         self._ticks_per_s = ticks or 100_000_000
-        self._wait = runtime.function("hsa_signal_wait_scacquire", ctypes.c_int64)
-        self._store = runtime.function("hsa_signal_store_screlease", None)
-        self._copied = self._signal()
-        self.done = self._signal()
+        self._wait = runtime.function("hsa_signal_wait_scacquire")
+        self._store = runtime.function("hsa_signal_store_screlease")
+        self._copied = runtime.signal()
+        self.done = runtime.signal()
         self._queue = self._make_queue()
         self._pending = False
         self._staging = self.host_memory(_STAGING_BYTES)
@@ -69,11 +67,9 @@ class Device:
     @property
     def cache_bytes(self) -> int:
         """The largest of the GPU's caches."""
-        levels = (ctypes.c_uint32 * _CACHE_LEVELS)()
-        self.runtime.call(
-            "hsa_agent_get_info", ctypes.c_uint64(self.agent), ctypes.c_int(hsa.AGENT_CACHE_SIZE), levels
+        return max(
+            self.runtime.numbers("hsa_agent_get_info", self.agent, hsa.AGENT_CACHE_SIZE, _CACHE_LEVELS)
         )
-        return max(levels)
 
     def number(self, which: int) -> int:
         """A numeric attribute of the agent."""
@@ -86,46 +82,37 @@ class Device:
                 self.runtime.number("hsa_amd_memory_pool_get_info", pool, hsa.POOL_SEGMENT)
                 == hsa.SEGMENT_GROUP
             ):
-                return self.runtime.number(
-                    "hsa_amd_memory_pool_get_info", pool, hsa.POOL_SIZE, ctypes.c_size_t
-                )
+                return self.runtime.number("hsa_amd_memory_pool_get_info", pool, hsa.POOL_SIZE, 8)
         return 0
 
     def room_for(self, size: int) -> bool:
         """Whether ``size`` more bytes fit with some to spare."""
-        free = ctypes.c_uint64()
-        status = self.runtime.status(
-            "hsa_agent_get_info", ctypes.c_uint64(self.agent), ctypes.c_int(hsa.AGENT_MEMORY_AVAIL),
-            ctypes.byref(free),
-        )  # fmt: skip
-        if status:  # a ROCr that does not count: by what there is and what is known to be taken
-            total = self.runtime.number(
-                "hsa_amd_memory_pool_get_info", self._memory.device_pool, hsa.POOL_SIZE, ctypes.c_size_t
-            )
+        try:
+            free = self.runtime.number("hsa_agent_get_info", self.agent, hsa.AGENT_MEMORY_AVAIL, 8)
+        except hsa.HsaError:  # a ROCr that does not count: by what there is and what is known to be taken
+            pool = self._memory.device_pool
+            total = self.runtime.number("hsa_amd_memory_pool_get_info", pool, hsa.POOL_SIZE, 8)
             taken = sum(self._allocated.values()) + sum(span.size for span in self._memory.mapped)
-            free.value = max(0, total - taken)
-        return size * _ROOM_TO_SPARE < free.value
+            free = max(0, total - taken)
+        return size * _ROOM_TO_SPARE < free
 
     # --- memory ------------------------------------------------------------------------------------
 
     def allocate(self, size: int) -> int:
-        address = self._pool_allocate(self._memory.device_pool, max(1, size))
+        address = self.runtime.allocate(self._memory.device_pool, max(1, size))
         self._allocated[address] = size
         return address
 
     def host_memory(self, size: int) -> int:
         """Memory of the host that the GPU sees at the same address; for good."""
-        address = self._pool_allocate(self._host_pool, size)
-        agents = (ctypes.c_uint64 * 1)(self.agent)
-        self.runtime.call(
-            "hsa_amd_agents_allow_access", ctypes.c_uint32(1), agents, None, ctypes.c_void_p(address)
-        )
+        address = self.runtime.allocate(self._host_pool, size)
+        self.runtime.allow_access(self.agent, address)
         return address
 
     def free(self, address: int) -> None:
         self._settle()
         self._allocated.pop(address, None)
-        self.runtime.call("hsa_amd_memory_pool_free", ctypes.c_void_p(address))
+        self.runtime.call("hsa_amd_memory_pool_free", address)
 
     def copy(self, target: int, source: int, size: int) -> None:
         """Copy between two addresses that the device sees."""
@@ -134,7 +121,7 @@ class Device:
         self._settle()
         on_host = self._memory.is_on_host
         if on_host(target) and on_host(source):
-            ctypes.memmove(target, source, size)
+            host_bytes(target, size)[:] = host_bytes(source, size)
             return
         self._copy(target, self._owner(target), source, self._owner(source), size)
 
@@ -170,22 +157,13 @@ class Device:
         return self._cpu if self._memory.is_on_host(address) else self.agent
 
     def _copy(self, target: int, target_agent: int, source: int, source_agent: int, size: int) -> None:
-        self._store(ctypes.c_uint64(self._copied), ctypes.c_int64(1))
+        self._store(self._copied, 1)
         self.runtime.call(
-            "hsa_amd_memory_async_copy", ctypes.c_void_p(target), ctypes.c_uint64(target_agent),
-            ctypes.c_void_p(source), ctypes.c_uint64(source_agent), ctypes.c_size_t(size),
-            ctypes.c_uint32(0), None, ctypes.c_uint64(self._copied),
+            "hsa_amd_memory_async_copy", target, target_agent, source, source_agent, size, 0, None,
+            self._copied,
         )  # fmt: skip
         if self._wait_for(self._copied, None, "a copy") < 0:
             raise Fault(f"a copy of {size:,} bytes failed on the device")
-
-    def _pool_allocate(self, pool: int, size: int) -> int:
-        address = ctypes.c_void_p()
-        self.runtime.call(
-            "hsa_amd_memory_pool_allocate", ctypes.c_uint64(pool), ctypes.c_size_t(size), ctypes.c_uint32(0),
-            ctypes.byref(address),
-        )  # fmt: skip
-        return int(address.value or 0)
 
     def _kernarg_pool(self) -> int:
         for pool in self.runtime.pools(self._cpu):
@@ -200,53 +178,24 @@ class Device:
 
     @property
     def queue_address(self) -> int:
-        return ctypes.addressof(self._queue.contents)
+        return hsa.address_of(self._queue)
 
     def dispatch(self, packet: hsa.DispatchPacket) -> None:
         """Put a dispatch on the queue; `finish` waits for it."""
         self._settle()
-        self._store(ctypes.c_uint64(self.done), ctypes.c_int64(1))
-        queue = self._queue.contents
-        index = self.runtime.function("hsa_queue_add_write_index_screlease", ctypes.c_uint64)(
-            self._queue, ctypes.c_uint64(1)
-        )
-        size = ctypes.sizeof(packet)
-        slot = queue.base_address + (index & (queue.size - 1)) * size
-        # The header makes the packet valid: it comes last, together with the setup in one word.
-        head = ctypes.sizeof(ctypes.c_uint32)
-        ctypes.memmove(slot + head, ctypes.addressof(packet) + head, size - head)
-        ctypes.c_uint32.from_address(slot).value = packet.header | packet.setup << 16
-        self._store(ctypes.c_uint64(queue.doorbell_signal), ctypes.c_int64(index))
+        self._store(self.done, 1)
+        self.runtime.submit(self._queue, packet)
         self._pending = True
 
     def elapsed_ms(self) -> float:
         """How long the last dispatch took, by the device's clock."""
-        found = hsa.DispatchTime()
-        self.runtime.call(
-            "hsa_amd_profiling_get_dispatch_time", ctypes.c_uint64(self.agent), ctypes.c_uint64(self.done),
-            ctypes.byref(found),
-        )  # fmt: skip
-        return float(found.end - found.start) / self._ticks_per_s * 1e3
+        return self.runtime.dispatch_ticks(self.agent, self.done) / self._ticks_per_s * 1e3
 
     def _make_queue(self) -> Any:
-        queue = ctypes.POINTER(hsa.Queue)()
         try:
-            self.runtime.call(
-                "hsa_queue_create", ctypes.c_uint64(self.agent), ctypes.c_uint32(_QUEUE_PACKETS),
-                ctypes.c_uint32(hsa.QUEUE_TYPE_MULTI), self.runtime.queue_callback(), None,
-                ctypes.c_uint32(_NO_LIMIT), ctypes.c_uint32(_NO_LIMIT), ctypes.byref(queue),
-            )  # fmt: skip
+            return self.runtime.queue(self.agent, _QUEUE_PACKETS)
         except hsa.HsaError as error:
             raise Refused(f"AMD GPU {self.ordinal} gives this process no queue: {error}") from error
-        self.runtime.call("hsa_amd_profiling_set_profiler_enabled", queue, ctypes.c_int(1))
-        return queue
-
-    def _signal(self) -> int:
-        signal = ctypes.c_uint64()
-        self.runtime.call(
-            "hsa_signal_create", ctypes.c_int64(1), ctypes.c_uint32(0), None, ctypes.byref(signal)
-        )
-        return int(signal.value)
 
     # --- waiting -----------------------------------------------------------------------------------
 
@@ -274,10 +223,7 @@ class Device:
             active = waited < _SPIN_S
             ticks = int((_SPIN_S if active else _SLICE_S) * self._ticks_per_s)
             state = hsa.WAIT_STATE_ACTIVE if active else hsa.WAIT_STATE_BLOCKED
-            value = int(self._wait(
-                ctypes.c_uint64(signal), ctypes.c_int(hsa.SIGNAL_CONDITION_LT), ctypes.c_int64(1),
-                ctypes.c_uint64(ticks), ctypes.c_int(state),
-            ))  # fmt: skip
+            value = int(self._wait(signal, hsa.SIGNAL_CONDITION_LT, 1, ticks, state))
             if self.runtime.lost:
                 raise Fault(f"{what}: {self.runtime.lost}")
             if value < 1:
@@ -289,6 +235,6 @@ class Device:
         """Give back what this process has of the GPU, before ROCr ends."""
         self.runtime.status("hsa_queue_destroy", self._queue)
         for signal in (self._copied, self.done):
-            self.runtime.status("hsa_signal_destroy", ctypes.c_uint64(signal))
+            self.runtime.status("hsa_signal_destroy", signal)
         for address in self._allocated:
-            self.runtime.status("hsa_amd_memory_pool_free", ctypes.c_void_p(address))
+            self.runtime.status("hsa_amd_memory_pool_free", address)

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import ctypes
 import mmap
 
 from ..common.address_layout import Span
-from ..common.libc import libc
+from ..common.libc import MAP_FAILED, libc
 
 _PROT_NONE = 0
 _MAP_NORESERVE = 0x4000
 _MAP_FIXED_NOREPLACE = 0x100000  # Linux 4.17; older kernels take the address as a hint only
-_MAP_FAILED = ctypes.c_void_p(-1).value
 
 
 def unmap(span: Span) -> None:
@@ -38,7 +36,7 @@ class Hold:
     def _take(self, span: Span) -> bool:
         flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_NORESERVE | _MAP_FIXED_NOREPLACE
         got = libc().mmap(span.start, span.size, _PROT_NONE, flags, -1, 0)
-        if got == _MAP_FAILED:
+        if got == MAP_FAILED:
             return False
         if got != span.start:
             unmap(Span(got, got + span.size))

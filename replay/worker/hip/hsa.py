@@ -1,7 +1,7 @@
-"""The few calls of ROCr (libhsa-runtime64.so.1) that replay needs, through ctypes.
+"""The few calls of ROCr (libhsa-runtime64.so.1) that replay needs, through ctypes: here and nowhere else.
 
-No binding package and no HIP: what the shim saw was ROCr's, and its C ABI is the same for every Python.
-Source: hsa.h and hsa_ext_amd.h; layouts and constants are compared with the headers by a test.
+No binding package and no HIP: what the shim saw was ROCr's, its C ABI is the same for every Python, and
+hip-python has none of it. Source: hsa.h and hsa_ext_amd.h; a test compares layouts and constants with these.
 """
 
 from __future__ import annotations
@@ -131,6 +131,54 @@ _EACH_SYMBOL_CALLBACK = ctypes.CFUNCTYPE(
 )
 
 
+_U32, _U64, _I64, _INT = ctypes.c_uint32, ctypes.c_uint64, ctypes.c_int64, ctypes.c_int
+_SIZE, _ADDRESS, _QUEUE = ctypes.c_size_t, ctypes.c_void_p, ctypes.POINTER(Queue)
+_OUT = ctypes.c_void_p  # of what the call writes
+_ATTRIBUTE = (_U64, _INT, _OUT)  # of a handle
+# What each call takes; every other one is given ctypes values.
+_TAKES: dict[str, tuple[Any, ...]] = {
+    "hsa_agent_get_info": _ATTRIBUTE,
+    "hsa_amd_memory_pool_get_info": _ATTRIBUTE,
+    "hsa_executable_symbol_get_info": _ATTRIBUTE,
+    "hsa_system_get_info": (_INT, _OUT),
+    "hsa_amd_memory_pool_allocate": (_U64, _SIZE, _U32, _OUT),
+    "hsa_amd_memory_pool_free": (_ADDRESS,),
+    "hsa_amd_agents_allow_access": (_U32, _OUT, _ADDRESS, _ADDRESS),
+    "hsa_amd_memory_lock": (_ADDRESS, _SIZE, _OUT, _INT, _OUT),
+    "hsa_amd_memory_unlock": (_ADDRESS,),
+    "hsa_amd_memory_async_copy": (_ADDRESS, _U64, _ADDRESS, _U64, _SIZE, _U32, _ADDRESS, _U64),
+    "hsa_amd_vmem_address_reserve": (_OUT, _SIZE, _U64, _U64),
+    "hsa_amd_vmem_address_free": (_ADDRESS, _SIZE),
+    "hsa_amd_vmem_handle_create": (_U64, _SIZE, _INT, _U64, _OUT),
+    "hsa_amd_vmem_handle_release": (_U64,),
+    "hsa_amd_vmem_map": (_ADDRESS, _SIZE, _SIZE, _U64, _U64),
+    "hsa_amd_vmem_unmap": (_ADDRESS, _SIZE),
+    "hsa_amd_vmem_set_access": (_ADDRESS, _SIZE, _OUT, _SIZE),
+    "hsa_code_object_reader_create_from_memory": (ctypes.c_char_p, _SIZE, _OUT),
+    "hsa_code_object_reader_destroy": (_U64,),
+    "hsa_executable_create_alt": (_INT, _INT, _ADDRESS, _OUT),
+    "hsa_executable_load_agent_code_object": (_U64, _U64, _U64, _ADDRESS, _ADDRESS),
+    "hsa_executable_freeze": (_U64, _ADDRESS),
+    "hsa_executable_destroy": (_U64,),
+    "hsa_signal_create": (_I64, _U32, _ADDRESS, _OUT),
+    "hsa_signal_destroy": (_U64,),
+    "hsa_signal_store_screlease": (_U64, _I64),
+    "hsa_signal_wait_scacquire": (_U64, _INT, _I64, _U64, _INT),
+    "hsa_queue_create": (_U64, _U32, _U32, _QUEUE_CALLBACK, _ADDRESS, _U32, _U32, _OUT),
+    "hsa_queue_destroy": (_QUEUE,),
+    "hsa_queue_add_write_index_screlease": (_QUEUE, _U64),
+    "hsa_amd_profiling_set_profiler_enabled": (_QUEUE, _INT),
+    "hsa_amd_profiling_get_dispatch_time": (_U64, _U64, _OUT),
+}
+_GIVES: dict[str, Any] = {  # other than a status
+    "hsa_signal_store_screlease": None,
+    "hsa_signal_wait_scacquire": _I64,
+    "hsa_queue_add_write_index_screlease": _U64,
+}
+_NUMBERS = {1: ctypes.c_uint8, 2: ctypes.c_uint16, 4: _U32, 8: _U64}  # by their bytes
+_NO_LIMIT = 0xFFFF_FFFF
+
+
 class HsaError(CallFailed):
     """A call that failed."""
 
@@ -146,6 +194,13 @@ class Runtime(CheckedLibrary):
         super().__init__()
         self._keep: list[Any] = []  # callbacks live as long as ROCr may call them
         self._lost = ""
+
+    def function(self, name: str, result: Any = ctypes.c_int) -> Any:
+        """The call itself, with the types of `_TAKES` and `_GIVES`."""
+        found = super().function(name, _GIVES.get(name, result))
+        if found.argtypes is None and name in _TAKES:
+            found.argtypes = _TAKES[name]
+        return found
 
     def start(self) -> None:
         """hsa_init; from here on a fault of the GPU is noted and does not abort the process."""
@@ -189,35 +244,41 @@ class Runtime(CheckedLibrary):
         )  # fmt: skip
         return found
 
-    def number(self, call: str, handle: int, which: int, kind: Any = ctypes.c_uint32) -> int:
-        """A numeric attribute of a handle."""
-        value = kind()
-        self.call(call, ctypes.c_uint64(handle), ctypes.c_int(which), ctypes.byref(value))
+    def number(self, call: str, handle: int, which: int, size: int = 4) -> int:
+        """A numeric attribute of a handle, of ``size`` bytes."""
+        value = _NUMBERS[size]()
+        self.call(call, handle, which, ctypes.byref(value))
         return int(value.value)
+
+    def numbers(self, call: str, handle: int, which: int, count: int) -> list[int]:
+        """An attribute that is ``count`` numbers of 4 bytes."""
+        values = (_U32 * count)()
+        self.call(call, handle, which, values)
+        return list(values)
 
     def text(self, call: str, handle: int, which: int, size: int = 64) -> str:
         """An attribute that is text of at most ``size`` bytes."""
         value = ctypes.create_string_buffer(size + 1)
-        self.call(call, ctypes.c_uint64(handle), ctypes.c_int(which), value)
+        self.call(call, handle, which, value)
         return value.value.decode(errors="replace")
 
-    def system(self, which: int, kind: Any = ctypes.c_uint64) -> int:
-        """A numeric attribute of the system."""
-        value = kind()
-        self.call("hsa_system_get_info", ctypes.c_int(which), ctypes.byref(value))
+    def system(self, which: int, size: int = 8) -> int:
+        """A numeric attribute of the system, of ``size`` bytes."""
+        value = _NUMBERS[size]()
+        self.call("hsa_system_get_info", which, ctypes.byref(value))
         return int(value.value)
 
     @property
     def version(self) -> str:
         """``1.15.0``: what its build calls itself; of one without a number, the version of its interface."""
         text = ctypes.c_char_p()
-        status = self.status("hsa_system_get_info", ctypes.c_int(SYSTEM_BUILD_VERSION), ctypes.byref(text))
+        status = self.status("hsa_system_get_info", SYSTEM_BUILD_VERSION, ctypes.byref(text))
         if not status and text.value:
             number = text.value.decode(errors="replace").strip(' "').partition("-")[0]
             if number[:1].isdigit():
                 return number
-        major = self.system(SYSTEM_VERSION_MAJOR, ctypes.c_uint16)
-        return f"of HSA {major}.{self.system(SYSTEM_VERSION_MINOR, ctypes.c_uint16)}"
+        major = self.system(SYSTEM_VERSION_MAJOR, 2)
+        return f"of HSA {major}.{self.system(SYSTEM_VERSION_MINOR, 2)}"
 
     def _each(self, call: str, *arguments: Any) -> list[int]:
         found: list[int] = []
@@ -229,6 +290,91 @@ class Runtime(CheckedLibrary):
         self.call(call, *arguments, _EACH_CALLBACK(each), ctypes.c_void_p())
         return found
 
+    # --- what calls make -----------------------------------------------------------------------------
+
+    def allocate(self, pool: int, size: int) -> int:
+        """The address of memory of a pool."""
+        address = _U64()
+        self.call("hsa_amd_memory_pool_allocate", pool, size, 0, ctypes.byref(address))
+        return int(address.value)
+
+    def allow_access(self, agent: int, address: int) -> None:
+        self.call("hsa_amd_agents_allow_access", 1, (_U64 * 1)(agent), None, address)
+
+    def lock(self, agent: int, address: int, size: int) -> int:
+        """Let an agent see memory of the host; the address at which it does."""
+        seen = _U64()
+        self.call("hsa_amd_memory_lock", address, size, (_U64 * 1)(agent), 1, ctypes.byref(seen))
+        return int(seen.value)
+
+    def reserve(self, size: int, hint: int) -> int:
+        """An address range that nothing is mapped in; where, ROCr decides."""
+        address = _U64()
+        self.call("hsa_amd_vmem_address_reserve", ctypes.byref(address), size, hint, 0)
+        return int(address.value)
+
+    def vmem(self, pool: int, size: int) -> int:
+        """A handle of memory that can be mapped."""
+        handle = _U64()
+        self.call("hsa_amd_vmem_handle_create", pool, size, MEMORY_TYPE_NONE, 0, ctypes.byref(handle))
+        return int(handle.value)
+
+    def map(self, address: int, size: int, handle: int) -> None:
+        """Map memory into a reserved range."""
+        self.call("hsa_amd_vmem_map", address, size, 0, handle, 0)
+
+    def let_access(self, agent: int, address: int, size: int) -> None:
+        """Let an agent read and write what is mapped in a range."""
+        access = (AccessDesc * 1)(AccessDesc(ACCESS_PERMISSION_RW, agent))
+        self.call("hsa_amd_vmem_set_access", address, size, access, 1)
+
+    def reader(self, code: bytes) -> int:
+        """A reader of a code object, whose bytes have to live as long."""
+        found = _U64()
+        self.call("hsa_code_object_reader_create_from_memory", code, len(code), ctypes.byref(found))
+        return int(found.value)
+
+    def executable(self) -> int:
+        found = _U64()
+        self.call(
+            "hsa_executable_create_alt", PROFILE_FULL, FLOAT_ROUNDING_DEFAULT, None, ctypes.byref(found)
+        )
+        return int(found.value)
+
+    def signal(self) -> int:
+        """A signal whose value is 1."""
+        found = _U64()
+        self.call("hsa_signal_create", 1, 0, None, ctypes.byref(found))
+        return int(found.value)
+
+    def queue(self, agent: int, packets: int) -> Any:
+        """A queue of an agent, which notes when each dispatch begins and ends."""
+        found = _QUEUE()
+        self.call(
+            "hsa_queue_create", agent, packets, QUEUE_TYPE_MULTI, self._queue_callback(), None, _NO_LIMIT,
+            _NO_LIMIT, ctypes.byref(found),
+        )  # fmt: skip
+        self.call("hsa_amd_profiling_set_profiler_enabled", found, 1)
+        return found
+
+    def submit(self, queue: Any, packet: DispatchPacket) -> None:
+        """Put a packet on a queue, and ring its doorbell."""
+        its = queue.contents
+        index = self.function("hsa_queue_add_write_index_screlease")(queue, 1)
+        size = ctypes.sizeof(packet)
+        slot = its.base_address + (index & (its.size - 1)) * size
+        # The header makes the packet valid: it comes last, together with the setup in one word.
+        head = ctypes.sizeof(_U32)
+        ctypes.memmove(slot + head, ctypes.addressof(packet) + head, size - head)
+        _U32.from_address(slot).value = packet.header | packet.setup << 16
+        self.function("hsa_signal_store_screlease")(its.doorbell_signal, index)
+
+    def dispatch_ticks(self, agent: int, signal: int) -> int:
+        """How long the dispatch of a completion signal took."""
+        found = DispatchTime()
+        self.call("hsa_amd_profiling_get_dispatch_time", agent, signal, ctypes.byref(found))
+        return int(found.end - found.start)
+
     # --- what went wrong ---------------------------------------------------------------------------
 
     @property
@@ -236,7 +382,7 @@ class Runtime(CheckedLibrary):
         """What ended all work on the device, as far as ROCr has told; nothing if it goes on."""
         return self._lost
 
-    def queue_callback(self) -> Callable[..., None]:
+    def _queue_callback(self) -> Callable[..., None]:
         """A callback for the errors of a queue: the first that comes is kept, unless a fault explains it."""
 
         def on_error(status: int, _queue: Any, _data: Any) -> None:
@@ -268,6 +414,11 @@ class Runtime(CheckedLibrary):
             end.daemon = True
             end.start()
         self._lost = why
+
+
+def address_of(queue: Any) -> int:
+    """Where a queue's own structure is."""
+    return ctypes.addressof(queue.contents)
 
 
 def _end(why: str) -> None:

@@ -5,7 +5,6 @@ What a code object says of its kernels comes from kerncap's process (`protocol.H
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -32,11 +31,11 @@ class Image:
         self._objects = facts.objects if facts is not None else {}
         kernel = facts.kernel if facts is not None else None
         self.metadata = kernel if kernel is not None and kernel.name == name else None
-        self.kernel_object = self._fact(symbol, hsa.SYMBOL_KERNEL_OBJECT, ctypes.c_uint64)
+        self.kernel_object = self._fact(symbol, hsa.SYMBOL_KERNEL_OBJECT, 8)
         self.kernarg_bytes = self._fact(symbol, hsa.SYMBOL_KERNARG_SIZE)
         self.group_bytes = self._fact(symbol, hsa.SYMBOL_GROUP_SIZE)
         self.private_bytes = self._fact(symbol, hsa.SYMBOL_PRIVATE_SIZE)
-        self.has_dynamic_stack = bool(self._fact(symbol, hsa.SYMBOL_DYNAMIC_CALLSTACK, ctypes.c_bool))
+        self.has_dynamic_stack = bool(self._fact(symbol, hsa.SYMBOL_DYNAMIC_CALLSTACK, 1))
 
     def unload(self) -> None:
         self._loaded.unload()
@@ -57,8 +56,8 @@ class Image:
             return found
         return inside[0] - descriptor[0] + self.kernel_object, inside[1]
 
-    def _fact(self, symbol: int, which: int, kind: type = ctypes.c_uint32) -> int:
-        return self._device.runtime.number("hsa_executable_symbol_get_info", symbol, which, kind)
+    def _fact(self, symbol: int, which: int, size: int = 4) -> int:
+        return self._device.runtime.number("hsa_executable_symbol_get_info", symbol, which, size)
 
 
 class _Loaded:
@@ -67,7 +66,7 @@ class _Loaded:
     def __init__(self, device: Device, path: Path) -> None:
         """Raises Refused with what ROCr says."""
         self._runtime = device.runtime
-        self._executable, self._reader = ctypes.c_uint64(), ctypes.c_uint64()
+        self._executable = self._reader = 0
         self._data = path.read_bytes()  # ROCr reads it as long as the reader lives
         if not self._data.startswith(b"\x7fELF"):
             raise Refused("not a code object: it is not an ELF file")
@@ -78,30 +77,23 @@ class _Loaded:
             raise Refused(str(error)) from error
         self.kernels: dict[str, int] = {}
         self.variables: dict[str, tuple[int, int]] = {}
-        for symbol in device.runtime.symbols(self._executable.value, device.agent):
+        for symbol in device.runtime.symbols(self._executable, device.agent):
             self._note(symbol)
 
     def unload(self) -> None:
-        if self._executable.value:
+        if self._executable:
             self._runtime.status("hsa_executable_destroy", self._executable)
-        if self._reader.value:
+        if self._reader:
             self._runtime.status("hsa_code_object_reader_destroy", self._reader)
 
     def _load(self, device: Device) -> None:
-        call = self._runtime.call
-        call(
-            "hsa_code_object_reader_create_from_memory", ctypes.c_char_p(self._data),
-            ctypes.c_size_t(len(self._data)), ctypes.byref(self._reader),
-        )  # fmt: skip
-        call(
-            "hsa_executable_create_alt", ctypes.c_int(hsa.PROFILE_FULL),
-            ctypes.c_int(hsa.FLOAT_ROUNDING_DEFAULT), None, ctypes.byref(self._executable),
-        )  # fmt: skip
-        call(
-            "hsa_executable_load_agent_code_object", self._executable, ctypes.c_uint64(device.agent),
-            self._reader, None, None,
-        )  # fmt: skip
-        call("hsa_executable_freeze", self._executable, None)
+        runtime = self._runtime
+        self._reader = runtime.reader(self._data)
+        self._executable = runtime.executable()
+        runtime.call(
+            "hsa_executable_load_agent_code_object", self._executable, device.agent, self._reader, None, None
+        )
+        runtime.call("hsa_executable_freeze", self._executable, None)
 
     def _note(self, symbol: int) -> None:
         runtime, info = self._runtime, "hsa_executable_symbol_get_info"
@@ -111,7 +103,7 @@ class _Loaded:
         if kind == hsa.SYMBOL_KIND_KERNEL:
             self.kernels[name.removesuffix(_SUFFIX)] = symbol
         elif kind == hsa.SYMBOL_KIND_VARIABLE:
-            address = runtime.number(info, symbol, hsa.SYMBOL_VARIABLE_ADDRESS, ctypes.c_uint64)
+            address = runtime.number(info, symbol, hsa.SYMBOL_VARIABLE_ADDRESS, 8)
             self.variables[name] = address, runtime.number(info, symbol, hsa.SYMBOL_VARIABLE_SIZE)
 
 

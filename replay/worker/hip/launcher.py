@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import ctypes
+import numpy as np
 
 from ..common.failures import Fault, KernelError, Refused
+from ..cuda.device import host_bytes
 from ..job import JobLaunch
 from ..native.variables import Variables
 from ..protocol import Compiled, three
@@ -114,7 +115,7 @@ class Launcher:
             if missing:
                 self.notes.append(f"the kernel may use what a replay can't give: {', '.join(missing)}")
         address = self._device.host_memory(max(_LEAST_KERNARG_BYTES, len(segment)))
-        ctypes.memmove(address, bytes(segment), len(segment))
+        host_bytes(address, len(segment))[:] = np.frombuffer(segment, dtype=np.uint8)
         return address
 
 

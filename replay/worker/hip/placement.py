@@ -9,7 +9,6 @@ code object lies where the loader puts it; its states are kept in a copy of it, 
 
 from __future__ import annotations
 
-import ctypes
 import mmap
 from collections.abc import Sequence
 
@@ -64,18 +63,12 @@ class Placement(PlacedRegions):
 
     def _lock_host(self) -> None:
         """Let the GPU see host memory where the host has it; what it would see elsewhere leaves the host."""
-        agents = (ctypes.c_uint64 * 1)(self.agent)
         kept = []
         for span in self._host:
-            seen = ctypes.c_uint64()
-            self.runtime.call(
-                "hsa_amd_memory_lock", ctypes.c_void_p(span.start), ctypes.c_size_t(span.size), agents,
-                ctypes.c_int(1), ctypes.byref(seen),
-            )  # fmt: skip
-            if seen.value == span.start:
+            if self.runtime.lock(self.agent, span.start, span.size) == span.start:
                 kept.append(span)
                 continue
-            self.runtime.call("hsa_amd_memory_unlock", ctypes.c_void_p(span.start))
+            self.runtime.call("hsa_amd_memory_unlock", span.start)
             unmap(span)
             for i in self._inside(list(range(len(self.regions))), span):
                 self.regions[i]["kind"] = "device"
@@ -90,7 +83,7 @@ class Placement(PlacedRegions):
             raise Refused(f"there is no AMD GPU {self.ordinal} here: ROCm shows {len(gpus)}")
         self.agent = gpus[self.ordinal]
         vmem = all(map(self.runtime.has, _NEEDED)) and self.runtime.system(
-            hsa.SYSTEM_VIRTUAL_MEM_API_SUPPORTED, ctypes.c_bool
+            hsa.SYSTEM_VIRTUAL_MEM_API_SUPPORTED, 1
         )
         if not vmem:
             raise Refused(
@@ -99,7 +92,7 @@ class Placement(PlacedRegions):
             )
         self.device_pool = self._coarse_pool()
         self._granule = self.runtime.number(
-            "hsa_amd_memory_pool_get_info", self.device_pool, hsa.POOL_ALLOC_GRANULE, ctypes.c_size_t
+            "hsa_amd_memory_pool_get_info", self.device_pool, hsa.POOL_ALLOC_GRANULE, 8
         )
 
     def _coarse_pool(self) -> int:
@@ -117,47 +110,26 @@ class Placement(PlacedRegions):
         wanted = self._on_device()
         for span, inside in grouped(self.regions, wanted, self._granule):
             hold.release(span)
-            start = self._reserve(span.size, span.start)
+            start = self.runtime.reserve(span.size, span.start)
             if start != span.start:
-                self.runtime.call(
-                    "hsa_amd_vmem_address_free", ctypes.c_void_p(start), ctypes.c_size_t(span.size)
-                )
+                self.runtime.call("hsa_amd_vmem_address_free", start, span.size)
                 taken += inside
                 if not relocate:
                     continue
-                start = self._reserve(span.size, 0)
+                start = self.runtime.reserve(span.size, 0)
                 self._move(inside, start - span.start)
             if place and (relocate or not taken):
                 self._map(Span(start, start + span.size))
         return taken
 
-    def _reserve(self, size: int, hint: int) -> int:
-        address = ctypes.c_void_p()
-        self.runtime.call(
-            "hsa_amd_vmem_address_reserve", ctypes.byref(address), ctypes.c_size_t(size),
-            ctypes.c_uint64(hint), ctypes.c_uint64(0),
-        )  # fmt: skip
-        return int(address.value or 0)
-
     def _map(self, span: Span) -> None:
-        handle = ctypes.c_uint64()
-        start, size = ctypes.c_void_p(span.start), ctypes.c_size_t(span.size)
-        self.runtime.call(
-            "hsa_amd_vmem_handle_create", ctypes.c_uint64(self.device_pool), size,
-            ctypes.c_int(hsa.MEMORY_TYPE_NONE), ctypes.c_uint64(0), ctypes.byref(handle),
-        )  # fmt: skip
-        self.runtime.call("hsa_amd_vmem_map", start, size, ctypes.c_size_t(0), handle, ctypes.c_uint64(0))
-        self._mapped.append((span, handle.value))
-        access = (hsa.AccessDesc * 1)(hsa.AccessDesc(hsa.ACCESS_PERMISSION_RW, self.agent))
-        self.runtime.call("hsa_amd_vmem_set_access", start, size, access, ctypes.c_size_t(1))
+        handle = self.runtime.vmem(self.device_pool, span.size)
+        self.runtime.map(span.start, span.size, handle)
+        self._mapped.append((span, handle))
+        self.runtime.let_access(self.agent, span.start, span.size)
 
     def _allocate(self, size: int) -> int:
-        start = ctypes.c_void_p()
-        self.runtime.call(
-            "hsa_amd_memory_pool_allocate", ctypes.c_uint64(self.device_pool), ctypes.c_size_t(size),
-            ctypes.c_uint32(0), ctypes.byref(start),
-        )  # fmt: skip
-        self._globals = int(start.value or 0)
+        self._globals = self.runtime.allocate(self.device_pool, size)
         return self._globals
 
     def _say_what_is_other(self) -> None:
@@ -186,15 +158,14 @@ class Placement(PlacedRegions):
     def close(self) -> None:
         """Give everything back and end ROCr, which does not survive its end with memory still mapped."""
         for span, handle in self._mapped:
-            start, size = ctypes.c_void_p(span.start), ctypes.c_size_t(span.size)
-            self.runtime.status("hsa_amd_vmem_unmap", start, size)
-            self.runtime.status("hsa_amd_vmem_handle_release", ctypes.c_uint64(handle))
-            self.runtime.status("hsa_amd_vmem_address_free", start, size)
+            self.runtime.status("hsa_amd_vmem_unmap", span.start, span.size)
+            self.runtime.status("hsa_amd_vmem_handle_release", handle)
+            self.runtime.status("hsa_amd_vmem_address_free", span.start, span.size)
         self._mapped = []
         for span in self._host:
-            self.runtime.status("hsa_amd_memory_unlock", ctypes.c_void_p(span.start))
+            self.runtime.status("hsa_amd_memory_unlock", span.start)
         if self._globals:
-            self.runtime.status("hsa_amd_memory_pool_free", ctypes.c_void_p(self._globals))
+            self.runtime.status("hsa_amd_memory_pool_free", self._globals)
         self.runtime.status("hsa_shut_down")
 
     def _inside(self, indices: list[int], span: Span) -> list[int]:

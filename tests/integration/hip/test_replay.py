@@ -334,7 +334,7 @@ def test_a_taken_address_is_relocated_and_said(code: bytes, folder: Path, tmp_pa
     assert result.passed, result.verdict.reasons
     assert result.relocated == [0]
     assert any(
-        note.startswith("relocated: the captured address of region 0 is taken") for note in result.notes
+        note.startswith("relocated: the captured address of region 0 is in use here") for note in result.notes
     )
 
 

@@ -119,3 +119,24 @@ def test_layouts_and_numbers_are_those_of_the_headers(tmp_path: Path) -> None:
     printed = subprocess.run([str(tmp_path / "layout")], check=True, capture_output=True, text=True).stdout
     found = {name: int(value) for name, value in re.findall(r"^(\S+) (\d+)$", printed, re.MULTILINE)}
     assert found == expected
+
+
+def test_calls_take_what_the_headers_say(tmp_path: Path) -> None:
+    folder = next(filter(_with_vmem, _FOLDERS), None)
+    compiler = shutil.which("c++") or shutil.which("g++")
+    if folder is None or compiler is None:
+        pytest.skip("needs a C++ compiler and the headers of ROCm 6.1 or newer (make amd-gpu)")
+    source = tmp_path / "calls.cpp"
+    source.write_text(
+        "#include <hsa/hsa.h>\n#include <hsa/hsa_ext_amd.h>\n#include <cstdio>\n"
+        "template <class> struct Call;\n"
+        "template <class R, class... A> struct Call<R(A...)> {\n"
+        '  static void say(const char* name) { std::printf("%s", name); '
+        'int sizes[] = {(std::printf(" %zu", sizeof(A)), 0)...}; (void)sizes; std::printf("\\n"); }\n};\n'
+        "int main() {" + "".join(f'Call<decltype({name})>::say("{name}");\n' for name in hsa._TAKES) + "}"
+    )
+    command = [compiler, "-std=c++14", f"-I{folder}", str(source), "-o", str(tmp_path / "calls")]
+    subprocess.run(command, check=True)
+    printed = subprocess.run([str(tmp_path / "calls")], check=True, capture_output=True, text=True).stdout
+    found = {name: [int(size) for size in sizes] for name, *sizes in map(str.split, printed.splitlines())}
+    assert found == {name: [ctypes.sizeof(each) for each in takes] for name, takes in hsa._TAKES.items()}
