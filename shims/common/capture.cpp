@@ -57,7 +57,7 @@ bool wants_this(Engine& engine, const Launch& launch) {
   if (arm::has_changed()) engine.see_generation(&kernel);
   if (!engine.open()) return false;
   engine.count_when_due();
-  wanted.range = ranges::here();
+  wanted.range = launch.stopped != nullptr ? launch.stopped->range : ranges::here();
   if ((thread_choices != 0 || graph_choices.load() != 0) && engine.take_choice(launch, &wanted.choice)) {
     wanted.chosen = true;
     wanted.kernel = &kernel;
@@ -151,13 +151,15 @@ int run(const Launch& launch, Call call, void* context) noexcept {
   return real.status();
 }
 
-bool close_for_stops(const std::vector<Launch>& launches, std::string* why) noexcept {
+bool close_for_stops(const std::vector<Launch>& launches, Stopped* stopped, std::string* why) noexcept {
   Engine* engine = kerncap::engine();
   Device& own = *device();
   if (engine == nullptr) return false;
   KeepErrno keep;
   QuietSignals quiet;
   try {
+    stopped->python_stack = python_stack_here();
+    stopped->range = ranges::here();
     const uint64_t timeout_ns = engine->conf().drain_timeout_ns();
     if (!gate::close(timeout_ns)) {
       *why = "another thread did not come back from a driver call before its graph's launch";

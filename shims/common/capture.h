@@ -50,8 +50,9 @@ bool may_be_armed() noexcept;
 int run(const Launch& launch, Call call, void* context) noexcept;
 
 // For launches in the midst of other work (Launch::stopped), of one context: closes the gate, has all that
-// was queued end, and makes ready what waits for an idle device. False, with the reason: the gate is open.
-bool close_for_stops(const std::vector<Launch>& launches, std::string* why) noexcept;
+// was queued end, and makes ready what waits for an idle device; `stopped` learns of the calling thread.
+// False, with the reason: the gate is open.
+bool close_for_stops(const std::vector<Launch>& launches, Stopped* stopped, std::string* why) noexcept;
 
 // An empty file of the session, `<kind>-<pid>` (docs/session.md); nothing without a session.
 void leave_mark(const char* kind) noexcept;

@@ -14,6 +14,8 @@
 #include "common/hash.h"
 #include "common/launch.h"
 #include "common/memory_map.h"
+#include "common/python_stack.h"
+#include "common/ranges.h"
 #include "common/rows.h"
 #include "common/textures.h"
 
@@ -48,12 +50,16 @@ struct PrintRange {
 };
 
 // Work of the target's that was stopped in the midst, so that its device is not idle. Who stopped it had all
-// else end and closed the gate, and makes launches (Launch::stopped) on a stream of its own.
+// else end and closed the gate, and makes launches (Launch::stopped) on a stream of its own, and on a thread
+// of its own.
 class Stopped {
  public:
   virtual ~Stopped() = default;
   // Whether the last launch has ended; `what` names the error, or what is still busy.
   virtual Poll poll(std::string* what) = 0;
+  // Of the thread that asked for the work.
+  PythonStack python_stack;
+  ranges::Path range = 0;
 };
 
 class Device {
@@ -89,6 +95,8 @@ class Device {
   virtual void unseen(std::string* note) { (void)note; }
   // The launch's context's textures and surfaces, in the order in which they were made.
   virtual std::vector<TextureObject> textures() { return {}; }
+  // At the end of the process: work that was stopped in the midst ends, or is given up.
+  virtual void finish_stopped() noexcept {}
   // Between an array (ArrayShape tells the order of bytes) and memory; done when finish_copies() says so.
   virtual bool copy_array(int device, uint64_t array, uint64_t memory, bool to_memory) {
     (void)device, (void)array, (void)memory, (void)to_memory;

@@ -49,6 +49,7 @@ std::string session_folder() {
 void at_exit() {
   QuietSignals quiet;
   try {
+    device()->finish_stopped();
     if (the_engine != nullptr) the_engine->at_exit();
   } catch (const std::bad_alloc&) {
     // The counts are lost, no more.

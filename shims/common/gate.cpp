@@ -148,6 +148,14 @@ bool is_mine() noexcept {
   return state.closer;
 }
 
+void hand_over() noexcept {
+  state.closer = false;
+}
+
+void take_over() noexcept {
+  state.closer = true;
+}
+
 void reset_after_fork() noexcept {
   // The other threads are not in the child; their lines are free.
   for (Line* line = all_lines.load(std::memory_order_acquire); line != nullptr; line = line->next) {

@@ -34,6 +34,9 @@ class Pass {
 bool close(uint64_t deadline_ns) noexcept;
 void open() noexcept;
 bool is_mine() noexcept;
+// The closed gate becomes another thread's, which takes it over before it does anything else.
+void hand_over() noexcept;
+void take_over() noexcept;
 
 // While a thread waits at the gate or for its turn to close it, within this scope, it calls `serve` every
 // now and then: who closed the gate may need what only this thread can give (shims/hip/queues.h).

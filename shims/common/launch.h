@@ -67,6 +67,7 @@ struct Kernel {
   std::atomic<Interest> interest{Interest::unknown};
   std::atomic<uint64_t> launches{0};   // every launch of it in this process
   std::atomic<uint64_t> ordinal{0};    // of launches that passed -k and --where
+  std::atomic<bool> is_loaded{false};  // its code is on the device: no call about it waits for that
   std::atomic<Kernel*> same{nullptr};  // the first kernel of this name, whose ordinals count; null: itself
 };
 

@@ -181,7 +181,7 @@ bool LaunchCapture::prepare() {
     return false;
   }
   start_writers();
-  python_stack_ = python_stack_here();
+  python_stack_ = launch_.stopped != nullptr ? launch_.stopped->python_stack : python_stack_here();
   if (!enter()) return false;
   facts_ = device_.describe(launch_.device);
   leave();

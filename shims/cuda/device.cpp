@@ -208,6 +208,10 @@ void CudaDevice::unseen(std::string* note) {
         "a reproducer";
 }
 
+void CudaDevice::finish_stopped() noexcept {
+  finish_stopped_graphs();
+}
+
 std::vector<uint64_t> CudaDevice::mirror_blocks() {
   return torch_mirror::blocks(mirror_deadline_ns);
 }

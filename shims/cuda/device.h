@@ -41,6 +41,7 @@ class CudaDevice : public Device {
   bool is_readable(const Allocation& allocation) override;
   void unseen(std::string* note) override;
   std::vector<TextureObject> textures() override;
+  void finish_stopped() noexcept override;
   bool copy_array(int device, uint64_t array, uint64_t memory, bool to_memory) override;
   void begin_drain() override;
   Poll idle(std::string* what) override;

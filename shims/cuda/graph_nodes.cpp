@@ -172,6 +172,7 @@ void read_kernel_node(const CUDA_KERNEL_NODE_PARAMS& parameters, GraphNode* node
   Launch& launch = node->launch;
   node->callee = {parameters.func, parameters.kern, parameters.ctx};
   launch.kernel = kernel_of(function);
+  if (launch.kernel != nullptr) launch.kernel->is_loaded.store(true, std::memory_order_relaxed);
   launch.grid = {parameters.gridDimX, parameters.gridDimY, parameters.gridDimZ};
   launch.block = {parameters.blockDimX, parameters.blockDimY, parameters.blockDimZ};
   launch.shared_bytes = parameters.sharedMemBytes;

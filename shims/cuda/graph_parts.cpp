@@ -6,6 +6,7 @@
 #include "common/gate.h"
 #include "common/glibc_floor.h"
 #include "cuda/driver.h"
+#include "cuda/registry.h"
 
 namespace kerncap::cuda {
 namespace {
@@ -174,7 +175,7 @@ class CopiedParts final : public Parts {
   CUresult run_before() noexcept override { return run(before_); }
   CUresult run_leaf() noexcept override {
     begun_ = true;
-    return launch_exec({alone_.exec(), launch_.stream, launch_.per_thread});
+    return launch_exec(launch_.of(alone_.exec()));
   }
   CUresult run_rest() noexcept override { return run(rest_); }
 
@@ -183,7 +184,7 @@ class CopiedParts final : public Parts {
     if (part.exec() == nullptr) return CUDA_SUCCESS;
     gate::Pass pass;
     begun_ = true;
-    return launch_exec({part.exec(), launch_.stream, launch_.per_thread});
+    return launch_exec(launch_.of(part.exec()));
   }
 
   CUresult make(size_t first, size_t last, Part* part) {
@@ -218,6 +219,16 @@ std::unique_ptr<Parts> disabling_parts(const GraphLaunch& launch, const GraphExe
 
 std::unique_ptr<Parts> copied_parts(const GraphLaunch& launch, const GraphExec& exec) {
   return std::make_unique<CopiedParts>(launch, exec);
+}
+
+Launch GraphLaunch::describe(const GraphNode& node, const std::string& number) const {
+  Launch launch = node.launch;
+  launch.stream = per_thread && stream == nullptr ? CU_STREAM_PER_THREAD : stream;
+  if (launch.context == nullptr) launch.context = context;
+  int own = device_of(static_cast<CUcontext>(launch.context));
+  launch.device = own >= 0 ? own : device;
+  launch.route = "cuGraphLaunch node " + number;
+  return launch;
 }
 
 CUresult launch_exec(const GraphLaunch& launch) noexcept {

@@ -14,6 +14,12 @@ struct GraphLaunch {
   CUgraphExec exec = nullptr;
   CUstream stream = nullptr;
   bool per_thread = false;  // `_ptsz`: a null stream is the thread's own
+  CUcontext context = nullptr;
+  int device = 0;
+
+  // A kernel node of it as a launch; `number` is the node's.
+  Launch describe(const GraphNode& node, const std::string& number) const;
+  GraphLaunch of(CUgraphExec part) const noexcept { return {part, stream, per_thread, context, device}; }
 };
 
 class Parts {

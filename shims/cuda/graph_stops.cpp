@@ -23,6 +23,7 @@ struct GraphStops::Tools {
   CUstream stream = nullptr;
   uint64_t* words = nullptr;  // kerncap_stop's, in pinned memory
   CUdeviceptr device_words = 0;
+  CUevent end = nullptr;  // of the graph
 
   bool make(uint64_t serial_of_context) {
     const Driver& d = *driver();
@@ -33,7 +34,8 @@ struct GraphStops::Tools {
                 d.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS &&
                 d.cuMemHostAlloc(&memory, 3 * sizeof *words,
                                  CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP) == CUDA_SUCCESS &&
-                d.cuMemHostGetDevicePointer_v2(&device_words, memory, 0) == CUDA_SUCCESS;
+                d.cuMemHostGetDevicePointer_v2(&device_words, memory, 0) == CUDA_SUCCESS &&
+                d.cuEventCreate(&end, CU_EVENT_DISABLE_TIMING) == CUDA_SUCCESS;
     words = static_cast<uint64_t*>(memory);
     if (made) serial = serial_of_context;
     return made;
@@ -52,18 +54,13 @@ uint64_t read(const uint64_t* word) noexcept {
 
 }  // namespace
 
-GraphStops::GraphStops(const GraphLaunch& launch, CUcontext context) noexcept
-    : launch_(launch), context_(context) {
-  // For queries, which have no `_ptsz` of their own.
+GraphStops::GraphStops(const GraphLaunch& launch) noexcept : launch_(launch) {
+  // For what has no `_ptsz` of its own.
   if (launch_.per_thread && launch_.stream == nullptr) launch_.stream = CU_STREAM_PER_THREAD;
 }
 
-GraphStops::~GraphStops() {
-  while (put_ != 0) put_back(--put_);
-  gate::open();
-}
-
-// Used by who has the gate closed, so by one thread at a time. A child after fork has other contexts.
+// Used by who has the gate closed while no stopped graph is under way, so by one thread at a time. A child
+// after fork has other contexts.
 GraphStops::Tools* GraphStops::tools_of(CUcontext context, std::string* why) {
   static auto* all = new std::map<std::pair<pid_t, CUcontext>, Tools>;
   const uint64_t serial = context_serial(context);
@@ -79,10 +76,11 @@ GraphStops::Tools* GraphStops::tools_of(CUcontext context, std::string* why) {
   return &tools;
 }
 
-bool GraphStops::prepare(std::string* why) {
+bool GraphStops::prepare(const GraphExec& exec, std::string* why) {
+  memory_ = memory_of(exec.nodes);
   gate::Own own;
   Relaxed relaxed;
-  tools_ = tools_of(context_, why);
+  tools_ = tools_of(launch_.context, why);
   if (tools_ == nullptr) return false;
   // With its own kernels: what these need of the device beside a launch must be there when they are launched
   // beside the graph.
@@ -98,7 +96,7 @@ bool GraphStops::prepare(std::string* why) {
     driver()->cuGetErrorName(failed_, &name);
     *why = "the driver refused to put a stop in the place of node " + stops_[put_].number +
            " of its graph: " + (name != nullptr ? name : "unknown error");
-    while (put_ != 0) put_back(--put_);
+    restore();
     return false;
   }
   return true;
@@ -111,12 +109,16 @@ bool GraphStops::put_stop(size_t index) noexcept {
   stop.func = tools_->stop;
   stop.gridDimX = stop.gridDimY = stop.gridDimZ = stop.blockDimX = stop.blockDimY = stop.blockDimZ = 1;
   stop.kernelParams = arguments;
-  return set(*stops_[index].node, stop);
+  return set(stops_[index].node, stop);
+}
+
+void GraphStops::restore() noexcept {
+  while (put_ != 0) put_back(--put_);
 }
 
 bool GraphStops::put_back(size_t index) noexcept {
   gate::Own own;
-  const GraphNode& node = *stops_[index].node;
+  const GraphNode& node = stops_[index].node;
   const Launch& launch = node.launch;
   size_t size = launch.parameters.size();
   void* packed[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, const_cast<uint8_t*>(launch.parameters.data()),
@@ -143,20 +145,28 @@ bool GraphStops::set(const GraphNode& node, const CUDA_KERNEL_NODE_PARAMS& param
 }
 
 CUresult GraphStops::launch() noexcept {
+  gate::Own own;
+  Relaxed relaxed;
   tools_->words[0] = tools_->words[2] = arrived_ = 0;
-  return launch_exec(launch_);
+  const CUresult result = launch_exec(launch_);
+  // An event, as no other thread can query a thread's own default stream.
+  if (result == CUDA_SUCCESS) driver()->cuEventRecord(tools_->end, launch_.stream);
+  restore();
+  return result;
 }
 
-const Stop* GraphStops::next() noexcept {
+Stop* GraphStops::next() noexcept {
   const uint64_t started = now_ns();
   for (Backoff backoff;; backoff.pause()) {
-    const bool has_ended = driver()->cuStreamQuery(launch_.stream) != CUDA_ERROR_NOT_READY;
+    const bool has_ended = driver()->cuEventQuery(tools_->end) != CUDA_ERROR_NOT_READY;
     if (read(&tools_->words[0]) != arrived_) {
       ++arrived_;
-      at_ = &stops_[tools_->words[1]];
-      return at_;
+      Stop* stop = &stops_[tools_->words[1]];
+      stop->has_come = true;
+      at_ = stop;
+      return stop;
     }
-    if (has_ended) return nullptr;
+    if (has_ended || is_given_up()) return nullptr;
     let_go_after(started);
   }
 }
@@ -165,15 +175,14 @@ CUresult GraphStops::run() noexcept {
   gate::Own own;
   Relaxed relaxed;
   const Driver& d = *driver();
-  const Launch& launch = at_->node->launch;
-  const GraphNode::Callee& callee = at_->node->callee;
+  const Launch& launch = at_->node.launch;
+  const GraphNode::Callee& callee = at_->node.callee;
   CUfunction function =
       callee.function != nullptr ? callee.function : reinterpret_cast<CUfunction>(callee.kernel);
   size_t size = launch.parameters.size();
   void* packed[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, const_cast<uint8_t*>(launch.parameters.data()),
                     CU_LAUNCH_PARAM_BUFFER_SIZE, &size, CU_LAUNCH_PARAM_END};
   void** extra = size != 0 ? packed : nullptr;
-  InContext in(context_);
   if (launch.attributes.empty())
     return d.cuLaunchKernel(function, launch.grid.x, launch.grid.y, launch.grid.z, launch.block.x,
                             launch.block.y, launch.block.z, launch.shared_bytes, tools_->stream, nullptr,
@@ -205,15 +214,32 @@ Poll GraphStops::poll(std::string* what) {
 
 void GraphStops::go_on() noexcept {
   const uint64_t started = now_ns();
-  for (Backoff backoff; driver()->cuStreamQuery(tools_->stream) == CUDA_ERROR_NOT_READY; backoff.pause())
+  for (Backoff backoff; driver()->cuStreamQuery(tools_->stream) == CUDA_ERROR_NOT_READY; backoff.pause()) {
+    if (is_given_up()) return;
     let_go_after(started);
+  }
   __atomic_store_n(&tools_->words[2], arrived_, __ATOMIC_RELEASE);
+}
+
+bool GraphStops::is_given_up() const noexcept {
+  const uint64_t since = ending_since_ns();
+  return since != 0 && now_ns() - since > let_go_ns;
+}
+
+void GraphStops::let_pass() noexcept {
+  __atomic_store_n(&tools_->words[2], UINT64_MAX, __ATOMIC_RELEASE);
+}
+
+void GraphStops::open_gate() noexcept {
+  note_memory(memory_);
+  memory_.clear();
+  gate::open();
 }
 
 void GraphStops::let_go_after(uint64_t started_ns) noexcept {
   if (let_go_ || now_ns() - started_ns < let_go_ns) return;
   let_go_ = true;
-  gate::open();
+  open_gate();
 }
 
 std::string stop_refusal(const GraphNode& node, const std::vector<uint64_t>& handles) {

@@ -3,6 +3,7 @@
 #ifndef KERNCAP_CUDA_GRAPHS_H
 #define KERNCAP_CUDA_GRAPHS_H
 
+#include <atomic>
 #include <memory>
 #include <string>
 #include <vector>
@@ -109,8 +110,33 @@ std::shared_ptr<GraphExec> exec_of(CUgraphExec exec) noexcept;
 bool keep_graph(CUgraph graph) noexcept;
 CUgraph forget_exec(CUgraphExec exec) noexcept;
 
+inline constexpr char no_handles[] =
+    "the graph that it was instantiated from is gone, and its nodes' handles with it";
+
+// Memory of a graph's own that a launch takes, or gives back, in the order in which it does.
+struct GraphMemory {
+  Allocation memory;
+  bool is_taken = false;
+};
+std::vector<GraphMemory> memory_of(const std::vector<GraphNode>& nodes);
+// What a launch leaves of it is there until something else frees it.
+void note_memory(const std::vector<GraphMemory>& changes) noexcept;
+
 // Launches `exec`, each wanted kernel node alone between what comes before and after it.
 CUresult launch_graph(CUgraphExec exec, CUstream stream, bool per_thread) noexcept;
+
+// --- graph_stopped_launch.cpp ------------------------------------------------------------------------
+
+// Launches of graphs that stop at their kernels and have not ended: one at most, and one more that is begun.
+extern std::atomic<uint32_t> stopped_graphs;
+// What follows such a launch on its thread comes after it, in the order of launches too. A kernel that was
+// never launched waits for the graph's end, for its code may have to be loaded (await_stopped_graphs).
+void keep_order(const Kernel* kernel) noexcept;
+// Before calls that may wait for an idle device inside the driver: they would keep it from launching the
+// kernels that the graph stopped at. For some time at most: a kernel of it may wait for the caller.
+void await_stopped_graphs() noexcept;
+// The process ends.
+void finish_stopped_graphs() noexcept;
 
 namespace detail {
 void lock_graphs() noexcept;

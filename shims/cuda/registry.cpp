@@ -14,6 +14,7 @@
 #include "common/handle_table.h"
 #include "common/memory_map.h"
 #include "cuda/driver.h"
+#include "cuda/graphs.h"
 #include "cuda/images.h"
 
 namespace kerncap::cuda {
@@ -126,6 +127,7 @@ bool ask_driver(const Driver& real, void* handle, Noted* noted) {
 Kernel* make_kernel(void* handle) noexcept try {
   const Driver* real = driver();
   if (real == nullptr || handle == nullptr) return nullptr;
+  if (stopped_graphs.load(std::memory_order_relaxed) != 0) await_stopped_graphs();  // its code may be loaded
   gate::Own own;
   Registry& all = registry();
   Noted noted;

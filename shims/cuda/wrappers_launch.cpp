@@ -8,6 +8,7 @@
 #include "common/gate.h"
 #include "common/glibc_floor.h"
 #include "cuda/driver.h"
+#include "cuda/graphs.h"
 #include "cuda/interpose.h"
 #include "cuda/parameters.h"
 #include "cuda/registry.h"
@@ -97,6 +98,7 @@ CUresult launch(const Request& request, Call&& call) noexcept {
   Kernel* kernel = kernel_of(request.function);
   // What a stream captures runs when its graph is launched, and counts there.
   if (kernel == nullptr || captures_now(request.stream, request.per_thread)) return pass(call);
+  if (stopped_graphs.load(std::memory_order_relaxed) != 0) keep_order(kernel);
   capture::note(*kernel, request.grid, request.block, request.stream);
   CUresult result = capture::look(*kernel) ? watched(request, kernel, call) : pass(call);
   capture::after_call(result);

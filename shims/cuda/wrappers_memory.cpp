@@ -7,6 +7,7 @@
 #include "common/glibc_floor.h"
 #include "common/memory_map.h"
 #include "cuda/driver.h"
+#include "cuda/graphs.h"
 #include "cuda/interpose.h"
 #include "cuda/registry.h"
 
@@ -91,6 +92,7 @@ bool is_io(unsigned int flags) noexcept {
 
 template <typename Call>
 CUresult free_host(void* pointer, Call&& call) noexcept {
+  await_stopped_graphs();
   uint64_t alias = 0;
   {
     Aliases& all = aliases();
@@ -207,6 +209,7 @@ CUresult wrap::cuMemAllocManaged(CUdeviceptr* dptr, size_t bytesize, unsigned in
 }
 
 CUresult wrap::cuMemFree_v2(CUdeviceptr dptr) noexcept {
+  await_stopped_graphs();
   return free_gated(dptr, [&] { return driver()->cuMemFree_v2(dptr); });
 }
 

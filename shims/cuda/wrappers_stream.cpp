@@ -4,6 +4,7 @@
 #include "common/gate.h"
 #include "common/glibc_floor.h"
 #include "cuda/driver.h"
+#include "cuda/graphs.h"
 #include "cuda/interpose.h"
 #include "cuda/registry.h"
 
@@ -48,6 +49,7 @@ void drop_context(CUcontext context) noexcept {
 
 template <typename Call>
 CUresult destroy_context(CUcontext context, Call&& call) noexcept {
+  await_stopped_graphs();
   gate::Pass pass;
   drop_context(context);
   return call();
@@ -72,6 +74,7 @@ bool is_primary_active(CUdevice device) noexcept {
 // The context ends only with its last user.
 template <typename Call>
 CUresult release_primary(CUdevice device, Call&& call) noexcept {
+  await_stopped_graphs();
   gate::Pass pass;
   CUcontext context = primary_of(device);
   CUresult result = call();
@@ -81,6 +84,7 @@ CUresult release_primary(CUdevice device, Call&& call) noexcept {
 
 template <typename Call>
 CUresult reset_primary(CUdevice device, Call&& call) noexcept {
+  await_stopped_graphs();
   gate::Pass pass;
   CUcontext context = primary_of(device);
   if (context != nullptr) drop_context(context);

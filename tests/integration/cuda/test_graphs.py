@@ -98,10 +98,45 @@ def test_a_kernel_that_no_graph_can_be_stopped_at(bench: Bench, how: str, kernel
     assert reason in captured.reason, captured.reason
 
 
-def test_a_graph_waits_for_a_thread_that_waits_for_the_capture(bench: Bench) -> None:
-    """The other thread goes on after some time, and with it the graph; nothing is captured of it."""
-    captured = bench.capture("-k", "scale_in_place", client=("graphs", "memory_waits"), expect=0)
-    assert "its graph waits for another thread, or for a long time" in captured.reason, captured.reason
+EVERY = ("-k", "vector_add|scale_in_place", "--launch", "0:9")
+
+
+def test_a_graph_waits_for_the_thread_that_launched_it(bench: Bench) -> None:
+    """The launch returns as it does without kerncap, and the thread sets the flag that a kernel waits for."""
+    captured = bench.capture(*EVERY, client=("graphs", "flag"), expect=3)
+    routes = [(captured.manifest(path).launch.route or "").rpartition(" ")[2] for path in captured.paths]
+    assert sorted(routes) == ["1", "3", "4"]
+    bench.passes(captured.paths[-1])
+
+
+@first_of("how", ["flag_launch", "memory_waits"])
+def test_a_graph_waits_for_a_thread_that_waits_for_the_capture(bench: Bench, how: str) -> None:
+    """That thread, which launched the graph or not, goes on after some time, and with it the graph."""
+    captured = bench.capture(*EVERY, client=("graphs", how), expect=1)
+    assert captured.manifest().launch.route == "cuGraphLaunch node 1"
+    assert "its graph was let go: for 5 s it came to no other stop" in captured.reason
+
+
+def test_the_program_ends_and_its_graph_does_not(bench: Bench) -> None:
+    captured = bench.capture(*EVERY, client=("graphs", "flag_end"), expect=1)
+    assert "its graph had not come to it when the program ended" in captured.reason
+
+
+def test_the_program_goes_on_while_its_graph_runs(bench: Bench) -> None:
+    """It launches, changes, launches and destroys it, forks and frees before the graph has ended."""
+    captured = bench.capture(*EVERY, client=("graphs", "changed_after_launch"), expect=7)
+    found = {(m.kernel.name, m.launch.ordinal): m for m in map(captured.manifest, captured.paths)}
+    # In the order of the program: the launch behind the first graph comes before the second one's.
+    scaled = [found["scale_in_place", ordinal].launch.route for ordinal in range(3)]
+    assert scaled == ["cuGraphLaunch node 3", "cuLaunchKernel", "cuGraphLaunch node 3"]
+    factors = [bytes.fromhex(found["scale_in_place", n].launch.parameters.bytes)[8:12] for n in (0, 2)]
+    assert [struct.unpack("<f", each)[0] for each in factors] == [1.5, 7]
+
+
+@first_of("stream", ["per_thread", "legacy"])
+def test_a_graph_that_is_stopped_on_a_default_stream(bench: Bench, stream: str) -> None:
+    captured = bench.capture(*EVERY, client=("graphs", f"memory_{stream}"), expect=6)
+    bench.passes(captured.paths[-1])
 
 
 def test_the_nodes_before_it_have_run(bench: Bench) -> None:

@@ -31,6 +31,7 @@ CLIENTS = [
     ("increment", "flag", "before"),
     ("vector_add", "graphs", "captured"),
     ("vector_add", "graphs", "nested"),
+    ("vector_add|scale_in_place", "graphs", "changed_after_launch"),
     ("vector_add", "memory_kinds", "pool"),
     ("sum_of_list", "pointers", "list"),
     ("scale_in_place", "failures", "some_copies", "2"),

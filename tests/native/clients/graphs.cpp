@@ -1,4 +1,6 @@
 // Kernels in graphs: captured from a stream, built by hand, with other nodes between them.
+#include <unistd.h>
+
 #include <string>
 #include <thread>
 
@@ -280,36 +282,104 @@ void memory_nodes(Program& p, const std::string& with) {
   p.run(graph, 2);
 }
 
-// A kernel in it waits for a thread that launches something before it sets the flag.
-void memory_waits(Program& p) {
+// A graph with memory of its own, in which a kernel waits until the host sets a flag.
+struct Waiting {
+  Program& p;
   CUgraph graph = new_graph();
-  CUfunction wait = load(PTX_HEAD PTX_WAIT_FOR_FLAG, WAIT_FOR_FLAG);
-  void* memory;
-  CHECK(cuMemAllocHost(&memory, 64));
-  std::memset(memory, 0, 64);
-  auto* flag = static_cast<int*>(memory);
-  auto address = reinterpret_cast<CUdeviceptr>(memory);
-  CUgraphNode allocation, release;
-  CUdeviceptr own = add_allocation(graph, &allocation);
-  CUgraphNode first = add_kernel(graph, {allocation}, p.add, {&p.x, &p.y, &own, &p.count});
-  CUgraphNode second = add_kernel(graph, {first}, wait, {&address, &p.count_of_runs}, 1, 1);
-  CUgraphNode third = add_kernel(graph, {second}, p.scale, {&own, &p.factor, &p.count});
-  CUgraphNode last = add_kernel(graph, {third}, p.add, {&own, &p.y, &p.out, &p.count});
-  CHECK(cuGraphAddMemFreeNode(&release, graph, &last, 1, own));
+  CUgraphNode second, third;
+  CUgraphExec exec;
+  int* flag;
+
+  explicit Waiting(Program& program) : p(program) {
+    CUfunction wait = load(PTX_HEAD PTX_WAIT_FOR_FLAG, WAIT_FOR_FLAG);
+    void* memory;
+    CHECK(cuMemAllocHost(&memory, 64));
+    std::memset(memory, 0, 64);
+    flag = static_cast<int*>(memory);
+    auto address = reinterpret_cast<CUdeviceptr>(memory);
+    CUgraphNode allocation, release;
+    CUdeviceptr own = add_allocation(graph, &allocation);
+    CUgraphNode first = add_kernel(graph, {allocation}, p.add, {&p.x, &p.y, &own, &p.count});
+    second = add_kernel(graph, {first}, wait, {&address, &p.count_of_runs}, 1, 1);
+    third = add_kernel(graph, {second}, p.scale, {&own, &p.factor, &p.count});
+    CUgraphNode last = add_kernel(graph, {third}, p.add, {&own, &p.y, &p.out, &p.count});
+    CHECK(cuGraphAddMemFreeNode(&release, graph, &last, 1, own));
+    CHECK(cuGraphInstantiate(&exec, graph, 0));
+  }
+  bool has_come() const { return __atomic_load_n(flag + 1, __ATOMIC_ACQUIRE) != 0; }
+  void set_flag() { __atomic_store_n(flag, 1, __ATOMIC_RELEASE); }
+};
+
+// The flag is set by a thread that launches something before it does.
+void waits_for_thread(Program& p) {
+  launch(p.increment, 1, 1, {&p.count_of_runs}, p.stream);
+  Waiting waiting(p);
   CUcontext context;
   CHECK(cuCtxGetCurrent(&context));
   std::thread setter([&] {
     CHECK(cuCtxSetCurrent(context));
     CUdeviceptr own_count = upload(std::vector<int>{0});
-    while (!__atomic_load_n(flag + 1, __ATOMIC_ACQUIRE)) std::this_thread::yield();
+    while (!waiting.has_come()) std::this_thread::yield();
     CUstream other;
     CHECK(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
     launch(p.increment, 1, 1, {&own_count}, other);
     CHECK(cuStreamSynchronize(other));
-    __atomic_store_n(flag, 1, __ATOMIC_RELEASE);
+    waiting.set_flag();
   });
-  p.run(graph, 1);
+  CHECK(cuGraphLaunch(waiting.exec, p.stream));
+  CHECK(cuStreamSynchronize(p.stream));
   setter.join();
+}
+
+// The flag is set by the thread that launches the graph, at once or after a launch that a stopped graph makes
+// wait; or by nobody, and the program ends.
+void waits_for_launcher(Program& p, const std::string& then) {
+  launch(p.increment, 1, 1, {&p.count_of_runs}, p.stream);
+  Waiting waiting(p);
+  CHECK(cuGraphLaunch(waiting.exec, p.stream));
+  if (then == "end") {
+    std::printf("launched\n");
+    std::exit(3);
+  }
+  if (then == "launch") {
+    CUstream other;
+    CHECK(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
+    CUdeviceptr own_count = upload(std::vector<int>{0});
+    launch(p.increment, 1, 1, {&own_count}, other);
+  }
+  while (!waiting.has_come()) std::this_thread::yield();
+  waiting.set_flag();
+  CHECK(cuStreamSynchronize(p.stream));
+}
+
+// What a program may do as soon as its launch has returned, before the graph has ended.
+void changed_after_launch(Program& p) {
+  Waiting waiting(p);
+  waiting.set_flag();
+  CUdeviceptr own = 0;
+  CHECK(cuGraphLaunch(waiting.exec, p.stream));
+  // The same kernel beside the graph, behind it on the stream.
+  launch(p.scale, 2, 256, {&p.x, &p.factor, &p.count}, p.stream);
+  float factor = 7;
+  void* changed[] = {&p.x, &factor, &p.count};
+  CUDA_KERNEL_NODE_PARAMS kernel = {};
+  kernel.func = p.scale;
+  kernel.gridDimX = 2, kernel.blockDimX = 256;
+  kernel.gridDimY = kernel.gridDimZ = kernel.blockDimY = kernel.blockDimZ = 1;
+  kernel.kernelParams = changed;
+  CHECK(cuGraphExecKernelNodeSetParams(waiting.exec, waiting.third, &kernel));
+  CHECK(cuGraphLaunch(waiting.exec, p.stream));
+  CHECK(cuGraphExecDestroy(waiting.exec));
+  if (fork() == 0) _exit(0);
+  CHECK(cuMemAlloc(&own, 64));
+  CHECK(cuMemFree(own));
+  CHECK(cuStreamSynchronize(p.stream));
+}
+
+// On default streams, whose end another thread can't ask for.
+void on_stream(Program& p, CUstream stream) {
+  p.stream = stream;
+  memory_nodes(p, "");
 }
 
 // Its handle, with no value of its own to begin with if `begins_with` is null.
@@ -416,7 +486,15 @@ int main(int argc, char** argv) {
   else if (what == "memory" || what == "memory_beside" || what == "memory_host")
     memory_nodes(p, what == "memory" ? "" : what.substr(7));
   else if (what == "memory_waits")
-    memory_waits(p);
+    waits_for_thread(p);
+  else if (what == "flag" || what == "flag_launch" || what == "flag_end")
+    waits_for_launcher(p, what == "flag" ? "" : what.substr(5));
+  else if (what == "changed_after_launch")
+    changed_after_launch(p);
+  else if (what == "memory_legacy")
+    on_stream(p, CU_STREAM_LEGACY);
+  else if (what == "memory_per_thread")
+    on_stream(p, CU_STREAM_PER_THREAD);
   else if (what == "memory_between")
     memory_between(p);
   else if (what == "if")

@@ -49,6 +49,11 @@ bool Own::active() noexcept {
   return own != 0;
 }
 void open() noexcept {}
+void hand_over() noexcept {}
+void take_over() noexcept {}
+bool is_mine() noexcept {
+  return false;
+}
 }  // namespace kerncap::gate
 
 namespace kerncap::capture {
@@ -92,7 +97,7 @@ void saw_error(int) noexcept {}
 bool may_want_in_graph(Kernel&) noexcept {
   return capture_all;
 }
-bool close_for_stops(const std::vector<Launch>&, std::string*) noexcept {
+bool close_for_stops(const std::vector<Launch>&, Stopped*, std::string*) noexcept {
   return false;
 }
 }  // namespace kerncap::capture

@@ -28,6 +28,10 @@ pytestmark = [pytest.mark.gpu, pytest.mark.timeout(500)]
         ("memory", "0:9", {"1": 2, "2": 2, "3": 2}),
         ("memory_between", "0:9", {"0": 1, "1": 1}),
         ("captured_child", "0:2", {"0": 1, "1.0": 1, "1.1": 2, "2": 2}),
+        # A kernel of it waits for the thread that launches it.
+        ("flag", "0:9", {"1": 1, "3": 1, "4": 1, "none": 1}),
+        ("changed_after_launch", "0:9", {"1": 2, "3": 2, "4": 2}),
+        ("unwaited", "0:9", {"1": 1, "3": 1, "4": 1}),
     ],
 )
 def test_kernels_in_place(
@@ -38,8 +42,10 @@ def test_kernels_in_place(
         kerncap_of_module, build("graph_kinds.cu"), how, options=("-k", "kc_", "--launch", launches)
     )
     captured.target_is_unchanged()
-    routes = [(manifest.launch.route or "").split() for manifest in captured.reproducers.values()]
-    found = sorted(route[-1] for route in routes)
+    routes = [
+        (manifest.launch.route or "").rpartition(" node ") for manifest in captured.reproducers.values()
+    ]
+    found = sorted(node if is_graphs else "none" for _, is_graphs, node in routes)
     assert found == sorted(node for node, times in nodes.items() for _ in range(times)), (
         captured.captured.stderr
     )
@@ -58,3 +64,29 @@ def test_a_kernel_that_decides_is_refused(kerncap_of_module: CommandLine) -> Non
         "2 kernel kc_add"
     )
     assert reason in captured.captured.stderr
+
+
+def test_the_thread_that_launched_waits_for_its_next_launch(kerncap_of_module: CommandLine) -> None:
+    """A kernel of the graph waits for that thread: it is let go, and nothing more of it is captured."""
+    captured = capture(
+        kerncap_of_module, build("graph_kinds.cu"), "flag_launch", options=("-k", "kc_", "--launch", "0:9")
+    )
+    assert captured.captured.stdout == captured.plain.stdout and captured.plain.status == 0
+    assert "its graph was let go: for 5 s it came to no other stop" in captured.captured.stderr
+
+
+def test_a_stop_at_the_kernel_that_waits(kerncap_of_module: CommandLine) -> None:
+    """It is launched beside its graph, and the thread that launched the graph sets its flag."""
+    options = ("-k", "wait_for_host", "--no-self-check")
+    captured = capture(kerncap_of_module, build("graph_kinds.cu"), "flag", options=options)
+    captured.target_is_unchanged()
+    assert len(captured.reproducers) == 1, captured.captured.stderr
+
+
+def test_what_waits_for_an_idle_device_does_not_keep_a_graph_at_its_stop(
+    kerncap_of_module: CommandLine,
+) -> None:
+    options = ("-k", "kc_", "--launch", "0:9")
+    captured = capture(kerncap_of_module, build("graph_kinds.cu"), "long", options=options)
+    assert captured.captured.stdout == captured.plain.stdout, captured.captured.stderr
+    assert captured.plain.status == 0 and len(captured.reproducers) >= 1, captured.captured.stderr

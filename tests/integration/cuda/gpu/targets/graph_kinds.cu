@@ -1,4 +1,8 @@
 // Graphs with nodes of every kind, launched twice each, by the name of the argument.
+#include <execinfo.h>
+#include <unistd.h>
+
+#include <csignal>
 #include <cstring>
 
 #include "check.h"
@@ -23,6 +27,26 @@ __global__ void kc_decide(cudaGraphConditionalHandle handle, const float* x) {
 // Another turn as long as any is left.
 __global__ void kc_turn(cudaGraphConditionalHandle handle, int* left) {
   cudaGraphSetConditional(handle, --*left > 0);
+}
+
+// Until the host sets the flag; says in the next word that it runs.
+__global__ void wait_for_host(volatile int* flag, float* x) {
+  flag[1] = 1;
+  __threadfence_system();
+  while (flag[0] == 0) {
+  }
+  x[0] += 1;
+}
+// For longer than a graph that is stopped makes other threads wait.
+__global__ void wait_for_long(float* x) {
+  unsigned long long begin, now;
+  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(begin));
+  do asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
+  while (now - begin < 7000000000ull);
+  x[0] += 1;
+}
+__global__ void launched_late(float* x) {
+  x[0] += 1;
 }
 
 static int host_calls = 0;
@@ -206,6 +230,89 @@ static void memory_between(Program& p) {
   report_footprint();
 }
 
+// With memory of its own: a sum, one of those that wait, a scaling and a sum.
+struct Waiting {
+  cudaGraph_t graph = new_graph();
+  cudaGraphNode_t third, release;
+  cudaGraphExec_t exec;
+  int* flag;
+  void* own;
+
+  explicit Waiting(Program& p, bool for_host) {
+    MUST(cudaMallocHost(&flag, 64));
+    flag[0] = flag[1] = 0;
+    cudaGraphNode_t node;
+    own = add_allocation(graph, &node);
+    node = add_kernel(graph, {node}, sum, {&p.x, &p.y, &own});
+    node = for_host ? add_kernel(graph, {node}, (void*)wait_for_host, {&flag, &own}, 1, 1)
+                    : add_kernel(graph, {node}, (void*)wait_for_long, {&own}, 1, 1);
+    node = third = add_kernel(graph, {node}, scale, {&own, &p.factor});
+    node = add_kernel(graph, {node}, sum, {&own, &p.y, &p.out});
+    MUST(cudaGraphAddMemFreeNode(&release, graph, &node, 1, own));
+    exec = p.instantiate(graph);
+  }
+  bool has_come() const { return __atomic_load_n(flag + 1, __ATOMIC_ACQUIRE) != 0; }
+  void set_flag() { __atomic_store_n(flag, 1, __ATOMIC_RELEASE); }
+};
+
+static void finish(Program& p) {
+  MUST(cudaStreamSynchronize(p.stream));
+  p.launch(nullptr, 0);
+}
+
+// The thread that launches sets the flag afterwards, at once or after a launch that a stopped graph makes
+// wait.
+static void flag(Program& p, bool launches) {
+  float* other = on_device(numbers<float>(8, 4));
+  cudaStream_t beside;
+  MUST(cudaStreamCreateWithFlags(&beside, cudaStreamNonBlocking));
+  kc_count<<<8, 1, 0, beside>>>(other);
+  MUST(cudaStreamSynchronize(beside));
+  Waiting waiting(p, true);
+  MUST(cudaGraphLaunch(waiting.exec, p.stream));
+  if (launches) kc_count<<<8, 1, 0, beside>>>(other);
+  while (!waiting.has_come()) {
+  }
+  waiting.set_flag();
+  finish(p);
+  report("other", other, 8);
+}
+
+// Behind a kernel that takes long: one whose code must be loaded, memory that is given back.
+static void long_one(Program& p) {
+  float *other = on_device(numbers<float>(8, 4)), *spare = on_device(numbers<float>(8, 5));
+  cudaStream_t beside;
+  MUST(cudaStreamCreateWithFlags(&beside, cudaStreamNonBlocking));
+  Waiting waiting(p, false);
+  MUST(cudaGraphLaunch(waiting.exec, p.stream));
+  launched_late<<<1, 1, 0, beside>>>(other);
+  MUST(cudaFree(spare));
+  finish(p);
+  report("other", other, 8);
+}
+
+// What a program may do as soon as its launch has returned, before the graph has ended.
+static void changed_after_launch(Program& p) {
+  Waiting waiting(p, true);
+  MUST(cudaGraphLaunch(waiting.exec, p.stream));
+  float factor = 7;
+  std::vector<void*> arguments = {&waiting.own, &factor};
+  cudaKernelNodeParams kernel = node_of(scale, arguments);
+  MUST(cudaGraphExecKernelNodeSetParams(waiting.exec, waiting.third, &kernel));
+  waiting.set_flag();
+  MUST(cudaGraphLaunch(waiting.exec, p.stream));
+  MUST(cudaGraphExecDestroy(waiting.exec));
+  finish(p);
+}
+
+// The program ends and has waited for nothing.
+static void unwaited(Program& p) {
+  Waiting waiting(p, true);
+  waiting.set_flag();
+  MUST(cudaGraphLaunch(waiting.exec, p.stream));
+  std::printf("launched\n");
+}
+
 struct Conditional {
   cudaGraphNodeParams parameters = {};
   cudaGraph_t graph;
@@ -270,7 +377,18 @@ static void loop(Program& p) {
   p.launch(p.instantiate(graph));
 }
 
+// Where the main thread of a program is that does not end.
+static void say_where(int) {
+  void* frames[64];
+  backtrace_symbols_fd(frames, backtrace(frames, 64), STDERR_FILENO);
+  std::_Exit(9);
+}
+
 int main(int, char** argv) {
+  void* frame;
+  backtrace(&frame, 1);  // loads what it needs
+  std::signal(SIGALRM, say_where);
+  alarm(60);
   Program p;
   const char* what = argv[1];
   if (!std::strcmp(what, "nested"))
@@ -285,6 +403,14 @@ int main(int, char** argv) {
     memory(p);
   else if (!std::strcmp(what, "memory_between"))
     memory_between(p);
+  else if (!std::strcmp(what, "flag") || !std::strcmp(what, "flag_launch"))
+    flag(p, !std::strcmp(what, "flag_launch"));
+  else if (!std::strcmp(what, "long"))
+    long_one(p);
+  else if (!std::strcmp(what, "changed_after_launch"))
+    changed_after_launch(p);
+  else if (!std::strcmp(what, "unwaited"))
+    unwaited(p);
   else if (!std::strcmp(what, "if"))
     conditional(p, cudaGraphCondTypeIf, 1, 1);
   else if (!std::strcmp(what, "else"))
