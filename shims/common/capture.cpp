@@ -160,15 +160,14 @@ bool close_for_stops(const std::vector<Launch>& launches, Stopped* stopped, std:
   try {
     stopped->python_stack = python_stack_here();
     stopped->range = ranges::here();
-    const uint64_t timeout_ns = engine->conf().drain_timeout_ns();
-    if (!gate::close(timeout_ns)) {
+    if (!gate::close(engine->conf().drain_timeout_ns())) {
       *why = "another thread did not come back from a driver call before its graph's launch";
       return false;
     }
     bool ready = own.enter(launches.front(), why);
     if (ready) {
-      const Poll poll = drain_device(own, timeout_ns, why);
-      if (poll == Poll::pending) *why += " did not finish before its graph's launch";
+      std::string let_through;
+      const Poll poll = drain_device(*engine, own, why, &let_through);
       ready = poll == Poll::done && own.prepare(why);
       if (ready) own.has_kernels(launches.front().device);
       // The driver may load a variable's module when it is asked for it.

@@ -206,7 +206,7 @@ bool LaunchCapture::run_again(Snapshot& first, SnapshotFile& file, unsigned roun
   int status = real_.again();
   if (!enter()) return false;
   std::string what;
-  Poll poll = drain(&what);
+  Poll poll = wait_for_idle(&what);
   bool ran = status == 0 && poll == Poll::done;
   if (!ran) {
     why_ = "launched again, it " + (status != 0            ? "was refused: " + device_.error_text(status)

@@ -72,7 +72,7 @@ class Engine {
   Memfds memfds;
   std::atomic<uint64_t> overhead_ns{0};
   std::atomic<bool> fault_seen{false};
-  // A launch that may wait for another one was let through, and the process was not seen idle since.
+  // A launch that may wait for another one was made at once, and the process was not seen idle since.
   std::atomic<bool> waiter_runs{false};
 
   // The session, when something was launched; false where it can't be opened.

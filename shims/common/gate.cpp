@@ -17,11 +17,16 @@ namespace {
 
 constexpr uint64_t serve_every_ns = 200000;
 
+enum class Waiting : uint8_t { no, yes, may_pass };
+
 // One per thread, on a cache line of its own. Never freed: who closes the gate walks them with no
 // lock. A thread that ends leaves its line to the next one.
 struct alignas(64) Line {
   std::atomic<uint32_t> inside{0};
   std::atomic<bool> taken{false};
+  std::atomic<Waiting> waiting{Waiting::no};
+  std::atomic<int> thread{0};  // both of who waits
+  std::atomic<const Kernel*> kernel{nullptr};
   Line* next = nullptr;
 };
 
@@ -87,19 +92,42 @@ bool everybody_left() noexcept {
   return true;
 }
 
+// Of a thread that found the gate closed: whether it was let through.
+bool may_pass(Line* line, const Kernel* kernel) noexcept {
+  if (line == nullptr) return false;
+  const Waiting now = line->waiting.load(std::memory_order_seq_cst);
+  if (now == Waiting::no) {
+    line->thread.store(static_cast<int>(syscall(SYS_gettid)), std::memory_order_relaxed);
+    line->kernel.store(kernel, std::memory_order_relaxed);
+    line->waiting.store(Waiting::yes, std::memory_order_seq_cst);
+  }
+  return now == Waiting::may_pass;
+}
+
+void wake_all() noexcept {
+  syscall(SYS_futex, reinterpret_cast<uint32_t*>(&closed), FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0);
+}
+
+Waiter waiter_of(const Line& line) noexcept {
+  return {line.thread.load(std::memory_order_relaxed), line.kernel.load(std::memory_order_relaxed)};
+}
+
 }  // namespace
 
-Pass::Pass(Serve serve, void* context) noexcept {
+Pass::Pass(Serve serve, void* context, const Kernel* kernel) noexcept {
   if (state.closer || state.own != 0) return;
   counted_ = true;
   if (state.depth++ != 0) return;
   if (state.line == nullptr) state.line = take_line();
   Line* line = state.line;
-  for (;;) {
+  for (bool has_waited = false;; has_waited = true) {
     // First in, then look; the closer closes first, then looks: one of both sees the other. That
     // needs one order of all four accesses.
     if (line != nullptr) line->inside.store(1, std::memory_order_seq_cst);
-    if (closed.load(std::memory_order_seq_cst) == 0) return;
+    if (closed.load(std::memory_order_seq_cst) == 0 || may_pass(line, kernel)) {
+      if (has_waited && line != nullptr) line->waiting.store(Waiting::no, std::memory_order_seq_cst);
+      return;
+    }
     if (line != nullptr) line->inside.store(0, std::memory_order_seq_cst);
     if (serve == nullptr) {
       wait_while_closed(UINT64_MAX);
@@ -141,7 +169,45 @@ void open() noexcept {
   KeepErrno keep;
   state.closer = false;
   closed.store(0, std::memory_order_seq_cst);
-  syscall(SYS_futex, reinterpret_cast<uint32_t*>(&closed), FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0);
+  wake_all();
+}
+
+bool first_waiter(Waiter* who) noexcept {
+  for (Line* line = all_lines.load(std::memory_order_acquire); line != nullptr; line = line->next) {
+    if (line->waiting.load(std::memory_order_seq_cst) != Waiting::yes) continue;
+    *who = waiter_of(*line);
+    return true;
+  }
+  return false;
+}
+
+bool let_one_through(Waiter* who) noexcept {
+  KeepErrno keep;
+  Line* chosen = nullptr;
+  for (Line* line = all_lines.load(std::memory_order_acquire); line != nullptr; line = line->next) {
+    const Waiting now = line->waiting.load(std::memory_order_seq_cst);
+    if (now == Waiting::may_pass) {
+      wake_all();  // it was about to sleep when it was woken
+      return false;
+    }
+    if (now == Waiting::yes && chosen == nullptr) chosen = line;
+  }
+  if (chosen == nullptr) return false;
+  *who = waiter_of(*chosen);
+  Waiting expected = Waiting::yes;
+  if (!chosen->waiting.compare_exchange_strong(expected, Waiting::may_pass, std::memory_order_seq_cst))
+    return false;
+  wake_all();
+  return true;
+}
+
+bool all_have_left() noexcept {
+  // Who finds that it may pass has counted itself in before.
+  for (Line* line = all_lines.load(std::memory_order_acquire); line != nullptr; line = line->next) {
+    Waiting expected = Waiting::may_pass;
+    line->waiting.compare_exchange_strong(expected, Waiting::yes, std::memory_order_seq_cst);
+  }
+  return everybody_left();
 }
 
 bool is_mine() noexcept {
@@ -160,6 +226,7 @@ void reset_after_fork() noexcept {
   // The other threads are not in the child; their lines are free.
   for (Line* line = all_lines.load(std::memory_order_acquire); line != nullptr; line = line->next) {
     line->inside.store(0, std::memory_order_relaxed);
+    line->waiting.store(Waiting::no, std::memory_order_relaxed);
     line->taken.store(line == state.line, std::memory_order_relaxed);
   }
   state.closer = false;

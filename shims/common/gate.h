@@ -9,6 +9,10 @@
 
 #include <cstdint>
 
+namespace kerncap {
+struct Kernel;
+}
+
 namespace kerncap::gate {
 
 // Around the driver call of a gated function. Waits while another thread has the gate closed; the
@@ -16,9 +20,10 @@ namespace kerncap::gate {
 class Pass {
  public:
   using Serve = void (*)(void* context) noexcept;
-  Pass() noexcept : Pass(nullptr, nullptr) {}
+  // The kernel that is launched, if it is a launch.
+  explicit Pass(const Kernel* kernel = nullptr) noexcept : Pass(nullptr, nullptr, kernel) {}
   // While it waits, it calls `serve` as in a Serving.
-  Pass(Serve serve, void* context) noexcept;
+  Pass(Serve serve, void* context, const Kernel* kernel = nullptr) noexcept;
   ~Pass() noexcept;
   Pass(const Pass&) = delete;
   Pass& operator=(const Pass&) = delete;
@@ -34,6 +39,17 @@ class Pass {
 bool close(uint64_t deadline_ns) noexcept;
 void open() noexcept;
 bool is_mine() noexcept;
+// A thread that waits at the gate; the kernel that it launches, null for another call.
+struct Waiter {
+  int thread = 0;
+  const Kernel* kernel = nullptr;
+};
+bool first_waiter(Waiter* who) noexcept;
+// For who has it closed: one that waits passes, as the device may wait for what it does. False: none waits,
+// or the last one is still to come.
+bool let_one_through(Waiter* who) noexcept;
+// None is to come any more; whether all that were let through have left their driver calls.
+bool all_have_left() noexcept;
 // The closed gate becomes another thread's, which takes it over before it does anything else.
 void hand_over() noexcept;
 void take_over() noexcept;

@@ -6,6 +6,17 @@ namespace kerncap::last_launches {
 
 Ring ring;
 
+const Kernel* last_on(const void* stream) noexcept {
+  const uint64_t end = ring.next.load(std::memory_order_acquire);
+  for (uint64_t number = end; number > 0 && end - number < kept; --number) {
+    Entry& entry = ring.entries[(number - 1) % kept];
+    const Kernel* kernel = entry.kernel.load();
+    if (entry.number.load(std::memory_order_acquire) == number && entry.stream.load() == stream)
+      return kernel;
+  }
+  return nullptr;
+}
+
 json::Writer describe(const std::string& error) {
   uint64_t end = ring.next.load(std::memory_order_acquire), first = end > kept ? end - kept : 0;
   json::Writer json;

@@ -41,6 +41,8 @@ inline void note(const Kernel& kernel, const Dim3& grid, const Dim3& block, void
   entry.number.store(number + 1, std::memory_order_release);
 }
 
+// The kernel that was launched last on a stream; null: none of late.
+const Kernel* last_on(const void* stream) noexcept;
 // The payload of LAST.
 json::Writer describe(const std::string& error);
 void reset() noexcept;

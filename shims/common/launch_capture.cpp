@@ -47,14 +47,87 @@ class PostOutlet : public Outlet {
   SnapshotFilePtr& file_;
 };
 
+std::string text_of(const gate::Waiter& who) {
+  return (who.kernel != nullptr ? "the launch of " + who.kernel->demangled : std::string("a call")) +
+         " in thread " + std::to_string(who.thread);
+}
+
+// A kernel that was launched at once, as it may wait for another launch (waits_for), may wait for this one.
+constexpr uint64_t with_waiter_ns = 200'000'000;
+
+// Lets threads pass the gate while a drain takes long.
+class LettingThrough {
+ public:
+  explicit LettingThrough(uint64_t timeout_ns) noexcept
+      : started_ns_(now_ns()), every_ns_(timeout_ns / 100), next_ns_(started_ns_ + timeout_ns / 5) {}
+
+  void step(const std::string& busy) {
+    const uint64_t now = now_ns();
+    if (now < next_ns_) return;
+    next_ns_ = now + every_ns_;
+    gate::Waiter who;
+    if (!gate::let_one_through(&who)) return;
+    if (count_ == 0) busy_ = busy;
+    if (++count_ <= most_named) names_ += (count_ > 1 ? ", " : "") + text_of(who);
+    is_clean_ = false;
+  }
+
+  // Whether nobody has passed since the drain began; if not, it begins again.
+  bool is_clean() noexcept { return std::exchange(is_clean_, true); }
+
+  std::string ended() const {
+    if (count_ == 0) return {};
+    return "before the launch, " + busy_ + " was busy for " +
+           seconds_text((now_ns() - started_ns_) / 100000000 * 100000000) +
+           ", until other threads were let through: " + names();
+  }
+  std::string not_ended() const {
+    return count_ != 0 ? "; other threads were let through, and did not end it: " + names()
+                       : "; no other thread waits for kerncap, so it may wait for this launch or for what "
+                         "this thread does next";
+  }
+
+ private:
+  static constexpr size_t most_named = 4;
+
+  std::string names() const {
+    return names_ + (count_ > most_named ? " and " + std::to_string(count_ - most_named) + " more" : "");
+  }
+
+  uint64_t started_ns_, every_ns_, next_ns_;
+  size_t count_ = 0;
+  bool is_clean_ = true;
+  std::string busy_, names_;
+};
+
 }  // namespace
 
-Poll drain_device(Device& device, uint64_t timeout_ns, std::string* what) {
-  uint64_t deadline = now_ns() + timeout_ns;
+Poll drain_device(Engine& engine, Device& device, std::string* what, std::string* let_through) {
+  const bool has_waiter = engine.waiter_runs.load();
+  uint64_t timeout_ns = engine.conf().drain_timeout_ns();
+  if (has_waiter) timeout_ns = std::min(timeout_ns, with_waiter_ns);
+  const uint64_t deadline = now_ns() + timeout_ns;
+  LettingThrough letting(timeout_ns);
   device.begin_drain();
   for (Backoff backoff;; backoff.pause()) {
     Poll poll = device.idle(what);
-    if (poll != Poll::pending || now_ns() >= deadline) return poll;
+    if (poll == Poll::failed) return poll;
+    if (poll == Poll::done && gate::all_have_left()) {
+      if (letting.is_clean()) {
+        engine.waiter_runs.store(false);
+        *let_through = letting.ended();
+        return poll;
+      }
+      device.begin_drain();
+    }
+    if (now_ns() >= deadline) {
+      if (poll == Poll::done) *what = "a driver call of a thread that was let through";
+      *what += " did not finish within " + seconds_text(timeout_ns) + " before the launch";
+      if (has_waiter) *what += ", and a kernel that may wait for this one runs";
+      *what += letting.not_ended();
+      return Poll::pending;
+    }
+    if (poll == Poll::pending) letting.step(*what);
   }
 }
 
@@ -231,22 +304,11 @@ bool LaunchCapture::close_gate() {
 
 // --- from the closed gate to the launch -------------------------------------------------------------
 
-// What a launch that was let through waits for may be this one.
-uint64_t LaunchCapture::patience_ns() const {
-  constexpr uint64_t with_waiter_ns = 200'000'000;
-  uint64_t timeout_ns = conf_.drain_timeout_ns();
-  return engine_.waiter_runs.load() ? std::min(timeout_ns, with_waiter_ns) : timeout_ns;
-}
-
-Poll LaunchCapture::drain(std::string* what) {
-  if (launch_.stopped == nullptr) {
-    Poll poll = drain_device(device_, patience_ns(), what);
-    if (poll == Poll::done) engine_.waiter_runs.store(false);
-    return poll;
-  }
+Poll LaunchCapture::wait_for_idle(std::string* what) {
+  if (launch_.stopped == nullptr) device_.begin_drain();
   uint64_t deadline = now_ns() + conf_.drain_timeout_ns();
   for (Backoff backoff;; backoff.pause()) {
-    Poll poll = launch_.stopped->poll(what);
+    Poll poll = launch_.stopped != nullptr ? launch_.stopped->poll(what) : device_.idle(what);
     if (poll != Poll::pending || now_ns() >= deadline) return poll;
   }
 }
@@ -257,13 +319,14 @@ bool LaunchCapture::before() {
     why_ = "a stream capture began, where nothing can be copied";
     return false;
   }
-  std::string what;
-  Poll poll = drain(&what);
+  std::string what, let_through;
+  Poll poll =
+      launch_.stopped != nullptr ? wait_for_idle(&what) : drain_device(engine_, device_, &what, &let_through);
   if (poll == Poll::pending) {
-    why_ = what + " did not finish within " + seconds_text(patience_ns()) + " before the launch";
-    if (engine_.waiter_runs.load()) why_ += ", and a kernel that may wait for this one was let through";
+    why_ = what;
     return false;
   }
+  if (!let_through.empty()) closure_.notes.push_back(let_through);
   if (poll == Poll::failed) {
     if (is_fault(device_.status())) engine_.saw_fault(what);
     why_ = "an earlier launch failed: " + what;
@@ -391,10 +454,11 @@ bool LaunchCapture::after() {
   }
   if (!enter()) return false;
   std::string what;
-  Poll poll = drain(&what);
+  Poll poll = wait_for_idle(&what);
   if (poll == Poll::failed) return ended_badly(Ending::fault, what);
   if (poll == Poll::pending) {
     why_ = what + " did not finish within " + seconds_text(conf_.drain_timeout_ns()) + " after the launch";
+    if (gate::Waiter who; gate::first_waiter(&who)) why_ += ", while " + text_of(who) + " waited for its end";
     return false;
   }
   duration_ns_ = now_ns() - launched_ns_;

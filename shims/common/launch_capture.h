@@ -65,8 +65,7 @@ class LaunchCapture {
 
   bool enter();
   void leave() noexcept;
-  uint64_t patience_ns() const;
-  Poll drain(std::string* what);
+  Poll wait_for_idle(std::string* what);
   bool find_regions();
   bool check_sizes();
   bool place_arrays();
@@ -116,8 +115,10 @@ class LaunchCapture {
   uint64_t pre_ns_ = 0, post_ns_ = 0, launched_ns_ = 0, duration_ns_ = 0;
 };
 
-// Waits until all that the process queued has ended.
-Poll drain_device(Device& device, uint64_t timeout_ns, std::string* what);
+// Waits until all that the process queued has ended, for whoever has the gate closed. If that takes long,
+// other threads pass the gate one by one, since it may wait for what they do; `let_through` then says which
+// did. `what`, if it does not end: what is still busy, and who may be waited for.
+Poll drain_device(Engine& engine, Device& device, std::string* what, std::string* let_through);
 
 // PROGRESS records, at most one a second.
 class Reporter : public Progress {

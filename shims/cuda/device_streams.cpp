@@ -5,6 +5,7 @@
 
 #include "common/clock.h"
 #include "common/gate.h"
+#include "common/last_launches.h"
 #include "cuda/device.h"
 #include "cuda/graphs.h"
 
@@ -54,6 +55,8 @@ Poll CudaDevice::idle(std::string* what) {
     CUresult status = d.cuStreamQuery(next.stream);
     if (status == CUDA_ERROR_NOT_READY) {
       *what = stream_text(next.stream);
+      if (const Kernel* last = last_launches::last_on(next.stream))
+        *what += " (last launched there: " + last->demangled + ")";
       return Poll::pending;
     }
     // Any other error is about the handle, which the target may just have destroyed.

@@ -302,7 +302,7 @@ void keep_order(const Kernel* kernel) noexcept {
   constexpr auto relaxed = std::memory_order_relaxed;
   if (kernel != nullptr && kernel->launches.load(relaxed) == 0 && !kernel->is_loaded.load(relaxed))
     await_stopped_graphs();
-  gate::Pass pass;
+  gate::Pass pass(kernel);
 }
 
 }  // namespace kerncap::cuda

@@ -65,8 +65,8 @@ Launch describe(const Request& request, Kernel* kernel) {
 }
 
 template <typename Call>
-CUresult pass(Call&& call) noexcept {
-  gate::Pass pass;
+CUresult pass(Call&& call, const Kernel* kernel = nullptr) noexcept {
+  gate::Pass pass(kernel);
   return call();
 }
 
@@ -82,7 +82,7 @@ __attribute__((noinline)) CUresult watched(const Request& request, Kernel* kerne
   } catch (const std::bad_alloc&) {
     return pass(call);  // memory is short: not captured
   }
-  if (!capture::wants(launch)) return pass(call);
+  if (!capture::wants(launch)) return pass(call, kernel);
   if (trouble != nullptr) {
     capture::refuse(kernel, trouble);
     return pass(call);
@@ -100,7 +100,7 @@ CUresult launch(const Request& request, Call&& call) noexcept {
   if (kernel == nullptr || captures_now(request.stream, request.per_thread)) return pass(call);
   if (stopped_graphs.load(std::memory_order_relaxed) != 0) keep_order(kernel);
   capture::note(*kernel, request.grid, request.block, request.stream);
-  CUresult result = capture::look(*kernel) ? watched(request, kernel, call) : pass(call);
+  CUresult result = capture::look(*kernel) ? watched(request, kernel, call) : pass(call, kernel);
   capture::after_call(result);
   return result;
 }

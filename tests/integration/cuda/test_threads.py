@@ -50,11 +50,30 @@ def test_a_kernel_that_polls_a_flag_of_a_gated_thread(bench: Bench) -> None:
         bench.passes(path)
 
 
+def test_what_a_busy_stream_waits_for_is_let_through(bench: Bench) -> None:
+    """A kernel waits for a thread whose launches the capture holds: one passes, and it is captured."""
+    captured = bench.capture("-k", "increment", client=("flag", "through"))
+    notes = " ".join(captured.manifest().notes)
+    assert "(last launched there: wait_for_flag(int volatile*, int*)) was busy for" in notes, notes
+    assert "until other threads were let through: the launch of nothing(float*, int) in thread" in notes
+    bench.passes(captured.path)
+
+
+def test_a_stream_that_waits_for_the_thread_that_is_captured(bench: Bench) -> None:
+    captured = bench.capture("-k", "increment", client=("flag", "own"), expect=0)
+    assert "(last launched there: wait_for_flag(int volatile*, int*)) did not finish within 5 s" in (
+        captured.reason
+    )
+    assert "it may wait for this launch or for what this thread does next" in captured.reason
+
+
 @pytest.mark.long
 def test_the_polling_kernel_itself(bench: Bench) -> None:
     captured = bench.capture("-k", "wait_for_flag", client=("flag", "itself"), expect=0)
     assert captured.done.status == 1
-    assert "wait_for_flag" in captured.reason and "s" in captured.reason
+    assert "did not finish within 5 s after the launch, while the launch of increment(int*) in thread" in (
+        captured.reason
+    )
     # And the next match is taken all the same.
     captured = bench.capture("-k", "wait_for_flag|increment", client=("flag", "itself"), expect=1)
     assert captured.manifest().kernel.name == "increment"

@@ -1,10 +1,24 @@
 // A kernel that polls a flag in host memory, and a thread that sets it only after driver calls that a
 // capture's gate makes wait. Options: "before" launches the chosen kernel (increment) while the polling
-// one runs; "itself" has the polling kernel alone.
+// one runs; "itself" has the polling kernel alone; with "through" the thread sets the flag when a launch of
+// its own was held, or increment's has returned; with "own" the thread that launches increment sets it.
+#include <atomic>
+#include <chrono>
 #include <string>
 #include <thread>
 
 #include "client.h"
+
+namespace {
+
+bool is_held(CUfunction nothing, CUdeviceptr x, CUstream stream) {
+  int n = 1;
+  auto begin = std::chrono::steady_clock::now();
+  launch(nothing, 1, 1, {&x, &n}, stream);
+  return std::chrono::steady_clock::now() - begin > std::chrono::milliseconds(500);
+}
+
+}  // namespace
 
 int main(int argc, char** argv) {
   std::string how = argc > 1 ? argv[1] : "before";
@@ -20,9 +34,17 @@ int main(int argc, char** argv) {
   CUstream polling, other;
   CHECK(cuStreamCreate(&polling, CU_STREAM_NON_BLOCKING));
   CHECK(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
+  std::atomic<bool> has_returned{false};
+  CUfunction nothing = load(PTX_HEAD PTX_NOTHING, NOTHING);
   std::thread setter([&] {
     CHECK(cuCtxSetCurrent(context));
+    if (how == "own") return;
     while (!__atomic_load_n(flag + 1, __ATOMIC_ACQUIRE)) std::this_thread::yield();  // the kernel runs
+    if (how == "through") {
+      while (!has_returned.load() && !is_held(nothing, out, other)) std::this_thread::yield();
+      __atomic_store_n(flag, 1, __ATOMIC_RELEASE);
+      return;
+    }
     // A launch, a copy, an allocation: what the gate holds up.
     launch(increment, 1, 1, {&y}, other);
     int zero = 0;
@@ -30,11 +52,13 @@ int main(int argc, char** argv) {
     CHECK(cuStreamSynchronize(other));
     __atomic_store_n(flag, 1, __ATOMIC_RELEASE);
   });
-  if (how == "before") {
+  if (how != "itself") {
     launch(wait, 1, 1, {&address, &out}, polling);
     CUstream third;
     CHECK(cuStreamCreate(&third, CU_STREAM_NON_BLOCKING));
     launch(increment, 1, 1, {&x}, third);
+    has_returned.store(true);
+    if (how == "own") __atomic_store_n(flag, 1, __ATOMIC_RELEASE);
   } else {
     launch(wait, 1, 1, {&address, &out}, polling);
     CHECK(cuStreamSynchronize(polling));

@@ -9,6 +9,7 @@
 #include "check.h"
 #include "common/clock.h"
 #include "common/gate.h"
+#include "common/launch.h"
 
 using namespace kerncap;
 
@@ -39,6 +40,53 @@ CASE(gate_excludes_eight_threads) {
   stop.store(true);
   for (std::thread& thread : threads) thread.join();
   CHECK(!gate::is_mine());
+}
+
+// Of two that wait one passes, and is waited for; the other stays until the gate opens.
+CASE(gate_lets_one_through) {
+  std::atomic<int> passed{0};
+  std::atomic<bool> may_leave{false};
+  CHECK(gate::close(10 * second_ns));
+  Kernel kernel;
+  auto wait = [&] {
+    gate::Pass pass(&kernel);
+    passed.fetch_add(1);
+    while (!may_leave.load()) std::this_thread::yield();
+  };
+  gate::Waiter who;
+  CHECK(!gate::let_one_through(&who) && !gate::first_waiter(&who));
+  std::thread first(wait);
+  while (!gate::let_one_through(&who)) std::this_thread::yield();
+  CHECK(who.kernel == &kernel && who.thread != 0);
+  while (passed.load() != 1) {
+    gate::Waiter other;
+    CHECK(!gate::let_one_through(&other));
+    std::this_thread::yield();
+  }
+  std::thread second(wait);
+  while (!gate::first_waiter(&who)) std::this_thread::yield();
+  CHECK(!gate::all_have_left());
+  may_leave.store(true);
+  first.join();
+  CHECK(gate::all_have_left() && passed.load() == 1);
+  gate::open();
+  second.join();
+  CHECK(passed.load() == 2);
+}
+
+// The gate is closed from one thread to the next.
+CASE(gate_is_handed_over) {
+  CHECK(gate::close(10 * second_ns));
+  gate::hand_over();
+  CHECK(!gate::is_mine() && !gate::close(1000000));
+  std::thread owner([] {
+    gate::take_over();
+    CHECK(gate::is_mine());
+    gate::open();
+  });
+  owner.join();
+  CHECK(gate::close(10 * second_ns));
+  gate::open();
 }
 
 CASE(gate_opens_again_past_the_deadline) {

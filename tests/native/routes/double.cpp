@@ -33,7 +33,7 @@ bool capture_all = std::getenv("ROUTES_CAPTURE_ALL") != nullptr;
 }  // namespace
 
 namespace kerncap::gate {
-Pass::Pass(Serve, void*) noexcept {
+Pass::Pass(Serve, void*, const Kernel*) noexcept {
   ++passes;
 }
 Pass::~Pass() noexcept {
