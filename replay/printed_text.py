@@ -1,4 +1,4 @@
-"""A candidate for a launch that leaves nothing in memory: the text that it and the captured kernel print.
+"""A candidate for a launch that prints: its text, and the captured kernel's.
 
 The application's text is not kept: it is in its standard output, among whatever else it writes there
 (docs/decisions/0011-printed-text.md). So both kernels are replayed, and their text is read from the worker's
@@ -36,37 +36,62 @@ def judge(engine: Engine) -> Verdict:
 
     Undecided if the captured kernel prints nothing, or not the same in two replays.
     """
-    texts = []
-    for which in (ORIGINAL, ORIGINAL, CANDIDATE):
-        outcome, text = _printed(engine, which, [], {})
-        if not outcome.ok:
-            return badly_ended(outcome)
-        texts.append(text)
-    first, second, found = map(_lines, texts)
-    if not first:
+    verdict, lines = _compared(engine)
+    if verdict is not None:
+        return verdict
+    if not lines:
         return nothing_written()
-    limit = _MOST_BYTES if engine.choice.memory == "host" else _SURE_BYTES
-    if max(map(len, texts[:2])) > limit:
-        return _open(f"more than {limit:,} bytes are printed, of which a device may lose some")
-    if first != second:
-        return _open("what the captured kernel prints is not the same in two replays")
-    if reason := _difference(found, first):
-        return fail(reason)
     shown = []
     for views, scalars in _changes(engine):
         what = described(engine.manifest, scalars) or "other values"
-        reason, told = _with(engine, views, scalars, first)
+        reason, told = _with(engine, views, scalars, lines)
         if reason:
             return fail(f"on {what}: {reason}")
         shown += [what] if told else []
-    count = sum(first.values())
     return Verdict(
         Answer.YES,
-        f"it prints the same as the captured kernel in a replay ({count:,} line{'s' * (count > 1)}"
+        f"it prints the same as the captured kernel in a replay ({_count(lines)}"
         f"{''.join(f', on {what} too' for what in shown)}); nothing is written",
         notes=["what the application itself printed is not kept"],
         exact=True,
     )
+
+
+def judge_too(engine: Engine, verdict: Verdict) -> Verdict:
+    """The verdict on a candidate that left memory as it should be, with what its text says."""
+    other, lines = _compared(engine)
+    if other is None:
+        if lines:
+            verdict.notes.append(f"it prints the same as the captured kernel in a replay ({_count(lines)})")
+    elif other.answer is Answer.UNDECIDED:
+        verdict.notes.append(f"what it prints is not compared: {other.reasons[0]}")
+    else:
+        other.notes += verdict.notes
+        return other
+    return verdict
+
+
+def _compared(engine: Engine) -> tuple[Verdict | None, Lines]:
+    """A verdict if the texts differ or can't be compared; what both print, if that is the same."""
+    texts = []
+    for which in (ORIGINAL, ORIGINAL, CANDIDATE):
+        outcome, text = _printed(engine, which, [], {})
+        if not outcome.ok:
+            return badly_ended(outcome), Lines()
+        texts.append(text)
+    first, second, found = map(_lines, texts)
+    limit = _MOST_BYTES if engine.choice.memory == "host" else _SURE_BYTES
+    if max(map(len, texts[:2])) > limit:
+        return _open(f"more than {limit:,} bytes are printed, of which a device may lose some"), first
+    if first != second:
+        return _open("what the captured kernel prints is not the same in two replays"), first
+    reason = _difference(found, first)
+    return fail(reason) if reason else None, first
+
+
+def _count(lines: Lines) -> str:
+    count = sum(lines.values())
+    return f"{count:,} line{'s' * (count > 1)}"
 
 
 def _with(engine: Engine, views: list[int], scalars: dict[str, str], before: Lines) -> tuple[str, bool]:

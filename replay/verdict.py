@@ -135,7 +135,9 @@ def judge(
             "the launch leaves every byte as it was: its stores are known from its code or other contents"
         )
     if verdict.passed and which == CANDIDATE:
-        return in_place.judge(engine, measured, verdict, tolerance)
+        verdict = in_place.judge(engine, measured, verdict, tolerance)
+        if verdict.passed and engine.side_inputs.prints:
+            verdict = printed_text.judge_too(engine, verdict)
     return verdict
 
 

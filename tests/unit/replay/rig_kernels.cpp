@@ -134,6 +134,20 @@ KERNEL(printing) {
   for (uint32_t i = 0; edition == 5 && i < 4000; ++i) std::printf("and more of it\n");
 }
 
+// telling(in, out, n): out = 2 * in, and prints its last element; image edition 1 prints another number, 2 a
+// number that grows with each run, 3 nothing.
+KERNEL(telling) {
+  static unsigned runs = 0;
+  double_all(launch);
+  uint32_t last = rig_parameter<uint32_t>(launch, 2) - 1;
+  auto* given = static_cast<uint32_t*>(rig_global(launch, "rig_variant", nullptr));
+  uint32_t edition = given ? *given : 0;
+  float shown = rig_array<float>(pointer(launch, 1), last + 1)[last];
+  if (edition == 1) shown += 1;
+  if (edition == 2) shown = static_cast<float>(++runs);
+  if (edition != 3) std::printf("last is %g\n", shown);
+}
+
 // add(x, y, out, n) and off_by_one, which adds 1 more to the last element: what a Triton kernel is compiled
 // to.
 KERNEL(add) {

@@ -75,6 +75,41 @@ def test_what_text_does_not_decide_is_undecided(
     assert said in verdict.summary
 
 
+def beside_memory(folder: Path, captured: int | None, candidate: int) -> ReplayResult:
+    """The answer on one edition of the kernel `telling`, which writes memory and prints."""
+    values = np.arange(8, dtype=np.float32)
+    launch = Native("telling").array(values).array(0 * values, 2 * values).integer(8)
+    printing = launch.image(edition=captured).replace(b"  ret;", b"  call.uni (r), vprintf, (a, b);\n  ret;")
+    launch.code = {"ptx": printing}
+    file = folder / "candidate.ptx"
+    file.write_bytes(launch.image(edition=candidate))
+    return replay(launch.seal(folder), ReplayOptions(timed_runs=0, timeout_s=10.0, candidate=file))
+
+
+@pytest.mark.usefixtures("stand_in")
+@pytest.mark.parametrize(
+    "captured, candidate, answer, said",
+    [
+        (None, 0, Answer.YES, "it prints the same as the captured kernel in a replay (1 line)"),
+        (None, 1, Answer.NO, "prints 'last is 14' 0 times, the captured kernel 1 times"),
+        (2, 2, Answer.YES, "what it prints is not compared: what the captured kernel prints is not the same"),
+        pytest.param(
+            3,
+            1,
+            Answer.NO,
+            "prints 'last is 15' 1 times, the captured kernel 0 times",
+            marks=pytest.mark.long,
+        ),
+    ],
+)
+def test_text_beside_what_is_written(
+    tmp_path: Path, captured: int | None, candidate: int, answer: Answer, said: str
+) -> None:
+    verdict = beside_memory(tmp_path, captured, candidate).verdict
+    assert verdict.answer is answer, verdict.summary
+    assert any(line.startswith(said) for line in (verdict.summary, *verdict.notes)), verdict
+
+
 PRINTS = (
     build.HEADER
     + """@triton.jit

@@ -30,6 +30,7 @@ _ANSWERS = {
     "kc_own_heap": Right(0),
     "kc_use": Right(5, ("device's malloc",)),
     "kc_print": Right(5, ("nothing to compare", "prints")),
+    "kc_tell": Right(0),
     "kc_empty": Right(5, ("nothing to compare",)),
     "kc_masked": Right(0),
     "kc_zero": Right(0),
@@ -85,6 +86,22 @@ def test_a_candidate_is_judged_by_what_it_prints(
     [done] = judge.ask(("verify", "--json", str(path), "--candidate", str(candidate)))
     assert done.status == status, done.stdout + done.stderr
     assert "captured kernel" in done.document["summary"]
+
+
+@pytest.mark.parametrize("text, status", [("last is %d", 0), ("the last is %d", 1)])
+def test_what_is_printed_counts_beside_what_is_written(
+    awkward: Captured, judge: Judge, text: str, status: int, tmp_path: Path
+) -> None:
+    path = awkward.one("kc_tell")
+    source = tmp_path / "tells.cu"
+    source.write_text(
+        "#include <cstdio>\n__global__ void kc_tell(int* y, int n) {\n"
+        "  y[threadIdx.x] = n * static_cast<int>(threadIdx.x);\n"
+        f'  if (threadIdx.x == 31) printf("{text}\\n", y[31]);\n}}\n'
+    )
+    candidate = compile_candidate(source, awkward.reproducers[path].device.arch)
+    [done] = judge.ask(("verify", "--json", str(path), "--candidate", str(candidate)))
+    assert done.status == status, done.stdout + done.stderr
 
 
 # Where no other contents show the stores, nothing can be compared: undecided, never a no.

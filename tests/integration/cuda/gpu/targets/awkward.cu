@@ -51,6 +51,10 @@ __global__ void kc_free(int** made) {
 __global__ void kc_print(int n) {
   if (!threadIdx.x) printf("printed %d\n", n);
 }
+__global__ void kc_tell(int* y, int n) {
+  y[threadIdx.x] = n * static_cast<int>(threadIdx.x);
+  if (threadIdx.x == 31) printf("last is %d\n", y[31]);
+}
 __global__ void kc_empty() {}
 
 // Writes back what is there unless the mask says otherwise, which it does nowhere.
@@ -99,6 +103,8 @@ int main() {
   kc_free<<<1, 64>>>(made);
 
   kc_print<<<1, 32>>>(17);
+  kc_tell<<<1, 32>>>(results, 3);
+  report("tell", results, 32);
   kc_empty<<<1, 32>>>();
 
   unsigned char* mask = on_device(std::vector<unsigned char>(n));
