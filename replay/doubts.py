@@ -17,6 +17,7 @@ _MOST_BYTES = 2 << 30  # that are looked through
 _NEAR = 36  # bits: a device's allocations lie within 64 GiB of each other, or nothing is known of the word
 _NAMED = 3
 
+FUNCTIONS = "the module has addresses of functions, which are others in each process"
 HEAP = "the module calls the device's malloc, and that heap is not captured"
 
 

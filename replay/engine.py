@@ -343,6 +343,7 @@ class Engine(WorkerTimes):
     def _doubt_of_ending(self, which: str) -> str:
         """Of a launch that faulted: what may have led it astray; nothing if the captured kernel ends well."""
         doubt = doubts.HEAP if self.side_inputs.heap else self._doubt_of_place()
+        doubt = doubt or (doubts.FUNCTIONS if self.side_inputs.addresses else "")
         doubt = doubt or doubts.of_shared(self.manifest)
         if doubt and which != ORIGINAL:
             self.restore()

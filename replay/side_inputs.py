@@ -14,7 +14,7 @@ import numpy as np
 
 from kerncap.format import Reproducer, device_calls
 from kerncap.format.code_object import MACHINE as AMDGPU
-from kerncap.format.elf import FUNCTION, Elf, ElfProblem
+from kerncap.format.elf import FUNCTION, RELA, Elf, ElfProblem
 
 _CUDA = 190  # EM_CUDA
 _MOST_BYTES = 64 << 20  # of an image that is looked through
@@ -30,6 +30,8 @@ _SPECIAL = {0x50: "clock", 0x51: "clock", 0x52: "globaltimer", 0x53: "globaltime
 _VIRTID = 0x03  # both %smid and %warpid of some targets, and nothing else
 _ATOMICS = (0x1A8, 0x1A3, 0x1A9, 0x18A, 0x18B, 0x18C, 0x18D)  # ATOMG, its float form and CAS; ATOM; ATOMS
 _RZ = 0xFF
+_HOLD_ADDRESSES = (".rela.text.", ".rela.nv.global.init", ".rela.nv.constant3")
+_HALVES = (56, 57)  # relocations of an instruction's 32 bits to the low and the high half of an address
 
 # Source: AMD's instruction set manuals of CDNA (SMEM, SOPK, hardware registers).
 _AMD_TEXT = re.compile(r"\b(s_memtime|s_memrealtime|s_getreg_b32[^\n]*HW_REG_(?:HW_ID|XCC_ID|SHADER_CYCLES))")
@@ -42,13 +44,15 @@ _HARDWARE_IDS = (4, 20)  # HW_ID, XCC_ID
 @dataclass(frozen=True)
 class SideInputs:
     """``clocks``: clocks and places of execution that are read, by name; ``order``: results of atomics are
-    used; ``heap``: the module calls the device's malloc or free; ``prints``: it calls printf.
+    used; ``heap``: the module calls the device's malloc or free; ``prints``: it calls printf; ``addresses``:
+    its code or its variables have addresses of functions.
     """
 
     clocks: tuple[str, ...] = ()
     order: bool = False
     heap: bool = False
     prints: bool = False
+    addresses: bool = False
 
     @property
     def told(self) -> str:
@@ -56,6 +60,7 @@ class SideInputs:
         found = [f"reads {' and '.join(self.clocks)}"] if self.clocks else []
         found += ["uses what its atomics give back, which depends on who comes first"] if self.order else []
         found += ["calls the device's malloc"] if self.heap else []
+        found += ["has functions whose addresses are others in each process"] if self.addresses else []
         return ", ".join(found)
 
 
@@ -116,9 +121,28 @@ def _of_image(data: bytes, name: str) -> SideInputs | None:
             found, ordered = _of_sass(bytes(elf.content(section)))
             clocks |= found
             order = order or ordered
+        addresses = _takes_addresses(elf)
     except ElfProblem:
         return None
-    return SideInputs(tuple(sorted(clocks)), order, calls.heap, calls.prints)
+    return SideInputs(tuple(sorted(clocks)), order, calls.heap, calls.prints, addresses)
+
+
+def _takes_addresses(elf: Elf) -> bool:
+    """Whether an instruction takes a function's address, or a variable begins with one. In an image of one
+    compilation, functions have numbers in place of addresses."""
+    functions = {s.index: s.section for s in elf.symbols() if s.type == FUNCTION}
+    for section in elf.sections:
+        held = elf.section(section.name.removeprefix(".rela"))
+        if section.type != RELA or not section.name.startswith(_HOLD_ADDRESSES) or held is None:
+            continue
+        is_code = held.name.startswith(".text")
+        for relocation in elf.relocations(section):
+            # Of code to itself: where a call returns to.
+            if functions.get(relocation.symbol, held.index) != held.index and (
+                not is_code or relocation.type in _HALVES
+            ):
+                return True
+    return False
 
 
 def _of_sass(code: bytes) -> tuple[set[str], bool]:

@@ -16,7 +16,7 @@ from kerncap.format import Reproducer
 from kerncap.format.expanded import require_expandable
 from kerncap.format.schema import Manifest
 from kerncap.printable import visible
-from kerncap.replay import trust
+from kerncap.replay import function_addresses, trust
 from kerncap.replay.worker import job, protocol
 from kerncap.scratch import SHARED_MEMORY, Scratch
 
@@ -134,6 +134,7 @@ def _content(
         "hostile": hostile,
         "stranger": stranger,
         **_of_launch(reproducer, ""),
+        "functions": function_addresses.of_reproducer(reproducer),
     }  # fmt: skip
 
 
@@ -165,6 +166,7 @@ def _of_launch(reproducer: Reproducer, below: str) -> job.JobOfLaunch:
         },
         "compiled": _plain(manifest.compiled),
         "variables": list(reproducer.variables),
+        "functions": [],
     }  # fmt: skip
 
 

@@ -18,6 +18,7 @@ _SECTION = struct.Struct("<IIQQQQIIQQ")
 _SYMBOL = struct.Struct("<IBBHQQ")
 _SEGMENT = struct.Struct("<IIQQQQQQ")
 _NOTE = struct.Struct("<III")
+_RELOCATION = struct.Struct("<QIIq")
 MAX_SECTIONS = 1 << 20
 MAX_NOTES = 4096
 _NAMES_PER_BYTE, _NAMES_AT_LEAST = 8, 1 << 20  # names may share their bytes: a few do in a real file
@@ -61,6 +62,15 @@ class Symbol:
     value: int
     size: int
     binding: int = LOCAL
+
+
+@dataclass(frozen=True)
+class Relocation:
+    """An entry of a RELA section: ``offset`` bytes into the section that it is for, ``symbol`` by index."""
+
+    offset: int
+    type: int
+    symbol: int
 
 
 @dataclass(frozen=True)
@@ -129,6 +139,13 @@ class Elf:
                 text = text_at(strings, name)
                 left = _less(left, text)
                 yield Symbol(index, text, info & 15, section, value, size, info >> 4)
+
+    def relocations(self, section: Section) -> Iterator[Relocation]:
+        """The entries of a section of type RELA."""
+        entries = self.content(section)
+        whole = entries[: len(entries) // _RELOCATION.size * _RELOCATION.size]
+        for offset, kind, symbol, _ in _RELOCATION.iter_unpack(whole):
+            yield Relocation(offset, kind, symbol)
 
     def _slice(self, offset: int, size: int) -> memoryview:
         if offset + size > len(self._data):

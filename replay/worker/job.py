@@ -102,6 +102,14 @@ class JobLaunch(TypedDict):
     textures: list[JobTexture]
 
 
+class JobFunction(TypedDict):
+    """A word of a variable of the module that a loader fills with a function's address."""
+
+    region: int
+    offset: int
+    captured: int
+
+
 class JobOfLaunch(TypedDict):
     """What a job says of its launch: the keys of `Job` of the same name. Of a range there are several."""
 
@@ -115,6 +123,7 @@ class JobOfLaunch(TypedDict):
     launch: JobLaunch
     compiled: dict[str, Any] | None
     variables: list[int]  # regions that are variables of the kernel's own module
+    functions: list[JobFunction]
 
 
 class Job(JobOfLaunch):

@@ -126,8 +126,9 @@ class NativeBackend(StateOperations[States], Judging):
                 self.device, Path(path), symbol, self._layout if layout is None else layout, hip
             )
         variables = Variables(
-            self.device, self.memory.regions, job["variables"], loaded, path in own, self.textures
-        )
+            self.device, self.memory.regions, job["variables"], loaded, path in own, self.textures,
+            job["functions"],
+        )  # fmt: skip
         if variables.moves:
             variables.set_sites(self._variable_sites())
         parameters = with_scalars(launched, job["arguments"], variation.scalars)
@@ -165,7 +166,7 @@ class NativeBackend(StateOperations[States], Judging):
             made = triton_kernels.prepared(self.device, self.memory, job, loaded, said, path.name)
             buffers = made.buffers
             variables = Variables(
-                self.device, self.memory.regions, job["variables"], loaded, False, self.textures
+                self.device, self.memory.regions, job["variables"], loaded, False, self.textures, []
             )
             launcher = self.vendor.Launcher(self.device, loaded, variables, made.launch, made.parameters)
         except BaseException:
@@ -322,10 +323,12 @@ class NativeBackend(StateOperations[States], Judging):
     # --- variables ---------------------------------------------------------------------------------
 
     def _variable_sites(self) -> list[Site]:
-        """The words of all regions that point to a variable of the module, before or after the launch."""
+        """The words of all regions that point to a variable or a function of the module, before or after the
+        launch."""
         if self._sites is None:
             regions = self.job["regions"]
             moves = [Move(r["base"], r["size"], 0) for r in regions if is_own_global(r)]
+            moves += [Move(word["captured"], 1, 0) for word in self.job["functions"]]
             found: set[Site] = set()
             for index, region in enumerate(regions):
                 for state in ("pre", "post") if region["post"] else ("pre",):

@@ -1,8 +1,9 @@
 """Variables of the kernel's module: each launcher has its own, at addresses of the driver's choice.
 
 The states are kept in memory of the worker's; before a launch they are copied into the module, after it back.
-Pointers to a variable, in the parameters or in memory, are those of the capture: they are changed for the
-time of the launch, at the places that held one before or after the captured launch.
+Pointers to a variable or to a function of the module, in the parameters or in memory, are those of the
+capture: they are changed for the time of the launch, at the places that held one before or after the captured
+launch.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from ..common.failures import Refused
 from ..cuda.device import Device
 from ..cuda.image import Image
 from ..cuda.textures import Textures
-from ..job import PlacedRegion
+from ..job import JobFunction, PlacedRegion
 from .pointers import Move, new_address
 
 _WORD = 8
@@ -26,9 +27,10 @@ class Variables:
 
     def __init__(
         self, device: Device, regions: list[PlacedRegion], own: list[int], image: Image, whole: bool,
-        textures: Textures,
+        textures: Textures, functions: list[JobFunction],
     ) -> None:  # fmt: skip
         """``own``: which regions they are. ``whole``: the image is the captured one, and must have them all.
+        The image was just loaded: its variables have their first values.
 
         Raises Refused, naming the variable that is missing or too small.
         """
@@ -53,8 +55,23 @@ class Variables:
             for i, address in self.at.items()
             if regions[i]["captured"] != address
         ]
+        self.moves += self._of_functions(functions)
         self._back = [Move(now, size, captured) for captured, size, now in self.moves]
         self._sites: list[Site] = []
+
+    def _of_functions(self, functions: list[JobFunction]) -> list[Move]:
+        """Where each function has gone; nothing of one for which two words say different things."""
+        found: dict[int, set[int]] = {}
+        for word in functions:
+            if word["region"] in self.at:
+                place = self.at[word["region"]] + word["offset"]
+                here = int(self._device.download(place, _WORD).view(np.uint64)[0])
+                found.setdefault(word["captured"], set()).add(here)
+        return [
+            Move(captured, 1, here)
+            for captured, (here, *others) in found.items()
+            if here != captured and not others
+        ]
 
     def set_sites(self, sites: list[Site]) -> None:
         """The words that point to variables. Raises Refused for more than are changed at each launch."""

@@ -35,9 +35,12 @@ def cubin(
     abi: int = 8,
     calls: str = "vprintf",
     code: bytes = bytes(16),
+    content: bytes = bytes(8),
+    functions: Sequence[str] = (),
 ) -> bytes:
-    """An ELF file for CUDA; ``variables`` are (name, section), ``calls`` a function of the device, ``code``
-    what each kernel consists of.
+    """An ELF file for CUDA; ``variables`` are (name, section) and hold ``content``, ``calls`` a function of
+    the device, ``code`` what each kernel consists of. For each of ``functions`` a word of each variable is
+    relocated; without variables, each kernel takes its address.
     """
     kernels = {"_Z3addPf": [(0, 8)]} if kernels is None else kernels
     sections: list[tuple[str, int, bytes, int]] = [("", 0, b"", 0)]
@@ -55,10 +58,19 @@ def cubin(
             info += struct.pack("<BBHIHHI", 4, 0x17, 12, 0, ordinal, offset, size << 18)
         sections.append((f".nv.info.{name}", 0x70000000, info, 0))
         sections.append((f".text.{name}", 1, code, 0))
+        symbols.append(struct.pack("<IBBHQQ", name_at(name), 0x12, 0x10, len(sections) - 1, 0, len(code)))
+    first = len(symbols)
+    for name in functions:
+        sections.append((f".text.{name}", 1, code, 0))
         symbols.append(struct.pack("<IBBHQQ", name_at(name), 0x12, 0, len(sections) - 1, 0, len(code)))
+    for name in kernels if functions and not variables else ():
+        words = [struct.pack("<QIIq", 16 * n, 56, first + n, 0) for n in range(len(functions))]
+        sections.append((f".rela.text.{name}", 4, b"".join(words), 0))
     for name, section in variables:
-        sections.append((section, 8 if section == ".nv.global" else 1, bytes(8), 0))
-        symbols.append(struct.pack("<IBBHQQ", name_at(name), 0x01, 0, len(sections) - 1, 0, 8))
+        sections.append((section, 8 if section == ".nv.global" else 1, content, 0))
+        symbols.append(struct.pack("<IBBHQQ", name_at(name), 0x01, 0, len(sections) - 1, 0, len(content)))
+        words = [struct.pack("<QIIq", 8 * n, 2, first + n, 0) for n in range(len(functions))]
+        sections += [(f".rela{section}", 4, b"".join(words), 0)] if words else []
     symbols.append(struct.pack("<IBBHQQ", name_at(calls), 0x12, 0, 0, 0, 0))  # defined elsewhere
     sections.append((".strtab", 3, strings, 0))
     sections.append((".symtab", 2, b"".join(symbols), len(sections) - 1))

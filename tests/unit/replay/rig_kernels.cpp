@@ -148,6 +148,19 @@ KERNEL(telling) {
   if (edition != 3) std::printf("last is %g\n", shown);
 }
 
+// through(out, function): calls one of two functions by its address, which has to be in the variable `table`;
+// says which, and its address.
+KERNEL(through) {
+  auto* table = static_cast<uint64_t*>(rig_global(launch, "table", nullptr));
+  auto* out = rig_array<uint64_t>(pointer(launch, 0), 2);
+  uint64_t function = rig_parameter<uint64_t>(launch, 1);
+  constexpr uint64_t first = 0x7F1000001000, second = first + 512;
+  if (function != first && function != second) rig_fail(700);
+  if (table == nullptr || (function != table[0] && function != table[1])) rig_fail(700);
+  out[0] = function == first ? 7 : 8;
+  out[1] = function;
+}
+
 // add(x, y, out, n) and off_by_one, which adds 1 more to the last element: what a Triton kernel is compiled
 // to.
 KERNEL(add) {

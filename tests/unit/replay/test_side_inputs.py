@@ -12,6 +12,7 @@ import pytest
 
 from kerncap.replay import side_inputs
 from kerncap.replay.side_inputs import SideInputs
+from tests.unit.capture.built_images import cubin
 
 _HEAD = """\
 .version 8.0
@@ -102,6 +103,14 @@ def test_machine_code_says_it(tmp_path: Path, arch: str) -> None:
         subprocess.run([str(ptxas), f"-arch={arch}", str(source), "-o", str(image)], check=True)
         found[case] = side_inputs._of_image(image.read_bytes(), "kernel")
     assert found == {case: expected for case, (_, _, expected) in _CASES.items()}
+
+
+def test_code_that_takes_the_address_of_a_function_says_it() -> None:
+    image = cubin(calls="", functions=["other"])
+    assert side_inputs._of_image(image, "_Z3addPf") == SideInputs(addresses=True)
+    image = cubin(calls="", functions=["other"], variables=[("table", ".nv.constant3")])
+    assert side_inputs._of_image(image, "_Z3addPf") == SideInputs(addresses=True)
+    assert side_inputs._of_image(cubin(calls=""), "_Z3addPf") == SideInputs()
 
 
 @pytest.mark.parametrize("data", [b"", b"\x7fELF", b"\x7fELF\x02\x01" + bytes(58), b"text"])
