@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from kerncap.format import Reproducer
 from tests.integration.conftest import CommandLine
 
-from .captured import TARGETS
+from .captured import AT_ONCE, TARGETS, build
 
 pytestmark = [pytest.mark.gpu, pytest.mark.timeout(400)]
 
@@ -54,3 +57,28 @@ def test_triton_kernels_have_the_shims_times(listed: dict[str, Any]) -> None:
     [kernel] = [entry for entry in listed["kernels"] if entry["name"].endswith("double")]
     assert (kernel["launches"], kernel["timed_launches"]) == (7, 7) and kernel["time_ns"] > 0
     assert all(row["config"] for row in kernel["rows"]), kernel["rows"]
+
+
+@pytest.mark.parametrize("program", ["several.cu", "listed.py"])
+def test_each_command_captures_its_kernel_and_no_other(
+    kerncap_of_module: CommandLine, listed: dict[str, Any], program: str
+) -> None:
+    """Templates, lambdas, overloads, torch's and Triton's kernels."""
+    document = listed
+    if program.endswith(".cu"):
+        document = kerncap_of_module("list", "--json", "--", build(program)).document
+
+    def captured_by(number: int) -> set[str]:
+        words = shlex.split(document["kernels"][number]["command"])
+        assert words[:2] == ["kerncap", "capture"], words
+        out = kerncap_of_module.folder / f"{Path(program).stem}-{number}"
+        done = kerncap_of_module("capture", "--no-self-check", "-o", out, *words[2:], timeout=120)
+        names = set()
+        for path in out.glob("[!.]*"):
+            with Reproducer.open(path) as reproducer:
+                names.add(reproducer.manifest.kernel.qualified_name)
+        return names or {done.stderr}
+
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        found = list(pool.map(captured_by, range(len(document["kernels"]))))
+    assert found == [{kernel["qualified_name"]} for kernel in document["kernels"]]
