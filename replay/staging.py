@@ -162,6 +162,7 @@ def _of_launch(reproducer: Reproducer, below: str) -> job.JobOfLaunch:
             "attributes": _plain(launch.attributes),
             "parameters": _plain(launch.parameters),
             "dispatch": _plain(launch.dispatch),
+            "limits": _plain(launch.limits),
             "textures": _plain(launch.textures),
         },
         "compiled": _plain(manifest.compiled),

@@ -133,6 +133,7 @@ def build_manifest(
             attributes=launch.launch_attributes,
             parameters=launch.parameters,
             dispatch=launch.dispatch,
+            limits=launch.limits,
             textures=launch.textures,
             stream=launch.stream,
             route=launch.route,

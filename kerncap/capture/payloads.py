@@ -124,6 +124,7 @@ class LaunchRecord(Struct, frozen=True):
     launch_attributes: Annotated[tuple[schema.LaunchAttribute, ...], Meta(max_length=64)] = ()
     parameters: schema.Parameters | None = None
     dispatch: schema.Dispatch | None = None
+    limits: schema.Limits | None = None
     textures: Annotated[tuple[schema.Texture, ...], Meta(max_length=schema.MAX_LIST)] = ()
     stream: schema.Name | None = None
     route: schema.Name | None = None

@@ -16,7 +16,7 @@ from kerncap.format.contract import default
 FORMAT_NAME = "kerncap-reproducer"
 RANGE_FORMAT_NAME = "kerncap-range"
 FORMAT_MAJOR = 1
-FORMAT_MINOR = 10
+FORMAT_MINOR = 11
 ALL_CONTENTS = "all contents (--no-values)"  # how `Closure.left_out` says that it was asked for
 
 CHUNK_BYTES = default.chunk_bytes  # 256 KiB: unit of deduplication, of zero dropping and of the post-state
@@ -272,6 +272,15 @@ class Texture(_Base, frozen=True):
     view: Annotated[str, Meta(pattern=r"^[0-9a-f]{224}$")] | None = None  # CUDA_RESOURCE_VIEW_DESC
 
 
+class Limits(_Base, frozen=True):
+    """What a CUDA context allows its kernels."""
+
+    stack_bytes: Size  # of a thread
+    heap_bytes: Size  # for malloc and new
+    print_bytes: Size  # of the ring that printf writes to
+    pending_launches: Size  # by kernels
+
+
 class Dispatch(_Base, frozen=True):
     """What an AMD GPU's dispatch packet says beyond the grid: its last workgroups may be partial."""
 
@@ -301,6 +310,7 @@ class Launch(_Base, frozen=True):
     attributes: Annotated[tuple[LaunchAttribute, ...], Meta(max_length=64)] = ()
     parameters: Parameters | None = None
     dispatch: Dispatch | None = None  # of a launch on an AMD GPU
+    limits: Limits | None = None  # of its CUDA context
     textures: Annotated[tuple[Texture, ...], Meta(max_length=MAX_LIST)] = ()
     stream: Name | None = None
     route: Name | None = None  # the call that launched it, or the node of a graph

@@ -99,6 +99,7 @@ class JobLaunch(TypedDict):
     attributes: list[dict[str, Any]]
     parameters: dict[str, Any] | None
     dispatch: dict[str, Any] | None
+    limits: dict[str, int] | None
     textures: list[JobTexture]
 
 

@@ -30,6 +30,11 @@ struct DeviceFacts {
   std::string driver;
 };
 
+// Of a CUDA context.
+struct Limits {
+  uint64_t stack_bytes = 0, heap_bytes = 0, print_bytes = 0, pending_launches = 0;
+};
+
 enum class Poll : uint8_t { done, pending, failed };
 
 // A variable that no name outside of its image finds; `address` is its place in the image's file.
@@ -80,6 +85,8 @@ class Device {
   virtual bool prepare(std::string* why) = 0;
 
   virtual DeviceFacts describe(int ordinal) = 0;
+  // Of the launch's context; zeros if there is no such thing.
+  virtual Limits limits() { return {}; }
   virtual std::string stream_text(void* stream) = 0;
   virtual std::vector<Allocation> globals(const Launch& launch, const std::vector<std::string>& names) = 0;
   // Those of the launch's image, where it is loaded.

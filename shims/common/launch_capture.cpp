@@ -257,6 +257,7 @@ bool LaunchCapture::prepare() {
   python_stack_ = launch_.stopped != nullptr ? launch_.stopped->python_stack : python_stack_here();
   if (!enter()) return false;
   facts_ = device_.describe(launch_.device);
+  limits_ = device_.limits();
   leave();
   ImageFacts known = engine_.facts_of(*launch_.kernel, facts_.arch);
   parameters_ = known.has_parameters ? known.parameters : launch_.kernel->layout;

@@ -100,6 +100,7 @@ class LaunchCapture {
 
   bool entered_ = false, gated_ = false, settled_ = false, recorded_ = false;
   DeviceFacts facts_;
+  Limits limits_;
   ClosureRequest request_;
   std::vector<Parameter> parameters_;  // where they lie, if anybody tells
   bool parameters_known_ = false;

@@ -125,6 +125,13 @@ void write_dispatch(json::Writer& json, const Dispatch& dispatch) {
   json.field(key::dimensions, dispatch.dimensions).end();
 }
 
+void write_limits(json::Writer& json, const Limits& limits) {
+  if (limits.stack_bytes == 0) return;
+  json.key(key::limits).begin_object().field(key::stack_bytes, limits.stack_bytes);
+  json.field(key::heap_bytes, limits.heap_bytes).field(key::print_bytes, limits.print_bytes);
+  json.field(key::pending_launches, limits.pending_launches).end();
+}
+
 void write_parameters(json::Writer& json, const Launch& launch) {
   json.key(key::parameters).begin_object().key(key::layout);
   if (launch.kernel->layout_known) {
@@ -175,6 +182,7 @@ void LaunchCapture::write_launch() {
   if (wanted_.position >= 0) json.field(key::position, wanted_.position);
   write_shape(json, launch_);
   write_dispatch(json, launch_.dispatch);
+  write_limits(json, limits_);
   write_device(json, facts_);
   json.key(key::arguments).begin_array().end().key(key::options).begin_object().end();
   write_regions(json, closure_.regions);

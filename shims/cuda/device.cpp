@@ -156,6 +156,16 @@ DeviceFacts CudaDevice::describe(int ordinal) {
   return facts;
 }
 
+Limits CudaDevice::limits() {
+  const Driver& d = *driver();
+  auto limit = [&](CUlimit which) {
+    size_t value = 0;
+    return d.cuCtxGetLimit != nullptr && d.cuCtxGetLimit(&value, which) == CUDA_SUCCESS ? value : 0;
+  };
+  return {limit(CU_LIMIT_STACK_SIZE), limit(CU_LIMIT_MALLOC_HEAP_SIZE), limit(CU_LIMIT_PRINTF_FIFO_SIZE),
+          limit(CU_LIMIT_DEV_RUNTIME_PENDING_LAUNCH_COUNT)};
+}
+
 std::string CudaDevice::stream_text(void* stream) {
   if (stream == nullptr || stream == CU_STREAM_LEGACY) return "the default stream";
   if (stream == CU_STREAM_PER_THREAD) return "the thread's default stream";

@@ -36,6 +36,7 @@ class CudaDevice : public Device {
   void leave() noexcept override;
   bool prepare(std::string* why) override;
   DeviceFacts describe(int ordinal) override;
+  Limits limits() override;
   std::string stream_text(void* stream) override;
   std::vector<Allocation> globals(const Launch& launch, const std::vector<std::string>& names) override;
   bool is_readable(const Allocation& allocation) override;

@@ -17,6 +17,7 @@ from ..common.bitmap import Bits
 from ..common.failures import Fault, KernelError, Refused
 from ..common.placed_regions import is_own_global
 from ..common.state_operations import StateOperations, lacking
+from ..cuda.limits import set_limits
 from ..cuda.textures import Textures
 from ..job import Job, JobLaunch, JobView, of_launch
 from ..protocol import (
@@ -64,6 +65,10 @@ class NativeBackend(StateOperations[States], Judging):
         self.folder = folder
         self.memory = memory
         self.vendor = vendor
+        # What places memory for HIP has no such driver, and its launches no limits and no textures.
+        driver: Any = getattr(memory, "driver", None)
+        if driver is not None and job["launch"]["limits"] is not None:
+            memory.notes += set_limits(driver, job["launch"]["limits"])
         self.device = vendor.Device(memory)
         self.bulk = Bulk(self.device)
         captured = job["regions"]
@@ -72,8 +77,6 @@ class NativeBackend(StateOperations[States], Judging):
             for i, old in sorted(memory.relocated.items())
         ])  # fmt: skip
         self.states = States(memory, self.device, self.bulk, job, folder, self.moves)
-        # What places memory for HIP has no such driver, and its launches no textures.
-        driver: Any = getattr(memory, "driver", None)
         self.textures = Textures(driver, memory.regions, job["launch"]["textures"])
         self._launchers: dict[str, Any] = {}
         self._buffers: dict[str, list[int]] = {}  # of launchers: on the device
@@ -149,7 +152,7 @@ class NativeBackend(StateOperations[States], Judging):
             compiled,
             pointers + to_variables,
             sorted(variables.at) if to_variables else [],
-            [f"the candidate has {what}" for what in variables.missing] + launcher.notes,
+            [f"the candidate has {what}" for what in variables.missing] + variables.notes + launcher.notes,
         )
 
     def _load_triton(self, which: str, path: Path, variation: Variation, image: Image | None) -> Loaded:

@@ -55,7 +55,9 @@ class Variables:
             for i, address in self.at.items()
             if regions[i]["captured"] != address
         ]
-        self.moves += self._of_functions(functions)
+        moved = self._of_functions(functions)
+        self.moves += moved
+        self.notes = [f"addresses of {len(moved):,} functions are others here"] if moved else []
         self._back = [Move(now, size, captured) for captured, size, now in self.moves]
         self._sites: list[Site] = []
 

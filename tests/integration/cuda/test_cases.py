@@ -40,6 +40,8 @@ def test_vector_add_replays_to_the_applications_output(bench: Bench) -> None:
     assert manifest.kernel.mangled == "_Z10vector_addPKfS0_Pfi"
     assert manifest.launch.grid == (4, 1, 1) and manifest.launch.block == (256, 1, 1)
     assert manifest.closure.consistency == "gated"
+    limits = manifest.launch.limits
+    assert limits is not None and (limits.stack_bytes, limits.heap_bytes) == (1024, 8 << 20)
     a, b, out = pointers(captured.path)
     assert floats(captured.path, a, 3) == (0, 1, 2)
     assert floats(captured.path, b, 3) == (0, 0.5, 1)

@@ -23,6 +23,7 @@ GOLDEN_TEXTURES = GOLDEN.with_name("v1.7")
 GOLDEN_CUTE_DSL = GOLDEN.with_name("v1.8")
 GOLDEN_PAYLOADS = GOLDEN.with_name("v1.9")
 GOLDEN_COLLECTIVE = GOLDEN.with_name("v1.9-ranks")
+GOLDEN_LIMITS = GOLDEN.with_name("v1.11")
 Edit = Callable[[Any], None]
 
 

@@ -31,6 +31,7 @@ READERS: dict[str, Any] = {
     "Parameters": schema.Parameters,
     "LaunchAttribute": schema.LaunchAttribute,
     "Dispatch": schema.Dispatch,
+    "Limits": schema.Limits,
     "Image": payloads.ImageRecord,
     "State": payloads.StateBytes,
     "COMPLETE": payloads.CompleteRecord,

@@ -46,6 +46,7 @@ from tests.unit.format.damage import (
     GOLDEN_CUTE_DSL,
     GOLDEN_HIP,
     GOLDEN_IDLE,
+    GOLDEN_LIMITS,
     GOLDEN_NATIVE,
     GOLDEN_NUMBA,
     GOLDEN_PAYLOADS,
@@ -54,7 +55,7 @@ from tests.unit.format.damage import (
 
 EVERY = (
     GOLDEN, GOLDEN_NATIVE, GOLDEN_BLOCK, GOLDEN_HIP, GOLDEN_IDLE, GOLDEN_ARENA, GOLDEN_NUMBA, GOLDEN_TEXTURES,
-    GOLDEN_CUTE_DSL, GOLDEN_PAYLOADS, GOLDEN_COLLECTIVE,
+    GOLDEN_CUTE_DSL, GOLDEN_PAYLOADS, GOLDEN_COLLECTIVE, GOLDEN_LIMITS,
 )  # fmt: skip
 
 
@@ -284,6 +285,15 @@ def test_needs_of_version_1_9() -> None:
         assert (golden.manifest.version.major, golden.manifest.version.minor) == (1, 9)
         assert closure.not_held == NEEDS
         assert closure.without_values and NEEDS[0] in closure.why_without_values
+        golden.verify()
+
+
+def test_limits_of_version_1_11() -> None:
+    with Reproducer.open(GOLDEN_LIMITS) as golden:
+        assert (golden.manifest.version.major, golden.manifest.version.minor) == (1, 11)
+        assert golden.manifest.launch.limits == schema.Limits(
+            stack_bytes=65_536, heap_bytes=256 << 20, print_bytes=1 << 20, pending_launches=2048
+        )
         golden.verify()
 
 

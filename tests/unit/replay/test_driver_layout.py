@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from kerncap.replay.worker.cuda import driver, textures
+from kerncap.replay.worker.cuda import driver, limits, textures
 
 _STRUCTURES = {
     "CUmemAllocationProp": (driver.MemAllocationProp, {
@@ -68,6 +68,10 @@ _NUMBERS = {
     "CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES": driver.JIT_ERROR_LOG_BUFFER_SIZE_BYTES,
     "CU_LAUNCH_PARAM_BUFFER_POINTER_AS_INT": driver.LAUNCH_PARAM_BUFFER_POINTER,
     "CU_LAUNCH_PARAM_BUFFER_SIZE_AS_INT": driver.LAUNCH_PARAM_BUFFER_SIZE,
+    "CU_LIMIT_STACK_SIZE": limits.LIMITS["stack_bytes"][0],
+    "CU_LIMIT_PRINTF_FIFO_SIZE": limits.LIMITS["print_bytes"][0],
+    "CU_LIMIT_MALLOC_HEAP_SIZE": limits.LIMITS["heap_bytes"][0],
+    "CU_LIMIT_DEV_RUNTIME_PENDING_LAUNCH_COUNT": limits.LIMITS["pending_launches"][0],
     "CUDA_ERROR_OUT_OF_MEMORY": driver.ERROR_OUT_OF_MEMORY,
     "CUDA_ERROR_NO_DEVICE": driver.ERROR_NO_DEVICE,
     "CUDA_ERROR_NOT_READY": driver.ERROR_NOT_READY,

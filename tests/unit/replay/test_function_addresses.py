@@ -48,6 +48,7 @@ def test_the_words_become_what_they_are_here(tmp_path: Path, called: int) -> Non
     """In the parameters and in the table; what the launch writes of them is compared as it was there."""
     result = run(through(called=called).seal(tmp_path))
     assert result.answer is Answer.YES, result.verdict.reasons
+    assert "addresses of 2 functions are others here" in result.notes
 
 
 @pytest.mark.usefixtures("stand_in")
