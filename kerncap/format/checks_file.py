@@ -12,8 +12,6 @@ from kerncap.format import schema
 from kerncap.format.documents import canonical_json, decode_json
 from kerncap.format.stored import format_error
 
-MAX_CHECKS_BYTES = 1 << 20
-
 
 class SelfCheck(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One replay right after the capture."""

@@ -27,7 +27,6 @@ from kerncap.format.names import (
     refuse_other_files,
 )
 from kerncap.format.reader import (
-    MAX_MANIFEST_BYTES,
     OpenedFolder,
     Reproducer,
     check_format,
@@ -36,8 +35,9 @@ from kerncap.format.reader import (
     format_of,
     open_root,
 )
+from kerncap.format.size_limits import MAX_INDEX_BYTES, MAX_MANIFEST_BYTES
 from kerncap.format.stored import check_digest, check_size, digest_file, open_file, read_file
-from kerncap.format.validate import MAX_INDEX_BYTES, Steps, stored_files
+from kerncap.format.validate import Steps, stored_files
 from kerncap.printable import visible
 
 

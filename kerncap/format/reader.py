@@ -23,7 +23,7 @@ import numpy as np
 from kerncap import failure, writable_by_others
 from kerncap.errors import FormatError, KerncapError, UsageError
 from kerncap.format import schema
-from kerncap.format.checks_file import MAX_CHECKS_BYTES, Checks, decode_checks, encode_checks
+from kerncap.format.checks_file import Checks, decode_checks, encode_checks
 from kerncap.format.chunk_reader import ChunkReader, Raw
 from kerncap.format.documents import decode_json, error_at
 from kerncap.format.file_in_parts import FileInParts
@@ -38,6 +38,12 @@ from kerncap.format.names import (
     refuse_other_files,
     unfinished_by,
 )
+from kerncap.format.size_limits import (
+    MAX_CHECKS_BYTES,
+    MAX_FILE_BYTES,
+    MAX_INDEX_BYTES,
+    MAX_MANIFEST_BYTES,
+)
 from kerncap.format.stored import (
     check_digest,
     check_size,
@@ -49,8 +55,6 @@ from kerncap.format.stored import (
     require_digest,
 )
 from kerncap.format.validate import (
-    MAX_FILE_BYTES,
-    MAX_INDEX_BYTES,
     ManifestProblem,
     stored_files,
     validate,
@@ -59,7 +63,6 @@ from kerncap.format.validate import (
 from kerncap.printable import visible
 from kerncap.regular_file import open_regular
 
-MAX_MANIFEST_BYTES = 16 << 20
 Opened = TypeVar("Opened", bound="OpenedFolder")
 _UNFINISHED_S = 60.0  # after which a file that is being written is one that nobody writes any more
 

@@ -17,14 +17,11 @@ from kerncap.format.number_limits import (
     shape_problem,
 )
 from kerncap.format.position import Step
+from kerncap.format.size_limits import MAX_CHUNKS_BYTES, MAX_FILE_BYTES, MAX_INDEX_BYTES, MAX_REGIONS_BYTES
 from kerncap.format.stored import path_problem
 from kerncap.format.textures import region_problem, texture_problem
 
-MAX_REGIONS_BYTES = 1 << 40
 ZERO_PAGE = 2 << 20  # bytes: what devices map at once
-MAX_INDEX_BYTES = 256 << 20
-MAX_CHUNKS_BYTES = MAX_REGIONS_BYTES + (1 << 32)
-MAX_FILE_BYTES = 4 << 30  # code, source and extras
 ADDRESS_LIMIT = 1 << 63
 
 Steps = tuple[Step, ...]

@@ -22,9 +22,9 @@ from kerncap.format.chunks import ZSTD_LEVEL, ChunkDecoder
 from kerncap.format.memory_index import Encoding
 from kerncap.format.names import CHECKS_PATH, is_write_set, not_a_write_set
 from kerncap.format.reader import Reproducer
+from kerncap.format.size_limits import MAX_WRITE_SET_BYTES
 from kerncap.format.stored import check_digest, format_error
 
-MAX_WRITE_SET_BYTES = 1 << 30
 PIECE_BYTES = 1 << 20  # of a mask: 8 MiB of the region
 WRITE_SET_VERSION = 2
 Mask = npt.NDArray[np.uint8]

@@ -22,7 +22,7 @@ from kerncap import failure, scratch, writable_by_others
 from kerncap.errors import FormatError, KerncapError, UsageError
 from kerncap.format.archive.directory import check_directory
 from kerncap.format.archive.final_name import place
-from kerncap.format.checks_file import MAX_CHECKS_BYTES, decode_checks
+from kerncap.format.checks_file import decode_checks
 from kerncap.format.names import (
     CHECKS_PATH,
     MANIFEST_DIGEST_PATH,
@@ -32,8 +32,9 @@ from kerncap.format.names import (
     is_write_set,
     not_a_write_set,
 )
-from kerncap.format.reader import MAX_MANIFEST_BYTES, Reproducer, decode_manifest
+from kerncap.format.reader import Reproducer, decode_manifest
 from kerncap.format.sealed_folder import file_stem
+from kerncap.format.size_limits import MAX_CHECKS_BYTES, MAX_MANIFEST_BYTES
 from kerncap.format.stored import format_error, path_problem
 from kerncap.format.validate import stored_files
 from kerncap.printable import visible
