@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any, Dict, List, Optional, Tuple
 
-OLDEST = (3, 2)
+OLDEST = (3, 4)
 NEWEST = (3, 9)  # the newest one that these adapters were checked against
 
 
@@ -52,7 +52,7 @@ def divisibility(source: Any, names: List[str]) -> Dict[str, int]:
     found: Dict[str, int] = {}
     attributes = getattr(source, "attrs", None)
     if not isinstance(attributes, dict):
-        return found  # before 3.3: an object with sets of positions
+        return found
     for path, properties in attributes.items():
         path = path if isinstance(path, tuple) else (path,)
         if not path or not isinstance(path[0], int) or path[0] >= len(names):
@@ -65,7 +65,7 @@ def divisibility(source: Any, names: List[str]) -> Dict[str, int]:
 
 
 def signature(source: Any, names: List[str]) -> Dict[str, str]:
-    """Argument types as compiled; keys are names (3.x) or positions (older)."""
+    """Argument types as compiled."""
     found: Dict[str, str] = {}
     for key, kind in dict(getattr(source, "signature", None) or {}).items():
         name = names[key] if isinstance(key, int) and key < len(names) else str(key)

@@ -72,8 +72,6 @@ def bind(kernel: Kernel, binary: Any, grid: Any, args: Tuple[Any, ...]) -> Call:
         key = key[0] if isinstance(key, tuple) and len(key) == 1 else key
         constants[kernel.arg_names[key] if isinstance(key, int) else key] = value
     names = kernel.arg_names
-    if len(args) != len(names):  # before Triton 3.3: without the constexprs
-        names = [name for name in names if name not in kernel.constexprs]
     if len(args) != len(names):
         raise ValueError(f"{kernel.name} takes {len(kernel.arg_names)} arguments, {len(args)} were given")
     given = dict(zip(names, args))

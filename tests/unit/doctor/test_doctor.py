@@ -329,11 +329,11 @@ def test_triton_generations(version: str, status: str, words: str) -> None:
     assert (found.status, words in found.detail) == (status, True)
 
 
-def test_doctor_and_hook_know_the_same_newest_triton() -> None:
-    """The hook can't be imported by kerncap's own process, so the number stands in both."""
+def test_doctor_and_hook_know_the_same_tritons() -> None:
+    """The hook can't be imported by kerncap's own process, so both have the numbers."""
     path = env.triton_hook_folder() / "kerncap_triton" / "generations.py"
-    (newest,) = re.findall(r"^NEWEST = \((\d+), (\d+)\)", path.read_text(), re.MULTILINE)
-    assert KNOWN_TRITON[1] == tuple(map(int, newest))
+    known = re.findall(r"^(?:OLDEST|NEWEST) = \((\d+), (\d+)\)", path.read_text(), re.MULTILINE)
+    assert tuple((int(major), int(minor)) for major, minor in known) == KNOWN_TRITON
 
 
 def test_an_environment_of_its_own_is_probed(tmp_path: Path) -> None:

@@ -270,10 +270,7 @@ class Carried:
         if watcher is None:
             raise CannotCarryOut(f"kerncap sanitize: {self.name}: no one carries out this launch")
         bound = self._bound
-        names = list(self._fn.arg_names)
-        if len(args) != len(names):  # as Triton 3.1 and 3.2 have it
-            names = [name for name in names if bound.signature.get(name) != "constexpr"]
-        arguments = {**bound.arguments, **dict(zip(names, args))}
+        arguments = {**bound.arguments, **dict(zip(self._fn.arg_names, args))}
         bound = compilation.Bound(
             arguments, bound.signature, bound.constants, bound.attributes, bound.options, bound.key
         )
