@@ -122,11 +122,11 @@ def _why_not(whole: RangeAsOne, replaced: Sequence[LaunchOfRange], known: Sequen
         if launch.manifest.oracle.kind != "trusted":
             return f"{name} has no result to trust ({launch.manifest.oracle.kind})"
         if measured is None:
-            return f"what {name} writes could not be measured, for it does not end well when replayed"
+            return f"what {name} writes could not be measured, because it fails when replayed"
     if whole.between:
         number = whole.between[0]
         return (
-            f"something that is not in the range changes memory between launches {number - 1} and {number}: "
+            f"something outside the range changes memory between launches {number - 1} and {number}: "
             "a candidate can't replace launches on both sides of it"
         )
     return ""
@@ -168,11 +168,11 @@ def _set_dead(
             raise UsageError(f"{where}: the replaced launches write nothing there")
         if unread := bitmap.count(written & ~measured.read_inside.get(region, bitmap.empty(size))):
             raise UsageError(
-                f"{where}: {unread:,} bytes that are written there are read by no launch that is replaced: "
+                f"{where}: no replaced launch reads {unread:,} of the bytes that are written there, so "
                 "they are a result"
             )
         measured.dead[region] = measured.dead.get(region, bitmap.empty(size)) | written
-        yield f"not compared: {bitmap.count(written):,} bytes of {text}, which are taken to be needed no more"
+        yield f"not compared: {bitmap.count(written):,} bytes of {text} (--intermediate)"
     if measured.dead and not measured.written_bytes:
         raise UsageError(f"--intermediate {' '.join(named)}: no result is left to compare")
 

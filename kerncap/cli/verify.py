@@ -52,7 +52,7 @@ from kerncap.exit_status import exit_status
 )  # fmt: skip
 @click.option(
     "--intermediate", "intermediates", multiple=True, metavar="K.NAME",
-    help="Of a range with --candidate: nothing after the range reads launch K's argument NAME, so the "
+    help="For a range with --candidate: nothing after the range reads launch K's argument NAME, so the "
     "candidate need not write it. Repeatable.",
 )  # fmt: skip
 @click.option("--expect", type=click.Choice(["finite"]), help="Require every written value to be finite.")

@@ -129,7 +129,10 @@ class Chain:
         said = [mismatch(stats) for stats in step.differences]
         said += [] if said else [f"{sum(map(bitmap.count, bits.values())):,} bytes differ"]
         if engine.facts.relocated and engine.choice.launcher == "native":
-            why = "memory is elsewhere than in the application, and not all addresses in it could be changed"
+            why = (
+                "memory is at other addresses than in the application, and not all pointers in it could be "
+                "rewritten"
+            )
             return undecided(f"{said[0]}; {why}", *said)
         verdict = self._alone(launch)
         if verdict.answer is Answer.NO:
@@ -138,7 +141,7 @@ class Chain:
             return undecided(verdict.summary, *verdict.reasons)
         if verdict.exact:
             why = "replayed separately, it gives the application's result"
-            return undecided(f"{said[0]}; {why}: it reads what the range does not hold", *said)
+            return undecided(f"{said[0]}; {why}: it reads something that the range does not have", *said)
         if not self._is_noise(launch, verdict, bits):
             why = "it differs from run to run, and by more than separate replays of it do"
             return undecided(f"{said[0]}; {why}", *said)
@@ -147,7 +150,7 @@ class Chain:
         noted = Verdict(Answer.YES, verdict.summary)
         noted.notes.append(
             f"launch {launch.number} ({launch.manifest.kernel.name}) differs from run to run: "
-            "the launches after it got the application's values of what it writes"
+            "the launches after it start from the application's values"
         )
         return noted
 
