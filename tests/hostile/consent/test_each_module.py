@@ -136,9 +136,9 @@ def test_no_module_of_any_tool_of_mcp_runs(marks: Marks, script: Path, tmp_path:
         ("capture", {"command": program, "output": "captured"}), ("replay", {"repro": one}),
         ("verify", {"repro": one}), ("prove", {"a": one, "b": one}),
         ("sanitize", {"repro": one}), ("sanitize_program", {"command": program}),
-        ("tune", {"repros": [one], "trials": 2}), ("diverge", {"command": program}), ("diff", {"a": one, "b": two}),
-        ("minimize", {"repro": one, "output": "small"}), ("pack", {"repro": one}),
-        ("export", {"repro": one, "kind": "script"}), ("report", {"repro": one}),
+        ("tune", {"repros": [one], "trials": 2}), ("diverge", {"command": program}),
+        ("diff", {"a": one, "b": two}), ("minimize", {"repro": one, "output": "small"}),
+        ("pack", {"repro": one}), ("export", {"repro": one, "kind": "script"}), ("report", {"repro": one}),
         ("unpack", {"archive": "packed.zip", "output": "again"}),
     ]  # fmt: skip
     assert {name for name, _ in calls} == {tool.name for tool in TOOLS}
