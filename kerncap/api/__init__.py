@@ -41,6 +41,7 @@ if TYPE_CHECKING:  # for type checkers and the reference; at run time each is lo
     from kerncap.api.doctor.doctor_result import Report as DoctorReport
     from kerncap.api.edit import EditOptions, edit
     from kerncap.api.export import Exported, export
+    from kerncap.api.from_core import from_core
     from kerncap.api.inspect import inspect
     from kerncap.api.limits import LimitReport, limits
     from kerncap.api.listing import list_kernels
@@ -82,8 +83,8 @@ __all__ = [
     "ReportPage", "Reproducer", "ReproducerDiff", "Run", "SanitizeOptions", "SanitizeResult",
     "SealedLaunch", "Selection", "StageResult", "Timing", "TuneOptions", "TuneResult", "UsageError",
     "Verdict", "VerifyOptions", "VerifyResult", "arm", "capture", "compare", "diff", "diverge",
-    "doctor", "edit", "export", "inspect", "limits", "list_kernels", "minimize", "pack", "profile",
-    "prove", "replay", "report", "sanitize_call", "sanitize_command", "sanitize_reproducer",
+    "doctor", "edit", "export", "from_core", "inspect", "limits", "list_kernels", "minimize", "pack",
+    "profile", "prove", "replay", "report", "sanitize_call", "sanitize_command", "sanitize_reproducer",
     "sanitize_ttir", "seal_session", "tune", "unpack_file", "verify",
 ]  # fmt: skip
 
@@ -104,6 +105,7 @@ _PUBLIC = {
     "kerncap.api.doctor.doctor_result": ("Report as DoctorReport",),
     "kerncap.api.edit": ("EditOptions", "edit"),
     "kerncap.api.export": ("Exported", "export"),
+    "kerncap.api.from_core": ("from_core",),
     "kerncap.api.inspect": ("inspect",),
     "kerncap.api.limits": ("LimitReport", "limits"),
     "kerncap.api.listing": ("list_kernels",),

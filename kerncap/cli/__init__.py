@@ -18,11 +18,12 @@ from kerncap import failure, interrupts, log, scratch, streams
 from kerncap.cli import memory_limit
 from kerncap.errors import InternalError
 
-# name -> one line; the command itself is `kerncap.cli.<name>:command`.
+# name -> one line; the command itself is `kerncap.cli.<name>:command`, with `_` for a dash.
 COMMANDS = {
     "capture": "Run a program and capture kernel launches from it.",
     "list": "Run a program and list its kernels by time.",
     "arm": "Choose launches of a program that runs under capture --dormant.",
+    "from-core": "Show which kernel, thread and line a core dump of a CUDA GPU is of.",
     "inspect": "Show everything about a reproducer; nothing is executed.",
     "replay": "Run a reproducer's launch without its application.",
     "verify": "Check a kernel or a candidate against the application's results.",
@@ -64,7 +65,7 @@ class LazyGroup(click.Group):
         if cmd_name not in COMMANDS:
             return None
         memory_limit.meet()
-        command = importlib.import_module(f"kerncap.cli.{cmd_name}").command
+        command = importlib.import_module(f"kerncap.cli.{cmd_name.replace('-', '_')}").command
         assert isinstance(command, click.Command)
         return command
 

@@ -38,6 +38,13 @@ class Inspect(Takes, frozen=True, kw_only=True):
     repro: Repro
 
 
+class FromCore(Takes, frozen=True, kw_only=True):
+    core: Annotated[
+        str, _says("A GPU core dump, as CUDA_ENABLE_COREDUMP_ON_EXCEPTION=1 makes a program write.")
+    ]
+    exe: Annotated[str | None, _says("A program whose kernels have the lines that the dump lacks.")] = None
+
+
 class List(Takes, frozen=True, kw_only=True):
     command: Command
     by: Annotated[

@@ -62,6 +62,11 @@ def _inspect(given: inputs.Inspect, context: Context) -> list[str]:
     return ["inspect", "--json", _repro(given.repro, context)]
 
 
+def _from_core(given: inputs.FromCore, context: Context) -> list[str]:
+    core = str(context.allowed.path(given.core, "core"))
+    return ["from-core", "--json", *_options(exe=_file(given.exe, "exe", context)), core]
+
+
 def _doctor(_given: inputs.Nothing, context: Context) -> list[str]:
     return ["doctor", "--json", *_options(python=context.python)]
 
@@ -192,6 +197,8 @@ TOOLS = (
          inputs.Capture, "capture", _capture, destructive=True, open_world=True),
     Tool("inspect", "Show a reproducer: launch, arguments, memory, environment. Executes nothing.",
          inputs.Inspect, "inspect", _inspect, 120, read_only=True),
+    Tool("from_core", "Show which kernel, thread, instruction, line and address a core dump of a CUDA GPU is "
+         "of. Executes nothing.", inputs.FromCore, "from-core", _from_core, 120, read_only=True),
     Tool("replay", "Run a reproducer's launch, or a candidate for its kernel, and compare with "
          "the application's result: pass, fail or undecided. Can time it.", inputs.Replay, "replay", _replay),
     Tool("verify", "Check the kernel, or a candidate for it, against the application's result, in "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from pathlib import Path
 
@@ -27,3 +28,14 @@ def sass(image: Path, python: str | None = None) -> str | None:
             continue
         return done.stdout
     return None
+
+
+def instruction(text: str, kernel: str, offset: int) -> str | None:
+    """The instruction ``offset`` bytes from the beginning of a kernel (mangled), of what `sass` gives."""
+    start = re.search(rf"^(?:\.text\.|\s*Function : ){re.escape(kernel)}:?\s*$", text, re.MULTILINE)
+    if start is None:
+        return None
+    after = re.compile(r"^(?:\.text\.|\s*Function : )", re.MULTILINE).search(text, start.end())
+    body = text[start.end() : after.start() if after is not None else None]
+    found = re.search(rf"/\*0*{offset:x}\*/\s+([^;]+);", body)
+    return " ".join(found[1].split()) if found is not None else None

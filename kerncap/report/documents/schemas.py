@@ -16,6 +16,7 @@ DOCUMENTS = {
     "capture": "capture:CaptureDocument",
     "list": "capture:ListDocument",
     "arm": "capture:ArmDocument",
+    "from-core": "core:FromCoreDocument",
     "inspect": "inspect:InspectDocument",
     "inspect-range": "ranges:InspectRangeDocument",
     "replay": "replay:ReplayDocument",
@@ -43,6 +44,7 @@ DOCUMENTS = {
     "doctor-program": "doctor:DoctorProgramDocument",
 }
 _SPELLED = {  # where the rest of a name is no option
+    "from-core": "kerncap from-core --json",
     "inspect-range": "kerncap inspect RANGE --json",
     "replay-range": "kerncap replay RANGE --json, verify RANGE --json",
     "verify-corpus": "kerncap verify A B --json",

@@ -51,6 +51,8 @@ COMMANDS = {
     "diff of results": ("diff", "{}", "{}"),
     "report's part": ("report", str(GOLDEN), "--with", "{}", "-o", "{}.html"),
     "ceilings": ("replay", str(GOLDEN_BLOCK), "--limits", "--trust", "--ceilings", "{}"),
+    "from-core": ("from-core", "{}"),
+    "from-core's program": ("from-core", "/proc/self/exe", "--exe", "{}"),
     "prove": ("prove", "{}", str(GOLDEN)),
     "prove of a source": ("prove", "{}.py", str(GOLDEN)),
     "TTIR": ("sanitize", "{}.ttir", "--grid", "1"),

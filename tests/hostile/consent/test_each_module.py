@@ -23,6 +23,7 @@ from tests.hostile.consent import test_shadows as shadows
 from tests.hostile.consent.planting import Marks, early, modules
 from tests.hostile.consent.test_shadows import compiled, marks, reproducers, run, script
 from tests.hostile.consent.tracing import Trace, top_level
+from tests.unit.capture.core_dump import built_dumps
 
 __all__ = ["compiled", "marks", "reproducers", "script"]
 pytestmark = pytest.mark.long
@@ -31,6 +32,7 @@ MORE = {
     "seal": "seal {session}",
     "arm": "arm {session} --last 1",
     "slice": "slice {range} 0 -o {out}/sliced",
+    "from-core": "from-core {core}",
     "edit": "replay {0} --once",
     "until-fail": "replay {0} --until-fail 2",
 }
@@ -102,14 +104,15 @@ def words_for(name: str, asked: list[str], folder: Path) -> str:
     folder.mkdir(exist_ok=True)
     (folder / ".kerncap-session-none").mkdir()
     (folder / "program.py").write_text(shadows.PROGRAM)
-    packed = folder / "packed-by-hand.zip"
+    packed, core = folder / "packed-by-hand.zip", folder / "core.nvcudmp"
+    core.write_bytes(built_dumps.dump().elf())
     if name == "unpack":
         from kerncap.api import pack
 
         pack(Path(asked[1]), packed)
     return WORDS[name].format(
         *asked, out=folder, space=shadows.space(folder), zip=packed, session=folder / ".kerncap-session-none",
-        range=RANGE, program=f"{sys.executable} {folder / 'program.py'}",
+        range=RANGE, core=core, program=f"{sys.executable} {folder / 'program.py'}",
     )  # fmt: skip
 
 
@@ -129,10 +132,12 @@ def test_no_module_of_any_tool_of_mcp_runs(marks: Marks, script: Path, tmp_path:
     root.mkdir()
     one, two = add().seal(root).name, add(500).seal(root).name
     pack(root / one, root / "packed.zip")  # the calls are answered beside each other
+    (root / "core.nvcudmp").write_bytes(built_dumps.dump().elf())
     (tmp_path / "program.py").write_text(shadows.PROGRAM)
     program = [sys.executable, str(tmp_path / "program.py")]
     calls = [
         ("doctor", {}), ("list", {"command": program}), ("inspect", {"repro": one}),
+        ("from_core", {"core": "core.nvcudmp"}),
         ("capture", {"command": program, "output": "captured"}), ("replay", {"repro": one}),
         ("verify", {"repro": one}), ("prove", {"a": one, "b": one}),
         ("sanitize", {"repro": one}), ("sanitize_program", {"command": program}),

@@ -18,6 +18,7 @@ from tests.hostile.consent.test_shadows import PROGRAM, space
 from tests.hostile.disks.targets import STATUSES
 from tests.hostile.disks.test_commands_faults import is_whole
 from tests.session_options import session_json
+from tests.unit.capture.core_dump import built_dumps
 from tests.unit.capture.recorded import RecordedProcess, bare_session
 from tests.unit.replay.build import add
 
@@ -25,6 +26,7 @@ from .ordinary_user import PYTEST, Asked, Done, OrdinaryUser
 
 # {0}, {1}: reproducers. What runs no kernel, and what does, or starts another Python.
 LIGHT = {
+    "from-core": "from-core {core}",
     "inspect": "inspect --verify {0}",
     "diff": "diff {0} {1}",
     "pack": "pack {0} -o {out}/made.zip",
@@ -93,6 +95,7 @@ class Place:
         process.launch(0)
         process.complete(0)
         process.end()
+        (folder / "core.nvcudmp").write_bytes(built_dumps.dump().elf())
         space(folder)
         (folder / "program.py").write_text(PROGRAM)
         return made
@@ -137,6 +140,7 @@ class Place:
         return words.format(
             self.repro, self.root / "add-500", out=self.out, zip=self.folder / "by-hand.zip", root=self.root,
             session=self.session, space=self.folder / "space.json", range=self.range,
+            core=self.folder / "core.nvcudmp",
         ).split()  # fmt: skip
 
     @property

@@ -29,6 +29,7 @@ FULL: dict[str, dict[str, Any]] = {
         "when": "nonfinite", "on_fault": False, "memory": "args", "max_size": "1GB", "stop": True,
         "no_values": True, "output": "out", "timeout_s": 5,
     },
+    "from_core": {"core": "c", "exe": "p"},
     "inspect": {"repro": "r"},
     "replay": {"repro": "r", "candidate": "c.py", "device": "cpu", "timed_runs": 3, "rtol": 0.1, "atol": 0},
     "verify": {"repro": "r", "stages": "all", "reference": "ref.py", "expect": "finite"},
@@ -91,6 +92,7 @@ def test_no_path_leads_out(tool: Tool, path: str, context: Context) -> None:
     ("name", "option"),
     [("replay", "candidate"), ("verify", "reference"), ("pack", "output"), ("capture", "output"),
      ("minimize", "output"), ("unpack", "output"), ("unpack", "archive"), ("diff", "a"), ("diff", "b"),
+     ("from_core", "core"), ("from_core", "exe"),
      ("prove", "a"), ("prove", "b"), ("prove", "launch"), ("prove", "then"),
      ("diverge", "output"), ("export", "output"), ("report", "output"), ("sanitize", "baseline"),
      ("sanitize_program", "baseline")],
@@ -119,7 +121,7 @@ def test_two_roots(tmp_path: Path) -> None:
 
 
 def test_read_only_leaves_out_what_runs_something() -> None:
-    assert set(chosen(True)) == {"doctor", "inspect", "sanitize", "diff"}
+    assert set(chosen(True)) == {"doctor", "from_core", "inspect", "sanitize", "diff"}
     for tool in TOOLS:
         assert not (tool.read_only and tool.destructive)
         takes_a_program = "command" in tool.takes.__struct_fields__

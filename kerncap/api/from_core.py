@@ -1,0 +1,239 @@
+"""`from-core`: what a core dump of a GPU says of the kernel that faulted. Nothing in it is executed."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from kerncap import scratch
+from kerncap.capture.core_dump import access, exceptions
+from kerncap.capture.core_dump.code import Code, Place
+from kerncap.capture.core_dump.dump import Dump, Grid, open_dump
+from kerncap.capture.core_dump.faults import Fault, Stopped, Thread, find
+from kerncap.capture.kernel_folder_names import spellings
+from kerncap.log import one_line
+from kerncap.regular_file import open_regular
+from kerncap.replay.candidates import disassemble
+
+MAX_FAULTS = 64
+MAX_THREADS = 64  # of a fault that are listed
+MAX_ELSEWHERE = 64  # places of threads without an exception
+MAX_PATTERN_NAMES = 8
+_AFTER = (
+    "the memory in the dump is as the fault left it, which is not what the launch began with: no reproducer "
+    "can be made of it"
+)
+
+
+def from_core(path: Path | str, program: Path | None = None, *, sass: bool = False) -> dict[str, Any]:
+    """The document of ``kerncap from-core``: driver, devices, kernels, faults, elsewhere, memory, command,
+    notes.
+
+    ``program``: an executable or library whose kernels have the lines that the dump's images lack. ``sass``:
+    give the images to a disassembler. Raises UsageError for a file that can't be read, FormatError for one
+    that is no whole core dump.
+    """
+    if program is not None:
+        open_regular(program).close()  # what isn't a file is a mistake, and one without the kernel a note
+    with open_dump(Path(path)) as dump:
+        document = _Reading(dump, program, sass).document()
+    return {"path": str(path), **document}
+
+
+class _Reading:
+    def __init__(self, dump: Dump, program: Path | None, sass: bool) -> None:
+        self._dump = dump
+        self._grids = {(grid.device, grid.id): grid for grid in dump.grids()}
+        self._numbers = {key: number for number, key in enumerate(self._grids)}
+        self._memory = dump.memory()
+        self._driver = dump.driver()
+        self._has_global = self._driver is not None and "global memory" not in self._driver.left_out
+        self._code = Code(dump, program)
+        self._texts: dict[str, str | None] | None = {} if sass else None  # SASS by kernel
+
+    def document(self) -> dict[str, Any]:
+        stopped = find(self._dump)
+        faults = [self._fault(fault) for fault in stopped.faults[:MAX_FAULTS]]
+        kernels = [self._kernel(grid, stopped) for grid in self._grids.values()]
+        elsewhere = self._elsewhere(stopped)
+        to_blame = [kernels[each["kernel"]]["mangled"] for each in faults if each["kernel"] is not None]
+        if not faults:
+            to_blame = [
+                kernels[each["kernel"]]["mangled"] for each in elsewhere if each["kernel"] is not None
+            ]
+        return {
+            "driver": None if self._driver is None else dataclasses.asdict(self._driver),
+            "devices": [dataclasses.asdict(device) for device in self._dump.devices()],
+            "kernels": kernels,
+            "faults": faults,
+            "elsewhere": elsewhere,
+            "memory": [dataclasses.asdict(each) for each in self._memory],
+            "command": _command([name for name in to_blame if name]),
+            "notes": [*self._notes(stopped), *dict.fromkeys(map(one_line, self._code.problems))],
+        }
+
+    def _kernel(self, grid: Grid, stopped: Stopped) -> dict[str, Any]:
+        place = self._code.place(grid.entry)
+        mangled = None if place is None else place.kernel
+        return {
+            "name": None if mangled is None else _short(mangled),
+            "mangled": mangled,
+            "device": grid.device,
+            "grid": tuple(grid.grid),
+            "block": tuple(grid.block),
+            "cluster": tuple(grid.cluster) if any(grid.cluster) else None,
+            "registers": grid.registers,
+            "from_device": grid.from_device,
+            "resident_threads": stopped.resident[grid.device, grid.id],
+            "parameters": self._parameters(grid, mangled),
+        }
+
+    def _parameters(self, grid: Grid, kernel: str | None) -> list[dict[str, Any]] | None:
+        data = self._dump.parameters(grid)
+        layout = None if kernel is None else self._code.layout(kernel)
+        if data is None or layout is None:
+            return None
+        return [
+            {"offset": offset, "bytes": data[offset : offset + size].hex()}
+            for offset, size in layout
+            if offset + size <= len(data)
+        ]
+
+    def _fault(self, fault: Fault) -> dict[str, Any]:
+        place = None if fault.pc is None else self._code.place(fault.pc)
+        accesses = [self._access(thread, place) for thread in fault.threads]
+        order = _oddest_first(accesses)
+        kind = exceptions.of(fault.exception)
+        return {
+            "exception": {"code": max(kind.code, 0), "name": kind.name, "text": kind.text},
+            "device": fault.device,
+            "kernel": self._numbers.get((fault.device, fault.grid)),
+            "blocks": len(fault.blocks),
+            "thread_count": fault.count,
+            "pc": fault.pc,
+            "place": self._place(place),
+            "threads": [
+                {
+                    "block": tuple(fault.threads[n].warp.block),
+                    "thread": tuple(fault.threads[n].index),
+                    "access": accesses[n],
+                }
+                for n in order[:MAX_THREADS]
+            ],
+            "first_thread": self._state(fault.threads[order[0]]) if order else None,
+        }
+
+    def _access(self, thread: Thread, place: Place | None) -> dict[str, Any] | None:
+        if place is None:
+            return None
+        registers = self._dump.registers(thread.warp, thread.row)
+        executed = self._code.executed(place.pc, thread.pc)
+        found = access.address(executed, self._code.arch(place.kernel), registers)
+        if found is None:
+            return None
+        return {"space": found[0], "address": found[1], "in_dump": self._in_dump(*found)}
+
+    def _in_dump(self, space: str, address: int) -> bool | None:
+        """Whether the memory is there; None if the dump doesn't have all of that kind."""
+        if space != "global" or not self._has_global:
+            return None
+        known = ((each.address, each.bytes) for each in self._memory if each.address is not None)
+        return any(0 <= address - start < size for start, size in known)
+
+    def _state(self, thread: Thread) -> dict[str, Any]:
+        frames = [self._code.place(pc) for pc in self._dump.return_addresses(thread.warp, thread.row)]
+        return {
+            "sm": thread.warp.sm,
+            "warp": thread.warp.id,
+            "lane": thread.lane,
+            "pc": thread.pc,
+            "backtrace": [self._place(frame) for frame in frames if frame is not None],
+            "registers": self._dump.registers(thread.warp, thread.row),
+            "uniform_registers": self._dump.uniform_registers(thread.warp),
+            "predicates": self._dump.predicates(thread.warp, thread.row),
+        }
+
+    def _elsewhere(self, stopped: Stopped) -> list[dict[str, Any]]:
+        return [
+            {
+                "kernel": self._numbers.get((device, grid)),
+                "pc": pc,
+                "place": self._place(self._code.place(pc)),
+                "thread_count": count,
+            }
+            for (device, grid, pc), count in stopped.elsewhere.most_common(MAX_ELSEWHERE)
+        ]
+
+    def _place(self, place: Place | None) -> dict[str, Any] | None:
+        if place is None:
+            return None
+        return {
+            "function": place.function,
+            "offset": place.offset,
+            "kernel": place.kernel,
+            "kernel_offset": place.kernel_offset,
+            "file": place.file,
+            "line": place.line,
+            "instruction": self._instruction(place),
+        }
+
+    def _instruction(self, place: Place) -> str | None:
+        if self._texts is None:
+            return None
+        if place.kernel not in self._texts:
+            self._texts[place.kernel] = self._disassembled(place.kernel)
+        text = self._texts[place.kernel]
+        return None if text is None else disassemble.instruction(text, place.kernel, place.kernel_offset)
+
+    def _disassembled(self, kernel: str) -> str | None:
+        data = self._code.cubin(kernel)
+        if data is None:
+            return None
+        with scratch.temporary("core") as folder:
+            image = Path(folder) / "image.cubin"
+            image.write_bytes(data)
+            text = disassemble.sass(image)
+        if text is None:
+            self._code.problems.append(
+                "no instruction is shown: no nvdisasm or cuobjdump here reads the image"
+            )
+        return text
+
+    def _notes(self, stopped: Stopped) -> list[str]:
+        notes = [_AFTER]
+        if not stopped.faults:
+            notes.append(
+                "no thread has an exception: the dump was asked for, or the kernel was stopped from outside"
+            )
+        if len(stopped.faults) > MAX_FAULTS:
+            notes.append(f"only the first {MAX_FAULTS} of {len(stopped.faults):,} faults are listed")
+        return notes
+
+
+def _oddest_first(accesses: Sequence[dict[str, Any] | None]) -> list[int]:
+    """Threads by number: whose memory is not in the dump first, then by how far they are from the others'."""
+    known = sorted(each["address"] for each in accesses if each is not None)
+    middle = known[len(known) // 2] if known else 0
+
+    def oddness(number: int) -> tuple[bool, int]:
+        found = accesses[number]
+        return (
+            (True, 0) if found is None else (found["in_dump"] is not False, -abs(found["address"] - middle))
+        )
+
+    return sorted(range(len(accesses)), key=oddness)
+
+
+def _short(mangled: str) -> str:
+    return spellings(mangled, mangled)[-1]
+
+
+def _command(mangled: Sequence[str]) -> str:
+    """What captures the launch in the next run; CMD stands for the program."""
+    names = [re.escape(name) for name in dict.fromkeys(map(_short, mangled))][:MAX_PATTERN_NAMES]
+    pattern = f"^{names[0]}$" if len(names) == 1 else f"^({'|'.join(names)})$"
+    return shlex.join(["kerncap", "capture", "--on-fault", *(["-k", pattern] if names else []), "--", "CMD"])

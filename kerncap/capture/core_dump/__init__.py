@@ -1,0 +1,1 @@
+"""CUDA's GPU core dumps, read without CUDA: what the driver writes after an exception of a kernel."""

@@ -1,0 +1,37 @@
+"""``kerncap from-core CORE``: what a core dump of a GPU says of the kernel that faulted."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from kerncap.cli.paths import PATH
+
+
+@click.command("from-core")
+@click.argument("core", type=PATH, metavar="CORE")
+@click.option(
+    "--exe", type=PATH, metavar="PROGRAM",
+    help="Executable or library whose kernels have the lines that CORE lacks, built with -lineinfo.",
+)  # fmt: skip
+@click.option(
+    "--sass", is_flag=True, help="Show the instruction, as nvdisasm or cuobjdump reads CORE's image."
+)
+@click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+def command(core: Path, exe: Path | None, sass: bool, as_json: bool) -> int:
+    """Show which kernel, thread, instruction and line a core dump of a CUDA GPU is of.
+
+    It needs neither a GPU nor CUDA. CUDA_ENABLE_COREDUMP_ON_EXCEPTION=1 makes a program write one. Nothing
+    in it is executed.
+
+    Exit status: 0, or 3 if CORE is not a GPU's core dump, cut off or damaged; one line names the byte.
+    """
+    from kerncap.api.from_core import from_core
+    from kerncap.report.from_core_text import render
+
+    document = from_core(core, exe, sass=sass)
+    # ASCII only: names out of a dump can't reach a terminal as control characters.
+    click.echo(json.dumps(document, indent=1) if as_json else render(document), nl=as_json)
+    return 0

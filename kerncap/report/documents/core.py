@@ -1,0 +1,152 @@
+"""``from-core``: a core dump of a GPU."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from kerncap.report.documents.basics import Bytes, Count, Document, Extents, Line, Notes, Part, Path, says
+
+Index = Annotated[tuple[int, int, int], says("Index in x, y, z.")]
+Kernel = Annotated[int | None, says("Index in kernels; null if the dump doesn't say.")]
+CodeAddress = Annotated[int, says("Address of the code when the dump was written.")]
+Words = Annotated[tuple[int, ...], says("Values as unsigned numbers of 32 bits, from register 0 on.")]
+
+
+class CoreDriver(Part, frozen=True, kw_only=True):
+    """Who wrote the dump, and when."""
+
+    version: Annotated[str, says("Version of the GPU driver.")]
+    cuda: Annotated[str, says("Version of CUDA that the driver has.")]
+    time_s: Annotated[int, says("Seconds since 1970.")]
+    left_out: Annotated[tuple[str, ...], says("Memory that CUDA_COREDUMP_GENERATION_FLAGS left out.")]
+
+
+class CoreDevice(Part, frozen=True, kw_only=True):
+    """A device that the program saw."""
+
+    index: int
+    name: str
+    arch: str
+    sms: Annotated[int, says("Number of its SMs.")]
+
+
+class CodeAt(Part, frozen=True, kw_only=True):
+    """A place in the code. Offsets are bytes from the beginning of the function's and its kernel's code."""
+
+    function: Annotated[str, says("Mangled name; a function that was not inlined, or the kernel.")]
+    offset: int
+    kernel: Annotated[str, says("Mangled name.")]
+    kernel_offset: int
+    file: Annotated[str | None, says("As the compiler was given it; null without -lineinfo.")]
+    line: Line | None
+    instruction: Annotated[str | None, says("Of the disassembler, with --sass.")]
+
+
+class CoreParameter(Part, frozen=True, kw_only=True):
+    """A parameter of a kernel, in order."""
+
+    offset: Annotated[int, says("Bytes from the first parameter.")]
+    bytes: Annotated[str, says("The bytes as hexadecimal digits.")]
+
+
+class CoreKernel(Part, frozen=True, kw_only=True):
+    """A grid that was running."""
+
+    name: Annotated[str | None, says("Null if no image in the dump has it.")]
+    mangled: str | None
+    device: int
+    grid: Extents
+    block: Extents
+    cluster: Extents | None
+    registers: Annotated[int, says("Registers of a thread.")]
+    from_device: Annotated[bool, says("True if a kernel launched it.")]
+    resident_threads: Annotated[Count, says("Threads that were on an SM and had not ended.")]
+    parameters: Annotated[tuple[CoreParameter, ...] | None, says("Null if they are not in the dump.")]
+
+
+class CoreException(Part, frozen=True, kw_only=True):
+    """An exception as the driver numbers it; 0 for a trap."""
+
+    code: int
+    name: str
+    text: str
+
+
+class CoreAccess(Part, frozen=True, kw_only=True):
+    """The address of a thread's load, store or atomic, by its registers."""
+
+    space: Literal["global", "shared", "local"]
+    address: Annotated[int, says("Address in that memory.")]
+    in_dump: Annotated[
+        bool | None, says("Whether the dump has memory there; null if it has none of the kind.")
+    ]
+
+
+class CoreThread(Part, frozen=True, kw_only=True):
+    """A thread with the exception."""
+
+    block: Index
+    thread: Index
+    access: Annotated[CoreAccess | None, says("Null if the instruction or its registers don't say it.")]
+
+
+class CoreThreadState(Part, frozen=True, kw_only=True):
+    """Where a thread is and what it holds."""
+
+    sm: int
+    warp: int
+    lane: int
+    pc: CodeAddress
+    backtrace: Annotated[tuple[CodeAt, ...], says("Calls of the functions that it is in, innermost first.")]
+    registers: Words
+    uniform_registers: Words
+    predicates: Words
+
+
+class CoreFault(Part, frozen=True, kw_only=True):
+    """Threads with one exception at one instruction. One of a warp is that of all its active threads."""
+
+    exception: CoreException
+    device: int
+    kernel: Kernel
+    blocks: Annotated[Count, says("Number of their blocks.")]
+    thread_count: Count
+    pc: CodeAddress | None
+    place: CodeAt | None
+    threads: Annotated[
+        tuple[CoreThread, ...],
+        says("Up to 64 of them; first those whose address is not in the dump, or furthest from the others'."),
+    ]
+    first_thread: Annotated[CoreThreadState | None, says("The first of threads; null if all have ended.")]
+
+
+class CoreElsewhere(Part, frozen=True, kw_only=True):
+    """Threads without an exception at one instruction."""
+
+    kernel: Kernel
+    pc: CodeAddress
+    place: CodeAt | None
+    thread_count: Count
+
+
+class CoreMemory(Part, frozen=True, kw_only=True):
+    """Memory that the dump holds."""
+
+    kind: Literal["global", "managed", "shared", "local"]
+    address: Annotated[int | None, says("Null for the sum of what blocks or threads have.")]
+    bytes: Bytes
+    parts: Annotated[Count, says("Number of blocks or threads, or 1.")]
+
+
+class FromCoreDocument(Document, frozen=True, kw_only=True):
+    """What a core dump of a GPU says. Nothing in it was executed."""
+
+    path: Path
+    driver: Annotated[CoreDriver | None, says("Null for a driver before 565.")]
+    devices: tuple[CoreDevice, ...]
+    kernels: tuple[CoreKernel, ...]
+    faults: tuple[CoreFault, ...]
+    elsewhere: Annotated[tuple[CoreElsewhere, ...], says("Most threads first.")]
+    memory: tuple[CoreMemory, ...]
+    command: Annotated[str, says("Command that captures the launch in the next run of the program, CMD.")]
+    notes: Notes
