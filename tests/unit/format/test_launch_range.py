@@ -69,7 +69,9 @@ def test_slices_make_the_range_again(tmp_path: Path) -> None:
         again = write_range(tmp_path, launches, opened.manifest.missing, opened.manifest.notes)
         assert write_range(tmp_path, launches, opened.manifest.missing, opened.manifest.notes) == again
         with LaunchRange.open(again) as made:
-            assert made.manifest_sha256 == opened.manifest_sha256
+            # The golden file has the version that it was written by.
+            version = opened.manifest.version
+            assert msgspec.structs.replace(made.manifest, version=version) == opened.manifest
 
 
 def test_what_reads_one_launch_says_how_to_get_it(copy: Path) -> None:
