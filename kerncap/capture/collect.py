@@ -9,7 +9,7 @@ from pathlib import Path
 
 from kerncap import log
 from kerncap.capture import annotation, armed, lost_records, manifest
-from kerncap.capture.payloads import CompleteRecord, CountsRecord, KernelCounts
+from kerncap.capture.payloads import CompleteRecord, CountsRecord, KernelCounts, LaunchRecord
 from kerncap.capture.process_log import FOLDER, Annotation, PendingLaunch, ProcessLog
 from kerncap.capture.seal import SealedLaunch, Sealer
 from kerncap.capture.target import TargetResult, block_signals_in_this_thread, signal_name
@@ -20,6 +20,7 @@ from kerncap.format.contract import word
 POLL_S = 0.1
 LINGER_S = 30.0  # how long children that outlive the target are waited for
 SAY_LINGER_AFTER_S = 0.5
+SAY_BEHIND_S = 2.0
 MAX_PROCESSES = 100_000
 
 
@@ -44,6 +45,7 @@ class Collector:
         self._thread: threading.Thread | None = None
         self._crash: BaseException | None = None
         self._unread: str | None = None  # why the last look at the session was in vain
+        self._next_behind = time.monotonic() + SAY_BEHIND_S
         self._told: set[int] = set()  # processes whose missing records are among what failed
 
     def follow(self) -> None:
@@ -178,14 +180,27 @@ class Collector:
 
     def _seal_complete(self, process: ProcessLog, in_time: bool = False) -> None:
         """``in_time``: the process still runs, so what its hooks may take back has to wait."""
+        ready: list[tuple[PendingLaunch, CompleteRecord]] = []
         for number, pending in list(process.pending.items()):
-            if in_time and pending.complete is not None and self._is_late(pending):
+            if pending.complete is None or (in_time and self._is_late(pending)):
                 continue
-            if pending.complete is not None and not self._waits_for_hook(pending):
+            if not self._waits_for_hook(pending):
                 del process.pending[number]
                 if pending.complete.keep:
-                    oracle = manifest.oracle_of(pending.complete)
-                    self._seal(process, pending, pending.complete, oracle)
+                    ready.append((pending, pending.complete))
+        for number, (pending, complete) in enumerate(ready):
+            if number:
+                self._say_behind([waiting.record for waiting, _ in ready[number:]])
+            self._seal(process, pending, complete, manifest.oracle_of(complete))
+
+    def _say_behind(self, waiting: list[LaunchRecord]) -> None:
+        """Every two seconds: what lies in the session's folder until it is written."""
+        now = time.monotonic()
+        if now >= self._next_behind:
+            self._next_behind = now + SAY_BEHIND_S
+            count, size = len(waiting), sum(region.size for one in waiting for region in one.regions)
+            launches = "launch waits" if count == 1 else "launches wait"
+            log.line(f"{count} captured {launches} to be written, {log.size(size)}")
 
     def _annotated_by(self, pending: PendingLaunch) -> tuple[ProcessLog, Annotation] | None:
         """Who said more about a native launch, and what; None where nobody did."""

@@ -19,7 +19,7 @@ from kerncap.capture import languages, native_seal
 from kerncap.capture import manifest as manifests
 from kerncap.capture.payloads import CompleteRecord, LaunchRecord, StateBytes
 from kerncap.capture.process_log import ProcessLog
-from kerncap.capture.progress import Followed, Progress
+from kerncap.capture.progress import Followed
 from kerncap.capture.session_folder import Session
 from kerncap.capture.source.request import FoundSource
 from kerncap.capture.zero_ranges import Split, split
@@ -27,6 +27,7 @@ from kerncap.errors import CaptureError, KerncapError
 from kerncap.format import ReproducerWriter, schema
 from kerncap.format.chunks import UNIT_BYTES
 from kerncap.format.sources import StripedFiles
+from kerncap.time_left import TimeLeft
 
 SAY_SIZE_ABOVE = 100 * 1000 * 1000
 MAX_CODE_BYTES = 1 << 30
@@ -220,9 +221,13 @@ class Sealer:
 
     def _write_pre(self, writer: ReproducerWriter, launch: LaunchRecord, state: StripedFiles | None) -> None:
         total = sum(region.size for region in launch.regions)
-        progress, before = Progress(log.one_line(launch.kernel.name, 80), total), 0
+        left, before = TimeLeft(f"{log.one_line(launch.kernel.name, 80)}: writing", in_bytes=True), 0
+
+        def reached(done: int) -> None:
+            left(done, total)
+
         for number, region in enumerate(launch.regions):
-            source = Followed(state, progress, before) if state is not None else None
+            source = Followed(state, reached, before) if state is not None else None
             writer.add_region_pre(number, region.size, source, launch.pre_offsets[number] if state else 0)
             before += region.size
 
@@ -238,15 +243,14 @@ class Sealer:
             return
         unit = schema.CHUNK_BYTES
         state = self._open_state(files, process, complete.post)
-        what = f"{log.one_line(launch.kernel.name, 80)}, what it changed"
-        progress = Progress(what, len(complete.chunks) * unit)
+        left = TimeLeft(f"{log.one_line(launch.kernel.name, 80)}, what it changed: writing", in_bytes=True)
         position = 0
         for number, chunk, count in _runs(complete.chunks, UNIT_BYTES // unit):
             size = launch.regions[number].size if number < len(launch.regions) else 0
             length = min(count * unit, size - chunk * unit)
             if length <= (count - 1) * unit:
                 raise CaptureError(f"post-state chunk {chunk + count - 1} is outside region {number}")
-            progress.reached(position * unit)
+            left(position * unit, len(complete.chunks) * unit)
             writer.add_post_chunks(number, chunk, length, state.loader(position * unit, length))
             position += count
 

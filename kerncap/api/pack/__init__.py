@@ -13,6 +13,7 @@ from kerncap.api.pack.shareable import shareable
 from kerncap.errors import UsageError
 from kerncap.format import Reproducer
 from kerncap.format.archive import Packed, Unviewed, archive_bytes, packed_files, unpack, write_archive
+from kerncap.time_left import TimeLeft
 
 __all__ = ["MAX_UNPACKED", "Packed", "Unviewed", "pack", "unpack_file"]
 
@@ -50,7 +51,8 @@ def pack(
         if before is not None:
             before(plan)
         if not dry_run:
-            write_archive(reproducer, target)
+            left, total = TimeLeft(f"{target.name}: written", in_bytes=True), sum(one.size for one in files)
+            write_archive(reproducer, target, lambda done: left(done, total))
         return plan
 
 

@@ -11,12 +11,12 @@ import msgspec
 
 from kerncap import scratch
 from kerncap.api.pack.kept_private import Private, kept_kinds
-from kerncap.capture.progress import Progress
 from kerncap.format import Reproducer
 from kerncap.format.archive.redact import look_at, redact, texts
 from kerncap.format.private import KEPT, Finding, Scrubber, of_this_machine
 from kerncap.format.private.manifest_facts import scrub_facts
 from kerncap.format.validate import stored_files
+from kerncap.time_left import TimeLeft
 from kerncap.whole_files import writing
 
 
@@ -41,8 +41,9 @@ def shareable(path: Path, keep: Collection[str], parent: Path) -> Iterator[Share
         reproducer = stack.enter_context(Reproducer.open(path))
         reproducer.verify_files(memory=True)
         sizes = {stored.path: stored.size for _, stored in stored_files(reproducer.manifest)}
-        progress = Progress("private things", sum(s for n, s in sizes.items() if not n.startswith("memory/")))
-        look_at(reproducer, scrubber, progress.reached)
+        total = sum(size for name, size in sizes.items() if not name.startswith("memory/"))
+        left = TimeLeft("private things: read", in_bytes=True)
+        look_at(reproducer, scrubber, lambda done: left(done, total))
         with writing(parent):
             made = stack.enter_context(scratch.folder("shared", parent, hidden=True))
         copy = redact(reproducer, made.path, scrubber)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from kerncap.capture.collect import Collector
 from kerncap.capture.payloads import LaunchRecord, convert
-from kerncap.capture.progress import Followed, Progress
+from kerncap.capture.progress import Followed
 from kerncap.capture.seal import _runs
 from kerncap.capture.session_folder import Session
 from kerncap.capture.session_socket import SessionServer
@@ -23,6 +23,7 @@ from kerncap.capture.target import TargetResult
 from kerncap.errors import CaptureError
 from kerncap.format import Reproducer, ReproducerWriter, schema
 from kerncap.format.sources import Piece
+from kerncap.time_left import TimeLeft
 from tests.unit.capture.recorded import (
     BYTES,
     RecordedProcess,
@@ -132,11 +133,11 @@ def test_a_large_launch_says_its_size_first(
     assert capsys.readouterr().err == f"kerncap: scale (launch 0): writing 4.0 KiB to {tmp_path / 'out'}\n"
 
 
-def test_progress_is_said_once_a_second_and_never_at_once(
+def test_progress_is_said_every_two_seconds_and_never_at_once(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     clock = [100.0]
-    monkeypatch.setattr("kerncap.capture.progress.time.monotonic", lambda: clock[0])
+    monkeypatch.setattr("kerncap.time_left.time.monotonic", lambda: clock[0])
 
     class Slow:
         """Gives a chunk each 0.4 s."""
@@ -146,11 +147,31 @@ def test_progress_is_said_once_a_second_and_never_at_once(
                 clock[0] += 0.4
                 yield start, lambda _: bytes(step)
 
-    followed = Followed(Slow(), Progress("add", 10 << 20), before=0)
+    left = TimeLeft("add: writing", in_bytes=True)
+    followed = Followed(Slow(), lambda done: left(done, 10 << 20), before=0)
     starts = [start for start, _ in followed.pieces(0, 10 << 20, 1 << 20)]
     assert starts == list(range(0, 10 << 20, 1 << 20))
     said = capsys.readouterr().err.splitlines()
-    assert said == [f"kerncap: add: {done}.0 MiB of 10.0 MiB read" for done in (2, 5, 8)]
+    assert said == [
+        "kerncap: add: writing 4.0 MiB of 10.0 MiB, 3.0 s left",
+        "kerncap: add: writing 9.0 MiB of 10.0 MiB, 444 ms left",
+    ]
+
+
+def test_how_far_sealing_is_behind_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("kerncap.capture.collect.SAY_BEHIND_S", 0.0)
+    session = bare_session(tmp_path / "session")
+    process = RecordedProcess(session.folder)
+    for number in range(3):
+        process.launch(number)
+        process.complete(number)
+    assert len(collect(session, tmp_path / "out", process).sealed) == 3
+    assert capsys.readouterr().err.splitlines() == [
+        "kerncap: 2 captured launches wait to be written, 8.0 KiB",
+        "kerncap: 1 captured launch waits to be written, 4.0 KiB",
+    ]
 
 
 def test_code_and_source_come_along(tmp_path: Path) -> None:

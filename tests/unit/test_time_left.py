@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kerncap.cli import time_left
+from kerncap import time_left
 
 
 def test_a_line_every_two_seconds_with_the_time_left(
@@ -19,3 +19,10 @@ def test_a_line_every_two_seconds_with_the_time_left(
         "kerncap: scale: carried out 20 %, 8.0 s left",
         "kerncap: scale: carried out 40 %, 6.0 s left",
     ]
+
+
+def test_bytes_are_said_as_such(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    clock = iter((100.0, 102.0))
+    monkeypatch.setattr(time_left.time, "monotonic", lambda: next(clock))
+    time_left.TimeLeft("scale: writing", in_bytes=True)(1 << 30, 4 << 30)
+    assert capsys.readouterr().err == "kerncap: scale: writing 1.0 GiB of 4.0 GiB, 6.0 s left\n"

@@ -12,8 +12,9 @@ INTERVAL_S = 2.0
 class TimeLeft:
     """Call it with how much of how much is done. It says nothing of what ends within two seconds."""
 
-    def __init__(self, what: str) -> None:
+    def __init__(self, what: str, in_bytes: bool = False) -> None:
         self._what = log.one_line(what, 120)
+        self._in_bytes = in_bytes
         self._started = time.monotonic()
         self._next = self._started + INTERVAL_S
 
@@ -22,5 +23,6 @@ class TimeLeft:
         if now < self._next or not 0 < done < total:
             return
         self._next = now + INTERVAL_S
+        far = f"{log.size(done)} of {log.size(total)}" if self._in_bytes else f"{100 * done // total} %"
         left = int((now - self._started) * (total - done) / done * 1e9)
-        log.line(f"{self._what} {100 * done // total} %, {log.duration(left)} left")
+        log.line(f"{self._what} {far}, {log.duration(left)} left")
