@@ -107,9 +107,8 @@ def _registers(state: Document) -> list[str]:
 
 
 def _kernel(kernel: Document) -> list[str]:
-    lines = [
-        f"{_launch(kernel)}; {kernel['registers']} registers, {kernel['resident_threads']:,} threads resident"
-    ]
+    resident = _count(kernel["resident_threads"], "thread")
+    lines = [f"{_launch(kernel)}; {kernel['registers']} registers, {resident} resident"]
     if kernel["mangled"] is not None and kernel["mangled"] != kernel["name"]:
         lines.append(f"  {visible(kernel['mangled'], _LONGEST)}")
     for number, each in enumerate(kernel["parameters"] or ()):

@@ -113,7 +113,8 @@ def test_a_program_that_hung(dumps: Path) -> None:
     [place] = document["elsewhere"]
     assert (place["thread_count"], place["place"]["kernel"]) == (1, "_Z7hangingPfPVi")
     assert place["place"]["line"] == line_of("*flag == 0) {}")
-    assert "1 at hanging+0x110" in render(document)
+    page = render(document)
+    assert "1 at hanging+0x110" in page and "; 16 registers, 1 thread resident" in page
 
 
 def test_a_dump_whose_program_ended_before_it_was_written(dumps: Path) -> None:
