@@ -110,7 +110,7 @@ def test_a_result_can_not_be_declared_away(kerncap: CommandLine, mlp: Path) -> N
         ("0.x", "write nothing there"),
         ("5.x", "no 5"),
         ("y", "K.NAME"),
-        ("1.K", "no tensor"),
+        ("1.K", "not a tensor"),
     ):
         done = kerncap("verify", mlp, "--candidate", FUSED, "--intermediate", name)
         assert done.status == 2 and said in done.stderr and len(done.stderr.splitlines()) == 1, done.stderr
