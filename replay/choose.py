@@ -16,8 +16,8 @@ from kerncap.errors import BackendUnavailable, UsageError
 from kerncap.format.schema import Manifest
 from kerncap.replay import hip
 from kerncap.replay.staging import NATIVE_STAGES
-from kerncap.replay.surroundings import has_cuda_driver
 from kerncap.replay.worker import typed_json
+from kerncap.replay.worker.cuda_bindings import has_driver
 from kerncap.replay.worker.probe_messages import Packages
 
 ENGINES = ("auto", "binary", "jit", "interpreter")
@@ -172,7 +172,7 @@ def likely(manifest: Manifest, torch_free: bool = False) -> Choice | None:
         return Choice(sys.executable, "native", "cuda", manifest.device.ordinal)
     if manifest.source is None or not own_python_has(("torch", "triton", "numpy")):
         return None
-    if kind == "cuda" and torch_free and has_cuda_driver():
+    if kind == "cuda" and torch_free and has_driver():
         return without_torch(Choice(sys.executable, "jit", "cuda", manifest.device.ordinal), manifest)
     return Choice(sys.executable, "interpreter", "host", -1) if kind == "cpu" else None
 

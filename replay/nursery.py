@@ -22,8 +22,9 @@ from kerncap import child
 from kerncap.child import Tie
 from kerncap.errors import ReplayError
 from kerncap.replay.running import Process, Running
-from kerncap.replay.surroundings import environment_of, has_cuda_driver
+from kerncap.replay.surroundings import environment_of
 from kerncap.replay.worker import typed_json
+from kerncap.replay.worker.cuda_bindings import has_driver
 from kerncap.replay.worker.nursery_messages import Asked, Told
 
 Kind: TypeAlias = Literal["cuda", "hip", "compiler", "compiled", "interpreter"]
@@ -125,7 +126,7 @@ def ahead() -> Iterator[Nursery | None]:
     """One for CUDA launches, if they may be replayed here, before it is known what will be."""
     begun = None
     with contextlib.suppress(ReplayError):
-        if has_cuda_driver():
+        if has_driver():
             begun = Nursery(sys.executable, environment_of("native"), "cuda")
     try:
         yield begun

@@ -25,7 +25,8 @@ from kerncap.replay.connection import started_as
 from kerncap.replay.engine import Engine
 from kerncap.replay.nursery import Kind, Nursery
 from kerncap.replay.running import Process
-from kerncap.replay.surroundings import compilers_environment, environment_of, has_cuda_driver
+from kerncap.replay.surroundings import compilers_environment, environment_of
+from kerncap.replay.worker.cuda_bindings import has_driver
 
 _NURSERIES = 4  # each holds torch, or numpy
 _KFD = Path("/dev/kfd")
@@ -220,7 +221,7 @@ def _guess(manifest: Manifest, asked: Asked, emulated: bool) -> tuple[str, str]:
             return "native", "hip"
     elif manifest.launch.mode == "native":
         return "native", "cuda"
-    elif manifest.device.kind == "cuda" and not on_host and has_cuda_driver():
+    elif manifest.device.kind == "cuda" and not on_host and has_driver():
         return "jit", "cuda"
     return "interpreter", "host"
 

@@ -1,4 +1,4 @@
-"""What workers and compilers are started in: their environment, and whether a CUDA driver may be there.
+"""What workers and compilers are started in: their environment.
 
 Little is imported, so that a command can start them before it loads the rest of itself.
 """
@@ -6,9 +6,7 @@ Little is imported, so that a command can start them before it loads the rest of
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
-_DRIVERS = (Path("/dev/nvidiactl"), Path("/proc/driver/nvidia/version"), Path("/dev/dxg"))
 _NO_COMPILERS = frozenset((
     "TRITON_INTERPRET", "KERNCAP_SESSION", "LD_PRELOAD", "HSA_TOOLS_LIB", "CUDA_INJECTION64_PATH",
     "PYTEST_CURRENT_TEST",
@@ -26,10 +24,3 @@ def environment_of(launcher: str) -> dict[str, str]:
 def compilers_environment() -> dict[str, str]:
     """What Triton's compiler finds in its environment: nothing that would change it, or watch it."""
     return {key: value for key, value in os.environ.items() if key not in _NO_COMPILERS}
-
-
-def has_cuda_driver() -> bool:
-    """Whether a CUDA driver seems to be there: its devices, or its library where the loader looks first."""
-    told = filter(None, os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep))
-    places = [*_DRIVERS, *(Path(folder, "libcuda.so.1") for folder in told)]
-    return any(place.exists() for place in places)

@@ -9,7 +9,8 @@ WHAT is
     confined OUT SOURCE HIDDEN... -- SCRIPT ARGUMENT...
                                             a script that writes to OUT alone
     measure ORDINAL                         the ceilings of a device
-    packages | agents | device ORDINAL      a question about this Python or this machine
+    packages | agents | driver | device ORDINAL
+                                            a question about this Python or this machine
 
 The package gets a private name, so the Python that runs it needs no kerncap. Nothing is searched for in our
 folder or the current one: `sys.path` has what the user gave it, and no more.
@@ -68,7 +69,8 @@ def _be(what: str, *given: str) -> None:
 
 
 def _load(folder: str) -> None:
-    sys.path[:] = [entry for entry in sys.path if entry and entry != folder]
+    own = (folder, os.path.realpath(folder))  # Python resolves links in what it puts there
+    sys.path[:] = [entry for entry in sys.path if entry and entry not in own]
     spec = importlib.util.spec_from_file_location(
         "_kerncap_worker", folder + "/__init__.py", submodule_search_locations=[folder]
     )

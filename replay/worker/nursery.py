@@ -12,8 +12,9 @@ import gc
 import importlib
 import os
 import socket
+import threading
 
-from . import typed_json
+from . import cuda_bindings, typed_json
 from .nursery_messages import Asked, Told
 
 _MOST_BYTES = 1 << 16
@@ -67,9 +68,15 @@ def _load(kind: str) -> None:
         with contextlib.suppress(Exception):
             importlib.import_module("torch")
             importlib.import_module("triton")
+    beside = None
+    if kind in ("cuda", "compiled"):  # beside the others: an import waits for files most of its time
+        beside = threading.Thread(target=_load_bindings)
+        beside.start()
     for name in _MODULES[kind]:
         with contextlib.suppress(Exception):
             importlib.import_module(name, __package__)
+    if beside is not None:
+        beside.join()  # whoever forks has one thread
     if kind == "interpreter":
         with contextlib.suppress(Exception):
             importlib.import_module(".torch_backend.launchers.interpreter", __package__).prepare()
@@ -81,6 +88,11 @@ def _load(kind: str) -> None:
     elif kind == "compiled":
         importlib.import_module(".torch_backend.warm_triton", __package__).warm()
     gc.freeze()
+
+
+def _load_bindings() -> None:
+    with contextlib.suppress(Exception):
+        cuda_bindings.load("driver")
 
 
 def _become(asked: Asked, given: list[int]) -> list[str]:

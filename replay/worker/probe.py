@@ -8,26 +8,31 @@ import os
 import sys
 from typing import Any
 
-from . import typed_json
-from .probe_messages import Agents, Device, Packages
+from . import cuda_bindings, typed_json
+from .common.failures import Refused
+from .cuda.driver import CudaError, Driver
+from .probe_messages import Agents, CudaDriver, Device, NoCudaDriver, Packages
 from .protocol import Failure
 
+_NUMBERS = ("MULTIPROCESSOR_COUNT", "CLOCK_RATE", "MEMORY_CLOCK_RATE")
 _GPU = 1  # HSA_DEVICE_TYPE_GPU
 _NAME, _DEVICE = 0, 17  # HSA_AGENT_INFO_NAME, HSA_AGENT_INFO_DEVICE
 
 
 def main(what: str, *given: str) -> None:
-    """``packages``, ``agents`` or ``device ORDINAL``."""
+    """``packages``, ``agents``, ``driver`` or ``device ORDINAL``."""
     if what == "packages":
-        found: Packages | Agents | Device | Failure = _packages()
+        found: Packages | Agents | CudaDriver | NoCudaDriver | Device | Failure = _packages()
     elif what == "agents":
         found = _agents()
+    elif what == "driver":
+        found = _driver()
     else:
         found = _device(int(given[0]))
     sys.stdout.buffer.write(typed_json.line(found))
     sys.stdout.flush()
-    if what == "agents":
-        os._exit(0)  # ROCr's orderly end may wait
+    if what in ("agents", "driver"):
+        os._exit(0)  # ROCr's orderly end may wait, and no driver's may turn a good answer into a bad one
 
 
 def _packages() -> Packages:
@@ -36,15 +41,32 @@ def _packages() -> Packages:
     cuInit alone says whether a device is there.
     """
     torch, triton, numpy = (_is_there(name) for name in ("torch", "triton", "numpy"))
-    count, reason = ctypes.c_int(), ""
+    there = _driver()
+    if isinstance(there, NoCudaDriver):
+        reason = cuda_bindings.Missing().mended if there.stage == "bindings" else there.error
+        return Packages(torch, triton, numpy, 0, reason)
+    return Packages(torch, triton, numpy, len(there.devices), "")
+
+
+def _driver() -> CudaDriver | NoCudaDriver:
+    """Starts it. With no sign of one nothing is imported."""
+    if not cuda_bindings.has_driver():
+        return NoCudaDriver("there is no CUDA driver (libcuda.so.1)", "load")
     try:
-        cuda = ctypes.CDLL("libcuda.so.1")
-        status = cuda.cuInit(0) or cuda.cuDeviceGetCount(ctypes.byref(count))
-        if status:
-            reason = f"the CUDA driver returned error {status}"
-    except OSError:
-        reason = "there is no CUDA driver (libcuda.so.1)"
-    return Packages(torch, triton, numpy, count.value, reason)
+        cuda_bindings.load("driver")
+        driver = Driver()
+    except cuda_bindings.Missing as error:
+        return NoCudaDriver(str(error), "bindings")
+    except Refused as error:
+        return NoCudaDriver(str(error), "load")
+    try:
+        driver.call("cuInit", 0)
+        if "KERNCAP_SESSION" in os.environ:
+            driver.status("cuMemFree", 0)  # a call that a shim watches, and that does nothing
+        devices = [driver.device_name(ordinal) for ordinal in range(driver.call("cuDeviceGetCount"))]
+    except (CudaError, Refused) as error:
+        return NoCudaDriver(str(error), "init")
+    return CudaDriver(f"CUDA {driver.version}", devices)
 
 
 def _is_there(name: str) -> bool:
@@ -90,20 +112,9 @@ def _look(hsa: Any, agents: list[str]) -> str:
 def _device(ordinal: int) -> Device | Failure:
     """Which CUDA device it is, without torch: kept ceilings are found at no cost."""
     try:
-        cuda = ctypes.CDLL("libcuda.so.1")
-    except OSError as error:
-        return Failure("refused", f"there is no CUDA driver ({error})")
-    device, driver, name = ctypes.c_int(), ctypes.c_int(), ctypes.create_string_buffer(256)
-    wanted = (16, 13, 36)  # CUdevice_attribute: multiprocessors, the clock, the memory's
-    values = [ctypes.c_int() for _ in wanted]
-    calls: list[tuple[Any, ...]] = [
-        ("cuInit", 0), ("cuDeviceGet", ctypes.byref(device), ordinal),
-        ("cuDeviceGetName", name, 256, device), ("cuDriverGetVersion", ctypes.byref(driver)),
-        *(("cuDeviceGetAttribute", ctypes.byref(values[i]), wanted[i], device) for i in range(len(wanted))),
-    ]  # fmt: skip
-    for call, *arguments in calls:
-        status = getattr(cuda, call)(*arguments)
-        if status:
-            return Failure("refused", f"{call}: error {status}")
-    version = f"{driver.value // 1000}.{driver.value % 1000 // 10}"
-    return Device(name.value.decode(errors="replace"), version, *(value.value for value in values))
+        driver = Driver()
+        driver.call("cuInit", 0)
+        numbers = (driver.attribute(name, ordinal) for name in _NUMBERS)
+        return Device(driver.device_name(ordinal), driver.version, *numbers)
+    except (CudaError, Refused) as error:
+        return Failure("refused", str(error))

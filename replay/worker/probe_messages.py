@@ -26,6 +26,22 @@ class Agents:
 
 
 @dataclass(frozen=True)
+class CudaDriver:
+    """The CUDA driver's version, and the names of its devices."""
+
+    version: str
+    devices: list[str]
+
+
+@dataclass(frozen=True)
+class NoCudaDriver:
+    """Why it can't be used. ``stage``: ``load``, ``bindings`` (the package is missing) or ``init``."""
+
+    error: str
+    stage: str
+
+
+@dataclass(frozen=True)
 class Device:
     """Which CUDA device it is; clocks in kHz."""
 

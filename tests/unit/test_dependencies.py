@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from kerncap.replay.worker import cuda_bindings
+
 if sys.version_info >= (3, 11):
     import tomllib
 else:
@@ -20,7 +22,7 @@ PAGE = (ROOT / "docs/dependencies.md").read_text()
 FOLDERS = ("kerncap", "replay", "sanitizer", "shims/triton")
 # Names of import that are not the package's own.
 _PACKAGE_OF = {
-    "anyio": "mcp", "constraint": "python-constraint2", "dask": "distributed",
+    "anyio": "mcp", "constraint": "python-constraint2", "cuda": "cuda-bindings", "dask": "distributed",
     "detect_secrets": "detect-secrets", "elftools": "pyelftools", "hip": "hip-python", "markupsafe": "jinja2",
     "mcp_types": "mcp", "z3": "z3-solver",
 }  # fmt: skip
@@ -92,6 +94,11 @@ def test_each_package_has_its_line_and_each_line_its_package() -> None:
     working = re.search(r"^For work on kerncap: (.*)\.$", PAGE, re.MULTILINE)
     assert working is not None
     assert set(working[1].split(", ")) == names(extras["dev"] + extras["docs"]) - used
+
+
+def test_what_a_worker_asks_for_is_what_the_extra_brings() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert project["optional-dependencies"]["cuda"] == [cuda_bindings.REQUIREMENT]
 
 
 def test_each_import_is_of_a_listed_package() -> None:

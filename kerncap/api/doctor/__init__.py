@@ -55,7 +55,10 @@ def doctor(
     found = {NVIDIA.name: doctor_probes.driver(), AMD.name: doctor_probes.rocr(emulator)}
     of_python = package_checks(interpreter, packages, machine)
     hook = _hook()
-    libcuda = library_check(NVIDIA, found[NVIDIA.name], machine)
+    libcuda = target_libcuda = library_check(NVIDIA, found[NVIDIA.name], machine)
+    if python not in (None, sys.executable) and "error" not in packages:
+        answer, has_pip = doctor_probes.driver(interpreter), bool(packages.get("pip", True))
+        target_libcuda = library_check(NVIDIA, answer, machine, python=interpreter, has_pip=has_pip)
     rocr = library_check(AMD, found[AMD.name], machine, emulator)
     shims = shim_check(NVIDIA, libcuda), shim_check(AMD, rocr, emulator)
     triton = [hook, *(of_python[name] for name in ("python", "torch", "triton"))]
@@ -65,7 +68,7 @@ def doctor(
     ways = {
         ON_CPU: _way("Triton on the CPU (TRITON_INTERPRET=1)", [*triton, of_python["interpreter"]]),
         TRITON_NVIDIA: _way(
-            f"Triton on {NVIDIA.gpu}", [*triton, libcuda, torch_sees_a_gpu(NVIDIA, packages)]
+            f"Triton on {NVIDIA.gpu}", [*triton, target_libcuda, torch_sees_a_gpu(NVIDIA, packages)]
         ),
         CUDA: _way(f"CUDA kernels on {NVIDIA.gpu}", [shims[0], libcuda]),
         TRITON_AMD: _way(f"Triton on {amd}", [*triton, rocr, *sees_amd]),

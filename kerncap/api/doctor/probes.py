@@ -13,10 +13,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
+import kerncap
 from kerncap import child, scratch
 
 PACKAGES_TIMEOUT_S = 120.0  # a cold import of torch from a network file system takes this long
 DRIVER_TIMEOUT_S = 30.0
+_WORKER = Path(kerncap.__file__).resolve().parent / "replay" / "worker" / "bootstrap.py"
 
 # Runs under the target's Python, which may be older than ours and need not have kerncap. It is a file
 # of its own when it runs, because Triton reads a kernel's source from its file.
@@ -65,34 +67,6 @@ for name, action in (("torch", torch_facts), ("triton", triton_facts), ("interpr
 real.write("\n" + json.dumps(found) + "\n")
 real.flush()
 os._exit(0)  # nothing in a driver's exit handlers may turn a good answer into a bad one
-"""
-
-# ctypes alone: it answers without torch and triton.
-_DRIVER_PROBE = r"""
-import ctypes, json, os, sys
-def done(**found):
-    print(json.dumps(found), flush=True)
-    os._exit(0)
-try:
-    cuda = ctypes.CDLL("libcuda.so.1")
-except OSError as error:
-    done(error=str(error), stage="load")
-status = cuda.cuInit(0)
-if status:
-    text = ctypes.c_char_p()
-    cuda.cuGetErrorName(status, ctypes.byref(text))
-    done(error="cuInit: " + (text.value or str(status).encode()).decode(), stage="init")
-if "KERNCAP_SESSION" in os.environ:
-    cuda.cuMemFree_v2(ctypes.c_uint64(0))  # a call that a shim watches, and that does nothing
-version, count = ctypes.c_int(), ctypes.c_int()
-cuda.cuDriverGetVersion(ctypes.byref(version))
-cuda.cuDeviceGetCount(ctypes.byref(count))
-names = []
-for index in range(count.value):
-    device, name = ctypes.c_int(), ctypes.create_string_buffer(256)
-    if cuda.cuDeviceGet(ctypes.byref(device), index) == 0 and cuda.cuDeviceGetName(name, 256, device) == 0:
-        names.append(name.value.decode(errors="replace"))
-done(version="CUDA %d.%d" % (version.value // 1000, version.value % 1000 // 10), devices=names)
 """
 
 # As a target is started: the loader has the shim in already, and it has found no session to work for.
@@ -167,9 +141,12 @@ def packages(python: str, timeout_s: float = PACKAGES_TIMEOUT_S) -> dict[str, An
     return probe(python, _PACKAGES_PROBE, timeout_s)
 
 
-def driver(timeout_s: float = DRIVER_TIMEOUT_S) -> dict[str, Any]:
-    """``{"version", "devices": names}`` of the NVIDIA driver, or ``{"error": why, "stage": where}``."""
-    return probe(sys.executable, _DRIVER_PROBE, timeout_s)
+def driver(python: str = sys.executable, timeout_s: float = DRIVER_TIMEOUT_S) -> dict[str, Any]:
+    """``{"version", "devices": names}`` of the NVIDIA driver, or ``{"error": why, "stage": where}``.
+
+    As a replay worker in ``python`` sees it.
+    """
+    return probe(python, _WORKER, timeout_s, words=("driver",))
 
 
 def loads(shim: Literal["cuda", "hip"], path: Path, timeout_s: float = DRIVER_TIMEOUT_S) -> dict[str, Any]:
@@ -213,7 +190,7 @@ def entries(
             preloaded = os.environ.get("LD_PRELOAD")
             variables = {**dict.fromkeys(ways), "LD_PRELOAD": preloaded, "KERNCAP_SESSION": folder}
             variables[way] = ":".join(filter(None, (str(path), variables[way])))
-            answer = probe(sys.executable, program, timeout_s, variables, _started_by(emulator))
+            answer = probe(sys.executable, program, timeout_s, variables, _started_by(emulator), ("driver",))
             marks = {name.partition("-")[0] for name in os.listdir(folder)}
             called = shim in marks
             way += " and rocprofiler-register" if "rocprofiler" in marks else ""
@@ -222,15 +199,15 @@ def entries(
 
 
 # What calls a shim, and the variables that bring it in, each alone.
-_ENTRIES: dict[str, tuple[str, tuple[str, str]]] = {
-    "cuda": (_DRIVER_PROBE, ("LD_PRELOAD", "CUDA_INJECTION64_PATH")),
+_ENTRIES: dict[str, tuple[str | Path, tuple[str, str]]] = {
+    "cuda": (_WORKER, ("LD_PRELOAD", "CUDA_INJECTION64_PATH")),
     "hip": (_ROCR_PROBE, ("HSA_TOOLS_LIB", "LD_PRELOAD")),
 }
 
 
 def probe(
     python: str,
-    program: str,
+    program: str | Path,
     timeout_s: float,
     variables: Mapping[str, str | None] | None = None,
     prefix: Sequence[str] = (),
@@ -238,6 +215,7 @@ def probe(
 ) -> dict[str, Any]:
     """The JSON object on the program's last line, or ``{"error": why}``; never raises.
 
+    ``program`` is a script's text, or its file.
     ``variables`` are set (None: unset) for the program alone; ``prefix`` goes before the interpreter,
     ``words`` after the program.
     """
@@ -250,7 +228,10 @@ def probe(
             environment[name] = value
     with scratch.temporary("doctor") as folder:
         path, out, err = (Path(folder, name) for name in ("probe.py", "out", "err"))
-        path.write_text(program)
+        if isinstance(program, Path):
+            path = program
+        else:
+            path.write_text(program)
         try:
             with out.open("wb") as stdout, err.open("wb") as stderr:
                 command = [*prefix, *child.python(python, path, *words)]

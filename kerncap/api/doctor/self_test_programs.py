@@ -28,9 +28,10 @@ kerncap_doctor[(4,)](x, y, out, 1000, BLOCK=256)
 assert torch.equal(out.cpu(), (x + y).cpu()), "the kernel computed something else"
 """
 
-# ctypes alone. The PTX asks for nothing that is newer than the oldest GPU a driver of today knows.
+# The PTX asks for nothing that is newer than the oldest GPU a driver of today knows.
 CUDA = r"""
 import array, ctypes
+from cuda.bindings import driver
 PTX = b'''.version 6.0
 .target sm_30
 .address_size 64
@@ -62,43 +63,30 @@ PTX = b'''.version 6.0
 DONE:
     ret;
 }
-'''
+\0'''
 N = 1000
-cuda = ctypes.CDLL("libcuda.so.1")
 
 def call(name, *arguments):
-    status = getattr(cuda, name)(*arguments)
+    status, *found = getattr(driver, name)(*arguments)
     if status:
-        text = ctypes.c_char_p()
-        cuda.cuGetErrorName(status, ctypes.byref(text))
-        raise SystemExit("%s: %s" % (name, (text.value or str(status).encode()).decode()))
+        raise SystemExit("%s: %s" % (name, status.name))
+    return found[0] if found else None
 
-def pointer(value):
-    return ctypes.byref(value)
-
-device, context, module, function = ctypes.c_int(), ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p()
 call("cuInit", 0)
-call("cuDeviceGet", pointer(device), 0)
-call("cuDevicePrimaryCtxRetain", pointer(context), device)
-call("cuCtxSetCurrent", context)
-call("cuModuleLoadData", pointer(module), PTX)
-call("cuModuleGetFunction", pointer(function), module, b"_Z10vector_addPKfS0_Pfi")
+call("cuCtxSetCurrent", call("cuDevicePrimaryCtxRetain", call("cuDeviceGet", 0)))
+function = call("cuModuleGetFunction", call("cuModuleLoadData", PTX), b"_Z10vector_addPKfS0_Pfi")
 
 def upload(values):
-    memory = ctypes.c_uint64()
-    call("cuMemAlloc_v2", pointer(memory), ctypes.c_size_t(4 * N))
-    data = array.array("f", values)
-    call("cuMemcpyHtoD_v2", memory, ctypes.c_void_p(data.buffer_info()[0]), ctypes.c_size_t(4 * N))
+    memory = call("cuMemAlloc", 4 * N)
+    call("cuMemcpyHtoD", memory, array.array("f", values).tobytes(), 4 * N)
     return memory
 
 a, b, out = upload(range(N)), upload([0.5 * i for i in range(N)]), upload([0.0] * N)
-count = ctypes.c_int(N)
-each = [a, b, out, count]
-parameters = (ctypes.c_void_p * 4)(*(ctypes.addressof(one) for one in each))
-call("cuLaunchKernel", function, 4, 1, 1, 256, 1, 1, 0, None, parameters, None)
+passed = (int(a), int(b), int(out), N), (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int)
+call("cuLaunchKernel", function, 4, 1, 1, 256, 1, 1, 0, 0, passed, 0)
 call("cuCtxSynchronize")
 found = array.array("f", [0.0] * N)
-call("cuMemcpyDtoH_v2", ctypes.c_void_p(found.buffer_info()[0]), out, ctypes.c_size_t(4 * N))
+call("cuMemcpyDtoH", found.buffer_info()[0], out, 4 * N)
 assert list(found) == [1.5 * i for i in range(N)], "the kernel computed something else"
 """
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -11,6 +12,7 @@ from kerncap import env
 from kerncap.api.doctor import probes as doctor_probes
 from kerncap.api.doctor.doctor_result import Check
 from kerncap.api.doctor.machine import Machine, group_of
+from kerncap.replay.worker.cuda_bindings import REQUIREMENT
 
 EMULATOR_VARIABLE = "KERNCAP_AMD_EMULATOR"  # as in kerncap.replay, which imports more than a doctor may
 KFD = "/dev/kfd"
@@ -100,14 +102,14 @@ def torch_sees_a_gpu(vendor: Vendor, packages: Mapping[str, Any]) -> Check:
 
 
 def library_check(
-    vendor: Vendor, found: Mapping[str, Any], machine: Machine, emulator: str | None = None
-) -> Check:
-    """The library that every program of this vendor's launches through, and its GPUs."""
+    vendor: Vendor, found: Mapping[str, Any], machine: Machine, emulator: str | None = None,
+    python: str = sys.executable, has_pip: bool = True,
+) -> Check:  # fmt: skip
+    """The library that this vendor's launches go through, and its GPUs, as ``python`` sees them."""
     where = f" ({EMULATOR_VARIABLE}={emulator})" if emulator else ""
     if "error" in found:
-        step = vendor.steps(machine).get(
-            found.get("stage", ""), f"see that {vendor.shows} works as this user"
-        )
+        steps = {**vendor.steps(machine), "bindings": machine.pip(python, has_pip, REQUIREMENT)}
+        step = steps.get(found.get("stage", ""), f"see that {vendor.shows} works as this user")
         return Check(name=vendor.library, status="missing", detail=found["error"] + where, next_step=step)
     devices = found["devices"]
     if not devices:

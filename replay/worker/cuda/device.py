@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import ctypes
 import time
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from ..common.failures import Fault, TimedOut
+from ..common.host_bytes import Bytes, host_bytes
 from . import driver as cu
-
-Bytes = npt.NDArray[np.uint8]
 
 _STAGING_BYTES = 8 * 1024 * 1024
 _SPIN_S = 2e-3  # asked again at once for so long, then with pauses
@@ -23,19 +19,9 @@ class _Staging:
     """A pinned buffer and the event after which it is free again."""
 
     def __init__(self, driver: cu.Driver) -> None:
-        address, self.event = ctypes.c_void_p(), ctypes.c_void_p()
-        driver.call(
-            "cuMemHostAlloc", ctypes.byref(address), ctypes.c_size_t(_STAGING_BYTES), ctypes.c_uint(0)
-        )
-        driver.call("cuEventCreate", ctypes.byref(self.event), ctypes.c_uint(2))  # without timing
-        assert address.value is not None
-        self.address = address.value
+        self.address = int(driver.call("cuMemHostAlloc", _STAGING_BYTES, 0))
+        self.event = driver.call("cuEventCreate", driver.api.CUevent_flags.CU_EVENT_DISABLE_TIMING)
         self.data = host_bytes(self.address, _STAGING_BYTES)
-
-
-def host_bytes(address: int, size: int) -> Bytes:
-    """Host memory as an array, not copied."""
-    return np.ctypeslib.as_array((ctypes.c_ubyte * size).from_address(address))
 
 
 class Device:
@@ -46,56 +32,47 @@ class Device:
     def __init__(self, driver: cu.Driver, ordinal: int) -> None:
         self.driver = driver
         self.ordinal = ordinal
-        self.stream = ctypes.c_void_p()
-        driver.call("cuStreamCreate", ctypes.byref(self.stream), ctypes.c_uint(cu.STREAM_NON_BLOCKING))
-        self._copy = driver.function("cuMemcpyAsync")
+        self.stream = driver.call("cuStreamCreate", driver.api.CUstream_flags.CU_STREAM_NON_BLOCKING)
         self._staging = [_Staging(driver), _Staging(driver)]
 
     # --- facts -------------------------------------------------------------------------------------
 
     @property
     def name(self) -> str:
-        text = ctypes.create_string_buffer(256)
-        self.driver.call("cuDeviceGetName", text, ctypes.c_int(256), ctypes.c_int(self.ordinal))
-        return text.value.decode(errors="replace")
+        return self.driver.device_name(self.ordinal)
 
     @property
     def arch(self) -> str:
         """``sm_90``"""
-        major = self.driver.attribute(cu.DEVICE_COMPUTE_CAPABILITY_MAJOR, self.ordinal)
-        return f"sm_{major}{self.driver.attribute(cu.DEVICE_COMPUTE_CAPABILITY_MINOR, self.ordinal)}"
+        major = self.driver.attribute("COMPUTE_CAPABILITY_MAJOR", self.ordinal)
+        return f"sm_{major}{self.driver.attribute('COMPUTE_CAPABILITY_MINOR', self.ordinal)}"
 
     @property
     def driver_version(self) -> str:
         """``13.0``"""
-        version = ctypes.c_int()
-        self.driver.call("cuDriverGetVersion", ctypes.byref(version))
-        return f"{version.value // 1000}.{version.value % 1000 // 10}"
+        return self.driver.version
 
     @property
     def l2_bytes(self) -> int:
-        return self.driver.attribute(cu.DEVICE_L2_CACHE_SIZE, self.ordinal)
+        return self.driver.attribute("L2_CACHE_SIZE", self.ordinal)
 
     def room_for(self, size: int) -> bool:
         """Whether ``size`` more bytes fit with some to spare."""
-        free, total = ctypes.c_size_t(), ctypes.c_size_t()
-        self.driver.call("cuMemGetInfo_v2", ctypes.byref(free), ctypes.byref(total))
-        return size * 1.25 < free.value
+        free, _total = self.driver.call("cuMemGetInfo")
+        return bool(size * 1.25 < free)
 
     # --- memory ------------------------------------------------------------------------------------
 
     def allocate(self, size: int) -> int:
-        address = ctypes.c_uint64()
-        self.driver.call("cuMemAlloc_v2", ctypes.byref(address), ctypes.c_size_t(max(1, size)))
-        return int(address.value)
+        return int(self.driver.call("cuMemAlloc", max(1, size)))
 
     def free(self, address: int) -> None:
-        self.driver.call("cuMemFree_v2", ctypes.c_uint64(address))
+        self.driver.call("cuMemFree", address)
 
     def copy(self, target: int, source: int, size: int) -> None:
         """Queue a copy between two addresses that the device sees."""
         if size:
-            self._checked("cuMemcpyAsync", self._raw_copy(target, source, size))
+            self._checked("cuMemcpyAsync", target, source, size, self.stream)
 
     def upload(self, target: int, data: Bytes) -> None:
         """Queue a copy of host bytes; they may change as soon as this returns."""
@@ -104,7 +81,7 @@ class Device:
             part = data[start : start + _STAGING_BYTES]
             self._wait_event(buffer)
             buffer.data[: len(part)] = part
-            self._checked("cuMemcpyAsync", self._raw_copy(target + start, buffer.address, len(part)))
+            self._checked("cuMemcpyAsync", target + start, buffer.address, len(part), self.stream)
             self.driver.call("cuEventRecord", buffer.event, self.stream)
 
     def download(self, source: int, size: int) -> Bytes:
@@ -115,7 +92,7 @@ class Device:
             buffer = self._staging[number % 2]
             length = min(_STAGING_BYTES, size - start)
             self._wait_event(buffer)
-            self._checked("cuMemcpyAsync", self._raw_copy(buffer.address, source + start, length))
+            self._checked("cuMemcpyAsync", buffer.address, source + start, length, self.stream)
             self.driver.call("cuEventRecord", buffer.event, self.stream)
             if pending is not None:
                 self._take(out, *pending)
@@ -125,9 +102,7 @@ class Device:
         return out
 
     def zero(self, address: int, size: int) -> None:
-        self.driver.call(
-            "cuMemsetD8Async", ctypes.c_uint64(address), ctypes.c_ubyte(0), ctypes.c_size_t(size), self.stream
-        )
+        self.driver.call("cuMemsetD8Async", address, 0, size, self.stream)
 
     def _take(self, out: Bytes, start: int, buffer: _Staging) -> None:
         self._wait_event(buffer)
@@ -135,12 +110,7 @@ class Device:
         part[:] = buffer.data[: len(part)]
 
     def _wait_event(self, buffer: _Staging) -> None:
-        self._checked("cuEventSynchronize", self.driver.status("cuEventSynchronize", buffer.event))
-
-    def _raw_copy(self, target: int, source: int, size: int) -> int:
-        return int(
-            self._copy(ctypes.c_uint64(target), ctypes.c_uint64(source), ctypes.c_size_t(size), self.stream)
-        )
+        self._checked("cuEventSynchronize", buffer.event)
 
     # --- waiting -----------------------------------------------------------------------------------
 
@@ -150,24 +120,22 @@ class Device:
         Raises TimedOut past ``limit_s``, Fault with the driver's word for what went wrong.
         """
         if limit_s is None:
-            self._checked("cuStreamSynchronize", self.driver.status("cuStreamSynchronize", self.stream))
+            self._checked("cuStreamSynchronize", self.stream)
             return
-        query, begin = self.driver.function("cuStreamQuery"), time.monotonic()
+        not_ready, begin = self.driver.api.CUresult.CUDA_ERROR_NOT_READY, time.monotonic()
         while True:
-            status = int(query(self.stream))
-            if status != cu.ERROR_NOT_READY:
-                self._checked("the kernel", status)
+            status = self.driver.status("cuStreamQuery", self.stream)
+            if not status:
                 return
+            if status != not_ready:
+                raise Fault(f"the kernel: {self.driver.error_name(status)}")
             waited = time.monotonic() - begin
             if waited > limit_s:
                 raise TimedOut(f"the kernel did not end within {limit_s:g} s")
             if waited > _SPIN_S:
                 time.sleep(_PAUSE_S)
 
-    def _checked(self, call: str, status: int) -> None:
+    def _checked(self, name: str, *arguments: object) -> None:
         """An asynchronous error comes out of whatever is called next."""
-        if status:
-            raise Fault(f"{call}: {self.driver.error_name(status)}")
-
-    def pointer(self, address: int) -> Any:
-        return ctypes.c_uint64(address)
+        if status := self.driver.status(name, *arguments):
+            raise Fault(f"{name}: {self.driver.error_name(status)}")

@@ -1,110 +1,131 @@
-"""The few calls of the CUDA driver that replay needs, through ctypes.
+"""The CUDA driver through cuda.bindings: each call checked, and what fails raised by its name.
 
-No binding package: whatever Python runs the captured program has torch and Triton, and the driver's C ABI
-is the same for all of them. Symbols are named with the version whose signature is meant.
-Source: cuda.h; layouts and constants are compared with the header by a test.
+cuda.bindings is imported with the first `Driver`, not with this module: launches of other vendors share code
+with those of CUDA. Handles stay the objects that the driver's calls gave.
 """
 
 from __future__ import annotations
 
-import ctypes
+import re
+import struct
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from ..common.checked_library import CallFailed, CheckedLibrary
+from ..common.checked_library import CallFailed
+from ..common.failures import Refused
+from ..cuda_bindings import Missing, load
 
-ATTRIBUTE_COOPERATIVE = 2
-ATTRIBUTE_CLUSTER_DIMENSION = 4
-ATTRIBUTE_CLUSTER_SCHEDULING = 5
-ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION = 6
-ATTRIBUTE_MEM_SYNC_DOMAIN_MAP = 9
-ATTRIBUTE_MEM_SYNC_DOMAIN = 10
-ATTRIBUTE_PREFERRED_CLUSTER_DIMENSION = 11
-ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT = 14
-CLUSTER_SCHEDULING_SPREAD = 1
-FUNC_MAX_THREADS_PER_BLOCK = 0
-FUNC_SHARED_SIZE_BYTES = 1
-FUNC_LOCAL_SIZE_BYTES = 3
-FUNC_NUM_REGS = 4
-FUNC_MAX_DYNAMIC_SHARED_SIZE_BYTES = 8
-FUNC_NON_PORTABLE_CLUSTER_SIZE_ALLOWED = 14
-FUNC_CACHE_PREFER_SHARED = 1
-DEVICE_MULTIPROCESSOR_COUNT = 16
-DEVICE_L2_CACHE_SIZE = 38
-DEVICE_MAX_THREADS_PER_MULTIPROCESSOR = 39
-DEVICE_COMPUTE_CAPABILITY_MAJOR = 75
-DEVICE_COMPUTE_CAPABILITY_MINOR = 76
-DEVICE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN = 97
-MEM_ALLOCATION_TYPE_PINNED = 1
-MEM_LOCATION_TYPE_DEVICE = 1
-MEM_ACCESS_READWRITE = 3
-MEM_HOST_REGISTER_PORTABLE = 1
-MEM_HOST_REGISTER_DEVICE_MAP = 2
-STREAM_NON_BLOCKING = 1
-STREAM_CAPTURE_MODE_THREAD_LOCAL = 1
-JIT_ERROR_LOG_BUFFER = 5
-JIT_ERROR_LOG_BUFFER_SIZE_BYTES = 6
-LAUNCH_PARAM_END = 0
-LAUNCH_PARAM_BUFFER_POINTER = 1
-LAUNCH_PARAM_BUFFER_SIZE = 2
-
-SUCCESS = 0
-ERROR_OUT_OF_MEMORY = 2
-ERROR_NO_DEVICE = 100
-ERROR_NOT_READY = 600
-
-
-class MemLocation(ctypes.Structure):
-    _fields_ = (("type", ctypes.c_int), ("id", ctypes.c_int))
-
-
-class MemAllocationProp(ctypes.Structure):
-    _fields_ = (
-        ("type", ctypes.c_int),
-        ("requested_handle_types", ctypes.c_int),
-        ("location", MemLocation),
-        ("win32_handle_meta_data", ctypes.c_void_p),
-        ("flags", ctypes.c_ubyte * 8),
-    )
-
-
-class MemAccessDesc(ctypes.Structure):
-    _fields_ = (("location", MemLocation), ("flags", ctypes.c_int))
-
-
-class LaunchAttribute(ctypes.Structure):
-    _fields_ = (("id", ctypes.c_int), ("pad", ctypes.c_char * 4), ("value", ctypes.c_uint * 16))
-
-
-class LaunchConfig(ctypes.Structure):
-    _fields_ = (
-        ("grid", ctypes.c_uint * 3),
-        ("block", ctypes.c_uint * 3),
-        ("shared_bytes", ctypes.c_uint),
-        ("stream", ctypes.c_void_p),
-        ("attributes", ctypes.POINTER(LaunchAttribute)),
-        ("attribute_count", ctypes.c_uint),
-    )
+_UNKNOWN_STATUS = re.compile(r"(\d+)(?: is not a valid CUresult)?")
+_ATTRIBUTE = struct.Struct("<16I")  # the value of a launch attribute
 
 
 class CudaError(CallFailed):
     """A driver call that failed."""
 
 
-class Driver(CheckedLibrary):
-    """libcuda, with every status checked."""
+class Driver:
+    """libcuda. ``api`` is `cuda.bindings.driver`, for its structures and constants."""
 
-    file = "libcuda.so.1"
-    title = "CUDA driver"
-    failed = CudaError
+    def __init__(self) -> None:
+        """Raises Refused without cuda.bindings, or without a driver."""
+        try:
+            self.api = load("driver")
+        except Missing as error:
+            raise Refused(error.mended) from error
+        try:
+            self.api.cuDriverGetVersion()
+        except RuntimeError as error:
+            raise Refused(f"there is no CUDA driver: {error}") from error
+
+    def call(self, name: str, *arguments: Any) -> Any:
+        """What ``name`` gives: nothing, a value, or a tuple of several.
+
+        Raises CudaError, or Refused if the driver or cuda.bindings lacks the call.
+        """
+        status, *found = self._called(name, arguments)
+        if status:
+            raise CudaError(name, status, self.error_name(status))
+        return found[0] if len(found) == 1 else tuple(found) or None
+
+    def status(self, name: str, *arguments: Any) -> int:
+        """The status of a call, unchecked. Raises Refused as `call` does."""
+        return int(self._called(name, arguments)[0])
+
+    def function(self, name: str) -> Any:
+        """The call itself, which gives (status, values…), for loops in which each microsecond counts."""
+        try:
+            return getattr(self.api, name)
+        except AttributeError as error:
+            raise Refused(f"this cuda-bindings has no {name}; pip install --upgrade cuda-bindings") from error
+
+    def _called(self, name: str, arguments: tuple[Any, ...]) -> Any:
+        function = self.function(name)
+        try:
+            return function(*arguments)
+        except RuntimeError as error:  # also of a driver that is older than the bindings
+            raise Refused(f"this CUDA driver has no {name}") from error
+        except (ValueError, KeyError) as error:  # the status of a driver that is newer
+            unknown = _UNKNOWN_STATUS.fullmatch(str(error))
+            if unknown is None:
+                raise
+            return [int(unknown[1])]
 
     def error_name(self, status: int) -> str:
-        """``CUDA_ERROR_ILLEGAL_ADDRESS``, or the number of one that the driver has no name for."""
-        text = ctypes.c_char_p()
-        if self.status("cuGetErrorName", ctypes.c_int(status), ctypes.byref(text)) or text.value is None:
+        """``CUDA_ERROR_ILLEGAL_ADDRESS``, or the number of one that cuda.bindings has no name for."""
+        try:
+            return str(self.api.CUresult(status).name)
+        except ValueError:
             return f"error {status}"
-        return text.value.decode()
 
-    def attribute(self, which: int, device: int) -> int:
-        """An attribute of a device."""
-        value = ctypes.c_int()
-        self.call("cuDeviceGetAttribute", ctypes.byref(value), ctypes.c_int(which), ctypes.c_int(device))
-        return value.value
+    @property
+    def version(self) -> str:
+        """``13.0``"""
+        version = self.call("cuDriverGetVersion")
+        return f"{version // 1000}.{version % 1000 // 10}"
+
+    def device_name(self, ordinal: int) -> str:
+        name: bytes = self.call("cuDeviceGetName", 256, ordinal)
+        return name.partition(b"\0")[0].decode(errors="replace")
+
+    def attribute(self, name: str, device: int) -> int:
+        """An attribute of a device: ``MULTIPROCESSOR_COUNT``."""
+        which = getattr(self.api.CUdevice_attribute, f"CU_DEVICE_ATTRIBUTE_{name}")
+        return int(self.call("cuDeviceGetAttribute", which, device))
+
+    def function_attribute(self, name: str, function: Any) -> int:
+        """An attribute of a kernel: ``NUM_REGS``."""
+        return int(self.call("cuFuncGetAttribute", self._of_function(name), function))
+
+    def set_function_attribute(self, name: str, function: Any, value: int) -> None:
+        self.call("cuFuncSetAttribute", function, self._of_function(name), value)
+
+    def _of_function(self, name: str) -> Any:
+        return getattr(self.api.CUfunction_attribute, f"CU_FUNC_ATTRIBUTE_{name}")
+
+    def use(self, ordinal: int) -> None:
+        """Start, and make the primary context of a device, which torch and Triton use, the current one."""
+        self.call("cuInit", 0)
+        context = self.call("cuDevicePrimaryCtxRetain", self.call("cuDeviceGet", ordinal))
+        self.call("cuCtxSetCurrent", context)
+
+    def launch_config(
+        self, grid: Sequence[int], block: Sequence[int], shared_bytes: int = 0, stream: Any = 0,
+        attributes: Mapping[str, Sequence[int]] | None = None,
+    ) -> Any:  # fmt: skip
+        """A CUlaunchConfig. ``attributes`` by name (``CLUSTER_DIMENSION``), their values as 32-bit words."""
+        config = self.api.CUlaunchConfig()
+        config.gridDimX, config.gridDimY, config.gridDimZ = grid
+        config.blockDimX, config.blockDimY, config.blockDimZ = block
+        config.sharedMemBytes = shared_bytes
+        config.hStream = stream
+        config.attrs = [self._launch_attribute(*item) for item in (attributes or {}).items()]
+        config.numAttrs = len(config.attrs)
+        return config
+
+    def _launch_attribute(self, name: str, words: Sequence[int]) -> Any:
+        value = self.api.CUlaunchAttributeValue()
+        value.pad = _ATTRIBUTE.pack(*words, *[0] * (16 - len(words)))
+        attribute = self.api.CUlaunchAttribute()
+        attribute.id = getattr(self.api.CUlaunchAttributeID, f"CU_LAUNCH_ATTRIBUTE_{name}")
+        attribute.value = value
+        return attribute

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from ..common.failures import Refused
 from . import driver as cu
@@ -16,7 +16,7 @@ Layout = list[tuple[int, int]]  # (offset, size) of each parameter
 class Image:
     """A loaded module with the kernel of a launch in it."""
 
-    def __init__(self, driver: cu.Driver, module: ctypes.c_void_p, function: ctypes.c_void_p, symbol: str):
+    def __init__(self, driver: cu.Driver, module: Any, function: Any, symbol: str):
         self._driver = driver
         self._module = module
         self.function = function
@@ -30,25 +30,22 @@ class Image:
 
         There is no call for their number: it errors past the end.
         """
-        if not self._driver.has("cuFuncGetParamInfo"):
-            return None
         found: Layout = []
-        offset, size = ctypes.c_size_t(), ctypes.c_size_t()
-        while not self._driver.status(
-            "cuFuncGetParamInfo", self.function, ctypes.c_size_t(len(found)),
-            ctypes.byref(offset), ctypes.byref(size),
-        ):  # fmt: skip
-            found.append((offset.value, size.value))
-        return found
+        try:
+            while True:
+                found.append(self._driver.call("cuFuncGetParamInfo", self.function, len(found)))
+        except cu.CudaError:
+            return found
+        except Refused:
+            return None
 
     def variable(self, name: str) -> tuple[int, int] | None:
         """(address, size) of a variable of the module; None if it has none of that name."""
-        address, size = ctypes.c_uint64(), ctypes.c_size_t()
-        status = self._driver.status(
-            "cuModuleGetGlobal_v2", ctypes.byref(address), ctypes.byref(size), self._module,
-            ctypes.c_char_p(name.encode()),
-        )  # fmt: skip
-        return None if status else (int(address.value), int(size.value))
+        try:
+            address, size = self._driver.call("cuModuleGetGlobal", self._module, name.encode())
+        except cu.CudaError:
+            return None
+        return int(address), int(size)
 
 
 def captured(driver: cu.Driver, paths: Sequence[Path], symbol: str) -> Image:
@@ -88,7 +85,7 @@ def candidate(driver: cu.Driver, path: Path, symbol: str, expected: Layout | Non
     return image
 
 
-def _chosen(driver: cu.Driver, module: ctypes.c_void_p, symbol: str, file: str) -> Image:
+def _chosen(driver: cu.Driver, module: Any, symbol: str, file: str) -> Image:
     function = _function(driver, module, symbol)
     if function is not None:
         return Image(driver, module, function, symbol)
@@ -100,44 +97,34 @@ def _chosen(driver: cu.Driver, module: ctypes.c_void_p, symbol: str, file: str) 
     raise Refused(f"{file} has no kernel {symbol}; it has {names}")
 
 
-def _load(driver: cu.Driver, path: Path) -> tuple[ctypes.c_void_p | None, str]:
+def _load(driver: cu.Driver, path: Path) -> tuple[Any, str]:
     """The module, or why it does not load: with the assembler's text if there is any."""
-    module = ctypes.c_void_p()
-    log = ctypes.create_string_buffer(_LOG_BYTES)
-    options = (ctypes.c_int * 2)(cu.JIT_ERROR_LOG_BUFFER, cu.JIT_ERROR_LOG_BUFFER_SIZE_BYTES)
-    values = (ctypes.c_void_p * 2)(ctypes.addressof(log), _LOG_BYTES)
-    text = ctypes.c_char_p(path.read_bytes() + b"\0")  # PTX is text that has to end
-    status = driver.status(
-        "cuModuleLoadDataEx", ctypes.byref(module), text, ctypes.c_uint(2), options, values
-    )  # fmt: skip
-    if not status:
-        return module, ""
-    said = log.value.decode(errors="replace").strip()
-    return None, driver.error_name(status) + (f"\n{said}" if said else "")
+    log, option = bytearray(_LOG_BYTES), driver.api.CUjit_option
+    options = [option.CU_JIT_ERROR_LOG_BUFFER, option.CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES]
+    text = path.read_bytes() + b"\0"  # PTX is text that has to end
+    try:
+        return driver.call("cuModuleLoadDataEx", text, len(options), options, [log, len(log)]), ""
+    except cu.CudaError as error:
+        said = log.partition(b"\0")[0].decode(errors="replace").strip()
+        return None, error.name + (f"\n{said}" if said else "")
 
 
-def _function(driver: cu.Driver, module: ctypes.c_void_p, symbol: str) -> ctypes.c_void_p | None:
-    function = ctypes.c_void_p()
-    name = ctypes.c_char_p(symbol.encode())
-    status = driver.status("cuModuleGetFunction", ctypes.byref(function), module, name)
-    return None if status else function
+def _function(driver: cu.Driver, module: Any, symbol: str) -> Any:
+    try:
+        return driver.call("cuModuleGetFunction", module, symbol.encode())
+    except cu.CudaError:
+        return None
 
 
-def _functions(driver: cu.Driver, module: ctypes.c_void_p) -> list[tuple[str, ctypes.c_void_p]]:
+def _functions(driver: cu.Driver, module: Any) -> list[tuple[str, Any]]:
     """All kernels of a module by name; none before CUDA 12.4, which first lists them."""
-    needed = ("cuModuleGetFunctionCount", "cuModuleEnumerateFunctions", "cuFuncGetName")
-    count = ctypes.c_uint()
-    if not all(map(driver.has, needed)) or driver.status(needed[0], ctypes.byref(count), module):
+    try:
+        handles = driver.call(
+            "cuModuleEnumerateFunctions", driver.call("cuModuleGetFunctionCount", module), module
+        )
+        return [(driver.call("cuFuncGetName", each).decode(errors="replace"), each) for each in handles]
+    except (cu.CudaError, Refused):
         return []
-    handles = (ctypes.c_void_p * max(1, count.value))()
-    if driver.status(needed[1], handles, count, module):
-        return []
-    found = []
-    for handle in handles[: count.value]:
-        name = ctypes.c_char_p()
-        if not driver.status("cuFuncGetName", ctypes.byref(name), ctypes.c_void_p(handle)) and name.value:
-            found.append((name.value.decode(errors="replace"), ctypes.c_void_p(handle)))
-    return found
 
 
 def _sizes(layout: Layout) -> str:

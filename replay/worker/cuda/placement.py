@@ -11,7 +11,6 @@ its states are kept in a copy of it, which has no captured address. So are an ar
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
@@ -46,7 +45,6 @@ class Placement(PlacedRegions):
         self._peers = peers
         self._pieces: list[Span] = []
         self._zeros = [Span(zero["base"], zero["base"] + zero["size"]) for zero in zeros]
-        self._context = ctypes.c_void_p()
 
     def reserve(self, relocate: bool) -> list[int]:
         """Place every region; the indices of those whose address is taken (they move if ``relocate``).
@@ -56,7 +54,7 @@ class Placement(PlacedRegions):
         taken = self._place_host(relocate)
         self.driver = driver.Driver()
         try:
-            self._make_context()
+            self.driver.use(self.ordinal)
             taken += self._place_device(relocate, place=not taken or relocate)
             if not taken or relocate:
                 self._register_host()
@@ -68,21 +66,12 @@ class Placement(PlacedRegions):
     # --- host memory -------------------------------------------------------------------------------
 
     def _register_host(self) -> None:
-        flags = ctypes.c_uint(driver.MEM_HOST_REGISTER_PORTABLE | driver.MEM_HOST_REGISTER_DEVICE_MAP)
+        api = self.driver.api
+        flags = api.CU_MEMHOSTREGISTER_PORTABLE | api.CU_MEMHOSTREGISTER_DEVICEMAP
         for span in self._host:
-            self.driver.call(
-                "cuMemHostRegister_v2", ctypes.c_void_p(span.start), ctypes.c_size_t(span.size), flags
-            )
+            self.driver.call("cuMemHostRegister", span.start, span.size, flags)
 
     # --- device memory -----------------------------------------------------------------------------
-
-    def _make_context(self) -> None:
-        device = ctypes.c_int()
-        self.driver.call("cuInit", ctypes.c_uint(0))
-        self.driver.call("cuDeviceGet", ctypes.byref(device), ctypes.c_int(self.ordinal))
-        # The primary context is the one that torch and Triton use.
-        self.driver.call("cuDevicePrimaryCtxRetain", ctypes.byref(self._context), device)
-        self.driver.call("cuCtxSetCurrent", self._context)
 
     def _place_device(self, relocate: bool, place: bool) -> list[int]:
         taken: list[int] = []
@@ -115,33 +104,22 @@ class Placement(PlacedRegions):
         return [(span, [i for i in inside if i < count]) for span, inside in spans]
 
     def _reserve_at(self, span: Span) -> int | None:
-        address = ctypes.c_uint64()
-        status = self.driver.status(
-            "cuMemAddressReserve", ctypes.byref(address), ctypes.c_size_t(span.size),
-            ctypes.c_size_t(0), ctypes.c_uint64(span.start), ctypes.c_uint64(0),
-        )  # fmt: skip
-        if status:
+        try:
+            address = int(self.driver.call("cuMemAddressReserve", span.size, 0, span.start, 0))
+        except driver.CudaError:
             return None
-        if address.value != span.start:
-            self.driver.call("cuMemAddressFree", address, ctypes.c_size_t(span.size))
+        if address != span.start:
+            self.driver.call("cuMemAddressFree", address, span.size)
             return None
-        return int(address.value)
+        return address
 
     def _reserve_anywhere(self, size: int) -> int:
-        address = ctypes.c_uint64()
-        self.driver.call(
-            "cuMemAddressReserve", ctypes.byref(address), ctypes.c_size_t(size),
-            ctypes.c_size_t(_RESERVE_ALIGNMENT), ctypes.c_uint64(0), ctypes.c_uint64(0),
-        )  # fmt: skip
-        return int(address.value)
+        return int(self.driver.call("cuMemAddressReserve", size, _RESERVE_ALIGNMENT, 0, 0))
 
     @cached_property
     def _granularity(self) -> int:
-        own, granularity = self._property(self.ordinal), ctypes.c_size_t()
-        self.driver.call(
-            "cuMemGetAllocationGranularity", ctypes.byref(granularity), ctypes.byref(own), ctypes.c_int(0)
-        )
-        return granularity.value
+        least = self.driver.api.CUmemAllocationGranularity_flags.CU_MEM_ALLOC_GRANULARITY_MINIMUM
+        return int(self.driver.call("cuMemGetAllocationGranularity", self._property(self.ordinal), least))
 
     def _map(self, inside: list[int]) -> None:
         for piece, owners in grouped(self.regions, inside, self._granularity):
@@ -149,49 +127,42 @@ class Placement(PlacedRegions):
             self._pieces.append(piece)
 
     def _map_piece(self, piece: Span, ordinal: int) -> None:
-        prop = self._property(ordinal)
-        handle = ctypes.c_uint64()
-        size, start = ctypes.c_size_t(piece.size), ctypes.c_uint64(piece.start)
-        self.driver.call("cuMemCreate", ctypes.byref(handle), size, ctypes.byref(prop), ctypes.c_uint64(0))
-        self.driver.call("cuMemMap", start, size, ctypes.c_size_t(0), handle, ctypes.c_uint64(0))
+        handle = self._memory(ordinal, piece.size)
+        self.driver.call("cuMemMap", piece.start, piece.size, 0, handle, 0)
         # Wherever the memory is: it is the launch's own device that reads and writes it.
-        users = sorted({ordinal, self.ordinal})
-        access = (driver.MemAccessDesc * len(users))(
-            *(driver.MemAccessDesc(self._property(i).location, driver.MEM_ACCESS_READWRITE) for i in users)
-        )
-        self.driver.call("cuMemSetAccess", start, size, access, ctypes.c_size_t(len(users)))
+        self._give_access(piece, sorted({ordinal, self.ordinal}))
         self.driver.call("cuMemRelease", handle)  # the mapping keeps it
 
     def _map_zeros(self) -> None:
-        handles: dict[int, ctypes.c_uint64] = {}
-        prop = self._property(self.ordinal)
-        access = driver.MemAccessDesc(prop.location, driver.MEM_ACCESS_READWRITE)
+        handles: dict[int, Any] = {}
         for zeros in self._zeros:
             at = zeros.start
             while at < zeros.stop:
-                whole = zeros.stop - at >= _ZERO_BLOCK
-                size = ctypes.c_size_t(_ZERO_BLOCK if whole else self._granularity)
-                handle = handles.get(size.value)
+                size = _ZERO_BLOCK if zeros.stop - at >= _ZERO_BLOCK else self._granularity
+                handle = handles.get(size)
                 if handle is None:
-                    handle = handles[size.value] = ctypes.c_uint64()
-                    self.driver.call(
-                        "cuMemCreate", ctypes.byref(handle), size, ctypes.byref(prop), ctypes.c_uint64(0)
-                    )
-                    self.zero_blocks.append(Span(at, at + size.value))
-                start = ctypes.c_uint64(at)
-                self.driver.call("cuMemMap", start, size, ctypes.c_size_t(0), handle, ctypes.c_uint64(0))
-                at += size.value
-            self.driver.call(
-                "cuMemSetAccess", ctypes.c_uint64(zeros.start), ctypes.c_size_t(zeros.size),
-                ctypes.byref(access), ctypes.c_size_t(1),
-            )  # fmt: skip
+                    handle = handles[size] = self._memory(self.ordinal, size)
+                    self.zero_blocks.append(Span(at, at + size))
+                self.driver.call("cuMemMap", at, size, 0, handle, 0)
+                at += size
+            self._give_access(zeros, [self.ordinal])
         for handle in handles.values():
             self.driver.call("cuMemRelease", handle)
 
+    def _memory(self, ordinal: int, size: int) -> Any:
+        """Physical memory of a device."""
+        return self.driver.call("cuMemCreate", size, self._property(ordinal), 0)
+
+    def _give_access(self, span: Span, ordinals: list[int]) -> None:
+        access = []
+        for ordinal in ordinals:
+            access.append(self.driver.api.CUmemAccessDesc())
+            access[-1].location = self._location(ordinal)
+            access[-1].flags = self.driver.api.CUmemAccess_flags.CU_MEM_ACCESS_FLAGS_PROT_READWRITE
+        self.driver.call("cuMemSetAccess", span.start, span.size, access, len(access))
+
     def _allocate(self, size: int) -> int:
-        start = ctypes.c_uint64()
-        self.driver.call("cuMemAlloc_v2", ctypes.byref(start), ctypes.c_size_t(size))
-        return start.value
+        return int(self.driver.call("cuMemAlloc", size))
 
     # --- other devices -----------------------------------------------------------------------------
 
@@ -209,26 +180,28 @@ class Placement(PlacedRegions):
 
     def _out_of_reach(self, ordinal: int) -> str:
         """Why memory can't be placed on another device; nothing if it can."""
-        count, reachable = ctypes.c_int(), ctypes.c_int()
-        self.driver.call("cuDeviceGetCount", ctypes.byref(count))
-        if ordinal >= count.value or ordinal == self.ordinal:
+        if ordinal >= self.driver.call("cuDeviceGetCount") or ordinal == self.ordinal:
             return "there is no such other device"
         if not self._peers:
             return "this engine uses one device"
-        status = self.driver.status(
-            "cuDeviceCanAccessPeer", ctypes.byref(reachable), ctypes.c_int(self.ordinal),
-            ctypes.c_int(ordinal),
-        )  # fmt: skip
-        if status or not reachable.value:
-            return f"device {self.ordinal} can't access it"
-        return ""
+        try:
+            reachable = self.driver.call("cuDeviceCanAccessPeer", self.ordinal, ordinal)
+        except driver.CudaError:
+            reachable = False
+        return "" if reachable else f"device {self.ordinal} can't access it"
 
-    @staticmethod
-    def _property(ordinal: int) -> driver.MemAllocationProp:
-        prop = driver.MemAllocationProp()
-        prop.type = driver.MEM_ALLOCATION_TYPE_PINNED
-        prop.location = driver.MemLocation(driver.MEM_LOCATION_TYPE_DEVICE, ordinal)
+    def _property(self, ordinal: int) -> Any:
+        api = self.driver.api
+        prop = api.CUmemAllocationProp()
+        prop.type = api.CUmemAllocationType.CU_MEM_ALLOCATION_TYPE_PINNED
+        prop.location = self._location(ordinal)
         return prop
+
+    def _location(self, ordinal: int) -> Any:
+        location = self.driver.api.CUmemLocation()
+        location.type = self.driver.api.CUmemLocationType.CU_MEM_LOCATION_TYPE_DEVICE
+        location.id = ordinal
+        return location
 
     # --- common ------------------------------------------------------------------------------------
 
@@ -242,9 +215,9 @@ class Placement(PlacedRegions):
         return self.driver.status("cuCtxSynchronize") != 0
 
     def _why_not(self, error: driver.CudaError) -> str:
-        if error.status == driver.ERROR_NO_DEVICE:
+        if error.name == "CUDA_ERROR_NO_DEVICE":
             return "the CUDA driver finds no device here"
-        if error.status == driver.ERROR_OUT_OF_MEMORY:
+        if error.name == "CUDA_ERROR_OUT_OF_MEMORY":
             total = sum(region["size"] for region in self.regions)
             return f"the device has no room for {total:,} bytes of captured memory ({error})"
         return f"device memory could not be placed: {error}"

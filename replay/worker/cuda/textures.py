@@ -3,7 +3,6 @@
 A number can't be told from any other integer, so none is changed in parameters or memory: an object has the
 captured number, or the launch is refused. Each array's state is kept in plain memory (`Placement` gives it a
 place), which is copied into the array before a launch and out of it afterwards.
-Source: cuda.h; layouts are compared with the header by a test.
 """
 
 from __future__ import annotations
@@ -15,51 +14,9 @@ from ..common.failures import Refused
 from ..job import JobArray, JobTexture, PlacedRegion
 from . import driver as cu
 
-_MEMORY_DEVICE, _MEMORY_ARRAY = 2, 3  # CUmemorytype
-_RESOURCES = {"array": 0, "mipmap": 1, "linear": 2, "pitch2d": 3}  # CUresourcetype
+_RESOURCES = {"array": "ARRAY", "mipmap": "MIPMAPPED_ARRAY", "linear": "LINEAR", "pitch2d": "PITCH2D"}
 _SHORT = {"texture": "Tex", "surface": "Surf"}
 _MOST_SPARE = 20_000  # objects that are made to reach a number
-
-
-class ArrayDescriptor(ctypes.Structure):
-    _fields_ = (
-        ("width", ctypes.c_size_t),
-        ("height", ctypes.c_size_t),
-        ("depth", ctypes.c_size_t),
-        ("format", ctypes.c_int),
-        ("channels", ctypes.c_uint),
-        ("flags", ctypes.c_uint),
-    )
-
-
-class ResourceDescriptor(ctypes.Structure):
-    _fields_ = (("type", ctypes.c_int), ("words", ctypes.c_uint64 * 16), ("flags", ctypes.c_uint))
-
-
-class Side(ctypes.Structure):
-    _fields_ = (
-        ("x_bytes", ctypes.c_size_t),
-        ("y", ctypes.c_size_t),
-        ("z", ctypes.c_size_t),
-        ("lod", ctypes.c_size_t),
-        ("memory_type", ctypes.c_int),
-        ("host", ctypes.c_void_p),
-        ("device", ctypes.c_uint64),
-        ("array", ctypes.c_void_p),
-        ("reserved", ctypes.c_void_p),
-        ("pitch", ctypes.c_size_t),
-        ("height", ctypes.c_size_t),
-    )
-
-
-class Copy3D(ctypes.Structure):
-    _fields_ = (
-        ("source", Side),
-        ("target", Side),
-        ("width_bytes", ctypes.c_size_t),
-        ("height", ctypes.c_size_t),
-        ("depth", ctypes.c_size_t),
-    )
 
 
 class _Array:
@@ -67,58 +24,53 @@ class _Array:
 
     def __init__(self, driver: cu.Driver, region: PlacedRegion, shape: JobArray) -> None:
         self._driver = driver
-        self.handle = ctypes.c_void_p()
-        wanted = ArrayDescriptor(
-            shape["width"],
-            shape["height"],
-            shape["depth"],
-            shape["format"],
-            shape["channels"],
-            shape["flags"],
-        )
-        self.levels: list[ctypes.c_void_p] = []
+        wanted = driver.api.CUDA_ARRAY3D_DESCRIPTOR()
+        wanted.Width, wanted.Height, wanted.Depth = shape["width"], shape["height"], shape["depth"]
+        wanted.Format = _known(driver.api.CUarray_format, shape["format"])
+        wanted.NumChannels, wanted.Flags = shape["channels"], shape["flags"]
+        self.levels: list[Any] = []
         if shape["levels"] > 1:
-            driver.call(
-                "cuMipmappedArrayCreate", ctypes.byref(self.handle), ctypes.byref(wanted),
-                ctypes.c_uint(shape["levels"]),
-            )  # fmt: skip
+            self.handle = driver.call("cuMipmappedArrayCreate", wanted, shape["levels"])
             for number in range(shape["levels"]):
-                level = ctypes.c_void_p()
-                driver.call(
-                    "cuMipmappedArrayGetLevel", ctypes.byref(level), self.handle, ctypes.c_uint(number)
-                )
-                self.levels.append(level)
+                self.levels.append(driver.call("cuMipmappedArrayGetLevel", self.handle, number))
         else:
-            driver.call("cuArray3DCreate_v2", ctypes.byref(self.handle), ctypes.byref(wanted))
+            self.handle = driver.call("cuArray3DCreate", wanted)
             self.levels.append(self.handle)
         self._copies = self._plan(region)
 
     def copy(self, stream: Any, to_memory: bool) -> None:
         """Queue the copies in one direction."""
         for inward, outward in self._copies:
-            self._driver.call("cuMemcpy3DAsync_v2", ctypes.byref(outward if to_memory else inward), stream)
+            self._driver.call("cuMemcpy3DAsync", outward if to_memory else inward, stream)
 
-    def _plan(self, region: PlacedRegion) -> list[tuple[Copy3D, Copy3D]]:
+    def _plan(self, region: PlacedRegion) -> list[tuple[Any, Any]]:
         copies, at, count = [], region["base"], len(self.levels)
-        found = [self._described(level) for level in self.levels]
-        elements = sum(d.width * max(1, d.height) * max(1, d.depth) for d in found)
+        found = [self._driver.call("cuArray3DGetDescriptor", level) for level in self.levels]
+        elements = sum(d.Width * max(1, d.Height) * max(1, d.Depth) for d in found)
         if region["size"] % elements:
             raise Refused(f"an array of {count} levels has {elements:,} elements in {region['size']:,} bytes")
         for level, shape in zip(self.levels, found, strict=True):
-            row, rows, layers = (
-                shape.width * (region["size"] // elements), max(1, shape.height), max(1, shape.depth),
+            size = (
+                shape.Width * (region["size"] // elements), max(1, shape.Height), max(1, shape.Depth),
             )  # fmt: skip
-            memory = Side(memory_type=_MEMORY_DEVICE, device=at, pitch=row, height=rows)
-            array = Side(memory_type=_MEMORY_ARRAY, array=level)
-            size = (row, rows, layers)
-            copies.append((Copy3D(memory, array, *size), Copy3D(array, memory, *size)))
-            at += row * rows * layers
+            copies.append((self._copy(at, level, size, True), self._copy(at, level, size, False)))
+            at += size[0] * size[1] * size[2]
         return copies
 
-    def _described(self, level: ctypes.c_void_p) -> ArrayDescriptor:
-        found = ArrayDescriptor()
-        self._driver.call("cuArray3DGetDescriptor_v2", ctypes.byref(found), level)
-        return found
+    def _copy(self, address: int, array: Any, size: tuple[int, int, int], inward: bool) -> Any:
+        """Between plain memory and a level of ``size`` (bytes of a row, rows, layers)."""
+        kinds = self._driver.api.CUmemorytype
+        copy = self._driver.api.CUDA_MEMCPY3D()
+        copy.WidthInBytes, copy.Height, copy.Depth = size
+        if inward:
+            copy.srcMemoryType, copy.srcDevice = kinds.CU_MEMORYTYPE_DEVICE, address
+            copy.srcPitch, copy.srcHeight = size[0], size[1]
+            copy.dstMemoryType, copy.dstArray = kinds.CU_MEMORYTYPE_ARRAY, array
+        else:
+            copy.srcMemoryType, copy.srcArray = kinds.CU_MEMORYTYPE_ARRAY, array
+            copy.dstMemoryType, copy.dstDevice = kinds.CU_MEMORYTYPE_DEVICE, address
+            copy.dstPitch, copy.dstHeight = size[0], size[1]
+        return copy
 
 
 class Textures:
@@ -158,43 +110,68 @@ class Textures:
     def _make(self, texture: JobTexture, regions: list[PlacedRegion]) -> None:
         """An object under its own number: as the driver counts, others are made until that comes up."""
         kind, wanted = texture["kind"], texture["handle"]
-        resource = self._resource(texture, regions)
-        arguments: list[Any] = [ctypes.byref(resource)]
+        arguments = [self._resource(texture, regions)]
         if kind == "texture":
             arguments += [
-                ctypes.create_string_buffer(bytes.fromhex(hex_)) if hex_ else ctypes.c_void_p()
-                for hex_ in (texture["sampler"], texture["view"])
+                _filled(self._driver.api.CUDA_TEXTURE_DESC(), texture["sampler"]),
+                _filled(self._driver.api.CUDA_RESOURCE_VIEW_DESC(), texture["view"]),
             ]
-        handle = ctypes.c_uint64()
+        number = 0
         for _ in range(_MOST_SPARE):
             for spare in {(other, wanted) for other in _SHORT} & self._spare:
                 self._spare.remove(spare)
                 self._destroy(*spare)  # what is free again comes first
-            self._driver.call(f"cu{_SHORT[kind]}ObjectCreate", ctypes.byref(handle), *arguments)
-            if handle.value == wanted:
+            number = int(self._driver.call(f"cu{_SHORT[kind]}ObjectCreate", *arguments))
+            if number == wanted:
                 return
-            self._spare.add((kind, handle.value))
+            self._spare.add((kind, number))
         raise Refused(
-            f"{kind} object {wanted} can't have its number here, the driver gives {handle.value}: the number "
+            f"{kind} object {wanted} can't have its number here, the driver gives {number}: the number "
             "can't be replaced in parameters and memory, as other integers look the same"
         )
 
     def _destroy(self, kind: str, number: int) -> None:
-        self._driver.status(f"cu{_SHORT[kind]}ObjectDestroy", ctypes.c_uint64(number))
+        self._driver.status(f"cu{_SHORT[kind]}ObjectDestroy", number)
 
-    def _resource(self, texture: JobTexture, regions: list[PlacedRegion]) -> ResourceDescriptor:
-        resource = ResourceDescriptor(type=_RESOURCES[texture["resource"]])
+    def _resource(self, texture: JobTexture, regions: list[PlacedRegion]) -> Any:
+        api, kind = self._driver.api, texture["resource"]
+        resource = api.CUDA_RESOURCE_DESC()
+        resource.resType = getattr(api.CUresourcetype, f"CU_RESOURCE_TYPE_{_RESOURCES[kind]}")
         if texture["region"] is not None:
             array = self._arrays[texture["region"]]
-            handle = array.handle if texture["resource"] == "mipmap" else array.levels[texture["level"]]
-            resource.words[0] = handle.value or 0
+            if kind == "mipmap":
+                resource.res.mipmap.hMipmappedArray = array.handle
+            else:
+                resource.res.array.hArray = array.levels[texture["level"]]
             return resource
-        resource.words[0] = _here(texture["address"], regions)
-        resource.words[1] = texture["format"] | texture["channels"] << 32
-        resource.words[2] = texture["width"]
-        if texture["resource"] == "pitch2d":
-            resource.words[3], resource.words[4] = texture["height"], texture["pitch"]
+        memory = resource.res.pitch2D if kind == "pitch2d" else resource.res.linear
+        memory.devPtr = _here(texture["address"], regions)
+        memory.format, memory.numChannels = (
+            _known(api.CUarray_format, texture["format"]), texture["channels"]
+        )  # fmt: skip
+        if kind == "pitch2d":
+            memory.width, memory.height = texture["width"], texture["height"]
+            memory.pitchInBytes = texture["pitch"]
+        else:
+            memory.sizeInBytes = texture["width"]
         return resource
+
+
+def _known(kind: Any, number: int) -> Any:
+    """A number of a reproducer as a constant of the driver's."""
+    try:
+        return kind(number)
+    except ValueError as error:
+        raise Refused(f"its textures can't be made here: {error}") from error
+
+
+def _filled(descriptor: Any, text: str | None) -> Any:
+    """A descriptor with the captured bytes, given in hexadecimal; None without any."""
+    if not text:
+        return None
+    data = bytes.fromhex(text)
+    ctypes.memmove(descriptor.getPtr(), data, len(data))
+    return descriptor
 
 
 def _here(address: int, regions: list[PlacedRegion]) -> int:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..common.failures import Fault, Refused, TimedOut
-from ..cuda.device import Bytes, host_bytes
+from ..common.host_bytes import Bytes, host_bytes
 from . import hsa
 from .placement import Placement
 

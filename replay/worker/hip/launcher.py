@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..common.failures import Fault, KernelError, Refused
-from ..cuda.device import host_bytes
+from ..common.host_bytes import host_bytes
 from ..job import JobLaunch
 from ..native.variables import Variables
 from ..protocol import Compiled, three

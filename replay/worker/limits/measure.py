@@ -14,7 +14,7 @@ from .. import typed_json
 from ..common.failures import Fault, Refused
 from ..cuda import driver as cu
 from ..cuda.device import Device
-from ..native.cuda_repeat import Events
+from ..native.cuda_repeat import Events, Graph
 from ..protocol import Failure
 from . import benchmark_kernels
 
@@ -31,36 +31,27 @@ _FIRST_ROUNDS = 64
 _EMPTY_LAUNCHES = 200
 _DRAM = ("dram_read_bytes_per_s", "dram_write_bytes_per_s", "dram_copy_bytes_per_s")
 _ATTRIBUTES = {
-    "sm_count": 16, "clock_khz": 13, "memory_clock_khz": 36, "memory_bus_bits": 37, "l2_bytes": 38,
+    "sm_count": "MULTIPROCESSOR_COUNT", "clock_khz": "CLOCK_RATE", "memory_clock_khz": "MEMORY_CLOCK_RATE",
+    "memory_bus_bits": "GLOBAL_MEMORY_BUS_WIDTH", "l2_bytes": "L2_CACHE_SIZE",
 }  # fmt: skip
+_PARAMETERS = (ctypes.c_uint64, ctypes.c_uint64, ctypes.c_uint64, ctypes.c_uint32)
 
 
 class _Loaded:
     """A kernel on the device, launched with the four parameters that all of them have."""
 
     def __init__(self, device: Device, kernel: benchmark_kernels.Kernel) -> None:
-        self._device = device
-        self._module, self._function = ctypes.c_void_p(), ctypes.c_void_p()
-        driver = device.driver
-        driver.call(
-            "cuModuleLoadData", ctypes.byref(self._module), ctypes.c_char_p(kernel.text.encode() + b"\0")
-        )
-        driver.call(
-            "cuModuleGetFunction", ctypes.byref(self._function), self._module, ctypes.c_char_p(b"measure")
-        )
+        self._device, self._driver = device, device.driver
+        self._module = self._driver.call("cuModuleLoadData", kernel.text.encode() + b"\0")
+        self._function = self._driver.call("cuModuleGetFunction", self._module, b"measure")
 
     def run(self, blocks: int, buffer: int, other: int, words: int = 0, rounds: int = 1) -> None:
-        values = (
-            ctypes.c_uint64(buffer), ctypes.c_uint64(other), ctypes.c_uint64(words), ctypes.c_uint32(rounds),
-        )  # fmt: skip
-        pointers = (ctypes.c_void_p * 4)(*(ctypes.addressof(value) for value in values))
-        self._device.driver.call(
-            "cuLaunchKernel", self._function, *(ctypes.c_uint(n) for n in (blocks, 1, 1, _BLOCK, 1, 1, 0)),
-            self._device.stream, pointers, ctypes.c_void_p(),
-        )  # fmt: skip
+        passed = (buffer, other, words, rounds), _PARAMETERS
+        shape = blocks, 1, 1, _BLOCK, 1, 1, 0
+        self._driver.call("cuLaunchKernel", self._function, *shape, self._device.stream, passed, 0)
 
     def close(self) -> None:
-        self._device.driver.status("cuModuleUnload", self._module)
+        self._driver.status("cuModuleUnload", self._module)
 
 
 class Measurement:
@@ -68,10 +59,11 @@ class Measurement:
 
     def __init__(self, driver: cu.Driver, ordinal: int) -> None:
         self.device = Device(driver, ordinal)
-        self.facts = {name: driver.attribute(number, ordinal) for name, number in _ATTRIBUTES.items()}
-        self.capability = 10 * driver.attribute(
-            cu.DEVICE_COMPUTE_CAPABILITY_MAJOR, ordinal
-        ) + driver.attribute(cu.DEVICE_COMPUTE_CAPABILITY_MINOR, ordinal)
+        self.facts = {name: driver.attribute(theirs, ordinal) for name, theirs in _ATTRIBUTES.items()}
+        major, minor = (
+            driver.attribute(f"COMPUTE_CAPABILITY_{each}", ordinal) for each in ("MAJOR", "MINOR")
+        )
+        self.capability = 10 * major + minor
         self.ceilings: dict[str, float] = {}
         self.how: dict[str, str] = {}
         self.missing: dict[str, str] = {}
@@ -154,26 +146,15 @@ class Measurement:
             self.device.finish(30.0)
             alone.append(self._events.elapsed_ms(pair) * 1e3)
         self.ceilings["event_us"] = statistics.median(alone)
-        in_a_row = self._graph(lambda: kernel.run(1, self._small, self._small))
+        in_a_row = self._in_a_row(lambda: kernel.run(1, self._small, self._small))
         kernel.close()
         return in_a_row
 
-    def _graph(self, launch: Callable[[], None]) -> float:
+    def _in_a_row(self, launch: Callable[[], None]) -> float:
         """Microseconds of each of many launches in a graph."""
-        driver, stream = self.device.driver, self.device.stream
-        graph, executable = ctypes.c_void_p(), ctypes.c_void_p()
-        driver.call("cuStreamBeginCapture_v2", stream, ctypes.c_int(cu.STREAM_CAPTURE_MODE_THREAD_LOCAL))
-        try:
-            for _ in range(_EMPTY_LAUNCHES):
-                launch()
-        finally:  # a stream that captures is of no use for anything else
-            ended = driver.status("cuStreamEndCapture", stream, ctypes.byref(graph))
-        if ended:
-            raise Refused(f"launches can't be captured here: {driver.error_name(ended)}")
-        driver.call("cuGraphInstantiateWithFlags", ctypes.byref(executable), graph, ctypes.c_ulonglong(0))
-        taken = self._ms(lambda: driver.call("cuGraphLaunch", executable, stream))
-        driver.status("cuGraphExecDestroy", executable)
-        driver.status("cuGraphDestroy", graph)
+        graph = Graph(self.device, launch, _EMPTY_LAUNCHES)
+        taken = self._ms(graph.queue)
+        graph.close()
         return taken * 1e3 / _EMPTY_LAUNCHES
 
     # --- memory --------------------------------------------------------------------------------------
@@ -273,11 +254,7 @@ def main(ordinal: int) -> None:
     """Print what was measured, as a file of ceilings has it, or a `protocol.Failure`."""
     try:
         driver = cu.Driver()
-        device, context = ctypes.c_int(), ctypes.c_void_p()
-        driver.call("cuInit", ctypes.c_uint(0))
-        driver.call("cuDeviceGet", ctypes.byref(device), ctypes.c_int(ordinal))
-        driver.call("cuDevicePrimaryCtxRetain", ctypes.byref(context), device)
-        driver.call("cuCtxSetCurrent", context)
+        driver.use(ordinal)
         found: dict[str, Any] | Failure = Measurement(driver, ordinal).run()
     except (cu.CudaError, Refused, Fault) as error:
         found = Failure("refused", str(error))

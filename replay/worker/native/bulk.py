@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from ..common.host_bytes import Bytes
 from ..common.poison import constants, words
 from ..cuda import driver as cu
-from ..cuda.device import Bytes, Device
+from ..cuda.device import Device
 from ..cuda.memory_kernels import TEXT, THREADS
 
 CHUNK = 64 * 1024 * 1024  # bytes of a range that are worked on at once; a multiple of 64
@@ -152,15 +153,10 @@ class Bulk:
             self._launch(name, -(-size // (8 * THREADS)), THREADS, *arguments)
 
     def _launch(self, name: str, blocks: int, threads: int, *arguments: int) -> None:
-        values = (ctypes.c_uint64 * len(arguments))(*arguments)
-        base = ctypes.addressof(values)
-        pointers = (ctypes.c_void_p * len(arguments))(*(base + 8 * i for i in range(len(arguments))))
-        config = cu.LaunchConfig()
-        config.grid[:] = [blocks, 1, 1]
-        config.block[:] = [threads, 1, 1]
-        config.stream = self.device.stream
+        shape = blocks, 1, 1, threads, 1, 1, 0
+        passed = arguments, (ctypes.c_uint64,) * len(arguments)
         self.device.driver.call(
-            "cuLaunchKernelEx", ctypes.byref(config), self._functions[name], pointers, ctypes.c_void_p()
+            "cuLaunchKernel", self._functions[name], *shape, self.device.stream, passed, 0
         )
 
     def _buffer(self, name: str, size: int) -> int:
@@ -178,17 +174,12 @@ def pieces(size: int) -> list[tuple[int, int]]:
 
 def _load(device: Device) -> dict[str, Any]:
     """Our kernels by name; none where the driver does not take them."""
-    module = ctypes.c_void_p()
-    text = ctypes.c_char_p(TEXT.encode())
-    if device.driver.status(
-        "cuModuleLoadDataEx", ctypes.byref(module), text, ctypes.c_uint(0), None, None
-    ):  # fmt: skip
+    driver = device.driver
+    try:
+        module = driver.call("cuModuleLoadData", TEXT.encode() + b"\0")
+        return {
+            name: driver.call("cuModuleGetFunction", module, f"kerncap_{name}".encode())
+            for name in ("pattern", "compare", "merge", "keep", "hold")
+        }
+    except cu.CudaError:
         return {}
-    functions = {}
-    for name in ("pattern", "compare", "merge", "keep", "hold"):
-        function = ctypes.c_void_p()
-        symbol = ctypes.c_char_p(f"kerncap_{name}".encode())
-        if device.driver.status("cuModuleGetFunction", ctypes.byref(function), module, symbol):
-            return {}
-        functions[name] = function
-    return functions

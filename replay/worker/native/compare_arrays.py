@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from ..common.host_bytes import Bytes
 from ..common.poison import words
-from ..cuda.device import Bytes
 from ..job import JobView
 from ..protocol import Difference, Element, Nonfinite
 from .dtypes import BITS, Number

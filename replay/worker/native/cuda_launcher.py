@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import ctypes
 import struct
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from ..common.failures import Fault, KernelError, Refused
-from ..cuda import driver as cu
 from ..cuda.device import Device
+from ..cuda.driver import CudaError
 from ..cuda.image import Image, Layout
 from ..cuda.kernel_resources import of_function
 from ..job import JobArgument, JobLaunch
@@ -24,18 +25,17 @@ _ALIGNMENT = 128  # a TMA map among the parameters has to be aligned to 64
 # Attributes that mean something without the rest of the application. Left out: events, priorities, policies
 # of a stream, and programmatic serialization, which would let the launch overtake what is restored before it.
 _KEPT_ATTRIBUTES = {
-    cu.ATTRIBUTE_COOPERATIVE, cu.ATTRIBUTE_CLUSTER_DIMENSION, cu.ATTRIBUTE_CLUSTER_SCHEDULING,
-    cu.ATTRIBUTE_MEM_SYNC_DOMAIN_MAP, cu.ATTRIBUTE_MEM_SYNC_DOMAIN, cu.ATTRIBUTE_PREFERRED_CLUSTER_DIMENSION,
-    cu.ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT,
+    "COOPERATIVE", "CLUSTER_DIMENSION", "CLUSTER_SCHEDULING_POLICY_PREFERENCE", "MEM_SYNC_DOMAIN_MAP",
+    "MEM_SYNC_DOMAIN", "PREFERRED_CLUSTER_DIMENSION", "PREFERRED_SHARED_MEMORY_CARVEOUT",
 }  # fmt: skip
 _NAMES = {
-    1: "the stream's access policy",
-    3: "the stream's synchronization policy",
-    6: "programmatic stream serialization",
-    7: "a programmatic event",
-    8: "a priority",
-    12: "a launch completion event",
-    13: "updates by the device",
+    "ACCESS_POLICY_WINDOW": "the stream's access policy",
+    "SYNCHRONIZATION_POLICY": "the stream's synchronization policy",
+    "PROGRAMMATIC_STREAM_SERIALIZATION": "programmatic stream serialization",
+    "PROGRAMMATIC_EVENT": "a programmatic event",
+    "PRIORITY": "a priority",
+    "LAUNCH_COMPLETION_EVENT": "a launch completion event",
+    "DEVICE_UPDATABLE_KERNEL_NODE": "updates by the device",
 }
 
 
@@ -64,14 +64,14 @@ class Launcher:
         self.notes: list[str] = []
         self._pass(at, len(parameters), _layout(launch))
         self._config = self._configure()
-        self._config_pointer = ctypes.byref(self._config)
-        self._call = self._driver.function("cuLaunchKernelEx")
 
     def run(self) -> None:
         """Queue the launch. Raises KernelError if the driver refuses it, Fault if the context is lost."""
         if self._empty:
             return
-        status = self._call(self._config_pointer, self.image.function, self._parameters, self._extra)
+        status = self._driver.status(
+            "cuLaunchKernelEx", self._config, self.image.function, self._parameters, self._extra
+        )
         if status:
             message = f"cuLaunchKernelEx: {self._driver.error_name(status)}"
             if self._driver.status("cuCtxSynchronize"):
@@ -85,84 +85,76 @@ class Launcher:
 
     def _pass(self, address: int, size: int, layout: Layout | None) -> None:
         """The parameters one by one where it is known where each lies; else the buffer as a whole."""
-        self._parameters: Any = ctypes.c_void_p()
-        self._extra: Any = ctypes.c_void_p()
+        self._parameters = self._extra = 0
         if layout is not None:
             if layout:
-                self._parameters = (ctypes.c_void_p * len(layout))(*(address + at for at, _ in layout))
+                self._parameters = self._kept(
+                    (ctypes.c_void_p * len(layout))(*(address + at for at, _ in layout))
+                )
         elif size:
-            length = ctypes.c_size_t(size)
-            self._keep.append(length)
-            self._extra = (ctypes.c_void_p * 5)(
-                cu.LAUNCH_PARAM_BUFFER_POINTER, address,
-                cu.LAUNCH_PARAM_BUFFER_SIZE, ctypes.addressof(length), cu.LAUNCH_PARAM_END,
+            api, length = self._driver.api, self._kept(ctypes.c_size_t(size))
+            self._extra = self._kept(
+                (ctypes.c_void_p * 5)(
+                    api.CU_LAUNCH_PARAM_BUFFER_POINTER, address, api.CU_LAUNCH_PARAM_BUFFER_SIZE, length,
+                    api.CU_LAUNCH_PARAM_END,
+                )
             )  # fmt: skip
 
-    def _configure(self) -> cu.LaunchConfig:
-        launch = self._launch
-        shared = int(launch["shared_bytes"] or 0)
+    def _kept(self, value: Any) -> int:
+        """The address of a value that lives as long as this."""
+        self._keep.append(value)
+        return ctypes.addressof(value)
+
+    def _configure(self) -> Any:
+        grid, block = self._launch["grid"], self._launch["block"]
+        assert block is not None  # as of every launch that is no source's
+        shared = int(self._launch["shared_bytes"] or 0)
         self._allow_shared(shared)
-        config = cu.LaunchConfig()
-        config.grid[:] = launch["grid"]
-        config.block[:] = launch["block"]
-        config.shared_bytes = shared
-        config.stream = self._device.stream
-        attributes = self._attributes()
-        array = (cu.LaunchAttribute * max(1, len(attributes)))(*attributes)
-        self._keep.append(array)
-        config.attributes = array
-        config.attribute_count = len(attributes)
-        return config
+        return self._driver.launch_config(grid, block, shared, self._device.stream, self._attributes())
 
     def _allow_shared(self, shared: int) -> None:
-        static = ctypes.c_int()
-        self._driver.call(
-            "cuFuncGetAttribute", ctypes.byref(static), ctypes.c_int(cu.FUNC_SHARED_SIZE_BYTES),
-            self.image.function,
-        )  # fmt: skip
-        if shared + static.value <= _DEFAULT_SHARED_BYTES:
+        needed = shared + self._driver.function_attribute("SHARED_SIZE_BYTES", self.image.function)
+        if needed <= _DEFAULT_SHARED_BYTES:
             return
-        status = self._driver.status(
-            "cuFuncSetAttribute", self.image.function,
-            ctypes.c_int(cu.FUNC_MAX_DYNAMIC_SHARED_SIZE_BYTES), ctypes.c_int(shared),
-        )  # fmt: skip
-        if status:
-            limit = self._driver.attribute(
-                cu.DEVICE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, self._device.ordinal
-            )  # fmt: skip
-            needed = shared + static.value
-            raise Refused(f"the kernel needs {needed:,} bytes of shared memory, this device has {limit:,}")
+        try:
+            self._driver.set_function_attribute("MAX_DYNAMIC_SHARED_SIZE_BYTES", self.image.function, shared)
+        except CudaError as error:
+            limit = self._driver.attribute("MAX_SHARED_MEMORY_PER_BLOCK_OPTIN", self._device.ordinal)
+            raise Refused(
+                f"the kernel needs {needed:,} bytes of shared memory, this device has {limit:,}"
+            ) from error
 
-    def _attributes(self) -> list[cu.LaunchAttribute]:
-        found = {}
+    def _attributes(self) -> dict[str, Sequence[int]]:
+        found: dict[str, Sequence[int]] = {}
         left_out = []
         for item in self._launch["attributes"]:
-            if item["id"] in _KEPT_ATTRIBUTES:
-                found[item["id"]] = struct.unpack("<16I", bytes.fromhex(item["value"]))
+            name = self._attribute_name(item["id"])
+            if name in _KEPT_ATTRIBUTES:
+                found[name] = struct.unpack("<16I", bytes.fromhex(item["value"]))
             elif item["id"]:
-                left_out.append(_NAMES.get(item["id"], f"attribute {item['id']}"))
+                left_out.append(_NAMES.get(name, f"attribute {item['id']}"))
         if left_out:
             self.notes.append(f"launched without {', '.join(left_out)}: they tie the launch to others")
         if self._launch["cooperative"]:
-            found.setdefault(cu.ATTRIBUTE_COOPERATIVE, (1,))
+            found.setdefault("COOPERATIVE", (1,))
         cluster = self._launch["cluster"]
         if cluster is not None and tuple(cluster) != (0, 0, 0):
-            found.setdefault(cu.ATTRIBUTE_CLUSTER_DIMENSION, tuple(cluster))
-        if cu.ATTRIBUTE_CLUSTER_DIMENSION in found:
-            x, y, z = found[cu.ATTRIBUTE_CLUSTER_DIMENSION][:3]
+            found.setdefault("CLUSTER_DIMENSION", tuple(cluster))
+        if "CLUSTER_DIMENSION" in found:
+            x, y, z = found["CLUSTER_DIMENSION"][:3]
             if x * y * z > _LARGEST_PORTABLE_CLUSTER:
-                self._driver.call(
-                    "cuFuncSetAttribute", self.image.function,
-                    ctypes.c_int(cu.FUNC_NON_PORTABLE_CLUSTER_SIZE_ALLOWED), ctypes.c_int(1),
-                )  # fmt: skip
+                self._driver.set_function_attribute(
+                    "NON_PORTABLE_CLUSTER_SIZE_ALLOWED", self.image.function, 1
+                )
             self._cluster = (x, y, z)
-        attributes = []
-        for kind, numbers in found.items():
-            attribute = cu.LaunchAttribute()
-            attribute.id = kind
-            attribute.value[: len(numbers)] = numbers
-            attributes.append(attribute)
-        return attributes
+        return found
+
+    def _attribute_name(self, number: int) -> str:
+        try:
+            name: str = self._driver.api.CUlaunchAttributeID(number).name
+        except ValueError:  # of a driver that is newer than the bindings
+            return ""
+        return name.removeprefix("CU_LAUNCH_ATTRIBUTE_")
 
 
 def _layout(launch: JobLaunch) -> Layout | None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import ctypes
 import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -31,23 +31,44 @@ class Events:
         self._record = device.driver.function("cuEventRecord")
         self.pairs = [(self._event(), self._event()) for _ in range(pairs)]
 
-    def _event(self) -> ctypes.c_void_p:
-        event = ctypes.c_void_p()
-        self._device.driver.call("cuEventCreate", ctypes.byref(event), ctypes.c_uint(0))
-        return event
+    def _event(self) -> Any:
+        return self._device.driver.call("cuEventCreate", 0)
 
-    def record(self, event: ctypes.c_void_p) -> None:
+    def record(self, event: Any) -> None:
         self._record(event, self._device.stream)
 
-    def elapsed_ms(self, pair: tuple[ctypes.c_void_p, ctypes.c_void_p]) -> float:
-        found = ctypes.c_float()
-        self._device.driver.call("cuEventElapsedTime", ctypes.byref(found), *pair)
-        return float(found.value)
+    def elapsed_ms(self, pair: tuple[Any, Any]) -> float:
+        return float(self._device.driver.call("cuEventElapsedTime", *pair))
 
     def close(self) -> None:
         for pair in self.pairs:
             for event in pair:
-                self._device.driver.status("cuEventDestroy_v2", event)
+                self._device.driver.status("cuEventDestroy", event)
+
+
+class Graph:
+    """A launch that follows itself ``times`` times."""
+
+    def __init__(self, device: Device, launch: Callable[[], None], times: int) -> None:
+        """Raises CudaError or Refused where launches can't be captured."""
+        self._driver, self._stream = device.driver, device.stream
+        mode = self._driver.api.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
+        self._driver.call("cuStreamBeginCapture", self._stream, mode)
+        try:
+            for _ in range(times):
+                launch()
+        except BaseException:  # a stream that captures is of no use for anything else
+            self._driver.status("cuStreamEndCapture", self._stream)
+            raise
+        self._graph = self._driver.call("cuStreamEndCapture", self._stream)
+        self._executable = self._driver.call("cuGraphInstantiate", self._graph, 0)
+
+    def queue(self) -> None:
+        self._driver.call("cuGraphLaunch", self._executable, self._stream)
+
+    def close(self) -> None:
+        self._driver.status("cuGraphExecDestroy", self._executable)
+        self._driver.status("cuGraphDestroy", self._graph)
 
 
 class Restore:
@@ -64,13 +85,14 @@ class Restore:
         copies = states.resident(state)
         # Words that point to a variable are those of the capture in every state, and arrays have no address.
         self.direct = copies is not None and not self._variables.indirect
-        self._calls: list[tuple[Any, Any, Any]] = []
+        self._calls: list[tuple[Any, Any, int]] = []
         if copies is not None:
+            pointer = device.driver.api.CUdeviceptr
             self._calls = [
                 (
-                    ctypes.c_uint64(self._variables.home(region) + start),
-                    ctypes.c_uint64(copies[region] + start),
-                    ctypes.c_size_t(stop - start),
+                    pointer(self._variables.home(region) + start),
+                    pointer(copies[region] + start),
+                    stop - start,
                 )
                 for region, start, stop in ranges
             ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import statistics
 import time
 
@@ -13,17 +12,13 @@ from ..protocol import Timings
 from ..torch_backend.device_timing import turns
 from .bulk import Bulk
 from .cuda_launcher import Launcher
-from .cuda_repeat import Events, Ranges, Restore
+from .cuda_repeat import Events, Graph, Ranges, Restore
 from .states import States
 
 _LAUNCHES = 20  # in one graph
 _GRAPHS = 15
 _COLD_RUNS = 30
 _HOLD_S = (100e-6, 20e-3)
-_GRAPH_CALLS = (
-    "cuStreamBeginCapture_v2", "cuStreamEndCapture", "cuGraphInstantiateWithFlags", "cuGraphLaunch",
-    "cuGraphExecDestroy", "cuGraphDestroy",
-)  # fmt: skip
 
 
 def timings(
@@ -84,38 +79,21 @@ def interleaved(
 
 
 def _warm(device: Device, launcher: Launcher, deadline: float) -> float | None:
-    driver = device.driver
-    if not all(map(driver.has, _GRAPH_CALLS)):
-        return None
-    graph, executable = ctypes.c_void_p(), ctypes.c_void_p()
     try:
-        driver.call(
-            "cuStreamBeginCapture_v2", device.stream, ctypes.c_int(cu.STREAM_CAPTURE_MODE_THREAD_LOCAL)
-        )
-        try:
-            for _ in range(_LAUNCHES):
-                launcher.run()
-        finally:  # a stream that captures is of no use for anything else
-            ended = driver.status("cuStreamEndCapture", device.stream, ctypes.byref(graph))
-        if ended:
-            return None
-        driver.call(
-            "cuGraphInstantiateWithFlags", ctypes.byref(executable), graph, ctypes.c_ulonglong(0)
-        )  # fmt: skip
+        graph = Graph(device, launcher.run, _LAUNCHES)
     except (cu.CudaError, Refused):
         return None
     events, times = Events(device, 1), []
     pair = events.pairs[0]
     for number in range(_GRAPHS):
         events.record(pair[0])
-        driver.call("cuGraphLaunch", executable, device.stream)
+        graph.queue()
         events.record(pair[1])
         device.finish(max(0.001, deadline - time.monotonic()))
         if number > 1:
             times.append(events.elapsed_ms(pair) / _LAUNCHES)
     events.close()
-    driver.status("cuGraphExecDestroy", executable)
-    driver.status("cuGraphDestroy", graph)
+    graph.close()
     return statistics.median(times)
 
 

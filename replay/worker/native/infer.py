@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..common.bitmap import Bits
-from ..cuda.device import Bytes
+from ..common.host_bytes import Bytes
 from ..protocol import InferredType
 from .compare_arrays import LEAST_NORMAL
 from .dtypes import BITS, Number

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..cuda.device import Bytes
+from ..common.host_bytes import Bytes
 from ..job import JobRegion
 
 _WORD = 8

@@ -15,9 +15,10 @@ import numpy as np
 from ..common import bitmap
 from ..common.address_layout import Span, gaps
 from ..common.bitmap import Bits
+from ..common.host_bytes import Bytes
 from ..common.poison import GAP_SEED
 from ..common.private_map import private_map
-from ..cuda.device import Bytes, Device
+from ..cuda.device import Device
 from ..job import Job
 from .bulk import Bulk, pieces
 from .pointers import Moves

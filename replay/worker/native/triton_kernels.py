@@ -12,7 +12,6 @@ from types import SimpleNamespace
 from typing import Any
 
 from ..common.failures import Refused
-from ..cuda import driver as cu
 from ..cuda.device import Device
 from ..cuda.image import Image
 from ..job import Job, JobLaunch
@@ -98,16 +97,20 @@ def prepared(
     for data in packed:  # the driver takes the address of each: aligned separately
         places.append((len(parameters), len(data)))
         parameters += data + bytes(-len(data) % ALIGNMENT)
-    return TritonLaunch(_launch(job["launch"], said, places), parameters, buffers, sum(moved.values()))
+    return TritonLaunch(
+        _launch(device.driver.api, job["launch"], said, places), parameters, buffers, sum(moved.values())
+    )
 
 
-def _launch(captured: JobLaunch, said: dict[str, Any], layout: list[tuple[int, int]]) -> JobLaunch:
+def _spread(api: Any) -> dict[str, Any]:
+    attribute = api.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE
+    policy = api.CUclusterSchedulingPolicy.CU_CLUSTER_SCHEDULING_POLICY_SPREAD
+    return {"id": int(attribute), "value": struct.pack("<16I", policy, *[0] * 15).hex()}
+
+
+def _launch(api: Any, captured: JobLaunch, said: dict[str, Any], layout: list[tuple[int, int]]) -> JobLaunch:
     x, y, z = captured["grid"]
     cluster = ctas(said)
-    spread = {
-        "id": cu.ATTRIBUTE_CLUSTER_SCHEDULING,
-        "value": struct.pack("<16I", cu.CLUSTER_SCHEDULING_SPREAD, *[0] * 15).hex(),
-    }
     return {
         **captured,
         "grid": [x * cluster, y, z],
@@ -115,7 +118,7 @@ def _launch(captured: JobLaunch, said: dict[str, Any], layout: list[tuple[int, i
         "shared_bytes": int(said.get("shared") or 0),
         "cluster": [cluster, 1, 1] if cluster != 1 else None,
         "cooperative": bool(said.get("launch_cooperative_grid")),
-        "attributes": [spread] if cluster != 1 else [],
+        "attributes": [_spread(api)] if cluster != 1 else [],
         "parameters": {"layout": layout},
     }
 

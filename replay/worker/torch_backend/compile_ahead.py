@@ -28,8 +28,7 @@ from ..compile_messages import Compilation, CompilationEnded, CompilerReply, Com
 from ..job import Job
 from ..protocol import Config, Failure
 
-_DEVICE_MAJOR, _DEVICE_MINOR = 75, 76
-_SHARED_OPTIN = 97
+_NUMBERS = ("COMPUTE_CAPABILITY_MAJOR", "COMPUTE_CAPABILITY_MINOR", "MAX_SHARED_MEMORY_PER_BLOCK_OPTIN")
 _REPLY_BYTES = 1 << 16
 
 
@@ -195,10 +194,7 @@ def _ask(wanted: Target) -> Callable[[], Compiling]:
 
             driver = Driver()
             driver.call("cuInit", 0)
-            numbers = [
-                driver.attribute(which, wanted.device)
-                for which in (_DEVICE_MAJOR, _DEVICE_MINOR, _SHARED_OPTIN)
-            ]
+            numbers = [driver.attribute(name, wanted.device) for name in _NUMBERS]
             os.write(write_fd, json.dumps(numbers).encode())
         except BaseException as error:
             os.write(write_fd, json.dumps(str(error)).encode())

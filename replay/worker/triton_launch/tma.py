@@ -5,7 +5,7 @@ Source: `fillTMADescriptorTiled` in triton/backends/nvidia/driver.c; cuTensorMap
 
 from __future__ import annotations
 
-import ctypes
+import struct
 from typing import Any
 
 from ..common.failures import Refused
@@ -34,21 +34,19 @@ def encode(driver: Driver, arg: Any, meta: dict[str, Any], name: str) -> bytes:
     box = list(reversed(meta["block_size"]))
     strides = [size * s for s in reversed(arg.strides[:-1])]
     rank = len(box)
-    # The driver wants the map on a 64-byte boundary.
-    store = ctypes.create_string_buffer(128 + 127)
-    at = -(-ctypes.addressof(store) // 128) * 128
-    driver.call(
-        "cuTensorMapEncodeTiled", ctypes.c_void_p(at), ctypes.c_int(kind), ctypes.c_uint(rank),
-        ctypes.c_void_p(arg.base.data_ptr()), (ctypes.c_uint64 * 5)(*dims), (ctypes.c_uint64 * 5)(*strides),
-        (ctypes.c_uint * 5)(*box), (ctypes.c_uint * 5)(*[1] * 5), ctypes.c_int(0),
-        ctypes.c_int(int(meta["swizzle"])),
-        ctypes.c_int(2), ctypes.c_int(1 if arg.padding == "nan" else 0),
+    api = driver.api
+    found = driver.call(
+        "cuTensorMapEncodeTiled", api.CUtensorMapDataType(kind), rank, arg.base.data_ptr(),
+        list(map(api.cuuint64_t, dims)), list(map(api.cuuint64_t, strides or [0])),
+        list(map(api.cuuint32_t, box)),
+        [api.cuuint32_t(1)] * rank, api.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,
+        api.CUtensorMapSwizzle(int(meta["swizzle"])),
+        api.CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_L2_128B,
+        api.CUtensorMapFloatOOBfill(1 if arg.padding == "nan" else 0),
     )  # fmt: skip
-    data = bytearray(ctypes.string_at(at, 128))
-    version = ctypes.c_int()
-    driver.call("cuDriverGetVersion", ctypes.byref(version))
+    data = bytearray(struct.pack("<16Q", *map(int, found.opaque)))
     last = sum((d - 1) * s for d, s in zip(dims, [size, *strides], strict=True))
-    if version.value <= _FIXED_DRIVER and last + 1 < _SMALL_TENSOR_BYTES:
+    if driver.call("cuDriverGetVersion") <= _FIXED_DRIVER and last + 1 < _SMALL_TENSOR_BYTES:
         # Drivers up to 13.1 set a bit that is wrong for small tensors; Triton clears it, so does the replay.
         data[10] &= ~(1 << 5) & 0xFF
     return bytes(data)

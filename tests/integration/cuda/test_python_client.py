@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import textwrap
+import venv
 from pathlib import Path
 
 import pytest
@@ -46,3 +47,13 @@ def test_cuda_bindings(bench: Bench, tmp_path: Path) -> None:
     captured = bench.capture("-k", "scale_in_place", client=(sys.executable, program))
     assert captured.plain.stdout.strip() == "1309440.0", captured.plain.stderr
     bench.passes(captured.path)
+
+    # Replayed in a Python that has numpy and no cuda-bindings.
+    venv.create(tmp_path / "bare", symlinks=True)
+    [packages] = (tmp_path / "bare" / "lib").glob("python*/site-packages")
+    (packages / "numpy").mkdir()
+    (packages / "numpy" / "__init__.py").touch()
+    python = tmp_path / "bare" / "bin" / "python"
+    refused = bench("verify", captured.path, "--python", python)
+    assert (refused.status, refused.stdout, refused.stderr.count("\n")) == (4, "", 1)
+    assert f"{python} has no cuda-bindings; {python} -m pip install 'cuda-bindings" in refused.stderr

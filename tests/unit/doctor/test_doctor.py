@@ -57,7 +57,7 @@ def report(
 ) -> Report:
     monkeypatch.setattr(Machine, "here", classmethod(lambda cls: MACHINE))
     monkeypatch.setattr(doctor_probes, "packages", lambda python: packages)
-    monkeypatch.setattr(doctor_probes, "driver", lambda: driver)
+    monkeypatch.setattr(doctor_probes, "driver", lambda python="": driver)
     monkeypatch.setattr(env, "cuda_shim", lambda: Path("/shim.so"))
     monkeypatch.setattr(doctor_probes, "loads", lambda shim, path: {"loads": True})
     if not entries_are_asked:
@@ -369,12 +369,25 @@ def test_an_output_folder_that_cannot_be_is_said(tmp_path: Path, monkeypatch: py
     assert api._writable("output folder", Path("out")).status == "note"
 
 
+def test_where_cuda_bindings_are_missing_the_next_step_installs_them(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    no_bindings = {"error": "/bin/python has no cuda-bindings", "stage": "bindings"}
+    found = report(monkeypatch, tmp_path, GOOD_PACKAGES, no_bindings)
+    [libcuda] = [check for check in found.checks if check.name == "libcuda"]
+    assert (libcuda.status, libcuda.detail) == ("missing", "/bin/python has no cuda-bindings")
+    assert libcuda.next_step is not None and libcuda.next_step.endswith(
+        "-m pip install 'cuda-bindings>=12.8,<14'"
+    )
+    assert ways(found)[1:3] == [False, False]
+
+
 # --- the command -----------------------------------------------------------------------------------
 
 
 def test_json_is_one_document_with_a_verdict(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(doctor_probes, "packages", lambda python: GOOD_PACKAGES)
-    monkeypatch.setattr(doctor_probes, "driver", lambda: NO_DRIVER)
+    monkeypatch.setattr(doctor_probes, "driver", lambda python="": NO_DRIVER)
     monkeypatch.setattr(doctor_probes, "rocr", lambda emulator: NO_ROCR)
     run = CliRunner().invoke(command, ["--json", "-o", str(tmp_path)], standalone_mode=False)
     document = json.loads(run.stdout)
@@ -385,7 +398,7 @@ def test_json_is_one_document_with_a_verdict(monkeypatch: pytest.MonkeyPatch, tm
 
 
 def test_exit_status_4_when_nothing_works(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(doctor_probes, "driver", lambda: NO_DRIVER)
+    monkeypatch.setattr(doctor_probes, "driver", lambda python="": NO_DRIVER)
     monkeypatch.setattr(doctor_probes, "rocr", lambda emulator: NO_ROCR)
     missing = str(tmp_path / "no-python")
     run = CliRunner().invoke(command, ["--python", missing, "-o", str(tmp_path)], standalone_mode=False)

@@ -13,6 +13,8 @@ import pytest
 
 from kerncap.replay.limits import ceilings
 
+bindings = pytest.importorskip("cuda.bindings.driver")
+
 FOLDER = Path(__file__).parents[3] / "replay" / "worker"
 NAME = "_measured_worker"
 
@@ -36,82 +38,78 @@ LAUNCH_S = 1.5e-6
 
 
 class Device:
-    """A driver that runs nothing: its clock goes on by what each launch would take."""
+    """A driver that runs nothing: its clock goes on by what each launch would take.
+
+    It stands in for `cuda.bindings.driver`: constants are the package's, calls succeed and do what is below.
+    """
 
     def __init__(
         self, capability: int = 90, free: int = 100 << 30, refuse: str = "", fault: str = ""
     ) -> None:
-        self.attributes = {16: 132, 13: 1_980_000, 36: 3_201_000, 37: 6144, 38: 60 << 20}
-        self.attributes |= {75: capability // 10, 76: capability % 10}
+        self.attributes = {
+            "MULTIPROCESSOR_COUNT": 132, "CLOCK_RATE": 1_980_000, "MEMORY_CLOCK_RATE": 3_201_000,
+            "GLOBAL_MEMORY_BUS_WIDTH": 6144, "L2_CACHE_SIZE": 60 << 20,
+            "COMPUTE_CAPABILITY_MAJOR": capability // 10, "COMPUTE_CAPABILITY_MINOR": capability % 10,
+        }  # fmt: skip
         self.free, self.refuse, self.fault = free, refuse, fault
         self.now = 0.0
-        self.texts: dict[int, str] = {}
-        self.stamps: dict[int, float] = {}
+        self.texts: list[str] = []
+        self.stamps: list[float] = []
         self.captured: list[float] | None = None
         self.graph_s = 0.0
         self.lost = False
-        self.allocated: dict[int, int] = {}
+        self.allocations = 0
 
-    def attribute(self, which: int, device: int) -> int:
-        return self.attributes[which]
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("cu"):
+            return lambda *arguments: (0,)
+        return getattr(bindings, name)
 
-    def error_name(self, status: int) -> str:
-        return f"error {status}"
+    def cuDeviceGetAttribute(self, which: Any, device: int) -> Any:
+        return 0, self.attributes[which.name.removeprefix("CU_DEVICE_ATTRIBUTE_")]
 
-    def function(self, name: str) -> Any:
-        return lambda *arguments: self.status(name, *arguments)
+    def cuMemHostAlloc(self, size: int, flags: int) -> Any:
+        self.staging = ctypes.create_string_buffer(size)
+        return 0, ctypes.addressof(self.staging)
 
-    def call(self, name: str, *arguments: Any) -> None:
-        if status := self.status(name, *arguments):
-            raise sys.modules[f"{NAME}.cuda.driver"].CudaError(name, status, f"CUDA_ERROR_{status}")
+    def cuStreamCreate(self, flags: int) -> Any:
+        return 0, 1
 
-    def status(self, name: str, *arguments: Any) -> int:
-        handler = getattr(self, f"_{name}", None)
-        return 0 if handler is None else int(handler(*arguments) or 0)
+    def cuEventCreate(self, flags: int) -> Any:
+        self.stamps.append(0.0)
+        return 0, len(self.stamps) - 1
 
-    def _cuMemHostAlloc(self, address: Any, size: Any, flags: Any) -> None:
-        self.staging = ctypes.create_string_buffer(size.value)
-        address._obj.value = ctypes.addressof(self.staging)
+    def cuDeviceGetName(self, size: int, device: int) -> Any:
+        return 0, b"Made Up\0\0"
 
-    def _cuEventCreate(self, event: Any, flags: Any) -> None:
-        event._obj.value = len(self.stamps) + 1
-        self.stamps[event._obj.value] = 0.0
+    def cuDriverGetVersion(self) -> Any:
+        return 0, 13000
 
-    def _cuDeviceGetName(self, text: Any, size: Any, device: Any) -> None:
-        text.value = b"Made Up"
+    def cuMemGetInfo(self) -> Any:
+        return 0, self.free, self.free
 
-    def _cuDriverGetVersion(self, version: Any) -> None:
-        version._obj.value = 13000
+    def cuMemAlloc(self, size: int) -> Any:
+        self.allocations += 1
+        return 0, self.allocations << 40
 
-    def _cuMemGetInfo_v2(self, free: Any, total: Any) -> None:
-        free._obj.value = self.free
+    def cuModuleLoadData(self, text: bytes) -> Any:
+        self.texts.append(text.decode())
+        if self.refuse and self.refuse in self.texts[-1]:
+            return bindings.CUresult.CUDA_ERROR_INVALID_PTX, None
+        return 0, len(self.texts) - 1
 
-    def _cuMemAlloc_v2(self, address: Any, size: Any) -> None:
-        address._obj.value = (len(self.allocated) + 1) << 40
-        self.allocated[address._obj.value] = size.value
+    def cuModuleGetFunction(self, module: int, name: bytes) -> Any:
+        return 0, module
 
-    def _cuModuleLoadData(self, module: Any, text: Any) -> int:
-        if self.refuse and self.refuse in text.value.decode():
-            return 218
-        module._obj.value = len(self.texts) + 1
-        self.texts[module._obj.value] = text.value.decode()
-        return 0
-
-    def _cuModuleGetFunction(self, function: Any, module: Any, name: Any) -> None:
-        function._obj.value = module.value
-
-    def _cuLaunchKernel(self, function: Any, blocks: Any, *rest: Any) -> None:
-        text, parameters = self.texts[function.value], rest[-2]
-        words, rounds = (
-            kind.from_address(parameters[index]).value
-            for index, kind in ((2, ctypes.c_uint64), (3, ctypes.c_uint32))
-        )
+    def cuLaunchKernel(self, function: int, blocks: int, *rest: Any) -> Any:
+        text, ((_, _, words, rounds), _) = self.texts[function], rest[-2]
         self.lost |= bool(self.fault) and self.fault in text
-        taken = max(LAUNCH_S, self._seconds(text, blocks.value * 8, words, rounds))
+        taken = max(LAUNCH_S, self._seconds(text, blocks * 8, words, rounds))
         if self.captured is not None:
             self.captured.append(taken)
         else:
             self.now += taken
+        return (0,)
 
     @staticmethod
     def _seconds(text: str, warps: int, words: int, rounds: int) -> float:
@@ -125,28 +123,42 @@ class Device:
                 return warps * rounds * text.count(mark) * each / SPEED[kind]
         return rounds * 1e-6 if "LOOP:" in text else 0.0
 
-    def _cuEventRecord(self, event: Any, stream: Any) -> None:
-        self.stamps[event.value] = self.now
+    def cuEventRecord(self, event: int, stream: Any) -> Any:
+        self.stamps[event] = self.now
+        return (0,)
 
-    def _cuEventElapsedTime(self, found: Any, begin: Any, end: Any) -> None:
-        found._obj.value = (self.stamps[end.value] - self.stamps[begin.value]) * 1e3
+    def cuEventElapsedTime(self, begin: int, end: int) -> Any:
+        return 0, (self.stamps[end] - self.stamps[begin]) * 1e3
 
-    def _cuStreamBeginCapture_v2(self, *arguments: Any) -> None:
+    def cuStreamBeginCapture(self, stream: Any, mode: Any) -> Any:
         self.captured = []
+        return (0,)
 
-    def _cuStreamEndCapture(self, *arguments: Any) -> None:
+    def cuStreamEndCapture(self, stream: Any) -> Any:
         assert self.captured is not None
         self.graph_s, self.captured = sum(self.captured), None
+        return 0, 1
 
-    def _cuGraphLaunch(self, *arguments: Any) -> None:
+    def cuGraphInstantiate(self, graph: Any, flags: int) -> Any:
+        return 0, 1
+
+    def cuGraphLaunch(self, graph: Any, stream: Any) -> Any:
         self.now += self.graph_s
+        return (0,)
 
-    def _cuStreamQuery(self, stream: Any) -> int:
-        return 719 if self.lost else 0
+    def cuStreamQuery(self, stream: Any) -> Any:
+        return (bindings.CUresult.CUDA_ERROR_LAUNCH_FAILED if self.lost else 0,)
+
+
+def measured(measure: Any, device: Device) -> Any:
+    """The document of a measurement on it."""
+    driver = object.__new__(measure.cu.Driver)
+    driver.api = device
+    return measure.Measurement(driver, 0).run()
 
 
 def test_what_is_found_is_the_devices_speed(measure: Any) -> None:
-    document = measure.Measurement(Device(), 0).run()
+    document = measured(measure, Device())
     found = ceilings.from_dict(document)
     assert found.missing == {}
     for name in ("dram_read", "dram_write", "dram_copy", "l2"):
@@ -159,25 +171,27 @@ def test_what_is_found_is_the_devices_speed(measure: Any) -> None:
 
 
 def test_an_older_chip_has_what_it_has(measure: Any) -> None:
-    document = measure.Measurement(Device(capability=80), 0).run()
+    document = measured(measure, Device(capability=80))
     assert document["ceilings"]["tensor_fp16_per_s"] == pytest.approx(SPEED["mma"], rel=1e-3)
     assert "tensor_fp8_per_s" in document["missing"] and "tensor_fp8_per_s" not in document["ceilings"]
 
 
 def test_kernels_that_the_driver_refuses_are_named(measure: Any) -> None:
-    document = measure.Measurement(Device(refuse="wgmma"), 0).run()
+    document = measured(measure, Device(refuse="wgmma"))
     assert document["how"]["tensor_bf16_per_s"] == "mma.sync"
     assert document["missing"]["tensor_bf16_per_s"].startswith("cuModuleLoadData")
 
 
 def test_after_a_fault_nothing_more_is_measured(measure: Any) -> None:
-    document = measure.Measurement(Device(fault="wgmma"), 0).run()
+    document = measured(measure, Device(fault="wgmma"))
     assert document["ceilings"]["fp32_per_s"] > 0
     assert "tensor_fp16_per_s" not in document["ceilings"]
-    assert all("error 719" in document["missing"][f"tensor_{kind}_per_s"] for kind in ("fp16", "fp64"))
+    assert all(
+        "CUDA_ERROR_LAUNCH_FAILED" in document["missing"][f"tensor_{kind}_per_s"] for kind in ("fp16", "fp64")
+    )
 
 
 def test_a_full_device_has_no_bandwidth_of_memory(measure: Any) -> None:
-    document = measure.Measurement(Device(free=100 << 20), 0).run()
+    document = measured(measure, Device(free=100 << 20))
     assert "free" in document["missing"]["dram_copy_bytes_per_s"]
     assert document["ceilings"]["l2_bytes_per_s"] > 0

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import cast
+
+import pytest
 
 from kerncap.replay.worker.cuda import driver as cu
 from kerncap.replay.worker.cuda.limits import set_limits
 
+bindings = pytest.importorskip("cuda.bindings.driver")
 DEFAULTS = {0: 1024, 1: 1 << 20, 2: 8 << 20, 4: 2048}
 REFUSED = 1  # CUDA_ERROR_INVALID_VALUE
 
@@ -14,20 +17,22 @@ REFUSED = 1  # CUDA_ERROR_INVALID_VALUE
 class Stub:
     """A driver that has these limits, and takes no heap of more than a GiB."""
 
+    api = bindings
+
     def __init__(self) -> None:
         self.limits = dict(DEFAULTS)
         self.calls: list[int] = []
 
-    def status(self, call: str, *arguments: Any) -> int:
-        if call == "cuCtxGetLimit":
-            arguments[0]._obj.value = self.limits[arguments[1].value]
-            return 0
+    def call(self, call: str, limit: int) -> int:
+        assert call == "cuCtxGetLimit"
+        return self.limits[limit]
+
+    def status(self, call: str, limit: int, value: int) -> int:
         assert call == "cuCtxSetLimit"
-        number, value = arguments[0].value, arguments[1].value
-        self.calls.append(number)
-        if number == 2 and value > 1 << 30:
+        self.calls.append(limit)
+        if limit == 2 and value > 1 << 30:
             return REFUSED
-        self.limits[number] = value
+        self.limits[limit] = value
         return 0
 
     def error_name(self, status: int) -> str:

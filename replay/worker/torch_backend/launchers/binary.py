@@ -39,7 +39,7 @@ class Binary:
         self._made = made
         self._meta = metadata(job, path.name) if made is None else made.metadata
         self._image = path.read_bytes() if made is None else made.image
-        self._module = ctypes.c_void_p()
+        self._module: Any = None
         self._function = self._load()
         self._keep: list[Any] = []  # buffers that the launch points to
         try:
@@ -65,9 +65,9 @@ class Binary:
 
     def unload(self) -> None:
         """Give back what the device holds for it. Nothing of it may still run."""
-        if self._module.value:
+        if self._module is not None:
             self._driver.status("cuModuleUnload", self._module)
-            self._module = ctypes.c_void_p()
+            self._module = None
 
     def _stages(self, folder: Path) -> dict[str, str]:
         if self._made is not None:
@@ -80,43 +80,28 @@ class Binary:
     def run(self) -> None:
         if 0 in self._job["launch"]["grid"]:
             return
-        self._config.stream = torch.cuda.current_stream().cuda_stream
-        self._driver.call(
-            "cuLaunchKernelEx",
-            ctypes.byref(self._config),
-            self._function,
-            self._parameters,
-            ctypes.c_void_p(),
-        )
+        self._config.hStream = torch.cuda.current_stream().cuda_stream
+        self._driver.call("cuLaunchKernelEx", self._config, self._function, self._parameters, 0)
 
-    def _load(self) -> ctypes.c_void_p:
-        function = ctypes.c_void_p()
+    def _load(self) -> Any:
         name = str(self._meta.get("name") or self._job["kernel"])
         try:
-            self._driver.call("cuModuleLoadData", ctypes.byref(self._module), ctypes.c_char_p(self._image))
-            self._driver.call(
-                "cuModuleGetFunction", ctypes.byref(function), self._module, ctypes.c_char_p(name.encode())
-            )
+            self._module = self._driver.call("cuModuleLoadData", self._image)
+            return self._driver.call("cuModuleGetFunction", self._module, name.encode())
         except cu.CudaError as error:
             self.unload()
             raise Refused(f"the image does not load here, or has no kernel {name}: {error}") from error
-        return function
 
     # --- parameters --------------------------------------------------------------------------------
 
     def _sizes(self) -> list[int]:
         """Bytes of each parameter of the image. There is no call for their number: it errors past the end."""
         sizes: list[int] = []
-        offset, size = ctypes.c_size_t(), ctypes.c_size_t()
-        while not self._driver.status(
-            "cuFuncGetParamInfo",
-            self._function,
-            ctypes.c_size_t(len(sizes)),
-            ctypes.byref(offset),
-            ctypes.byref(size),
-        ):
-            sizes.append(size.value)
-        return sizes
+        try:
+            while True:
+                sizes.append(self._driver.call("cuFuncGetParamInfo", self._function, len(sizes))[1])
+        except cu.CudaError:
+            return sizes
 
     def _pack(self, values: PlacedValues) -> Any:
         def build(value: dict[str, Any], name: str) -> Any:
@@ -132,7 +117,8 @@ class Binary:
         parameters = Parameters(self._job, self._meta, self._driver, build, zeros)
         return self._buffers(parameters.fitting(self._sizes(), self._path.name))
 
-    def _buffers(self, packed: list[bytes]) -> Any:
+    def _buffers(self, packed: list[bytes]) -> int:
+        """The address of the parameters' addresses."""
         pointers = []
         for data in packed:
             store = ctypes.create_string_buffer(len(data) + ALIGNMENT)
@@ -140,7 +126,9 @@ class Binary:
             ctypes.memmove(at, data, len(data))
             self._keep.append(store)
             pointers.append(at)
-        return (ctypes.c_void_p * max(1, len(pointers)))(*pointers)
+        array = (ctypes.c_void_p * max(1, len(pointers)))(*pointers)
+        self._keep.append(array)
+        return ctypes.addressof(array)
 
     # --- configuration -----------------------------------------------------------------------------
 
@@ -148,64 +136,36 @@ class Binary:
     def _ctas(self) -> int:
         return ctas(self._meta)
 
-    def _configure(self) -> cu.LaunchConfig:
+    def _configure(self) -> Any:
         shared = int(self._meta.get("shared") or 0)
         if shared > _STATIC_SHARED_BYTES:
             self._allow_shared(shared)
         x, y, z = self._job["launch"]["grid"]
-        config = cu.LaunchConfig()
-        config.grid[:] = [x * self._ctas, y, z]
-        config.block[:] = [32 * warps(self._meta), 1, 1]
-        config.shared_bytes = shared
-        attributes = self._attributes()
-        array = (cu.LaunchAttribute * max(1, len(attributes)))(*attributes)
-        self._keep.append(array)
-        config.attributes = array
-        config.attribute_count = len(attributes)
-        return config
+        return self._driver.launch_config(
+            (x * self._ctas, y, z), (32 * warps(self._meta), 1, 1), shared, attributes=self._attributes()
+        )
 
     def _allow_shared(self, shared: int) -> None:
-        self._driver.call("cuFuncSetCacheConfig", self._function, ctypes.c_int(cu.FUNC_CACHE_PREFER_SHARED))
-        limit, static, device = ctypes.c_int(), ctypes.c_int(), ctypes.c_int(self._job["device"])
-        self._driver.call(
-            "cuDeviceGetAttribute",
-            ctypes.byref(limit),
-            ctypes.c_int(cu.DEVICE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN),
-            device,
+        driver = self._driver
+        driver.call(
+            "cuFuncSetCacheConfig", self._function, driver.api.CUfunc_cache.CU_FUNC_CACHE_PREFER_SHARED
         )
-        self._driver.call(
-            "cuFuncGetAttribute",
-            ctypes.byref(static),
-            ctypes.c_int(cu.FUNC_SHARED_SIZE_BYTES),
-            self._function,
-        )
-        if shared > limit.value - static.value:
-            raise Refused(
-                f"the kernel needs {shared:,} bytes of shared memory, this device has {limit.value:,}"
-            )
-        self._driver.call(
-            "cuFuncSetAttribute", self._function, ctypes.c_int(cu.FUNC_MAX_DYNAMIC_SHARED_SIZE_BYTES),
-            ctypes.c_int(limit.value - static.value),
-        )  # fmt: skip
+        limit = driver.attribute("MAX_SHARED_MEMORY_PER_BLOCK_OPTIN", self._job["device"])
+        dynamic = limit - driver.function_attribute("SHARED_SIZE_BYTES", self._function)
+        if shared > dynamic:
+            raise Refused(f"the kernel needs {shared:,} bytes of shared memory, this device has {limit:,}")
+        driver.set_function_attribute("MAX_DYNAMIC_SHARED_SIZE_BYTES", self._function, dynamic)
 
-    def _attributes(self) -> list[cu.LaunchAttribute]:
-        wanted: list[tuple[int, list[int]]] = []
+    def _attributes(self) -> dict[str, tuple[int, ...]]:
+        wanted: dict[str, tuple[int, ...]] = {}
         if self._meta.get("launch_pdl"):
-            wanted.append((cu.ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION, [1]))
+            wanted["PROGRAMMATIC_STREAM_SERIALIZATION"] = (1,)
         if self._meta.get("launch_cooperative_grid"):
-            wanted.append((cu.ATTRIBUTE_COOPERATIVE, [1]))
+            wanted["COOPERATIVE"] = (1,)
         if self._ctas != 1:
-            wanted.append((cu.ATTRIBUTE_CLUSTER_DIMENSION, [self._ctas, 1, 1]))
-            wanted.append((cu.ATTRIBUTE_CLUSTER_SCHEDULING, [cu.CLUSTER_SCHEDULING_SPREAD]))
+            spread = self._driver.api.CUclusterSchedulingPolicy.CU_CLUSTER_SCHEDULING_POLICY_SPREAD
+            wanted["CLUSTER_DIMENSION"] = (self._ctas, 1, 1)
+            wanted["CLUSTER_SCHEDULING_POLICY_PREFERENCE"] = (spread,)
             if self._ctas > _LARGEST_PORTABLE_CLUSTER:
-                self._driver.call(
-                    "cuFuncSetAttribute", self._function,
-                    ctypes.c_int(cu.FUNC_NON_PORTABLE_CLUSTER_SIZE_ALLOWED), ctypes.c_int(1),
-                )  # fmt: skip
-        attributes = []
-        for kind, numbers in wanted:
-            attribute = cu.LaunchAttribute()
-            attribute.id = kind
-            attribute.value[: len(numbers)] = numbers
-            attributes.append(attribute)
-        return attributes
+                self._driver.set_function_attribute("NON_PORTABLE_CLUSTER_SIZE_ALLOWED", self._function, 1)
+        return wanted

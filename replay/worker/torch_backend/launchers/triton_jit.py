@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import time
 import traceback
 from collections.abc import Iterator
@@ -14,7 +13,7 @@ from ...common.failures import KernelError
 from ...cuda import driver as cu
 from ...cuda import kernel_resources
 from ...job import Job
-from ...protocol import Compiled, three
+from ...protocol import Compiled
 from ..placed_values import PlacedValues
 from . import places
 from .source_and_arguments import SourceKernel
@@ -56,15 +55,15 @@ class TritonJit:
         meta = kernel.metadata
         ctas = int(getattr(meta, "num_ctas", 1) or 1)
         x, y, z = (*self._grid, 1, 1)[:3]
-        config = kernel_resources.launch_config(
-            (x * ctas, y, z), (int(meta.num_warps) * int(getattr(meta, "warp_size", 32)), 1, 1),
-            int(meta.shared), (ctas, 1, 1),
-        )  # fmt: skip
+        block = (int(meta.num_warps) * int(getattr(meta, "warp_size", 32)), 1, 1)
         if isinstance(kernel.function, int):
-            function = ctypes.c_void_p(kernel.function)
-            found = kernel_resources.of_function(self._driver, self._device, function, config, ctas)
+            attributes = {"CLUSTER_DIMENSION": (ctas, 1, 1)} if ctas > 1 else {}
+            config = self._driver.launch_config(
+                (x * ctas, y, z), block, int(meta.shared), attributes=attributes
+            )
+            found = kernel_resources.of_function(self._driver, self._device, kernel.function, config, ctas)
         else:
-            found = Compiled(registers=kernel.n_regs, block=three(config.block))
+            found = Compiled(registers=kernel.n_regs, block=block)
         found.stages = write_stages(dict(kernel.asm), folder)
         found.compile_ms, found.cached = self._compile_ms, self._hit
         found.grid = x, y, z  # in clusters, as Triton counts
@@ -78,7 +77,7 @@ class TritonJit:
             module = getattr(each, "module", None)
             if isinstance(module, int):
                 each.module = None  # a Triton that unloads by itself finds nothing left to unload
-                self._driver.status("cuModuleUnload", ctypes.c_void_p(module))
+                self._driver.status("cuModuleUnload", module)
         getattr(self._kernel.function, "device_caches", {}).clear()
         self._kernel.forget()
 
