@@ -25,6 +25,7 @@ from kerncap.replay.candidates.nvrtc_compiler import NvrtcCompiler
 from kerncap.replay.candidates.python_compiler import PythonCompiler
 from kerncap.replay.candidates.tools import PYTHON_COMPILERS, Tool
 from kerncap.replay.candidates.unit import StagedUnit, private_folder, stage
+from kerncap.replay.worker import cuda_bindings
 
 SUFFIXES = frozenset(
     (".cu", ".cuh", ".hip", ".cpp", ".cc", ".cxx", ".h", ".hpp", ".hh", ".hxx", ".inl", ".inc", ".ptx")
@@ -312,6 +313,8 @@ def _confined(staged: StagedUnit, tool: Tool, path: Path, hidden: tuple[Path, ..
     toolkit.append(
         str(Path(__file__).resolve().parent)
     )  # the scripts that speak to NVRTC, HIPRTC and Python's compilers
+    if tool.name == "nvrtc":
+        toolkit.append(cuda_bindings.folder() or "")
     if tool.name in (*PYTHON_COMPILERS, "hiprtc"):  # the virtual environment
         toolkit.append(str(tool.path.parent.parent))
     headers = [folder for _, folder in staged.include_folders(Path("/nowhere")) if os.path.isdir(folder)]

@@ -17,7 +17,7 @@ from kerncap.replay.candidates.compilers import (
 )
 from kerncap.replay.candidates.errors import BuildError
 from kerncap.replay.candidates.unit import GIVEN_HEADERS
-from kerncap.replay.worker import typed_json
+from kerncap.replay.worker import cuda_bindings, typed_json
 
 
 class NvrtcCompiler(Compiler):
@@ -37,6 +37,9 @@ class NvrtcCompiler(Compiler):
 
     def _ask(self, expressions: tuple[str, ...]) -> nvrtc_process.Reply:
         build = self.staged.build
+        bindings = cuda_bindings.folder()
+        if bindings is None:
+            raise BackendUnavailable("NVRTC", cuda_bindings.Missing().mended)
         given = [
             (name, _text(self.staged.files[path]))
             for name, path in build.headers.items()
@@ -44,6 +47,8 @@ class NvrtcCompiler(Compiler):
         ]
         request = nvrtc_process.Request(
             library=str(self.tool.path),
+            version=self.tool.version,
+            bindings=bindings,
             folder=str(self.folder),
             source=_text(self.staged.files[build.unit]),
             name=build.name or "candidate.cu",

@@ -7,18 +7,25 @@ from __future__ import annotations
 
 import ctypes
 import glob
+import importlib
 import json
 import os
 import sys
+import types
 from dataclasses import dataclass
 from typing import Any
 
 
 @dataclass(frozen=True)
 class Request:
-    """A program; headers as (name, text). The compiled files are written into ``folder``."""
+    """A program; headers as (name, text). The compiled files are written into ``folder``.
+
+    ``library`` is NVRTC's file, of this ``version``; ``bindings`` the folder of the package `cuda`.
+    """
 
     library: str
+    version: str
+    bindings: str
     folder: str
     source: str
     name: str
@@ -48,65 +55,68 @@ def main() -> None:
 
 
 def compile_program(request: Request) -> Reply:
-    library = load(request.library)
-    program = ctypes.c_void_p()
-    status = library.nvrtcCreateProgram(
-        ctypes.byref(program),
-        request.source.encode("utf-8", "surrogateescape"),
-        request.name.encode("utf-8", "surrogateescape"),
+    nvrtc = load(request)
+    major = nvrtc.nvrtcVersion()[1]
+    if str(major) != request.version.partition(".")[0]:
+        return Reply(False, f"these cuda-bindings load NVRTC {major}, not {request.library}")
+    status, program = nvrtc.nvrtcCreateProgram(
+        encoded(request.source),
+        encoded(request.name),
         len(request.headers),
-        strings([text for _, text in request.headers]),
-        strings([name for name, _ in request.headers]),
+        [encoded(text) for _, text in request.headers],
+        [encoded(name) for name, _ in request.headers],
     )
     if status:
-        return Reply(False, f"nvrtcCreateProgram: {message(library, status)}")
+        return Reply(False, f"nvrtcCreateProgram: {message(nvrtc, status)}")
     for expression in request.expressions:
-        library.nvrtcAddNameExpression(program, expression.encode())
-    status = library.nvrtcCompileProgram(program, len(request.options), strings(request.options))
-    log = text_of(library, "ProgramLog", program)
+        nvrtc.nvrtcAddNameExpression(program, expression.encode())
+    [status] = nvrtc.nvrtcCompileProgram(program, len(request.options), list(map(encoded, request.options)))
+    log = text_of(nvrtc, "ProgramLog", program)
     if status:
-        return Reply(True, message(library, status), log)
+        return Reply(True, message(nvrtc, status), log)
     for kind in ("CUBIN", "PTX"):
-        data = bytes_of(library, kind, program)
         with open(os.path.join(request.folder, "made." + kind.lower()), "wb") as file:
-            file.write(data)
+            file.write(bytes_of(nvrtc, kind, program))
     return Reply(True, log=log)
 
 
-def load(path: str) -> ctypes.CDLL:
-    """The library; its builtins first, which it would look for in the loader's folders alone."""
-    for builtins in sorted(glob.glob(os.path.join(os.path.dirname(path), "libnvrtc-builtins.so*"))):
+def load(request: Request) -> Any:
+    """`cuda.bindings.nvrtc` over the library that is named: what is loaded already, it takes.
+
+    The library's builtins come before it, which it would look for in the loader's folders alone.
+    """
+    for builtins in sorted(
+        glob.glob(os.path.join(os.path.dirname(request.library), "libnvrtc-builtins.so*"))
+    ):
         if ".alt." not in builtins:
             try:
                 ctypes.CDLL(builtins)
             except OSError:
                 pass  # of another version; the library says what it misses
-    return ctypes.CDLL(path)
+    ctypes.CDLL(request.library)
+    package = sys.modules["cuda"] = types.ModuleType("cuda")
+    package.__path__ = [request.bindings]
+    return importlib.import_module("cuda.bindings.nvrtc")
 
 
-def strings(values: list[str]) -> Any:
-    array = (ctypes.c_char_p * max(1, len(values)))()
-    array[: len(values)] = [value.encode("utf-8", "surrogateescape") for value in values]
-    return array
+def encoded(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")
 
 
-def message(library: ctypes.CDLL, status: int) -> str:
-    library.nvrtcGetErrorString.restype = ctypes.c_char_p
-    return str(library.nvrtcGetErrorString(status).decode())
+def message(nvrtc: Any, status: Any) -> str:
+    return str(nvrtc.nvrtcGetErrorString(status)[1].decode())
 
 
-def bytes_of(library: ctypes.CDLL, what: str, program: ctypes.c_void_p) -> bytes:
-    size = ctypes.c_size_t()
-    if getattr(library, f"nvrtcGet{what}Size")(program, ctypes.byref(size)) or not size.value:
+def bytes_of(nvrtc: Any, what: str, program: Any) -> bytes:
+    status, size = getattr(nvrtc, f"nvrtcGet{what}Size")(program)
+    data = bytearray(size or 0)
+    if status or not data or getattr(nvrtc, f"nvrtcGet{what}")(program, data)[0]:
         return b""
-    data = ctypes.create_string_buffer(size.value)
-    if getattr(library, f"nvrtcGet{what}")(program, data):
-        return b""
-    return data.raw
+    return bytes(data)
 
 
-def text_of(library: ctypes.CDLL, what: str, program: ctypes.c_void_p) -> str:
-    return bytes_of(library, what, program).rstrip(b"\0").decode("utf-8", "replace")
+def text_of(nvrtc: Any, what: str, program: Any) -> str:
+    return bytes_of(nvrtc, what, program).rstrip(b"\0").decode("utf-8", "replace")
 
 
 if __name__ == "__main__":
