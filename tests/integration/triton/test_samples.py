@@ -31,6 +31,7 @@ CAPTURES: dict[str, tuple[tuple[str, ...], set[str]]] = {
     "out_of_bounds": ((), {"square_kernel"}),
     "nan_on_seventh": (("-k", "standardise_kernel", "--when", "nonfinite"), {"standardise_kernel"}),
     "torch_compile_block": ((), set()),  # Inductor names them
+    "cuda_python_axpy": ((), set()),
     "numba_axpy": ((), set()),
     "hip_python_axpy": ((), set()),
     "cutile_scaled_add": ((), set()),

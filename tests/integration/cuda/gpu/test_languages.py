@@ -143,3 +143,33 @@ def test_cuda_core(kerncap_of_module: CommandLine, judge: Judge, tmp_path: Path)
     judge.agrees(path)
     judge.accepts(path, edited(path, tmp_path, "same", "a * x[i] + y[i]", "y[i] + x[i] * a"))
     judge.rejects(path, edited(path, tmp_path, "wrong", "a * x[i]", "a * x[i] * T(1.001)"))
+
+
+def test_cuda_core_linked(kerncap_of_module: CommandLine, judge: Judge) -> None:
+    """A kernel of several programs: its image is what the linker made."""
+    needs("cuda")
+    needs("cuda.core")
+    captured = capture(
+        kerncap_of_module, sys.executable, TARGETS / "cuda_core_linked.py", options=("-k", "kc_")
+    )
+    captured.target_is_unchanged()
+    assert captured.plain.status == 0, captured.plain.stderr
+    judge.agrees(captured.one("kc_linked"))
+
+
+def test_cuda_bindings(kerncap_of_module: CommandLine, judge: Judge, tmp_path: Path) -> None:
+    needs("cuda")
+    needs("cuda.bindings")
+    sample = SAMPLES / "cuda_python_axpy"
+    captured = capture(kerncap_of_module, sys.executable, sample / "run.py", options=("-k", "^axpy$"))
+    captured.target_is_unchanged()
+    assert "agree" in captured.plain.stdout, captured.plain.stdout + captured.plain.stderr
+    path = captured.one("axpy")
+    manifest = captured.reproducers[path]
+    assert manifest.source is not None and manifest.source.build is not None, manifest.notes
+    assert manifest.source.build.tool == "nvrtc"
+    signatures = [argument.signature for argument in manifest.arguments]
+    assert signatures == ["float", "float const*", "float*", "int"]
+    judge.agrees(path)
+    judge.accepts(path, edited(path, tmp_path, "same", "y[i] += a * x[i]", "y[i] = x[i] * a + y[i]"))
+    judge.rejects(path, sample / "wrong.cu")

@@ -15,7 +15,8 @@ from tests.integration.sanitizer.live.conftest import of, run_script
 SAMPLES = Path(__file__).parents[4] / "samples"
 # torch_compile_block needs a GPU
 NOT_ON_CPU = {
-    "torch_compile_block", "numba_axpy", "cutile_scaled_add", "cute_dsl_scaled_add", "hip_python_axpy"
+    "torch_compile_block", "numba_axpy", "cuda_python_axpy", "cutile_scaled_add", "cute_dsl_scaled_add",
+    "hip_python_axpy",
 }  # fmt: skip
 ON_CPU = sorted({path.parent.name for path in SAMPLES.glob("*/run.py")} - NOT_ON_CPU)
 
