@@ -26,6 +26,7 @@ from kerncap.sanitizer.symbolic.projection import Projected, projections
 from kerncap.sanitizer.symbolic.rewrite import Rewriter
 
 FEW_POINTS = 1 << 12
+QUICK_BRANCHES = 10  # of a search that only looks for a short proof
 SUBSTITUTED_POINTS = 24  # of a projection, where something is extreme, that are tried one by one
 REFINEMENTS = 40  # of reads in a model of z3
 MANY_NODES = 300  # of a condition on data, past which only its ranges are looked at
@@ -74,6 +75,7 @@ class Solver:
         self.enumeration_limit = enumeration_limit
         self.operation_limit = 64 * enumeration_limit  # so that long expressions are not a matter of minutes
         self._answers: dict[Expr, Answer] = {}
+        self._refuted: dict[Expr, bool] = {}
         self._rewriters: dict[Expr, Rewriter | None] = {}  # by what is given; None: it holds nowhere
 
     def satisfiable(self, *conditions: Expr) -> Answer:
@@ -91,6 +93,19 @@ class Solver:
             if missing:
                 answer = Sat({**missing, **answer.assignment}, answer.how, answer.contents)
         return answer
+
+    def refuted(self, *conditions: Expr) -> bool:
+        """Whether the cheap ways show that no point satisfies the conditions, whatever memory holds."""
+        condition = land(*conditions)
+        answer = self._answers.get(condition)
+        if answer is not None:
+            return isinstance(answer, Unsat)
+        if condition not in self._refuted:
+            if len(self._refuted) >= 4096:
+                self._refuted.clear()
+            found = affine.Search(condition, lambda _: True, branch_limit=QUICK_BRANCHES).run()
+            self._refuted[condition] = isinstance(found, affine.Refuted)
+        return self._refuted[condition]
 
     def bounds(self, e: Expr, given: Expr = TRUE) -> Interval:
         """Sound outer bounds of an integer expression where ``given`` holds; None for no bound.

@@ -42,7 +42,7 @@ from kerncap.sanitizer.symbolic.expr import (
     substitute,
     var,
 )
-from kerncap.sanitizer.symbolic.solve import Solver, Unsat
+from kerncap.sanitizer.symbolic.solve import Solver
 from kerncap.sanitizer.ttir.ir import Block
 
 _LEFT_OUT = Variable("a lane was left out", "free", 0, 1)
@@ -114,12 +114,31 @@ def all_along(condition: Expr, along: Variable | None, solver: Solver, path: Exp
     """Where a condition holds for all values of a variable, as far as that is easily shown."""
     if along is None or along not in condition.variables:
         return condition
+    if not is_small(condition):
+        return FALSE
     parts = condition.args if condition.kind == "or" else ()
     apart = lor(*(part for part in parts if along not in part.variables))
     first = substitute(condition, {along: const(along.low)})
-    if first is FALSE or not isinstance(solver.satisfiable(path, first, lnot(condition)), Unsat):
+    if first is FALSE or not solver.refuted(path, first, lnot(condition)):
         return apart
     return lor(apart, first)
+
+
+# Where lanes are undefined is a small formula in practice; networks of exchanges (a sort) make it explode.
+_MAX_NODES = 150
+
+
+def is_small(e: Expr) -> bool:
+    """Whether the formula is short enough to reason about."""
+    pending, seen = [e], {e}
+    while pending:
+        for argument in pending.pop().args:
+            if argument not in seen:
+                seen.add(argument)
+                pending.append(argument)
+        if len(seen) > _MAX_NODES:
+            return False
+    return True
 
 
 def kept_unknown(marks: Iterable[Expr], unknown: Expr) -> Expr:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from kerncap.sanitizer.symbolic.expr import (
@@ -18,7 +19,6 @@ from kerncap.sanitizer.symbolic.expr import (
     unknown,
     var,
 )
-from kerncap.sanitizer.symbolic.solve import Unsat
 from kerncap.sanitizer.ttir.ir import Block, IntType, Operation, Value
 from kerncap.sanitizer.walk import left_out
 from kerncap.sanitizer.walk.arith import zero
@@ -41,7 +41,8 @@ def _reduce(walker: Walker, operation: Operation) -> None:
         walker,
         operation,
         shape_of(operation.results[0].type),
-        [_any_along(_combined(walker, o, combiner, lane), axis, extent) for o in operands],
+        operands,
+        lambda operand: _any_along(_combined(walker, operand, combiner, lane), axis, extent),
     )
     for position, result in enumerate(operation.results):
         low, high = _range_of_result(combiner, position, operands[position], extent)
@@ -58,18 +59,20 @@ def _combined(walker: Walker, operand: Tile, combiner: Block, lane: Variable | N
     if not left_out.is_marked(operand.undefined):
         return operand
     nothing = left_out.adds_nothing(combiner, operand.expr, lane)
-    among_others = land(
-        left_out.in_lane(operand.undefined), lnot(left_out.all_left_out(operand.undefined, lane))
-    )
+    whole = left_out.all_left_out(operand.undefined, lane)
+    among_others = land(left_out.in_lane(operand.undefined), lnot(whole))
     matters = _possible(walker, land(among_others, lnot(nothing)))
     return replace(operand, undefined=lor(left_out.combined(operand.undefined, lane), matters))
 
 
 def _possible(walker: Walker, condition: Expr) -> Expr:
-    """FALSE for a condition that holds nowhere, which keeps what is made of it short."""
-    if condition is FALSE or isinstance(walker.solver.satisfiable(walker.path, condition), Unsat):
+    """FALSE for a condition that is soon seen to hold nowhere: what is made of it stays short.
+
+    The others need no answer here: a check asks about what is made of them, if anything reads it.
+    """
+    if left_out.is_small(condition) and walker.solver.refuted(walker.path, condition):
         return FALSE
-    return condition
+    return land(walker.path, condition)
 
 
 def _zero_all_along(
@@ -179,29 +182,23 @@ def _any_along(tile: Tile, axis: int, extent: int) -> Expr:
     return marked.expr
 
 
-# Where lanes are undefined is a small formula in practice; networks of exchanges (a sort) make it explode.
-_MAX_NODES = 150
-
-
-def _kept_simple(walker: Walker, operation: Operation, shape: tuple[int, ...], marks: list[Expr]) -> Expr:
-    """Any of the marks; a mark of its own, of which nothing is known, where they have grown too large."""
-    if all(_is_small(mark) for mark in marks):
-        return lor(*marks)
+def _kept_simple(
+    walker: Walker,
+    operation: Operation,
+    shape: tuple[int, ...],
+    operands: list[Tile],
+    mark_of: Callable[[Tile], Expr],
+) -> Expr:
+    """Any of the operands' marks; one of which nothing is known, where they are or become too large."""
+    marks: list[Expr] = []
+    if all(left_out.is_small(operand.undefined) for operand in operands):
+        marks = list(map(mark_of, operands))
+        if all(map(left_out.is_small, marks)):
+            return lor(*marks)
     key = ("undefined", operation.order, walker.instance)
     reason = f"which lanes are undefined{describe(operation.location)} is too long a formula"
-    return left_out.kept_unknown(marks, unknown(reason, key, walker.context_arguments(shape), sort="bool"))
-
-
-def _is_small(e: Expr) -> bool:
-    pending, seen = [e], {e}
-    while pending:
-        for argument in pending.pop().args:
-            if argument not in seen:
-                seen.add(argument)
-                pending.append(argument)
-        if len(seen) > _MAX_NODES:
-            return False
-    return True
+    result = unknown(reason, key, walker.context_arguments(shape), sort="bool")
+    return left_out.kept_unknown(marks, result) if marks else result
 
 
 def _scan(walker: Walker, operation: Operation) -> None:
@@ -214,7 +211,8 @@ def _scan(walker: Walker, operation: Operation) -> None:
         walker,
         operation,
         operands[0].shape,
-        [_some_along(_combined(walker, one, combiner, lane), axis, extent) for one in operands],
+        operands,
+        lambda operand: _some_along(_combined(walker, operand, combiner, lane), axis, extent),
     )
     # A lane that was left out holds no data, whatever the lanes before it add up to.
     own = (one.undefined for one in operands if left_out.is_marked(one.undefined))

@@ -10,8 +10,10 @@ import pytest
 import triton
 import triton.language as tl
 
+from kerncap.sanitizer import engine
 from kerncap.sanitizer.engine import sanitize
 from kerncap.sanitizer.findings import Unproven, Violated
+from kerncap.sanitizer.symbolic.solve import Solver
 from tests.unit.sanitizer.checks.memory_launches import ArrayContents
 from tests.unit.sanitizer.compiled import launch_of
 
@@ -179,3 +181,45 @@ def test_the_end_of_a_scan_holds_all_that_was_added() -> None:
 def test_a_lane_that_is_masked_off_goes_to_no_place() -> None:
     assert noted(looked_up, "nowhere", 2.0, 0.5) == ""
     assert noted(looked_up, "some", 2.0, 0.5) == "error"
+
+
+@triton.jit
+def network(x, w, y, n, HOW: tl.constexpr, BLOCK: tl.constexpr):
+    """A sort by hand, of left-out lanes too."""
+    offs = tl.arange(0, BLOCK)
+    numbers = tl.load(x + offs, mask=offs < n).to(tl.int32)
+    for step in tl.static_range(24):
+        pairs = tl.reshape(numbers, (BLOCK // 2, 2))
+        second = tl.arange(0, 2)[None, :]
+        left = tl.broadcast_to(tl.sum(pairs * (1 - second), 1)[:, None], (BLOCK // 2, 2))
+        right = tl.broadcast_to(tl.sum(pairs * second, 1)[:, None], (BLOCK // 2, 2))
+        numbers = tl.reshape(pairs ^ tl.where((left > right + step), left ^ right, 0), (BLOCK,))
+    tl.store(y + offs, numbers.to(tl.float32), mask=offs < n)
+
+
+@pytest.mark.parametrize("kernel, how, expected", [
+    (combined, "times memory", "note"), (combined, "scaled in loops", "note"),
+    (combined, "scan in a loop", "error"), (multiplied, "memory", "note"), (network, "", ""),
+])  # fmt: skip
+def test_a_walk_leaves_long_questions_to_the_checks(
+    kernel: Any, how: str, expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What lanes add is asked for each operation, iteration and attempt: once is enough, if it is read."""
+    walk, ask = engine.walk, Solver.satisfiable
+    walking: list[bool] = []
+
+    def watched(*given: Any) -> Any:
+        walking.append(True)
+        try:
+            return walk(*given)
+        finally:
+            walking.pop()
+
+    def asked(solver: Solver, *conditions: Any) -> Any:
+        assert not walking, conditions
+        return ask(solver, *conditions)
+
+    monkeypatch.setenv("KERNCAP_SANITIZER_STRICT", "1")
+    monkeypatch.setattr(engine, "walk", watched)
+    monkeypatch.setattr(Solver, "satisfiable", asked)
+    assert noted(kernel, how, 2.0, 0.5) == expected

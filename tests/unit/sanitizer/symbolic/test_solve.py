@@ -312,6 +312,15 @@ def test_constants_and_dropped_variables() -> None:
     assert dropped.assignment[q] > 7
 
 
+def test_a_short_proof_needs_no_memory(no_z3: None) -> None:
+    solver = Solver()
+    place = read(Buffer(0, 32), mul(P, c(4)))
+    assert solver.refuted(lt(place, I), gt(place, add(I, c(1))))
+    assert not solver.refuted(lt(place, I))
+    assert not solver.refuted(TRUE)
+    assert solver.refuted(FALSE)
+
+
 def test_bounds_under_a_condition() -> None:
     solver = Solver()
     assert solver.bounds(ROW) == (0, 12_800_127)
