@@ -1,4 +1,4 @@
-"""Run a program and hash the memory of its Triton launches; nothing is captured."""
+"""Run a program and hash the memory of its launches; nothing is captured."""
 
 from __future__ import annotations
 
@@ -21,11 +21,12 @@ def trace(
     *,
     environment: Mapping[str, str] | None = None,
     stdout_to_stderr: bool = False,
+    native: bool = False,
 ) -> tuple[Trace, CaptureResult]:
-    """What ``command`` launches through Triton, with digests of the arguments' memory before and after.
+    """What ``command`` launches through Triton, with digests of the arguments' memory before and after it.
 
-    ``selection``: kernels by name, and ordinals. Raises CaptureError if no session can be made; a program
-    that fails is a result.
+    ``selection``: kernels by name, and ordinals. ``native``: also what the CUDA shim sees, with all memory
+    that it reaches. Raises CaptureError if no session can be made; a program that fails is a result.
     """
     chosen = selection or Selection()
     started_ns = time.time_ns()
@@ -37,6 +38,7 @@ def trace(
                     output=Path(folder),
                     list_only=True,
                     trace=True,
+                    trace_native=native,
                     self_check=False,
                     stdout_to_stderr=stdout_to_stderr,
                     environment=dict(environment) if environment is not None else None,
@@ -53,5 +55,6 @@ def trace(
         status=result.target.status,
         kernels=chosen.kernel,
         launch=chosen.launch,
+        native=native,
         processes=result.traced,
     ), result

@@ -277,7 +277,7 @@ class HashedRegion(Struct, frozen=True):
 
 
 class TracedRecord(Struct, frozen=True):
-    """A Triton launch of ``kerncap trace``. ``reason``: why it was not hashed; ``error``: what it raised."""
+    """A launch of ``kerncap trace``. ``reason``: why it was not hashed; ``error``: what it raised."""
 
     launch: Ordinal
     mode: contract.Mode
@@ -290,6 +290,7 @@ class TracedRecord(Struct, frozen=True):
     hashed: Annotated[tuple[HashedRegion, ...], Meta(max_length=schema.MAX_LIST)] = ()
     python_stack: Annotated[tuple[Frame, ...], Meta(max_length=64)] = ()
     range: RangeNames = ()
+    time_ns: Count = 0
     reason: schema.Text | None = None
     error: schema.Text | None = None
 

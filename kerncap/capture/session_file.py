@@ -60,6 +60,7 @@ class SessionFile:
     by_default: bool = default.by_default
     list_only: bool = default.list_only
     trace: bool = default.trace
+    trace_native: bool = default.trace_native
     dormant: bool = default.dormant
     generation: int = default.generation
     limit_kernels: int = default.limit_kernels
@@ -79,6 +80,7 @@ class SessionFile:
             by_default=options.selection.is_default,
             list_only=options.run.list_only,
             trace=options.run.trace,
+            trace_native=options.run.trace_native,
             dormant=options.run.dormant,
         )
 

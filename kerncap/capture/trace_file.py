@@ -1,7 +1,8 @@
-"""What `kerncap trace` keeps of a run: digests of the memory before and after each Triton launch."""
+"""What `kerncap trace` keeps of a run: digests of the memory before and after each launch."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Annotated
@@ -22,7 +23,7 @@ MAX_BYTES = 2 << 30
 
 
 class TracedProcess(Struct, frozen=True, kw_only=True):
-    """One process: its Triton launches in their order, and what else it launched, which was not hashed."""
+    """One process: its launches in their order, and what else it launched, which was not hashed."""
 
     pid: Pid
     rank: Rank | None = None
@@ -45,6 +46,7 @@ class Trace(Struct, frozen=True, kw_only=True):
     status: int = 0
     kernels: schema.Name | None = None  # the regular expression of ``-k``, if only those were hashed
     launch: tuple[int, int] | None = None  # of ``--launch``
+    native: bool = False  # launches that the CUDA shim sees were hashed, too
     processes: Annotated[tuple[TracedProcess, ...], Meta(max_length=100_000)] = ()
 
     @property
@@ -68,17 +70,23 @@ def processes_of(
         native: dict[str, int] = {}
         for part in parts:
             if part.is_native and part.counts is not None:
+                hashed = Counter(launch.kernel.qualified_name for launch in part.traced)
                 for name, counts in part.counts.kernels.items():
-                    if counts.launches and name not in hooked:
-                        native[name] = native.get(name, 0) + counts.launches
-        launches = [launch for part in parts for launch in part.traced]
+                    if counts.launches > hashed[name] and name not in hooked:
+                        native[name] = native.get(name, 0) + counts.launches - hashed[name]
+        launches = sorted(
+            (launch for part in parts for launch in part.traced), key=lambda one: (one.time_ns, one.launch)
+        )
         failed = [text for part in parts for text in _failures(part)]
         if launches or native or failed:
             started = min(part.process.time_ns if part.process is not None else 0 for part in parts)
             process = TracedProcess(
                 pid=pid,
                 rank=next((part.rank for part in parts if part.rank is not None), None),
-                launches=tuple(sorted(launches, key=lambda launch: launch.launch)),
+                # The hook and a shim count separately.
+                launches=tuple(
+                    msgspec.structs.replace(launch, launch=number) for number, launch in enumerate(launches)
+                ),
                 native=native,
                 failed=tuple(failed),
                 complete=all(part.ended or part.is_native for part in parts)

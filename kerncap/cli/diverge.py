@@ -27,6 +27,9 @@ _SEPARATOR = "--"
 @click.option("-k", "--kernel", metavar="REGEX", help="Only kernels whose name matches REGEX.")
 @click.option("--launch", metavar="N[:M]", help="Only launches N to M-1 of each kernel, counted from 0.")
 @click.option(
+    "--native", is_flag=True, help="Also hash the memory of CUDA kernels; each waits for the device."
+)
+@click.option(
     "--ulps", type=Finite(0, 1e18), metavar="N", help="Accept results within N units in the last place."
 )
 @click.option("--rtol", type=Finite(0, 1e6), metavar="X", help="Accept results within a relative error of X.")
@@ -48,6 +51,7 @@ def command(
     output: Path,
     kernel: str | None,
     launch: str | None,
+    native: bool,
     ulps: float | None,
     rtol: float | None,
     atol: float | None,
@@ -79,6 +83,7 @@ def command(
             Tolerance(ulps, rtol, atol),
             rounds,
             not no_noise,
+            native,
         )
     )
     if as_json:

@@ -147,7 +147,7 @@ def _result(found: Any) -> str:
         tolerance = f", {len(found.within):,} of them within the tolerance" if found.within else ""
         return f"EQUAL ({_count(found.aligned, 'launch', 'es')} compared{tolerance}; no launch differs)"
     if not found.aligned:
-        return "UNDECIDED (no Triton launch was traced on both sides)"
+        return "UNDECIDED (no launch was traced on both sides)"
     if found.nondeterministic:
         return "UNDECIDED (a nondeterministic launch hides what comes after it)"
     return f"UNDECIDED ({_count(len(found.uncompared), 'thing', 's')} not compared)"

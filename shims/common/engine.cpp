@@ -75,6 +75,9 @@ Engine* make_engine() noexcept {
     if (folder.empty() || !read_conf(folder, 0, &conf)) return nullptr;
     conf = newest(std::move(conf));
     if (!conf.wants_shim(shim_name())) return nullptr;
+    // A launch is looked at as one that is captured, and every one is.
+    conf.trace_native = conf.trace_native && std::strcmp(shim_name(), word::shim::cuda) == 0;
+    if (conf.trace_native) conf.list_only = conf.by_default = false;
     capture::leave_mark(shim_name());
     auto* made = new Engine(std::move(conf));
     capture::pass_below.store(made->selection.pass_below());

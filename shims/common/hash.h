@@ -2,7 +2,7 @@
 //
 // Sums, so that a device adds the words up in any order; shims/cuda/kernels/snapshot.cu computes the
 // same. A change of one word always shows: for a given position the mixing is a bijection. They
-// serve within one session only.
+// serve within one session, and digests of them in the file of `kerncap trace`.
 #ifndef KERNCAP_COMMON_HASH_H
 #define KERNCAP_COMMON_HASH_H
 

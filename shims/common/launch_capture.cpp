@@ -181,6 +181,7 @@ LaunchCapture::~LaunchCapture() {
 }
 
 void LaunchCapture::take() {
+  if (conf_.trace_native) return trace();
   const char* library = peers::library_of(*launch_.kernel);
   bool ready = library != nullptr ? name_what_is_not_held(library) : prepare() && close_gate() && before();
   leave();
@@ -314,7 +315,8 @@ Poll LaunchCapture::wait_for_idle(std::string* what) {
   }
 }
 
-bool LaunchCapture::before() {
+// All has ended, and it is known which memory the launch reaches.
+bool LaunchCapture::look() {
   if (!enter()) return false;
   if (device_.is_capturing()) {
     why_ = "a stream capture began, where nothing can be copied";
@@ -334,11 +336,17 @@ bool LaunchCapture::before() {
     return false;
   }
   if (!device_.prepare(&why_) || !find_regions()) return false;
+  if (closure_.not_held.empty())
+    for (const Region& region : closure_.regions)
+      if (region.kind == RegionKind::device && region.shared.empty() && region.device != launch_.device &&
+          waits_for(region.device))
+        return false;
+  return true;
+}
+
+bool LaunchCapture::before() {
+  if (!look()) return false;
   if (!closure_.not_held.empty()) return describe_only();
-  for (const Region& region : closure_.regions)
-    if (region.kind == RegionKind::device && region.shared.empty() && region.device != launch_.device &&
-        waits_for(region.device))
-      return false;
   if (!check_sizes() || !place_arrays()) return false;
   number_ = static_cast<int64_t>(engine_.session.next_launch());
   if (!conf_.no_values && !snapshot()) return false;
@@ -398,14 +406,18 @@ void LaunchCapture::release_arrays() noexcept {
   for (Region& region : closure_.regions) region.array = 0;
 }
 
+bool LaunchCapture::fits() {
+  uint64_t size = closure_.stored_bytes;
+  if (!closure_.unfinished && size <= conf_.max_size) return true;
+  why_ = "it can reach " + std::string(closure_.unfinished ? "at least " : "") + size_text(size) +
+         ", more than --max-size " + size_text(conf_.max_size) + ": " + describe_sizes(closure_.regions);
+  return false;
+}
+
 bool LaunchCapture::check_sizes() {
   if (conf_.no_values) return true;
   uint64_t size = closure_.stored_bytes;
-  if (closure_.unfinished || size > conf_.max_size) {
-    why_ = "it can reach " + std::string(closure_.unfinished ? "at least " : "") + size_text(size) +
-           ", more than --max-size " + size_text(conf_.max_size) + ": " + describe_sizes(closure_.regions);
-    return false;
-  }
+  if (!fits()) return false;
   if (!wanted_.chosen && engine_.selection.exceeds_limit(size)) {
     why_ = word::filter::limit;
     settle(Outcome::refused);

@@ -53,6 +53,7 @@ class LaunchCapture {
 
   // Each gives false with `why_` set, or with the capture settled.
   bool name_what_is_not_held(const char* library);
+  bool look();
   bool describe_only();
   bool prepare();
   bool waits_for(int device);
@@ -67,6 +68,7 @@ class LaunchCapture {
   void leave() noexcept;
   Poll wait_for_idle(std::string* what);
   bool find_regions();
+  bool fits();
   bool check_sizes();
   bool place_arrays();
   void release_arrays() noexcept;
@@ -82,6 +84,14 @@ class LaunchCapture {
   bool run_again(Snapshot& first, SnapshotFile& file, unsigned round, bool* keep);
   bool describe_difference(Snapshot& first, const SnapshotFile* file, const std::vector<Chunk>& chunks,
                            std::string* why);
+
+  // `kerncap trace`, in launch_trace.cpp.
+  void trace();
+  bool trace_before();
+  bool trace_after();
+  bool print(Prints* prints);
+  bool find_addresses();
+  void write_traced(const std::string& error);
 
   void write_launch();
   bool write_complete(Ending ending, const std::string& error);
@@ -112,7 +122,9 @@ class LaunchCapture {
   SnapshotFilePtr pre_file_, post_file_;
   std::vector<Chunk> chunks_;
   std::string detail_;
-  int64_t number_ = -1;  // of the launch in this process's records
+  Prints before_, now_;          // of a trace
+  std::vector<bool> addresses_;  // by region
+  int64_t number_ = -1;          // of the launch in this process's records
   uint64_t pre_ns_ = 0, post_ns_ = 0, launched_ns_ = 0, duration_ns_ = 0;
 };
 

@@ -1,4 +1,7 @@
-// The LAUNCH and COMPLETE records of a capture (docs/session.md).
+// The LAUNCH and COMPLETE records of a capture, and the TRACED record of a trace (docs/session.md).
+#include <cstdio>
+#include <cstring>
+
 #include "common/clock.h"
 #include "common/launch_capture.h"
 #include "common/text.h"
@@ -144,6 +147,37 @@ void write_parameters(json::Writer& json, const Launch& launch) {
   json.field(key::bytes, hex(launch.parameters.data(), launch.parameters.size())).end();
 }
 
+// Of the prints of a region's chunks. Compared between runs: a change of it, or of what is printed, needs
+// another version of the file of `kerncap trace`.
+std::string digest(const Prints& prints, uint64_t first, uint64_t end) {
+  Fingerprint all;
+  for (uint64_t i = first; i < end; ++i) {
+    mixing::add(all, prints[i].first, 2 * (i - first));
+    mixing::add(all, prints[i].second, 2 * (i - first) + 1);
+  }
+  char text[33];
+  std::snprintf(text, sizeof text, "%016llx%016llx", static_cast<unsigned long long>(all.first),
+                static_cast<unsigned long long>(all.second));
+  return text;
+}
+
+// A name that another run gives the same memory: an address is no such.
+std::string trace_name(const std::string& reason, size_t number) {
+  return reason.compare(0, 12, "reached from") == 0 ? "memory " + std::to_string(number) : reason;
+}
+
+// The bytes of the parameters, less the addresses of what was hashed.
+std::string without_addresses(const Launch& launch, const std::vector<Region>& regions) {
+  std::string text = hex(launch.parameters.data(), launch.parameters.size());
+  for (size_t at = 0; at + 8 <= launch.parameters.size(); at += 8) {
+    uint64_t word;
+    std::memcpy(&word, &launch.parameters[at], 8);
+    for (const Region& region : regions)
+      if (word - region.base < region.size) text.replace(2 * at, 16, 16, '-');
+  }
+  return text;
+}
+
 }  // namespace
 
 const char* kind_of(const Image* image) {
@@ -216,6 +250,43 @@ void LaunchCapture::write_launch() {
   json.text_or_null(key::condition, conf_.condition() != nullptr ? conf_.condition() : "");
   json.end();
   recorded_ = engine_.session.write(KERNCAP_RECORD_LAUNCH, json);
+}
+
+void LaunchCapture::write_traced(const std::string& error) {
+  const Kernel& kernel = *launch_.kernel;
+  const std::vector<Region>& regions = closure_.regions;
+  json::Writer json;
+  json.begin_object().field(key::launch, number_).field(key::mode, word::mode::native);
+  json.key(key::kernel).begin_object().field(key::name, without_parameters(kernel.demangled));
+  json.field(key::qualified_name, kernel.demangled).field(key::mangled, kernel.name).end();
+  json.field(key::ordinal, wanted_.ordinal);
+  write_dim(json, key::grid, launch_.grid);
+  json.key(key::arguments).begin_array().begin_object().field(key::name, "parameters");
+  json.field(key::role, word::role::runtime).key(key::value).begin_object().field(key::kind, "str");
+  json.field(key::value, without_addresses(launch_, regions)).end().end().end();
+  json.key(key::options).begin_object().end().key(key::views).begin_array();
+  for (size_t i = 0; i < regions.size(); ++i) {
+    json.begin_object().field(key::region, static_cast<uint64_t>(i)).field(key::offset, 0);
+    json.field(key::dtype, "uint8").field(key::itemsize, 1);
+    json.key(key::shape).begin_array().value(regions[i].size).end().key(key::strides);
+    json.begin_array().value(1).end().field(key::name, trace_name(regions[i].reason, i)).end();
+  }
+  json.end().key(key::hashed).begin_array();
+  for (size_t i = 0; error.empty() && i < regions.size(); ++i) {
+    uint64_t first = layout_->first_chunk[i], end = layout_->first_chunk[i + 1];
+    json.begin_object().field(key::base, regions[i].base).field(key::size, regions[i].size);
+    json.field(key::kind, kind_name(regions[i].kind));
+    json.field(key::before, digest(before_, first, end)).field(key::after, digest(now_, first, end));
+    if (addresses_[i]) json.field(key::addresses, true);
+    json.end();
+  }
+  json.end();
+  if (python_stack_.size() > 1) python_stack_.erase(python_stack_.begin(), python_stack_.end() - 1);
+  write_stack(json, key::python_stack, python_stack_);
+  json.key(key::range).begin_array();
+  for (const std::string& name : ranges::names_of(wanted_.range)) json.value(name);
+  json.end().field(key::time_ns, launched_ns_).null_field(key::reason).text_or_null(key::error, error).end();
+  recorded_ = engine_.session.write(KERNCAP_RECORD_TRACED, json);
 }
 
 bool LaunchCapture::write_complete(Ending ending, const std::string& error) {

@@ -39,7 +39,9 @@ struct Conf {
 
   bool conditional() const { return on_fault || when.has_value(); }
   // One launch and no more: neither ordinals nor a set was asked for.
-  bool single() const { return !launch && !by_default && !per_config && !last && !is_span(); }
+  bool single() const {
+    return !launch && !by_default && !per_config && !last && !is_span() && !trace_native;
+  }
   // Whether a range of launches was asked for.
   bool is_span() const { return launches || from_kernel; }
   const char* condition() const;  // as records name it; null for none

@@ -27,7 +27,8 @@ ROUNDS = 4
 class DivergeOptions:
     """``selection``: kernels by name and ordinals. ``rounds``: launches that are captured to judge them.
 
-    ``noise``: run a side that differs once more, to tell nondeterminism. Raises UsageError.
+    ``noise``: run a side that differs once more, to tell nondeterminism. ``native``: launches that the CUDA
+    shim sees are compared, too. Raises UsageError.
     """
 
     a: Side
@@ -37,6 +38,7 @@ class DivergeOptions:
     tolerance: Tolerance = Tolerance()
     rounds: int = ROUNDS
     noise: bool = True
+    native: bool = False
 
     @property
     def once(self) -> bool:
@@ -46,12 +48,18 @@ class DivergeOptions:
 
 def diverge(options: DivergeOptions) -> Divergence:
     """Run both sides, and those that differ again. Raises UsageError, FormatError, CaptureError."""
-    runs = options.a.trace(options.selection), options.b.trace(options.selection)
+    runs = (
+        options.a.trace(options.selection, options.native),
+        options.b.trace(options.selection, options.native),
+    )
     for side, run in zip((options.a, options.b), runs, strict=True):
         if side.recorded is not None and (run.kernels, run.launch) != _filters(options.selection):
             raise UsageError(
                 f"{side.recorded}: recorded with other -k and --launch; give the same ones, or record again"
             )
+        if side.recorded is not None and run.native != options.native:
+            said = "without" if options.native else "with"
+            raise UsageError(f"{side.recorded}: recorded {said} --native; do the same here, or record again")
     search = Search(
         (options.a, options.b),
         runs,
@@ -61,6 +69,7 @@ def diverge(options: DivergeOptions) -> Divergence:
         rounds=options.rounds,
         once=options.once,
         noise=options.noise,
+        native=options.native,
     )
     return search.run()
 

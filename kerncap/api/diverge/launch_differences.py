@@ -12,6 +12,7 @@ from kerncap.api.diverge.align import Step, align, value_key
 from kerncap.capture.payloads import HashedRegion, TracedRecord
 from kerncap.capture.trace_file import Trace, TracedProcess
 from kerncap.format import schema
+from kerncap.format.contract import word
 from kerncap.log import one_line
 from kerncap.report.inspect_text import value_text
 
@@ -83,7 +84,10 @@ def _pair(process: int, step: Step, a: tuple[TracedRecord, ...], b: tuple[Traced
     for names, one, other in _regions(first, second):
         if one.addresses or other.addresses:
             shown = ", ".join(names)
-            uncompared.append(f"{shown} holds addresses, and the memory behind them was not hashed")
+            behind = "which are others in each process"
+            if first.mode != word.mode.native:
+                behind = "and the memory behind them was not hashed"
+            uncompared.append(f"{shown} holds addresses, {behind}")
             continue
         if (one.size, one.before) != (other.size, other.before):
             before += names

@@ -25,6 +25,7 @@ from kerncap.api.diverge.sides import Side
 from kerncap.capture.options import Selection
 from kerncap.capture.payloads import TracedRecord
 from kerncap.capture.trace_file import Trace
+from kerncap.format.contract import word
 
 
 class Search:
@@ -41,11 +42,13 @@ class Search:
         rounds: int,
         once: bool,
         noise: bool,
+        native: bool,
     ) -> None:
         self._sides, self._runs = sides, runs
         self._selection, self._output, self._tolerance = selection, output, tolerance
         self._rounds, self._once, self._wants_noise = rounds, once, noise
         self._pairs = pairs_of(*runs)
+        self._native = native
         self._noise: Noise | None = None
         self._nondeterministic: list[Named] = []
         self._within: list[Place] = []
@@ -94,7 +97,7 @@ class Search:
             return
         for which, side in enumerate(self._sides):
             if side.recorded is None:
-                again = replace(side, name=f"{side.name} again").trace(self._selection)
+                again = replace(side, name=f"{side.name} again").trace(self._selection, self._native)
                 self._noise = Noise(which, self._runs[which], again)
                 return
         self._notes.append("both runs are recordings: the difference may be nondeterminism")
@@ -156,8 +159,11 @@ class Search:
         return named_of(kind, pair, captured)
 
     def _finished(self, named: Named, pair: Pair) -> Named:
-        since = _last_agreed(pair, named.before, self._pairs) if named.before else None
-        return sanitized(replace(named, since=since))
+        is_native = pair.launch.mode == word.mode.native  # whose arguments the trace has by their number
+        before = pair.before if is_native and named.before else named.before
+        since = _last_agreed(pair, before, self._pairs) if before else None
+        named = replace(named, since=since)
+        return named if is_native else sanitized(named)
 
 
 def _kind_of(pair: Pair, pairs: Sequence[Pair]) -> str:

@@ -40,19 +40,19 @@ class Side:
                 f"{self.name}: {problem}; give a program after --, or --{self.name.lower()} FILE"
             )
 
-    def trace(self, selection: Selection) -> Trace:
+    def trace(self, selection: Selection, native: bool = False) -> Trace:
         """Run it once, or read what was recorded. Raises CaptureError if the program can't be started."""
         if self.recorded is not None:
             return trace_file.read(self.recorded)
         log.line(f"{self.name}: tracing {' '.join(self.command)}")
-        found, result = trace(self.command, selection, environment=self.environment, stdout_to_stderr=True)
+        found, result = trace(
+            self.command, selection, environment=self.environment, stdout_to_stderr=True, native=native
+        )  # fmt: skip
         _end_if_interrupted(result)
         if result.target.pid is None:
             raise UsageError(f"{self.name}: {result.target.error}; give a program that can be started")
         if not found.launches:
-            log.line(
-                f"{self.name}: no Triton launch was traced{f': {result.reason}' if result.reason else ''}"
-            )
+            log.line(f"{self.name}: no launch was traced{f': {result.reason}' if result.reason else ''}")
         return found
 
 

@@ -358,6 +358,7 @@ class default:
     backend: Backend = "auto"
     list_only: bool = False
     trace: bool = False
+    trace_native: bool = False
     dormant: bool = False
     generation: int = 0
     by_default: bool = False
@@ -402,7 +403,7 @@ class Options(default):
 _GROUPS: Tuple[Tuple[str, Tuple[str, ...]], ...] = (
     ("selection", ("kernel", "launch", "launches", "from_kernel", "from_skip", "to_kernel", "to_skip", "per_config", "where", "range", "ranks", "on_fault", "fault_timeout_s", "when", "last", "stop",)),
     ("keep", ("memory", "max_size", "no_values",)),
-    ("session", ("version", "token", "socket", "backend", "list_only", "trace", "dormant", "generation", "by_default", "limit_kernels", "limit_bytes", "drain_timeout_s", "chunk_bytes",)),
+    ("session", ("version", "token", "socket", "backend", "list_only", "trace", "trace_native", "dormant", "generation", "by_default", "limit_kernels", "limit_bytes", "drain_timeout_s", "chunk_bytes",)),
 )
 
 

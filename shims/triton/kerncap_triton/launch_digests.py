@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any, Dict, List, Optional
 
 from . import cuda, hashing, nvtx_ranges, values
@@ -20,6 +21,7 @@ class Trace(Watch):
         super().__init__(session, counters, call, fn, ordinal, None)
         self._launch = session.next_launch()
         self._closure = Closure()
+        self._time_ns = time.time_ns()
         self._known: Dict[str, Any] = {}  # of the record, as soon as it is known
         self._before: List[str] = []
         self._addresses: List[bool] = []
@@ -97,6 +99,7 @@ class Trace(Watch):
                 key.hashed: hashed or [],
                 key.python_stack: python_stack()[-1:],
                 key.range: nvtx_ranges.names(),
+                key.time_ns: self._time_ns,
                 key.reason: reason and values.clean(reason)[:4000],
                 key.error: error and values.clean(error)[:4000],
             },

@@ -52,6 +52,7 @@ def test_every_option_is_in_it() -> None:
         "by_default": False,
         "list_only": False,
         "trace": False,
+        "trace_native": False,
         "dormant": False,
         "generation": 0,
         "limit_kernels": 10,

@@ -1,0 +1,118 @@
+// `kerncap trace --native`: what a launch finds in the memory that it reaches and what it leaves there, as
+// digests. Chunks are printed on the device where it runs our kernels.
+#include <algorithm>
+
+#include "common/clock.h"
+#include "common/gate.h"
+#include "common/host_scan.h"
+#include "common/launch_capture.h"
+#include "common/peers.h"
+
+namespace kerncap {
+namespace {
+
+// What is allocated, as a scan takes it: ascending, and apart.
+std::vector<Interval> allocated() {
+  std::vector<Interval> found;
+  for (const Allocation& allocation : MemoryMap::instance().snapshot()) {
+    uint64_t end = allocation.base + allocation.size;
+    if (!found.empty() && allocation.base <= found.back().end)
+      found.back().end = std::max(found.back().end, end);
+    else
+      found.push_back({allocation.base, end});
+  }
+  return found;
+}
+
+}  // namespace
+
+void LaunchCapture::trace() {
+  launched_ns_ = wall_ns();
+  bool ready = trace_before();
+  leave();
+  if (ready) {
+    real_.once();
+    ready = trace_after();
+    leave();
+  }
+  if (!ready && !settled_) fail();
+  release_arrays();
+  if (gated_) gate::open();
+  gated_ = false;
+}
+
+bool LaunchCapture::trace_before() {
+  if (const char* library = peers::library_of(*launch_.kernel)) {
+    why_ = std::string("it is one of ") + library + ", which wait for other processes";
+    return false;
+  }
+  if (!prepare() || !close_gate() || !look()) return false;
+  if (!closure_.not_held.empty()) {
+    why_ = "it needs " + closure_.not_held.front() + ", which can't be hashed";
+    return false;
+  }
+  if (!fits() || !place_arrays()) return false;
+  number_ = static_cast<int64_t>(engine_.session.next_launch());
+  layout_ = std::make_unique<Layout>(closure_.regions, conf_.chunk_bytes);
+  return find_addresses() && print(&before_);
+}
+
+bool LaunchCapture::trace_after() {
+  int status = real_.status();
+  std::string error = status != 0 ? device_.error_text(status) : std::string();
+  if (status == 0) {
+    if (!enter()) return false;
+    Poll poll = wait_for_idle(&error);
+    if (poll == Poll::pending) {
+      why_ = error + " did not finish after the launch";
+      return false;
+    }
+    if (poll == Poll::done) error.clear();
+    if (poll == Poll::done && !print(&now_)) return false;
+    if (poll == Poll::failed) engine_.saw_fault(error);
+  } else if (is_fault(status)) {
+    engine_.saw_fault(error);
+  }
+  write_traced(error);
+  if (!recorded_) {
+    why_ = engine_.session.refusal("its record");
+    return false;
+  }
+  settle(Outcome::kept);
+  return true;
+}
+
+bool LaunchCapture::print(Prints* prints) {
+  Prints none(layout_->first_chunk.back());
+  return find_changed(device_, *layout_, none, nullptr, nullptr, &chunks_, prints, &why_);
+}
+
+// Words that lead into allocated memory are others in each process.
+bool LaunchCapture::find_addresses() {
+  addresses_.assign(closure_.regions.size(), false);
+  const std::vector<Interval> table = allocated();
+  for (size_t i = 0; i < closure_.regions.size() && !table.empty(); ++i) {
+    const Region& region = closure_.regions[i];
+    uint64_t start = (region.base + 7) & ~7ULL, end = region.base + region.size;
+    if (region.kind == RegionKind::array || start + 8 > end) continue;
+    ScanRange range{start, (end - start) / 8, region.device, region.kind == RegionKind::host};
+    if (is_on_device(device_, region) && device_.begin_scan(region.device, table)) {
+      std::vector<uint64_t> sources;
+      if (!device_.scan(range.device, range.address, range.words) ||
+          !device_.end_scan(range.device, &sources)) {
+        why_ = "looking for addresses: " + device_.error_text(device_.status());
+        return false;
+      }
+      addresses_[i] = std::any_of(sources.begin(), sources.end(), [](uint64_t s) { return s != UINT64_MAX; });
+    } else {
+      HostSources sources;
+      sources.assign(table.size());
+      if (!host_scan(device_, table, {range}, &sources, &why_)) return false;
+      for (size_t k = 0; k < table.size(); ++k)
+        addresses_[i] = addresses_[i] || sources.at(k) != HostSources::none;
+    }
+  }
+  return true;
+}
+
+}  // namespace kerncap
