@@ -185,16 +185,21 @@ def test_what_is_read_before_it_is_written_is_named(
 
 
 @pytest.mark.long
+@pytest.mark.parametrize(
+    "old, new",
+    [("factor * 1.5", "factor * 1.25"), ("* 1.5, mask=i < n)", "* 1.5, mask=i < n - 1)")],
+    ids=["a constant", "a mask"],
+)
 def test_an_edited_kernel_is_named_with_its_source(
-    kerncap_of_module: CommandLine, program: list[str]
+    kerncap_of_module: CommandLine, program: list[str], old: str, new: str
 ) -> None:
-    edited = kerncap_of_module.target(PROGRAM.replace("factor * 1.5", "factor * 1.25"), "edited.py")
-    done = kerncap_of_module(
-        "diverge", "-o", "out-edited", "--no-noise", "--", *program, "--", sys.executable, edited, timeout=900
-    )
+    assert old in PROGRAM
+    edited = kerncap_of_module.target(PROGRAM.replace(old, new), f"edited-{len(new)}.py")
+    words = ("-o", f"out-edited-{len(new)}", "--no-noise", "--", *program, "--", sys.executable, edited)
+    done = kerncap_of_module("diverge", *words, timeout=900)
     assert done.status == 1, done.stderr
     assert "its inputs agree, its results differ: y; its source differs" in done.stdout
-    assert any(line.startswith("  source: +") and "1.25" in line for line in done.stdout.splitlines())
+    assert any(line.startswith("  source: +") and new in line for line in done.stdout.splitlines())
     assert done.result_line == "Result: DIFFERENT (scale, launch 0)"
 
 
