@@ -307,7 +307,7 @@ def _notes(opened: LaunchRange, launches: tuple[LaunchOfRange, ...], steps: list
         if step.changed_regions:
             regions = f"{step.changed_regions} region{'s' if step.changed_regions > 1 else ''}"
             notes.append(
-                f"changed between launches {step.number - 1} and {step.number} by something that is not in "
+                f"changed between launches {step.number - 1} and {step.number} by something outside "
                 f"the range: {regions}, {step.changed_bytes:,} bytes; the replay makes the same change"
             )
         notes += step.verdict.notes if step.verdict is not None else []
