@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -66,7 +66,7 @@ class NativeBackend(StateOperations[States], Judging):
         self.memory = memory
         self.vendor = vendor
         # What places memory for HIP has no such driver, and its launches no limits and no textures.
-        driver: Any = getattr(memory, "driver", None)
+        driver = cast("Any", getattr(memory, "driver", None))
         if driver is not None and job["launch"]["limits"] is not None:
             memory.notes += set_limits(driver, job["launch"]["limits"])
         self.device = vendor.Device(memory)
