@@ -22,11 +22,6 @@ class Answer(enum.Enum):
         return self.value.upper()
 
 
-def result_line(answer: Answer, said: str) -> str:
-    """The last line of a command that judges."""
-    return f"Result: {answer.word} ({said})"
-
-
 def of_all(answers: Iterable[Answer]) -> Answer:
     """The answer to all of several questions: a no decides, then an undecided; no question leaves it open."""
     given = set(answers)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from kerncap.answer import Answer, result_line
+from kerncap.answer import Answer
 from kerncap.replay.outcome import Outcome
 from kerncap.replay.worker.protocol import Difference
+from kerncap.result_line import result_line
 
 
 @dataclass(frozen=True)

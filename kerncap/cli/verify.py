@@ -9,7 +9,6 @@ from typing import Any
 
 import click
 
-from kerncap.answer import result_line
 from kerncap.cli import WORDS
 from kerncap.cli.number_types import COUNT_OR_NONE
 from kerncap.cli.paths import PATH
@@ -17,6 +16,7 @@ from kerncap.cli.replay_options import replay_options
 from kerncap.cli.strict import strict_option
 from kerncap.errors import UsageError
 from kerncap.exit_status import exit_status
+from kerncap.result_line import result_line
 
 
 @click.command("verify")

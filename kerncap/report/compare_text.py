@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from kerncap.answer import Answer, result_line
+from kerncap.answer import Answer
 from kerncap.log import one_line
 from kerncap.report.tables import table
 from kerncap.report.verdict_text import milliseconds
+from kerncap.result_line import result_line
 
 _SHOWN_LINES = 30  # of the diff of a stage
 _SHOWN_OPCODES = 12

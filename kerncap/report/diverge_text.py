@@ -9,7 +9,7 @@ from typing import Any
 from kerncap.answer import Answer
 from kerncap.log import one_line
 from kerncap.report.diff_text import memory_lines, source_lines
-from kerncap.report.sanitize_text import result_line as sanitized_line
+from kerncap.report.sanitize_text import sanitized_line
 from kerncap.report.trace_text import cost_text
 
 _SHOWN = 8  # of each list; --json has all

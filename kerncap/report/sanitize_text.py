@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
-from kerncap import answer
 from kerncap.answer import Answer
 from kerncap.log import one_line
 from kerncap.report.sanitize_baseline import Baseline, counts_of_run
@@ -13,6 +12,7 @@ from kerncap.report.sanitize_causes import Cause, all_of, causes_of, line_of, on
 from kerncap.report.sanitize_counts import NO_PROGRAM, Counts, counts_of, unproven_of
 from kerncap.report.sanitize_finding import finding_lines, known_line, note_line, place, shown_path
 from kerncap.report.sanitize_host_reads import known_read_line, lines_of
+from kerncap.result_line import result_line
 from kerncap.sanitizer.findings import LaunchReport, Program, Proved, Settled, Violated
 from kerncap.sanitizer.ttir.ir import Location
 
@@ -63,7 +63,7 @@ def render(
             lines += [*lines_of(read), ""]
     if old:
         lines += [*(known_read_line(read) for read in old), ""]
-    return "\n".join([*lines, result_line(reports, program, baseline)])
+    return "\n".join([*lines, sanitized_line(reports, program, baseline)])
 
 
 def is_at(location: Location, place: str) -> bool:
@@ -72,13 +72,13 @@ def is_at(location: Location, place: str) -> bool:
     return line is not None and f"/{line[0]}:{line[1]}".endswith(f"/{place}")
 
 
-def result_line(
+def sanitized_line(
     reports: Sequence[LaunchReport], program: Program = NO_PROGRAM, baseline: Baseline | None = None
 ) -> str:
     """``Result: PASS (…)`` if all is proved; with what was proved and what was not."""
     counts = counts_of_run(reports, program, baseline)
     if not counts.launches and counts.answer is not Answer.NO:
-        return answer.result_line(counts.answer, counts.why_open)
+        return result_line(counts.answer, counts.why_open)
     said = f"{_number(counts.launches, 'launch', 'launches')}; {_settled(counts)}"
     if baseline is not None:
         said = f"{_beside(counts, baseline)}; {said}"
@@ -90,7 +90,7 @@ def result_line(
         said = f"{counts.why_open}; {said}"
     if program.status and counts.program_ending not in said:
         said += f"; {counts.program_ending}"
-    return answer.result_line(counts.answer, said)
+    return result_line(counts.answer, said)
 
 
 def _beside(counts: Counts, baseline: Baseline) -> str:

@@ -7,9 +7,10 @@ import math
 import shutil
 from typing import Any
 
-from kerncap.answer import Answer, result_line
+from kerncap.answer import Answer
 from kerncap.log import one_line
 from kerncap.report.verdict_text import milliseconds
+from kerncap.result_line import result_line
 
 _SHOWN = 12
 _SHOWN_REASONS = 6

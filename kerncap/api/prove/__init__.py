@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kerncap.answer import Answer, result_line
+from kerncap.answer import Answer
 from kerncap.api.candidate_file import refuse_inside
 from kerncap.api.candidate_settings import SettingError, settings_of
 from kerncap.api.diff import opened
@@ -19,6 +19,7 @@ from kerncap.errors import UsageError
 from kerncap.format import Reproducer
 from kerncap.printable import visible
 from kerncap.regular_file import read_regular_text
+from kerncap.result_line import result_line
 
 if TYPE_CHECKING:
     from kerncap.sanitizer.equality.proof import Proof

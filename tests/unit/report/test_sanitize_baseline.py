@@ -15,7 +15,7 @@ from kerncap.errors import UsageError
 from kerncap.report import sanitize_baseline, sanitize_sarif
 from kerncap.report.sanitize_baseline import Baseline, counts_of_run
 from kerncap.report.sanitize_fingerprints import NAME
-from kerncap.report.sanitize_text import render, result_line
+from kerncap.report.sanitize_text import render, sanitized_line
 from kerncap.sanitizer.findings import (
     Finding,
     HostRead,
@@ -142,7 +142,7 @@ def test_what_is_said(tmp_path: Path) -> None:
     text = render([violated(STORE), violated(LOAD_RACE)], baseline=baseline)
     assert text.index("error[race]") < text.index("known[oob]")
     assert text.splitlines()[-1].startswith(f"Result: FAIL (1 new finding, 1 known in {name}; 2 launches; ")
-    assert result_line([full()], baseline=Baseline("none.sarif")).startswith(
+    assert sanitized_line([full()], baseline=Baseline("none.sarif")).startswith(
         "Result: FAIL (2 new findings, 0 known in none.sarif; "
     )
 

@@ -9,7 +9,7 @@ import pytest
 
 from kerncap.answer import Answer
 from kerncap.report.sanitize_counts import counts_of_all
-from kerncap.report.sanitize_text import render, result_line
+from kerncap.report.sanitize_text import render, sanitized_line
 from kerncap.sanitizer.findings import NOT_KNOWN, LaunchReport, Program, Proved, Settled, Unproven, Violated
 from kerncap.sanitizer.ttir.ir import Frame, Location
 from tests.unit.report.made import LOAD_RACE, NOTE, STORE, at, full, report
@@ -89,21 +89,21 @@ def test_nothing_wrong() -> None:
     ],
 )
 def test_what_was_not_judged_is_no_pass(reports: list[LaunchReport], why: str) -> None:
-    assert result_line(reports).startswith(f"Result: UNDECIDED ({why}")
+    assert sanitized_line(reports).startswith(f"Result: UNDECIDED ({why}")
     assert counts_of_all(reports).answer is Answer.UNDECIDED
 
 
 def test_a_program_that_failed_may_have_launched_more() -> None:
-    assert result_line([], Program(3)) == "Result: UNDECIDED (no launch: the program ended with status 3)"
-    assert result_line([ALL_PROVED], Program(3)) == (
+    assert sanitized_line([], Program(3)) == "Result: UNDECIDED (no launch: the program ended with status 3)"
+    assert sanitized_line([ALL_PROVED], Program(3)) == (
         "Result: UNDECIDED (the program ended with status 3; a run to its end would decide it; "
         "1 launch; memory operations: 1 proved)"
     )
     unproven = report(Settled("oob", "load", at(6), Unproven("no z3"), 1))
-    assert result_line([unproven], Program(3)).startswith("Result: UNDECIDED (not everything is proved")
-    assert result_line([unproven], Program(3)).endswith("; the program ended with status 3)")
-    assert result_line([full()], Program(3)).startswith("Result: FAIL (")
-    assert result_line([full()], Program(3)).endswith("; the program ended with status 3)")
+    assert sanitized_line([unproven], Program(3)).startswith("Result: UNDECIDED (not everything is proved")
+    assert sanitized_line([unproven], Program(3)).endswith("; the program ended with status 3)")
+    assert sanitized_line([full()], Program(3)).startswith("Result: FAIL (")
+    assert sanitized_line([full()], Program(3)).endswith("; the program ended with status 3)")
     assert counts_of_all([ALL_PROVED], Program(3)).answer is Answer.UNDECIDED
     assert counts_of_all([full()], Program(3)).answer is Answer.NO
 
@@ -111,11 +111,11 @@ def test_a_program_that_failed_may_have_launched_more() -> None:
 def test_what_the_limit_of_memory_left_out_is_no_pass() -> None:
     why = "needs up to 3.0 GiB for copies of contents; --max-memory 3073MiB would decide it"
     needs = (3 << 30) + 1
-    assert result_line([ALL_PROVED], Program(needs_bytes=needs)).startswith(
+    assert sanitized_line([ALL_PROVED], Program(needs_bytes=needs)).startswith(
         f"Result: UNDECIDED ({why}; 1 launch"
     )
     limited = replace(report(Settled("oob", "load", at(6), Unproven("no room"), 1)), needs_bytes=needs)
-    assert result_line([limited, ALL_PROVED]).startswith(f"Result: UNDECIDED ({why}; 2 launches")
+    assert sanitized_line([limited, ALL_PROVED]).startswith(f"Result: UNDECIDED ({why}; 2 launches")
     assert counts_of_all([limited, limited, full()], Program(3)).answer is Answer.NO
 
 
