@@ -36,6 +36,7 @@ READERS = (
 OTHER = {
     "cute_dsl.py",
     "contract.py",
+    "tma.py",
     "values.py",
     "source_graph.py",
     "source_nodes.py",

@@ -7,6 +7,8 @@ import math
 import sys
 from typing import Any, Callable, Dict, Iterator, Optional
 
+from . import tma
+
 JsonObject = Dict[str, Any]
 AddView = Callable[[str, Any], int]  # (name, tensor) -> index of its view
 
@@ -120,19 +122,8 @@ def _object(value: Any, name: str, add_view: Optional[AddView]) -> JsonObject:
             "view": add_view(name, value.base),
             "wrapped_dtype": dtype_name(value.dtype),
         }
-    if (
-        kind.__name__ == "TensorDescriptor"
-        and kind.__module__.startswith("triton.tools")
-        and add_view is not None
-    ):
-        return {
-            "kind": "descriptor",
-            "view": add_view(name, value.base),
-            "shape": [int(n) for n in value.shape],
-            "strides": [int(n) for n in value.strides],
-            "block_shape": [int(n) for n in value.block_shape],
-            "padding": str(getattr(value, "padding", "zero")),
-        }
+    if tma.is_descriptor(value) and add_view is not None:
+        return tma.encode(value, add_view(name, value.base))
     if _is_function(value):
         return {"kind": "function", "name": getattr(value, "__name__", None) or value.fn.__name__}
     numpy = sys.modules.get("numpy")
