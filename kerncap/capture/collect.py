@@ -45,7 +45,6 @@ class Collector:
         self._thread: threading.Thread | None = None
         self._crash: BaseException | None = None
         self._unread: str | None = None  # why the last look at the session was in vain
-        self._next_behind = time.monotonic() + SAY_BEHIND_S
         self._told: set[int] = set()  # processes whose missing records are among what failed
 
     def follow(self) -> None:
@@ -188,19 +187,12 @@ class Collector:
                 del process.pending[number]
                 if pending.complete.keep:
                     ready.append((pending, pending.complete))
+        said = time.monotonic()
         for number, (pending, complete) in enumerate(ready):
-            if number:
-                self._say_behind([waiting.record for waiting, _ in ready[number:]])
+            if number and time.monotonic() - said >= SAY_BEHIND_S:
+                said = time.monotonic()
+                _say_behind([waiting.record for waiting, _ in ready[number:]])
             self._seal(process, pending, complete, manifest.oracle_of(complete))
-
-    def _say_behind(self, waiting: list[LaunchRecord]) -> None:
-        """Every two seconds: what lies in the session's folder until it is written."""
-        now = time.monotonic()
-        if now >= self._next_behind:
-            self._next_behind = now + SAY_BEHIND_S
-            count, size = len(waiting), sum(region.size for one in waiting for region in one.regions)
-            launches = "launch waits" if count == 1 else "launches wait"
-            log.line(f"{count} captured {launches} to be written, {log.size(size)}")
 
     def _annotated_by(self, pending: PendingLaunch) -> tuple[ProcessLog, Annotation] | None:
         """Who said more about a native launch, and what; None where nobody did."""
@@ -288,3 +280,10 @@ def collect_left_behind(folder: Path, sealer: Sealer) -> Collector:
         raise CaptureError(f"{folder}: processes of this session are still running; wait for them to end")
     collector.finish(None, wait_for_children=False)
     return collector
+
+
+def _say_behind(waiting: list[LaunchRecord]) -> None:
+    """What is in the session's folder until it is written."""
+    count, size = len(waiting), sum(region.size for one in waiting for region in one.regions)
+    launches = "launch waits" if count == 1 else "launches wait"
+    log.line(f"{count} captured {launches} to be written, {log.size(size)}")

@@ -67,7 +67,7 @@ def test_a_source_on_the_launch_of_a_reproducer(kerncap: CommandLine, repro: Pat
     bad = written(tmp_path, "bad.py", "# kerncap: BLOCK=32 grid=4\n" + SQUARES.replace("- 1)", "+ 1)"))
     done = kerncap("prove", bad, repro)
     assert done.status == 1
-    assert f"element 0 of out is 0 by {repro.name}, and 5 by bad.py" in done.result_line
+    assert f"element 0 of out is 0 in {repro.name} and 5 in bad.py" in done.result_line
 
 
 def test_two_sources_need_a_launch(kerncap: CommandLine, repro: Path, tmp_path: Path) -> None:

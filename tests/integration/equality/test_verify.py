@@ -66,7 +66,7 @@ def test_what_only_other_values_show(softmax: Path, tmp_path: Path) -> None:
     without = changed(tmp_path, "x - tl.max(x, axis=0)", "x")
     found = proof(softmax, without)
     assert found.result == "fail"
-    assert "is nan by candidate.py, and 0 by the captured kernel" in found.reasons[0]
+    assert "is nan in candidate.py and 0 in the captured kernel" in found.reasons[0]
 
 
 def test_what_rounding_hides_is_not_proved(softmax: Path, tmp_path: Path) -> None:

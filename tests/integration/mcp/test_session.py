@@ -127,7 +127,7 @@ def test_read_only(tmp_path: Path) -> None:
 
     async def steps(client: Client) -> None:
         names = {tool.name for tool in (await client.list_tools()).tools}
-        assert names == {"doctor", "inspect", "sanitize", "diff", "read_result"}
+        assert names == {"doctor", "inspect", "sanitize", "diff", "from_core", "read_result"}
         assert "no tool is called capture" in await refused(client, "capture", command=["true"])
         assert (await call(client, "inspect", repro="stranger"))["digests"] == "verified"
 
