@@ -67,7 +67,7 @@ class NativeBackend(StateOperations[States], Judging):
         self.vendor = vendor
         # What places memory for HIP has no such driver, and its launches no limits and no textures.
         driver = cast("Any", getattr(memory, "driver", None))
-        if driver is not None and job["launch"]["limits"] is not None:
+        if hasattr(memory, "driver") and job["launch"]["limits"] is not None:
             memory.notes += set_limits(driver, job["launch"]["limits"])
         self.device = vendor.Device(memory)
         self.bulk = Bulk(self.device)
