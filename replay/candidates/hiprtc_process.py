@@ -35,7 +35,7 @@ class Reply:
 
 
 class _Failed(Exception):
-    """A status that is none of success."""
+    """A call of HIPRTC returned an error."""
 
 
 def main() -> None:

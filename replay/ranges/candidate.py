@@ -57,7 +57,7 @@ class RangeCandidate:
 
 
 def read(path: Path, launches: int) -> RangeCandidate:
-    """The candidate in ``path`` for a range of ``launches``. Raises UsageError for what is none."""
+    """The candidate in ``path`` for a range of ``launches``. Raises UsageError if it is not one."""
     found = _literals(path)
     if LAUNCHES not in found:
         raise UsageError(

@@ -171,7 +171,7 @@ class Device {
 
   // Before the gate closes: allocator blocks that narrow allocations, (base, size, live) each.
   virtual std::vector<uint64_t> mirror_blocks() = 0;
-  // The text of program-<n>.json for an image that was compiled at run time; "" where there is none.
+  // The text of program-<n>.json for an image that was compiled at run time; "" if it has none.
   virtual std::string program_of(const Image& image) = 0;
   virtual void reset_after_fork() noexcept = 0;
 };

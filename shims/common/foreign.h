@@ -24,7 +24,7 @@ struct ForeignWrap {
 
 bool is_foreign_name(const char* name) noexcept;
 // The address of the wrapper for a function of another library, or of libdl, that this lookup gave; `real`
-// where there is none.
+// if it has no wrapper.
 void* wrapper_for_foreign(const char* name, void* real) noexcept;
 // Whether this address is the exported wrapper of `name`.
 bool is_foreign_export(const char* name, const void* address) noexcept;

@@ -106,7 +106,7 @@ def dump(
 ) -> Built:
     """Warp 0 of the last block has the exception; its lane 3 loads from 0x10000000000.
 
-    ``shorter``: rows end before what newer drivers added; ``longer``: they go on for so many bytes.
+    ``shorter``: rows lack the fields that newer drivers added. ``longer``: each row has more bytes.
     """
 
     def row(format_: str, *values: int, least: int) -> bytes:
