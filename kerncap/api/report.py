@@ -76,7 +76,7 @@ def report(
         raise UsageError(f"{target}: a report is an HTML page; give it a name that ends with .html")
     with (
         scratch.folder("report") as made,
-        shareable(path, keep_private, made.path) as shared,
+        shareable(path, keep_private, made.path, Reproducer.open) as shared,
     ):
         reproducer, scrubber = shared.reproducer, shared.scrubber
         documents = _read_results(reproducer, results)

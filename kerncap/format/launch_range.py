@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from kerncap.errors import KerncapError, UsageError
@@ -35,6 +35,7 @@ from kerncap.format.reader import (
     format_of,
     open_root,
 )
+from kerncap.format.sealed_folder import file_stem
 from kerncap.format.size_limits import MAX_INDEX_BYTES, MAX_MANIFEST_BYTES
 from kerncap.format.stored import check_digest, check_size, digest_file, open_file, read_file
 from kerncap.format.validate import Steps, stored_files
@@ -56,7 +57,7 @@ class LaunchOfRange(Reproducer):
         self.manifest_bytes = manifest
         self.manifest_sha256 = hashlib.sha256(manifest).hexdigest()
         self.manifest = decode_manifest(manifest, path / manifest_of_launch(number))
-        self._checks_path = checks_of_launch(number)
+        self.checks_path = checks_of_launch(number)
 
     def share_memory(self, index: MemoryIndex, chunks_fd: int) -> None:
         """Take the range's memory. Raises FormatError where the manifest says otherwise of it."""
@@ -80,11 +81,22 @@ class LaunchRange(OpenedFolder):
     """A range that was opened: all manifests and the index are checked. A context manager."""
 
     manifest: schema.RangeManifest
-    launches: tuple[LaunchOfRange, ...]
+    _opened: tuple[LaunchOfRange, ...]
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
         self._device: tuple[str, int] | None = None
+
+    @property
+    def stem(self) -> str:
+        return range_stem([launch.manifest for launch in self._opened])
+
+    @property
+    def launches(self) -> tuple[LaunchOfRange, ...]:
+        return self._opened
+
+    def listed(self) -> dict[str, schema.StoredFile]:
+        return files_of_range(self.manifest, [launch.manifest for launch in self._opened])
 
     def launch(self, number: int) -> LaunchOfRange:
         """Raises UsageError for a launch that is not in the range."""
@@ -95,29 +107,26 @@ class LaunchRange(OpenedFolder):
         return self.launches[number]
 
     def verify(self) -> None:
-        """Check the digests of all files and of every chunk. Raises FormatError."""
-        for stored in _listed(self.manifest):
-            if stored.path != CHUNKS_PATH:
-                digest_file(self.path, self._root_fd, stored.path, stored.size, stored.sha256)
+        self.verify_files(memory=False)
         self.launches[0].verify()
-        for launch in self.launches[1:]:
-            launch.verify_files(memory=False)
+
+    def verify_files(self, memory: bool) -> None:
+        for name, stored in self.listed().items():
+            if name != CHUNKS_PATH:
+                digest_file(self.path, self._root_fd, name, stored.size, stored.sha256)
+        if memory:
+            self.launches[0].verify_files(memory=True)
 
     def _load(self) -> None:
         where = self.path / MANIFEST_PATH
         data = read_file(self.path, self._root_fd, MANIFEST_PATH, MAX_MANIFEST_BYTES)
         if format_of(data, where) == schema.FORMAT_NAME:
             raise UsageError(f"{visible(self.path)}: one launch, not a range; it is a reproducer already")
-        check_format(data, where, schema.RANGE_FORMAT_NAME)
-        self.manifest = decode_json(data, where, schema.RangeManifest)
+        self.manifest = decode_range_manifest(data, where)
         self.manifest_sha256 = hashlib.sha256(data).hexdigest()
         check_manifest_digest(self.path, self._root_fd, self.manifest_sha256)
-        _check(self.manifest, data, where)
-        self.launches = tuple(self._launches())
-        files = {stored.path: stored for stored in _listed(self.manifest)}
-        for launch in self.launches:
-            for _, stored in stored_files(launch.manifest):
-                files.setdefault(file_of_range(stored), stored)
+        self._opened = tuple(self._read_launches())
+        files = self.listed()
         refuse_other_files(self.path, self._root_fd, Grammar(files, of_range=True))
         for name, stored in files.items():
             fd, size = open_file(self.path, self._root_fd, name)
@@ -125,7 +134,7 @@ class LaunchRange(OpenedFolder):
             check_size(self.path / name, size, stored.size)
         self._share_memory()
 
-    def _launches(self) -> Iterator[LaunchOfRange]:
+    def _read_launches(self) -> Iterator[LaunchOfRange]:
         left = MAX_MANIFEST_BYTES
         for number, entry in enumerate(self.manifest.launches):
             name = entry.manifest.path
@@ -186,9 +195,30 @@ def digests_of(path: Path) -> list[str]:
         return [launch.manifest_sha256 for launch in opened.launches]
 
 
-def _listed(manifest: schema.RangeManifest) -> list[schema.StoredFile]:
+def decode_range_manifest(data: bytes, where: Path) -> schema.RangeManifest:
+    """The range's manifest in ``data``, its own rules checked. Raises FormatError."""
+    check_format(data, where, schema.RANGE_FORMAT_NAME)
+    manifest: schema.RangeManifest = decode_json(data, where, schema.RangeManifest)
+    _check(manifest, data, where)
+    return manifest
+
+
+def files_of_range(
+    manifest: schema.RangeManifest, launches: Iterable[schema.Manifest]
+) -> dict[str, schema.StoredFile]:
+    """What the manifests of a range and of its launches list, by the name in the folder."""
     memory = manifest.memory
-    return [memory.index, memory.chunks, *(launch.manifest for launch in manifest.launches), *manifest.files]
+    own = [memory.index, memory.chunks, *(launch.manifest for launch in manifest.launches), *manifest.files]
+    files = {stored.path: stored for stored in own}
+    for launch in launches:
+        for _, stored in stored_files(launch):
+            files.setdefault(file_of_range(stored), stored)
+    return files
+
+
+def range_stem(launches: Sequence[schema.Manifest]) -> str:
+    """The first part of the name of a range's folder."""
+    return file_stem(f"range_of_{len(launches)}_{launches[0].kernel.name}")
 
 
 def _check(manifest: schema.RangeManifest, data: bytes, where: Path) -> None:

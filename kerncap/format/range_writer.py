@@ -16,7 +16,7 @@ from kerncap.format import readme, schema
 from kerncap.format.checks_file import Checks
 from kerncap.format.chunks import Buffer, Loader
 from kerncap.format.documents import canonical_json
-from kerncap.format.launch_range import LaunchOfRange, LaunchRange
+from kerncap.format.launch_range import LaunchOfRange, LaunchRange, range_stem
 from kerncap.format.memory_index import ROW, STATES, Table, encode_range
 from kerncap.format.names import (
     CHUNKS_PATH,
@@ -46,8 +46,8 @@ def write_range(
     """
     if not launches:
         raise ValueError("a range has at least one launch")
-    stem = f"range_of_{len(launches)}_{launches[0][1].manifest.kernel.name}"
-    folder = SealedFolder(parent, stem, LaunchRange.is_whole)
+    manifests = [reproducer.manifest for _, reproducer in launches]
+    folder = SealedFolder(parent, range_stem(manifests), LaunchRange.is_whole)
     try:
         memory = _write_memory(folder, [reproducer for _, reproducer in launches])
         entries = []
@@ -56,7 +56,6 @@ def write_range(
             manifest = _manifest_of_launch(reproducer.manifest, memory, files)
             stored = folder.add_file(manifest_of_launch(number), canonical_json(manifest))
             entries.append(schema.RangeLaunch(position=position, manifest=stored))
-        manifests = [reproducer.manifest for _, reproducer in launches]
         text = readme.render_range([position for position, _ in launches], manifests, missing)
         range_manifest = schema.RangeManifest(
             format="kerncap-range",

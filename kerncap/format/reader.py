@@ -38,6 +38,7 @@ from kerncap.format.names import (
     refuse_other_files,
     unfinished_by,
 )
+from kerncap.format.sealed_folder import file_stem
 from kerncap.format.size_limits import (
     MAX_CHECKS_BYTES,
     MAX_FILE_BYTES,
@@ -115,9 +116,34 @@ class OpenedFolder:
     def close(self) -> None:
         self._closing.close()
 
-    def verify(self) -> None:
-        """Check the digests of all files and of every chunk. Raises FormatError."""
+    @property
+    def stem(self) -> str:
+        """The first part of the folder's name."""
         raise NotImplementedError
+
+    @property
+    def launches(self) -> Sequence[Reproducer]:
+        """The launches that it holds, in order."""
+        raise NotImplementedError
+
+    def listed(self) -> dict[str, schema.StoredFile]:
+        """Every file that a manifest of it lists, by its name in the folder."""
+        raise NotImplementedError
+
+    def verify(self) -> None:
+        """Check everything: the digests of all files, and of every chunk. Raises FormatError."""
+        raise NotImplementedError
+
+    def verify_files(self, memory: bool) -> None:
+        """Check the digests of all files, of memory/chunks only with ``memory``. Raises FormatError.
+
+        Unpacks nothing, so it costs no more than reading the files.
+        """
+        raise NotImplementedError
+
+    def open_file(self, name: str) -> tuple[int, int]:
+        """A descriptor of a file of the folder, and its size; the caller closes it. Raises FormatError."""
+        return open_file(self.path, self._root_fd, name)
 
     def _load(self) -> None:
         """Read and check what is small. Raises FormatError."""
@@ -136,7 +162,7 @@ class Reproducer(OpenedFolder):
     max_expanded: int | None = None  # bytes that the user lets the memory take, written out (`expanded`)
     notes: list[str]  # what a user should know about this folder beyond the manifest
     in_range: Sequence[Reproducer] = ()  # the launches that it stands for, of a range as a whole
-    _checks_path = CHECKS_PATH
+    checks_path = CHECKS_PATH  # of what was found out after sealing
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
@@ -251,16 +277,22 @@ class Reproducer(OpenedFolder):
         """The name in the folder of a file that the manifest lists."""
         return stored.path
 
+    @property
+    def stem(self) -> str:
+        return file_stem(self.manifest.kernel.name)
+
+    @property
+    def launches(self) -> Sequence[Reproducer]:
+        return (self,)
+
+    def listed(self) -> dict[str, schema.StoredFile]:
+        return {self._place(stored): stored for _, stored in stored_files(self.manifest)}
+
     def verify(self) -> None:
-        """Check everything: the digests of all files, and of every chunk. Raises FormatError."""
         self.verify_files(memory=True)
         self._chunks.check()
 
     def verify_files(self, memory: bool) -> None:
-        """Check the digests of all files, of memory/chunks only with ``memory``. Raises FormatError.
-
-        Unpacks nothing, so it costs no more than reading the files.
-        """
         for _, stored in stored_files(self.manifest):
             if stored.path == CHUNKS_PATH:
                 if memory:
@@ -282,12 +314,12 @@ class Reproducer(OpenedFolder):
 
     def checks(self) -> Checks | None:
         """What was found out after sealing; None if there is nothing, or only for another manifest."""
-        if not exists(self.path, self._root_fd, self._checks_path):
+        if not exists(self.path, self._root_fd, self.checks_path):
             return None
-        data = read_file(self.path, self._root_fd, self._checks_path, MAX_CHECKS_BYTES)
-        checks = decode_checks(data, self.path / self._checks_path)
+        data = read_file(self.path, self._root_fd, self.checks_path, MAX_CHECKS_BYTES)
+        checks = decode_checks(data, self.path / self.checks_path)
         if checks.manifest_sha256 != self.manifest_sha256:
-            note = f"{self._checks_path} belongs to another manifest and is ignored"
+            note = f"{self.checks_path} belongs to another manifest and is ignored"
             if note not in self.notes:
                 self.notes.append(note)
             return None
@@ -297,7 +329,7 @@ class Reproducer(OpenedFolder):
         """Write the checks in one step. Raises ValueError for those of another manifest."""
         if checks.manifest_sha256 != self.manifest_sha256:
             raise ValueError("these checks belong to another manifest")
-        self.replace_file(self._checks_path, encode_checks(checks))
+        self.replace_file(self.checks_path, encode_checks(checks))
 
     def replace_file(self, name: str, data: bytes) -> None:
         """Put a file beside the manifest in one step, durable; for what is found after sealing.
@@ -345,10 +377,6 @@ class Reproducer(OpenedFolder):
                 return self.path / name, why
         return writable_by_others.may_replace(self.path)
 
-    def open_file(self, name: str) -> tuple[int, int]:
-        """A descriptor of a file of the folder, and its size; the caller closes it. Raises FormatError."""
-        return open_file(self.path, self._root_fd, name)
-
     def read_beside(self, name: str, limit: int, expected: int) -> bytes:
         """A file that was put there after sealing; the caller checks its digest."""
         return read_file(self.path, self._root_fd, name, limit, expected)
@@ -357,8 +385,7 @@ class Reproducer(OpenedFolder):
 
     def _names(self) -> list[str]:
         """Every file that a reader of it goes through."""
-        listed = [self._place(stored) for _, stored in stored_files(self.manifest)]
-        return [MANIFEST_PATH, MANIFEST_DIGEST_PATH, *listed, self._checks_path]
+        return [MANIFEST_PATH, MANIFEST_DIGEST_PATH, *self.listed(), self.checks_path]
 
     def _load(self) -> None:
         if not exists(self.path, self._root_fd, MANIFEST_PATH):

@@ -18,7 +18,8 @@ from typing import Any
 from kerncap.errors import FormatError, KerncapError
 from kerncap.format import Reproducer
 from kerncap.format.archive import unpack, write_archive
-from tests.fuzz.mutate import GOLDENS, mutate
+from kerncap.format.launch_range import LaunchRange, is_range
+from tests.fuzz.mutate import GOLDEN, GOLDENS, mutate
 
 NAMES = (
     "../out", "a/../../out", "/tmp/out", "C:\\out", "x\0y", "a\\b", "./manifest.json", "manifest.json",
@@ -46,7 +47,8 @@ def one_case(seed: int, parent: Path, longest_s: float) -> str | None:
     refused = None
     try:
         folder = unpack(archive, out, MAX_SIZE)
-        with Reproducer.open(folder) as reproducer:
+        kind = LaunchRange if is_range(folder) else Reproducer
+        with kind.open(folder) as reproducer:
             assert folder.parent == out and reproducer.manifest_sha256.startswith(folder.name[-8:])
     except KerncapError as error:
         refused = str(error)
@@ -88,8 +90,8 @@ class Entry:
 
 
 def _files(choose: random.Random) -> dict[str, bytes]:
-    """A golden reproducer's files, now and then with a manifest that says something else."""
-    golden = choose.choice(GOLDENS)
+    """The files of a golden reproducer or range, now and then with a manifest that says something else."""
+    golden = choose.choice((*GOLDENS, GOLDEN.with_name("v1.10")))
     if choose.random() >= 0.3:
         return dict(_read(golden))
     with tempfile.TemporaryDirectory() as scratch:

@@ -133,7 +133,7 @@ def _chunks(folder: Path, choose: random.Random) -> None:
 
 
 def _checks(folder: Path, choose: random.Random) -> None:
-    path = choose.choice((folder / "checks.json", *folder.glob("write_set-*")))
+    path = choose.choice(sorted((*folder.glob("checks*.json"), *folder.glob("write_set-*"))))
     data = bytearray(path.read_bytes())
     data[choose.randrange(len(data))] = choose.randrange(256)
     path.write_bytes(data)

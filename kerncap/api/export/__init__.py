@@ -14,6 +14,7 @@ from kerncap.api.export.script import make_script
 from kerncap.api.output_place import beside
 from kerncap.api.pack.shareable import Shareable, shareable
 from kerncap.errors import UsageError
+from kerncap.format import Reproducer
 from kerncap.format.expanded import require_expandable
 from kerncap.format.private import Finding
 from kerncap.whole_files import new_file, writing
@@ -72,7 +73,7 @@ def export(
     parent = target.resolve().parent
     if not parent.is_dir():
         raise UsageError(f"{parent}: no such folder; make it, or name another with -o")
-    with shareable(path, keep_private, parent) as shared:
+    with shareable(path, keep_private, parent, Reproducer.open) as shared:
         shared.reproducer.max_expanded = max_size
         require_expandable(shared.reproducer)
         if inline:
@@ -80,7 +81,7 @@ def export(
         return _folder(kind, shared, target)
 
 
-def _file(shared: Shareable, target: Path) -> Exported:
+def _file(shared: Shareable[Reproducer], target: Path) -> Exported:
     script = make_script(shared.reproducer, inline=True, file=target.name)
     data = script.text.encode()
 
@@ -90,7 +91,7 @@ def _file(shared: Shareable, target: Path) -> Exported:
     return Exported("script", target, ((target.name, len(data)),), run, script.notes, shared.findings)
 
 
-def _folder(kind: Kind, shared: Shareable, target: Path) -> Exported:
+def _folder(kind: Kind, shared: Shareable[Reproducer], target: Path) -> Exported:
     # Beside the final name, then one rename: what is there under it is complete.
     with writing(target), scratch.folder("export", target.resolve().parent, hidden=True, mode=0o755) as made:
         project = make_project(kind, shared.reproducer, made.path)

@@ -1,4 +1,4 @@
-"""`pack` and `unpack`: a reproducer as one file for a bug report, and back. Nothing in it is executed."""
+"""`pack` and `unpack`: a reproducer or range as one file, and back. Nothing in it is executed."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ from kerncap import failure
 from kerncap.api.output_place import beside
 from kerncap.api.pack.shareable import shareable
 from kerncap.errors import UsageError
-from kerncap.format import Reproducer
+from kerncap.format import LaunchRange, Reproducer
 from kerncap.format.archive import Packed, Unviewed, archive_bytes, packed_files, unpack, write_archive
+from kerncap.format.launch_range import is_range
+from kerncap.format.reader import OpenedFolder
 from kerncap.time_left import TimeLeft
 
 __all__ = ["MAX_UNPACKED", "Packed", "Unviewed", "pack", "unpack_file"]
@@ -28,7 +30,7 @@ def pack(
     dry_run: bool = False,
     before: Callable[[Packed], None] | None = None,
 ) -> Packed:
-    """Make one .zip of the reproducer at ``path``; every digest is checked on the way.
+    """Make one .zip of the reproducer or range at ``path``; every digest is checked on the way.
 
     ``output``: by default the folder's name with ``.zip`` in the working directory; never overwritten.
     User names, host names and secrets are replaced, but for ``keep_private`` (of `sharing.KINDS`); memory is
@@ -41,12 +43,14 @@ def pack(
         raise UsageError(f"{target}: already there; give another name with -o")
     if not target.resolve().parent.is_dir():
         raise failure.about(target, OSError(errno.ENOENT, os.strerror(errno.ENOENT)), "can't be written")
-    with shareable(path, keep_private, target.resolve().parent) as shared:
+    kind: type[OpenedFolder] = LaunchRange if is_range(path) else Reproducer
+    with shareable(path, keep_private, target.resolve().parent, kind.open) as shared:
         reproducer = shared.reproducer
         files = tuple(packed_files(reproducer))
         plan = Packed(
             target, archive_bytes(reproducer, list(files)), files, _unviewed(reproducer),
-            shared.findings, not dry_run, tuple(reproducer.notes),
+            shared.findings, not dry_run,
+            tuple(dict.fromkeys(note for launch in reproducer.launches for note in launch.notes)),
         )  # fmt: skip
         if before is not None:
             before(plan)
@@ -61,10 +65,15 @@ def unpack_file(archive: Path | str, parent: Path | str = ".", max_size: int = M
     return unpack(Path(archive), Path(parent), max_size)
 
 
-def _unviewed(reproducer: Reproducer) -> tuple[Unviewed, ...]:
-    seen = {view.region for view in reproducer.manifest.views}
-    return tuple(
-        Unviewed(number, region.size, region.kind, region.reason, region.name)
-        for number, region in enumerate(reproducer.manifest.regions)
-        if number not in seen and region.size
-    )
+def _unviewed(opened: OpenedFolder) -> tuple[Unviewed, ...]:
+    """Memory in which no launch has a view; what launches share once, by its number in the first of them."""
+    viewed, found = set(), dict[tuple[int, int, str | None], Unviewed]()
+    for manifest in (launch.manifest for launch in opened.launches):
+        seen = {view.region for view in manifest.views}
+        for number, region in enumerate(manifest.regions):
+            key = region.base, region.size, region.name
+            if number in seen:
+                viewed.add(key)
+            elif region.size:
+                found.setdefault(key, Unviewed(number, region.size, region.kind, region.reason, region.name))
+    return tuple(one for key, one in found.items() if key not in viewed)

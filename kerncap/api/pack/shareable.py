@@ -1,46 +1,49 @@
-"""A reproducer as it may leave the machine: a copy without what is private, if anything is."""
+"""A reproducer or range as it may leave the machine: a copy without what is private, if anything is."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-
-import msgspec
+from typing import Generic, TypeVar
 
 from kerncap import scratch
 from kerncap.api.pack.kept_private import Private, kept_kinds
-from kerncap.format import Reproducer
-from kerncap.format.archive.redact import look_at, redact, texts
+from kerncap.format.archive.redact import look_at, redact, scrub_manifests, texts
 from kerncap.format.private import KEPT, Finding, Scrubber, of_this_machine
-from kerncap.format.private.manifest_facts import scrub_facts
-from kerncap.format.validate import stored_files
+from kerncap.format.reader import OpenedFolder
 from kerncap.time_left import TimeLeft
 from kerncap.whole_files import writing
 
+Opened = TypeVar("Opened", bound=OpenedFolder)
+
 
 @dataclass(frozen=True)
-class Shareable:
+class Shareable(Generic[Opened]):
     """``reproducer`` is the one at the path, or a copy of it without what is private."""
 
-    reproducer: Reproducer
+    reproducer: Opened
     findings: tuple[Finding, ...]  # what was found, and what became of it
     scrubber: Scrubber  # for what else goes along
 
 
 @contextlib.contextmanager
-def shareable(path: Path, keep: Collection[str], parent: Path) -> Iterator[Shareable]:
-    """The reproducer at ``path`` without private things but those of ``keep``; a copy lies in ``parent``
-    meanwhile, on the file system of what will be written: it is as large as the reproducer.
+def shareable(
+    path: Path, keep: Collection[str], parent: Path, opener: Callable[[Path], Opened]
+) -> Iterator[Shareable[Opened]]:
+    """What ``opener`` opens at ``path``, a reproducer or range, without private things but those of ``keep``.
+
+    A copy lies in ``parent`` meanwhile, on the file system of what will be written: it is as large.
 
     Raises Private if something private could not be taken out, FormatError, UsageError, KerncapError.
     """
     scrubber = Scrubber(of_this_machine(), kept_kinds(keep))
     with contextlib.ExitStack() as stack:
-        reproducer = stack.enter_context(Reproducer.open(path))
+        reproducer = opener(path)
+        stack.callback(reproducer.close)
         reproducer.verify_files(memory=True)
-        sizes = {stored.path: stored.size for _, stored in stored_files(reproducer.manifest)}
+        sizes = {name: stored.size for name, stored in reproducer.listed().items()}
         total = sum(size for name, size in sizes.items() if not name.startswith("memory/"))
         left = TimeLeft("private things: read", in_bytes=True)
         look_at(reproducer, scrubber, lambda done: left(done, total))
@@ -49,17 +52,19 @@ def shareable(path: Path, keep: Collection[str], parent: Path) -> Iterator[Share
         copy = redact(reproducer, made.path, scrubber)
         findings = tuple(scrubber.findings)
         if any(one.became != KEPT for one in findings):
-            reproducer = stack.enter_context(Reproducer.open(copy))
+            reproducer = opener(copy)
+            stack.callback(reproducer.close)
             _check(path, reproducer, scrubber)
         yield Shareable(reproducer, findings, scrubber)
 
 
-def _check(path: Path, reproducer: Reproducer, scrubber: Scrubber) -> None:
+def _check(path: Path, reproducer: OpenedFolder, scrubber: Scrubber) -> None:
     """Look at the copy as if it were somebody's: nothing may be found any more."""
     before = list(scrubber.findings)
     scrubber.findings = []
     try:
-        scrub_facts(msgspec.to_builtins(reproducer.manifest), scrubber)
+        for _ in scrub_manifests(reproducer, scrubber):
+            pass
         for name, data in texts(reproducer):
             scrubber.file(name, data)
         left = [one for one in scrubber.findings if one.became != KEPT]

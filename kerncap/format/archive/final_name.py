@@ -7,23 +7,23 @@ import os
 from pathlib import Path
 
 from kerncap.errors import KerncapError, UsageError
-from kerncap.format.reader import Reproducer
+from kerncap.format.reader import OpenedFolder
 from kerncap.scratch import Scratch
 
 
-def place(made: Scratch, parent: Path, stem: str, digest: str) -> Path:
-    """Rename the folder to ``<parent>/<stem>-<digits of digest>`` and give that path.
+def place(made: Scratch, parent: Path, like: OpenedFolder) -> Path:
+    """Rename the folder, which was opened as ``like``, to ``<parent>/<stem>-<digits>`` and give that path.
 
-    A whole reproducer with the same manifest that is there is taken as it is; more digits are used beside
+    A whole one with the same manifest that is there is taken as it is; more digits are used beside
     other content. Raises UsageError if all names are taken.
     """
     for digits in (8, 16, 64):
-        final = parent / f"{stem}-{digest[:digits]}"
+        final = parent / f"{like.stem}-{like.manifest_sha256[:digits]}"
         if not os.path.lexists(final):
             made.name(final, replace=False)
             return final
-        with contextlib.suppress(KerncapError), Reproducer.open(final) as there:
-            if there.manifest_sha256 == digest:
+        with contextlib.suppress(KerncapError), type(like).open(final) as there:
+            if there.manifest_sha256 == like.manifest_sha256:
                 there.verify_files(memory=True)
                 return final
     raise UsageError(f"{final}: already there with other content; give another folder with -o")

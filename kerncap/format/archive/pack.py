@@ -12,10 +12,8 @@ from typing import BinaryIO
 from kerncap import whole_files
 from kerncap.errors import UsageError
 from kerncap.format.archive.packed import PackedFile
-from kerncap.format.names import CHECKS_PATH, CHUNKS_PATH, MANIFEST_DIGEST_PATH, MANIFEST_PATH
-from kerncap.format.reader import Reproducer
-from kerncap.format.sealed_folder import file_stem
-from kerncap.format.validate import stored_files
+from kerncap.format.names import CHUNKS_PATH, MANIFEST_DIGEST_PATH, MANIFEST_PATH
+from kerncap.format.reader import OpenedFolder
 
 _LEVEL = 9
 _PIECE = 1 << 20
@@ -25,7 +23,7 @@ _UNIX = 3
 _LOCAL_HEADER, _CENTRAL_HEADER, _END = 30, 46, 22
 
 
-def packed_files(reproducer: Reproducer) -> list[PackedFile]:
+def packed_files(reproducer: OpenedFolder) -> list[PackedFile]:
     """What the archive of a reproducer holds, in order, with the sizes that it will have.
 
     What the manifest does not list stays behind. Reads every file but the memory; raises FormatError.
@@ -38,7 +36,7 @@ def packed_files(reproducer: Reproducer) -> list[PackedFile]:
     return found
 
 
-def archive_bytes(reproducer: Reproducer, files: list[PackedFile]) -> int:
+def archive_bytes(reproducer: OpenedFolder, files: list[PackedFile]) -> int:
     """The size of the archive of these files, to a few bytes for each."""
     folder = len(_folder(reproducer).encode())
     heads = sum(_LOCAL_HEADER + _CENTRAL_HEADER + 2 * (folder + 1 + len(one.name.encode())) for one in files)
@@ -46,7 +44,7 @@ def archive_bytes(reproducer: Reproducer, files: list[PackedFile]) -> int:
 
 
 def write_archive(
-    reproducer: Reproducer, target: Path, progress: Callable[[int], None] | None = None
+    reproducer: OpenedFolder, target: Path, progress: Callable[[int], None] | None = None
 ) -> None:
     """Write ``target``, which must not exist: beside its name first, then one rename.
 
@@ -60,7 +58,7 @@ def write_archive(
         _write(reproducer, file, progress or (lambda _done: None))
 
 
-def _write(reproducer: Reproducer, file: BinaryIO, progress: Callable[[int], None]) -> None:
+def _write(reproducer: OpenedFolder, file: BinaryIO, progress: Callable[[int], None]) -> None:
     folder, done = _folder(reproducer), 0
     with zipfile.ZipFile(file, "w", allowZip64=True) as archive:
         for one in packed_files(reproducer):
@@ -77,18 +75,19 @@ def _write(reproducer: Reproducer, file: BinaryIO, progress: Callable[[int], Non
                     progress(done)
 
 
-def _folder(reproducer: Reproducer) -> str:
+def _folder(reproducer: OpenedFolder) -> str:
     """The one folder at the archive's top: a reproducer's name, whatever this copy is called."""
-    return f"{file_stem(reproducer.manifest.kernel.name)}-{reproducer.manifest_sha256[:8]}"
+    return f"{reproducer.stem}-{reproducer.manifest_sha256[:8]}"
 
 
-def _names(reproducer: Reproducer) -> list[str]:
-    names = {stored.path for _, stored in stored_files(reproducer.manifest)}
-    checks = reproducer.checks()
-    if checks is not None:
-        names.add(CHECKS_PATH)
-        if checks.write_set is not None:
-            names.add(checks.write_set.path)
+def _names(reproducer: OpenedFolder) -> list[str]:
+    names = set(reproducer.listed())
+    for launch in reproducer.launches:
+        checks = launch.checks()
+        if checks is not None:
+            names.add(launch.checks_path)
+            if checks.write_set is not None:
+                names.add(checks.write_set.path)
     # The manifest first: who reads the archive as a stream knows at once what follows.
     return [MANIFEST_PATH, MANIFEST_DIGEST_PATH, *sorted(names)]
 
@@ -96,7 +95,7 @@ def _names(reproducer: Reproducer) -> list[str]:
 class _opened:
     """A file of the reproducer, with its size; never through a link."""
 
-    def __init__(self, reproducer: Reproducer, name: str) -> None:
+    def __init__(self, reproducer: OpenedFolder, name: str) -> None:
         fd, self._size = reproducer.open_file(name)
         self._file = os.fdopen(fd, "rb")
 

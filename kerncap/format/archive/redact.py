@@ -1,4 +1,4 @@
-"""Another reproducer of the same launch, without what is private in its files."""
+"""Another reproducer of the same launch, or range, without what is private in its files."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from kerncap.format import schema
 from kerncap.format.archive.final_name import place
 from kerncap.format.checks_file import Checks
 from kerncap.format.documents import canonical_json
+from kerncap.format.launch_range import LaunchRange
 from kerncap.format.names import (
     CHECKS_PATH,
     CHUNKS_PATH,
@@ -23,12 +24,12 @@ from kerncap.format.names import (
     MANIFEST_DIGEST_PATH,
     MANIFEST_PATH,
     README_PATH,
+    manifest_of_launch,
 )
 from kerncap.format.private import KEPT, Scrubber
 from kerncap.format.private.manifest_facts import look_at_facts, scrub_facts
-from kerncap.format.reader import Reproducer, decode_manifest
-from kerncap.format.readme import render
-from kerncap.format.sealed_folder import file_stem
+from kerncap.format.reader import OpenedFolder, Reproducer, decode_manifest
+from kerncap.format.readme import render, render_range
 from kerncap.format.validate import stored_files
 from kerncap.format.write_set import WriteSet
 from kerncap.whole_files import writing
@@ -37,43 +38,58 @@ Searched = Callable[[int], None]
 _OWN_README = b"This folder is a *reproducer* made by "
 
 
-def look_at(reproducer: Reproducer, scrubber: Scrubber, searched: Searched | None = None) -> None:
-    """Let ``scrubber`` see the manifest and every file but the memory; ``searched`` gets bytes done."""
-    look_at_facts(msgspec.to_builtins(reproducer.manifest), scrubber)
+def look_at(opened: OpenedFolder, scrubber: Scrubber, searched: Searched | None = None) -> None:
+    """Let ``scrubber`` see the manifests and every file but the memory; ``searched`` gets bytes done."""
+    for launch in opened.launches:
+        look_at_facts(msgspec.to_builtins(launch.manifest), scrubber)
     done = 0
 
     def reached(inside: int) -> None:
         if searched is not None:
             searched(done + inside)
 
-    for name, data in texts(reproducer):
+    for name, data in texts(opened):
         scrubber.look(name, data, reached)
         done += len(data)
 
 
-def texts(reproducer: Reproducer) -> Iterator[tuple[str, bytes]]:
-    """Name and content of each file that is looked at; one at a time."""
-    for name, stored in _listed(reproducer).items():
-        if name not in (CHUNKS_PATH, INDEX_PATH):
-            yield name, reproducer.file(stored)
+def texts(opened: OpenedFolder) -> Iterator[tuple[str, bytes]]:
+    """Name and content of each file that is looked at; one at a time, and what launches share once."""
+    seen = set()
+    for launch in opened.launches:
+        for name, stored in _listed(launch).items():
+            if name not in (CHUNKS_PATH, INDEX_PATH) and (name, stored.sha256) not in seen:
+                seen.add((name, stored.sha256))
+                yield name, launch.file(stored)
 
 
-def redact(reproducer: Reproducer, parent: Path, scrubber: Scrubber) -> Path:
-    """Write the reproducer without what ``scrubber`` finds into ``parent``, and give its folder.
+def scrub_manifests(opened: OpenedFolder, scrubber: Scrubber) -> Iterator[dict[str, Any]]:
+    """The manifest of each launch, as builtins, without what is private. Digests are those of before."""
+    for launch in opened.launches:
+        yield scrub_facts(msgspec.to_builtins(launch.manifest), scrubber)
+
+
+def redact(opened: OpenedFolder, parent: Path, scrubber: Scrubber) -> Path:
+    """Write the reproducer or range without what ``scrubber`` finds into ``parent``, and give its folder.
 
     The memory is taken as it is. Write set and checks come along: they are of the memory. `look_at` comes
     first. Raises FormatError, UsageError.
     """
     with writing(parent):
         with scratch.folder("redact", parent, hidden=True, mode=0o755) as made:
-            digest = _write(reproducer, made.path, scrubber)
-            _bring_checks(reproducer, made.path, scrubber)
-            return place(made, parent, file_stem(reproducer.manifest.kernel.name), digest)
+            if isinstance(opened, LaunchRange):
+                _write_range(opened, made.path, scrubber)
+            else:
+                [reproducer] = opened.launches
+                _write(reproducer, made.path, scrubber)
+            with type(opened).open(made.path) as new:
+                for before, after in zip(opened.launches, new.launches, strict=True):
+                    _bring_checks(before, after, scrubber)
+                return place(made, parent, new)
 
 
-def _write(reproducer: Reproducer, folder: Path, scrubber: Scrubber) -> str:
-    where = folder / MANIFEST_PATH
-    document = scrub_facts(msgspec.to_builtins(reproducer.manifest), scrubber)
+def _write(reproducer: Reproducer, folder: Path, scrubber: Scrubber) -> None:
+    [document] = scrub_manifests(reproducer, scrubber)
     readme = None
     changed: dict[str, tuple[int, str]] = {}
 
@@ -98,20 +114,63 @@ def _write(reproducer: Reproducer, folder: Path, scrubber: Scrubber) -> str:
         made = render(msgspec.convert(document, schema.Manifest)).encode("utf-8", "replace")
         write(README_PATH, scrubber.file(README_PATH, made))
         _set_digests(document, changed)
-    return _write_manifest(document, scrubber, where)
+    document["notes"] = [*document.get("notes", ()), *_replaced(scrubber)]
+    _write_top(folder, _manifest_bytes(document, folder / MANIFEST_PATH))
 
 
-def _write_manifest(document: dict[str, Any], scrubber: Scrubber, where: Path) -> str:
-    gone = [one for one in scrubber.findings if one.became != KEPT]
-    if gone:
-        kinds = ", ".join(sorted({one.kind for one in gone}))
-        document["notes"] = [*document.get("notes", ()), f"Replaced before it was shared: {kinds}."]
+def _write_range(opened: LaunchRange, folder: Path, scrubber: Scrubber) -> None:
+    first, written = opened.launches[0], dict[tuple[str, str], tuple[int, str]]()
+
+    def write(name: str, data: bytes) -> tuple[int, str]:
+        target = scratch.place_of(name, folder)
+        target.write_bytes(data)
+        return len(data), hashlib.sha256(data).hexdigest()
+
+    for name in (CHUNKS_PATH, INDEX_PATH):
+        _copy(first, name, scratch.place_of(name, folder))
+    for name, data in texts(opened):
+        data, before = scrubber.file(name, data), hashlib.sha256(data).hexdigest()
+        written[name, before] = write(f"files/{hashlib.sha256(data).hexdigest()}", data)
+    own, manifests = msgspec.to_builtins(opened.manifest), []
+    for number, document in enumerate(scrub_manifests(opened, scrubber)):
+        listed = _listed(opened.launches[number]).items()
+        names = {scrubber.path(name): (name, stored.sha256) for name, stored in listed}
+        _set_digests(document, {new: written[old] for new, old in names.items() if old in written})
+        name = manifest_of_launch(number)
+        data = _manifest_bytes(document, folder / name)
+        _set_digests(own["launches"], {name: write(name, data)})
+        manifests.append(decode_manifest(data, folder / name))
+    for missing in own.get("missing", ()):
+        for key in missing.keys() - {"position"}:
+            missing[key] = scrubber.string(f"missing.{key}", missing[key])
+    notes = [scrubber.string("notes", note) for note in own.get("notes", ())]
+    scrubber.findings = list(dict.fromkeys(scrubber.findings))  # launches of one program say the same
+    own["notes"] = [*notes, *_replaced(scrubber)]
+    if own.get("files"):
+        positions = [launch.position for launch in opened.launches]
+        missing = msgspec.convert(own.get("missing", ()), tuple[schema.MissingLaunch, ...])
+        readme = render_range(positions, manifests, missing).encode("utf-8", "replace")
+        _set_digests(own["files"], {README_PATH: write(README_PATH, scrubber.file(README_PATH, readme))})
+    _write_top(folder, canonical_json(msgspec.convert(own, schema.RangeManifest)))
+
+
+def _replaced(scrubber: Scrubber) -> list[str]:
+    """A note for the manifest."""
+    kinds = ", ".join(sorted({one.kind for one in scrubber.findings if one.became != KEPT}))
+    return [f"Replaced before it was shared: {kinds}."] if kinds else []
+
+
+def _manifest_bytes(document: dict[str, Any], where: Path) -> bytes:
+    """The manifest of a launch, which has to be one that can be read."""
     data = canonical_json(msgspec.convert(document, schema.Manifest))
     decode_manifest(data, where)
-    digest = hashlib.sha256(data).hexdigest()
-    where.write_bytes(data)
-    where.with_name(MANIFEST_DIGEST_PATH).write_text(f"{digest}  {MANIFEST_PATH}\n")
-    return digest
+    return data
+
+
+def _write_top(folder: Path, manifest: bytes) -> None:
+    (folder / MANIFEST_PATH).write_bytes(manifest)
+    digest = hashlib.sha256(manifest).hexdigest()
+    (folder / MANIFEST_DIGEST_PATH).write_text(f"{digest}  {MANIFEST_PATH}\n")
 
 
 def _listed(reproducer: Reproducer) -> dict[str, schema.StoredFile]:
@@ -136,14 +195,13 @@ def _set_digests(value: Any, changed: dict[str, tuple[int, str]]) -> None:
             _set_digests(inner, changed)
 
 
-def _bring_checks(reproducer: Reproducer, folder: Path, scrubber: Scrubber) -> None:
-    checks, write_set = reproducer.checks(), WriteSet.load(reproducer)
+def _bring_checks(old: Reproducer, new: Reproducer, scrubber: Scrubber) -> None:
+    checks, write_set = old.checks(), WriteSet.load(old)
     if checks is None:
         return
     own = checks.self_check
     if own is not None and own.reason:
         reason = scrubber.text(CHECKS_PATH, own.reason.encode("utf-8", "replace"), key="self_check.reason")
         own = msgspec.structs.replace(own, reason=reason.decode("utf-8", "replace"))
-    with Reproducer.open(folder) as new:
-        stored = write_set.save(new) if write_set is not None else None
-        new.write_checks(Checks(manifest_sha256=new.manifest_sha256, self_check=own, write_set=stored))
+    stored = write_set.save(new) if write_set is not None else None
+    new.write_checks(Checks(manifest_sha256=new.manifest_sha256, self_check=own, write_set=stored))

@@ -20,22 +20,28 @@ from typing import BinaryIO
 
 from kerncap import failure, scratch, writable_by_others
 from kerncap.errors import FormatError, KerncapError, UsageError
+from kerncap.format import schema
 from kerncap.format.archive.directory import check_directory
 from kerncap.format.archive.final_name import place
 from kerncap.format.checks_file import decode_checks
+from kerncap.format.launch_range import (
+    LaunchRange,
+    decode_range_manifest,
+    files_of_range,
+)
 from kerncap.format.names import (
     CHECKS_PATH,
     MANIFEST_DIGEST_PATH,
     MANIFEST_PATH,
     MAX_FOLDER_ENTRIES,
     Grammar,
+    checks_of_launch,
     is_write_set,
     not_a_write_set,
 )
-from kerncap.format.reader import Reproducer, decode_manifest
-from kerncap.format.sealed_folder import file_stem
+from kerncap.format.reader import OpenedFolder, Reproducer, decode_manifest, format_of
 from kerncap.format.size_limits import MAX_CHECKS_BYTES, MAX_MANIFEST_BYTES
-from kerncap.format.stored import format_error, path_problem
+from kerncap.format.stored import check_digest, format_error, path_problem
 from kerncap.format.validate import stored_files
 from kerncap.printable import visible
 from kerncap.regular_file import open_regular
@@ -52,7 +58,7 @@ _BAD_NAMES = (errno.EEXIST, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG)
 
 
 def unpack(archive: Path, parent: Path, max_size: int) -> Path:
-    """Make the reproducer's folder in ``parent`` and give its path; every digest was checked.
+    """Make the folder of the reproducer or range in ``parent``; its path. Every digest was checked.
 
     ``max_size``: bytes that the files may have together. Raises FormatError for an archive that is damaged,
     hostile or none, UsageError where the folder is there already or can't be written or the archive is
@@ -66,12 +72,11 @@ def unpack(archive: Path, parent: Path, max_size: int) -> Path:
             parent.mkdir(parents=True, exist_ok=True)
             made = stack.enter_context(scratch.folder("unpack", parent, hidden=True, mode=0o755))
             temporary = made.path
-            stem = opened.extract(temporary, max_size)
-            with Reproducer.open(temporary) as reproducer:
-                reproducer.verify_files(memory=True)
-                digest = reproducer.manifest_sha256
+            kind = opened.extract(temporary, max_size)
+            with kind.open(temporary) as unpacked:
+                unpacked.verify_files(memory=True)
             writable_by_others.shut_out(temporary)
-            return place(made, parent, stem, digest)
+            return place(made, parent, unpacked)
         except FormatError as error:
             if temporary not in Path(error.path).parents:
                 raise
@@ -119,19 +124,30 @@ class _Archive:
     def __exit__(self, *_: object) -> None:
         self._zip.close()
 
-    def extract(self, folder: Path, max_size: int) -> str:
-        """Write what the manifest lists, and nothing else; the stem of the reproducer's name."""
+    def extract(self, folder: Path, max_size: int) -> type[OpenedFolder]:
+        """Write what the manifest lists, and nothing else; what it is."""
         data = self._read(MANIFEST_PATH, MAX_MANIFEST_BYTES)
-        manifest = decode_manifest(data, folder / MANIFEST_PATH)
-        sizes = {stored.path: stored.size for _, stored in stored_files(manifest)}
-        self._refuse_other_names(Grammar(sizes))
+        if of_range := format_of(data, folder / MANIFEST_PATH) == schema.RANGE_FORMAT_NAME:
+            manifest = decode_range_manifest(data, folder / MANIFEST_PATH)
+            listed = files_of_range(manifest, self._launches(manifest, folder))
+            sizes = {name: stored.size for name, stored in listed.items()}
+            checks = [checks_of_launch(number) for number in range(len(manifest.launches))]
+        else:
+            files = stored_files(decode_manifest(data, folder / MANIFEST_PATH))
+            sizes = {stored.path: stored.size for _, stored in files}
+            checks = [CHECKS_PATH]
+        self._refuse_other_names(Grammar(sizes, of_range))
         beside = {MANIFEST_PATH: data, MANIFEST_DIGEST_PATH: self._read(MANIFEST_DIGEST_PATH, _DIGEST_BYTES)}
-        if CHECKS_PATH in self._entries:
-            beside[CHECKS_PATH] = self._read(CHECKS_PATH, MAX_CHECKS_BYTES)
-            write_set = decode_checks(beside[CHECKS_PATH], folder / CHECKS_PATH).write_set
+        left = MAX_CHECKS_BYTES
+        for name in checks:
+            if name not in self._entries:
+                continue
+            beside[name] = self._read(name, left)
+            left -= len(beside[name])
+            write_set = decode_checks(beside[name], folder / name).write_set
             if write_set is not None:
                 if not is_write_set(write_set.path):
-                    raise format_error(folder / CHECKS_PATH, 0, not_a_write_set(write_set.path))
+                    raise format_error(folder / name, 0, not_a_write_set(write_set.path))
                 sizes.setdefault(write_set.path, write_set.size)
         self._check_sizes(sizes, folder, max_size)
         for name, content in beside.items():
@@ -147,7 +163,16 @@ class _Archive:
             with out:
                 for piece in self._pieces(name, size):
                     out.write(piece)
-        return file_stem(manifest.kernel.name)
+        return LaunchRange if of_range else Reproducer
+
+    def _launches(self, manifest: schema.RangeManifest, folder: Path) -> Iterator[schema.Manifest]:
+        """The manifests of a range's launches, which say what else there is."""
+        left = MAX_MANIFEST_BYTES
+        for launch in manifest.launches:
+            data = self._read(launch.manifest.path, left)
+            left -= len(data)
+            check_digest(folder / launch.manifest.path, data, launch.manifest.sha256)
+            yield decode_manifest(data, folder / launch.manifest.path)
 
     def _refuse_other_names(self, grammar: Grammar) -> None:
         for name, info in self._entries.items():

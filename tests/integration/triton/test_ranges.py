@@ -75,9 +75,21 @@ def test_the_first_launch_that_differs_is_named(kerncap: CommandLine, copy: Path
     assert "Result: FAIL (launch 1 (matmul) is the first that differs" in kerncap("verify", copy).stdout
 
 
+def test_packed_and_opened_elsewhere(kerncap: CommandLine, mlp: Path, tmp_path: Path) -> None:
+    packed = kerncap("pack", "--json", mlp, "-o", tmp_path / "a.zip").document
+    assert {"launches/2.json", "checks-2.json", "memory/chunks"} <= {one["name"] for one in packed["files"]}
+    there = Path(kerncap("unpack", "--json", tmp_path / "a.zip", "-o", tmp_path / "there").document["path"])
+    assert there.parent == tmp_path / "there" and there.name.startswith("range_of_3_rms_norm-")
+    elsewhere = {"XDG_CONFIG_HOME": str(tmp_path / "config")}  # where nothing was captured
+    refused = kerncap("verify", there, env=elsewhere)
+    assert refused.status == 2 and "--trust" in refused.stderr, refused.stderr
+    assert kerncap("verify", "--trust", "--json", there, env=elsewhere).judged["exact"]
+    flows = [kerncap("inspect", "--json", each).document["flows"] for each in (mlp, there)]
+    assert flows[0] == flows[1], "what was measured came along"
+
+
 def test_what_takes_one_launch_refuses_a_range(kerncap: CommandLine, mlp: Path) -> None:
     for command in (
-        ("pack",),
         ("diff", mlp),
         ("tune",),
         ("sanitize",),
