@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from kerncap.replay.worker.common.bitmap import Bits
 from kerncap.replay.worker.common.byte_ranges import union
 
 Masks = dict[int, Bits]  # by region of the range
+Effects = tuple[Masks, Masks, Masks]  # changed before a launch by something else, read and written by it
 
 
 @dataclass
@@ -99,33 +100,64 @@ def _follow(
     opened: LaunchRange, timeline: Timeline, shared: SharedMemory, measured: list[Measured | None],
     found: RangeFlow,
 ) -> None:  # fmt: skip
-    sizes = [region.size for region in shared.regions]
     written: list[Masks] = []
     last: list[Masks] = []  # of what each launch has written, what nobody has written again
     read: list[Masks] = []  # of the same, what a later launch has read
-    for launch, said in zip(opened.launches, found.launches, strict=True):
-        outside = _masks(timeline.before(launch.number), sizes)
-        said.changed_before, said.changed_before_regions = _count(outside), len(outside)
+    effects = all_effects(opened, timeline, shared, measured)
+    for launch, said, (outside, reads, writes) in zip(opened.launches, found.launches, effects, strict=True):
+        said.changed_before, said.changed_before_regions = count(outside), len(outside)
         for masks in last:
-            _take_away(masks, outside)
-        changed = _masks(timeline.after(launch.number), sizes)
-        reads, writes = _effects(launch, measured[launch.number], shared, sizes, changed)
+            take_away(masks, outside)
         for number, masks in enumerate(last):
-            flowing = {region: masks[region] & bits for region, bits in reads.items() if region in masks}
-            if count := _count(flowing):
-                found.flows.append((number, launch.number, count))
-                _add(read[number], flowing)
-                _take_away(reads, flowing)
-        said.from_outside = _count(reads)
+            flowing = meet(reads, masks)
+            if flown := count(flowing):
+                found.flows.append((number, launch.number, flown))
+                add(read[number], flowing)
+                take_away(reads, flowing)
+        said.from_outside = count(reads)
         for masks in last:
-            _take_away(masks, writes)
-        said.written = _count(writes)
+            take_away(masks, writes)
+        said.written = count(writes)
         written.append(writes)
         last.append(dict(writes))
         read.append({})
     for said, writes, left, seen in zip(found.launches, written, last, read, strict=True):
-        said.read_inside = _count(seen)
-        said.overwritten = _count(writes) - _count(left)
+        said.read_inside = count(seen)
+        said.overwritten = count(writes) - count(left)
+
+
+def meeting(opened: LaunchRange, pairs: Sequence[tuple[int, int]]) -> dict[tuple[int, int], int]:
+    """The bytes that both launches of a pair reach and at least one writes; pairs without one are left out.
+
+    Raises BackendUnavailable if the memory of the launches can't be shared.
+    """
+    if not pairs:
+        return {}
+    shared = share([launch.manifest for launch in opened.launches])
+    measured = [load(launch) for launch in opened.launches]
+    with scratch.folder("range") as made:
+        timeline = Timeline(opened.launches, shared, made)
+        effects = [(reads, writes) for _, reads, writes in all_effects(opened, timeline, shared, measured)]
+    found = {}
+    for one, other in pairs:
+        (reads, writes), (more_reads, more_writes) = effects[one], effects[other]
+        met: Masks = {}
+        for first, second in ((reads, more_writes), (writes, more_reads), (writes, more_writes)):
+            add(met, meet(first, second))
+        if shared_bytes := count(met):
+            found[one, other] = shared_bytes
+    return found
+
+
+def all_effects(
+    opened: LaunchRange, timeline: Timeline, shared: SharedMemory, measured: list[Measured | None]
+) -> Iterator[Effects]:
+    """What each launch does, in order."""
+    sizes = [region.size for region in shared.regions]
+    for launch in opened.launches:
+        outside = _masks(timeline.before(launch.number), sizes)
+        changed = _masks(timeline.after(launch.number), sizes)
+        yield (outside, *_effects(launch, measured[launch.number], shared, sizes, changed))
 
 
 def _effects(
@@ -139,7 +171,7 @@ def _effects(
         for index, place in enumerate(places):
             size = launch.manifest.regions[index].size
             if size:
-                _add(masks, {place.region: placed(of(index), size, place, sizes[place.region])})
+                add(masks, {place.region: placed(of(index), size, place, sizes[place.region])})
         return masks
 
     if measured is None:
@@ -166,15 +198,19 @@ def _masks(changes: list[Change], sizes: list[int]) -> Masks:
     return {region: different(of_it, sizes[region]) for region, of_it in by_region(changes).items()}
 
 
-def _add(masks: Masks, more: Masks) -> None:
+def add(masks: Masks, more: Masks) -> None:
     for region, bits in more.items():
         masks[region] = masks[region] | bits if region in masks else bits
 
 
-def _take_away(masks: Masks, other: Masks) -> None:
+def meet(masks: Masks, other: Masks) -> Masks:
+    return {region: masks[region] & other[region] for region in masks.keys() & other.keys()}
+
+
+def take_away(masks: Masks, other: Masks) -> None:
     for region in masks.keys() & other.keys():
         masks[region] = masks[region] & ~other[region]
 
 
-def _count(masks: Masks) -> int:
+def count(masks: Masks) -> int:
     return sum(map(bitmap.count, masks.values()))

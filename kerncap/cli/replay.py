@@ -69,7 +69,11 @@ _STDOUT = Path("-")
     "--bisect", is_flag=True,
     help="With --compare: exit status for `git bisect run`: 0 good, 1 bad, 125 can't be tested.",
 )  # fmt: skip
-@click.option("--limits", is_flag=True, help="Compare the launch with the device's measured ceilings.")
+@click.option(
+    "--limits",
+    is_flag=True,
+    help="Compare the launch with the device's measured ceilings; for a range, show what fusion saves.",
+)
 @click.option("--ceilings", metavar="FILE|NAME", help="With --limits: use the ceilings of another device.")
 @click.option("--measure-again", is_flag=True, help="With --limits: measure this device's ceilings again.")
 @click.option(
@@ -235,9 +239,26 @@ def _compare(
 def _limits(
     repro: Path, options: Any, as_json: bool, ceilings: str | None, again: bool, counters: str
 ) -> int:
+    if is_range(repro):
+        return _range_limits(repro, options, as_json, ceilings, again, counters)
     from kerncap.api.limits import limits
     from kerncap.report.limits_text import render
 
     report = limits(repro, options, ceilings_of=ceilings, measure_again=again, counters=counters)
     click.echo(json.dumps(report.as_dict(), indent=2) if as_json else render(report))
     return exit_status(Answer.YES if report.too_fast is None else Answer.UNDECIDED)
+
+
+def _range_limits(
+    repro: Path, options: Any, as_json: bool, ceilings: str | None, again: bool, counters: str
+) -> int:
+    from kerncap.api.range_limits import range_limits
+    from kerncap.report.range_text import render_limits
+
+    if again or counters != "auto" or options.candidate is not None:
+        raise UsageError(
+            "--measure-again, --counters, --candidate: for one launch; `kerncap slice` makes a reproducer"
+        )
+    found = range_limits(repro, ceilings)
+    click.echo(json.dumps(found.as_dict(), indent=2) if as_json else render_limits(found))
+    return exit_status(Answer.YES)

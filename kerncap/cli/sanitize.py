@@ -1,4 +1,4 @@
-"""``kerncap sanitize``: a reproducer, a TTIR file, or every launch of a program."""
+"""``kerncap sanitize``: a reproducer, a range, a TTIR file, or every launch of a program."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class _Command(click.Command):
 
 
 @click.command("sanitize", cls=_Command)
-@click.argument("path", metavar="REPRO|FILE.ttir|-- CMD...", required=False, type=PATH)
+@click.argument("path", metavar="REPRO|RANGE|FILE.ttir|-- CMD...", required=False, type=PATH)
 @click.option(
     "--check", "checks", metavar="LIST",
     help="Checks to make: oob, race, uninit, overflow, promise, alignment, descriptor. Default: all.",
@@ -100,9 +100,10 @@ def command(
 ) -> int:
     """Prove that a Triton launch stays inside its memory, for all programs, or show the access that doesn't.
 
-    Needs no GPU. With a program after "--", every Triton kernel that it launches is checked; kerncap carries
-    out launches on CPU tensors. Exit status 1 for a finding, 5 if not everything is proved or the program
-    failed. The last line is "Result: PASS ...", "Result: FAIL ..." or "Result: UNDECIDED ...".
+    Needs no GPU. Of a RANGE, each launch is checked. With a program after "--", every Triton kernel that it
+    launches is; kerncap carries out launches on CPU tensors. Exit status 1 for a finding, 5 if not everything
+    is proved or the program failed. The last line is "Result: PASS ...", "Result: FAIL ..." or
+    "Result: UNDECIDED ...".
     """
     try:
         status = _sanitize(ctx, path, as_json, every, portable, at, sarif, baseline, given)
@@ -239,10 +240,11 @@ def _ttir(path: Path, options: Any, given: dict[str, Any]) -> Sequence[LaunchRep
 
 def _reproducer(path: Path, options: Any, given: dict[str, Any]) -> Sequence[LaunchReport]:
     from kerncap.api.sanitize import sanitize_reproducer
+    from kerncap.api.sanitize.launch_range import sanitize_range
+    from kerncap.format.launch_range import is_range
 
-    return sanitize_reproducer(
-        path, options, target=given["target"], trusted=given["trust"], python=given["python"]
-    )
+    judge = sanitize_range if is_range(path) else sanitize_reproducer
+    return judge(path, options, target=given["target"], trusted=given["trust"], python=given["python"])
 
 
 # Where each option applies; elsewhere it is refused instead of ignored.

@@ -9,6 +9,7 @@ from kerncap.report.tables import table
 
 _SHOWN_REASONS = 12
 _MOST_NAME = 60
+_MOST_FUSED = 4
 
 
 def render(result: Any) -> str:
@@ -92,3 +93,33 @@ def render_inspect(document: dict[str, Any]) -> str:
     ]
     lines += [f"note: {log.one_line(note)}" for note in document["notes"]]
     return "\n".join(lines) + "\n"
+
+
+def render_limits(found: Any) -> str:
+    """What fusing launches saves: a `RangeLimits`."""
+    rows = [_fusion_row(one) for one in (found.whole, *found.pairs)]
+    titles = ["fused", "bytes now", "bytes saved", "at most", "launches saved", "ms now", "ms at best"]
+    if found.device is None:
+        rows, titles = [row[:5] for row in rows], titles[:5]
+    lines = [
+        table(titles, rows, right=list(range(1, len(titles)))).rstrip("\n"),
+        "bytes read and written; at most: if nothing after the range needs what flows between them",
+    ]
+    if found.device is None:
+        lines.append("times need the ceilings of a device: --ceilings FILE|NAME")
+    else:
+        lines.append(f"times: the traffic at the bandwidth of {log.one_line(found.device)}")
+        if found.launch_us is not None:
+            lines.append(f"an empty launch takes {found.launch_us:.1f} us there")
+    return "\n".join([*lines, *(f"note: {log.one_line(note)}" for note in found.notes)])
+
+
+def _fusion_row(one: Any) -> list[str]:
+    names = ", ".join(one.kernels[:_MOST_FUSED]) + (", …" if len(one.kernels) > _MOST_FUSED else "")
+    times = ["" if ms is None else f"{ms:.4g}" for ms in (one.traffic_ms, one.fused_ms)]
+    saved = one.saved_reads + one.saved_writes
+    return [
+        f"{one.first} to {one.last} ({log.one_line(names, _MOST_NAME)})",
+        f"{one.reads + one.writes:,}", f"{saved:,}", f"{saved + one.more_writes:,}", f"{one.saved_launches}",
+        *times,
+    ]  # fmt: skip

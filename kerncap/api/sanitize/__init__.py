@@ -52,30 +52,41 @@ def sanitize_reproducer(
     Raises FormatError and UsageError as reading does, UsageError for one that is not trusted, and
     BackendUnavailable where there is neither TTIR nor a source that compiles.
     """
-    options = options or Options()
     check_target(target)
     with Reproducer.open(path) as reproducer:
-        text, compiled_for = None, target
-        if reproducer.manifest.kernel.language == "triton":
-            why = None
-            if target is not None:
-                why = f"the check is for {target}"
-            elif reproducer.code("ttir") is None:
-                why = "it was captured without compiled code, under Triton's interpreter"
-                compiled_for = target_of(reproducer.manifest.device)
-            if why is not None and compiled_for is not None:
-                text = compile_source(
-                    reproducer, compiled_for, why, trusted=trusted, python=python, program=program
-                )
-        try:
-            launch = launch_from_reproducer(reproducer, text, compiled_for)
-        except NoTtir as error:
-            raise BackendUnavailable("TTIR", f"{path}: {error}") from error
-        report = sanitize(launch, options)
-        notes = notes_of(reproducer.manifest) if options.bounds == "storage" else ()
-        if text is not None:
-            notes = (f"compiled from the reproducer's source for {compiled_for}", *notes)
-        return [replace(report, notes=(*notes, *report.notes))]
+        return [judged(reproducer, options or Options(), target, trusted, python, program)]
+
+
+def judged(
+    reproducer: Reproducer,
+    options: Options,
+    target: str | None = None,
+    trusted: bool = False,
+    python: str | None = None,
+    program: Program = worker_process.program,
+) -> LaunchReport:
+    """The launch of an open reproducer. See `sanitize_reproducer`."""
+    text, compiled_for = None, target
+    if reproducer.manifest.kernel.language == "triton":
+        why = None
+        if target is not None:
+            why = f"the check is for {target}"
+        elif reproducer.code("ttir") is None:
+            why = "it was captured without compiled code, under Triton's interpreter"
+            compiled_for = target_of(reproducer.manifest.device)
+        if why is not None and compiled_for is not None:
+            text = compile_source(
+                reproducer, compiled_for, why, trusted=trusted, python=python, program=program
+            )
+    try:
+        launch = launch_from_reproducer(reproducer, text, compiled_for)
+    except NoTtir as error:
+        raise BackendUnavailable("TTIR", f"{reproducer.path}: {error}") from error
+    report = sanitize(launch, options)
+    notes = notes_of(reproducer.manifest) if options.bounds == "storage" else ()
+    if text is not None:
+        notes = (f"compiled from the reproducer's source for {compiled_for}", *notes)
+    return replace(report, notes=(*notes, *report.notes))
 
 
 def sanitize_ttir(

@@ -108,6 +108,37 @@ class InspectRangeDocument(Document, frozen=True, kw_only=True):
     notes: Notes
 
 
+class Fusion(Part, frozen=True, kw_only=True):
+    """Neighbouring launches as one: memory traffic now, and what of it goes."""
+
+    first: Launch
+    last: Launch
+    kernels: Names
+    reads: Annotated[Bytes, says("Bytes that the launches read, each launch counted separately.")]
+    writes: Annotated[Bytes, says("Bytes that they write, counted in the same way.")]
+    saved_reads: Annotated[Bytes, says("Bytes that one of them wrote, or has read before.")]
+    saved_writes: Annotated[Bytes, says("Bytes that are overwritten before anything else reads them.")]
+    more_writes: Annotated[
+        Bytes, says("Bytes that are saved too if nothing after the range needs what flows between them.")
+    ]
+    saved_launches: Count
+    traffic_ms: Annotated[float | None, says("Milliseconds of the traffic at the device's bandwidth.")]
+    fused_ms: Annotated[float | None, says("The same with all that may be saved.")]
+
+
+class RangeLimitsDocument(Document, frozen=True, kw_only=True):
+    """What fusing the launches of a range would save."""
+
+    path: Path
+    device: Annotated[str | None, says("Device of the ceilings; null without them.")]
+    launch_us: Annotated[float | None, says("Microseconds of an empty launch there.")]
+    whole: Annotated[Fusion, says("All launches as one.")]
+    pairs: Annotated[
+        tuple[Fusion, ...], says("Neighbours between which bytes flow; the largest saving first.")
+    ]
+    notes: Notes
+
+
 class SliceDocument(Document, frozen=True, kw_only=True):
     """The reproducer that was made of one launch of a range."""
 

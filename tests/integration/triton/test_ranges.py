@@ -6,12 +6,12 @@ import hashlib
 import json
 import shutil
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from kerncap.format import LaunchRange
 from tests.integration.conftest import CommandLine
 
 MLP = Path(__file__).parents[3] / "samples" / "mlp"
@@ -51,6 +51,18 @@ def test_inspect_says_what_flows(kerncap: CommandLine, mlp: Path) -> None:
     assert "0 -> 1: 2,048 bytes (rms_norm to matmul)" in text, text
 
 
+def test_limits_say_what_fusion_saves(kerncap: CommandLine, mlp: Path) -> None:
+    document = kerncap("replay", "--limits", "--json", mlp).document
+    whole = document["whole"]
+    assert (whole["reads"], whole["writes"]) == (2176 + 8192 + 2048 + 4096, 2048 + 4096 + 2048)
+    assert (whole["saved_launches"], whole["saved_reads"], whole["saved_writes"]) == (2, 2048 + 4096, 0)
+    assert whole["more_writes"] == 2048 + 4096, "whether anything after the range needs them is not known"
+    pairs = [(one["first"], one["last"], one["saved_reads"]) for one in document["pairs"]]
+    assert pairs == [(1, 2, 4096), (0, 1, 2048)] and whole["fused_ms"] is None
+    text = kerncap("replay", "--limits", mlp).stdout
+    assert "0 to 2 (rms_norm, matmul, swiglu)     24,704        6,144   12,288               2" in text, text
+
+
 def test_a_candidate_is_judged_at_its_launch(kerncap: CommandLine, mlp: Path) -> None:
     sliced = kerncap("slice", "--json", mlp, "2", "-o", "sliced").document["path"]
     [source] = (kerncap.folder / sliced / "source").glob("*.py")
@@ -64,7 +76,18 @@ def test_a_candidate_is_judged_at_its_launch(kerncap: CommandLine, mlp: Path) ->
 
 def test_the_first_launch_that_differs_is_named(kerncap: CommandLine, copy: Path) -> None:
     """The stored source of the product is another one, and sealed again, as a stranger could."""
-    reseal(copy, 1, b"tl.dot(left, right", b"tl.dot(left * 2, right")
+
+    def wrong(launch: dict[str, Any]) -> None:
+        stored = launch["source"]["file"]
+        text = (copy / "files" / stored["sha256"]).read_bytes()
+        changed = text.replace(b"tl.dot(left, right", b"tl.dot(left * 2, right")
+        assert changed != text
+        digest = hashlib.sha256(changed).hexdigest()
+        (copy / "files" / stored["sha256"]).unlink()
+        (copy / "files" / digest).write_bytes(changed)
+        stored.update(sha256=digest, size=len(changed))
+
+    reseal(copy, 1, wrong)
     refused = kerncap("verify", copy)
     assert refused.status == 2 and "--trust" in refused.stderr, refused.stderr
     done = kerncap("verify", "--trust", "--json", copy)
@@ -88,11 +111,45 @@ def test_packed_and_opened_elsewhere(kerncap: CommandLine, mlp: Path, tmp_path: 
     assert flows[0] == flows[1], "what was measured came along"
 
 
+def test_sanitize_judges_each_launch(kerncap: CommandLine, mlp: Path) -> None:
+    document = kerncap("sanitize", "--json", mlp).judged
+    found = [(one["label"], one["kernel"], one["result"]) for one in document["launches"]]
+    assert found == [
+        ("launch 0", "rms_norm", "pass"),
+        ("launch 1", "matmul", "pass"),
+        ("launch 2", "swiglu", "pass"),
+    ]
+
+
+def test_launches_that_nothing_orders_are_named(kerncap: CommandLine, copy: Path) -> None:
+    """On a GPU, launch 1 reads on another stream what launch 0 writes; launch 2 is on the first again."""
+    for number, stream in enumerate(("0x10", "0x20", "0x10")):
+
+        def on_stream(launch: dict[str, Any], stream: str = stream) -> None:
+            launch["device"].update(kind="cuda", arch="sm_90")
+            launch["launch"]["stream"] = stream
+
+        reseal(copy, number, on_stream)
+    document = kerncap("sanitize", "--trust", "--json", copy).judged
+    assert document["result"] == "undecided"
+    asked = [
+        [one["reason"] for one in each["unproven"] if one["check"] == "race"] for each in document["launches"]
+    ]
+    assert asked[0] == [] and len(asked[1]) == len(asked[2]) == 1, asked
+    first, second = asked[1][0], asked[2][0]
+    assert first.startswith(
+        "launch 0 (rms_norm, stream 0x10) and launch 1 (matmul, stream 0x20) reach the same"
+    )
+    assert second.startswith(
+        "launch 1 (matmul, stream 0x20) and launch 2 (swiglu, stream 0x10) reach the same"
+    )
+    assert kerncap("sanitize", "--trust", "--check", "oob", "--json", copy).judged["result"] == "pass"
+
+
 def test_what_takes_one_launch_refuses_a_range(kerncap: CommandLine, mlp: Path) -> None:
     for command in (
         ("diff", mlp),
         ("tune",),
-        ("sanitize",),
         ("report",),
         ("export", "--as", "script"),
     ):
@@ -125,8 +182,8 @@ def test_positions_that_are_not_reached(kerncap: CommandLine) -> None:
     assert done.status == 1 and "nothing captured" in done.stderr, done.stderr
 
 
-def reseal(path: Path, number: int, old: bytes, new: bytes) -> None:
-    """Change the source of a launch, and every digest above it."""
+def reseal(path: Path, number: int, edit: Callable[[dict[str, Any]], None]) -> None:
+    """Change the manifest of a launch, and every digest above it, as a stranger could."""
 
     def write(name: str, document: Any) -> bytes:
         data = (json.dumps(document, sort_keys=True, indent=1, ensure_ascii=False) + "\n").encode()
@@ -136,17 +193,8 @@ def reseal(path: Path, number: int, old: bytes, new: bytes) -> None:
     top = json.loads((path / "manifest.json").read_bytes())
     name = f"launches/{number}.json"
     launch = json.loads((path / name).read_bytes())
-    stored = launch["source"]["file"]
-    text = (path / "files" / stored["sha256"]).read_bytes()
-    assert old in text
-    changed = text.replace(old, new)
-    digest = hashlib.sha256(changed).hexdigest()
-    (path / "files" / stored["sha256"]).unlink()
-    (path / "files" / digest).write_bytes(changed)
-    stored.update(sha256=digest, size=len(changed))
+    edit(launch)
     data = write(name, launch)
     top["launches"][number]["manifest"].update(sha256=hashlib.sha256(data).hexdigest(), size=len(data))
     digest = hashlib.sha256(write("manifest.json", top)).hexdigest()
     (path / "manifest.sha256").write_text(f"{digest}  manifest.json\n")
-    with LaunchRange.open(path) as opened:
-        opened.verify()
