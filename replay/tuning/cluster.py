@@ -200,7 +200,9 @@ class Cluster:
         try:
             if address is None:
                 scratch_folder = self._stack.enter_context(scratch.temporary("dask"))
-                self._stack.enter_context(dask.config.set({"temporary-directory": scratch_folder}))
+                # NVML looks for libcuda in this process, whose LD_LIBRARY_PATH may mean the current folder.
+                options = {"temporary-directory": scratch_folder, "distributed.diagnostics.nvml": False}
+                self._stack.enter_context(dask.config.set(options))
                 # Whatever is said of the dashboard, its port is opened: any, for there may be other searches.
                 cluster = distributed.LocalCluster(
                     n_workers=count, threads_per_worker=_THREADS, processes=True, host="127.0.0.1",

@@ -44,7 +44,7 @@ real = sys.modules["_frozen_importlib"].module_from_spec(spec)
 sys.modules[__name__] = real
 spec.loader.exec_module(real)
 """
-LIBRARIES = ("libcuda.so.1", "libhsa-runtime64.so.1", "libnvrtc.so", "libamdhip64.so")
+LIBRARIES = ("libcuda.so.1", "libnvidia-ml.so.1", "libhsa-runtime64.so.1", "libnvrtc.so", "libamdhip64.so")
 
 
 @cache

@@ -66,7 +66,7 @@ def test_no_module_of_a_command_runs(
     named = top_level(trace.imported()) - set(sys.builtin_module_names) - {""}
     reached = (top_level(trace.reached()) & modules()) - early()
     assert reached <= set(marks.left()), (sorted(reached - set(marks.left())), said)
-    assert len(named) > 50, said
+    assert len(named) > 30, said  # it was traced: fewer on a Python that has more of them built in
     status, _ = run(script, words_for(name, reproducers, tmp_path / "bare"), tmp_path / "bare", base(name))
     counts = f"{trace.processes()} processes import {len(trace.imported())} modules of {len(named)} packages"
     print(f"{name}: {counts}; planted where the user says so, {len(marks.left())} of these run")

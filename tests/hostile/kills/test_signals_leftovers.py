@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import signal
@@ -118,9 +119,10 @@ def shared_memory(pid: int) -> list[Path]:
     """Job folders in shared memory that a process holds open."""
     found = []
     for fd in Path(f"/proc/{pid}/fd").iterdir():
-        target = Path(os.readlink(fd))
-        if target.parent == Path("/dev/shm"):
-            found.append(target)
+        with contextlib.suppress(FileNotFoundError):  # closed in the meantime
+            target = Path(os.readlink(fd))
+            if target.parent == Path("/dev/shm"):
+                found.append(target)
     return found
 
 
